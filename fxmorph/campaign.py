@@ -1,0 +1,550 @@
+"""A campaign: cases in a fixed order, given to workers, results stored as they come.
+
+The order is a function of the seeds and the campaign seed alone: every seed as it is, then
+variant 1 of every clean seed, variant 2, and so on.  A run that time limits is a prefix of
+it (but for cases in flight).  This process never imports torch's compiler; it plans, stores
+and tells.  It is the only writer of the store.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fxmorph import worker
+from fxmorph.clock import Clock
+from fxmorph.config import ConfigError, Settings
+from fxmorph.confirm import confirm, write_finding
+from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
+from fxmorph.investigate import Investigated, bug_class, fingerprint
+from fxmorph.known import load_known
+from fxmorph.model import (
+    Case,
+    CaseResult,
+    CompileConfig,
+    Finding,
+    GraphLevel,
+    Kind,
+    Rung,
+    Seed,
+    Status,
+    ValuePlan,
+)
+from fxmorph.oracle import load_oracles
+from fxmorph.rules import load_rules
+from fxmorph.seeds import find_seeds
+from fxmorph.store import Store
+from fxmorph.torchapi.compiling import backends, cpp_compiler
+from fxmorph.workers import Ended, Pool
+
+Emit = Callable[[Event], None]
+
+#: Value plans of a campaign, judged on one compile; SPECIAL only where edge cases are wanted.
+PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK)
+#: Share of the time budget that investigating findings may take while cases are left.
+INVESTIGATE_SHARE = 0.25
+#: No new case starts after this share of the budget; what is left goes to findings.
+CASES_UNTIL = 0.85
+#: CPU seconds for reducing and blaming one finding.
+INVESTIGATE_SECONDS = 60.0
+#: More harness errors than this share of the cases (and more than 3) fail the run.
+TOO_MANY_ERRORS = 0.2
+#: The compile cache is emptied between runs when it passes this many MiB.
+CACHE_MIB = 2048
+
+OK, FINDINGS, USAGE, INTERNAL, UNSOUND, NOTHING_RAN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+
+
+def run_campaign(settings: Settings, emit: Emit) -> int:
+    """``fxmorph run``; returns the exit code."""
+    with Store(settings.state_dir) as store:
+        unfinished = store.unfinished_run() if settings.resume else None
+        if settings.resume and unfinished is None:
+            raise ConfigError(f"nothing to resume in {settings.state}: the last run finished")
+        resumed = None
+        if unfinished is not None:
+            resumed, before = unfinished
+            settings = replace(
+                before, max_time=settings.max_time, json=settings.json, quiet=settings.quiet,
+                verbose=settings.verbose, jobs=settings.jobs or before.jobs, resume=True, state=settings.state,
+            )  # fmt: skip
+        code = OK
+        for device in settings.devices:
+            campaign = Campaign(replace(settings, device=device), store, emit, resumed)
+            code = _worse(code, campaign.run())
+        return code
+
+
+def check_seeds(settings: Settings, emit: Emit) -> int:
+    """``fxmorph check``: each seed as it is, one ``checked`` line each; returns the exit code."""
+    settings = replace(settings, rewrites=False)
+    with Store(settings.state_dir) as store:
+        return Campaign(settings, store, emit, None, check=True).run()
+
+
+def _worse(a: int, b: int) -> int:
+    order = (INTERRUPTED, INTERNAL, UNSOUND, FINDINGS, NOTHING_RAN, OK)
+    return next((c for c in order if c in (a, b)), max(a, b))
+
+
+@dataclass
+class _Found:
+    """A case that stands after the ladder, waiting to be investigated."""
+
+    index: int
+    case: Case
+    result: CaseResult
+
+    def novelty(self) -> tuple[Any, ...]:
+        return (self.result.kinds, self.result.stage, self.case.seed.hash if not self.result.recipe else "")
+
+
+@dataclass
+class Campaign:
+    """One run on one device."""
+
+    settings: Settings
+    store: Store
+    emit: Emit
+    resumed: str | None
+    check: bool = False
+    results: dict[int, CaseResult] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+    found: deque[_Found] = field(default_factory=deque)
+    findings: dict[str, Finding] = field(default_factory=dict)
+    seconds: Counter[str] = field(default_factory=Counter)
+    duplicates: int = 0
+    known: int = 0
+    investigated: Counter[Any] = field(default_factory=Counter)
+
+    def run(self) -> int:
+        """The whole run; raises the errors of its parts, which are one line each."""
+        s = self.settings
+        self._clock = Clock()
+        self._started = time.monotonic()
+        self._seeds, refusals = find_seeds(list(s.paths), regressions=s.all)
+        self._rules = load_rules([Path(p) for p in s.transforms])
+        load_oracles()
+        self._known = load_known()
+        self._baseline = _baseline(s.baseline)
+        self._preflight()
+        header = {"torch": _version("torch"), "device": s.device, "seed": s.seed}
+        self._run_id = self.resumed or self.store.create_run(s, header)
+        self._done = self.store.results(self._run_id) if self.resumed else {}
+        self._cache = s.state_dir.resolve() / "cache" / f"{_version('torch')}-{s.device}"
+        self._prepare_cache()
+        self._announce()
+        for refusal in refusals:
+            self.store.add_refusal(self._run_id, refusal.path, refusal.reason)
+            self.emit(SeedRefused(refusal.path, refusal.reason))
+            if self.check:
+                self.emit(Checked(refusal.path, Status.ERROR, reason=refusal.reason))
+            self.counts["refused"] += 1
+        if not self._seeds:
+            return self._finish(NOTHING_RAN)
+        # Forked workers inherit the environment: threads are theirs, not OpenMP's.
+        os.environ.update(OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_CACHE_DIR=str(self._cache))
+        arguments = ([str(Path(p).resolve()) for p in s.transforms], s.device, str(self._cache))
+        try:
+            with Pool(s.effective_jobs, worker.serve, arguments, ["fxmorph.worker"]) as pool:
+                self._pool = pool
+                self._loop()
+        except KeyboardInterrupt:
+            self._account()
+            self.emit(Warned("interrupted; what was judged is stored, go on with --resume"))
+            return INTERRUPTED
+        return self._finish(self._exit_code())
+
+    # -- before ----------------------------------------------------------------
+
+    def _preflight(self) -> None:
+        """Refuse what cannot work, in one line, before anything is started."""
+        s = self.settings
+        if s.backend not in backends():
+            import difflib
+
+            near = difflib.get_close_matches(s.backend, backends(), 1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"--backend {s.backend}: this torch has no such backend{hint}")
+        from fxmorph.torchapi.compiling import check_settings
+
+        try:
+            check_settings(self._config())
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
+        if s.device == "cuda":
+            import torch
+
+            if not torch.cuda.is_available():
+                raise ConfigError("--device cuda: this torch sees no CUDA device (see `fxmorph doctor`)")
+        elif s.backend == "inductor" and cpp_compiler() is None:
+            raise ConfigError(
+                "no C++ compiler found, and Inductor needs one on CPU: install g++ (apt install g++) or set CXX,"
+                " or choose --backend aot_eager"
+            )
+
+    def _prepare_cache(self) -> None:
+        import shutil
+
+        size = sum(f.stat().st_size for f in self._cache.rglob("*") if f.is_file()) if self._cache.exists() else 0
+        if size > CACHE_MIB * 2**20:
+            shutil.rmtree(self._cache, ignore_errors=True)
+        self._cache.mkdir(parents=True, exist_ok=True)
+
+    def _announce(self) -> None:
+        s = self.settings
+        notes = [f"resuming run {self._run_id}: {len(self._done)} cases are done"] if self.resumed else []
+        versions = {"fxmorph": _version("fxmorph"), "torch": _version("torch"), "python": sys.version.split()[0]}
+        self.emit(
+            RunStarted(
+                run_id=self._run_id,
+                seed=s.seed,
+                torch=_version("torch"),
+                device=s.device,
+                rungs=(self._rung().value,),
+                versions=versions,
+                budget_s=s.max_time,
+                jobs=s.effective_jobs,
+                seeds=len(self._seeds),
+                rules=len(self._rules) if s.rewrites else 0,
+                state_dir=s.state,
+                notes=tuple(notes),
+            )
+        )
+
+    def _rung(self) -> Rung:
+        return Rung.CUDA if self.settings.device == "cuda" else Rung.CPU
+
+    def _config(self) -> CompileConfig:
+        s = self.settings
+        return CompileConfig.make(s.backend, dict(s.compile), dict(s.inductor), dict(s.dynamo))
+
+    # -- the order of cases ----------------------------------------------------
+
+    def _case(self, seed: Seed, number: int) -> Case:
+        s = self.settings
+        plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,) if self.check else PLANS
+        if s.edge_cases:
+            plans = (*plans, ValuePlan.SPECIAL)
+        return Case(
+            seed=seed,
+            number=number,
+            campaign_seed=s.seed,
+            plans=plans,
+            compile=self._config(),
+            rung=self._rung(),
+            device=s.device,
+            level=GraphLevel(s.level),
+            torch=_version("torch"),
+        )
+
+    def _order(self) -> Iterator[tuple[int, Case] | None]:
+        """(index, case) in order; None where the results so far must come in first."""
+        index = 0
+        for seed in self._seeds:
+            yield index, self._case(seed, 0)
+            index += 1
+        if not self.settings.rewrites:
+            return
+        while len(self.results) < index:
+            yield None
+        # A seed that is miscompiled as it is would only show the same thing again.
+        usable = [s for i, s in enumerate(self._seeds) if _rewritable(self.results[i])]
+        number = 0
+        while usable:
+            number += 1
+            shuffled = list(usable)
+            random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
+            for seed in shuffled:
+                yield index, self._case(seed, number)
+                index += 1
+
+    # -- the loop --------------------------------------------------------------
+
+    @property
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def _loop(self) -> None:
+        s = self.settings
+        order = self._order()
+        waiting: tuple[int, Case] | None = None
+        exhausted = False
+        told = 0.0
+        self._investigating = 0
+        self._spent = 0.0
+        while True:
+            elapsed = self._elapsed
+            case_time = elapsed < s.max_time * (CASES_UNTIL if not self.check else 1.0)
+            while self._pool.idle and elapsed < s.max_time:
+                if self._wants_investigation(case_time and not exhausted):
+                    self._investigate_next()
+                    continue
+                if not case_time or exhausted:
+                    break
+                if waiting is None:
+                    try:
+                        waiting = next(order)
+                    except StopIteration:
+                        exhausted = True
+                    if waiting is None:
+                        break
+                index, case = waiting
+                if s.max_cases is not None and index >= s.max_cases:
+                    exhausted = True
+                    break
+                waiting = None
+                if case.id in self._done:
+                    self._take(index, case, self._done[case.id], stored=True)
+                    continue
+                self._pool.submit(worker.Judge(index, case), s.case_timeout)
+            if not self._pool.busy and (elapsed >= s.max_time or not case_time or exhausted) and not self._to_do():
+                break
+            if elapsed >= s.max_time:
+                break
+            for ended in self._pool.ended(timeout=0.5):
+                self._ended(ended)
+            if self._elapsed - told > 1.0:
+                told = self._elapsed
+                self._tell_progress(case_time)
+        if self.found:
+            left = len(self.found)
+            self.emit(Warned(f"{left} differing cases were not investigated for lack of time; a longer --max-time does"))
+
+    def _to_do(self) -> bool:
+        return bool(self.found) and self._elapsed < self.settings.max_time
+
+    def _wants_investigation(self, cases_left: bool) -> bool:
+        if not self.found or self.check:
+            return False
+        if not cases_left:
+            return True
+        return self._spent <= INVESTIGATE_SHARE * max(sum(self.seconds.values()), 1.0)
+
+    def _investigate_next(self) -> None:
+        """The finding least like those already looked at goes first."""
+        best = min(self.found, key=lambda f: (self.investigated[f.novelty()], f.index))
+        self.found.remove(best)
+        self.investigated[best.novelty()] += 1
+        job = worker.Investigate(best.index, best.case, best.result, INVESTIGATE_SECONDS)
+        self._pool.submit(job, INVESTIGATE_SECONDS * 4)
+
+    def _tell_progress(self, case_time: bool) -> None:
+        s = self.settings
+        left = max(s.max_time - self._elapsed, 0.0)
+        planned = s.max_cases if s.max_cases is not None else (len(self._seeds) if not s.rewrites else None)
+        phase = "judging" if case_time else "investigating findings"
+        self.emit(Progress(len(self.results), planned, len(self.findings), self._elapsed, left, phase))
+
+    # -- results ---------------------------------------------------------------
+
+    def _ended(self, ended: Ended) -> None:
+        job = ended.job
+        if isinstance(job, worker.Judge):
+            result = ended.value if ended.value is not None else self._trouble(job.case, ended)
+            with self._clock.activity("store"):
+                self.store.add_result(self._run_id, job.index, job.case, result)
+            self._take(job.index, job.case, result, stored=False)
+        elif isinstance(job, worker.Investigate):
+            self._conclude(job, ended)
+
+    def _trouble(self, case: Case, ended: Ended) -> CaseResult:
+        """The result of a case that took its worker with it, or that the harness failed on."""
+        seconds = ((ended.phase or "start", ended.cpu),)
+        in_compiler = ended.phase in ("compile",)
+        if ended.trouble == "error":
+            if ended.detail.startswith("toolchain: "):
+                raise ConfigError(f"{ended.detail.removeprefix('toolchain: ')} (see `fxmorph doctor`)")
+            return CaseResult(case.id, Status.ERROR, reason=f"harness: {ended.detail.strip().splitlines()[-1]}")
+        kind = Kind.CRASH if ended.trouble == "crash" else Kind.TIMEOUT
+        where = "compiled program or compiler" if in_compiler else f"{ended.phase or 'start'} (not compiled code)"
+        reason = f"{ended.trouble} in {where}: {ended.detail}"
+        status = Status.FINDING if in_compiler and kind is Kind.CRASH else Status.INCONCLUSIVE
+        if not in_compiler:
+            status = Status.ERROR
+        kinds = (kind,) if status is Status.FINDING else ()
+        stage = "inductor" if status is Status.FINDING else ""
+        return CaseResult(case.id, status, kinds, reason, stage=stage, seconds=seconds)
+
+    def _take(self, index: int, case: Case, result: CaseResult, stored: bool) -> None:
+        self.results[index] = result
+        self.counts[result.status.value] += 1
+        cpu = sum(seconds for _, seconds in result.seconds)
+        for activity, used in result.seconds if not stored else ():
+            self.seconds[activity] += used
+        if self.check:
+            checked = (case.seed.label, result.status, result.kinds, result.stage, result.unit, result.reason)
+            self.emit(Checked(*checked))
+            return
+        self.emit(
+            CaseDone(
+                index, result.case_id, case.seed.label, case.number, result.status, result.kinds, result.reason,
+                result.recipe, result.triangle, result.stage, result.unit, result.wall, round(cpu, 3),
+            )
+        )  # fmt: skip
+        if result.status is Status.FINDING:
+            self.found.append(_Found(index, case, result))
+
+    def _conclude(self, job: worker.Investigate, ended: Ended) -> None:
+        got = ended.value
+        if isinstance(got, Investigated):
+            for activity, used in got.seconds:
+                self.seconds[activity] += used
+            self._spent += sum(used for _, used in got.seconds)
+        else:
+            self._spent += ended.cpu
+            why = ended.detail.strip().splitlines()[-1] if ended.detail else ended.trouble
+            self.emit(Warned(f"case {job.index} ({job.case.seed.label}) could not be investigated: {why}"))
+            got = None
+        if got is None or not got.program:
+            self.counts["unconfirmed"] += 1
+            return
+        finding = self._finding(job, got)
+        earlier = self.findings.get(finding.fingerprint)
+        if earlier is not None:
+            self.duplicates += 1
+            self.store.add_finding(self._run_id, finding, "", duplicate_of=earlier.id)
+            self.emit(FindingMade(finding, "", "", earlier.id))
+            return
+        folder = self.settings.state_dir / "findings" / finding.id
+        with self._clock.activity("store"):
+            write_finding(folder, finding, _versions())
+        with self._clock.activity("confirm"):
+            stands, said = confirm(folder, self._cache)
+        if not stands:
+            self.counts["unconfirmed"] += 1
+            self.emit(Warned(f"{folder}/repro.py does not show the difference in a fresh process: {said}"))
+            return
+        match = self._known.match(finding, _version("torch"))
+        if match or finding.fingerprint in self._baseline:
+            finding = replace(finding, known=match or "baseline")
+            self.known += 1
+        with self._clock.activity("store"):
+            write_finding(folder, finding, _versions())
+            self.store.add_finding(self._run_id, finding, str(folder))
+        self.findings[finding.fingerprint] = finding
+        self.emit(FindingMade(finding, str(folder), finding.known, ""))
+
+    def _finding(self, job: worker.Investigate, got: Investigated) -> Finding:
+        result = job.result
+        print_ = fingerprint(got, result.stage)
+        return Finding(
+            id=print_,
+            case_id=result.case_id,
+            seed=job.case.seed.label,
+            recipe=got.recipe,
+            kinds=got.kinds,
+            bug_class=bug_class(got.kinds, result.stage, got.unit),
+            stage=result.stage,
+            unit=got.unit,
+            triangle=result.triangle or "seed-miscompiled",
+            fingerprint=print_,
+            reason=got.evidence[0] if got.evidence else result.reason,
+            program=got.program,
+            origin=job.case.seed.origin,
+            ladder=result.ladder,
+            evidence=got.evidence,
+            rewrites=got.rewrites,
+            extra={
+                "config": got.config,
+                "check": got.check,
+                "random": True,
+                "campaign_seed": self.settings.seed,
+                "number": job.case.number,
+                "input_seed": job.case.input_seed,
+                "original_recipe": result.recipe,
+                "nodes": got.nodes,
+                "tests": got.tests,
+                "operations": list(got.operations),
+            },
+        )
+
+    # -- after -----------------------------------------------------------------
+
+    def _exit_code(self) -> int:
+        if self.counts[Status.UNSOUND_REWRITE.value]:
+            return UNSOUND
+        bad = [f for f in self.findings.values() if not f.known or self.settings.fail_on_known]
+        if bad or (self.check and self.counts[Status.FINDING.value]):
+            return FINDINGS
+        if not self.results:
+            return NOTHING_RAN
+        errors = self.counts[Status.ERROR.value]
+        if errors > 3 and errors > TOO_MANY_ERRORS * len(self.results):
+            return INTERNAL
+        if self.counts["unconfirmed"] or self.found:
+            return FINDINGS
+        return OK
+
+    def _account(self) -> None:
+        for activity, used in self._clock.take():
+            self.seconds["parent" if activity == "idle" else activity] += used
+        self.store.add_seconds(self._run_id, dict(self.seconds))
+
+    def _finish(self, code: int) -> int:
+        self._account()
+        new = tuple(f.id for f in self.findings.values() if not f.known)
+        edge = self.counts[Status.EDGE_CASE.value]
+        finished = RunFinished(
+            run_id=self._run_id,
+            exit_code=code,
+            counts=dict(self.counts),
+            rungs={self._rung().value: len(self.results)},
+            findings=new,
+            known=self.known,
+            duplicates=self.duplicates,
+            edge_cases=edge,
+            cases=len(self.results),
+            coverage=self._coverage(),
+            seconds={k: round(v, 2) for k, v in sorted(self.seconds.items())},
+            wall_s=round(self._elapsed, 1),
+            report=str(self.settings.state_dir / "findings"),
+        )
+        self.store.finish_run(self._run_id, finished.to_json())
+        self.emit(finished)
+        return code
+
+    def _coverage(self) -> dict[str, int]:
+        """Rules that were applied, and distinct variants."""
+        recipes = [r.recipe for r in self.results.values() if r.recipe and r.status is not Status.UNSOUND_REWRITE]
+        used = {part.split("@")[0].split("{")[0].strip() for text in recipes for part in text.split(";")}
+        return {"rules": len(used), "variants": len({r.graph_hash for r in self.results.values() if r.graph_hash})}
+
+
+def _rewritable(result: CaseResult) -> bool:
+    return result.status not in (Status.FINDING, Status.ERROR, Status.UNSUPPORTED)
+
+
+def _baseline(path: str | None) -> frozenset[str]:
+    """Fingerprints that do not count: one a line, the first word; ``#`` starts a comment."""
+    if path is None:
+        return frozenset()
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return frozenset(line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def _versions() -> dict[str, str]:
+    import platform
+
+    return {
+        "fxmorph": _version("fxmorph"),
+        "torch": _version("torch"),
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+    }
+

@@ -1,0 +1,443 @@
+"""The command line.
+
+Only the body of a command imports the engine, and with it torch: help and usage errors
+answer at once.  Exit codes: 0 no finding, 1 findings, 2 usage or configuration, 3 internal
+error or disk trouble, 4 an unsound rewrite, 5 nothing ran, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import json as json_format
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fxmorph import __version__
+from fxmorph.config import ConfigError, Settings, load_settings
+from fxmorph.model import Level
+
+USAGE, INTERNAL, NOTHING_RAN, INTERRUPTED = 2, 3, 5, 130
+
+app = typer.Typer(
+    name="fxmorph",
+    help="Find silent miscompilations in torch.compile.  Seeds are programs: fxmorph executes them.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command line and exit; nothing but the codes above leaves here."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        _fail("interrupted", INTERRUPTED)
+    except Exception as error:
+        _fail(f"internal error: {type(error).__name__}: {error}", INTERNAL, error)
+
+
+def _fail(message: str, code: int, error: Exception | None = None) -> None:
+    print("fxmorph: " + " ".join(message.split()), file=sys.stderr)
+    if error is not None:
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    raise SystemExit(code)
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    """What the user can mend is one line on stderr and a code; the rest passes on."""
+    try:
+        yield
+    except ConfigError as error:
+        _fail(str(error), USAGE)
+    except KeyboardInterrupt:
+        _fail("interrupted; what was judged is stored, --resume goes on", INTERRUPTED)
+    except Exception as error:
+        # Late, since most commands never get here.
+        from fxmorph.rules import RuleError
+        from fxmorph.seeds import SeedError
+        from fxmorph.store import DiskError, StoreError
+
+        if isinstance(error, DiskError):
+            _fail(str(error), INTERNAL)
+        if isinstance(error, (StoreError, RuleError, SeedError)):
+            _fail(str(error), USAGE)
+        raise
+
+
+def _settings(**command_line: Any) -> Settings:
+    return load_settings(command_line, Path.cwd(), os.environ)
+
+
+def _check_paths(settings: Settings) -> None:
+    """Refuse paths that hold nothing to run before torch is imported."""
+    if not settings.paths and not settings.resume:
+        _fail("no paths given: name a corpus folder, a seed file, or module.py:Name", USAGE)
+    for path in settings.paths:
+        file, colon, _ = path.partition(".py:")
+        if not Path(file + ".py" if colon else path).exists():
+            _fail(f"{path}: no such file or folder", USAGE)
+    for folder in settings.transforms:
+        if not Path(folder).is_dir():
+            _fail(f"--transforms {folder}: no such folder", USAGE)
+    if settings.baseline is not None and not Path(settings.baseline).is_file():
+        _fail(f"--baseline {settings.baseline}: no such file", USAGE)
+    if settings.paths and not any(map(_may_hold_seeds, settings.paths)):
+        _fail(f"no seeds in {', '.join(settings.paths)}", NOTHING_RAN)
+
+
+def _may_hold_seeds(path: str) -> bool:
+    where = Path(path)
+    if not where.is_dir():
+        return True
+    files = (file for suffix in ("*.py", "*.pt2") for file in where.rglob(suffix))
+    return any(not file.name.startswith(("_", ".")) for file in files)
+
+
+@contextmanager
+def _reporting(settings: Settings) -> Iterator[Callable[[Any], None]]:
+    """A function that tells every reporter; with --json people's text goes to stderr."""
+    from fxmorph.report.jsonlines import JsonLines
+    from fxmorph.report.terminal import Reporter, Terminal
+
+    stream = sys.stderr if settings.json else sys.stdout
+    reporters: list[Reporter] = [Terminal(stream, quiet=settings.quiet, verbose=settings.verbose)]
+    if settings.json:
+        reporters.append(JsonLines())
+
+    def emit(event: Any) -> None:
+        for reporter in reporters:
+            reporter.handle(event)
+
+    try:
+        yield emit
+    finally:
+        for reporter in reporters:
+            reporter.close()
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        try:
+            torch = f" (torch {metadata.version('torch')})"
+        except metadata.PackageNotFoundError:
+            torch = " (torch is not installed)"
+        print(f"fxmorph {__version__}{torch}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+# Options that several commands share.  All are text or flags here and None where not given,
+# so that config.py alone knows values, defaults and precedence.
+Text = str | None
+Flag = bool | None
+Paths = Annotated[
+    list[str] | None, typer.Argument(metavar="PATHS", help="Corpus folders, seed files (.py, .pt2), module.py:Name.")
+]
+Seed = Annotated[Text, typer.Option("--seed", metavar="N", help="Seed of the campaign [0].")]
+Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per core, at most 8].")]
+MaxTime = Annotated[Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m].")]
+MaxCases = Annotated[Text, typer.Option("--max-cases", metavar="N", help="Stop after N cases.")]
+CaseTimeout = Annotated[
+    Text, typer.Option("--case-timeout", metavar="TIME", help="CPU time that one case may take [120s].")
+]
+Device = Annotated[Text, typer.Option("--device", metavar="NAMES", help="cpu, cuda, or cpu,cuda [cpu].")]
+Backend = Annotated[Text, typer.Option("--backend", metavar="NAME", help="Backend of torch.compile [inductor].")]
+Pairs = list[str] | None
+Compile = Annotated[
+    Pairs, typer.Option("--compile", metavar="K=V,...", help="Arguments of torch.compile, as dynamic=True. Repeatable.")
+]
+Inductor = Annotated[
+    Pairs, typer.Option("--inductor", metavar="K=V,...", help="Settings of torch._inductor.config. Repeatable.")
+]
+Dynamo = Annotated[
+    Pairs, typer.Option("--dynamo", metavar="K=V,...", help="Settings of torch._dynamo.config. Repeatable.")
+]
+Transforms = Annotated[
+    list[str] | None, typer.Option("--transforms", metavar="DIR", help="More rules, as loose files. Repeatable.")
+]
+Baseline = Annotated[Text, typer.Option("--baseline", metavar="FILE", help="Findings listed there do not count.")]
+GraphLevel = Annotated[Text, typer.Option("--level", metavar="torch|aten", help="Graphs that rules rewrite [torch].")]
+NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
+All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions too.")]
+EdgeCases = Annotated[Flag, typer.Option("--edge-cases", help="Show signed zeros, NaN inputs and dtype limits too.")]
+FailOn = Annotated[Text, typer.Option("--fail-on", metavar="new|known", help="known: known findings fail the run too.")]
+Resume = Annotated[Flag, typer.Option("--resume", help="Go on with the run that did not finish.")]
+State = Annotated[Text, typer.Option("--state", metavar="DIR", help="State folder [.fxmorph].")]
+Json = Annotated[Flag, typer.Option("--json", help="Event lines on stdout, text for people on stderr.")]
+Quiet = Annotated[Flag, typer.Option("-q", "--quiet", help="Findings and the last line only.")]
+Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, show_default=False, help="Say more; -vv all.")]
+
+
+@app.command()
+def run(
+    paths: Paths = None,
+    seed: Seed = None,
+    jobs: Jobs = None,
+    max_time: MaxTime = None,
+    max_cases: MaxCases = None,
+    case_timeout: CaseTimeout = None,
+    device: Device = None,
+    backend: Backend = None,
+    compile: Compile = None,
+    inductor: Inductor = None,
+    dynamo: Dynamo = None,
+    transforms: Transforms = None,
+    level: GraphLevel = None,
+    no_rewrites: NoRewrites = None,
+    all: All = None,
+    baseline: Baseline = None,
+    fail_on: FailOn = None,
+    edge_cases: EdgeCases = None,
+    resume: Resume = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Rewrite seeds into variants, compile both, report what is miscompiled."""
+    with _one_line_errors():
+        settings = _settings(
+            paths=paths,
+            seed=seed,
+            jobs=jobs,
+            max_time=max_time,
+            max_cases=max_cases,
+            case_timeout=case_timeout,
+            device=device,
+            backend=backend,
+            compile=compile,
+            inductor=inductor,
+            dynamo=dynamo,
+            transforms=transforms,
+            level=level,
+            rewrites=False if no_rewrites else None,
+            all=all,
+            baseline=baseline,
+            fail_on=fail_on,
+            edge_cases=edge_cases,
+            resume=resume,
+            state=state,
+            json=json,
+            quiet=quiet,
+            verbose=verbose or None,
+        )
+        _check_paths(settings)
+        from fxmorph.campaign import run_campaign
+
+        with _reporting(settings) as emit:
+            code = run_campaign(settings, emit)
+    raise typer.Exit(code)
+
+
+@app.command()
+def check(
+    paths: Paths = None,
+    seed: Seed = None,
+    jobs: Jobs = None,
+    max_time: MaxTime = None,
+    case_timeout: CaseTimeout = None,
+    device: Device = None,
+    backend: Backend = None,
+    compile: Compile = None,
+    inductor: Inductor = None,
+    dynamo: Dynamo = None,
+    all: All = None,
+    baseline: Baseline = None,
+    fail_on: FailOn = None,
+    edge_cases: EdgeCases = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Judge seeds as they are, one line each."""
+    with _one_line_errors():
+        settings = _settings(
+            paths=paths,
+            seed=seed,
+            jobs=jobs,
+            max_time=max_time,
+            case_timeout=case_timeout,
+            device=device,
+            backend=backend,
+            compile=compile,
+            inductor=inductor,
+            dynamo=dynamo,
+            rewrites=False,
+            all=all,
+            baseline=baseline,
+            fail_on=fail_on,
+            edge_cases=edge_cases,
+            resume=False,
+            state=state,
+            json=json,
+            quiet=quiet,
+            verbose=verbose or None,
+        )
+        _check_paths(settings)
+        from fxmorph.campaign import check_seeds
+
+        with _reporting(settings) as emit:
+            code = check_seeds(settings, emit)
+    raise typer.Exit(code)
+
+
+@app.command()
+def replay(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Findings, by the start of the id.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="Every finding that is stored.")] = False,
+    jobs: Jobs = None,
+    state: State = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Run stored findings again: FIXED, FAILED or ERROR."""
+    with _one_line_errors():
+        settings = _settings(jobs=jobs, state=state, verbose=verbose or None)
+        if bool(ids) == all:
+            _fail("name findings by id, or say --all (`fxmorph findings` lists them)", USAGE)
+        with _stored(settings) as store:
+            for prefix in ids or ():
+                store.finding(prefix)
+        from fxmorph.confirm import replay as replay_findings
+
+        code = replay_findings(settings, list(ids or ()), all, _print_line)
+    raise typer.Exit(code)
+
+
+@app.command(context_settings={"allow_interspersed_args": False})
+def capture(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The program, as python script.py ...")],
+    out: Annotated[str, typer.Option("--out", metavar="DIR", help="Where the seeds go.")] = "captured",
+    window: Annotated[
+        int, typer.Option("--window", metavar="N", min=2, help="Cut graphs of more than N nodes into windows of N.")
+    ] = 40,
+) -> None:
+    """Record the graphs that a program compiles, as seeds."""
+    with _one_line_errors():
+        from fxmorph.harvest import capture_program
+
+        code = capture_program(list(command), Path(out), window)
+    raise typer.Exit(code)
+
+
+@app.command()
+def doctor(device: Device = None, backend: Backend = None, transforms: Transforms = None, state: State = None) -> None:
+    """Say what this machine and this torch offer, and show that a planted fault is seen."""
+    with _one_line_errors():
+        settings = _settings(device=device, backend=backend, transforms=transforms, state=state)
+        from fxmorph.doctor import run_doctor
+
+        code = run_doctor(settings, _print_line)
+    raise typer.Exit(code)
+
+
+@app.command()
+def rules(transforms: Transforms = None, json: Json = None) -> None:
+    """List the rules."""
+    with _one_line_errors():
+        settings = _settings(transforms=transforms, json=json)
+        from fxmorph.events import RuleListed
+        from fxmorph.rules import load_rules
+
+        found = list(load_rules([Path(folder) for folder in settings.transforms]))
+        if settings.json:
+            for rule in found:
+                preserves = tuple(sorted(rule.preserves))
+                claim = Level(rule.claim).value
+                listed = RuleListed(
+                    rule.id, claim, tuple(rule.dtypes), preserves, rule.targets, rule.site, rule.source, rule.doc
+                )
+                _print_line(json_format.dumps(listed.to_json()))
+        else:
+            rows = [
+                (r.id, str(r.claim), ",".join(r.dtypes), ",".join(sorted(r.preserves)), ",".join(r.targets))
+                for r in found
+            ]
+            _print_columns(("rule", "claim", "dtypes", "preserves", "targets"), rows)
+            _print_line(f"{len(found)} rules")
+
+
+@app.command()
+def findings(
+    duplicates: Annotated[bool, typer.Option("--duplicates", help="Show duplicates too.")] = False,
+    state: State = None,
+    json: Json = None,
+) -> None:
+    """List the findings that are stored."""
+    with _one_line_errors():
+        settings = _settings(state=state, json=json)
+        with _stored(settings) as store:
+            found = [(finding, *store.place(finding.id)) for finding in store.findings(duplicates=duplicates)]
+        if settings.json:
+            from fxmorph.events import FindingMade
+
+            for finding, folder, duplicate_of in found:
+                made = FindingMade(finding, folder, finding.known, duplicate_of)
+                _print_line(json_format.dumps(made.to_json(), ensure_ascii=False))
+        elif found:
+            rows = [
+                (f.id, ",".join(f.kinds), f.stage, f.unit, f.known, f.seed, f.recipe or "(as it is)")
+                for f, _, _ in found
+            ]
+            _print_columns(("id", "kinds", "stage", "unit", "known", "seed", "recipe"), rows)
+        else:
+            _print_line(f"no findings in {settings.state}")
+
+
+@app.command()
+def show(id: Annotated[str, typer.Argument(metavar="ID", help="The start of the id.")], state: State = None) -> None:
+    """Print the report of a finding."""
+    with _one_line_errors():
+        settings = _settings(state=state)
+        with _stored(settings) as store:
+            finding, folder = store.finding(id)
+            header = store.last_run()
+        written = Path(folder) / "issue.md"
+        if written.is_file():
+            text = written.read_text(encoding="utf-8")
+        else:
+            from fxmorph.report.issue import issue_text
+
+            text = issue_text(finding, (header[1] if header else {}).get("versions", {}), finding.ladder)
+        _print_line(text.rstrip("\n"))
+
+
+@contextmanager
+def _stored(settings: Settings) -> Iterator[Any]:
+    from fxmorph.store import Store
+
+    with Store(settings.state_dir, write=False) as store:
+        yield store
+
+
+def _print_line(line: str) -> None:
+    print(line, flush=True)
+
+
+def _print_columns(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    """Columns as wide as their widest cell; the last one is free."""
+    widths = [max(len(row[i]) for row in (heads, *rows)) for i in range(len(heads) - 1)]
+    for row in (heads, *rows):
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+        _print_line("  ".join([*cells, row[-1]]).rstrip())

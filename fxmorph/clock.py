@@ -1,0 +1,66 @@
+"""Where the CPU time of a process went, children included."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from collections.abc import Callable, Iterator
+
+#: The buckets; every CPU second of a process falls into exactly one.
+ACTIVITIES = (
+    "start", "capture", "rewrite", "prove", "compile", "c++", "eager", "judge", "reduce", "confirm", "store", "idle",
+)  # fmt: skip
+
+
+class Clock:
+    """CPU seconds by activity.  Nested activities take their time from the outer one.
+
+    Time of waited-for child processes during ``compile`` is the C++ compiler's (``c++``).
+    ``on_change`` is told each activity that begins or goes on.
+    """
+
+    def __init__(self, on_change: Callable[[str], None] | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self._on_change = on_change
+        self._stack: list[str] = []
+        self._mark = self._read()
+
+    @staticmethod
+    def _read() -> tuple[float, float]:
+        me = resource.getrusage(resource.RUSAGE_SELF)
+        kids = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return me.ru_utime + me.ru_stime, kids.ru_utime + kids.ru_stime
+
+    def _settle(self) -> None:
+        now = self._read()
+        here = self._stack[-1] if self._stack else "idle"
+        self._add(here, now[0] - self._mark[0])
+        self._add("c++" if here == "compile" else here, now[1] - self._mark[1])
+        self._mark = now
+
+    def _add(self, activity: str, seconds: float) -> None:
+        self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
+
+    @contextlib.contextmanager
+    def activity(self, name: str) -> Iterator[None]:
+        """Everything inside counts for ``name``, but for nested activities."""
+        self._settle()
+        self._stack.append(name)
+        self._tell()
+        try:
+            yield
+        finally:
+            self._settle()
+            self._stack.pop()
+            self._tell()
+
+    def _tell(self) -> None:
+        if self._on_change is not None:
+            self._on_change(self._stack[-1] if self._stack else "idle")
+
+    def take(self) -> tuple[tuple[str, float], ...]:
+        """The seconds since the last call, by activity."""
+        self._settle()
+        out = tuple(sorted((k, round(v, 4)) for k, v in self.seconds.items() if v > 0))
+        self.seconds = {}
+        return out

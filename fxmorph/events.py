@@ -1,0 +1,293 @@
+"""What the engine tells while it works.  It yields these and prints nothing; reporters do.
+
+The JSON form of each event, one object a line, is published as :data:`SCHEMA` and
+described in ``docs/json-events.md``.  Times are in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from fxmorph.model import BugClass, Finding, Kind, Status
+from fxmorph.records import to_json as record_to_json
+
+
+@dataclass(frozen=True)
+class _Event:
+    """One event; ``event`` is its JSON word."""
+
+    event: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The line of JSON: the word, then the fields by name."""
+        return {"event": self.event, **record_to_json(self)}
+
+
+@dataclass(frozen=True)
+class RunStarted(_Event):
+    """The header of a run: ``seeds`` and ``rules`` are counts, ``budget_s`` wall seconds."""
+
+    event: ClassVar[str] = "run-started"
+    run_id: str
+    seed: int
+    torch: str
+    device: str
+    rungs: tuple[str, ...]
+    versions: dict[str, str]
+    budget_s: float
+    jobs: int
+    seeds: int
+    rules: int
+    state_dir: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SeedRefused(_Event):
+    """A seed does not load; the run goes on without it."""
+
+    event: ClassVar[str] = "seed-refused"
+    seed: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class CaseDone(_Event):
+    """A case was judged.  ``number`` 0 is the seed as it is."""
+
+    event: ClassVar[str] = "case"
+    index: int
+    case_id: str
+    seed: str
+    number: int
+    verdict: Status
+    kinds: tuple[Kind, ...] = ()
+    reason: str = ""
+    recipe: str = ""
+    triangle: str = ""
+    stage: str = ""
+    unit: str = ""
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class FindingMade(_Event):
+    """A finding was confirmed and written to ``folder``.
+
+    ``known`` names the known issue, ``duplicate_of`` an earlier finding; both empty if none.
+    """
+
+    event: ClassVar[str] = "finding"
+    finding: Finding
+    folder: str
+    known: str = ""
+    duplicate_of: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        f = self.finding
+        return {
+            "event": self.event,
+            "id": f.id,
+            "kinds": [k.value for k in f.kinds],
+            "bug_class": f.bug_class.value,
+            "stage": f.stage,
+            "unit": f.unit,
+            "recipe": f.recipe,
+            "seed": f.seed,
+            "fingerprint": f.fingerprint,
+            "known": self.known,
+            "folder": self.folder,
+            "triangle": f.triangle,
+            "reason": f.reason,
+            "duplicate_of": self.duplicate_of,
+        }
+
+
+@dataclass(frozen=True)
+class Checked(_Event):
+    """``fxmorph check`` judged one seed as it is."""
+
+    event: ClassVar[str] = "checked"
+    seed: str
+    verdict: Status
+    kinds: tuple[Kind, ...] = ()
+    stage: str = ""
+    unit: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Progress(_Event):
+    """How far the run is, for people; reporters of JSON leave it out.
+
+    ``planned`` is the number of cases, None where only the time limits the run.
+    """
+
+    event: ClassVar[str] = "progress"
+    done: int
+    planned: int | None
+    findings: int
+    elapsed_s: float
+    remaining_s: float
+    phase: str = ""
+
+
+@dataclass(frozen=True)
+class Warned(_Event):
+    """Something that the user should know and that does not stop the run."""
+
+    event: ClassVar[str] = "warning"
+    message: str
+
+
+@dataclass(frozen=True)
+class RunFinished(_Event):
+    """The end of a run.
+
+    ``counts``: cases by verdict; ``rungs``: cases by rung; ``findings``: ids of the new ones;
+    ``seconds``: CPU seconds by activity; ``report``: the folder or file to look at.
+    """
+
+    event: ClassVar[str] = "run-finished"
+    run_id: str
+    exit_code: int
+    counts: dict[str, int]
+    rungs: dict[str, Any]
+    findings: tuple[str, ...] = ()
+    known: int = 0
+    duplicates: int = 0
+    edge_cases: int = 0
+    cases: int = 0
+    coverage: dict[str, Any] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    wall_s: float = 0.0
+    report: str = ""
+
+
+@dataclass(frozen=True)
+class RuleListed(_Event):
+    """One line of ``fxmorph rules --json``."""
+
+    event: ClassVar[str] = "rule"
+    id: str
+    claim: str
+    dtypes: tuple[str, ...]
+    preserves: tuple[str, ...]
+    targets: tuple[str, ...]
+    site: str
+    source: str
+    doc: str
+
+
+Event = RunStarted | SeedRefused | CaseDone | FindingMade | Checked | Progress | Warned | RunFinished | RuleListed
+
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_COUNT = {"type": "integer", "minimum": 0}
+_SECONDS = {"type": "number", "minimum": 0}
+_VERDICT = {"enum": [s.value for s in Status]}
+_KINDS = {"type": "array", "items": {"enum": [k.value for k in Kind]}}
+_TRIANGLE = {"enum": ["", "seed-miscompiled", "variant-miscompiled", "both"]}
+_TABLE = {"type": "object"}
+
+
+def _of(values: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _line(event: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    """An object with exactly these keys and the event's word."""
+    return {
+        "type": "object",
+        "properties": {"event": {"const": event}, **properties},
+        "required": ["event", *properties],
+        "additionalProperties": False,
+    }
+
+
+#: JSON Schema of one line; which alternative holds is decided by ``event``.
+SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "title": "fxmorph event line",
+    "oneOf": [
+        _line(
+            RunStarted.event,
+            run_id=_TEXT,
+            seed=_COUNT,
+            torch=_TEXT,
+            device=_TEXT,
+            rungs=_TEXTS,
+            versions=_of(_TEXT),
+            budget_s=_SECONDS,
+            jobs=_COUNT,
+            seeds=_COUNT,
+            rules=_COUNT,
+            state_dir=_TEXT,
+            notes=_TEXTS,
+        ),
+        _line(SeedRefused.event, seed=_TEXT, reason=_TEXT),
+        _line(
+            CaseDone.event,
+            index=_COUNT,
+            case_id=_TEXT,
+            seed=_TEXT,
+            number=_COUNT,
+            verdict=_VERDICT,
+            kinds=_KINDS,
+            reason=_TEXT,
+            recipe=_TEXT,
+            triangle=_TRIANGLE,
+            stage=_TEXT,
+            unit=_TEXT,
+            wall_s=_SECONDS,
+            cpu_s=_SECONDS,
+        ),
+        _line(
+            FindingMade.event,
+            id=_TEXT,
+            kinds=_KINDS,
+            bug_class={"enum": [c.value for c in BugClass]},
+            stage=_TEXT,
+            unit=_TEXT,
+            recipe=_TEXT,
+            seed=_TEXT,
+            fingerprint=_TEXT,
+            known=_TEXT,
+            folder=_TEXT,
+            triangle=_TRIANGLE,
+            reason=_TEXT,
+            duplicate_of=_TEXT,
+        ),
+        _line(Checked.event, seed=_TEXT, verdict=_VERDICT, kinds=_KINDS, stage=_TEXT, unit=_TEXT, reason=_TEXT),
+        _line(Warned.event, message=_TEXT),
+        _line(
+            RunFinished.event,
+            run_id=_TEXT,
+            exit_code=_COUNT,
+            counts=_of(_COUNT),
+            rungs=_TABLE,
+            findings=_TEXTS,
+            known=_COUNT,
+            duplicates=_COUNT,
+            edge_cases=_COUNT,
+            cases=_COUNT,
+            coverage=_TABLE,
+            seconds=_of(_SECONDS),
+            wall_s=_SECONDS,
+            report=_TEXT,
+        ),
+        _line(
+            RuleListed.event,
+            id=_TEXT,
+            claim=_TEXT,
+            dtypes=_TEXTS,
+            preserves=_TEXTS,
+            targets=_TEXTS,
+            site=_TEXT,
+            source=_TEXT,
+            doc=_TEXT,
+        ),
+    ],
+}

@@ -1,0 +1,229 @@
+"""Input sets: tensors with their strides, offsets and shared memory, and how their values are chosen."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fxmorph.model import TensorSpec, ValuePlan
+from fxmorph.torchapi.dispatch import tree_leaves
+
+FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+
+
+class Unsupported(Exception):
+    """Inputs that cannot be rebuilt (sparse, quantised, tensor subclasses)."""
+
+
+class NotApplicable(Exception):
+    """The value plan has nothing to change in these inputs."""
+
+
+def is_float_dtype(dtype: torch.dtype) -> bool:
+    """Floating point or complex."""
+    return dtype.is_floating_point or dtype.is_complex
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def storage_key(t: torch.Tensor) -> int:
+    """Equal for tensors that share memory, as long as the memory lives."""
+    return t.untyped_storage()._cdata
+
+
+@dataclass(frozen=True)
+class _Plain:
+    value: Any
+
+
+@dataclass(frozen=True)
+class _View:
+    storage: int
+    dtype: torch.dtype
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    requires_grad: bool
+    conj: bool
+    neg: bool
+
+
+class InputSet:
+    """Values frozen as they were, to be rebuilt any number of times.
+
+    Memory shared between inputs is shared between the rebuilt ones; strides and offsets
+    are kept; each rebuilt tensor that requires grad is a leaf.
+    """
+
+    def __init__(self, storages: list[torch.Tensor], items: list[_Plain | _View]) -> None:
+        self._storages = storages
+        self._items = items
+
+    @staticmethod
+    def snapshot(values: Sequence[Any]) -> InputSet:
+        """Raises :class:`Unsupported`."""
+        storages: list[torch.Tensor] = []
+        numbers: dict[int, int] = {}
+        items: list[_Plain | _View] = []
+        for value in values:
+            if not isinstance(value, torch.Tensor):
+                if any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(value)):
+                    raise Unsupported(f"tensors inside a {type(value).__name__}")
+                items.append(_Plain(copy.deepcopy(value)))
+                continue
+            if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided:
+                raise Unsupported(f"{type(value).__name__} of layout {value.layout}")
+            if value.is_quantized:
+                raise Unsupported("quantised tensor")
+            key = storage_key(value)
+            if key not in numbers:
+                numbers[key] = len(storages)
+                raw = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
+                storages.append(raw.clone())
+            items.append(
+                _View(
+                    numbers[key],
+                    value.dtype,
+                    tuple(value.shape),
+                    tuple(value.stride()),
+                    int(value.storage_offset()),
+                    value.requires_grad,
+                    value.is_conj(),
+                    value.is_neg(),
+                )
+            )
+        return InputSet(storages, items)
+
+    def rebuild(self) -> list[Any]:
+        """Fresh inputs, equal to those frozen."""
+        raws = [s.clone() for s in self._storages]
+        out: list[Any] = []
+        with torch.no_grad():
+            for item in self._items:
+                if isinstance(item, _Plain):
+                    out.append(copy.deepcopy(item.value))
+                    continue
+                t = torch.empty(0, dtype=item.dtype, device=raws[item.storage].device)
+                t.set_(raws[item.storage].untyped_storage(), item.offset, item.size, item.stride)
+                t = t.conj() if item.conj else t
+                t = torch._neg_view(t) if item.neg else t
+                out.append(t.requires_grad_(True) if item.requires_grad else t)
+        return out
+
+    def specs(self) -> list[TensorSpec | None]:
+        """One spec an input; None for what is not a tensor."""
+        out: list[TensorSpec | None] = []
+        for value, item in zip(self.rebuild(), self._items, strict=True):
+            out.append(None if isinstance(item, _Plain) else spec_of(value, item.storage))
+        return out
+
+
+def spec_of(t: torch.Tensor, storage: int = 0) -> TensorSpec:
+    """The spec of a strided tensor; ranges only for integers."""
+    low = high = None
+    if not t.is_floating_point() and not t.is_complex() and t.dtype != torch.bool and t.numel():
+        low, high = int(t.min()), int(t.max())
+    return TensorSpec(
+        dtype=dtype_name(t.dtype),
+        shape=tuple(t.shape),
+        stride=tuple(t.stride()),
+        device=t.device.type,
+        offset=int(t.storage_offset()),
+        storage=storage,
+        storage_size=t.untyped_storage().nbytes() // t.element_size(),
+        requires_grad=t.requires_grad,
+        low=low,
+        high=high,
+    )
+
+
+def flat_storage(t: torch.Tensor) -> torch.Tensor:
+    """The whole memory under ``t`` as a 1-D tensor of its dtype, sharing it."""
+    n = t.untyped_storage().nbytes() // t.element_size()
+    return torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage(), 0, (n,), (1,))
+
+
+def mask_like(t: torch.Tensor) -> bool:
+    """Whether the values are all 0 or 1 with both present, as masks are."""
+    if t.is_complex() or t.numel() < 2:
+        return False
+    if t.dtype == torch.bool:
+        return True
+    return bool(((t == 0) | (t == 1)).all() and (t == 0).any() and (t == 1).any())
+
+
+def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int) -> None:
+    """Overwrite the values of tensors in place according to the plan, deterministically.
+
+    Whole storages are written, so that inputs that share memory stay consistent.  Integer
+    tensors that are not masks keep their values (they may be indices).  Raises
+    :class:`NotApplicable` when the plan changes nothing here.
+    """
+    if plan in (ValuePlan.SEED, ValuePlan.RESEED):
+        return
+    generator = torch.Generator().manual_seed(seed)
+    seen: set[int] = set()
+    changed = False
+    with torch.no_grad():
+        for t in tree_leaves(list(values)):
+            if not isinstance(t, torch.Tensor) or t.numel() == 0 or storage_key(t) in seen:
+                continue
+            seen.add(storage_key(t))
+            changed |= _overwrite(plan, t.detach(), generator)
+    if not changed:
+        raise NotApplicable(str(plan))
+
+
+def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator) -> bool:
+    flat = flat_storage(t)
+    floating = t.dtype in FLOATING
+    masked = mask_like(t)
+    if plan is ValuePlan.EXACT and floating:
+        flat.copy_(_exact(flat, t, masked, g))
+        return True
+    if plan is ValuePlan.MASK and masked and t.ndim:
+        new = _mask(flat, t.dtype, g)
+        flat.copy_(new)
+        # A fully masked row is where patterns that rewrite softmax disagree with eager.
+        (t[0] if t.ndim > 1 and t.shape[0] > 1 else t[..., :1]).fill_(0)
+        return True
+    if plan is ValuePlan.SPECIAL and floating:
+        info = torch.finfo(t.dtype)
+        special = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, info.max, info.tiny, info.tiny / 4]
+        table = torch.tensor(special, dtype=torch.float64).to(t.dtype)
+        picks = torch.randint(len(special), (flat.numel(),), generator=g)
+        keep = torch.rand(flat.numel(), generator=g) < 0.7
+        flat.copy_(torch.where(keep.to(flat.device), flat, table[picks].to(flat.device)))
+        return True
+    return False
+
+
+def _exact(flat: torch.Tensor, t: torch.Tensor, masked: bool, g: torch.Generator) -> torch.Tensor:
+    """Small integers; distinct where the tensor is small; the sign domain of the seed is kept."""
+    n = flat.numel()
+    if masked:
+        return torch.randint(0, 2, (n,), generator=g).to(flat.dtype)
+    low = t.min()
+    if n <= 64:
+        values = torch.randperm(n, generator=g) - n // 2
+        values = values - values.min() if low >= 0 else values
+    else:
+        values = torch.randint(0 if low >= 0 else -4, 5, (n,), generator=g)
+    if low > 0:
+        values = values.clamp(min=1)
+    return values.to(flat.dtype)
+
+
+def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.Tensor:
+    n = flat.numel()
+    if dtype == torch.bool:
+        return torch.randint(0, 2, (n,), generator=g).bool()
+    table = torch.tensor([0, 1, 2, 3] if dtype == torch.uint8 else [0, 1, 2, -1])
+    return table[torch.randint(4, (n,), generator=g)].to(dtype)

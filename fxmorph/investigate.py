@@ -1,0 +1,270 @@
+"""From a case that was found to a finding that stands alone: reduce, blame, write as a program.
+
+The program holds only torch: what it makes and what it runs are the reduced graph's text and
+inputs, or the seed's own source where the difference needs the seed's callable.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.canon import canonical
+from fxmorph.capture import CaptureFailed, capture_torch
+from fxmorph.clock import Clock
+from fxmorph.graph import Unprintable, calls, copy_graph, function_of, graph_hash, print_graph
+from fxmorph.inputs import InputSet, NotApplicable
+from fxmorph.judge.case import captured_graph, make_variant, plan_inputs
+from fxmorph.judge.ladder import kinds_of
+from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
+from fxmorph.load import LoadedSeed, load_seed
+from fxmorph.model import BugClass, Case, CaseResult, CompileConfig, Kind, Recipe, Status, ValuePlan, Verdict, digest
+from fxmorph.program import inputs_text
+from fxmorph.reduce import Reducer
+from fxmorph.rewrite import Inapplicable, Unsound, Workbench, replay_recipe
+from fxmorph.rules import Registry
+from fxmorph.torchapi.bisecting import bisect
+
+#: The backend that shows a stage's faults, cheapest.
+BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}
+#: Share of the budget for finding the guilty unit.
+BISECT_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class Investigated:
+    """What the parent writes down.  ``operations`` are those of the reduced graph."""
+
+    case_id: str
+    program: str
+    kinds: tuple[Kind, ...]
+    unit: str
+    recipe: str
+    rewrites: tuple[str, ...]
+    operations: tuple[str, ...]
+    structure: str
+    evidence: tuple[str, ...]
+    nodes: int
+    tests: int
+    config: dict[str, Any]
+    check: dict[str, Any]
+    seconds: tuple[tuple[str, float], ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def investigate(case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float) -> Investigated:
+    """Reduce and blame a found case within about ``seconds`` of this process's CPU time."""
+    with clock.activity("reduce"):
+        loaded = load_seed(case.seed)
+        plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
+        work = _Investigation(case, result, loaded, plan, rules, clock, seconds)
+        out = work.run()
+    return replace(out, seconds=clock.take())
+
+
+class _Investigation:
+    def __init__(
+        self, case: Case, result: CaseResult, loaded: LoadedSeed, plan: ValuePlan, rules: Registry, clock: Clock,
+        seconds: float,
+    ) -> None:  # fmt: skip
+        self.case, self.result, self.loaded, self.plan = case, result, loaded, plan
+        self.rules, self.clock, self.seconds = rules, clock, seconds
+        self.accused = frozenset(result.kinds)
+        backend = BACKEND_OF.get(result.stage, case.compile.backend)
+        self.config = replace(case.compile, backend=backend)
+
+    def run(self) -> Investigated:
+        start = self._graph()
+        if start is None:
+            return self._as_seed()
+        graph, inputs, recipe = start
+        reducer = Reducer(graph, inputs, self._still, self.seconds * (1 - BISECT_SHARE))
+        best = reducer.run()
+        inputs, made = self._plain_inputs(best.graph, best.inputs)
+        subject = self._subject(best.graph, inputs)
+        verdicts = self._judge(subject, self.config)
+        kinds = tuple(sorted(kinds_of(verdicts))) or self.result.kinds
+        program = made + "\n\n" + print_graph(best.graph)
+        return Investigated(
+            case_id=self.case.id,
+            program=program,
+            kinds=kinds,
+            unit=self._blame(subject),
+            recipe=str(recipe),
+            rewrites=tuple(r.rule for r in recipe.rewrites),
+            operations=tuple(sorted(canonical(n).name for n in calls(best.graph))),
+            structure=graph_hash(best.graph),
+            evidence=_evidence(verdicts),
+            nodes=len(calls(best.graph)),
+            tests=best.tests,
+            config=self._config(),
+            check=self._check(verdicts),
+        )
+
+    # -- the program under reduction -------------------------------------------
+
+    def _graph(self) -> tuple[fx.Graph, InputSet, Recipe] | None:
+        """The graph that shows the finding, with the fewest rewrites; None where only the callable does."""
+        if self.result.recipe:
+            recipe = self._fewest_rewrites(Recipe.parse(self.result.recipe))
+            made = make_variant(replace(self.case, recipe=recipe), self.loaded, self.rules, self.clock)
+            captured = captured_graph(self.case, self.loaded, self.clock)
+            bench = Workbench(captured.graph, captured.inputs, self.loaded.no_grad)
+            replay_recipe(bench, self.rules, recipe)
+            return bench.graph, made.subject.inputs[self.plan], recipe
+        try:
+            graphs = capture_torch(
+                self.loaded.fresh(self.case.input_seed), self.loaded.config(self.case.compile), self.loaded.no_grad
+            )
+            if len(graphs) != 1:
+                return None
+            inputs = plan_inputs([self.plan], graphs[0].inputs, self.case.input_seed)
+            print_graph(graphs[0].graph)
+            if self.plan in inputs and self._still(graphs[0].graph, inputs[self.plan]):
+                return graphs[0].graph, inputs[self.plan], Recipe()
+        except (CaptureFailed, Unprintable):
+            pass
+        return None
+
+    def _fewest_rewrites(self, recipe: Recipe) -> Recipe:
+        for rewrite in reversed(recipe.rewrites):
+            smaller = Recipe(tuple(r for r in recipe.rewrites if r is not rewrite))
+            if not smaller:
+                break
+            try:
+                variant = make_variant(replace(self.case, recipe=smaller), self.loaded, self.rules, self.clock)
+                if kinds_of(self._judge(variant.subject, self.config)) & self.accused:
+                    recipe = smaller
+            except (Inapplicable, Unsound):
+                continue
+        return recipe
+
+    def _subject(self, graph: fx.Graph, inputs: InputSet) -> GraphSubject:
+        fn = function_of(print_graph(graph))
+        return GraphSubject(fn, {self.plan: inputs}, self.loaded.config, self.loaded.no_grad)
+
+    def _judge(self, subject: Subject, config: CompileConfig) -> list[Verdict]:
+        try:
+            return Trial(subject, config, self.case.input_seed, self.clock).judge(self.plan)
+        except NotApplicable:
+            return []
+
+    def _still(self, graph: fx.Graph, inputs: InputSet) -> bool:
+        return bool(kinds_of(self._judge(self._subject(graph, inputs), self.config)) & self.accused)
+
+    def _plain_inputs(self, graph: fx.Graph, inputs: InputSet) -> tuple[InputSet, str]:
+        """Inputs as short source text that still shows the finding, and the inputs that it makes."""
+        for style in ("arange", "random", "literal"):
+            text = inputs_text(inputs, style, self.plan)
+            if text is None:
+                continue
+            made = InputSet.snapshot(run_inputs(text))
+            if style == "literal" or self._still(copy_graph(graph), made):
+                return made, text
+        text = inputs_text(inputs, "bytes", self.plan)
+        assert text is not None
+        return inputs, text
+
+    # -- blame -----------------------------------------------------------------
+
+    def _blame(self, subject: Subject) -> str:
+        """Subsystem and unit by PyTorch's bisector; "" where it names none."""
+        if self.case.compile.backend != "inductor" or self.result.stage not in ("inductor", "decomposition"):
+            return ""
+
+        def passes() -> bool:
+            return not kinds_of(self._judge(subject, self.case.compile)) & self.accused
+
+        subsystem, unit = bisect(passes)
+        unit = unit.removeprefix("<OpOverload(op='").removesuffix("')>").replace("', overload='", ".")
+        return " / ".join(part for part in (subsystem, unit) if part and part != "None")
+
+    # -- output ----------------------------------------------------------------
+
+    def _as_seed(self) -> Investigated:
+        """The seed's own source where no single graph shows the finding."""
+        source = Path(self.case.seed.path).read_text() if self.case.seed.form == "module" else ""
+        subject = SeedSubject(self.loaded)
+        verdicts = self._judge(subject, self.config)
+        return Investigated(
+            case_id=self.case.id,
+            program=_without_tail(source),
+            kinds=tuple(sorted(kinds_of(verdicts))) or self.result.kinds,
+            unit=self._blame(subject) if source else "",
+            recipe="",
+            rewrites=(),
+            operations=(),
+            structure=self.case.seed.hash,
+            evidence=_evidence(verdicts),
+            nodes=0,
+            tests=0,
+            config=self._config(),
+            check=self._check(verdicts),
+        )
+
+    def _config(self) -> dict[str, Any]:
+        settings = self.loaded.config(self.case.compile)
+        return {
+            "backend": settings.backend,
+            "compile": dict(settings.options),
+            "inductor": dict(settings.inductor),
+            "dynamo": dict(settings.dynamo),
+            "no_grad": self.loaded.no_grad,
+            "calls": self.loaded.meta.get("calls", 1) if not self.result.recipe else 1,
+            "device": self.case.device,
+        }
+
+    def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+        """Tolerances of the repro: exact where the case was, else far above rounding."""
+        exact = any("exact arithmetic" in v.reason for v in verdicts)
+        return {"exact": exact, "rtol": 0.0 if exact else 1e-3, "atol": 0.0 if exact else 1e-4}
+
+
+def run_inputs(text: str) -> list[Any]:
+    """The values that an ``make_inputs`` text makes, seeded as ``repro.py`` seeds."""
+    torch.manual_seed(0)
+    return list(function_of(text, "make_inputs")())
+
+
+def _evidence(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    return tuple(f"{v.kind} of {v.slot}: {v.reason}" for v in verdicts if v.status is Status.FINDING)[:6]
+
+
+def _without_tail(source: str) -> str:
+    """A seed's source without docstring, META and ``if __name__`` block."""
+    tree = ast.parse(source)
+    body = [
+        s
+        for s in tree.body
+        if not isinstance(s, (ast.If, ast.Expr))
+        and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in ("META", "ORIGIN", "EXPECTED"))
+    ]
+    return ast.unparse(ast.Module(body, []))
+
+
+def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
+    """The bug class that kinds, stage and unit point to."""
+    if stage == "decomposition":
+        return BugClass.IOD
+    if {Kind.ALIAS, Kind.IDENTITY, Kind.MUTATION} & set(kinds):
+        return BugClass.BAM
+    if set(kinds) <= {Kind.STRIDE, Kind.OFFSET}:
+        return BugClass.ILP
+    if Kind.DTYPE in kinds:
+        return BugClass.IOT
+    if "passes" in unit:
+        return BugClass.UGO
+    return BugClass.KC
+
+
+def fingerprint(found: Investigated, stage: str) -> str:
+    """Key of deduplication: kinds, stage, unit, and the operations of the reduced graph."""
+    return digest([sorted(found.kinds), stage, found.unit, found.operations or found.structure], 12)
+
+

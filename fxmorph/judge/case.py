@@ -1,0 +1,271 @@
+"""Judging one case from its record alone: a seed as it is, or a variant of one of its graphs."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from fxmorph.capture import Captured, CaptureFailed, capture_aten, capture_torch, inputs_under
+from fxmorph.clock import Clock
+from fxmorph.graph import Unprintable, calls, function_of, graph_hash, print_graph
+from fxmorph.inputs import InputSet, NotApplicable
+from fxmorph.judge.ladder import LAYOUT_KINDS, Ladder, kinds_of
+from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial, summary
+from fxmorph.load import LoadedSeed, SeedFailed, load_seed
+from fxmorph.model import (
+    Case,
+    CaseResult,
+    CompileConfig,
+    GraphLevel,
+    Kind,
+    Recipe,
+    Status,
+    ValuePlan,
+    Verdict,
+)
+from fxmorph.observe import Meta, Observation
+from fxmorph.oracle import Evidence
+from fxmorph.rewrite import Unsound, Workbench, draw_recipe, replay_recipe
+from fxmorph.rules import Registry
+
+#: Graphs with more calls than this are cut into windows of this size before rewriting.
+WINDOW = 80
+
+
+@dataclass
+class Variant:
+    """A rewritten graph, ready to be judged, and the graph that it came from."""
+
+    seed_graph: GraphSubject
+    subject: GraphSubject
+    recipe: Recipe
+    text: str
+    hash: str
+    mutation_kept: bool
+    gradient_kept: bool
+    bitwise: bool
+    assumes: bool  # some rewrite holds only on values like the seed's own
+
+
+def judge_case(case: Case, rules: Registry, clock: Clock) -> CaseResult:
+    """The whole judgement of a case; only ``ToolchainMissing`` and interrupts pass through."""
+    started = time.monotonic()
+    try:
+        result = _judge(case, rules, clock)
+    except SeedFailed as error:
+        result = _result(case, Status.ERROR, f"seed: {error}")
+    except CaptureFailed as error:
+        result = _result(case, Status.UNSUPPORTED, f"capture: {error}")
+    except Unprintable as error:
+        result = _result(case, Status.UNSUPPORTED, f"graph has no text form: {error}")
+    except Unsound as error:
+        result = replace(_result(case, Status.UNSOUND_REWRITE, str(error)), recipe=str(error.rewrite))
+    return replace(result, seconds=clock.take(), wall=round(time.monotonic() - started, 3))
+
+
+def _result(case: Case, status: Status, reason: str) -> CaseResult:
+    return CaseResult(case.id, status, reason=reason)
+
+
+def _judge(case: Case, rules: Registry, clock: Clock) -> CaseResult:
+    with clock.activity("capture"):
+        loaded = load_seed(case.seed)
+    if case.number == 0 and not case.recipe:
+        return judge_subject(case, SeedSubject(loaded), clock)
+    variant = make_variant(case, loaded, rules, clock)
+    if not variant.recipe:
+        return _result(case, Status.SKIPPED, "no rewrite applies")
+    result = replace(judge_variant(case, variant, clock), recipe=str(variant.recipe), graph_hash=variant.hash)
+    return result
+
+
+# -- subjects ------------------------------------------------------------------
+
+
+def captured_graph(case: Case, loaded: LoadedSeed, clock: Clock) -> Captured:
+    """The graph of the seed that this case works on; raises :class:`CaptureFailed`."""
+    with clock.activity("capture"):
+        capture = capture_torch if case.level is GraphLevel.TORCH else capture_aten
+        graphs = capture(loaded.fresh(case.input_seed), loaded.config(case.compile), loaded.no_grad)
+        pick = random.Random(f"graph {case.campaign_seed} {case.seed.hash} {case.number}")
+        weights = [len(calls(g.graph)) for g in graphs]
+        chosen = pick.choices(graphs, weights)[0]
+        if len(calls(chosen.graph)) > WINDOW:
+            chosen = _window(chosen, pick)
+        return chosen
+
+
+def _window(captured: Captured, pick: random.Random) -> Captured:
+    """A random window of a large graph, with the values that the whole graph feeds it."""
+    from fxmorph.graph import windows
+    from fxmorph.rewrite import profile
+
+    parts = list(windows(captured.graph, WINDOW))
+    graph, feeds = pick.choice(parts)
+    with torch.no_grad():
+        values = profile(captured.graph, captured.inputs).values
+    by_name = {n.name: v for n, v in values.items()}
+    if any(by_name.get(name) is None for name in feeds):
+        raise CaptureFailed("a window of the graph needs values that cannot be rebuilt")
+    return Captured(graph, InputSet.snapshot([by_name[name] for name in feeds]), captured.level, captured.part)
+
+
+def plan_inputs(plans: Sequence[ValuePlan], base: InputSet, input_seed: int) -> dict[ValuePlan, InputSet]:
+    """The base inputs under each plan that changes something."""
+    out: dict[ValuePlan, InputSet] = {}
+    for plan in plans:
+        try:
+            out[plan] = base if plan is ValuePlan.SEED else inputs_under(plan, base, input_seed)
+        except NotApplicable:
+            continue
+    return out
+
+
+def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) -> Variant:
+    """Capture, rewrite, and set up both programs.  Raises :class:`Unsound`, :class:`CaptureFailed`."""
+    captured = captured_graph(case, loaded, clock)
+    inputs = plan_inputs(case.plans, captured.inputs, case.input_seed)
+    with clock.activity("rewrite"):
+        text = captured.text
+        bench = Workbench(captured.graph, captured.inputs, loaded.no_grad)
+        if case.recipe is not None:
+            replay_recipe(bench, rules, case.recipe)
+        else:
+            rng = random.Random(f"recipe {case.campaign_seed} {case.seed.hash} {case.number}")
+            draw_recipe(bench, rules, rng)
+        new = print_graph(bench.graph)
+
+    def subject(text: str) -> GraphSubject:
+        return GraphSubject(function_of(text), inputs, loaded.config, loaded.no_grad)
+
+    return Variant(
+        subject(text),
+        subject(new),
+        Recipe(tuple(bench.applied)),
+        new,
+        graph_hash(bench.graph),
+        bench.mutation_kept,
+        bench.gradient_kept,
+        all(level.bitwise for level in bench.levels),
+        any(rules[r.rule].assumes for r in bench.applied),
+    )
+
+
+# -- judgement -----------------------------------------------------------------
+
+
+def judge_plans(subject: Subject, config: CompileConfig, case: Case, clock: Clock) -> list[Verdict]:
+    """Verdicts on every plan of the case that applies, on one compile."""
+    trial = Trial(subject, config, case.input_seed, clock)
+    verdicts: list[Verdict] = []
+    for plan in case.plans:
+        try:
+            verdicts += trial.judge(plan)
+        except NotApplicable:
+            continue
+        if any(v.status is Status.FINDING for v in verdicts):
+            break  # one witness is enough; the ladder works on it
+    return verdicts
+
+
+def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
+    """Judge a program as it is, with the ladder where something is found."""
+    verdicts = judge_plans(subject, case.compile, case, clock)
+    return climbed(case, subject, verdicts, clock)
+
+
+def climbed(case: Case, subject: Subject, verdicts: list[Verdict], clock: Clock) -> CaseResult:
+    """The result of a case from its verdicts, after the ladder."""
+    status, kinds, reason = summary(verdicts)
+    result = CaseResult(case.id, status, kinds, reason, tuple(verdicts))
+    if status is not Status.FINDING:
+        return result
+    plan = next(v.plan for v in verdicts if v.status is Status.FINDING) or ValuePlan.SEED
+    accused = kinds_of(v for v in verdicts if v.plan is plan)
+    trial = Trial(subject, case.compile, case.input_seed, clock)
+    eager = trial.eager(plan)
+    low = _low_precision(trial, plan, eager, accused)
+    ladder = Ladder(subject, case.compile, case.input_seed, plan, clock)
+    out = ladder.climb(accused, low, _dense(verdicts, eager))
+    kept = tuple(sorted(out.kinds)) if out.status is Status.FINDING else ()
+    extra = f"{out.reason}; {reason}" if out.reason else reason
+    return replace(result, status=out.status, kinds=kept, reason=extra, stage=out.stage, ladder=out.rows)
+
+
+def _low_precision(trial: Trial, plan: ValuePlan, eager: Observation, accused: frozenset[Kind]) -> bool:
+    if accused <= LAYOUT_KINDS or eager.raised:
+        return False
+    return trial.reference(plan, eager).gates().low_precision
+
+
+def _dense(verdicts: list[Verdict], eager: Observation) -> bool:
+    """Whether every output accused of its strides is a permutation of a contiguous tensor in eager."""
+    slots = eager.slots()
+    accused = [slots[v.slot].meta for v in verdicts if v.kind is Kind.STRIDE and v.slot in slots]
+    return all(meta is not None and _permuted_contiguous(meta) for meta in accused)
+
+
+def _permuted_contiguous(meta: Meta) -> bool:
+    dims = sorted((st, sz) for st, sz in zip(meta.stride, meta.shape, strict=True) if sz != 1)
+    expected = 1
+    for stride, size in dims:
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def judge_variant(case: Case, variant: Variant, clock: Clock) -> CaseResult:
+    """Check the rewrite in eager, judge the variant, and say who is wrong."""
+    refusal = check_rewrite(case, variant, clock)
+    if refusal is not None:
+        return refusal
+    result = climbed(case, variant.subject, judge_plans(variant.subject, case.compile, case, clock), clock)
+    if result.status is not Status.FINDING:
+        return result
+    seed = kinds_of(judge_plans(variant.seed_graph, case.compile, case, clock))
+    same = seed & set(result.kinds)
+    triangle = "both" if same else "variant-miscompiled"
+    if seed and not same:
+        triangle = "variant-miscompiled"  # the seed is wrong too, but in another way
+    return replace(result, triangle=triangle)
+
+
+def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | None:
+    """E(G) against E(G') on what the rewrites promise to keep; None where they agree."""
+    for plan in list(variant.subject.inputs):
+        seed = Trial(variant.seed_graph, case.compile, case.input_seed, clock)
+        other = Trial(variant.subject, case.compile, case.input_seed, clock)
+        mine, theirs = seed.eager(plan), other.eager(plan)
+        if mine.raised:
+            continue
+        if theirs.raised:
+            return _result(case, Status.SKIPPED, f"the rewritten program raises in eager: {theirs.raised}")
+        evidence = Evidence(mine, theirs, seed.reference(plan, mine), plan)
+        slots = [*evidence.paired_outputs()]
+        slots += [*evidence.paired_after()] if variant.mutation_kept else []
+        if variant.gradient_kept:
+            slots += [*evidence.paired(mine.gradients, theirs.gradients)]
+        with clock.activity("judge"):
+            for name, a, b in slots:
+                if not isinstance(a.value, torch.Tensor) or not isinstance(b.value, torch.Tensor):
+                    continue
+                if a.value.shape != b.value.shape:
+                    return _unsound(case, f"{name}: shape {tuple(a.value.shape)} becomes {tuple(b.value.shape)}")
+                got = evidence.compare(name, a, b)
+                if got.status is Status.FINDING:
+                    if variant.assumes and plan is not ValuePlan.SEED:
+                        del variant.subject.inputs[plan]  # values outside a rule's precondition
+                        break
+                    if variant.bitwise or not a.value.is_floating_point():
+                        return _unsound(case, f"{name}: {got.reason}")
+                    return _result(case, Status.INCONCLUSIVE, f"the rewrite is not stable on these values: {name}: {got.reason}")
+    return None
+
+
+def _unsound(case: Case, reason: str) -> CaseResult:
+    return _result(case, Status.UNSOUND_REWRITE, reason)

@@ -1,0 +1,96 @@
+"""What is tried before anything is called a bug, and where it first goes wrong.
+
+Mitigations: compile again from a clean state; ``emulate_precision_casts`` where 16-bit types
+are involved; ``layout_optimization=False`` and no fusion patterns for strides.  Then the
+backends, mildest first: the first that shows the difference names the stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fxmorph.clock import Clock
+from fxmorph.judge.trial import Subject, Trial
+from fxmorph.model import CompileConfig, Kind, Status, ValuePlan, Verdict
+from fxmorph.torchapi.compiling import BACKEND_LADDER
+
+#: The stage that a backend adds to the one before it.
+STAGE = {"eager": "dynamo", "aot_eager": "aot", "aot_eager_decomp_partition": "decomposition", "inductor": "inductor"}
+LAYOUT_KINDS = frozenset({Kind.STRIDE, Kind.OFFSET})
+NUMERIC_KINDS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
+
+
+@dataclass(frozen=True)
+class Climbed:
+    """``status`` FINDING where the accusation stands; ``rows`` are (rung, what it showed)."""
+
+    status: Status
+    reason: str
+    stage: str
+    kinds: frozenset[Kind]
+    rows: tuple[tuple[str, str], ...]
+
+
+def kinds_of(verdicts: Iterable[Verdict]) -> frozenset[Kind]:
+    """Kinds of the findings among verdicts."""
+    return frozenset(v.kind for v in verdicts if v.status is Status.FINDING and v.kind is not None)
+
+
+class Ladder:
+    """Re-judges one subject on one plan under changed configurations."""
+
+    def __init__(self, subject: Subject, config: CompileConfig, input_seed: int, plan: ValuePlan, clock: Clock) -> None:
+        self.subject, self.config, self.input_seed, self.plan, self.clock = subject, config, input_seed, plan, clock
+
+    def kinds(self, **change: object) -> frozenset[Kind]:
+        """Finding kinds under a fresh compile with ``backend`` or Inductor settings changed."""
+        backend = change.pop("backend", self.config.backend)
+        inductor = {**dict(self.config.inductor), **change}
+        config = replace(
+            self.config, backend=str(backend), inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))
+        )
+        return kinds_of(Trial(self.subject, config, self.input_seed, self.clock).judge(self.plan))
+
+    def climb(self, accused: frozenset[Kind], low_precision: bool, dense: bool) -> Climbed:
+        """Try every mitigation, then walk the backends.
+
+        ``low_precision``: 16-bit types or narrowing casts are involved; ``dense``: the strided
+        outputs are permutations of contiguous ones, so a kernel may have chosen their order.
+        """
+        rows: list[tuple[str, str]] = []
+
+        def note(rung: str, kinds: frozenset[Kind]) -> None:
+            rows.append((rung, ", ".join(sorted(kinds)) or "agrees"))
+
+        again = self.kinds() & accused
+        note("compiled again", again)
+        if not again:
+            return Climbed(Status.INCONCLUSIVE, "not seen again in a fresh compile", "", accused, tuple(rows))
+        inductor = self.config.backend == "inductor"
+        if again & LAYOUT_KINDS and inductor:
+            left = self.kinds(layout_optimization=False)
+            note("layout_optimization=False", left)
+            again = frozenset(k for k in again if k not in LAYOUT_KINDS or k in left)
+            if again & LAYOUT_KINDS and dense:
+                left = self.kinds(pattern_matcher=False)
+                note("pattern_matcher=False", left)
+                again = frozenset(k for k in again if k not in LAYOUT_KINDS or k in left)
+            if not again:
+                reason = "strides chosen by layout optimisation or by a fused kernel"
+                return Climbed(Status.EXPECTED, reason, "inductor", accused, tuple(rows))
+        if again & NUMERIC_KINDS and low_precision and inductor:
+            left = self.kinds(emulate_precision_casts=True)
+            note("emulate_precision_casts=True", left)
+            if not again & left and again <= NUMERIC_KINDS:
+                reason = "vanishes under emulate_precision_casts"
+                return Climbed(Status.INCONCLUSIVE, reason, "inductor", again, tuple(rows))
+        stage = STAGE.get(self.config.backend, self.config.backend)
+        for backend in BACKEND_LADDER if inductor else ():
+            seen = self.kinds(backend=backend)
+            note(backend, seen)
+            if seen & again:
+                stage = STAGE[backend]
+                break
+        note(self.config.backend, again)
+        return Climbed(Status.FINDING, "", stage, again, tuple(rows))

@@ -1,0 +1,203 @@
+"""Comparing one value of a compiled run with eager's, element by element.
+
+An alarm needs the compiled value to be further from both fp64 references than eager's own
+error and the rounding envelope allow.  Elements whose envelope is wide, whose discrete
+decision could fall either way, or whose reference is missing are not judged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from fxmorph.inputs import is_float_dtype
+from fxmorph.judge.shadow import UNIT, Gates, Shadows
+from fxmorph.model import Kind, Status
+
+#: The compiled error may be this many times eager's own.
+EAGER_FACTOR = 4.0
+#: The envelope is this many times the largest deviation that the perturbed lanes showed.
+SPREAD_FACTOR = 3.0
+#: An element whose envelope exceeds this part of its magnitude is ill-conditioned.
+ILL_CONDITIONED = 0.1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Outcome for one slot; ``kind`` is VALUE or NONFINITE where ``status`` is a finding."""
+
+    status: Status
+    reason: str = ""
+    kind: Kind = Kind.VALUE
+
+
+CLEAN = Comparison(Status.CLEAN)
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal shape, dtype and values; NaN equals NaN, and the sign of zero counts."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if not is_float_dtype(a.dtype):
+        return torch.equal(a, b)
+    if a.is_complex():
+        return same_bits(torch.view_as_real(a.resolve_conj()), torch.view_as_real(b.resolve_conj()))
+    equal = (a == b) | (a.isnan() & b.isnan())
+    return bool(equal.all()) and bool((a.signbit() == b.signbit())[~a.isnan()].all())
+
+
+def compare(
+    eager: torch.Tensor, compiled: torch.Tensor, shadows: Shadows | None, gates: Gates, inputs_finite: bool
+) -> Comparison:
+    """Judge ``compiled`` against ``eager`` and the lanes of the reference run.
+
+    Shapes must agree; where dtypes differ values are compared after widening (the dtype is
+    another oracle's business).
+    """
+    if same_bits(eager, compiled):
+        return CLEAN
+    if eager.is_complex() and compiled.is_complex():
+        parts = None
+        if shadows is not None:
+            real = {k: torch.view_as_real(v.resolve_conj()) for k, v in shadows.lanes.items() if v.is_complex()}
+            parts = Shadows(torch.view_as_real(shadows.native.resolve_conj()), real)
+        return compare(
+            torch.view_as_real(eager.resolve_conj()), torch.view_as_real(compiled.resolve_conj()), parts, gates,
+            inputs_finite,
+        )  # fmt: skip
+    lanes = shadows.lanes if shadows is not None and shadows.native.shape == eager.shape else {}
+    if shadows is not None and lanes and not same_bits(shadows.native, eager):
+        return Comparison(Status.SKIPPED, "eager gives different values when run again")
+    if not is_float_dtype(eager.dtype) or not is_float_dtype(compiled.dtype):
+        return _discrete(eager, compiled, lanes, gates)
+    return _floating(eager, compiled, lanes, gates, inputs_finite)
+
+
+def _where(bad: torch.Tensor) -> str:
+    first = bad.nonzero()[0].tolist() if bad.ndim else []
+    return f"{int(bad.sum())} of {bad.numel()} elements, first at {first}"
+
+
+def _show(t: torch.Tensor, bad: torch.Tensor) -> str:
+    values = t[bad][:3].tolist() if t.ndim else [t.item()]
+    return ", ".join(f"{v:.7g}" if isinstance(v, float) else str(v) for v in values)
+
+
+def _discrete(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
+    bad = eager != compiled
+    if not bool(bad.any()):
+        return CLEAN
+    if not lanes:
+        return Comparison(Status.INCONCLUSIVE, "integers differ and there is no reference")
+    unstable = torch.zeros_like(bad)
+    for lane in lanes.values():
+        unstable |= lane != eager
+    real = bad & ~unstable
+    if bool(real.any()):
+        if gates.opaque and not gates.exact:
+            return Comparison(Status.INCONCLUSIVE, f"decisions inside {', '.join(sorted(gates.opaque))}")
+        text = f"{_where(real)}: eager {_show(eager, real)}; compiled {_show(compiled, real)}"
+        return Comparison(Status.FINDING, text)
+    return Comparison(Status.TIE, f"{_where(bad)} could be decided either way")
+
+
+def _floating(
+    eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates, inputs_finite: bool
+) -> Comparison:
+    e, c = eager.double(), compiled.double()
+    equal = (e == c) | (e.isnan() & c.isnan())
+    if bool(equal.all()):
+        if eager.dtype != compiled.dtype:
+            return CLEAN
+        return Comparison(Status.EDGE_CASE, f"only the sign of zero differs, {_where(e.signbit() != c.signbit())}")
+    if "wide" not in lanes:
+        return Comparison(Status.INCONCLUSIVE, "no fp64 reference for this value")
+    w = lanes["wide"].double()
+    half = eager.dtype in (torch.float16, torch.bfloat16) or gates.low_precision
+    # Non-finite values first.
+    odd = ~equal & (~torch.isfinite(e) | ~torch.isfinite(c))
+    if bool(odd.any()):
+        return _nonfinite(eager, compiled, w, odd, half, gates, inputs_finite)
+    finite = torch.isfinite(e) & torch.isfinite(c) & torch.isfinite(w)
+    if not inputs_finite:
+        return Comparison(Status.EDGE_CASE, f"NaN or Inf among the inputs; {_where(~equal)} differ")
+    r = lanes["cast"].double() if "cast" in lanes else w
+    if gates.exact:
+        bad = ~equal
+        return Comparison(
+            Status.FINDING,
+            f"{_where(bad)} in exact arithmetic: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}",
+        )
+    if gates.overflow:
+        return Comparison(Status.SKIPPED, "a value overflows in eager that does not in fp64")
+    unit = UNIT[eager.dtype]
+    floor = unit * 2 * torch.maximum(w.abs(), r.abs()) + torch.finfo(eager.dtype).smallest_normal * unit
+    wide_bound = SPREAD_FACTOR * _spread(lanes, "wide", w) + floor
+    cast_bound = SPREAD_FACTOR * _spread(lanes, "cast", r) + floor
+    ties = (lanes.get("tie:+", w).double() - w).abs().maximum((lanes.get("tie:-", w).double() - w).abs())
+    tied = ties > floor
+    error_wide, error_cast = (c - w).abs(), (c - r).abs()
+    low, high = torch.minimum(w, r), torch.maximum(w, r)
+    outside = torch.maximum(low - c, c - high).clamp(min=0)
+    own = torch.minimum((e - w).abs(), (e - r).abs())
+    bound = torch.maximum(wide_bound, cast_bound)
+    alarm = finite & ~equal & (outside > EAGER_FACTOR * own + bound)
+    if not bool(alarm.any()):
+        near_cast = error_cast <= cast_bound + EAGER_FACTOR * (e - r).abs()
+        if bool((near_cast | equal).all()):
+            return CLEAN
+        near_wide = error_wide <= wide_bound + EAGER_FACTOR * (e - w).abs()
+        share = f"{_where(~(near_cast | equal))} keep more precision than the program's casts"
+        return Comparison(Status.EXPECTED, f"explicit-cast-elided: {share}" if bool(near_wide.any()) else share)
+    if bool((alarm & tied).any()) and not bool((alarm & ~tied).any()):
+        return Comparison(Status.TIE, f"{_where(alarm)} hang on a tie")
+    ill = bound > ILL_CONDITIONED * torch.maximum(w.abs(), r.abs())
+    real = alarm & ~tied & ~ill
+    if not bool(real.any()):
+        return Comparison(Status.ILL_CONDITIONED, f"{_where(alarm & ~tied)} where rounding may reach the value itself")
+    worst = int(torch.where(real, outside / (bound + own), 0.0).argmax())
+    return Comparison(
+        Status.FINDING,
+        f"{_where(real)}: eager {eager.flatten()[worst].item():.9g}, compiled {compiled.flatten()[worst].item():.9g}, "
+        f"fp64 {w.flatten()[worst].item():.12g}, allowed error {(bound + EAGER_FACTOR * own).flatten()[worst].item():.3g}",
+    )
+
+
+def _nonfinite(
+    eager: torch.Tensor,
+    compiled: torch.Tensor,
+    w: torch.Tensor,
+    odd: torch.Tensor,
+    half: bool,
+    gates: Gates,
+    inputs_finite: bool,
+) -> Comparison:
+    e, c = eager.double(), compiled.double()
+    text = f"{_where(odd)}: eager {_show(eager, odd)}; compiled {_show(compiled, odd)}; fp64 {_show(w, odd)}"
+    if not inputs_finite:
+        return Comparison(Status.EDGE_CASE, f"NaN or Inf among the inputs; {text}", Kind.NONFINITE)
+    if bool((e[odd].abs() == c[odd].abs()).all()):
+        return Comparison(Status.EDGE_CASE, f"infinities differ in sign only, as signed zeros make them: {text}")
+    agree = torch.isfinite(e) == torch.isfinite(w)
+    if bool((odd & agree).any()) and not gates.overflow and not half:
+        return Comparison(Status.FINDING, text, Kind.NONFINITE)
+    if half or gates.overflow:
+        return Comparison(Status.EXPECTED, f"range of the dtype: {text}", Kind.NONFINITE)
+    return Comparison(Status.INCONCLUSIVE, f"eager and fp64 disagree on finiteness: {text}", Kind.NONFINITE)
+
+
+def _spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
+    """Per-element spread of the perturbed lanes, never much below its typical size in the tensor.
+
+    The largest of a few draws underestimates the spread of some elements by chance; a part of
+    the median relative spread is therefore a floor for all.
+    """
+    out = torch.zeros_like(centre)
+    for name, lane in lanes.items():
+        if name.startswith(f"{around}:"):
+            out = torch.maximum(out, torch.nan_to_num((lane.double() - centre).abs(), nan=torch.inf, posinf=torch.inf))
+    positive = out[torch.isfinite(out) & (out > 0)]
+    if positive.numel() > 1:
+        out = torch.maximum(out, 0.5 * positive.median() * torch.ones_like(out))
+    return out

@@ -1,0 +1,598 @@
+"""The reference run: eager, with fp64 shadows of every tensor carried beside it.
+
+A dispatch mode runs each operator natively and once more in each *lane* on shadows of its
+arguments.  Shadows belong to storages, not tensors: element i of a native storage has
+element i of the lane's storage, so views, in-place writes, aliasing, saved tensors of
+autograd and Python control flow are the native program's own, and only values differ.
+
+Lanes:
+
+``wide``     fp64 throughout: R_wide.  Casts do not round.
+``cast``     fp64, but explicit casts round, and so do operands of discrete decisions: R_cast.
+``wide:k``   ``wide`` with every rounding operation perturbed at random by a few units in the
+             last place of the native dtype (Monte Carlo arithmetic: Parker 1997; Denis et al.
+             2016), so that their spread around ``wide`` estimates each element's rounding error.
+``cast:k``   the same around ``cast``.
+``tie:±``    ``wide`` with ties at index-giving operators broken upwards, then downwards.
+
+An operator that has no fp64 kernel makes the lanes take its native result (``opaque``).
+The same run checks the gates: random numbers, uninitialised memory, duplicate indices in
+non-accumulating scatters, writes into overlapping memory, overflow that only the native
+dtype has; and whether the run was exact, so that no legal reordering could round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fxmorph.inputs import flat_storage, storage_key
+from fxmorph.torchapi.dispatch import (
+    OpOverload,
+    TorchDispatchMode,
+    is_random,
+    mutated_arguments,
+    no_dispatch,
+    schema_of,
+    tree_flatten,
+    tree_leaves,
+    tree_map,
+    tree_unflatten,
+)
+
+WIDE: dict[torch.dtype, torch.dtype] = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+
+#: Unit roundoff of each dtype and how many of them a perturbation may reach.
+UNIT: dict[torch.dtype, float] = {
+    torch.float64: 2.0**-53,
+    torch.float32: 2.0**-24,
+    torch.float16: 2.0**-11,
+    torch.bfloat16: 2.0**-8,
+    torch.complex64: 2.0**-24,
+    torch.complex128: 2.0**-53,
+    torch.complex32: 2.0**-11,
+}
+AMPLITUDE: dict[torch.dtype, float] = {torch.float16: 2.0, torch.bfloat16: 2.0}
+DEFAULT_AMPLITUDE = 8.0
+
+#: Bits of significand: sums are exact while they stay below 2**p quanta.
+PRECISION: dict[torch.dtype, int] = {
+    torch.float64: 53,
+    torch.float32: 24,
+    torch.float16: 11,
+    torch.bfloat16: 8,
+}
+#: The common quantum of exact-arithmetic mode: all values are multiples of 2**-QUANTUM_BITS.
+QUANTUM_BITS = 4
+
+#: Operators that move or select data, compare, or are exact in any binary format.
+EXACT_OPS = frozenset(
+    """abs neg clone copy_ copy alias detach lift_fresh where relu relu_ clamp clamp_ clamp_min clamp_max
+    clamp_min_ clamp_max_ maximum minimum max min amax amin fmax fmin aminmax cat stack gather index index_select
+    slice_scatter select_scatter diagonal_scatter as_strided_scatter scatter scatter_ masked_fill masked_fill_
+    masked_scatter masked_select index_fill index_copy index_copy_ index_put index_put_ _index_put_impl_ roll flip
+    constant_pad_nd reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d
+    replication_pad3d tril triu tril_ triu_ repeat repeat_interleave embedding floor ceil round trunc sign sgn
+    floor_ ceil_ round_ trunc_ eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_xor logical_not
+    zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full scalar_tensor arange eye fill fill_
+    zero_ zeros_ empty empty_like new_empty empty_strided new_empty_strided sort topk kthvalue median nanmedian mode
+    cummax cummin argmax argmin argsort max_pool2d_with_indices max_pool3d_with_indices threshold threshold_backward
+    heaviside copysign ldexp frexp nextafter unfold_backward select_backward slice_backward im2col col2im
+    channel_shuffle pixel_shuffle pixel_unshuffle rot90 bernoulli upsample_nearest1d upsample_nearest2d
+    upsample_nearest3d _to_copy to diag_embed set_ resize_ new_tensor _local_scalar_dense view_as_real view_as_complex
+    bitwise_and bitwise_or bitwise_xor bitwise_not hardtanh relu6 unbind_copy split_copy permute_copy conj_physical
+    _conj_physical native_dropout_backward _reshape_copy put put_ take nonzero one_hot bucketize searchsorted isin
+    value_selecting_reduction_backward cumsum_ masked_select_backward _unsafe_index _unsafe_index_put
+    max_pool2d_with_indices_backward gather_backward lerp_0 real imag complex""".split()
+)
+
+#: Sums: exact in integers while Σ|terms| stays in range; error grows with the number of terms.
+SUMS = frozenset(
+    """sum nansum mean mm bmm addmm baddbmm addbmm mv addmv dot vdot addr ger convolution convolution_backward cumsum
+    index_add index_add_ scatter_add scatter_add_ scatter_reduce index_reduce embedding_dense_backward trace
+    index_put index_put_ _index_put_impl_ _unsafe_index_put select_backward slice_backward unfold_backward
+    embedding_bag _embedding_bag einsum linear matmul avg_pool2d _adaptive_avg_pool2d upsample_nearest2d_backward
+    avg_pool2d_backward _adaptive_avg_pool2d_backward reflection_pad2d_backward replication_pad2d_backward
+    reflection_pad1d_backward replication_pad1d_backward""".split()
+)
+#: Of SUMS, those whose result on absolute values is Σ|terms|.
+ABSOLUTE = frozenset("sum mean mm bmm mv dot cumsum addmm baddbmm addmv convolution index_add scatter_add linear matmul".split())
+
+#: Exact in integers while results fit: add, sub, mul (also in place and with scalars).
+RING = frozenset("add add_ sub sub_ mul mul_ rsub square addcmul addcmul_ _foreach_add _foreach_add_ _foreach_mul _foreach_mul_".split())
+
+#: Several roundings inside one kernel: inputs are perturbed too, and outputs absolutely.
+KERNELS = frozenset(
+    """_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data native_layer_norm
+    native_layer_norm_backward native_group_norm native_group_norm_backward native_batch_norm
+    _native_batch_norm_legit _native_batch_norm_legit_no_training native_batch_norm_backward batch_norm_backward
+    _batch_norm_with_update logsumexp var var_mean std std_mean norm linalg_vector_norm
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
+    _scaled_dot_product_attention_math _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+    _scaled_dot_product_cudnn_attention scaled_dot_product_attention logcumsumexp cumprod prod renorm cdist
+    _cdist_forward _cdist_backward _fused_rms_norm rms_norm gru_cell lstm_cell nll_loss_forward binary_cross_entropy
+    upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d grid_sampler_2d softmax log_softmax
+    layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss atan2 remainder fmod
+    remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex linalg_cholesky_ex linalg_lu linalg_qr linalg_svd
+    """.split()
+)
+
+#: Units in the last place by which eager kernels themselves may be off, where more than a few
+#: (measured against fp64 on random and structured arguments; see docs/policy.md).
+EXTRA_ULPS = {
+    "pow": 8.0, "pow_": 8.0, "lgamma": 256.0, "digamma": 2e4, "polygamma": 2e4, "special_zeta": 2e4, "erfinv": 16.0,
+    "tan": 8.0, "tanh": 4.0, "gelu": 8.0, "gelu_backward": 16.0, "erfc": 16.0, "expm1": 4.0, "log1p": 4.0, "sinh": 4.0,
+    "asinh": 8.0, "acosh": 8.0, "atanh": 8.0, "silu": 4.0, "silu_backward": 8.0, "softplus": 8.0, "mish": 8.0,
+    "logit": 8.0, "sigmoid_backward": 4.0, "tanh_backward": 4.0, "special_log_ndtr": 64.0, "special_ndtri": 64.0,
+    "special_bessel_j0": 64.0, "special_bessel_j1": 64.0, "special_i0": 8.0, "special_i1": 8.0, "sin": 4.0, "cos": 4.0,
+}  # fmt: skip
+OPAQUE_ULPS = 16.0
+
+INDEX_GIVING = frozenset(
+    "argmax argmin max min sort topk kthvalue median nanmedian mode cummax cummin argsort "
+    "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d "
+    "fractional_max_pool2d fractional_max_pool3d".split()
+)
+DISCRETE = frozenset(
+    "eq ne lt le gt ge floor ceil round trunc sign sgn floor_divide argmax argmin sort topk argsort max min median "
+    "kthvalue mode cummax cummin bucketize searchsorted isin nonzero heaviside remainder fmod frac".split()
+)
+EMPTY = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
+#: (operator, position of the index argument, of the dimension or None).
+SCATTERS = {"scatter": 2, "scatter_": 2, "index_copy": 2, "index_copy_": 2}
+INDEX_PUTS = frozenset("index_put index_put_ _index_put_impl_ _unsafe_index_put".split())
+
+
+@dataclass
+class Lane:
+    """One reference computation; ``bases`` maps (storage, dtype) to its wide 1-D memory."""
+
+    name: str
+    casts_round: bool = False
+    perturb: torch.Generator | None = None
+    tie: int = 0
+    bases: dict[tuple[int, torch.dtype], torch.Tensor] = field(default_factory=dict)
+    broken: str = ""
+
+
+@dataclass
+class Gates:
+    """What the run did that limits what may be said about it."""
+
+    random: bool = False
+    uninitialised: bool = False
+    duplicate_indices: str = ""
+    overlapping_write: str = ""
+    overflow: bool = False
+    opaque: set[str] = field(default_factory=set)
+    nonfinite_inputs: bool = False
+    ties: bool = False
+    low_precision: bool = False
+    exact: bool = True
+    inexact_because: str = ""
+    ops: int = 0
+
+    def not_exact(self, why: str) -> None:
+        if self.exact:
+            self.exact, self.inexact_because = False, why
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """A native value and its shadow in each lane (None where a lane has none)."""
+
+    native: torch.Tensor
+    lanes: dict[str, torch.Tensor]
+
+
+def widened(dtype: torch.dtype) -> torch.dtype:
+    return WIDE.get(dtype, dtype)
+
+
+def _name(func: OpOverload) -> str:
+    return schema_of(func).name.split("::")[1]
+
+
+class ReferenceRun(TorchDispatchMode):
+    """Dispatch mode of the reference run; see the module's docstring.
+
+    ``spread`` lanes are perturbed around each of ``wide`` and ``cast``; ``fill`` is written into
+    memory that the program leaves uninitialised.
+    """
+
+    def __init__(self, spread: int = 4, seed: int = 0) -> None:
+        super().__init__()
+        self.gates = Gates()
+        self._alive: dict[int, Any] = {}
+        self.lanes = [Lane("wide"), Lane("cast", casts_round=True), Lane("tie:+", tie=1), Lane("tie:-", tie=-1)]
+        for k in range(spread):
+            for kind in ("wide", "cast"):
+                g = torch.Generator().manual_seed(seed * 1009 + 31 * k + len(kind))
+                self.lanes.append(Lane(f"{kind}:{k}", kind == "cast", g))
+
+    # -- shadows ---------------------------------------------------------------
+
+    def _base(self, lane: Lane, t: torch.Tensor) -> torch.Tensor:
+        key = (storage_key(t), t.dtype)
+        base = lane.bases.get(key)
+        if base is None or base.numel() < t.untyped_storage().nbytes() // t.element_size():
+            self._alive[key[0]] = t.untyped_storage()
+            base = lane.bases[key] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+        return base
+
+    def _shadow(self, lane: Lane, t: torch.Tensor) -> torch.Tensor:
+        s = self._base(lane, t).as_strided(t.shape, t.stride(), t.storage_offset())
+        s = s.conj() if t.is_conj() else s
+        return torch._neg_view(s) if t.is_neg() else s
+
+    def _known(self, t: torch.Tensor) -> bool:
+        return (storage_key(t), t.dtype) in self.lanes[0].bases
+
+    def _adopt(self, lane: Lane, native: torch.Tensor, shadow: torch.Tensor) -> None:
+        """Make ``shadow`` the lane's values of the fresh tensor ``native``."""
+        self._alive[storage_key(native)] = native.untyped_storage()
+        n = native.untyped_storage().nbytes() // max(native.element_size(), 1)
+        base = torch.zeros(n, dtype=widened(native.dtype), device=native.device)
+        view = base.as_strided(native.shape, native.stride(), native.storage_offset())
+        view.copy_(shadow.resolve_conj() if shadow.is_complex() and not native.is_conj() else shadow)
+        lane.bases[(storage_key(native), native.dtype)] = base
+
+    def _resync(self, t: torch.Tensor) -> None:
+        for lane in self.lanes:
+            lane.bases[(storage_key(t), t.dtype)] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+
+    def keep(self, t: torch.Tensor) -> Shadows:
+        """The shadows of ``t`` now, cloned; for :func:`fxmorph.observe.observe`."""
+        if t.layout != torch.strided:
+            return Shadows(t.detach().clone(), {})
+        t = t.detach()
+        known = self._known(t)
+        with no_dispatch():
+            lanes = {lane.name: self._shadow(lane, t).clone() for lane in self.lanes if not lane.broken and known}
+            return Shadows(t.clone(), lanes)
+
+    # -- one operator ----------------------------------------------------------
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not isinstance(func, OpOverload):
+            return func(*args, **kwargs)
+        name = _name(func)
+        flat, spec = tree_flatten((args, kwargs))
+        tensors = [t for t in flat if isinstance(t, torch.Tensor)]
+        if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in tensors):
+            self.gates.opaque.add(name)
+            self.gates.not_exact(name)
+            return func(*args, **kwargs)
+        self.gates.ops += 1
+        written = self._written(func, args, kwargs)
+        for t in tensors:
+            for lane in self.lanes:
+                self._base(lane, t)
+        self._gate_before(func, name, args, kwargs, written)
+        natives_before = self._exact_operands(name, tensors)
+        lane_args = None
+        random = is_random(func)
+        if not random:
+            lane_args = [self._lane_arguments(lane, name, flat, spec) for lane in self.lanes]
+
+        out = func(*args, **kwargs)
+
+        outs = [o for o in tree_leaves(out) if isinstance(o, torch.Tensor) and o.layout == torch.strided]
+        if name in EMPTY:
+            self.gates.uninitialised = True
+        if name in ("set_", "resize_"):
+            for t in written:
+                self._resync(t)
+            return out
+        fresh = [o for o in outs if not self._known(o)]
+        if not fresh and not written:
+            return out  # a view
+        if random or name in EMPTY or func is torch.ops.aten.view.dtype:
+            self.gates.random |= random
+            if random or func is torch.ops.aten.view.dtype:
+                self.gates.not_exact(name)
+            for t in (*fresh, *written):
+                self._resync(t)
+            return out
+        assert lane_args is not None
+        for lane, (a, k) in zip(self.lanes, lane_args, strict=True):
+            self._run_lane(lane, func, name, a, k, out, written)
+        self._drop_other_dtypes(written)
+        self._gate_after(name, [*fresh, *written], tensors, natives_before)
+        return out
+
+    def _written(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        out: list[torch.Tensor] = []
+        for i, name in mutated_arguments(func):
+            value = args[i] if i < len(args) else kwargs.get(name)
+            out += [t for t in tree_leaves(value) if isinstance(t, torch.Tensor)]
+        return out
+
+    def _lane_arguments(self, lane: Lane, name: str, flat: list[Any], spec: Any) -> tuple[Any, Any]:
+        rounding = lane.casts_round and name in DISCRETE
+
+        def convert(value: Any) -> Any:
+            if isinstance(value, torch.dtype):
+                return widened(value)
+            if not isinstance(value, torch.Tensor):
+                return value
+            s = self._shadow(lane, value)
+            if rounding and value.dtype in WIDE:
+                s = s.to(value.dtype).to(s.dtype)
+            return s
+
+        return tree_unflatten([convert(v) for v in flat], spec)
+
+    def _run_lane(
+        self, lane: Lane, func: OpOverload, name: str, args: Any, kwargs: Any, out: Any, written: list[torch.Tensor]
+    ) -> None:
+        if lane.perturb is not None and name in KERNELS:
+            args = tree_map(lambda s: self._jittered(lane, s, 4.0, torch.float32) if _wide(s) else s, args)
+        try:
+            result = self._tie_broken(lane, func, args, kwargs) if lane.tie and name in INDEX_GIVING else None
+            result = func(*args, **kwargs) if result is None else result
+            opaque = False
+        except Exception:
+            self.gates.opaque.add(name)
+            self.gates.not_exact(name)
+            opaque = True
+            for t in written:
+                lane.bases[(storage_key(t), t.dtype)] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+            result = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, out)
+        written_keys = {(storage_key(t), t.dtype) for t in written}
+        for native, shadow in zip(tree_leaves(out), tree_leaves(result), strict=False):
+            if not isinstance(native, torch.Tensor) or not isinstance(shadow, torch.Tensor):
+                continue
+            key = (storage_key(native), native.dtype)
+            if key in written_keys or (key in lane.bases and key[0] in self._alive and not self._is_new(native, lane)):
+                continue
+            if shadow.shape != native.shape:
+                lane.broken = f"{name}: data-dependent shape"
+                shadow = native
+            self._adopt(lane, native, self._rounded(lane, func, name, native, shadow, opaque, args, kwargs))
+        for t in written:
+            view = self._shadow(lane, t)
+            with torch.no_grad():
+                new = self._rounded(lane, func, name, t, view, opaque, args, kwargs)
+                if new is not view:
+                    view.copy_(new)
+
+    def _is_new(self, native: torch.Tensor, lane: Lane) -> bool:
+        return (storage_key(native), native.dtype) not in lane.bases
+
+    def _rounded(
+        self,
+        lane: Lane,
+        func: OpOverload,
+        name: str,
+        native: torch.Tensor,
+        shadow: torch.Tensor,
+        opaque: bool,
+        args: Any,
+        kwargs: Any,
+    ) -> torch.Tensor:
+        if native.dtype not in UNIT:
+            return shadow
+        if name in ("_to_copy", "copy_", "copy"):
+            if lane.casts_round and native.dtype in WIDE:
+                return shadow.to(native.dtype).to(shadow.dtype)
+            return shadow
+        if lane.perturb is None:
+            return shadow
+        if opaque:
+            return self._jittered(lane, shadow, OPAQUE_ULPS, native.dtype, absolute=True)
+        accumulating = name in SUMS and not (name in INDEX_PUTS and not _accumulates(args, kwargs))
+        if name in EXACT_OPS and not accumulating:
+            return shadow
+        shadow = self._jittered(lane, shadow, EXTRA_ULPS.get(name, 1.0), native.dtype, absolute=name in KERNELS)
+        if accumulating:
+            shadow = shadow + self._sum_jitter(lane, func, name, native, shadow, args, kwargs)
+        return shadow
+
+    def _jittered(
+        self, lane: Lane, s: torch.Tensor, ulps: float, dtype: torch.dtype, absolute: bool = False
+    ) -> torch.Tensor:
+        """``s`` with each element moved by up to ``ulps`` amplitudes of the dtype's roundoff."""
+        size = UNIT[dtype] * AMPLITUDE.get(dtype, DEFAULT_AMPLITUDE) * ulps
+        xi = self._noise(lane, s)
+        out = s * (1 + size * xi)
+        if absolute and s.numel():
+            scale = torch.nan_to_num(s.abs(), nan=0.0, posinf=0.0).max()
+            out = out + size * scale * self._noise(lane, s)
+        tiny = torch.finfo(dtype).smallest_normal if dtype.is_floating_point else 1e-38
+        return out + tiny * UNIT[dtype] * 2 * xi
+
+    def _noise(self, lane: Lane, s: torch.Tensor) -> torch.Tensor:
+        xi = torch.rand(s.shape, generator=lane.perturb, dtype=torch.float64) * 2 - 1
+        return xi.to(s.device)
+
+    def _sum_jitter(
+        self, lane: Lane, func: OpOverload, name: str, native: torch.Tensor, s: torch.Tensor, args: Any, kwargs: Any
+    ) -> torch.Tensor:
+        """Error of summing in another order: about u·√n·Σ|terms| (n terms, random signs)."""
+        reads = sum(a.numel() for a in tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor))
+        terms = max(reads / max(s.numel(), 1), 1.0)
+        total: torch.Tensor
+        try:
+            if name not in ABSOLUTE:
+                raise NotImplementedError
+            total = func(*tree_map(_absolute, args), **tree_map(_absolute, kwargs))
+        except Exception:
+            total = torch.nan_to_num(s.abs(), nan=0.0, posinf=0.0).max() if s.numel() else s
+        return UNIT[native.dtype] * 2 * terms**0.5 * total * self._noise(lane, s)
+
+    def _tie_broken(self, lane: Lane, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """The operator on an input whose ties are broken by position; None where that changes nothing."""
+        x = args[0]
+        if not isinstance(x, torch.Tensor) or x.numel() < 2 or x.is_complex():
+            return None
+        whole = not x.is_floating_point()
+        y = x.double()
+        finite = torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0)
+        scale = 0.25 if whole else max(float(finite.max()), 1e-300) * 2.0**-40
+        ramp = torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
+        result = func(y + lane.tie * scale * ramp, *args[1:], **kwargs)
+        if whole:
+            fix = lambda o: o.round().to(x.dtype) if isinstance(o, torch.Tensor) and o.is_floating_point() else o  # noqa: E731
+            result = tree_map(fix, result)
+        return result
+
+    def _drop_other_dtypes(self, written: list[torch.Tensor]) -> None:
+        """A storage that is seen under two dtypes (bit casts) and written: the other view re-syncs."""
+        for t in written:
+            for lane in self.lanes:
+                for key in [k for k in lane.bases if k[0] == storage_key(t) and k[1] != t.dtype]:
+                    del lane.bases[key]
+
+    # -- gates -----------------------------------------------------------------
+
+    def _gate_before(
+        self, func: OpOverload, name: str, args: Any, kwargs: Any, written: list[torch.Tensor]
+    ) -> None:
+        if any(t.dtype in (torch.float16, torch.bfloat16) for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)):
+            self.gates.low_precision = True
+        for t in written:
+            if _overlaps_itself(t):
+                self.gates.overlapping_write = name
+        if name in SCATTERS and kwargs.get("reduce") is None and len(args) > SCATTERS[name]:
+            self._check_scatter(name, args)
+        if name in INDEX_PUTS and not _accumulates(args, kwargs):
+            self._check_index_put(name, args, kwargs)
+
+    def _check_scatter(self, name: str, args: Any) -> None:
+        x, dim, index = args[0], args[1], args[2]
+        source = args[3] if len(args) > 3 else None
+        if not isinstance(index, torch.Tensor) or not isinstance(source, torch.Tensor) or not index.numel():
+            return
+        if index.ndim == 0 or x.ndim == 0:
+            return
+        if "index_copy" in name:
+            moved = source.movedim(dim, 0).reshape(index.numel(), -1)
+            self._conflict(name, index.flatten(), moved)
+            return
+        d = dim % x.ndim
+        source = source[tuple(slice(0, n) for n in index.shape)]
+        rows = index.movedim(d, 0).reshape(index.shape[d], -1)
+        values = source.movedim(d, 0).reshape(index.shape[d], -1)
+        columns = torch.arange(rows.shape[1], device=rows.device).expand_as(rows)
+        self._conflict(name, (rows * rows.shape[1] + columns).flatten(), values.reshape(-1, 1))
+
+    def _check_index_put(self, name: str, args: Any, kwargs: Any) -> None:
+        x, indices = args[0], args[1]
+        values = args[2] if len(args) > 2 else kwargs.get("values")
+        if not isinstance(values, torch.Tensor):
+            return
+        try:
+            numbers = torch.arange(x.numel(), device=x.device).reshape(x.shape)
+            places = torch.ops.aten.index(numbers, indices)
+            self._conflict(name, places.flatten(), values.expand(places.shape).reshape(-1, 1))
+        except Exception:
+            return  # the operator itself will say what is wrong with its indices
+
+    def _conflict(self, name: str, places: torch.Tensor, values: torch.Tensor) -> None:
+        """Two different values written to one place: which one stays is undefined."""
+        order = places.argsort(stable=True)
+        p, v = places[order], values[order]
+        same = p[1:] == p[:-1]
+        differs = (v[1:] != v[:-1]).any(-1) if v.numel() else same
+        if bool((same & differs).any()):
+            self.gates.duplicate_indices = name
+
+    def _exact_operands(self, name: str, tensors: list[torch.Tensor]) -> bool:
+        if not self.gates.exact:
+            return False
+        return all(_on_grid(t) for t in tensors)
+
+    def _gate_after(
+        self, name: str, made: list[torch.Tensor], tensors: list[torch.Tensor], operands_on_grid: bool
+    ) -> None:
+        wide = self.lanes[0]
+        for t in made:
+            if t.dtype in UNIT and t.numel() and not self.gates.overflow:
+                native_bad = ~torch.isfinite(t)
+                if bool(native_bad.any()) and bool((native_bad & torch.isfinite(self._shadow(wide, t))).any()):
+                    self.gates.overflow = True
+        if not self.gates.exact:
+            return
+        floating = [t for t in made if t.dtype in UNIT]
+        if not floating:
+            return
+        if name not in EXACT_OPS and name not in SUMS and name not in RING:
+            self.gates.not_exact(name)
+            return
+        if name == "mean" or not operands_on_grid:
+            self.gates.not_exact(f"{name}: values off the grid")
+            return
+        for t in floating:
+            s = self._shadow(wide, t)
+            if t.dtype not in PRECISION or not bool((t.to(s.dtype) == s).all()) or not _on_grid(t):
+                self.gates.not_exact(f"{name}: rounds")
+                return
+            limit = 2.0 ** (PRECISION[t.dtype] - QUANTUM_BITS - 1)
+            total = _term_bound(name, tensors, t)
+            if total >= limit:
+                self.gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}")
+                return
+
+
+def _wide(s: Any) -> bool:
+    return isinstance(s, torch.Tensor) and s.dtype in (torch.float64, torch.complex128)
+
+
+def _absolute(s: Any) -> Any:
+    return s.abs() if _wide(s) else s
+
+
+def _accumulates(args: Any, kwargs: Any) -> bool:
+    return bool(kwargs.get("accumulate", args[3] if len(args) > 3 else False))
+
+
+def _overlaps_itself(t: torch.Tensor) -> bool:
+    if t.numel() < 2:
+        return False
+    dims = sorted((st, sz) for st, sz in zip(t.stride(), t.shape, strict=True) if sz > 1)
+    if any(st == 0 for st, _ in dims):
+        return True
+    reach = 0
+    for stride, size in dims:
+        if stride <= reach:
+            return True
+        reach += stride * (size - 1)
+    return False
+
+
+def _on_grid(t: torch.Tensor) -> bool:
+    """Whether all values are finite multiples of the quantum, small enough to be exact."""
+    if t.dtype not in PRECISION:
+        return t.dtype not in UNIT
+    if not t.numel():
+        return True
+    scaled = t.detach().double() * 2.0**QUANTUM_BITS
+    return bool(torch.isfinite(scaled).all() and (scaled == scaled.round()).all())
+
+
+def _term_bound(name: str, tensors: list[torch.Tensor], result: torch.Tensor) -> float:
+    """An upper bound of Σ|terms| of any output element, from the largest operands."""
+    peaks = [float(t.detach().abs().max()) if t.numel() and t.dtype in PRECISION else 0.0 for t in tensors]
+    biggest = max(peaks, default=0.0)
+    largest = float(result.detach().abs().max()) if result.numel() else 0.0
+    if name in EXACT_OPS and name not in SUMS:
+        return largest
+    if name in RING:
+        return max(largest, biggest * 2)
+    reads = sum(t.numel() for t in tensors)
+    terms = max(reads / max(result.numel(), 1), 1.0) + 1
+    product = biggest * biggest if len([p for p in peaks if p]) > 1 else biggest
+    return max(largest, terms * max(product, biggest))
+

@@ -1,0 +1,219 @@
+"""One program on trial: eager, compiled and reference runs of it, judged.
+
+A :class:`Subject` gives fresh programs; a :class:`Trial` compiles it once under a
+configuration and judges it on each value plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import torch
+
+from fxmorph.clock import Clock
+from fxmorph.inputs import InputSet, NotApplicable, apply_plan
+from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows
+from fxmorph.judge.uninitialised import FillEmpty
+from fxmorph.load import Invocation, LoadedSeed
+from fxmorph.model import CompileConfig, Kind, Status, ValuePlan, Verdict, worst
+from fxmorph.observe import Observation, observe
+from fxmorph.oracle import Evidence, load_oracles
+from fxmorph.judge.numeric import same_bits
+from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
+from fxmorph.torchapi.dispatch import tree_leaves
+
+#: How the RNG seed of the inputs differs under RESEED.
+RESEED = 7001
+
+
+class ToolchainMissing(Exception):
+    """Compilation cannot work on this machine; the message says what is missing."""
+
+
+class Subject(Protocol):
+    """A program that can be made fresh with given values any number of times."""
+
+    no_grad: bool
+
+    def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
+        """Raises ``NotApplicable`` when the plan changes nothing in this program."""
+        ...
+
+    def config(self, base: CompileConfig) -> CompileConfig: ...
+
+
+@dataclass
+class SeedSubject:
+    """The seed's own callable."""
+
+    loaded: LoadedSeed
+
+    @property
+    def no_grad(self) -> bool:
+        return self.loaded.no_grad
+
+    def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
+        made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
+        apply_plan(plan, [made.args, *made.state.values()], input_seed)
+        return made
+
+    def config(self, base: CompileConfig) -> CompileConfig:
+        return self.loaded.config(base)
+
+
+@dataclass
+class GraphSubject:
+    """A function of tensors (a captured graph or a variant of one) and its inputs by plan."""
+
+    fn: Callable[..., Any]
+    inputs: dict[ValuePlan, InputSet]
+    base_config: Callable[[CompileConfig], CompileConfig]
+    no_grad: bool = False
+
+    def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
+        if plan not in self.inputs:
+            raise NotApplicable(str(plan))
+        args = self.inputs[plan].rebuild()
+        return Invocation(self.fn, args, lambda g: g(*args))
+
+    def config(self, base: CompileConfig) -> CompileConfig:
+        return self.base_config(base)
+
+
+class LazyReference:
+    """The reference run of a subject under a plan, made when first asked for."""
+
+    def __init__(self, trial: Trial, plan: ValuePlan, eager: Observation) -> None:
+        self._trial, self._plan, self._eager = trial, plan, eager
+        self._run: ReferenceRun | None = None
+        self._seen: Observation | None = None
+
+    def _make(self) -> tuple[ReferenceRun, Observation]:
+        if self._run is None or self._seen is None:
+            run = ReferenceRun(seed=self._trial.input_seed)
+            with self._trial.clock.activity("eager"):
+                self._seen = self._trial.observe(self._plan, lambda f: f, mode=run, keep=run.keep)
+            self._run = run
+        return self._run, self._seen
+
+    @property
+    def made(self) -> bool:
+        return self._run is not None
+
+    def gates(self) -> Gates:
+        return self._make()[0].gates
+
+    def shadows(self, slot: str) -> Shadows | None:
+        found = self._make()[1].slots().get(slot)
+        return found.value if found is not None and isinstance(found.value, Shadows) else None
+
+
+class Trial:
+    """Compiles a subject on first use and judges it on any number of plans."""
+
+    def __init__(self, subject: Subject, config: CompileConfig, input_seed: int, clock: Clock) -> None:
+        self.subject = subject
+        self.settings = subject.config(config)
+        self.input_seed = input_seed
+        self.clock = clock
+        self._compiled: dict[int, tuple[Any, Callable[..., Any]]] = {}
+
+    def observe(self, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
+        made = self.subject.fresh(plan, self.input_seed)
+        exact = plan is ValuePlan.EXACT
+        return observe(made, wrap, no_grad=self.subject.no_grad, exact=exact, **more)
+
+    def compiled(self, plan: ValuePlan) -> Observation:
+        """Raises :class:`ToolchainMissing`."""
+
+        def wrap(fn: Any) -> Any:
+            if id(fn) not in self._compiled:
+                self._compiled[id(fn)] = (fn, compile_callable(fn, self.settings))
+            return self._compiled[id(fn)][1]
+
+        with self.clock.activity("compile"), configured(self.settings):
+            seen = self.observe(plan, wrap)
+        if seen.exception is not None and lacks_toolchain(seen.exception):
+            raise ToolchainMissing(seen.raised)
+        return seen
+
+    def eager(self, plan: ValuePlan) -> Observation:
+        with self.clock.activity("eager"):
+            return self.observe(plan, lambda f: f)
+
+    def reference(self, plan: ValuePlan, eager: Observation) -> LazyReference:
+        return LazyReference(self, plan, eager)
+
+    def judge(self, plan: ValuePlan) -> list[Verdict]:
+        """Verdicts on one plan, clean slots left out; raises ``NotApplicable``."""
+        eager = self.eager(plan)
+        compiled = self.compiled(plan)
+        with self.clock.activity("judge"):
+            return [replace(v, plan=plan) for v in self.weigh(plan, eager, compiled)]
+
+    def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
+        """The order of judgement: exact checks, values, and the gates before any accusation."""
+        reference = self.reference(plan, eager)
+        evidence = Evidence(eager, compiled, reference, plan, self._inputs_finite(plan))
+        verdicts: list[Verdict] = []
+        for judge in load_oracles():
+            verdicts += [v for v in judge.judge(evidence) if v.status is not Status.CLEAN]
+            if judge.step == 1 and (eager.raised or compiled.raised):
+                break
+        if any(v.status is Status.FINDING for v in verdicts):
+            gate = self._closed_gate(plan, eager, reference)
+            if gate:
+                return [Verdict(Status.SKIPPED, None, "call", gate)]
+        return verdicts
+
+    def _inputs_finite(self, plan: ValuePlan) -> bool:
+        made = self.subject.fresh(plan, self.input_seed)
+        tensors = [t for t in tree_leaves([made.args, *made.state.values()]) if isinstance(t, torch.Tensor)]
+        floats = [t for t in tensors if t.is_floating_point() and t.layout == torch.strided]
+        return all(bool(torch.isfinite(t).all()) for t in floats)
+
+    def _closed_gate(self, plan: ValuePlan, eager: Observation, reference: LazyReference) -> str:
+        """Why nothing may be said of this run, or ""."""
+        again = self.eager(plan)
+        if eager.raised:
+            return "" if again.raised else "eager raises only sometimes"
+        if not same_observation(eager, again):
+            return "eager gives different results when run twice"
+        gates = reference.gates()
+        if gates.overlapping_write:
+            return f"{gates.overlapping_write} writes into overlapping memory"
+        if gates.duplicate_indices:
+            return f"{gates.duplicate_indices} writes different values to one place"
+        if gates.uninitialised:
+            first, second = (self.observe(plan, lambda f: f, mode=FillEmpty(fill)) for fill in (0, 1))
+            if not same_observation(first, second):
+                return "the program reads uninitialised memory"
+        return ""
+
+
+def same_observation(a: Observation, b: Observation) -> bool:
+    """Whether two runs of the same program show the same bits and relations."""
+    if bool(a.raised) != bool(b.raised) or a.aliases != b.aliases or a.structure != b.structure:
+        return False
+    mine, theirs = a.slots(), b.slots()
+    if mine.keys() != theirs.keys():
+        return False
+    for name, slot in mine.items():
+        other = theirs[name]
+        if isinstance(slot.value, torch.Tensor):
+            if not isinstance(other.value, torch.Tensor) or slot.meta != other.meta:
+                return False
+            if slot.value.layout == torch.strided and not same_bits(slot.value, other.value):
+                return False
+    return True
+
+
+def summary(verdicts: list[Verdict]) -> tuple[Status, tuple[Kind, ...], str]:
+    """(status, kinds, reason) of a case from its verdicts."""
+    status = worst([v.status for v in verdicts])
+    chosen = [v for v in verdicts if v.status is status]
+    kinds = tuple(sorted({v.kind for v in chosen if v.kind is not None}))
+    reason = "; ".join(dict.fromkeys(f"{v.slot}: {v.reason}" for v in chosen[:3]))
+    return status, kinds, reason

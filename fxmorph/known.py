@@ -1,0 +1,61 @@
+"""Publicly known issues: findings that match one are shown as known, never dropped."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from importlib import resources
+
+from fxmorph.model import Finding
+
+
+@dataclass(frozen=True)
+class KnownIssue:
+    """``id`` as in ``pytorch/pytorch#189518``; a finding matches where all that is given agrees.
+
+    ``stage`` and ``unit`` are exact or a prefix; ``operations`` must all be in the reduced graph;
+    ``kinds`` must share one with the finding's; ``torch`` lists release prefixes.
+    """
+
+    id: str
+    title: str
+    stage: str = ""
+    unit: str = ""
+    operations: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    torch: tuple[str, ...] = ()
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The table of known issues."""
+
+    issues: tuple[KnownIssue, ...]
+
+    def match(self, finding: Finding, torch_version: str) -> str:
+        """Id of the first issue that the finding matches, or ""."""
+        for issue in self.issues:
+            if issue.torch and not torch_version.startswith(issue.torch):
+                continue
+            if issue.fingerprint:
+                if issue.fingerprint == finding.fingerprint:
+                    return issue.id
+                continue
+            operations = set(finding.extra.get("operations", ()))
+            if issue.stage and issue.stage != finding.stage:
+                continue
+            if issue.unit and not finding.unit.startswith(issue.unit):
+                continue
+            if issue.kinds and not set(issue.kinds) & set(finding.kinds):
+                continue
+            if set(issue.operations) <= operations:
+                return issue.id
+        return ""
+
+
+def load_known() -> Known:
+    """The shipped table, ``fxmorph/known-issues.toml``."""
+    text = resources.files("fxmorph").joinpath("known-issues.toml").read_text(encoding="utf-8")
+    entries = tomllib.loads(text).get("issue", [])
+    return Known(tuple(KnownIssue(**{k: tuple(v) if isinstance(v, list) else v for k, v in e.items()}) for e in entries))

@@ -1,0 +1,213 @@
+"""A seed as a callable with fresh inputs, in a worker process.
+
+Every call of :meth:`LoadedSeed.fresh` builds inputs, parameters and the callable anew, with
+the random generator seeded the same way, so that no run sees what another one wrote.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from fxmorph.model import CompileConfig, Seed
+
+#: The only keys of a seed's META that are read.
+META_KEYS = ("config", "dynamo_config", "compile", "no_grad", "calls", "device")
+
+
+class SeedFailed(Exception):
+    """The seed itself does not load or does not make its inputs; the message says why."""
+
+
+@dataclass
+class Invocation:
+    """One fresh program: ``drive(wrap(fn))`` runs it.
+
+    ``args`` are what ``fn`` is called with, ``state`` the parameters and buffers of ``fn`` by
+    name.  Nothing is shared with another invocation.
+    """
+
+    fn: Callable[..., Any]
+    args: list[Any]
+    drive: Callable[[Callable[..., Any]], Any]
+    state: dict[str, torch.Tensor] = field(default_factory=dict)
+
+
+@dataclass
+class LoadedSeed:
+    """A seed whose module has been imported; ``meta`` holds only META_KEYS."""
+
+    seed: Seed
+    meta: dict[str, Any]
+    make: Callable[[], tuple[Callable[..., Any], list[Any]]]
+    driver: Callable[..., Any] | None = None
+
+    @property
+    def no_grad(self) -> bool:
+        return bool(self.meta.get("no_grad"))
+
+    def config(self, base: CompileConfig) -> CompileConfig:
+        """``base`` with what the seed's META asks for under it."""
+        return CompileConfig.make(
+            base.backend,
+            {**self.meta.get("compile", {}), **dict(base.options)},
+            {**self.meta.get("config", {}), **dict(base.inductor)},
+            {**self.meta.get("dynamo_config", {}), **dict(base.dynamo)},
+        )
+
+    def fresh(self, input_seed: int = 0) -> Invocation:
+        """Inputs are drawn under RNG seed ``input_seed``; raises :class:`SeedFailed`."""
+        try:
+            torch.manual_seed(input_seed)
+            fn, args = self.make()
+        except Exception as error:
+            raise SeedFailed(f"{type(error).__name__}: {error}") from error
+        state: dict[str, torch.Tensor] = {}
+        if isinstance(fn, torch.nn.Module):
+            state = {**dict(fn.named_parameters()), **dict(fn.named_buffers())}
+        driver, calls = self.driver, int(self.meta.get("calls", 1))
+
+        def drive(g: Callable[..., Any]) -> Any:
+            if driver is not None:
+                return driver(g, *args)
+            for _ in range(calls):
+                out = g(*args)
+            return out
+
+        return Invocation(fn, args, drive, state)
+
+
+def load_seed(seed: Seed) -> LoadedSeed:
+    """Import a seed; raises :class:`SeedFailed` with one line."""
+    try:
+        return {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable}[seed.form](seed)
+    except SeedFailed:
+        raise
+    except Exception as error:
+        raise SeedFailed(f"{type(error).__name__}: {error}") from error
+
+
+def _import(path: str) -> ModuleType:
+    name = f"_fxmorph_seed_{Path(path).stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise SeedFailed("not a Python module")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    folder = str(Path(path).resolve().parent)
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _meta(module: ModuleType) -> dict[str, Any]:
+    meta = getattr(module, "META", {})
+    return {k: meta[k] for k in META_KEYS if k in meta} if isinstance(meta, dict) else {}
+
+
+def _module(seed: Seed) -> LoadedSeed:
+    module = _import(seed.path)
+
+    def make() -> tuple[Callable[..., Any], list[Any]]:
+        args = list(module.make_inputs())
+        torch.manual_seed(1)
+        if hasattr(module, "make_fn"):
+            return module.make_fn(), args
+        return (copy.deepcopy(module.fn) if isinstance(module.fn, torch.nn.Module) else module.fn), args
+
+    return LoadedSeed(seed, _meta(module), make, getattr(module, "drive", None))
+
+
+def _class(seed: Seed) -> LoadedSeed:
+    module = _import(seed.path)
+    factory = getattr(module, seed.name)
+    inputs = getattr(factory, "make_inputs", None) or getattr(module, "make_inputs", None)
+    if inputs is None:
+        raise SeedFailed(f"no inputs: define make_inputs() in {Path(seed.path).name} or on {seed.name}")
+
+    def make() -> tuple[Callable[..., Any], list[Any]]:
+        args = list(inputs())
+        torch.manual_seed(1)
+        fn = factory()
+        if isinstance(fn, torch.nn.Module):
+            fn.train(seed.mode == "train")
+        return fn, args
+
+    return LoadedSeed(seed, {**_meta(module), "no_grad": seed.mode == "eval"}, make)
+
+
+def _pt2(seed: Seed) -> LoadedSeed:
+    exported = torch.export.load(seed.path)
+    example = exported.example_inputs
+    if example is None:
+        raise SeedFailed("the exported program holds no example inputs")
+    args, kwargs = example
+    if kwargs:
+        raise SeedFailed("keyword example inputs are not supported")
+
+    def make() -> tuple[Callable[..., Any], list[Any]]:
+        return copy.deepcopy(exported).module(), copy.deepcopy(list(args))
+
+    return LoadedSeed(seed, {"no_grad": True}, make)
+
+
+class _Reader:
+    """Stands in for the reader that ``load_args`` of an ``fx_graph_runnable`` script expects."""
+
+    def __init__(self) -> None:
+        self.args: list[Any] = []
+
+    def storage(self, storage_hash: str | None, nbytes: int, *, device: Any = None, dtype_hint: Any = None) -> Any:
+        return {"nbytes": nbytes, "made": {}}
+
+    def tensor(
+        self,
+        storage: dict[str, Any],
+        shape: tuple[int, ...],
+        stride: tuple[int, ...] | None = None,
+        *,
+        storage_offset: int | None = None,
+        dtype: torch.dtype | None = None,
+        requires_grad: bool = False,
+        is_leaf: bool | None = None,
+        **_: Any,
+    ) -> torch.Tensor:
+        dtype = dtype or torch.float32
+        if dtype not in storage["made"]:
+            n = storage["nbytes"] // torch.empty(0, dtype=dtype).element_size()
+            flat = torch.randn(n).to(dtype) if dtype.is_floating_point else torch.zeros(n, dtype=dtype)
+            storage["made"][dtype] = torch.randn(n, dtype=dtype) if dtype.is_complex else flat
+        flat = storage["made"][dtype]
+        stride = tuple(stride) if stride is not None else torch.empty(shape, device="meta").stride()
+        t = flat.as_strided(shape, stride, storage_offset or 0)
+        self.args.append(t.detach().requires_grad_(requires_grad) if dtype.is_floating_point else t)
+        return self.args[-1]
+
+    def symint(self, value: Any) -> Any:
+        self.args.append(value)
+        return value
+
+    const = symint
+
+
+def _runnable(seed: Seed) -> LoadedSeed:
+    module = _import(seed.path)
+
+    def make() -> tuple[Callable[..., Any], list[Any]]:
+        reader = _Reader()
+        module.load_args(reader)
+        fn = module.mod if hasattr(module, "mod") else module.Repro()
+        return copy.deepcopy(fn), reader.args
+
+    return LoadedSeed(seed, {"no_grad": True}, make)

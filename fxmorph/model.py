@@ -1,0 +1,396 @@
+"""The records that flow through fxmorph, and the words it judges with.
+
+Nothing here holds a tensor or imports torch: a worker process rebuilds tensors from
+specs and seeds, and the parent process stays light.  The words are those of
+``docs/policy.md``; code, JSON and documents use the same ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Status(StrEnum):
+    """What a judgement ends in.  Only ``FINDING`` accuses the compiler."""
+
+    CLEAN = "clean"
+    FINDING = "finding"
+    KNOWN = "known"
+    EXPECTED = "expected"
+    EDGE_CASE = "edge-case"
+    TIE = "tie"
+    ILL_CONDITIONED = "ill-conditioned"
+    SKIPPED = "skipped"
+    UNSUPPORTED = "unsupported"
+    UNSOUND_REWRITE = "unsound-rewrite"
+    INCONCLUSIVE = "inconclusive"
+    ERROR = "error"
+
+
+#: Of several verdicts on one case the first of these present is the case's own.
+SEVERITY: tuple[Status, ...] = (
+    Status.UNSOUND_REWRITE,
+    Status.FINDING,
+    Status.KNOWN,
+    Status.ERROR,
+    Status.UNSUPPORTED,
+    Status.INCONCLUSIVE,
+    Status.SKIPPED,
+    Status.EXPECTED,
+    Status.EDGE_CASE,
+    Status.TIE,
+    Status.ILL_CONDITIONED,
+    Status.CLEAN,
+)
+
+
+class Kind(StrEnum):
+    """What of an observation breaks the policy; a finding may have several."""
+
+    VALUE = "value"
+    NONFINITE = "nonfinite"
+    DTYPE = "dtype"
+    SHAPE = "shape"
+    STRUCTURE = "structure"
+    STRIDE = "stride"
+    OFFSET = "offset"
+    DEVICE = "device"
+    ALIAS = "alias"
+    IDENTITY = "identity"
+    MUTATION = "mutation"
+    GRADIENT = "gradient"
+    REQUIRES_GRAD = "requires-grad"
+    RNG = "rng"
+    RAISES = "raises"
+    SECOND_CALL = "second-call"
+    COMPILE_ERROR = "compile-error"
+    CRASH = "crash"
+    TIMEOUT = "timeout"
+    OUT_OF_BOUNDS = "out-of-bounds"
+    POISON = "poison"
+    ORDER_DEPENDENCE = "order-dependence"
+
+
+class BugClass(StrEnum):
+    """The six bug classes that a graph-level tester can reach."""
+
+    UGO = "ugo"  #: unsound graph optimisation
+    ILP = "ilp"  #: layout, view and stride propagation
+    IOT = "iot"  #: dtype promotion
+    BAM = "bam"  #: aliasing and mutation
+    IOD = "iod"  #: decomposition
+    KC = "kc"  #: fusion and code generation
+
+
+class Level(StrEnum):
+    """How exactly a rewrite preserves values, strongest first."""
+
+    INDEX_EXACT = "INDEX_EXACT"
+    BIT_EXACT = "BIT_EXACT"
+    BIT_EXACT_MOD_ZERO_SIGN = "BIT_EXACT_MOD_ZERO_SIGN"
+    UNDER_PRECONDITION = "UNDER_PRECONDITION"
+    EXACT_REAL = "EXACT_REAL"
+    TESTED = "TESTED"
+    UNKNOWN = "UNKNOWN"
+    REFUTED = "REFUTED"
+
+    @property
+    def bitwise(self) -> bool:
+        """Whether eager must give the same bits (up to the sign of zero) on both sides."""
+        return self in (Level.INDEX_EXACT, Level.BIT_EXACT, Level.BIT_EXACT_MOD_ZERO_SIGN)
+
+
+class Rung(StrEnum):
+    """How far down a case is pushed."""
+
+    PASS = "pass"
+    IR = "ir"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class GraphLevel(StrEnum):
+    """Where a graph was captured: as Dynamo hands it on, or after AOTAutograd."""
+
+    TORCH = "torch"
+    ATEN = "aten"
+
+
+class ValuePlan(StrEnum):
+    """How the values of an input set are chosen (``fxmorph/inputs.py``)."""
+
+    SEED = "seed"  #: as the seed's own ``make_inputs`` gives them
+    RESEED = "reseed"  #: the same function under another RNG seed
+    EXACT = "exact"  #: small integers in every floating-point tensor
+    MASK = "mask"  #: 0-1 masks get values outside {0, 1}; rows fully masked
+    SPECIAL = "special"  #: signed zeros, Inf, NaN, dtype limits: edge cases only
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One tensor without its values.
+
+    ``shape`` and ``stride`` are in elements; a size may be a string, the name of a
+    symbolic size.  ``offset`` is the storage offset in elements; tensors with the same
+    ``storage`` number share memory; ``storage_size`` is that memory's size in elements of
+    ``dtype``.  ``low`` and ``high`` give the value range of integer tensors.
+    """
+
+    dtype: str
+    shape: tuple[int | str, ...]
+    stride: tuple[int | str, ...]
+    device: str = "cpu"
+    offset: int = 0
+    storage: int = 0
+    storage_size: int = 0
+    requires_grad: bool = False
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def numel(self) -> int:
+        """Number of elements; raises ``TypeError`` on symbolic sizes."""
+        n = 1
+        for size in self.shape:
+            if isinstance(size, str):
+                raise TypeError(f"symbolic size {size}")
+            n *= size
+        return n
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def floating(self) -> bool:
+        return self.dtype in FLOATS
+
+    @property
+    def dense(self) -> bool:
+        """Whether no two elements share memory because of a zero stride."""
+        return all(st != 0 or sz == 1 for st, sz in zip(self.stride, self.shape, strict=True))
+
+
+FLOATS = ("float32", "float64", "float16", "bfloat16")
+INTS = ("int64", "int32", "int16", "int8", "uint8")
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A program from the corpus: the callable that is compiled, named by its file.
+
+    ``form`` is ``module`` (a seed file), ``class`` (``module.py:Name``), ``pt2`` or
+    ``runnable`` (an ``fx_graph_runnable`` script); ``hash`` covers the file's text and the
+    selected name and mode, so that an edited seed is another seed.
+    """
+
+    path: str
+    form: str
+    hash: str
+    name: str = ""  # of the class or factory in ``module.py:Name``
+    mode: str = ""  # "train" or "eval" for nn.Module seeds selected by name
+    origin: str = ""
+
+    @property
+    def label(self) -> str:
+        tail = f":{self.name}" if self.name else ""
+        return f"{self.path}{tail}" + (f"[{self.mode}]" if self.mode else "")
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rule applied at one place.
+
+    ``site`` is the name of the node whose value the rule replaces; ``at`` the node after
+    which a late rewrite is inserted; ``choices`` the scalars that the rule was free to
+    choose.  Text form: ``rule{k=2}@site>at``.
+    """
+
+    rule: str
+    site: str
+    at: str = ""
+    choices: tuple[tuple[str, int | float | bool], ...] = ()
+
+    def __str__(self) -> str:
+        inner = ",".join(f"{k}={v!r}" for k, v in self.choices)
+        return f"{self.rule}{'{' + inner + '}' if inner else ''}@{self.site}{'>' + self.at if self.at else ''}"
+
+    @staticmethod
+    def parse(text: str) -> Rewrite:
+        """Read the text form; raises ``ValueError`` saying what is wrong."""
+        import ast
+        import re
+
+        m = re.fullmatch(r"\s*([A-Za-z_]\w*)(?:\{([^}]*)\})?@([A-Za-z_]\w*)(?:>([A-Za-z_]\w*))?\s*", text)
+        if m is None:
+            raise ValueError(f"not a rewrite: {text!r} (want rule{{name=value}}@site>at)")
+        choices = []
+        for item in filter(None, (m[2] or "").split(",")):
+            key, eq, value = item.partition("=")
+            if not eq:
+                raise ValueError(f"not name=value: {item!r} in {text!r}")
+            choices.append((key.strip(), ast.literal_eval(value.strip())))
+        return Rewrite(m[1], m[3], m[4] or "", tuple(choices))
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The rewrites that made a variant, in order.  One line of text that replays."""
+
+    rewrites: tuple[Rewrite, ...] = ()
+
+    def __str__(self) -> str:
+        return " ; ".join(map(str, self.rewrites))
+
+    def __bool__(self) -> bool:
+        return bool(self.rewrites)
+
+    @staticmethod
+    def parse(text: str) -> Recipe:
+        return Recipe(tuple(Rewrite.parse(part) for part in text.split(";") if part.strip()))
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What is known of one rewrite: how strong, for what, shown how, assuming what."""
+
+    level: Level
+    scope: str = "one shape"
+    method: str = "FALSIFY-ONLY"
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompileConfig:
+    """How a case is compiled.
+
+    ``backend`` is any ``torch.compile`` backend; ``options`` its keyword arguments
+    (``dynamic``, ``mode``, ``fullgraph``); ``inductor`` and ``dynamo`` settings of
+    ``torch._inductor.config`` and ``torch._dynamo.config``.  Pairs, sorted, so that equal
+    configurations are equal records.
+    """
+
+    backend: str = "inductor"
+    options: tuple[tuple[str, Any], ...] = ()
+    inductor: tuple[tuple[str, Any], ...] = ()
+    dynamo: tuple[tuple[str, Any], ...] = ()
+
+    @staticmethod
+    def make(
+        backend: str = "inductor",
+        options: dict[str, Any] | None = None,
+        inductor: dict[str, Any] | None = None,
+        dynamo: dict[str, Any] | None = None,
+    ) -> CompileConfig:
+        def pairs(d: dict[str, Any] | None) -> tuple[tuple[str, Any], ...]:
+            return tuple(sorted((d or {}).items()))
+
+        return CompileConfig(backend, pairs(options), pairs(inductor), pairs(dynamo))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing to judge; its id is the hash of all that decides the outcome.
+
+    ``number`` 0 is the seed as it is; a variant's recipe is drawn from
+    (``campaign_seed``, seed hash, ``number``) unless ``recipe`` gives it.  ``plans`` are
+    the input sets judged on the one compile; ``input_seed`` feeds their generators.
+    """
+
+    seed: Seed
+    number: int
+    campaign_seed: int
+    plans: tuple[ValuePlan, ...]
+    compile: CompileConfig
+    input_seed: int = 0
+    rung: Rung = Rung.CPU
+    device: str = "cpu"
+    level: GraphLevel = GraphLevel.TORCH
+    recipe: Recipe | None = None
+    torch: str = ""
+
+    @property
+    def id(self) -> str:
+        """16 hex digits, the same on every machine (paths do not enter)."""
+        body = asdict(self)
+        body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
+        body["recipe"] = None if self.recipe is None else str(self.recipe)
+        return digest(body)
+
+
+def digest(body: object, length: int = 16) -> str:
+    """First ``length`` hex digits of the SHA-256 of ``body`` as canonical JSON."""
+    text = json.dumps(body, sort_keys=True, default=str, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one oracle says of one slot (an output, an input after the call, a gradient)."""
+
+    status: Status
+    kind: Kind | None = None
+    slot: str = ""
+    reason: str = ""
+    plan: ValuePlan | None = None
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """All that a worker reports of one case; text and numbers only.
+
+    ``triangle`` says who is wrong where a finding stands: ``seed-miscompiled``,
+    ``variant-miscompiled`` or ``both``.  ``seconds`` is CPU seconds by activity.
+    """
+
+    case_id: str
+    status: Status
+    kinds: tuple[Kind, ...] = ()
+    reason: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    recipe: str = ""
+    triangle: str = ""
+    stage: str = ""
+    unit: str = ""
+    ladder: tuple[tuple[str, str], ...] = ()
+    graph_hash: str = ""
+    seconds: tuple[tuple[str, float], ...] = ()
+    wall: float = 0.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A difference that stands up, ready to be written down.
+
+    ``program`` is the reduced case as torch-only Python source defining ``fn`` and
+    ``make_inputs``; ``fingerprint`` keys deduplication: verdict kinds, first bad stage,
+    unit and the structure of the reduced graph.
+    """
+
+    id: str
+    case_id: str
+    seed: str
+    recipe: str
+    kinds: tuple[Kind, ...]
+    bug_class: BugClass
+    stage: str
+    unit: str
+    triangle: str
+    fingerprint: str
+    reason: str
+    program: str
+    origin: str = ""
+    ladder: tuple[tuple[str, str], ...] = ()
+    evidence: tuple[str, ...] = ()
+    known: str = ""
+    rewrites: tuple[str, ...] = ()
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def worst(statuses: list[Status]) -> Status:
+    """The status that a case takes from its verdicts."""
+    return next((s for s in SEVERITY if s in statuses), Status.CLEAN)

@@ -1,0 +1,183 @@
+"""All that a call lets its caller see, as one record that can be compared.
+
+Values of outputs, of inputs and module state after the call, and of gradients are *slots*,
+named by where they are (``out0``, ``input1``, ``grad:weight``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from fxmorph.inputs import storage_key
+from fxmorph.load import Invocation
+from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves
+
+#: Aliasing of outputs is decided exactly (by element addresses) up to this many elements.
+EXACT_ALIAS_NUMEL = 1 << 16
+
+
+@dataclass(frozen=True)
+class Meta:
+    """What can be asked of a tensor without reading it."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    device: str
+    requires_grad: bool
+    numel: int
+
+
+@dataclass
+class Slot:
+    """A value and its metadata; ``value`` is a detached clone, or a plain Python object."""
+
+    name: str
+    value: Any
+    meta: Meta | None = None
+
+
+@dataclass
+class Observation:
+    """``raised`` holds ``Type: message`` and ``exception`` the object when the call raised."""
+
+    outputs: list[Slot] = field(default_factory=list)
+    structure: str = ""
+    after: list[Slot] = field(default_factory=list)
+    gradients: list[Slot] = field(default_factory=list)
+    aliases: frozenset[tuple[str, str]] = frozenset()
+    identities: frozenset[tuple[str, str]] = frozenset()
+    raised: str = ""
+    exception: BaseException | None = None
+    in_backward: bool = False
+
+    def slots(self) -> dict[str, Slot]:
+        """Every slot by name."""
+        return {s.name: s for s in (*self.outputs, *self.after, *self.gradients)}
+
+
+def meta_of(t: torch.Tensor) -> Meta:
+    strided = t.layout == torch.strided
+    return Meta(
+        t.dtype,
+        tuple(t.shape),
+        tuple(t.stride()) if strided else (),
+        int(t.storage_offset()) if strided else 0,
+        t.device.type,
+        t.requires_grad,
+        t.numel(),
+    )
+
+
+def frozen(name: str, value: Any, keep: Callable[[torch.Tensor], Any] | None = None) -> Slot:
+    """A slot of a tensor or of any other object."""
+    if isinstance(value, torch.Tensor):
+        return Slot(name, keep(value) if keep else value.detach().clone(), meta_of(value))
+    return Slot(name, value)
+
+
+def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two strided tensors have an element at the same address."""
+    if a.layout != torch.strided or b.layout != torch.strided or not a.numel() or not b.numel():
+        return False
+    if storage_key(a) != storage_key(b):
+        return False
+    if max(a.numel(), b.numel()) > EXACT_ALIAS_NUMEL:
+        return True
+    return bool(torch.isin(_addresses(a), _addresses(b)).any())
+
+
+def _addresses(t: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros((), dtype=torch.int64)
+    for size, stride in zip(t.shape, t.stride(), strict=True):
+        out = out.unsqueeze(-1) + torch.arange(size) * stride
+    start = (out.flatten() + t.storage_offset()) * t.element_size()
+    return (start.unsqueeze(-1) + torch.arange(t.element_size())).flatten()
+
+
+def loss_of(outputs: Sequence[torch.Tensor], exact: bool) -> torch.Tensor | None:
+    """Σ output · weight over the outputs that require grad, with fixed weights.
+
+    Weights are eighths between -2 and 2 (small integers if ``exact``), exact in every dtype,
+    so that eager, compiled and reference runs have the same ones.  They are drawn with
+    numpy: a reference run must not take them for random numbers of the program.
+    """
+    total: torch.Tensor | None = None
+    for k, out in enumerate(outputs):
+        if not out.requires_grad or not (out.is_floating_point() or out.is_complex()):
+            continue
+        real = torch.view_as_real(out) if out.is_complex() else out
+        draw = np.random.default_rng(7919 + k)
+        eighths = draw.integers(1, 4, real.shape) * 8 if exact else draw.integers(1, 17, real.shape)
+        weight = torch.from_numpy(np.asarray(eighths * draw.choice([-1, 1], real.shape) / 8.0))
+        term = (real * weight.to(device=real.device, dtype=real.dtype)).sum()
+        total = term if total is None else total + term.to(total.dtype)
+    return total
+
+
+def observe(
+    invocation: Invocation,
+    wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
+    *,
+    no_grad: bool = False,
+    exact: bool = False,
+    mode: AbstractContextManager[Any] | None = None,
+    keep: Callable[[torch.Tensor], Any] | None = None,
+) -> Observation:
+    """Run a fresh program once and record what can be seen; never raises for what it does.
+
+    ``keep`` replaces the clone of each tensor (the reference run keeps its shadows).
+    ``KeyboardInterrupt`` and the like pass through.
+    """
+    seen = Observation()
+    inputs = [t for t in tree_leaves(invocation.args) if isinstance(t, torch.Tensor)]
+    named = {f"input{i}": t for i, t in enumerate(inputs)} | {f"state:{k}": t for k, t in invocation.state.items()}
+    try:
+        with torch.no_grad() if no_grad else contextlib.nullcontext():
+            g = wrap(invocation.fn)
+            torch.manual_seed(2)
+            with mode or contextlib.nullcontext():
+                result = invocation.drive(g)
+                leaves, spec = tree_flatten(result)
+                tensors = {f"out{i}": o for i, o in enumerate(leaves) if isinstance(o, torch.Tensor)}
+                seen.structure = str(spec)
+                seen.outputs = [frozen(f"out{i}", o, keep) for i, o in enumerate(leaves)]
+                _relations(seen, tensors, named)
+                seen.after = [frozen(f"after:{k}", t, keep) for k, t in named.items()]
+                if not no_grad:
+                    seen.in_backward = True
+                    loss = loss_of(list(tensors.values()), exact)
+                    if loss is not None and loss.requires_grad:
+                        loss.backward()
+                        seen.gradients = [
+                            frozen(f"grad:{k}", t.grad, keep)
+                            for k, t in named.items()
+                            if t.requires_grad and t.is_leaf and t.grad is not None
+                        ]
+                    seen.in_backward = False
+    except (Exception, AssertionError) as error:
+        seen.raised = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        seen.exception = error
+    return seen
+
+
+def _relations(seen: Observation, outs: dict[str, torch.Tensor], named: dict[str, torch.Tensor]) -> None:
+    everything = {**named, **outs}
+    names = list(everything)
+    aliases, same = set(), set()
+    for k, out in outs.items():
+        for other in names[: names.index(k)]:
+            if out is everything[other]:
+                same.add((k, other))
+            if overlap(out, everything[other]):
+                aliases.add((k, other))
+    seen.aliases, seen.identities = frozenset(aliases), frozenset(same)
+

@@ -1,0 +1,123 @@
+"""The oracle form and the registry of oracles.
+
+An oracle is one file in ``oracles/`` with a function that reads the evidence of one call and
+yields verdicts::
+
+    @oracle(kinds=(Kind.STRIDE, Kind.OFFSET), step=2)
+    def layout(evidence):
+        '''What it compares, and under which policy.'''
+        for name, eager, compiled in evidence.paired_outputs():
+            ...
+            yield Verdict(Status.FINDING, Kind.STRIDE, name, "...")
+
+Oracles run in the order of ``step`` (the policy's order of judgement); clean slots yield
+nothing.  Plug-ins register a module under the entry-point group ``fxmorph.oracles``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import Protocol
+
+from fxmorph.judge.numeric import Comparison, compare
+from fxmorph.judge.shadow import Gates, Shadows
+from fxmorph.model import Kind, Status, ValuePlan, Verdict
+from fxmorph.observe import Observation, Slot
+
+
+class OracleError(ValueError):
+    """An oracle is not well formed or defined twice; the message names where."""
+
+
+class Reference(Protocol):
+    """The reference run, made on first use."""
+
+    def gates(self) -> Gates: ...
+
+    def shadows(self, slot: str) -> Shadows | None: ...
+
+
+@dataclass
+class Evidence:
+    """What oracles see of one call: eager, compiled, and a reference computed when asked for."""
+
+    eager: Observation
+    compiled: Observation
+    reference: Reference
+    plan: ValuePlan
+    inputs_finite: bool = True
+
+    def paired(self, eager: list[Slot], compiled: list[Slot]) -> Iterator[tuple[str, Slot, Slot]]:
+        """Slots of both sides that have the same name."""
+        by_name = {s.name: s for s in compiled}
+        for slot in eager:
+            if slot.name in by_name:
+                yield slot.name, slot, by_name[slot.name]
+
+    def paired_outputs(self) -> Iterator[tuple[str, Slot, Slot]]:
+        return self.paired(self.eager.outputs, self.compiled.outputs)
+
+    def paired_after(self) -> Iterator[tuple[str, Slot, Slot]]:
+        return self.paired(self.eager.after, self.compiled.after)
+
+    def compare(self, name: str, eager: Slot, compiled: Slot) -> Comparison:
+        """Values of one slot by the numeric policy; both must hold tensors of one shape."""
+        from fxmorph.judge.numeric import CLEAN, same_bits
+
+        if same_bits(eager.value, compiled.value):
+            return CLEAN
+        return compare(
+            eager.value, compiled.value, self.reference.shadows(name), self.reference.gates(), self.inputs_finite
+        )
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """A named judge; ``step`` is its place in the order of judgement."""
+
+    name: str
+    kinds: tuple[Kind, ...]
+    step: int
+    judge: Callable[[Evidence], Iterable[Verdict]]
+    source: str
+
+
+def oracle(*, kinds: tuple[Kind, ...], step: int) -> Callable[[Callable[[Evidence], Iterable[Verdict]]], Oracle]:
+    """Decorator that makes an :class:`Oracle` of a function."""
+
+    def make(judge: Callable[[Evidence], Iterable[Verdict]]) -> Oracle:
+        if not judge.__doc__:
+            raise OracleError(f"oracle {judge.__name__!r} ({judge.__module__}): no docstring")
+        return Oracle(judge.__name__, kinds, step, judge, judge.__module__)
+
+    return make
+
+
+@cache
+def load_oracles() -> tuple[Oracle, ...]:
+    """Shipped oracles and those of plug-ins, in the order of judgement."""
+    import fxmorph.oracles as shipped
+
+    found: dict[str, Oracle] = {}
+    modules = [importlib.import_module(f"fxmorph.oracles.{m.name}") for m in pkgutil.iter_modules(shipped.__path__)]
+    modules += [point.load() for point in metadata.entry_points(group="fxmorph.oracles")]
+    for module in modules:
+        for value in vars(module).values():
+            if isinstance(value, Oracle):
+                old = found.get(value.name)
+                if old is not None and old.source != value.source:
+                    raise OracleError(f"oracle {value.name!r} is defined twice: {old.source} and {value.source}")
+                found[value.name] = value
+    return tuple(sorted(found.values(), key=lambda o: (o.step, o.name)))
+
+
+def verdict_of(comparison: Comparison, kind: Kind | None, slot: str) -> Verdict:
+    """A verdict from a comparison; ``kind`` None keeps the comparison's own."""
+    chosen = comparison.kind if kind is None else kind
+    status = comparison.status
+    return Verdict(status, chosen if status is Status.FINDING else None, slot, comparison.reason)

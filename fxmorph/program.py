@@ -1,0 +1,129 @@
+"""Inputs as short Python source that needs only torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from fxmorph.inputs import FLOATING, InputSet, dtype_name, flat_storage, storage_key
+from fxmorph.model import ValuePlan
+
+#: Tensors with more elements than this are not written out value by value.
+LITERAL_NUMEL = 256
+
+
+def inputs_text(inputs: InputSet, style: str, plan: ValuePlan) -> str | None:
+    """``def make_inputs()`` for the input set; None where the style cannot express it.
+
+    Styles, simplest first: ``arange`` (small distinct values), ``random`` (under the RNG seed
+    that the caller sets), ``literal`` (values written out), ``bytes`` (any value, as a hex string).
+    Strides, offsets and shared memory are kept.
+    """
+    values = inputs.rebuild()
+    shared = [storage_key(v) for v in values if isinstance(v, torch.Tensor)]
+    lines: list[str] = []
+    names: dict[int, str] = {}
+    items: list[str] = []
+    for i, value in enumerate(values):
+        if not isinstance(value, torch.Tensor):
+            items.append(repr(value))
+            continue
+        key = storage_key(value)
+        base = names.get(key)
+        if base is None and value.is_contiguous() and _whole(value) and shared.count(key) == 1:
+            made = _flat_text(flat_storage(value.detach()), style, plan)
+            if made is None:
+                return None
+            shape = ", ".join(map(str, value.shape))
+            text = made if value.ndim == 1 else f"{made}.reshape({shape if value.ndim else '()'})"
+            items.append(text + (".requires_grad_()" if value.requires_grad else ""))
+            continue
+        if base is None:
+            made = _flat_text(flat_storage(value.detach()), style, plan)
+            if made is None:
+                return None
+            base = names[key] = f"memory{len(names)}"
+            lines.append(f"    {base} = {made}")
+        view = f"{base}.as_strided({tuple(value.shape)}, {tuple(value.stride())}, {value.storage_offset()})"
+        if value.dtype != _dtype_of(lines, base):
+            return None if style != "bytes" else _unshared(inputs, plan)
+        items.append(view + (".detach().requires_grad_()" if value.requires_grad else ""))
+    body = "".join(f"{line}\n" for line in lines)
+    if len(", ".join(items)) < 90:
+        return f"def make_inputs():\n{body}    return [{', '.join(items)}]\n"
+    rows = "".join(f"        {item},\n" for item in items)
+    return f"def make_inputs():\n{body}    return [\n{rows}    ]\n"
+
+
+def _unshared(inputs: InputSet, plan: ValuePlan) -> str | None:
+    return None
+
+
+def _dtype_of(lines: list[str], base: str) -> torch.dtype | None:
+    for line in lines:
+        if line.strip().startswith(f"{base} = "):
+            return _made_dtype(line.split(" = ", 1)[1])
+    return None
+
+
+def _made_dtype(text: str) -> torch.dtype:
+    made: Any = eval(text, {"torch": torch, "bytes": bytes, "bytearray": bytearray})
+    return made.dtype
+
+
+def _whole(t: torch.Tensor) -> bool:
+    """Whether the tensor is all of its memory."""
+    return t.storage_offset() == 0 and t.numel() * t.element_size() == t.untyped_storage().nbytes()
+
+
+def _flat_text(flat: torch.Tensor, style: str, plan: ValuePlan) -> str | None:
+    n, dtype = flat.numel(), flat.dtype
+    name = f"torch.{dtype_name(dtype)}"
+    floating = dtype in FLOATING
+    if style == "bytes":
+        raw = bytes(flat.view(torch.uint8).tolist()) if n else b""
+        if not n:
+            return f"torch.zeros(0, dtype={name})"
+        return f"torch.frombuffer(bytearray.fromhex({raw.hex()!r}), dtype={name})"
+    if style == "literal" or not (floating or dtype.is_complex):
+        if n <= LITERAL_NUMEL and (style == "literal" or not floating):
+            return _literal(flat, name)
+        if style == "literal":
+            return None
+        return _integers(flat, name)
+    if style == "arange":
+        if dtype.is_complex or not bool(torch.isfinite(flat).all()):
+            return None
+        # Positive inputs (variances, probabilities) stay positive.
+        start = 1 if n and float(flat.min()) >= 0 else -(n // 2)
+        scaled = f"torch.arange({start}, {start + n}, dtype={name})"
+        return scaled if n <= 64 else f"({scaled} % 7)"
+    if plan is ValuePlan.EXACT:
+        return f"torch.randint(-4, 5, ({n},)).to({name})"
+    suffix = "" if dtype == torch.float32 else f", dtype={name}"
+    if n and not dtype.is_complex and float(flat.min()) >= 0:
+        return f"torch.rand({n}{suffix})"
+    return f"torch.randn({n}{suffix})"
+
+
+def _integers(flat: torch.Tensor, name: str) -> str | None:
+    """Large integer or bool tensors: drawn from the same range."""
+    if flat.dtype == torch.bool:
+        return f"(torch.rand({flat.numel()}) > 0.5)"
+    low, high = int(flat.min()), int(flat.max())
+    return f"torch.randint({low}, {high + 1}, ({flat.numel()},)).to({name})"
+
+
+def _literal(flat: torch.Tensor, name: str) -> str:
+    values = [_number(v) for v in flat.tolist()]
+    suffix = "" if name == "torch.float32" and any("." in v for v in values) else f", dtype={name}"
+    return f"torch.tensor([{', '.join(values)}]{suffix})"
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, complex):
+        return f"complex({_number(value.real)}, {_number(value.imag)})"
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return f"float('{value}')"
+    return repr(value)

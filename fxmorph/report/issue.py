@@ -1,0 +1,122 @@
+"""``issue.md`` of a finding, under the headings of PyTorch's ``pt2-bug-report.yml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fxmorph.model import Finding, Kind
+from fxmorph.report.repro import DEFAULT_CHECK, repro_text
+
+#: How a title says each kind.
+_SAID: Mapping[Kind, str] = {
+    Kind.VALUE: "wrong values",
+    Kind.NONFINITE: "NaN or Inf where eager has none, or the reverse",
+    Kind.DTYPE: "wrong output dtype",
+    Kind.SHAPE: "wrong output shape",
+    Kind.STRUCTURE: "wrong output structure",
+    Kind.STRIDE: "wrong output strides",
+    Kind.OFFSET: "wrong storage offset",
+    Kind.DEVICE: "wrong device",
+    Kind.ALIAS: "output aliasing differs from eager",
+    Kind.IDENTITY: "output is not the same object as in eager",
+    Kind.MUTATION: "wrong input mutation",
+    Kind.GRADIENT: "wrong gradients",
+    Kind.REQUIRES_GRAD: "wrong requires_grad",
+    Kind.RNG: "random numbers differ from eager under fallback_random",
+    Kind.RAISES: "error parity with eager",
+    Kind.SECOND_CALL: "wrong result on the second call",
+    Kind.COMPILE_ERROR: "does not compile",
+    Kind.CRASH: "crashes",
+    Kind.TIMEOUT: "does not finish",
+    Kind.OUT_OF_BOUNDS: "out-of-bounds access",
+    Kind.POISON: "read of memory that was never written",
+    Kind.ORDER_DEPENDENCE: "result depends on the order of a fused loop",
+}
+_NUMERIC = frozenset({Kind.VALUE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
+_LOUD = frozenset({Kind.RAISES, Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT})
+
+
+def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: Iterable[tuple[str, str]]) -> str:
+    """Markdown, ready to be read over and sent.
+
+    ``versions``: name to version, in the order to print; ``backend_ladder``: pairs of backend
+    and what it gave, weakest backend first.  Raises ``ValueError`` as :func:`repro_text` does.
+    """
+    return (
+        "\n\n".join(
+            [
+                f"# {title(finding)}",
+                "### 🐛 Describe the bug",
+                _description(finding),
+                "`repro.py` (needs torch only; exits 1 while the bug is there, 0 once it is gone):",
+                f"```python\n{repro_text(finding)}```",
+                "First backend that goes wrong:",
+                _table(("backend", "result"), backend_ladder),
+                f"**Why this is not rounding.** {_not_rounding(finding)}",
+                "### Error logs",
+                _block(finding.evidence or (finding.reason,)),
+                "### Versions",
+                _block([f"{name} {version}" for name, version in versions.items()]),
+            ]
+        )
+        + "\n"
+    )
+
+
+def title(finding: Finding) -> str:
+    """One line: where and what."""
+    silent = "" if set(finding.kinds) & _LOUD else "silent: "
+    return f"[torch.compile] [{finding.stage or 'inductor'}] {silent}" + ", ".join(_SAID[k] for k in finding.kinds)
+
+
+def _description(finding: Finding) -> str:
+    lines = [
+        f"`torch.compile` and eager disagree: {finding.reason or ', '.join(finding.kinds)}.",
+        f"First bad stage: `{finding.stage}`" + (f"; responsible: `{finding.unit}`." if finding.unit else "."),
+    ]
+    if finding.recipe:
+        lines.append(
+            f"Found by rewriting `{finding.seed}` into an equivalent program (`{finding.recipe}`); "
+            f"{_BLAMED[finding.triangle]}."
+        )
+    else:
+        lines.append(f"Found on `{finding.seed}` as it is.")
+    if finding.known:
+        lines.append(f"**Matches a known issue: {finding.known}.**")
+    return "\n".join(lines)
+
+
+_BLAMED: Mapping[str, str] = {
+    "": "the compiled rewrite is wrong",
+    "variant-miscompiled": "the program before the rewrite compiles correctly, so only the rewritten one is wrong",
+    "seed-miscompiled": "the program before the rewrite is the one that is wrong",
+    "both": "the program is wrong before and after the rewrite",
+}
+
+
+def _not_rounding(finding: Finding) -> str:
+    kinds = set(finding.kinds)
+    if not kinds & _NUMERIC:
+        return f"No number is compared: {', '.join(_SAID[k] for k in finding.kinds)} is compared exactly."
+    check: Mapping[str, Any] = finding.extra.get("check") or DEFAULT_CHECK
+    if check.get("exact"):
+        return (
+            "The inputs are such that no order of evaluation rounds (or the operations only move values), "
+            "so eager, fp64 and compiled must agree exactly; the tolerance of the script is zero."
+        )
+    return (
+        f"The difference is beyond rtol={check.get('rtol', 0):g}, atol={check.get('atol', 0):g}, "
+        "while eager agrees with an fp64 reference of the same graph."
+    )
+
+
+def _table(heads: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
+    lines = [f"| {heads[0]} | {heads[1]} |", "| --- | --- |"]
+    # A bar inside a cell would end it.
+    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _block(lines: Iterable[str]) -> str:
+    return "```\n" + "\n".join(lines) + "\n```"

@@ -1,0 +1,309 @@
+"""``repro.py`` of a finding: a script that needs torch only.
+
+It exits 1 while torch.compile differs from eager in what the finding names, 0 once it does
+not, and 2 when it could not run (which is no answer).  What it notes of a call, and how it
+seeds, is what ``fxmorph/observe.py`` does.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from fxmorph.model import Finding, Kind
+
+#: torch.testing's tolerances for float32, where a finding does not bring its own.
+DEFAULT_CHECK: Mapping[str, Any] = {"rtol": 1.3e-6, "atol": 1e-5, "exact": False}
+
+#: Per kind: the name that the script prints, and what to note of a call: ``outs`` are the
+#: tensors returned, ``ins`` those passed (after the call), ``leaves`` all that was returned.
+_NOTES: Mapping[Kind, tuple[str, str]] = {
+    Kind.STRUCTURE: ("output structure", "[str(structure), *map(type, leaves)]"),
+    Kind.DTYPE: ("output dtypes", "[t.dtype for t in outs]"),
+    Kind.SHAPE: ("output shapes", "[t.shape for t in outs]"),
+    Kind.STRIDE: (
+        "output strides of dims > 1",
+        "[[s for n, s in zip(t.shape, t.stride()) if n > 1] for t in outs]",
+    ),
+    Kind.OFFSET: ("output storage offsets", "[t.storage_offset() for t in outs]"),
+    Kind.DEVICE: ("output devices", "[t.device for t in outs]"),
+    Kind.REQUIRES_GRAD: ("output requires_grad", "[t.requires_grad for t in outs]"),
+    # Pairs of an output and an input, module state or earlier output, by position.
+    Kind.IDENTITY: (
+        "identity",
+        "[(i, j) for i, a in enumerate(outs) for j, b in enumerate(ins + outs[:i]) if a is b]",
+    ),
+    Kind.ALIAS: (
+        "alias",
+        "[(i, j) for i, a in enumerate(outs) for j, b in enumerate(ins + outs[:i]) if memory(a) & memory(b)]",
+    ),
+    Kind.VALUE: ("output values", "[t.detach().clone() if isinstance(t, torch.Tensor) else t for t in leaves]"),
+    Kind.NONFINITE: ("finite and NaN elements of outputs", "[m for t in outs for m in (t.isfinite(), t.isnan())]"),
+    Kind.MUTATION: ("inputs after the call", "[t.detach().clone() for t in ins] + [t.stride() for t in ins]"),
+    Kind.GRADIENT: ("gradients", "grads"),
+}
+#: Kinds that show in the returned values, or in an exception.
+_SEEN_AS: Mapping[Kind, Kind] = {
+    Kind.RNG: Kind.VALUE,
+    Kind.SECOND_CALL: Kind.VALUE,
+    Kind.OUT_OF_BOUNDS: Kind.VALUE,
+    Kind.POISON: Kind.VALUE,
+    Kind.ORDER_DEPENDENCE: Kind.VALUE,
+    Kind.COMPILE_ERROR: Kind.RAISES,
+}
+_WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
+_OWN_PROCESS = frozenset({Kind.CRASH, Kind.TIMEOUT})
+
+
+def repro_text(finding: Finding) -> str:
+    """The script for ``finding``.
+
+    ``finding.program`` defines ``make_inputs()`` and ``fn(...)`` (or ``make_fn()``), and
+    ``drive(g, *inputs)`` where the call is more than one ``g(*inputs)``.  Of
+    ``finding.extra`` it reads ``check`` (``rtol``, ``atol``, ``exact``), ``random`` and
+    ``config``: ``backend``, ``compile``, ``inductor``, ``dynamo``, ``no_grad``, ``rng_seed``
+    (before the call), ``device``, ``calls`` (on fresh inputs each; the last is compared),
+    ``threads``, ``timeout`` (wall seconds), ``grad_weights`` ("randn", "integers", "ones").
+    Raises ``ValueError`` when the program is not Python or lacks these functions.
+    """
+    script = _Script(finding)
+    tail = script.in_child_process() if script.kinds & _OWN_PROCESS else script.comparison()
+    return "\n".join([*script.head(), *tail]) + "\n"
+
+
+class _Script:
+    """The parts of one script, each a list of lines."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        self.config: Mapping[str, Any] = finding.extra.get("config") or {}
+        self.check: Mapping[str, Any] = finding.extra.get("check") or DEFAULT_CHECK
+        self.random = bool(finding.extra.get("random"))
+        self.kinds = {_SEEN_AS.get(kind, kind) for kind in finding.kinds}
+        self.defined = _defined(finding.program)
+        # A function needs no copy; a module has state that the first run would leave to the second.
+        self.copied = "make_fn" not in self.defined and not isinstance(self.defined["fn"], ast.FunctionDef)
+        self.stateful = self.copied or "make_fn" in self.defined
+        # These may happen in the backward pass alone.
+        elsewhere = self.kinds & {Kind.RAISES, *_OWN_PROCESS} and "requires_grad" in finding.program
+        self.backward = Kind.GRADIENT in self.kinds or bool(elsewhere and not self.config.get("no_grad"))
+
+    def head(self) -> list[str]:
+        f = self.finding
+        lines = f.program.strip("\n").split("\n")
+        future = [line for line in lines if line.startswith("from __future__")]
+        program = [line for line in lines if line.rstrip() != "import torch" and line not in future]
+        child = bool(self.kinds & _OWN_PROCESS)
+        flattens = self.backward or (not child and bool(self.kinds & set(_NOTES)))
+        about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
+        return [
+            *future,
+            *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ", break_long_words=False),
+            "# Exits 1 while torch.compile differs from eager, 0 once it does not, 2 if it could not run.",
+            ("import copy, " if self.copied else "import ") + "os, " + ("subprocess, " if child else "") + "sys",
+            "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
+            "import torch",
+            *(["from torch.utils._pytree import tree_flatten"] if flattens else []),
+            *self._settings(),
+            "",
+            *"\n".join(program).strip("\n").split("\n"),
+        ]
+
+    def _settings(self) -> list[str]:
+        settings = {module: dict(self.config.get(module) or {}) for module in ("dynamo", "inductor")}
+        if self.random:
+            settings["inductor"].setdefault("fallback_random", True)
+        lines = []
+        for module, values in settings.items():
+            if values:
+                lines.append(f"import torch._{module}.config")
+            lines += [f"torch._{module}.config.{key} = {value!r}" for key, value in values.items()]
+        if self.config.get("threads"):
+            lines.append(f"torch.set_num_threads({self.config['threads']})")
+        return lines
+
+    def _fresh(self) -> tuple[list[str], str]:
+        """Lines before each side's run, and the expression for its function."""
+        if "make_fn" in self.defined:
+            return ["torch.manual_seed(1)"], "make_fn()"
+        return [], "copy.deepcopy(fn)" if self.copied else "fn"
+
+    def _compiled(self, function: str) -> str:
+        options = {"backend": self.config.get("backend", "inductor"), **dict(self.config.get("compile") or {})}
+        return f"torch.compile({function}, {', '.join(f'{k}={v!r}' for k, v in options.items())})"
+
+    def _call(self, guarded: bool = False) -> list[str]:
+        """Fresh inputs, the call, and the gradients where something asks for them.
+
+        ``guarded``: an exception of the call is noted, one of ``make_inputs`` is not.
+        """
+        call = ["out = drive(f, *inputs)" if "drive" in self.defined else "out = f(*inputs)"]
+        if self.config.get("no_grad"):
+            call = ["with torch.no_grad():", *_indent(call)]
+        if self.backward:
+            call.append("grads = gradients(tensors(out), " + self._with_state("tensors(inputs)") + ")")
+        if guarded:
+            call = ["try:", *_indent(call), "except Exception as error:"]
+            call += ["    print(f'{type(error).__name__}: {error}'[:400])", "    return {'raises': True}"]
+        rng_seed = self.config.get("rng_seed", 2 if self.random else None)
+        seeded = [] if rng_seed is None else [f"torch.manual_seed({rng_seed})"]
+        lines = ["torch.manual_seed(0)", "inputs = make_inputs()", *seeded, *call]
+        calls = int(self.config.get("calls") or 1)
+        if Kind.SECOND_CALL in self.finding.kinds and "drive" not in self.defined:
+            calls = max(calls, 2)
+        if calls > 1:
+            return [f"for _ in range({calls}):  # the last call is compared", *_indent(lines)]
+        return lines
+
+    def _with_state(self, inputs: str) -> str:
+        return f"{inputs} + state(f)" if self.stateful else inputs
+
+    def comparison(self) -> list[str]:
+        """Note the same of both sides, compare."""
+        notes = [note for kind, note in _NOTES.items() if kind in self.kinds]
+        asked = " ".join(what for _, what in notes)
+        raises = Kind.RAISES in self.kinds
+        lines = ["", *_TENSORS] if self.backward or re.search(r"\b(outs|ins)\b", asked) else []
+        lines += ["", *_STATE] if self.stateful and (self.backward or re.search(r"\bins\b", asked)) else []
+        lines += ["", *_MEMORY] if Kind.ALIAS in self.kinds else []
+        lines += ["", *self._gradients()] if self.backward else []
+        body = _indent(self._call(guarded=raises))
+        if re.search(r"\b(leaves|structure)\b", asked):
+            body.append("    leaves, structure = tree_flatten(out)")
+        if re.search(r"\bouts\b", asked):
+            body.append("    outs = tensors(out)")
+        if re.search(r"\bins\b", asked):
+            body.append(f"    ins = {self._with_state('tensors(inputs)')}")
+        if raises:
+            notes = [("raises", "False"), *notes]
+        lines += ["", "def run(f):", *body, "    return {"]
+        lines += [*(f"        {name!r}: {what}," for name, what in notes), "    }", ""]
+        with_tensors = bool(self.kinds & _WITH_TENSORS)
+        lines += [*self._same(), ""] if with_tensors else []
+        ready, function = self._fresh()
+        lines += [*ready, f"eager = run({function})", *ready, f"compiled = run({self._compiled(function)})"]
+        unequal = "not same(eager[what], compiled[what])" if with_tensors else "eager[what] != compiled[what]"
+        if raises:  # a side that raised noted nothing else
+            unequal = f"what in compiled and {unequal}"
+        return [
+            *lines,
+            f"different = [what for what in eager if {unequal}]",
+            "for what in different:",
+            "    print(f'{what}:\\n  eager    {eager[what]}\\n  compiled {compiled[what]}')",
+            "print('still there' if different else 'gone')",
+            "sys.exit(1 if different else 0)",
+        ]
+
+    def _gradients(self) -> list[str]:
+        weights = {
+            "ones": "torch.ones(t.shape)",
+            "integers": "torch.randint(1, 4, t.shape, generator=g)",
+            "randn": "torch.randn(t.shape, generator=g, dtype=torch.float64)",
+        }[self.config.get("grad_weights", "randn")]
+        lines = [
+            "def gradients(outs, ins):",
+            "    loss, wanted = None, [t for t in ins if t.requires_grad and t.is_leaf]",
+            "    for k, t in enumerate(outs):",
+        ]
+        if "complex" in self.finding.program:
+            lines.append("        t = torch.view_as_real(t) if t.is_complex() else t")
+        if "generator" in weights:
+            lines.append("        g = torch.Generator().manual_seed(7919 + k)")
+        return [
+            *lines,
+            f"        weight = {weights}.to(t)",
+            "        if t.requires_grad:",
+            "            loss = (0 if loss is None else loss) + (t * weight).sum()",
+            "    if loss is None or not wanted:",
+            "        return []",
+            "    return list(torch.autograd.grad(loss, wanted, allow_unused=True))",
+        ]
+
+    def _same(self) -> list[str]:
+        rtol, atol = self.check.get("rtol") or 0, self.check.get("atol") or 0
+        lines = []
+        if self.check.get("exact") or not (rtol or atol):
+            equal = "bool(((a == b) | ((a != a) & (b != b))).all())  # NaN equals NaN"
+        elif "complex" in self.finding.program:
+            lines.append("exact = not (a.is_floating_point() or a.is_complex())")
+            lines.append("a, b = (t.to(torch.complex128) for t in (a, b))")
+            equal = f"torch.allclose(a, b, *((0, 0) if exact else ({rtol!r}, {atol!r})), equal_nan=True)"
+        else:
+            lines.append(f"rtol, atol = ({rtol!r}, {atol!r}) if a.is_floating_point() else (0, 0)")
+            equal = "torch.allclose(a.double(), b.double(), rtol, atol, equal_nan=True)"
+        return [
+            "def same(a, b):",
+            "    if isinstance(a, list):",
+            "        return len(a) == len(b) and all(map(same, a, b))",
+            "    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):",
+            *_indent(_indent(lines)),
+            f"        return a.shape == b.shape and {equal}",
+            "    return a == b",
+        ]
+
+    def in_child_process(self) -> list[str]:
+        """For what takes its process with it: the compiled call runs in a child."""
+        ready, function = self._fresh()
+        seconds = float(self.config.get("timeout") or 120)
+        return [
+            *(["", *_TENSORS, "", *self._gradients()] if self.backward else []),
+            *(["", *_STATE] if self.backward and self.stateful else []),
+            "",
+            "def run(f):",
+            *_indent(self._call()),
+            "",
+            *ready,
+            "if len(sys.argv) > 1:",
+            f"    run({self._compiled(function)})",
+            "    os._exit(0)",
+            f"run({function})",
+            "try:",
+            f"    code = subprocess.run([sys.executable, __file__, 'compiled'], timeout={seconds:g}).returncode",
+            "except subprocess.TimeoutExpired:",
+            f"    print('eager answers, compiled does not in {seconds:g} s')",
+            f"    sys.exit({1 if Kind.TIMEOUT in self.kinds else 2})",
+            "print(f'eager runs, compiled ends with exit code {code}')",
+            "sys.exit(1 if code < 0 else 2 if code else 0)  # below 0: killed by a signal"
+            if Kind.CRASH in self.kinds
+            else "sys.exit(2 if code else 0)",
+        ]
+
+
+_TENSORS = [
+    "def tensors(tree):",
+    "    return [t for t in tree_flatten(tree)[0] if isinstance(t, torch.Tensor)]",
+]
+_STATE = [
+    "def state(f):",
+    "    return [*f.parameters(), *f.buffers()] if isinstance(f, torch.nn.Module) else []",
+]
+_MEMORY = [
+    "def memory(t):  # addresses of the elements",
+    "    size, storage = t.element_size(), t.untyped_storage()",
+    "    places = torch.arange(storage.nbytes() // size).as_strided(t.shape, t.stride(), t.storage_offset())",
+    "    return {storage.data_ptr() + size * i for i in places.flatten().tolist()}",
+]
+
+
+def _indent(lines: list[str]) -> list[str]:
+    return ["    " + line for line in lines]
+
+
+def _defined(program: str) -> Mapping[str, ast.AST]:
+    """What the program defines at its top level, by name."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"the program of the finding is not Python: {error}") from error
+    names: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names[node.name] = node
+        elif isinstance(node, ast.Assign):
+            names.update({t.id: node for t in node.targets if isinstance(t, ast.Name)})
+    if "make_inputs" not in names or not ("fn" in names or "make_fn" in names):
+        raise ValueError("the program of the finding does not define make_inputs() and fn()")
+    return names

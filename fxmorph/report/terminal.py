@@ -1,0 +1,252 @@
+"""What people read while a run goes on and when it ends.
+
+On a terminal a live line shows progress and time left; anywhere else plain lines, one per
+finding and one of progress about every ten seconds.  ``NO_COLOR`` is honoured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as LiveProgress
+from rich.table import Table
+from rich.text import Text
+
+from fxmorph.events import (
+    CaseDone,
+    Checked,
+    Event,
+    FindingMade,
+    Progress,
+    RunFinished,
+    RunStarted,
+    SeedRefused,
+    Warned,
+)
+from fxmorph.model import SEVERITY, Finding, Status
+
+PROGRESS_EVERY_S = 10.0
+#: Width where the output is no terminal: long enough to keep a recipe readable in a log.
+PLAIN_WIDTH = 140
+
+_STYLES: Mapping[str, str] = {
+    Status.FINDING: "bold red",
+    Status.UNSOUND_REWRITE: "bold magenta",
+    Status.ERROR: "red",
+    Status.KNOWN: "yellow",
+    Status.CLEAN: "green",
+}
+
+
+class Reporter(Protocol):
+    """Takes events as they come; ``close`` is called once, whatever happened."""
+
+    def handle(self, event: Event) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Terminal:
+    """Text for people on ``stream``.
+
+    ``quiet`` leaves findings and the last line; ``verbose`` 1 adds cases that are not clean, 2
+    all cases.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        quiet: bool = False,
+        verbose: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        live = stream.isatty()
+        self._console = Console(file=stream, width=None if live else PLAIN_WIDTH, highlight=False, soft_wrap=not live)
+        self._quiet = quiet
+        self._verbose = verbose
+        self._clock = clock
+        self._said_progress = clock()
+        self._findings: list[FindingMade] = []
+        self._state = ".fxmorph"
+        self._live: LiveProgress | None = None
+        if live and not quiet:
+            self._live = LiveProgress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                TextColumn("{task.fields[detail]}"),
+                console=self._console,
+                transient=True,
+            )
+            self._task = self._live.add_task("starting", total=1.0, detail="")
+
+    def handle(self, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self._started(event)
+            case SeedRefused():
+                self._say(f"refused {event.seed}: {event.reason}")
+            case Warned():
+                self._say(f"warning: {event.message}")
+            case FindingMade():
+                self._found(event)
+            case Checked():
+                self._checked(event)
+            case CaseDone():
+                self._case(event)
+            case Progress():
+                self._progress(event)
+            case RunFinished():
+                self._finished(event)
+
+    def close(self) -> None:
+        """Take the live line away, so that the terminal is as it was."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _print(self, what: str | Text | Table, style: str = "") -> None:
+        # Recipes and reasons hold square brackets: they are text, never markup.
+        self._console.print(Text(what, style) if isinstance(what, str) else what)
+
+    def _say(self, line: str) -> None:
+        if not self._quiet:
+            self._print(line)
+
+    def _started(self, event: RunStarted) -> None:
+        self._state = event.state_dir
+        versions = "".join(f", {name} {version}" for name, version in event.versions.items() if name != "torch")
+        self._say(f"fxmorph run {event.run_id}: seed {event.seed}, torch {event.torch} on {event.device}{versions}")
+        self._say(
+            f"{event.seeds} seeds, {event.rules} rules, rungs {' '.join(event.rungs)}, {event.jobs} workers, "
+            f"at most {spell_time(event.budget_s)}; state in {self._state}"
+        )
+        for note in event.notes:
+            self._say(f"note: {note}")
+        if self._live is not None:
+            self._live.start()
+
+    def _found(self, event: FindingMade) -> None:
+        self._findings.append(event)
+        f = event.finding
+        if event.duplicate_of:
+            if self._verbose:
+                self._say(f"duplicate of {event.duplicate_of}: {f.id} {_where(f)}")
+            return
+        word = f"known ({event.known})" if event.known else "finding"
+        by = f" by {f.recipe}" if f.recipe else " as it is"
+        style = _STYLES[Status.KNOWN if event.known else Status.FINDING]
+        self._print(f"{word} {f.id}: {_where(f)}; {f.seed}{by}: {f.reason}", style)
+
+    def _checked(self, event: Checked) -> None:
+        if self._quiet and event.verdict != Status.FINDING:
+            return
+        detail = " ".join(filter(None, (",".join(event.kinds), event.stage, event.unit and f"({event.unit})")))
+        line = f"{event.verdict:<12} {event.seed}" + (f"  {detail}" if detail else "")
+        self._print(line + (f": {event.reason}" if event.reason else ""), _STYLES.get(event.verdict, ""))
+
+    def _case(self, event: CaseDone) -> None:
+        if self._verbose > 1 or (self._verbose and event.verdict != Status.CLEAN):
+            kinds = f" {','.join(event.kinds)}" if event.kinds else ""
+            recipe = f" {event.recipe}" if event.recipe else ""
+            reason = f": {event.reason}" if event.reason else ""
+            self._say(f"case {event.index} {event.verdict}{kinds} {event.seed}{recipe}{reason}")
+
+    def _progress(self, event: Progress) -> None:
+        of = f" of {event.planned}" if event.planned is not None else ""
+        findings = _count(event.findings, "finding")
+        detail = f"{event.done}{of} cases, {findings}, {spell_time(event.remaining_s)} left"
+        if self._live is not None:
+            whole = event.elapsed_s + event.remaining_s
+            share = event.elapsed_s / whole if whole else 1.0
+            if event.planned:
+                share = max(share, event.done / event.planned)
+            self._live.update(self._task, completed=min(share, 1.0), description=event.phase, detail=detail)
+        elif self._clock() - self._said_progress >= PROGRESS_EVERY_S:
+            self._said_progress = self._clock()
+            self._say(f"{event.phase + ': ' if event.phase else ''}{detail}, {spell_time(event.elapsed_s)} gone")
+
+    def _finished(self, event: RunFinished) -> None:
+        self.close()
+        if not self._quiet:
+            self._tables(event)
+        words = [_count(event.cases, "case"), _count(len(event.findings), "finding"), f"{event.known} known"]
+        words += [_count(event.duplicates, "duplicate")] if event.duplicates else []
+        words += [_count(event.edge_cases, "edge case")] if event.edge_cases else []
+        report = f"; report: {event.report}" if event.report else ""
+        self._print(f"{', '.join(words)} in {spell_time(event.wall_s)}{report} (exit code {event.exit_code})", "bold")
+
+    def _tables(self, event: RunFinished) -> None:
+        verdicts = Table("verdict", "cases", title="Cases by verdict", title_justify="left")
+        for status in reversed(SEVERITY):
+            if event.counts.get(status):
+                verdicts.add_row(Text(status.value, _STYLES.get(status, "")), str(event.counts[status]))
+        self._print("")
+        if verdicts.row_count:
+            self._print(verdicts)
+        told = [f for f in self._findings if not f.duplicate_of]
+        if told:
+            self._print("")
+            self._print(self._table_of_findings(told))
+        if event.seconds:
+            total = sum(event.seconds.values()) or 1.0
+            parts = sorted(event.seconds.items(), key=lambda item: -item[1])
+            spent = ", ".join(f"{name} {value:.0f} s ({value / total:.0%})" for name, value in parts)
+            self._print(f"CPU time: {spent}")
+        self._print(f"state in {self._state}; `fxmorph findings` lists, `fxmorph show ID` prints the report of one")
+
+    def _table_of_findings(self, told: list[FindingMade]) -> Table:
+        """One line each; seed, unit and recipe give way first, the command to paste never."""
+        known = any(made.known for made in told)
+        table = Table(title="Findings", title_justify="left")
+        commands = [replay_command(made.finding, self._state) for made in told]
+        table.add_column("id", no_wrap=True, min_width=max(len(made.finding.id) for made in told))
+        for head, cell in (("kinds", _kinds), ("stage", _stage)):
+            widest = max(len(cell(made.finding)) for made in told)
+            table.add_column(head, no_wrap=True, overflow="ellipsis", min_width=min(widest, 24))
+        for head in ("unit", "seed", "recipe"):
+            table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=max(6, self._console.width // 6))
+        if known:
+            table.add_column("known", no_wrap=True, overflow="ellipsis")
+        table.add_column("replay", no_wrap=True, min_width=max(map(len, commands)))
+        for made, command in zip(told, commands, strict=True):
+            f = made.finding
+            row = [f.id, _kinds(f), _stage(f), f.unit, f.seed, f.recipe or "(as it is)"]
+            table.add_row(*map(Text, [*row, *([made.known] if known else []), command]))
+        return table
+
+
+def replay_command(finding: Finding, state: str = ".fxmorph") -> str:
+    """The line to paste to see the finding again."""
+    return f"fxmorph replay {finding.id}" + ("" if state == ".fxmorph" else f" --state {state}")
+
+
+def spell_time(seconds: float) -> str:
+    """``42s``, ``3m 05s`` or ``2h 10m``."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m {whole % 60:02}s"
+    return f"{whole // 3600}h {whole % 3600 // 60:02}m"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+def _kinds(finding: Finding) -> str:
+    return ",".join(finding.kinds)
+
+
+def _stage(finding: Finding) -> str:
+    return finding.stage
+
+
+def _where(finding: Finding) -> str:
+    unit = f" ({finding.unit})" if finding.unit else ""
+    return f"{_kinds(finding)} at {finding.stage}{unit}"

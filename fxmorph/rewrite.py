@@ -1,0 +1,673 @@
+"""Where a rule applies in a graph, and applying it: sites, matching, recipes.
+
+A graph is profiled by running it once on its own inputs: that gives each node's shape,
+dtype, strides and value, which nodes share memory, and who writes to memory when.  A rule
+that may change what aliases what is applied only where the memory involved is not written
+later, so that a recipe preserves meaning by construction; each application is checked on
+the real values of its site against the rule's claim.
+"""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.canon import Operation, canonical
+from fxmorph.graph import calls, copy_graph, print_graph
+from fxmorph.inputs import InputSet, dtype_name, spec_of, storage_key
+from fxmorph.judge.numeric import same_bits
+from fxmorph.model import FLOATS, INTS, Level, Recipe, Rewrite, TensorSpec
+from fxmorph.observe import loss_of
+from fxmorph.rules import Registry, Rule
+from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.tracing import BoundFloat, BoundInt, TracingError, trace
+
+#: Graphs whose values exceed this many elements are not rewritten.
+MAX_ELEMENTS = 20_000_000
+#: How far an EXACT_REAL rule's two sides may differ in fp64, relative to the largest value.
+REAL_TOLERANCE = 1e-7
+
+
+class Inapplicable(Exception):
+    """The rewrite cannot be applied here (no such site, or it would not be safe)."""
+
+
+class Unsound(Exception):
+    """The two sides of a rule differ on real values where its claim says they cannot."""
+
+    def __init__(self, rewrite: Rewrite, what: str) -> None:
+        super().__init__(f"{rewrite}: {what}")
+        self.rewrite = rewrite
+
+
+@dataclass
+class Profile:
+    """One run of a graph, node by node.  ``values`` are clones as they were when computed."""
+
+    order: dict[fx.Node, int] = field(default_factory=dict)
+    values: dict[fx.Node, Any] = field(default_factory=dict)
+    specs: dict[fx.Node, TensorSpec] = field(default_factory=dict)
+    storages: dict[fx.Node, frozenset[int]] = field(default_factory=dict)
+    writes: list[tuple[int, int]] = field(default_factory=list)  # (order of the writer, storage)
+
+    def written_after(self, storages: frozenset[int], order: int) -> bool:
+        """Whether a later node writes to any of the storages."""
+        return any(k > order and s in storages for k, s in self.writes)
+
+    def touched_after(self, storages: frozenset[int], order: int) -> bool:
+        """Whether a later node (the output included) reads or writes any of the storages."""
+        for node, k in self.order.items():
+            if k > order:
+                used = [node, *node.all_input_nodes] if node.op != "output" else node.all_input_nodes
+                if any(self.storages.get(n, frozenset()) & storages for n in used):
+                    return True
+        return False
+
+
+def strided_clone(t: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides and offset over memory of its own; a leaf without grad."""
+    return InputSet.snapshot([t.detach()]).rebuild()[0]
+
+
+class _Profiler(fx.Interpreter):
+    def __init__(self, graph: fx.Graph) -> None:
+        super().__init__(fx.GraphModule(torch.nn.Module(), graph), garbage_collect_values=False)
+        self.profile = Profile()
+        self._tensors: dict[int, torch.Tensor] = {}
+        self._versions: dict[int, int] = {}
+        self._total = 0
+        # GraphModule copies the graph; results are kept for the original's nodes.
+        self._original = dict(zip(self.module.graph.nodes, graph.nodes, strict=True))
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        node, p = self._original[n], self.profile
+        k = p.order[node] = len(p.order)
+        keys = set()
+        for t in tree_leaves(result):
+            if isinstance(t, torch.Tensor) and t.layout == torch.strided:
+                key = storage_key(t)
+                keys.add(key)
+                if key not in self._tensors:
+                    self._tensors[key], self._versions[key] = t, t._version
+                self._total += t.numel()
+        p.storages[node] = frozenset(keys)
+        for key, t in self._tensors.items():
+            if t._version != self._versions[key]:
+                self._versions[key] = t._version
+                p.writes.append((k, key))
+        if self._total > MAX_ELEMENTS:
+            raise Inapplicable("graph too large to profile")
+        if isinstance(result, torch.Tensor) and result.layout == torch.strided and not result.is_quantized:
+            p.specs[node] = spec_of(result, len(p.specs))
+            p.values[node] = strided_clone(result)
+        elif not isinstance(result, torch.Tensor):
+            p.values[node] = result if isinstance(result, (int, float, bool)) else None
+        return result
+
+
+def profile(graph: fx.Graph, inputs: InputSet, backward: bool = False) -> Profile:
+    """Run the graph on the inputs, and its backward pass if asked; raises whatever the program raises."""
+    torch.manual_seed(2)
+    profiler = _Profiler(graph)
+    out = profiler.run(*inputs.rebuild())
+    if backward:
+        loss = loss_of([t for t in tree_leaves(out) if isinstance(t, torch.Tensor)], exact=False)
+        if loss is not None and loss.requires_grad:
+            loss.backward()
+    return profiler.profile
+
+
+# -- patterns ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Param:
+    name: str
+
+
+@dataclass
+class _Pattern:
+    """``before`` traced on sample tensors: operations by node, parameters as wildcards."""
+
+    root: fx.Node
+    params: dict[fx.Node, str]
+    operations: dict[fx.Node, Operation]
+
+
+def sizes_of(spec: str) -> list[str]:
+    """The words of a symbolic shape."""
+    return spec.split()
+
+
+def bind_sizes(rule: Rule, specs: dict[str, TensorSpec]) -> dict[str, int] | None:
+    """Symbolic sizes of the arguments, or None where shapes do not fit the rule."""
+    sizes: dict[str, int] = {}
+    for name, text in rule.args.items():
+        words, shape = sizes_of(text), list(specs[name].shape)
+        if "..." in words:
+            i = words.index("...")
+            head, tail = words[:i], words[i + 1 :]
+            if len(shape) < len(head) + len(tail):
+                return None
+            pairs = list(zip(head, shape[: len(head)], strict=True))
+            pairs += list(zip(tail, shape[len(shape) - len(tail) :], strict=True)) if tail else []
+        else:
+            if len(shape) != len(words):
+                return None
+            pairs = list(zip(words, shape, strict=True))
+        for word, size in pairs:
+            if not isinstance(size, int) or sizes.setdefault(word, size) != size:
+                return None
+            if word.isdigit() and int(word) != size:
+                return None
+    return sizes
+
+
+class _SpecView:
+    """What ``where`` expressions see of an argument."""
+
+    def __init__(self, spec: TensorSpec) -> None:
+        self.shape, self.stride, self.ndim, self.dtype = spec.shape, spec.stride, spec.ndim, spec.dtype
+        self.numel, self.requires_grad, self.device = spec.numel, spec.requires_grad, spec.device
+        self.floating, self.offset, self.dense = spec.floating, spec.offset, spec.dense
+        expected, contiguous = 1, True
+        for size, stride in zip(reversed(spec.shape), reversed(spec.stride), strict=True):
+            if size != 1 and stride != expected:
+                contiguous = False
+            expected *= int(size)
+        self.contiguous = contiguous or spec.numel == 0
+
+
+def holds(rule: Rule, specs: dict[str, TensorSpec], scalars: dict[str, Any]) -> bool:
+    """Whether dtypes, shapes and the ``where`` expressions of a rule hold for these arguments."""
+    dtypes = {s.dtype for s in specs.values()}
+    if not rule.mixed and len(dtypes) > 1:
+        return False
+    if not any(s.dtype in rule.dtypes for s in specs.values()):
+        return False
+    if not rule.mixed and not dtypes <= set(rule.dtypes):
+        return False
+    sizes = bind_sizes(rule, specs)
+    if sizes is None:
+        return False
+    words = {"torch": torch, "FLOATS": FLOATS, "INTS": INTS}
+    names: dict[str, Any] = {**words, **sizes, **scalars, **{n: _SpecView(s) for n, s in specs.items()}}
+    for text in rule.where:
+        try:
+            if not eval(text, {"__builtins__": _SAFE, **names}):
+                return False
+        except (IndexError, TypeError, ZeroDivisionError, AttributeError, ValueError):
+            return False
+    return True
+
+
+_SAFE = {f.__name__: f for f in (abs, all, any, len, max, min, sum, range, isinstance, int, float, bool, tuple, list, zip, round, type, set, sorted, str, enumerate)}  # fmt: skip
+
+
+def sample_arguments(rule: Rule, rng: random.Random, tries: int = 400) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+    """Random small arguments that a rule holds for, or None when none were found."""
+    for attempt in range(tries):
+        dtype = getattr(torch, rule.dtypes[attempt % len(rule.dtypes)])
+        sizes: dict[str, int] = {}
+        rank = rng.randint(0, 2) if attempt % 4 else 2
+        lead = [rng.choice([1, 2, 3, 4, 6, 8]) for _ in range(rank)]
+        tensors: dict[str, torch.Tensor] = {}
+        for name, text in rule.args.items():
+            shape: list[int] = []
+            for word in sizes_of(text):
+                if word == "...":
+                    shape += lead
+                elif word.isdigit():
+                    shape.append(int(word))
+                else:
+                    shape.append(sizes.setdefault(word, rng.choice([2, 3, 4, 6, 8, 16])))
+            own = getattr(torch, rng.choice([*rule.dtypes, "bool", "int64"])) if rule.mixed else dtype
+            tensors[name] = _sample_values(shape, own, rng)
+        numbers = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
+        scalars = {n: rng.choice(c if c is not None else numbers) for n, c in rule.scalars.items()}
+        if holds(rule, {n: spec_of(t) for n, t in tensors.items()}, scalars):
+            return tensors, scalars
+    return None
+
+
+def _sample_values(shape: list[int], dtype: torch.dtype, rng: random.Random) -> torch.Tensor:
+    """Values of moderate size; integers are 0 or 1, so that they may serve as indices."""
+    n = _product(shape)
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.tensor([rng.uniform(-2, 2) for _ in range(n)], dtype=torch.float64).reshape(shape).to(dtype)
+    return torch.tensor([rng.randint(0, 1) for _ in range(n)]).reshape(shape).to(dtype)
+
+
+def _product(shape: list[int]) -> int:
+    out = 1
+    for n in shape:
+        out *= n
+    return out
+
+
+_patterns: dict[str, _Pattern | None] = {}
+
+
+def pattern_of(rule: Rule) -> _Pattern | None:
+    """The structure that ``before`` matches; None where it cannot be traced on samples."""
+    if rule.id not in _patterns:
+        rng = random.Random(f"pattern {rule.id}")
+        made: _Pattern | None = None
+        for _ in range(20):
+            sample = sample_arguments(rule, rng)
+            if sample is None:
+                break
+            tensors, scalars = sample
+            for name, choices in rule.scalars.items():
+                if choices is None:
+                    kind = BoundFloat if isinstance(scalars[name], float) else BoundInt
+                    scalars[name] = kind(scalars[name])
+                    scalars[name].name = name
+            graph = fx.Graph()
+            given = {n: (graph.placeholder(n), t) for n, t in tensors.items()}
+            try:
+                out, nodes = trace(rule.before, graph, given, scalars)
+            except Exception:
+                continue
+            if nodes:
+                made = _Pattern(out.node, {n: k for k, (n, _) in given.items()}, {n: canonical(n) for n in nodes})
+                break
+        _patterns[rule.id] = made
+    return _patterns[rule.id]
+
+
+@dataclass
+class Match:
+    """A place where a rule's pattern lies in a graph."""
+
+    root: fx.Node
+    args: dict[str, fx.Node]
+    scalars: dict[str, Any]
+    inner: list[fx.Node]
+
+
+def _match(pattern: _Pattern, node: fx.Node, ops: dict[fx.Node, Operation]) -> Match | None:
+    args: dict[str, fx.Node] = {}
+    scalars: dict[str, Any] = {}
+    matched: dict[fx.Node, fx.Node] = {}
+
+    def same(want: Any, got: Any) -> bool:
+        if isinstance(want, fx.Node):
+            if not isinstance(got, fx.Node):
+                return False
+            if want in pattern.params:
+                return args.setdefault(pattern.params[want], got) is got
+            return nodes(want, got)
+        if isinstance(want, (BoundFloat, BoundInt)):
+            if isinstance(got, bool) or not isinstance(got, (int, float)):
+                return False
+            return scalars.setdefault(want.name, got) == got
+        if isinstance(want, (list, tuple)):
+            return isinstance(got, (list, tuple)) and len(want) == len(got) and all(map(same, want, got))
+        if isinstance(want, slice):
+            return isinstance(got, slice)
+        return not isinstance(got, fx.Node)  # literals are compared at the site
+
+    def nodes(want: fx.Node, got: fx.Node) -> bool:
+        if want in matched:
+            return matched[want] is got
+        a, b = pattern.operations.get(want), ops.get(got)
+        if a is None or b is None or a.name != b.name or len(a.arguments) != len(b.arguments):
+            return False
+        matched[want] = got
+        return all(k == j and same(v, w) for (k, v), (j, w) in zip(a.arguments, b.arguments, strict=True))
+
+    if not nodes(pattern.root, node):
+        return None
+    return Match(node, args, scalars, [n for n in matched.values() if n is not node])
+
+
+def _literals_agree(rule: Rule, match: Match, ops: dict[fx.Node, Operation], tensors: dict[str, torch.Tensor]) -> Any:
+    """Trace ``before`` on the site's values and compare every literal; its result, or None."""
+    graph = fx.Graph()
+    given = {n: (graph.placeholder(n), strided_clone(t)) for n, t in tensors.items()}
+    try:
+        out, made = trace(rule.before, graph, given, match.scalars)
+    except Exception:
+        return None
+    back: dict[fx.Node, fx.Node] = {node: match.args[n] for n, (node, _) in given.items()}
+    floating = all(t.is_floating_point() for t in tensors.values())
+
+    def same(want: Any, got: Any) -> bool:
+        if isinstance(want, fx.Node):
+            if want in back:
+                return back[want] is got
+            return isinstance(got, fx.Node) and nodes(want, got)
+        if isinstance(got, fx.Node):
+            return False
+        if isinstance(want, (list, tuple)):
+            return isinstance(got, (list, tuple)) and len(want) == len(got) and all(map(same, want, got))
+        if isinstance(want, slice):
+            return isinstance(got, slice) and (want.start, want.stop, want.step) == (got.start, got.stop, got.step)
+        if isinstance(want, (int, float)) and isinstance(got, (int, float)) and floating:
+            return want == got and isinstance(want, bool) == isinstance(got, bool)
+        return type(want) is type(got) and want == got
+
+    def nodes(want: fx.Node, got: fx.Node) -> bool:
+        a, b = canonical(want), ops.get(got)
+        if b is None or a.name != b.name or len(a.arguments) != len(b.arguments):
+            return False
+        back[want] = got
+        return all(k == j and same(v, w) for (k, v), (j, w) in zip(a.arguments, b.arguments, strict=True))
+
+    return out.value if made and nodes(out.node, match.root) else None
+
+
+# -- sites ---------------------------------------------------------------------
+
+
+class Workbench:
+    """A graph under rewriting, its inputs, and its profile, kept in step."""
+
+    def __init__(self, graph: fx.Graph, inputs: InputSet, no_grad: bool) -> None:
+        self.graph = copy_graph(graph)
+        self.inputs = inputs
+        self.no_grad = no_grad
+        self.applied: list[Rewrite] = []
+        self.mutation_kept = True
+        self.gradient_kept = True
+        self.levels: list[Level] = []
+        self._refresh()
+
+    def _refresh(self, backward: bool = False) -> None:
+        with torch.set_grad_enabled(not self.no_grad):
+            self.profile = profile(self.graph, self.inputs, backward and not self.no_grad)
+        self.ops = {n: canonical(n) for n in calls(self.graph)}
+        self.nodes = {n.name: n for n in self.graph.nodes}
+        self.dead_end = [n for n in self.graph.nodes if n.op == "output"][0]
+
+    def sites(self, rule: Rule) -> Iterator[tuple[fx.Node, Match]]:
+        """Nodes where the rule may be applied, by structure, dtypes, shapes and memory."""
+        if rule.site == "op":
+            pattern = pattern_of(rule)
+            if pattern is None:
+                return
+            for node in calls(self.graph):
+                found = _match(pattern, node, self.ops)
+                if found is not None and self._usable(rule, found):
+                    yield node, found
+            return
+        name = next(iter(rule.args))
+        for node in self.graph.nodes:
+            if node.op == "output" or node not in self.profile.specs:
+                continue
+            if rule.site == "value" and not node.users:
+                continue
+            found = Match(node, {name: node}, {}, [])
+            if self._usable(rule, found):
+                yield node, found
+
+    def _usable(self, rule: Rule, match: Match) -> bool:
+        p = self.profile
+        if any(n not in p.specs for n in (*match.args.values(), match.root)):
+            return False
+        specs = {n: p.specs[node] for n, node in match.args.items()}
+        if set(specs) != set(rule.args):
+            return False
+        scalars = {**match.scalars, **{n: c[0] for n, c in rule.scalars.items() if c is not None}}
+        if not holds(rule, specs, scalars):
+            return False
+        first = min(p.order[n] for n in (match.root, *match.inner))
+        last = p.order[match.root]
+        memory = frozenset().union(*(p.storages[n] for n in match.args.values()))
+        if match.inner and any(first <= k < last and s in memory for k, s in p.writes):
+            return False
+        if rule.site == "late":
+            spec = specs[next(iter(specs))]
+            return spec.dense and not spec.requires_grad and spec.numel > 0
+        if "alias" not in rule.preserves:
+            return not p.written_after(memory | p.storages[match.root], last)
+        return True
+
+    def late_points(self, rule: Rule, node: fx.Node) -> list[fx.Node]:
+        """Nodes after which a late rule may be inserted for ``node``."""
+        p, memory = self.profile, self.profile.storages[node]
+        points = [n for n in self.graph.nodes if n.op not in ("placeholder", "output") and p.order[n] >= p.order[node]]
+        if "mutation" in rule.preserves:
+            return points
+        return [n for n in points if not p.touched_after(memory, p.order[n])]
+
+    # -- application -----------------------------------------------------------
+
+    def apply(self, rule: Rule, rewrite: Rewrite, match: Match | None = None) -> None:
+        """Apply one rewrite and re-profile; raises :class:`Inapplicable` or :class:`Unsound`."""
+        node = self.nodes.get(rewrite.site)
+        if node is None:
+            raise Inapplicable(f"no node {rewrite.site!r}")
+        if match is None:
+            match = next((m for n, m in self.sites(rule) if n is node), None)
+            if match is None:
+                raise Inapplicable(f"{rule.id} does not apply at {rewrite.site}")
+        backup = copy_graph(self.graph)
+        try:
+            self._insert(rule, rewrite, match)
+            self.graph.lint()
+            # New names must depend on the graph alone, not on what was tried before.
+            self.graph = copy_graph(self.graph)
+            # A write may hit what autograd saved; eager then refuses the backward pass.
+            self._refresh(backward=rule.family == "mutate")
+            print_graph(self.graph)
+        except Unsound:
+            raise
+        except Exception as error:
+            self.graph = backup
+            self._refresh()
+            if isinstance(error, Inapplicable):
+                raise
+            raise Inapplicable(f"{rule.id}: {type(error).__name__}: {error}") from error
+        self.applied.append(rewrite)
+        self.levels.append(rule.claim)
+        self.mutation_kept &= "mutation" in rule.preserves
+        self.gradient_kept &= "gradient" in rule.preserves
+
+    def _insert(self, rule: Rule, rewrite: Rewrite, match: Match) -> None:
+        p = self.profile
+        values = {n: p.values[node] for n, node in match.args.items()}
+        scalars = {**match.scalars, **dict(rewrite.choices)}
+        before = None
+        if rule.site == "op":
+            match.scalars = {k: v for k, v in scalars.items()}
+            before = _literals_agree(rule, match, self.ops, values)
+            if before is None:
+                raise Inapplicable(f"{rule.id}: literals differ at {rewrite.site}")
+        assumed(rule, values)
+        anchor = self._anchor(rule, rewrite, match)
+        users = list(match.root.users)
+        given = {n: (node, strided_clone(values[n])) for n, node in match.args.items()}
+        with self.graph.inserting_before(anchor), torch.no_grad():
+            try:
+                out, made = trace(rule.after, self.graph, given, scalars)
+            except TracingError as error:
+                raise Inapplicable(f"{rule.id}: {error}") from error
+        old = before if before is not None else values[next(iter(values))]
+        if rule.site != "late" or "mutation" in rule.preserves:
+            check_claim(rule, rewrite, old, out.value, values, scalars)
+        if rule.site == "late":
+            return
+        if rule.site == "value":
+            if rewrite.at:
+                users = [u for u in users if u.name == rewrite.at]
+                if not users:
+                    raise Inapplicable(f"{rewrite.site} has no user {rewrite.at!r}")
+            new = set(made)
+            for user in users:
+                if user not in new:
+                    user.replace_input_with(match.root, out.node)
+            return
+        match.root.replace_all_uses_with(out.node, delete_user_cb=lambda u: u not in made)
+        self.graph.erase_node(match.root)
+        for inner in sorted(match.inner, key=lambda n: -p.order[n]):
+            if not inner.users and not any(k == p.order[inner] for k, _ in p.writes):
+                self.graph.erase_node(inner)
+
+    def _anchor(self, rule: Rule, rewrite: Rewrite, match: Match) -> fx.Node:
+        """The node before which new nodes go."""
+        if rule.site == "op":
+            return match.root
+        after = match.root
+        if rule.site == "late":
+            point = self.nodes.get(rewrite.at)
+            if point is None or point not in self.late_points(rule, match.root):
+                raise Inapplicable(f"{rule.id} cannot run after {rewrite.at!r}")
+            after = point
+        following = after.next
+        while following.op == "placeholder":
+            following = following.next
+        return following
+
+
+def assumed(rule: Rule, values: dict[str, torch.Tensor]) -> None:
+    """Check a rule's stated assumptions on the site's values; raises :class:`Inapplicable`."""
+    for word in rule.assumes:
+        for t in values.values():
+            if not t.is_floating_point():
+                continue
+            ok = {
+                "finite": lambda t: torch.isfinite(t).all(),
+                "no_nan": lambda t: ~t.isnan().any(),
+                "nonneg": lambda t: (t >= 0).all(),
+                "nonzero": lambda t: (t != 0).all(),
+            }.get(word)
+            if ok is not None and not bool(ok(t)):
+                raise Inapplicable(f"{rule.id}: values are not {word}")
+
+
+def check_claim(
+    rule: Rule, rewrite: Rewrite, old: torch.Tensor, new: torch.Tensor, values: dict[str, torch.Tensor], scalars: dict[str, Any]
+) -> None:
+    """Compare both sides on the site's values as exactly as the rule claims; raises :class:`Unsound`."""
+    if new.shape != old.shape:
+        raise Unsound(rewrite, f"shape {tuple(old.shape)} becomes {tuple(new.shape)}")
+    if new.dtype != old.dtype:
+        if "dtype" in rule.preserves:
+            raise Unsound(rewrite, f"dtype {dtype_name(old.dtype)} becomes {dtype_name(new.dtype)}")
+        raise Inapplicable(f"{rule.id} changes the dtype here")
+    old, new = old.detach(), new.detach()
+    if same_bits(old, new):
+        return
+    if rule.claim in (Level.INDEX_EXACT, Level.BIT_EXACT):
+        raise Unsound(rewrite, "bits differ")
+    if not old.is_floating_point() and not old.is_complex():
+        raise Unsound(rewrite, "integers differ")
+    if rule.claim in (Level.BIT_EXACT_MOD_ZERO_SIGN, Level.UNDER_PRECONDITION) and same_bits(old + 0.0, new + 0.0):
+        return
+    if rule.claim is Level.BIT_EXACT_MOD_ZERO_SIGN:
+        raise Unsound(rewrite, "values differ by more than the sign of zero")
+    wide = {n: t.double() if t.is_floating_point() else t for n, t in values.items()}
+    gap = _gap(rule, wide, scalars)
+    if gap is None:
+        raise Inapplicable(f"{rule.id}: cannot be compared in fp64 here")
+    if gap <= REAL_TOLERANCE:
+        return
+    # Equal over the reals and yet apart: is it these values (cancellation, -1e38 masks) or the rule?
+    rng = random.Random(f"benign {rewrite}")
+    benign = {n: _sample_values(list(t.shape), t.dtype, rng) if t.dtype == torch.float64 else t for n, t in wide.items()}
+    gap = _gap(rule, benign, scalars)
+    if gap is None or gap <= REAL_TOLERANCE:
+        raise Inapplicable(f"{rule.id}: ill-conditioned on these values")
+    raise Unsound(rewrite, f"in fp64 the sides differ by {gap:.3g} of the largest value")
+
+
+def _gap(rule: Rule, values: dict[str, torch.Tensor], scalars: dict[str, Any]) -> float | None:
+    """Largest difference of the two sides relative to the largest value; None where that is not defined."""
+    try:
+        a, b = (_call(f, {n: strided_clone(t) for n, t in values.items()}, scalars) for f in (rule.before, rule.after))
+    except Exception:
+        return None
+    if a.dtype not in (torch.float64, torch.complex128) or b.dtype != a.dtype:
+        return None
+    finite = torch.isfinite(a)
+    if not a.numel() or bool((finite != torch.isfinite(b)).any()) or not bool(finite.any()):
+        return None
+    scale = float(a[finite].abs().max())
+    return float((a - b)[finite].abs().max()) / max(scale, 1e-30)
+
+
+def _call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> torch.Tensor:
+    import inspect
+
+    names = inspect.signature(function).parameters
+    return function(**{n: tensors[n] if n in tensors else scalars[n] for n in names})
+
+
+# -- recipes -------------------------------------------------------------------
+
+#: How many rewrites a variant gets, and how often.
+LENGTHS = (1, 2, 3, 4, 5, 6)
+LENGTH_WEIGHTS = (2, 4, 4, 3, 2, 1)
+#: Families that hit what real bugs are made of are drawn more often (docs/rules.md).
+FAMILY_WEIGHTS = {"mutate": 4.0, "identity": 2.0, "fusion": 1.5, "layout": 1.5}
+
+
+def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, quarantined: frozenset[str] = frozenset()) -> Recipe:
+    """Apply random rewrites to the bench; the recipe is what took.  Raises :class:`Unsound`."""
+    pool = [r for r in rules if r.id not in quarantined]
+    wanted = rng.choices(LENGTHS, LENGTH_WEIGHTS)[0]
+    for _ in range(4 * wanted):
+        if len(bench.applied) >= wanted:
+            break
+        here = {op.name for op in bench.ops.values()}
+        families: dict[str, list[Rule]] = {}
+        for rule in pool:
+            if rule.site != "op" or root_operation(rule) in here:
+                families.setdefault(rule.family, []).append(rule)
+        names = sorted(families)
+        family = rng.choices(names, [FAMILY_WEIGHTS.get(f, 1.0) for f in names])[0]
+        for rule in rng.sample(families[family], min(len(families[family]), 8)):
+            if _try_rule(bench, rule, rng):
+                break
+    return Recipe(tuple(bench.applied))
+
+
+def root_operation(rule: Rule) -> str:
+    """Canonical name of the last operation of a rule's pattern; "" where it has none."""
+    pattern = pattern_of(rule)
+    return pattern.operations[pattern.root].name if pattern else ""
+
+
+def _try_rule(bench: Workbench, rule: Rule, rng: random.Random) -> bool:
+    """Apply the rule at a random site; False where it has none or none took."""
+    found = list(bench.sites(rule))
+    if not found:
+        return False
+    node, match = rng.choice(found)
+    at = ""
+    if rule.site == "late":
+        points = bench.late_points(rule, node)
+        if not points:
+            return False
+        at = rng.choice(points).name
+    elif rule.site == "value":
+        users = [u.name for u in node.users if u.op != "output"]
+        if len(node.users) > 1 and users and rng.random() < 0.5:
+            at = rng.choice(users)
+    choices = tuple((n, rng.choice(c)) for n, c in sorted(rule.scalars.items()) if c is not None)
+    try:
+        bench.apply(rule, Rewrite(rule.id, node.name, at, choices), match)
+    except Inapplicable:
+        return False
+    return True
+
+
+def replay_recipe(bench: Workbench, rules: Registry, recipe: Recipe) -> None:
+    """Apply a recipe exactly; raises :class:`Inapplicable`, :class:`Unsound` or ``RuleError``."""
+    for rewrite in recipe.rewrites:
+        bench.apply(rules[rewrite.rule], rewrite)
+
+
+def writes_in_place(node: fx.Node) -> bool:
+    """Whether a call is spelled as a write (``add_``, ``setitem``, ``out=``, ``+=``)."""
+    name = canonical(node).name
+    return (name.endswith("_") and not name.endswith("__")) or node.target is operator.setitem or "out" in node.kwargs

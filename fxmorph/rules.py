@@ -1,0 +1,220 @@
+"""The rule form and the registry of rules.
+
+A rule is two plain functions over torch operations, ``before`` and ``after``, that must
+mean the same under the stated condition.  It reads like a pattern and its replacement in
+Inductor's own pattern matcher::
+
+    @rule(args={"a": "m k", "b": "k n"}, where=["k % 2 == 0"], dtypes=("float32", "bfloat16"),
+          claim=Level.EXACT_REAL, preserves=("dtype", "gradient"), targets=("kc",))
+    class matmul_split_k:
+        '''What it does, why it is equivalent, what it provokes in Inductor, its limits.'''
+        def before(a, b): return a @ b
+        def after(a, b): h = a.shape[1] // 2; return a[:, :h] @ b[:h] + a[:, h:] @ b[h:]
+
+Matching and application are in ``fxmorph/rewrite.py``.  This module does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fxmorph.model import FLOATS, Level
+
+#: What a rule may promise to leave as it was.  The returned value is always promised.
+PRESERVABLE = ("dtype", "stride", "alias", "mutation", "gradient", "raises")
+
+SITES = ("op", "value", "late")
+
+
+class RuleError(ValueError):
+    """A rule is not well formed; the message names the rule and its file."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One equivalence.
+
+    ``args``: name to symbolic shape (``"m k"``; ``"..."`` any dims; ``"... n"`` trailing dims
+    fixed).  ``where``: Python expressions over sizes, scalars and argument specs
+    (``x.ndim``, ``x.shape``, ``x.contiguous``); ``torch`` may be used in them.
+    ``scalars``: name to a tuple of values that the rule may choose from, or to ``None`` for a
+    number that ``before`` takes from the graph.  ``dtypes``: of the floating or other
+    tensors the rule is for, all ``args`` alike unless ``mixed``.
+
+    ``site`` ``"op"``: ``before`` is a pattern of at least one operation; ``"value"``:
+    ``before`` returns its argument, the rule replaces any value of the graph; ``"late"``: the
+    same, but ``after`` runs at a later point, for its effects on memory.
+    """
+
+    id: str
+    before: Callable[..., Any]
+    after: Callable[..., Any]
+    args: Mapping[str, str]
+    doc: str
+    where: tuple[str, ...] = ()
+    scalars: Mapping[str, tuple[Any, ...] | None] = field(default_factory=dict)
+    dtypes: tuple[str, ...] = FLOATS
+    claim: Level = Level.EXACT_REAL
+    assumes: tuple[str, ...] = ()
+    preserves: frozenset[str] = frozenset()
+    targets: tuple[str, ...] = ()
+    site: str = "op"
+    mixed: bool = False
+    source: str = ""
+
+    @property
+    def family(self) -> str:
+        """The part of the id before the first underscore, as in the file name."""
+        return self.id.split("_", 1)[0]
+
+
+class Registry:
+    """Rules by id, in the order of their ids.  A duplicate id is an error naming both files."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, Rule] = {}
+
+    def add(self, new: Rule) -> None:
+        old = self._rules.get(new.id)
+        if old is not None and old.source != new.source:
+            raise RuleError(f"rule {new.id!r} is defined twice: {old.source} and {new.source}")
+        self._rules[new.id] = new
+
+    def __getitem__(self, id: str) -> Rule:
+        try:
+            return self._rules[id]
+        except KeyError:
+            import difflib
+
+            near = difflib.get_close_matches(id, self._rules, 1)
+            raise RuleError(f"no rule {id!r}" + (f"; did you mean {near[0]!r}?" if near else "")) from None
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(sorted(self._rules.values(), key=lambda r: r.id))
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+
+_collecting: list[Registry] = []
+
+
+def rule(
+    *,
+    args: Mapping[str, str],
+    where: Sequence[str] = (),
+    scalars: Mapping[str, tuple[Any, ...] | None] | None = None,
+    dtypes: Sequence[str] = FLOATS,
+    claim: Level = Level.EXACT_REAL,
+    assumes: Sequence[str] = (),
+    preserves: Sequence[str] = (),
+    targets: Sequence[str] = (),
+    site: str = "op",
+    mixed: bool = False,
+) -> Callable[[type], Rule]:
+    """Class decorator that makes a :class:`Rule` of a class with ``before`` and ``after``.
+
+    Raises :class:`RuleError` when a part is missing or a word is unknown.
+    """
+
+    def make(cls: type) -> Rule:
+        source = inspect.getsourcefile(cls) or cls.__module__
+        name = f"rule {cls.__name__!r} ({source})"
+        body = vars(cls)
+        for part in ("before", "after"):
+            if not callable(body.get(part)):
+                raise RuleError(f"{name}: no function {part!r}")
+        known = set(args) | set(scalars or {})
+        for part in ("before", "after"):
+            unknown = [p for p in inspect.signature(body[part]).parameters if p not in known]
+            if unknown:
+                raise RuleError(f"{name}: {part} takes {unknown[0]!r}, which is in neither args nor scalars")
+        unknown = [p for p in preserves if p not in PRESERVABLE]
+        if unknown:
+            raise RuleError(f"{name}: preserves {unknown[0]!r}, not one of {', '.join(PRESERVABLE)}")
+        if site not in SITES:
+            raise RuleError(f"{name}: site {site!r}, not one of {', '.join(SITES)}")
+        if site != "op" and list(inspect.signature(body["before"]).parameters) != list(args)[:1]:
+            raise RuleError(f"{name}: before of a {site!r} rule takes its one argument and returns it")
+        if not (cls.__doc__ or "").strip():
+            raise RuleError(f"{name}: no docstring")
+        made = Rule(
+            id=cls.__name__,
+            before=body["before"],
+            after=body["after"],
+            args=dict(args),
+            doc=inspect.cleandoc(cls.__doc__ or ""),
+            where=tuple(where),
+            scalars=dict(scalars or {}),
+            dtypes=tuple(dtypes),
+            claim=claim,
+            assumes=tuple(assumes),
+            preserves=frozenset(preserves),
+            targets=tuple(targets),
+            site=site,
+            mixed=mixed,
+            source=source,
+        )
+        if _collecting:
+            _collecting[-1].add(made)
+        return made
+
+    return make
+
+
+def load_rules(extra_dirs: Sequence[Path] = ()) -> Registry:
+    """All rules: the shipped ones, those of installed plug-ins, and loose files.
+
+    Plug-ins register a module under the entry-point group ``fxmorph.transforms``.  Raises
+    :class:`RuleError` on a duplicate id or a file that does not import.
+    """
+    import fxmorph.transforms as shipped
+
+    registry = Registry()
+    folders = [Path(p) for p in shipped.__path__] + list(extra_dirs)
+    for folder in folders:
+        if not folder.is_dir():
+            raise RuleError(f"no folder of rules at {folder}")
+        for file in sorted(folder.glob("*.py")):
+            if not file.name.startswith("_"):
+                _load_file(registry, file)
+    for point in metadata.entry_points(group="fxmorph.transforms"):
+        _load_into(registry, f"plug-in {point.name} ({point.value})", point.load)
+    return registry
+
+
+def _load_file(registry: Registry, file: Path) -> None:
+    name = f"_fxmorph_rules_{file.stem}_{abs(hash(str(file.resolve())))}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None and spec.loader is not None
+
+    def run() -> ModuleType:
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+        return module
+
+    _load_into(registry, str(file), run)
+
+
+def _load_into(registry: Registry, what: str, load: Callable[[], object]) -> None:
+    _collecting.append(registry)
+    try:
+        loaded = load()
+        for value in vars(loaded).values() if isinstance(loaded, ModuleType) else ():
+            if isinstance(value, Rule):
+                registry.add(value)
+    except RuleError:
+        raise
+    except Exception as error:
+        raise RuleError(f"rules in {what} do not load: {type(error).__name__}: {error}") from error
+    finally:
+        _collecting.pop()

@@ -1,0 +1,161 @@
+"""``torch.compile`` under a configuration, Dynamo's state, the compiler's exceptions."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._dynamo.config
+import torch._functorch.config
+import torch._inductor.config
+from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
+
+from fxmorph.model import CompileConfig
+
+#: Exceptions that come from compiling, not from running, a program.
+COMPILER_EXCEPTIONS: tuple[type[BaseException], ...] = (TorchDynamoException, BackendCompilerFailed)
+
+#: What a backend ladder walks, mildest first.
+BACKEND_LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition")
+
+
+def quiet() -> None:
+    """Silence warnings and log lines of the compiler; called once in each worker."""
+    warnings.filterwarnings("ignore")
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    for name in ("torch._dynamo", "torch._inductor", "torch._functorch", "torch.fx"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def reset() -> None:
+    """Forget everything that Dynamo compiled in this process."""
+    torch._dynamo.reset()
+
+
+def _known(config: Any, settings: dict[str, Any], what: str) -> dict[str, Any]:
+    for name in settings:
+        if not hasattr(config, name):
+            raise ValueError(f"this torch ({torch.__version__}) has no {what} setting {name!r}")
+    return settings
+
+
+@contextlib.contextmanager
+def configured(config: CompileConfig) -> Iterator[None]:
+    """Compiler settings for one case: its own, and those that every case has.
+
+    Random numbers fall back to eager's so that equal seeds give equal numbers; compile
+    caches are off so that each case is compiled; one compile thread, since workers are
+    the parallelism.  Raises ``ValueError`` on an unknown setting.
+    """
+    inductor: dict[str, Any] = {
+        "fallback_random": True,
+        "fx_graph_cache": False,
+        "compile_threads": 1,
+        **_known(torch._inductor.config, dict(config.inductor), "inductor"),
+    }
+    dynamo: dict[str, Any] = _known(torch._dynamo.config, dict(config.dynamo), "dynamo")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch._inductor.config.patch(inductor))
+        stack.enter_context(torch._dynamo.config.patch(dynamo))
+        if hasattr(torch._functorch.config, "enable_autograd_cache"):
+            stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
+        yield
+
+
+def check_settings(config: CompileConfig) -> None:
+    """Raises ``ValueError`` on a setting that this torch does not have."""
+    _known(torch._inductor.config, dict(config.inductor), "inductor")
+    _known(torch._dynamo.config, dict(config.dynamo), "dynamo")
+    unknown = set(dict(config.options)) - {"fullgraph", "dynamic", "mode", "options", "disable"}
+    if unknown:
+        raise ValueError(f"torch.compile has no argument {sorted(unknown)[0]!r}")
+
+
+def compile_callable(fn: Callable[..., Any], config: CompileConfig) -> Callable[..., Any]:
+    """``torch.compile(fn)`` from a clean state; call and use it under :func:`configured`."""
+    reset()
+    options = dict(config.options)
+    if config.backend != "inductor":
+        options.pop("mode", None)
+        options.pop("options", None)
+    return torch.compile(fn, backend=config.backend, **options)
+
+
+def backends() -> list[str]:
+    """Names of the registered ``torch.compile`` backends, debug ones included."""
+    return sorted(set(torch._dynamo.list_backends(exclude_tags=())))
+
+
+def register_backend(name: str, function: Callable[..., Any]) -> None:
+    """Make ``torch.compile(backend=name)`` find ``function``."""
+    if name not in torch._dynamo.list_backends(exclude_tags=()):
+        torch._dynamo.register_backend(function, name=name)
+
+
+def cpp_compiler() -> str | None:
+    """The C++ compiler that Inductor would call, or None where there is none."""
+    import shutil
+
+    wanted = torch._inductor.config.cpp.cxx
+    names = [n for n in (wanted if isinstance(wanted, (tuple, list)) else (wanted,)) if n]
+    names += [os.environ.get("CXX", "g++"), "g++", "clang++"]
+    return next((p for p in map(shutil.which, names) if p), None)
+
+
+def warm_imports() -> None:
+    """Import what a first compile would, so that forked workers share it.
+
+    Runs no operator: a process that has started torch's thread pool must not fork.
+    """
+    import torch._inductor.codecache
+    import torch._inductor.codegen.cpp
+    import torch._inductor.compile_fx
+    import torch._inductor.decomposition
+    import torch._inductor.fx_passes.joint_graph
+    import torch._inductor.fx_passes.post_grad
+    import torch._inductor.lowering  # noqa: F401
+
+
+def is_compiler_error(error: BaseException) -> bool:
+    """Whether the exception was raised by compiling rather than by running."""
+    module = type(error).__module__ or ""
+    return isinstance(error, COMPILER_EXCEPTIONS) or module.startswith(("torch._inductor", "torch._dynamo"))
+
+
+def cannot_compile(error: BaseException) -> bool:
+    """Whether the compiler says that it does not do such programs (not a bug)."""
+    from torch._dynamo.exc import Unsupported, UserError
+    from torch._subclasses.fake_tensor import (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        UnsupportedOperatorException,
+    )
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+    kinds = (
+        Unsupported,
+        UserError,
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        UnsupportedOperatorException,
+        GuardOnDataDependentSymNode,
+        NotImplementedError,
+    )
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, kinds):
+            return True
+        seen = getattr(seen, "inner_exception", None) or seen.__cause__
+    return False
+
+
+def lacks_toolchain(error: BaseException) -> bool:
+    """Whether compilation failed because this machine has no working C++ or Triton compiler."""
+    text = f"{type(error).__name__} {error}"
+    return any(w in text for w in ("InvalidCxxCompiler", "TritonMissing", "Cannot find a working triton", "No working C++"))

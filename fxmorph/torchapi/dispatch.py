@@ -1,0 +1,55 @@
+"""Dispatch modes, pytrees and operator schemas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+__all__ = [
+    "HigherOrderOperator",
+    "OpOverload",
+    "OpOverloadPacket",
+    "TorchDispatchMode",
+    "aten_packet",
+    "is_random",
+    "mutated_arguments",
+    "no_dispatch",
+    "schema_of",
+    "tree_flatten",
+    "tree_leaves",
+    "tree_map",
+    "tree_unflatten",
+]
+
+
+def aten_packet(name: str) -> OpOverloadPacket | None:
+    """``torch.ops.aten.<name>``, or None where aten has no such operator."""
+    try:
+        packet = getattr(torch.ops.aten, name)
+    except (AttributeError, RuntimeError):
+        return None
+    return packet if isinstance(packet, OpOverloadPacket) else None
+
+
+def schema_of(overload: OpOverload) -> Any:
+    """The ``torch.FunctionSchema`` of an overload."""
+    return overload._schema
+
+
+def mutated_arguments(overload: OpOverload) -> list[tuple[int, str]]:
+    """(position, name) of each argument that the schema says is written."""
+    return [
+        (i, a.name)
+        for i, a in enumerate(schema_of(overload).arguments)
+        if a.alias_info is not None and a.alias_info.is_write
+    ]
+
+
+def is_random(overload: OpOverload) -> bool:
+    """Whether the operator draws from a random generator."""
+    return torch.Tag.nondeterministic_seeded in overload.tags

@@ -1,0 +1,200 @@
+"""Persistent worker processes: a crash or a hang costs only its own job and is its result.
+
+Workers are forked from a server that has torch imported; each leads a session of its own, so
+that a worker that is killed takes its C++ compilers with it; workers die with the parent.
+Limits are CPU seconds of the whole session, with a wall-clock guard for jobs that sleep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+#: A job may take this many times its CPU limit in wall-clock seconds.
+WALL_FACTOR = 3.0
+#: A worker is replaced when its memory passes this many MiB between jobs.
+MEMORY_MIB = 4096
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended: ``value`` where it returned, else ``trouble`` and the last phase told.
+
+    ``trouble`` is ``crash`` (with ``signal``), ``timeout`` or ``error`` (with ``detail``).
+    ``cpu`` is CPU seconds that the dead worker had used for the job.
+    """
+
+    job: Any
+    value: Any = None
+    trouble: str = ""
+    phase: str = ""
+    detail: str = ""
+    cpu: float = 0.0
+
+
+class _Worker:
+    def __init__(self, context: Any, serve: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_main, args=(theirs, os.getpid(), serve, arguments), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.job: Any = None
+        self.limit = 0.0
+        self.started = 0.0
+        self.cpu_before = 0.0
+        self.phase = ""
+
+    @property
+    def busy(self) -> bool:
+        return self.job is not None
+
+    def kill(self) -> None:
+        pid = self.process.pid
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            self.process.kill()
+        self.process.join(5)
+        self.connection.close()
+
+
+def _main(connection: Connection, parent: int, serve: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    """Body of a worker process."""
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    with contextlib.suppress(EOFError, OSError):
+        serve(connection, *arguments)
+    os.killpg(0, signal.SIGKILL)
+
+
+class Pool:
+    """``size`` workers that run ``serve(connection, *arguments)``.
+
+    ``serve`` answers each job it receives with ``("done", value)`` or ``("error", text)`` and may
+    tell ``("phase", name)`` in between.
+    """
+
+    def __init__(self, size: int, serve: Callable[..., None], arguments: tuple[Any, ...], preload: list[str]) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(preload)
+        self._serve, self._arguments, self._size = serve, arguments, size
+        self._workers: list[_Worker] = []
+
+    @property
+    def idle(self) -> int:
+        """How many jobs may be submitted now."""
+        return self._size - sum(w.busy for w in self._workers)
+
+    @property
+    def busy(self) -> bool:
+        return any(w.busy for w in self._workers)
+
+    def submit(self, job: Any, limit: float) -> None:
+        """Give ``job`` (picklable) to an idle worker, with a limit in CPU seconds."""
+        worker = next((w for w in self._workers if not w.busy), None)
+        if worker is not None and _memory_mib(worker.process.pid) > MEMORY_MIB:
+            self._drop(worker)
+            worker = None
+        if worker is None:
+            worker = _Worker(self._context, self._serve, self._arguments)
+            self._workers.append(worker)
+        worker.job, worker.limit, worker.started, worker.phase = job, limit, time.monotonic(), "start"
+        worker.cpu_before = _session_cpu(worker.process.pid)
+        try:
+            worker.connection.send(job)
+        except (BrokenPipeError, OSError):
+            pass  # its end is noticed by the next `ended`
+
+    def ended(self, timeout: float) -> Iterator[Ended]:
+        """Jobs that end within ``timeout`` wall seconds (one round of waiting)."""
+        busy = [w for w in self._workers if w.busy]
+        waiting: dict[Any, _Worker] = {}
+        for w in busy:
+            waiting[w.connection] = w
+        for ready in wait(list(waiting), timeout):
+            worker = waiting[ready]
+            ended = self._receive(worker)
+            if ended is not None:
+                yield ended
+        now = time.monotonic()
+        for worker in [w for w in self._workers if w.busy]:
+            wall = now - worker.started
+            if wall > worker.limit / 2:
+                used = _session_cpu(worker.process.pid) - worker.cpu_before
+                if used > worker.limit or wall > worker.limit * WALL_FACTOR:
+                    yield self._end(worker, "timeout", f"{used:.0f} CPU seconds, {wall:.0f} s of wall time", used)
+
+    def _receive(self, worker: _Worker) -> Ended | None:
+        try:
+            word, value = worker.connection.recv()
+        except (EOFError, OSError):
+            worker.process.join(5)
+            code = worker.process.exitcode
+            name = f"signal {-code} ({signal.Signals(-code).name})" if code is not None and code < 0 else f"exit {code}"
+            return self._end(worker, "crash", name, 0.0)
+        if word == "phase":
+            worker.phase = value
+            return None
+        job, worker.job = worker.job, None
+        if word == "done":
+            return Ended(job, value)
+        return Ended(job, trouble="error", phase=worker.phase, detail=value)
+
+    def _end(self, worker: _Worker, trouble: str, detail: str, cpu: float) -> Ended:
+        ended = Ended(worker.job, None, trouble, worker.phase, detail, cpu)
+        self._drop(worker)
+        return ended
+
+    def _drop(self, worker: _Worker) -> None:
+        worker.kill()
+        self._workers.remove(worker)
+
+    def close(self) -> None:
+        """Kill all workers."""
+        for worker in list(self._workers):
+            self._drop(worker)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _session_cpu(session: int | None) -> float:
+    """CPU seconds of all live processes of a session and of their waited-for children (Linux; else 0)."""
+    if session is None or not os.path.isdir("/proc/self"):
+        return 0.0
+    tick = os.sysconf("SC_CLK_TCK")
+    total = 0
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat") as f:
+                fields = f.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if fields[3] == str(session):
+            total += sum(map(int, fields[11:15]))
+    return total / tick
+
+
+def _memory_mib(pid: int | None) -> float:
+    try:
+        with open(f"/proc/{pid}/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+    except OSError:
+        return 0.0

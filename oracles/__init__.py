@@ -1,0 +1,1 @@
+"""Oracles: one file each, discovered by ``fxmorph.oracle.load_oracles``."""

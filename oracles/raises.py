@@ -1,0 +1,33 @@
+"""Whether the call raises."""
+
+from collections.abc import Iterator
+
+from fxmorph.model import Kind, Status, ValuePlan, Verdict
+from fxmorph.oracle import Evidence, oracle
+from fxmorph.torchapi.compiling import cannot_compile, is_compiler_error
+
+
+@oracle(kinds=(Kind.RAISES, Kind.COMPILE_ERROR), step=1)
+def raises(evidence: Evidence) -> Iterator[Verdict]:
+    """Eager raises and compiled returns, or the reverse.
+
+    The type of the exception is information, not a verdict.  Programs that the compiler
+    says it does not support (data-dependent shapes, graph breaks under ``fullgraph``) are
+    ``unsupported``.  Where eager raises on values that fxmorph chose itself nothing is said.
+    """
+    eager, compiled = evidence.eager, evidence.compiled
+    if eager.raised and compiled.raised:
+        return
+    if eager.raised:
+        if evidence.plan is not ValuePlan.SEED:
+            yield Verdict(Status.SKIPPED, None, "call", f"eager raises on these values: {eager.raised}")
+            return
+        yield Verdict(Status.FINDING, Kind.RAISES, "call", f"eager raises {eager.raised}; compiled returns")
+    elif compiled.raised:
+        error = compiled.exception
+        if error is not None and cannot_compile(error):
+            yield Verdict(Status.UNSUPPORTED, None, "call", compiled.raised)
+        elif error is not None and is_compiler_error(error):
+            yield Verdict(Status.FINDING, Kind.COMPILE_ERROR, "call", compiled.raised)
+        else:
+            yield Verdict(Status.FINDING, Kind.RAISES, "call", f"compiled raises {compiled.raised}; eager returns")

@@ -1,0 +1,180 @@
+"""The command line from outside: codes, one-line errors, and answers in under half a second."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fxmorph import __version__
+from fxmorph.config import Settings
+from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.store import Store
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 0.5
+
+
+def fxmorph(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("FXMORPH_")}
+    env = {**inherited, "PYTHONPATH": str(ROOT), **environment}
+    command = [sys.executable, "-m", "fxmorph", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=60)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "__init__.py").write_text("")
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds" / "a.py").write_text("def fn(x): return x\n")
+    return tmp_path
+
+
+USAGE = [
+    (["--help"], 0, "Usage"),
+    (["--version"], 0, ""),
+    (["run", "--help"], 0, "--max-time"),
+    (["check", "-h"], 0, "PATHS"),
+    (["run", "--no-such-option"], 2, "No such option: --no-such-option"),
+    (["rnu"], 2, "No such command"),
+    (["run"], 2, "fxmorph: no paths given"),
+    (["run", "missing"], 2, "fxmorph: missing: no such file or folder"),
+    (["run", "seeds", "missing.py:Net"], 2, "fxmorph: missing.py:Net: no such file or folder"),
+    (["run", "empty"], 5, "fxmorph: no seeds in empty"),
+    (["check", "empty"], 5, "fxmorph: no seeds in empty"),
+    (["run", "seeds", "--seed", "x"], 2, "fxmorph: --seed: want a whole number, got 'x'"),
+    (["run", "seeds", "--max-time", "soon"], 2, "fxmorph: --max-time: not a duration: 'soon'"),
+    (["run", "seeds", "--device", "tpu"], 2, "fxmorph: --device: want cpu or cuda"),
+    (["run", "seeds", "--compile", "dynamic"], 2, "fxmorph: --compile: want name=value, got 'dynamic'"),
+    (["run", "seeds", "--level", "ir"], 2, "fxmorph: --level: want torch or aten"),
+    (["run", "seeds", "--fail-on", "all"], 2, "fxmorph: --fail-on: want new or known"),
+    (["run", "seeds", "--transforms", "none"], 2, "fxmorph: --transforms none: no such folder"),
+    (["run", "seeds", "--baseline", "none"], 2, "fxmorph: --baseline none: no such file"),
+    (["replay"], 2, "fxmorph: name findings by id, or say --all"),
+    (["replay", "ab"], 2, "fxmorph: no fxmorph state in .fxmorph"),
+    (["findings"], 2, "fxmorph: no fxmorph state in .fxmorph"),
+    (["show", "ab"], 2, "fxmorph: no fxmorph state in .fxmorph"),
+    (["capture"], 2, "Missing argument"),
+]
+
+
+@pytest.mark.parametrize("arguments,code,words", USAGE, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_usage_answers_at_once(arguments: list[str], code: int, words: str, folder: Path) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = fxmorph(*arguments, cwd=folder)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.returncode == code, done.stderr
+    assert words in (done.stdout if code == 0 else done.stderr)
+    assert "Traceback" not in done.stderr
+    if words.startswith("fxmorph: "):
+        assert done.stderr.count("\n") == 1 and done.stdout == ""
+    # CPU time, which on an idle machine is the time that it takes: others share this one.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < LIMIT_S
+    assert not (folder / ".fxmorph").exists()
+
+
+def test_version_is_that_of_the_package(folder: Path) -> None:
+    assert re.match(rf"fxmorph {re.escape(__version__)} \(torch \d", fxmorph("--version", cwd=folder).stdout)
+    assert f'version = "{__version__}"' in (ROOT / "pyproject.toml").read_text()
+
+
+def test_a_wrong_key_in_a_file(folder: Path) -> None:
+    (folder / "fxmorph.toml").write_text("max-tiem = 3\n")
+    done = fxmorph("run", "seeds", cwd=folder)
+    assert done.returncode == 2
+    assert done.stderr.startswith("fxmorph: ") and "the nearest valid key is 'max-time'" in done.stderr
+
+
+def test_a_wrong_variable(folder: Path) -> None:
+    assert "FXMORPH_SED" in fxmorph("run", "seeds", cwd=folder, FXMORPH_SED="1").stderr
+
+
+def test_a_damaged_store_is_disk_trouble(folder: Path) -> None:
+    (folder / ".fxmorph").mkdir()
+    (folder / ".fxmorph" / "fxmorph.db").write_bytes(b"x" * 5000)
+    done = fxmorph("findings", cwd=folder)
+    assert done.returncode == 3 and done.stderr.count("\n") == 1 and "move the folder away" in done.stderr
+
+
+def test_stored_findings_are_listed_and_shown(folder: Path) -> None:
+    program = "import torch\ndef make_inputs():\n    return [torch.ones(2)]\ndef fn(x):\n    return x\n"
+    finding = Finding(
+        id="ab12cd34",
+        case_id="0" * 16,
+        seed="seeds/a.py",
+        recipe="layout_flip@x",
+        kinds=(Kind.VALUE,),
+        bug_class=BugClass.UGO,
+        stage="inductor",
+        unit="post_grad",
+        triangle="variant-miscompiled",
+        fingerprint="f" * 16,
+        reason="far",
+        program=program,
+    )
+    with Store(folder / ".fxmorph") as store:
+        assert fxmorph("findings", cwd=folder).stdout == "no findings in .fxmorph\n"
+        run = store.create_run(Settings(), {"versions": {"torch": "2.13.0"}})
+        store.add_finding(run, finding, str(folder / "f"))
+        listed = fxmorph("findings", cwd=folder)  # while a writer is at work
+    assert listed.stdout.splitlines()[1].split()[:4] == ["ab12cd34", "value", "inductor", "post_grad"]
+    line = json.loads(fxmorph("findings", "--json", cwd=folder).stdout)
+    assert (line["event"], line["id"], line["recipe"]) == ("finding", "ab12cd34", "layout_flip@x")
+    shown = fxmorph("show", "ab", cwd=folder)
+    assert shown.returncode == 0 and "### 🐛 Describe the bug" in shown.stdout and "torch 2.13.0" in shown.stdout
+    (folder / "f").mkdir()
+    (folder / "f" / "issue.md").write_text("# as written\n")
+    assert fxmorph("show", "ab", cwd=folder).stdout == "# as written\n"
+    assert "no finding 'zz'" in fxmorph("show", "zz", cwd=folder).stderr
+
+
+ENGINE = """
+import sys, types
+from fxmorph.config import Settings
+from fxmorph.events import Checked, Warned
+from fxmorph.model import Status
+campaign = types.ModuleType("fxmorph.campaign")
+def run_campaign(settings, emit):
+    {body}
+campaign.run_campaign = run_campaign
+sys.modules["fxmorph.campaign"] = campaign
+sys.argv = ["fxmorph", "run", "seeds", *{options!r}]
+from fxmorph.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "body,code,words",
+    [
+        ("return 4", 4, ""),
+        ("raise KeyboardInterrupt", 130, "fxmorph: interrupted; what was judged is stored, --resume goes on\n"),
+        ("raise ZeroDivisionError('planted')", 3, "fxmorph: internal error: ZeroDivisionError: planted\n"),
+        ("from fxmorph.store import DiskError; raise DiskError('full')", 3, "fxmorph: full\n"),
+        ("from fxmorph.store import StoreError; raise StoreError('in use')", 2, "fxmorph: in use\n"),
+        ("from fxmorph.rules import RuleError; raise RuleError('twice')", 2, "fxmorph: twice\n"),
+        ("from fxmorph.seeds import SeedError; raise SeedError('none')", 2, "fxmorph: none\n"),
+    ],
+)
+def test_what_the_engine_ends_in(body: str, code: int, words: str, folder: Path) -> None:
+    script = ENGINE.format(body=body, options=[])
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, env=env)
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(words)
+
+
+def test_json_keeps_stdout_for_events(folder: Path) -> None:
+    body = "emit(Warned('slow')); emit(Checked('a.py', Status.CLEAN)); return 0"
+    script = ENGINE.format(body=body, options=["--json", "-j3"])
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, env=env)
+    assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == ["warning", "checked"]
+    assert done.stderr.splitlines() == ["warning: slow", "clean        a.py"]

@@ -1,0 +1,314 @@
+"""Reports.  The scripts are run against the real torch: on live bugs they exit 1."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.report.issue import issue_text
+from fxmorph.report.repro import repro_text
+
+
+def finding(program: str, kinds: tuple[Kind, ...], check: dict[str, Any] | None = None, **config: Any) -> Finding:
+    extra: dict[str, Any] = {"check": check or {"exact": True}, "config": config}
+    return Finding(
+        id="ab12cd34",
+        case_id="0" * 16,
+        seed="corpus/seeds/some.py",
+        recipe="layout_flip_twice@mul>add",
+        kinds=kinds,
+        bug_class=BugClass.BAM,
+        stage="inductor",
+        unit="post_grad_passes: reinplace_inplaceable_ops",
+        triangle="variant-miscompiled",
+        fingerprint="f" * 16,
+        reason="output 0 differs",
+        program=program,
+        ladder=(("eager", "clean"), ("aot_eager", "clean"), ("inductor", "finding")),
+        evidence=("eager    [0.0, 1.0]", "compiled [0.0, 2.0]"),
+        extra=extra,
+    )
+
+
+SCATTER = """\
+import torch
+
+def make_inputs():
+    return [torch.arange(8.0), torch.full((2,), -3.0)]
+
+def fn(base, part):
+    made = torch.slice_scatter(base, part, dim=0, start=2, end=4)
+    base.copy_(made)
+    return made
+"""
+
+#: Name (with the public issue) to a finding that is live in torch 2.13.0.
+LIVE: dict[str, Finding] = {
+    "alias-195451": finding(SCATTER, (Kind.ALIAS,)),
+    "value-after-write-195451": finding(
+        SCATTER
+        + """
+def drive(g, base, part):
+    made = g(base, part).mul_(0.5)
+    return made, base
+""",
+        (Kind.VALUE, Kind.MUTATION),
+    ),
+    "dtype-189518": finding(
+        """\
+import torch
+def make_inputs():
+    return [torch.zeros(2)]
+def fn(x):
+    return torch.ones((3, 5), dtype=torch.bool).cumsum(1, dtype=torch.bfloat16)
+""",
+        (Kind.DTYPE,),
+    ),
+    "attention-195320": finding(
+        """\
+import torch
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv = torch.nn.ModuleList(torch.nn.Linear(32, 32) for _ in range(3))
+    def forward(self, x):
+        q, k, v = (p(x).view(3, 4, 4, 8) for p in self.qkv)
+        scores = q.permute(0, 2, 1, 3) @ k.permute(0, 2, 3, 1) * 0.35
+        return scores.softmax(-1) @ v.permute(0, 2, 1, 3)
+def make_fn():
+    return Attention().eval()
+def make_inputs():
+    return [torch.randn(3, 4, 32)]
+""",
+        (Kind.VALUE,),
+        {"rtol": 1e-3, "atol": 1e-4, "exact": False},
+        no_grad=True,
+    ),
+    "stride-198364": finding(
+        """\
+import torch
+def make_inputs():
+    return [torch.rand(4, 3).mT, torch.rand(3, 4) - 0.5]
+def fn(a, b):
+    return torch.copysign(a, b)
+""",
+        (Kind.STRIDE,),
+    ),
+    "raises-195675": finding(
+        """\
+import torch
+def make_inputs():
+    return [torch.randn(3)]
+def fn(x):
+    return torch.clamp(x, min=-3.5e39, max=3.5e39)
+""",
+        (Kind.RAISES,),
+    ),
+    "foreach-198033": finding(
+        """\
+import torch
+def make_inputs():
+    return [torch.rand(6, 6)]
+def fn(x):
+    torch._foreach_add_([x], [x.flip(0)])
+    return x
+""",
+        (Kind.VALUE, Kind.MUTATION),
+        {"rtol": 1e-5, "atol": 1e-6},
+        inductor={"freezing": False},
+        compile={"dynamic": False},
+    ),
+}
+
+CLAMP = """\
+import torch
+def make_inputs():
+    return [torch.randn(5, requires_grad=True), [torch.tensor([1, 2**60])]]
+def fn(x, ints):
+    return {"a": (x * 2).sin(), "b": [ints[0] + 1, 3, None]}, x
+"""
+
+#: Findings of which nothing is there: everything noted must agree.
+GONE: dict[str, Finding] = {
+    "every-kind": finding(
+        CLAMP,
+        tuple(k for k in Kind if k not in (Kind.CRASH, Kind.TIMEOUT)),
+        {"rtol": 1e-5, "atol": 1e-6},
+        inductor={"cpp.simdlen": 256},
+        dynamo={"cache_size_limit": 4},
+        rng_seed=5,
+        threads=1,
+        grad_weights="integers",
+    ),
+    "module-with-state": finding(
+        """\
+import torch
+fn = torch.nn.BatchNorm1d(3)
+def make_inputs():
+    return [torch.randn(4, 3)]
+""",
+        (Kind.VALUE, Kind.MUTATION, Kind.GRADIENT),
+        {"rtol": 1e-4, "atol": 1e-5},
+        calls=2,
+        grad_weights="ones",
+    ),
+    "random": replace(
+        finding(
+            """\
+import torch
+def make_inputs():
+    return [torch.ones(64)]
+def fn(x):
+    return torch.nn.functional.dropout(x, 0.5)
+""",
+            (Kind.RNG,),
+        ),
+        extra={"random": True},
+    ),
+    "module-that-may-raise": finding(
+        """\
+import torch
+def make_fn():
+    return torch.nn.Linear(3, 2)
+def make_inputs():
+    return [torch.randn(4, 3, requires_grad=True)]
+""",
+        (Kind.RAISES, Kind.IDENTITY, Kind.DEVICE),
+    ),
+    "module-that-may-crash": finding(
+        """\
+import torch
+fn = torch.nn.Linear(3, 2)
+def make_inputs():
+    return [torch.randn(4, 3, requires_grad=True)]
+""",
+        (Kind.CRASH,),
+    ),
+    "complex": finding(
+        """\
+import torch
+def make_inputs():
+    return [torch.randn(4, dtype=torch.complex64, requires_grad=True)]
+def fn(z):
+    return z * z.conj() * 1j, z.abs()
+""",
+        (Kind.VALUE, Kind.GRADIENT, Kind.NONFINITE),
+        {"rtol": 1e-4, "atol": 1e-5},
+    ),
+}
+
+
+def run_repro(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    file = folder / "repro.py"
+    file.write_text(text)
+    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=env, timeout=300)
+
+
+def with_backend(of: Finding, backend: str) -> Finding:
+    return replace(of, extra={**of.extra, "config": {**of.extra["config"], "backend": backend}})
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_exit_1_while_the_bug_is_there(name: str, tmp_path: Path) -> None:
+    done = run_repro(repro_text(LIVE[name]), tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.endswith("still there\n") and not done.stderr.count("Traceback")
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_exit_0_once_it_is_gone(name: str, tmp_path: Path) -> None:
+    done = run_repro(repro_text(with_backend(LIVE[name], "eager")), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("gone\n")
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_no_difference_where_there_is_none(name: str, tmp_path: Path) -> None:
+    done = run_repro(repro_text(GONE[name]), tmp_path)
+    assert done.returncode == 0, repro_text(GONE[name]) + done.stdout + done.stderr
+
+
+BROKEN_BACKEND = """
+import torch
+def breaks(gm, inputs):
+    {body}
+torch._dynamo.register_backend(breaks)
+"""
+
+PLAIN = """
+def make_inputs():
+    return [torch.ones(3, requires_grad=True)]
+def fn(x):
+    return x * 2
+"""
+
+
+@pytest.mark.parametrize(
+    "body,kinds,code",
+    [
+        ("raise ValueError('planted')", (Kind.COMPILE_ERROR,), 1),
+        ("raise ValueError('planted')", (Kind.VALUE,), 2),  # not what the finding says
+        ("import ctypes; ctypes.string_at(0)", (Kind.CRASH,), 1),
+        ("import time; time.sleep(60)", (Kind.TIMEOUT,), 1),
+        ("raise ValueError('planted')", (Kind.CRASH,), 2),
+        ("return gm", (Kind.CRASH,), 0),
+        ("return gm", (Kind.TIMEOUT,), 0),
+        ("return lambda *a: [t[0] * float('inf') for t in [a]]", (Kind.NONFINITE,), 1),
+        ("return lambda *a: [a[0].detach() * 3]", (Kind.REQUIRES_GRAD,), 1),
+        ("return lambda *a: [a[0] * 2.5]", (Kind.GRADIENT,), 1),
+        ("return lambda *a: [(a[0] * 2)[:2]]", (Kind.SHAPE,), 1),
+        ("return lambda *a: [(a[0].repeat(2) * 2)[3:]]", (Kind.OFFSET,), 1),
+        ("return lambda *a: [a[0]]", (Kind.IDENTITY,), 1),
+    ],
+)
+def test_planted_faults(body: str, kinds: tuple[Kind, ...], code: int, tmp_path: Path) -> None:
+    program = BROKEN_BACKEND.format(body=body) + PLAIN
+    seconds = 15 if "sleep" in body else 120
+    done = run_repro(repro_text(finding(program, kinds, backend="breaks", timeout=seconds)), tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("program", ["import no_such_module", "raise KeyError", "make_inputs = None"])
+def test_exit_2_when_it_cannot_run(program: str, tmp_path: Path) -> None:
+    done = run_repro(repro_text(finding(PLAIN + program, (Kind.VALUE,))), tmp_path)
+    assert done.returncode == 2 and "Traceback" in done.stderr
+
+
+def test_programs_that_are_none() -> None:
+    with pytest.raises(ValueError, match="not Python"):
+        repro_text(finding("def fn(:", (Kind.VALUE,)))
+    with pytest.raises(ValueError, match="does not define make_inputs"):
+        repro_text(finding("def fn(x): return x", (Kind.VALUE,)))
+
+
+def test_only_the_needed_checks_are_written() -> None:
+    text = repro_text(LIVE["stride-198364"])
+    assert "stride" in text
+    assert not any(word in text for word in ("allclose", "memory(", "gradients", "deepcopy", "raises", "def same"))
+    assert len(text.splitlines()) <= 35
+
+
+def test_every_script_fits_its_line_length() -> None:
+    for made in (*LIVE.values(), *GONE.values()):
+        assert max(map(len, repro_text(made).splitlines())) <= 120
+
+
+def test_issue_follows_the_template() -> None:
+    made = LIVE["alias-195451"]
+    text = issue_text(made, {"torch": "2.13.0", "python": "3.11.4"}, made.ladder)
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings[0] == "# [torch.compile] [inductor] silent: output aliasing differs from eager"
+    assert [h for h in headings if h.startswith("###")] == ["### 🐛 Describe the bug", "### Error logs", "### Versions"]
+    assert "| aot_eager | clean |" in text
+    assert "reinplace_inplaceable_ops" in text
+    assert "layout_flip_twice@mul>add" in text
+    assert repro_text(made) in text
+    assert "torch 2.13.0" in text
