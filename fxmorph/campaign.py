@@ -37,6 +37,7 @@ from fxmorph.model import (
     Seed,
     Status,
     ValuePlan,
+    digest,
 )
 from fxmorph.oracle import load_oracles
 from fxmorph.rules import load_rules
@@ -152,7 +153,9 @@ class Campaign:
             return self._finish(NOTHING_RAN)
         # Forked workers inherit the environment: threads are theirs, not OpenMP's.
         os.environ.update(OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_CACHE_DIR=str(self._cache))
-        arguments = ([str(Path(p).resolve()) for p in s.transforms], s.device, str(self._cache))
+        log = s.state_dir.resolve() / "workers.log"
+        log.write_text("")
+        arguments = ([str(Path(p).resolve()) for p in s.transforms], s.device, str(self._cache), str(log))
         try:
             with Pool(s.effective_jobs, worker.serve, arguments, ["fxmorph.worker"]) as pool:
                 self._pool = pool
@@ -411,6 +414,7 @@ class Campaign:
         earlier = self.findings.get(finding.fingerprint)
         if earlier is not None:
             self.duplicates += 1
+            finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
             self.store.add_finding(self._run_id, finding, "", duplicate_of=earlier.id)
             self.emit(FindingMade(finding, "", "", earlier.id))
             return

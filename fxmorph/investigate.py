@@ -84,7 +84,8 @@ class _Investigation:
         if start is None:
             return self._as_seed()
         graph, inputs, recipe = start
-        reducer = Reducer(graph, inputs, self._still, self.seconds * (1 - BISECT_SHARE))
+        budget = self.seconds * (1 - BISECT_SHARE)
+        reducer = Reducer(graph, inputs, self._still, budget, self.loaded.no_grad)
         best = reducer.run()
         inputs, made = self._plain_inputs(best.graph, best.inputs)
         subject = self._subject(best.graph, inputs)
@@ -263,8 +264,25 @@ def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
     return BugClass.KC
 
 
+#: Kinds that one root cause shows as, strongest first.
+_GROUPS: tuple[tuple[str, frozenset[Kind]], ...] = (
+    ("value", frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.STRUCTURE, Kind.SHAPE})),
+    ("dtype", frozenset({Kind.DTYPE})),
+    ("alias", frozenset({Kind.ALIAS, Kind.IDENTITY})),
+    ("layout", frozenset({Kind.STRIDE, Kind.OFFSET})),
+    ("raises", frozenset({Kind.RAISES, Kind.COMPILE_ERROR})),
+)
+#: Operations that say nothing about a cause.
+_COMMON = frozenset("add sub mul div neg getitem view reshape permute transpose unsqueeze squeeze expand contiguous".split())
+
+
 def fingerprint(found: Investigated, stage: str) -> str:
-    """Key of deduplication: kinds, stage, unit, and the operations of the reduced graph."""
-    return digest([sorted(found.kinds), stage, found.unit, found.operations or found.structure], 12)
+    """Key of deduplication: what goes wrong, at which stage, in which unit.
 
-
+    A unit that is one pattern, decomposition or lowering is a cause by itself; for whole-graph
+    passes and unnamed causes the operations of the reduced graph are part of the key.
+    """
+    group = next((name for name, kinds in _GROUPS if kinds & set(found.kinds)), str(found.kinds[0]))
+    specific = "pass_pattern" in found.unit or found.unit.startswith(("decomposition", "lowerings"))
+    operations = sorted(set(found.operations) - _COMMON) or [found.structure]
+    return digest([group, stage, found.unit, None if specific else operations], 12)

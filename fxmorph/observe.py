@@ -165,8 +165,20 @@ def observe(
                     seen.in_backward = False
     except (Exception, AssertionError) as error:
         seen.raised = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        seen.exception = error
+        seen.exception = _without_frames(error)
     return seen
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    """The exception chain without tracebacks, whose frames would keep tensors and compilers alive."""
+    link: BaseException | None = error
+    while link is not None:
+        link.__traceback__ = None
+        inner = getattr(link, "inner_exception", None)
+        if isinstance(inner, BaseException):
+            inner.__traceback__ = None
+        link = link.__cause__ or link.__context__
+    return error
 
 
 def _relations(seen: Observation, outs: dict[str, torch.Tensor], named: dict[str, torch.Tensor]) -> None:

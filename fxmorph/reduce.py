@@ -34,9 +34,12 @@ class Reduced:
 class Reducer:
     """Greedy reduction of one graph under a CPU budget in seconds."""
 
-    def __init__(self, graph: fx.Graph, inputs: InputSet, still: StillThere, seconds: float) -> None:
+    def __init__(
+        self, graph: fx.Graph, inputs: InputSet, still: StillThere, seconds: float, no_grad: bool = False
+    ) -> None:
         self.best = Reduced(copy_graph(graph), inputs)
         self._still = still
+        self._no_grad = no_grad
         self._until = time.process_time() + seconds
 
     @property
@@ -78,7 +81,7 @@ class Reducer:
             graph = copy_graph(self.best.graph)
             names = {n.name: n for n in graph.nodes}
             _output(graph).args = (tuple(names[v.name] if isinstance(v, fx.Node) else v for v in smaller),)
-            if self._try(_swept(graph, self.best.inputs), self.best.inputs):
+            if self._try(self._swept(graph), self.best.inputs):
                 names = {n.name: n for n in self.best.graph.nodes}
                 kept = [names[v.name] if isinstance(v, fx.Node) else v for v in smaller]
 
@@ -100,12 +103,12 @@ class Reducer:
     def _without(self, chunk: set[str]) -> tuple[fx.Graph, InputSet] | None:
         """The graph with the chunk's values given as inputs; None where that cannot be."""
         graph = copy_graph(self.best.graph)
-        with torch.no_grad():
+        with torch.set_grad_enabled(not self._no_grad):
             seen = profile(self.best.graph, self.best.inputs)
         values = {n.name: v for n, v in seen.values.items()}
         made: list[object] = []
         last = next((n for n in reversed(graph.nodes) if n.op == "placeholder"), None)
-        output = _output(graph)
+        self._move_outputs(graph, chunk)
         needs_grad = {n.name for n, s in seen.specs.items() if s.requires_grad}
         for node in [n for n in graph.nodes if n.name in chunk]:
             users = [u for u in node.users if u.name not in chunk]
@@ -114,9 +117,6 @@ class Reducer:
             value = values.get(node.name)
             if not isinstance(value, (torch.Tensor, int, float)):
                 return None
-            if users == [output] and len(_listed(output)) > 1:
-                output.args = (tuple(v for v in _listed(output) if v is not node),)
-                continue
             first = next(iter(graph.nodes))
             with graph.inserting_after(last) if last is not None else graph.inserting_before(first):
                 new = graph.create_node("placeholder", f"{node.name}_in", name=f"{node.name}_in")
@@ -134,6 +134,28 @@ class Reducer:
         if not calls(graph):
             return None
         return graph, inputs
+
+    def _swept(self, graph: fx.Graph) -> fx.Graph:
+        """The graph without calls that nothing reads and that write nothing."""
+        with torch.set_grad_enabled(not self._no_grad):
+            seen = profile(graph, self.best.inputs)
+        writers = {k for k, _ in seen.writes}
+        keep = {n.name for n, k in seen.order.items() if k in writers}
+        for node in reversed(calls(graph)):
+            if not node.users and node.name not in keep:
+                graph.erase_node(node)
+        return graph
+
+    def _move_outputs(self, graph: fx.Graph, chunk: set[str]) -> None:
+        """Where the chunk computes outputs, what it reads is returned in their place."""
+        output = _output(graph)
+        listed = _listed(output)
+        if not any(isinstance(v, fx.Node) and v.name in chunk for v in listed):
+            return
+        feeds = [f for n in graph.nodes if n.name in chunk for f in n.all_input_nodes]
+        kept = [v for v in listed if not (isinstance(v, fx.Node) and v.name in chunk)]
+        moved = [f for f in feeds if f.name not in chunk and f.op != "placeholder"]
+        output.args = (tuple(dict.fromkeys([*kept, *moved])),)
 
     def _inputs(self) -> None:
         """Drop inputs that nothing reads."""
@@ -154,15 +176,3 @@ def _output(graph: fx.Graph) -> fx.Node:
 
 def _listed(output: fx.Node) -> list[object]:
     return list(output.args[0]) if isinstance(output.args[0], (tuple, list)) else [output.args[0]]
-
-
-def _swept(graph: fx.Graph, inputs: InputSet) -> fx.Graph:
-    """The graph without calls that nothing reads and that write nothing."""
-    with torch.no_grad():
-        seen = profile(graph, inputs)
-    writers = {k for k, _ in seen.writes}
-    keep = {n.name for n, k in seen.order.items() if k in writers}
-    for node in reversed(calls(graph)):
-        if not node.users and node.name not in keep:
-            graph.erase_node(node)
-    return graph

@@ -43,10 +43,11 @@ class Investigate:
     seconds: float
 
 
-def serve(connection: Connection, transforms: Sequence[str], device: str, cache: str) -> None:
-    """Answer jobs until the connection closes."""
+def serve(connection: Connection, transforms: Sequence[str], device: str, cache: str, log: str) -> None:
+    """Answer jobs until the connection closes; what programs and compilers print goes to ``log``."""
     import torch
 
+    _print_to(log)
     quiet()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     torch.set_num_threads(1)
@@ -68,3 +69,11 @@ def serve(connection: Connection, transforms: Sequence[str], device: str, cache:
             connection.send(("error", traceback.format_exc(limit=-6)))
         finally:
             clock.take()
+
+
+def _print_to(log: str) -> None:
+    """Standard output is the parent's, which may hold JSON lines."""
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)

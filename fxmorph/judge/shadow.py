@@ -125,6 +125,9 @@ KERNELS = frozenset(
     """.split()
 )
 
+#: Kernels of the form exp(x - logsumexp(x)) along a dimension.
+SOFTMAXES = frozenset({"_softmax", "softmax", "_log_softmax", "log_softmax"})
+
 #: Units in the last place by which eager kernels themselves may be off, where more than a few
 #: (measured against fp64 on random and structured arguments; see docs/policy.md).
 EXTRA_ULPS = {
@@ -396,6 +399,8 @@ class ReferenceRun(TorchDispatchMode):
         if name in EXACT_OPS and not accumulating:
             return shadow
         shadow = self._jittered(lane, shadow, EXTRA_ULPS.get(name, 1.0), native.dtype, absolute=name in KERNELS)
+        if name in SOFTMAXES:
+            shadow = self._logsumexp_jitter(lane, name, native.dtype, shadow, args)
         if accumulating:
             shadow = shadow + self._sum_jitter(lane, func, name, native, shadow, args, kwargs)
         return shadow
@@ -416,6 +421,18 @@ class ReferenceRun(TorchDispatchMode):
     def _noise(self, lane: Lane, s: torch.Tensor) -> torch.Tensor:
         xi = torch.rand(s.shape, generator=lane.perturb, dtype=torch.float64) * 2 - 1
         return xi.to(s.device)
+
+    def _logsumexp_jitter(self, lane: Lane, name: str, dtype: torch.dtype, s: torch.Tensor, args: Any) -> torch.Tensor:
+        """Error of exp(x - logsumexp) with the logsumexp rounded, as fused attention computes it.
+
+        A row's error is the roundoff of its largest score: large where every score is about -1e4.
+        """
+        x, dim = args[0], args[1]
+        if not isinstance(x, torch.Tensor) or not isinstance(dim, int) or not x.numel() or x.ndim == 0:
+            return s
+        peak = torch.nan_to_num(x.abs().amin(dim, keepdim=True), nan=0.0, posinf=0.0)
+        size = UNIT[dtype] * AMPLITUDE.get(dtype, DEFAULT_AMPLITUDE) * peak * self._noise(lane, peak)
+        return s + size if "log" in name else s * (1 + size)
 
     def _sum_jitter(
         self, lane: Lane, func: OpOverload, name: str, native: torch.Tensor, s: torch.Tensor, args: Any, kwargs: Any

@@ -119,11 +119,31 @@ class Trial:
         self.input_seed = input_seed
         self.clock = clock
         self._compiled: dict[int, tuple[Any, Callable[..., Any]]] = {}
+        self._module: Invocation | None = None
 
     def observe(self, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
         made = self.subject.fresh(plan, self.input_seed)
-        exact = plan is ValuePlan.EXACT
-        return observe(made, wrap, no_grad=self.subject.no_grad, exact=exact, **more)
+        return self._observe(made, plan, wrap, **more)
+
+    def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
+        return observe(made, wrap, no_grad=self.subject.no_grad, exact=plan is ValuePlan.EXACT, **more)
+
+    def _transplanted(self, made: Invocation) -> Invocation:
+        """``made`` with its module replaced by the one compiled before, in the same state.
+
+        A module is guarded by identity: a new one for each plan would be compiled anew.
+        """
+        if not isinstance(made.fn, torch.nn.Module):
+            return made
+        old = self._module
+        if old is None or old.state.keys() != made.state.keys():
+            self._module = made
+            return made
+        with torch.no_grad():
+            for name, tensor in old.state.items():
+                tensor.copy_(made.state[name])
+                tensor.grad = None
+        return Invocation(old.fn, made.args, made.drive, old.state)
 
     def compiled(self, plan: ValuePlan) -> Observation:
         """Raises :class:`ToolchainMissing`."""
@@ -134,7 +154,8 @@ class Trial:
             return self._compiled[id(fn)][1]
 
         with self.clock.activity("compile"), configured(self.settings):
-            seen = self.observe(plan, wrap)
+            made = self._transplanted(self.subject.fresh(plan, self.input_seed))
+            seen = self._observe(made, plan, wrap)
         if seen.exception is not None and lacks_toolchain(seen.exception):
             raise ToolchainMissing(seen.raised)
         return seen

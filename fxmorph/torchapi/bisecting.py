@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
+import shutil
 from collections.abc import Callable
 
 from fxmorph.torchapi.compiling import reset
@@ -30,6 +32,13 @@ def bisect(passes: Callable[[], bool]) -> tuple[str, str]:
     except Exception:
         return "", ""
     finally:
+        # The bisector switches itself off when a local of its frame dies, which an exception's
+        # traceback may keep alive: collect, and make sure.
+        gc.collect()
+        CompilerBisector.bisection_enabled = False
+        if CompilerBisector.in_process_cache:
+            shutil.rmtree(CompilerBisector.in_process_cache, ignore_errors=True)
+        CompilerBisector.in_process_cache = None
         reset()
     if result is None:
         return "", ""
