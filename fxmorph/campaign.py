@@ -12,7 +12,7 @@ import os
 import random
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib import metadata
@@ -22,7 +22,7 @@ from typing import Any
 from fxmorph import worker
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
-from fxmorph.confirm import confirm, write_finding
+from fxmorph.confirm import write_finding
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.investigate import Investigated, bug_class, fingerprint
 from fxmorph.known import load_known
@@ -33,6 +33,7 @@ from fxmorph.model import (
     Finding,
     GraphLevel,
     Kind,
+    Recipe,
     Rung,
     Seed,
     Status,
@@ -56,6 +57,10 @@ INVESTIGATE_SHARE = 0.25
 CASES_UNTIL = 0.85
 #: CPU seconds for reducing and blaming one finding.
 INVESTIGATE_SECONDS = 60.0
+#: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
+WORN_FINDINGS, WORN_SHARE = 2, 0.5
+#: CPU seconds for one repro in a fresh process.
+CONFIRM_SECONDS = 120.0
 #: More harness errors than this share of the cases (and more than 3) fail the run.
 TOO_MANY_ERRORS = 0.2
 #: The compile cache is emptied between runs when it passes this many MiB.
@@ -121,10 +126,15 @@ class Campaign:
     counts: Counter[str] = field(default_factory=Counter)
     found: deque[_Found] = field(default_factory=deque)
     findings: dict[str, Finding] = field(default_factory=dict)
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     duplicates: int = 0
     known: int = 0
     investigated: Counter[Any] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._to_confirm: deque[worker.Confirm] = deque()
+        #: Fingerprints being confirmed, with the other findings that have them.
+        self._confirming: dict[str, list[Finding]] = {}
 
     def run(self) -> int:
         """The whole run; raises the errors of its parts, which are one line each."""
@@ -140,6 +150,9 @@ class Campaign:
         header = {"torch": _version("torch"), "device": s.device, "seed": s.seed}
         self._run_id = self.resumed or self.store.create_run(s, header)
         self._done = self.store.results(self._run_id) if self.resumed else {}
+        stored = self.store.findings(self._run_id, duplicates=True) if self.resumed else []
+        self._concluded = {f.case_id for f in stored}
+        self.findings = {f.fingerprint: f for f in stored if f.id == f.fingerprint}
         self._cache = s.state_dir.resolve() / "cache" / f"{_version('torch')}-{s.device}"
         self._prepare_cache()
         self._announce()
@@ -152,12 +165,16 @@ class Campaign:
         if not self._seeds:
             return self._finish(NOTHING_RAN)
         # Forked workers inherit the environment: threads are theirs, not OpenMP's.
-        os.environ.update(OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_CACHE_DIR=str(self._cache))
+        os.environ.update(
+            OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_CACHE_DIR=str(self._cache)
+        )
         log = s.state_dir.resolve() / "workers.log"
         log.write_text("")
-        arguments = ([str(Path(p).resolve()) for p in s.transforms], s.device, str(self._cache), str(log))
+        arguments = ([str(Path(p).resolve()) for p in s.transforms], str(self._cache), str(log))
         try:
-            with Pool(s.effective_jobs, worker.serve, arguments, ["fxmorph.worker"]) as pool:
+            # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
+            preload = ["fxmorph.worker"] if s.device == "cpu" else []
+            with Pool(s.effective_jobs, worker.serve, arguments, preload) as pool:
                 self._pool = pool
                 self._loop()
         except KeyboardInterrupt:
@@ -232,7 +249,7 @@ class Campaign:
 
     # -- the order of cases ----------------------------------------------------
 
-    def _case(self, seed: Seed, number: int) -> Case:
+    def _case(self, seed: Seed, number: int, avoid: tuple[str, ...] = ()) -> Case:
         s = self.settings
         plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,) if self.check else PLANS
         if s.edge_cases:
@@ -246,6 +263,7 @@ class Campaign:
             rung=self._rung(),
             device=s.device,
             level=GraphLevel(s.level),
+            avoid=avoid,
             torch=_version("torch"),
         )
 
@@ -266,9 +284,25 @@ class Campaign:
             number += 1
             shuffled = list(usable)
             random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
+            avoid = self._worn_out()
             for seed in shuffled:
-                yield index, self._case(seed, number)
+                yield index, self._case(seed, number, avoid)
                 index += 1
+            while len(self.results) < index:
+                yield None
+
+    def _worn_out(self) -> tuple[str, ...]:
+        """Rules whose variants mostly differ: they show one fault again and again, and hide others.
+
+        Taken from whole rounds only, so that it does not depend on the number of workers.
+        """
+        used: Counter[str] = Counter()
+        differ: Counter[str] = Counter()
+        for result in self.results.values():
+            for name in {r.rule for r in Recipe.parse(result.recipe).rewrites} if result.recipe else ():
+                used[name] += 1
+                differ[name] += result.status is Status.FINDING
+        return tuple(sorted(n for n, k in differ.items() if k >= WORN_FINDINGS and k >= WORN_SHARE * used[n]))
 
     # -- the loop --------------------------------------------------------------
 
@@ -288,6 +322,9 @@ class Campaign:
             elapsed = self._elapsed
             case_time = elapsed < s.max_time * (CASES_UNTIL if not self.check else 1.0)
             while self._pool.idle and elapsed < s.max_time:
+                if self._to_confirm:
+                    self._pool.submit(self._to_confirm.popleft(), CONFIRM_SECONDS)
+                    continue
                 if self._wants_investigation(case_time and not exhausted):
                     self._investigate_next()
                     continue
@@ -318,12 +355,17 @@ class Campaign:
             if self._elapsed - told > 1.0:
                 told = self._elapsed
                 self._tell_progress(case_time)
-        if self.found:
+        if self.check:
+            for seed in self._seeds[len(self.results) :]:
+                self.emit(Checked(seed.label, Status.SKIPPED, reason="not reached within --max-time"))
+        elif self.found:
             left = len(self.found)
-            self.emit(Warned(f"{left} differing cases were not investigated for lack of time; a longer --max-time does"))
+            self.emit(
+                Warned(f"{left} differing cases were not investigated for lack of time; a longer --max-time does")
+            )
 
     def _to_do(self) -> bool:
-        return bool(self.found) and self._elapsed < self.settings.max_time
+        return bool(self.found or self._to_confirm) and self._elapsed < self.settings.max_time
 
     def _wants_investigation(self, cases_left: bool) -> bool:
         if not self.found or self.check:
@@ -358,6 +400,8 @@ class Campaign:
             self._take(job.index, job.case, result, stored=False)
         elif isinstance(job, worker.Investigate):
             self._conclude(job, ended)
+        elif isinstance(job, worker.Confirm):
+            self._confirmed(job, ended)
 
     def _trouble(self, case: Case, ended: Ended) -> CaseResult:
         """The result of a case that took its worker with it, or that the harness failed on."""
@@ -381,8 +425,8 @@ class Campaign:
         self.results[index] = result
         self.counts[result.status.value] += 1
         cpu = sum(seconds for _, seconds in result.seconds)
-        for activity, used in result.seconds if not stored else ():
-            self.seconds[activity] += used
+        if not stored:
+            self._add_seconds(result.seconds)
         if self.check:
             checked = (case.seed.label, result.status, result.kinds, result.stage, result.unit, result.reason)
             self.emit(Checked(*checked))
@@ -393,14 +437,17 @@ class Campaign:
                 result.recipe, result.triangle, result.stage, result.unit, result.wall, round(cpu, 3),
             )
         )  # fmt: skip
-        if result.status is Status.FINDING:
+        if result.status is Status.FINDING and case.id not in self._concluded:
             self.found.append(_Found(index, case, result))
+
+    def _add_seconds(self, seconds: tuple[tuple[str, float], ...]) -> None:
+        for activity, used in seconds:
+            self.seconds[activity] += used
 
     def _conclude(self, job: worker.Investigate, ended: Ended) -> None:
         got = ended.value
         if isinstance(got, Investigated):
-            for activity, used in got.seconds:
-                self.seconds[activity] += used
+            self._add_seconds(got.seconds)
             self._spent += sum(used for _, used in got.seconds)
         else:
             self._spent += ended.cpu
@@ -410,7 +457,11 @@ class Campaign:
         if got is None or not got.program:
             self.counts["unconfirmed"] += 1
             return
-        finding = self._finding(job, got)
+        self._settle(worker.Confirm(job.index, job.case, self._finding(job, got), ""))
+
+    def _settle(self, job: worker.Confirm) -> None:
+        """A duplicate is stored as one; anything new is written and goes to be confirmed."""
+        finding = job.finding
         earlier = self.findings.get(finding.fingerprint)
         if earlier is not None:
             self.duplicates += 1
@@ -418,14 +469,25 @@ class Campaign:
             self.store.add_finding(self._run_id, finding, "", duplicate_of=earlier.id)
             self.emit(FindingMade(finding, "", "", earlier.id))
             return
+        if finding.fingerprint in self._confirming:
+            self._confirming[finding.fingerprint].append(finding)
+            return
         folder = self.settings.state_dir / "findings" / finding.id
         with self._clock.activity("store"):
             write_finding(folder, finding, _versions())
-        with self._clock.activity("confirm"):
-            stands, said = confirm(folder, self._cache)
+        self._confirming[finding.fingerprint] = []
+        self._to_confirm.append(worker.Confirm(job.index, job.case, finding, str(folder)))
+
+    def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
+        finding, folder = job.finding, Path(job.folder)
+        stands, said, used = ended.value if ended.value is not None else (False, ended.detail or ended.trouble, ())
+        self._add_seconds(used)
+        same = self._confirming.pop(finding.fingerprint, [])
         if not stands:
             self.counts["unconfirmed"] += 1
             self.emit(Warned(f"{folder}/repro.py does not show the difference in a fresh process: {said}"))
+            for other in same:  # their programs may
+                self._settle(replace(job, finding=other))
             return
         match = self._known.match(finding, _version("torch"))
         if match or finding.fingerprint in self._baseline:
@@ -436,6 +498,8 @@ class Campaign:
             self.store.add_finding(self._run_id, finding, str(folder))
         self.findings[finding.fingerprint] = finding
         self.emit(FindingMade(finding, str(folder), finding.known, ""))
+        for other in same:
+            self._settle(replace(job, finding=other))
 
     def _finding(self, job: worker.Investigate, got: Investigated) -> Finding:
         result = job.result
@@ -551,4 +615,3 @@ def _versions() -> dict[str, str]:
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
     }
-

@@ -80,10 +80,7 @@ def _schemas(name: str) -> tuple[tuple[tuple[str, str, bool, Any, bool], ...], .
     for overload in packet.overloads():
         schema = schema_of(getattr(packet, overload))
         out.append(
-            tuple(
-                (a.name, str(a.type), a.has_default_value(), a.default_value, a.kwarg_only)
-                for a in schema.arguments
-            )
+            tuple((a.name, str(a.type), a.has_default_value(), a.default_value, a.kwarg_only) for a in schema.arguments)
         )
     return tuple(out)
 

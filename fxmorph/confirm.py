@@ -35,7 +35,9 @@ def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str]) -
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
     except OSError as error:
-        raise DiskError(f"{folder}: cannot write the finding ({error.strerror}); free space or choose --state") from None
+        raise DiskError(
+            f"{folder}: cannot write the finding ({error.strerror}); free space or choose --state"
+        ) from None
 
 
 def run_repro(folder: Path, cache: Path | None = None) -> tuple[int, str]:

@@ -434,13 +434,9 @@ def windows(graph: fx.Graph, size: int) -> Iterator[tuple[fx.Graph, list[str]]]:
                     seen[feed] = new.create_node("placeholder", feed.name, name=feed.name)
                     feeds.append(feed.name)
         for node in part:
-            seen[node] = new.create_node(
-                node.op,
-                node.target,
-                fx.node.map_arg(node.args, lambda n: seen[n]),
-                fx.node.map_arg(node.kwargs, lambda n: seen[n]),
-                name=node.name,
-            )
+            args = fx.node.map_arg(node.args, seen.__getitem__)
+            kwargs = fx.node.map_arg(node.kwargs, seen.__getitem__)
+            seen[node] = new.create_node(node.op, node.target, args, kwargs, name=node.name)
         live = tuple(seen[n] for n in part if any(u not in inside for u in n.users))
         new.output(live)
         yield new, feeds

@@ -196,6 +196,22 @@ def _tell(event: str, **more: str) -> None:
         _say(f"fxmorph: no seed: {more['reason']}")
 
 
+#: The head of a seed file.
+HEADER = '''\
+"""A graph of {count} calls that {program} compiled{part}.
+
+Recorded by fxmorph; inputs are drawn to be like the program's, they are not its data."""
+
+import builtins
+import math
+import operator
+
+import torch
+
+ORIGIN = {origin!r}
+'''
+
+
 @dataclass(frozen=True)
 class _Setting:
     """The modes that the graph was compiled under."""
@@ -259,7 +275,7 @@ def _write_windows(graph: Any, values: Sequence[Any], setting: _Setting, size: i
 
     from fxmorph.graph import calls, windows
     from fxmorph.inputs import InputSet
-    from fxmorph.rewrite import Inapplicable, profile, writes_in_place
+    from fxmorph.rewrite import Inapplicable, profile
 
     try:
         with torch.set_grad_enabled(not setting.no_grad):
@@ -276,12 +292,20 @@ def _write_windows(graph: Any, values: Sequence[Any], setting: _Setting, size: i
             continue
         if not output.args[0]:
             continue
-        if not setting.no_grad and not any(map(writes_in_place, calls(window))):
+        if not setting.no_grad and not any(map(_writes, calls(window))):
             for feed, value in zip(feeds, fed, strict=True):
                 spec = seen.specs.get(by_name[feed])
-                if spec is not None and spec.requires_grad:
+                if isinstance(value, torch.Tensor) and spec is not None and spec.requires_grad:
                     value.requires_grad_(True)
         _write(window, fed, setting, f"_w{number}")
+
+
+def _writes(node: Any) -> bool:
+    """Whether a call is spelled as a write (``add_``, ``setitem``, ``out=``, ``+=``)."""
+    from fxmorph.canon import canonical
+
+    name = canonical(node).name
+    return (name.endswith("_") and not name.endswith("__")) or name == "setitem" or "out" in node.kwargs
 
 
 def _write(graph: Any, values: Sequence[Any], setting: _Setting, suffix: str) -> str:
@@ -289,20 +313,20 @@ def _write(graph: Any, values: Sequence[Any], setting: _Setting, suffix: str) ->
     import torch
 
     from fxmorph.graph import calls, graph_hash, print_graph
-    from fxmorph.rewrite import writes_in_place
 
     program = os.environ.get(PROGRAM) or Path(sys.argv[0] or "program").name
     body = print_graph(graph)
-    made = inputs_source(values, any(map(writes_in_place, calls(graph))), setting.device)
+    made = inputs_source(values, any(map(_writes, calls(graph))), setting.device)
     key = hashlib.sha256(f"{graph_hash(graph)}\n{made}\n{setting}".encode()).hexdigest()[:10]
     stem = "".join(c if c.isalnum() else "_" for c in program.removesuffix(".py")) or "program"
     name = f"{stem}_{key}{suffix}.py"
     count = len(calls(graph))
     part = f", window {suffix[2:]}" if suffix else ""
-    text = f'"""A graph of {count} calls that {program} compiled{part}.\n\nRecorded by fxmorph; inputs are drawn to be like '
-    text += f'the program\'s, they are not its data."""\n\nimport builtins\nimport math\nimport operator\n\nimport torch\n\n'
-    text += f"ORIGIN = {f'captured from {program} (torch {torch.__version__}){part}'!r}\n"
-    meta = {**({"no_grad": True} if setting.no_grad else {}), **({"device": "cuda"} if setting.device == "cuda" else {})}
+    origin = f"captured from {program} (torch {torch.__version__}){part}"
+    meta: dict[str, Any] = {"no_grad": True} if setting.no_grad else {}
+    if setting.device != "cpu":
+        meta["device"] = setting.device
+    text = HEADER.format(count=count, program=program, part=part, origin=origin)
     text += f"META = {meta!r}\n" if meta else ""
     text += f"\n\n{made}\n\n{body}"
     if setting.autocast:
@@ -416,7 +440,8 @@ def _drawn(t: Any, place: str) -> str:
         if _causal(~masked):
             return f"torch.full({shape}, {text}, dtype={dtype}{place}).triu(1)"
         share = min(float(masked.double().mean()), 0.1)  # a row that is masked as a whole gives NaN
-        return f"torch.zeros({shape}, dtype={dtype}{place}).masked_fill_(torch.rand({shape}{place}) < {share:.2f}, {text})"
+        hidden = f"torch.rand({shape}{place}) < {share:.2f}"
+        return f"torch.zeros({shape}, dtype={dtype}{place}).masked_fill_({hidden}, {text})"
     if low > 0:
         return f"(torch.rand({shape}{typed}{place}) + 0.5)"
     if low == 0 and bool((v > 0).any()):
@@ -426,7 +451,9 @@ def _drawn(t: Any, place: str) -> str:
 
 def _causal(mask: Any) -> bool:
     """Whether True is exactly the lower triangle of the last two dimensions."""
-    return mask.ndim >= 2 and mask.shape[-1] > 1 and mask.shape[-2] > 1 and bool((mask == mask.new_ones(mask.shape).tril()).all())
+    if mask.ndim < 2 or min(mask.shape[-2:]) < 2:
+        return False
+    return bool((mask == mask.new_ones(mask.shape).tril()).all())
 
 
 def _drawn_integers(t: Any, place: str) -> str:

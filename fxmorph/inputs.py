@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fxmorph.model import TensorSpec, ValuePlan
-from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.dispatch import tree_leaves, tree_map
 
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -168,7 +168,7 @@ def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int) -> None:
     """
     if plan in (ValuePlan.SEED, ValuePlan.RESEED):
         return
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(device="cpu").manual_seed(seed)
     seen: set[int] = set()
     changed = False
     with torch.no_grad():
@@ -191,15 +191,16 @@ def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator) -> bool:
     if plan is ValuePlan.MASK and masked and t.ndim:
         new = _mask(flat, t.dtype, g)
         flat.copy_(new)
-        # A fully masked row is where patterns that rewrite softmax disagree with eager.
-        (t[0] if t.ndim > 1 and t.shape[0] > 1 else t[..., :1]).fill_(0)
+        if t.dtype == torch.bool and t.ndim > 1:
+            # A fully masked row is where patterns that rewrite softmax disagree with eager.
+            t.reshape(-1, t.shape[-1])[0].fill_(False) if t.is_contiguous() else t[..., 0, :].fill_(False)
         return True
     if plan is ValuePlan.SPECIAL and floating:
         info = torch.finfo(t.dtype)
         special = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, info.max, info.tiny, info.tiny / 4]
-        table = torch.tensor(special, dtype=torch.float64).to(t.dtype)
-        picks = torch.randint(len(special), (flat.numel(),), generator=g)
-        keep = torch.rand(flat.numel(), generator=g) < 0.7
+        table = torch.tensor(special, dtype=torch.float64, device="cpu").to(t.dtype)
+        picks = torch.randint(len(special), (flat.numel(),), generator=g, device="cpu")
+        keep = torch.rand(flat.numel(), generator=g, device="cpu") < 0.7
         flat.copy_(torch.where(keep.to(flat.device), flat, table[picks].to(flat.device)))
         return True
     return False
@@ -209,13 +210,13 @@ def _exact(flat: torch.Tensor, t: torch.Tensor, masked: bool, g: torch.Generator
     """Small integers; distinct where the tensor is small; the sign domain of the seed is kept."""
     n = flat.numel()
     if masked:
-        return torch.randint(0, 2, (n,), generator=g).to(flat.dtype)
+        return torch.randint(0, 2, (n,), generator=g, device="cpu").to(flat.dtype)
     low = t.min()
     if n <= 64:
-        values = torch.randperm(n, generator=g) - n // 2
+        values = torch.randperm(n, generator=g, device="cpu") - n // 2
         values = values - values.min() if low >= 0 else values
     else:
-        values = torch.randint(0 if low >= 0 else -4, 5, (n,), generator=g)
+        values = torch.randint(0 if low >= 0 else -4, 5, (n,), generator=g, device="cpu")
     if low > 0:
         values = values.clamp(min=1)
     return values.to(flat.dtype)
@@ -224,6 +225,25 @@ def _exact(flat: torch.Tensor, t: torch.Tensor, masked: bool, g: torch.Generator
 def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.Tensor:
     n = flat.numel()
     if dtype == torch.bool:
-        return torch.randint(0, 2, (n,), generator=g).bool()
-    table = torch.tensor([0, 1, 2, 3] if dtype == torch.uint8 else [0, 1, 2, -1])
-    return table[torch.randint(4, (n,), generator=g)].to(dtype)
+        return torch.randint(0, 2, (n,), generator=g, device="cpu").bool()
+    table = torch.tensor([0, 1, 2, 3] if dtype == torch.uint8 else [0, 1, 2, -1], device="cpu")
+    return table[torch.randint(4, (n,), generator=g, device="cpu")].to(dtype)
+
+
+def relocate(values: Any, device: str) -> Any:
+    """Nested values with every tensor on ``device``, strides, offsets and shared memory kept."""
+    moved: dict[int, torch.Tensor] = {}
+
+    def move(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.device.type == device or value.layout != torch.strided:
+            return value
+        key = storage_key(value)
+        if key not in moved:
+            raw = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
+            moved[key] = raw.to(device)
+        t = torch.empty(0, dtype=value.dtype, device=device)
+        t.set_(moved[key].untyped_storage(), value.storage_offset(), value.shape, value.stride())
+        return t.requires_grad_(value.requires_grad)
+
+    with torch.no_grad():
+        return tree_map(move, values)

@@ -61,7 +61,7 @@ class Investigated:
 def investigate(case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float) -> Investigated:
     """Reduce and blame a found case within about ``seconds`` of this process's CPU time."""
     with clock.activity("reduce"):
-        loaded = load_seed(case.seed)
+        loaded = load_seed(case.seed, case.device)
         plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
         work = _Investigation(case, result, loaded, plan, rules, clock, seconds)
         out = work.run()
@@ -273,7 +273,9 @@ _GROUPS: tuple[tuple[str, frozenset[Kind]], ...] = (
     ("raises", frozenset({Kind.RAISES, Kind.COMPILE_ERROR})),
 )
 #: Operations that say nothing about a cause.
-_COMMON = frozenset("add sub mul div neg getitem view reshape permute transpose unsqueeze squeeze expand contiguous".split())
+_COMMON = frozenset(
+    "add sub mul div neg getitem view reshape permute transpose unsqueeze squeeze expand contiguous".split()
+)
 
 
 def fingerprint(found: Investigated, stage: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 from fxmorph.model import Finding
 
@@ -13,8 +14,8 @@ from fxmorph.model import Finding
 class KnownIssue:
     """``id`` as in ``pytorch/pytorch#189518``; a finding matches where all that is given agrees.
 
-    ``stage`` and ``unit`` are exact or a prefix; ``operations`` must all be in the reduced graph;
-    ``kinds`` must share one with the finding's; ``torch`` lists release prefixes.
+    ``stage`` must be equal, ``unit`` a prefix; ``operations`` must all be in the reduced graph and
+    none of ``without``; ``kinds`` must share one with the finding's; ``torch`` lists releases.
     """
 
     id: str
@@ -22,6 +23,7 @@ class KnownIssue:
     stage: str = ""
     unit: str = ""
     operations: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     torch: tuple[str, ...] = ()
     fingerprint: str = ""
@@ -36,7 +38,7 @@ class Known:
     def match(self, finding: Finding, torch_version: str) -> str:
         """Id of the first issue that the finding matches, or ""."""
         for issue in self.issues:
-            if issue.torch and not torch_version.startswith(issue.torch):
+            if issue.torch and ".".join(torch_version.split(".")[:2]) not in issue.torch:
                 continue
             if issue.fingerprint:
                 if issue.fingerprint == finding.fingerprint:
@@ -49,7 +51,7 @@ class Known:
                 continue
             if issue.kinds and not set(issue.kinds) & set(finding.kinds):
                 continue
-            if set(issue.operations) <= operations:
+            if set(issue.operations) <= operations and not set(issue.without) & operations:
                 return issue.id
         return ""
 
@@ -58,4 +60,9 @@ def load_known() -> Known:
     """The shipped table, ``fxmorph/known-issues.toml``."""
     text = resources.files("fxmorph").joinpath("known-issues.toml").read_text(encoding="utf-8")
     entries = tomllib.loads(text).get("issue", [])
-    return Known(tuple(KnownIssue(**{k: tuple(v) if isinstance(v, list) else v for k, v in e.items()}) for e in entries))
+    return Known(tuple(_issue(entry) for entry in entries))
+
+
+def _issue(entry: dict[str, Any]) -> KnownIssue:
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+    return KnownIssue(**values)

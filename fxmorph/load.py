@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.inputs import relocate
 from fxmorph.model import CompileConfig, Seed
 
 #: The only keys of a seed's META that are read.
@@ -49,6 +50,7 @@ class LoadedSeed:
     meta: dict[str, Any]
     make: Callable[[], tuple[Callable[..., Any], list[Any]]]
     driver: Callable[..., Any] | None = None
+    device: str = "cpu"
 
     @property
     def no_grad(self) -> bool:
@@ -68,6 +70,9 @@ class LoadedSeed:
         try:
             torch.manual_seed(input_seed)
             fn, args = self.make()
+            if self.device != "cpu":
+                args = relocate(args, self.device)
+                fn = fn.to(self.device) if isinstance(fn, torch.nn.Module) else fn
         except Exception as error:
             raise SeedFailed(f"{type(error).__name__}: {error}") from error
         state: dict[str, torch.Tensor] = {}
@@ -85,10 +90,12 @@ class LoadedSeed:
         return Invocation(fn, args, drive, state)
 
 
-def load_seed(seed: Seed) -> LoadedSeed:
-    """Import a seed; raises :class:`SeedFailed` with one line."""
+def load_seed(seed: Seed, device: str = "cpu") -> LoadedSeed:
+    """Import a seed, to be run on ``device``; raises :class:`SeedFailed` with one line."""
     try:
-        return {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable}[seed.form](seed)
+        loaded = {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable}[seed.form](seed)
+        loaded.device = device
+        return loaded
     except SeedFailed:
         raise
     except Exception as error:

@@ -297,8 +297,9 @@ class Case:
     """One thing to judge; its id is the hash of all that decides the outcome.
 
     ``number`` 0 is the seed as it is; a variant's recipe is drawn from
-    (``campaign_seed``, seed hash, ``number``) unless ``recipe`` gives it.  ``plans`` are
-    the input sets judged on the one compile; ``input_seed`` feeds their generators.
+    (``campaign_seed``, seed hash, ``number``) unless ``recipe`` gives it, from the rules but
+    those in ``avoid``.  ``plans`` are the input sets judged on the one compile;
+    ``input_seed`` feeds their generators.
     """
 
     seed: Seed
@@ -311,6 +312,7 @@ class Case:
     device: str = "cpu"
     level: GraphLevel = GraphLevel.TORCH
     recipe: Recipe | None = None
+    avoid: tuple[str, ...] = ()
     torch: str = ""
 
     @property

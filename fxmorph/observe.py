@@ -92,15 +92,15 @@ def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
         return False
     if max(a.numel(), b.numel()) > EXACT_ALIAS_NUMEL:
         return True
-    return bool(torch.isin(_addresses(a), _addresses(b)).any())
+    return bool(np.isin(_addresses(a), _addresses(b)).any())
 
 
-def _addresses(t: torch.Tensor) -> torch.Tensor:
-    out = torch.zeros((), dtype=torch.int64)
+def _addresses(t: torch.Tensor) -> np.ndarray:
+    elements = np.zeros((), dtype=np.int64)
     for size, stride in zip(t.shape, t.stride(), strict=True):
-        out = out.unsqueeze(-1) + torch.arange(size) * stride
-    start = (out.flatten() + t.storage_offset()) * t.element_size()
-    return (start.unsqueeze(-1) + torch.arange(t.element_size())).flatten()
+        elements = elements[..., None] + np.arange(size) * stride
+    start: np.ndarray = (elements.ravel() + int(t.storage_offset())) * t.element_size()
+    return (start[:, None] + np.arange(t.element_size())).ravel()
 
 
 def loss_of(outputs: Sequence[torch.Tensor], exact: bool) -> torch.Tensor | None:
@@ -192,4 +192,3 @@ def _relations(seen: Observation, outs: dict[str, torch.Tensor], named: dict[str
             if overlap(out, everything[other]):
                 aliases.add((k, other))
     seen.aliases, seen.identities = frozenset(aliases), frozenset(same)
-

@@ -24,8 +24,9 @@ def inputs_text(inputs: InputSet, style: str, plan: ValuePlan) -> str | None:
     shared = [storage_key(v) for v in values if isinstance(v, torch.Tensor)]
     lines: list[str] = []
     names: dict[int, str] = {}
+    dtypes: dict[str, torch.dtype] = {}
     items: list[str] = []
-    for i, value in enumerate(values):
+    for value in values:
         if not isinstance(value, torch.Tensor):
             items.append(repr(value))
             continue
@@ -44,10 +45,11 @@ def inputs_text(inputs: InputSet, style: str, plan: ValuePlan) -> str | None:
             if made is None:
                 return None
             base = names[key] = f"memory{len(names)}"
+            dtypes[base] = value.dtype
             lines.append(f"    {base} = {made}")
-        view = f"{base}.as_strided({tuple(value.shape)}, {tuple(value.stride())}, {value.storage_offset()})"
-        if value.dtype != _dtype_of(lines, base):
-            return None if style != "bytes" else _unshared(inputs, plan)
+        cast = "" if value.dtype == dtypes[base] else f".view(torch.{dtype_name(value.dtype)})"
+        where = f"{tuple(value.shape)}, {tuple(value.stride())}, {value.storage_offset()}"
+        view = f"{base}{cast}.as_strided({where})"
         items.append(view + (".detach().requires_grad_()" if value.requires_grad else ""))
     body = "".join(f"{line}\n" for line in lines)
     if len(", ".join(items)) < 90:
@@ -56,33 +58,23 @@ def inputs_text(inputs: InputSet, style: str, plan: ValuePlan) -> str | None:
     return f"def make_inputs():\n{body}    return [\n{rows}    ]\n"
 
 
-def _unshared(inputs: InputSet, plan: ValuePlan) -> str | None:
-    return None
-
-
-def _dtype_of(lines: list[str], base: str) -> torch.dtype | None:
-    for line in lines:
-        if line.strip().startswith(f"{base} = "):
-            return _made_dtype(line.split(" = ", 1)[1])
-    return None
-
-
-def _made_dtype(text: str) -> torch.dtype:
-    made: Any = eval(text, {"torch": torch, "bytes": bytes, "bytearray": bytearray})
-    return made.dtype
-
-
 def _whole(t: torch.Tensor) -> bool:
     """Whether the tensor is all of its memory."""
     return t.storage_offset() == 0 and t.numel() * t.element_size() == t.untyped_storage().nbytes()
 
 
 def _flat_text(flat: torch.Tensor, style: str, plan: ValuePlan) -> str | None:
+    """A 1-D tensor with values in the given style, on the device of ``flat``."""
+    made = _cpu_text(flat, style, plan)
+    return made if made is None or flat.device.type == "cpu" else f"{made}.to({flat.device.type!r})"
+
+
+def _cpu_text(flat: torch.Tensor, style: str, plan: ValuePlan) -> str | None:
     n, dtype = flat.numel(), flat.dtype
     name = f"torch.{dtype_name(dtype)}"
     floating = dtype in FLOATING
     if style == "bytes":
-        raw = bytes(flat.view(torch.uint8).tolist()) if n else b""
+        raw = bytes(flat.cpu().view(torch.uint8).tolist()) if n else b""
         if not n:
             return f"torch.zeros(0, dtype={name})"
         return f"torch.frombuffer(bytearray.fromhex({raw.hex()!r}), dtype={name})"

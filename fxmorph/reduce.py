@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import fx
@@ -174,5 +175,5 @@ def _output(graph: fx.Graph) -> fx.Node:
     return next(n for n in reversed(graph.nodes) if n.op == "output")
 
 
-def _listed(output: fx.Node) -> list[object]:
+def _listed(output: fx.Node) -> list[Any]:
     return list(output.args[0]) if isinstance(output.args[0], (tuple, list)) else [output.args[0]]

@@ -9,9 +9,9 @@ the real values of its site against the rule's claim.
 
 from __future__ import annotations
 
-import operator
+import builtins
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,12 @@ from fxmorph.tracing import BoundFloat, BoundInt, TracingError, trace
 MAX_ELEMENTS = 20_000_000
 #: How far an EXACT_REAL rule's two sides may differ in fp64, relative to the largest value.
 REAL_TOLERANCE = 1e-7
+
+
+#: The built-in rewrite that returns a value of the program as one more output.  What was
+#: there stays; what the compiler may alias, reuse or drop shows.
+EXPOSE = "expose"
+EXPOSE_SHARE = 0.6
 
 
 class Inapplicable(Exception):
@@ -82,13 +88,11 @@ class _Profiler(fx.Interpreter):
         self._tensors: dict[int, torch.Tensor] = {}
         self._versions: dict[int, int] = {}
         self._total = 0
-        # GraphModule copies the graph; results are kept for the original's nodes.
-        self._original = dict(zip(self.module.graph.nodes, graph.nodes, strict=True))
 
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
-        node, p = self._original[n], self.profile
-        k = p.order[node] = len(p.order)
+        p = self.profile
+        k = p.order[n] = len(p.order)
         keys = set()
         for t in tree_leaves(result):
             if isinstance(t, torch.Tensor) and t.layout == torch.strided:
@@ -97,7 +101,7 @@ class _Profiler(fx.Interpreter):
                 if key not in self._tensors:
                     self._tensors[key], self._versions[key] = t, t._version
                 self._total += t.numel()
-        p.storages[node] = frozenset(keys)
+        p.storages[n] = frozenset(keys)
         for key, t in self._tensors.items():
             if t._version != self._versions[key]:
                 self._versions[key] = t._version
@@ -105,10 +109,10 @@ class _Profiler(fx.Interpreter):
         if self._total > MAX_ELEMENTS:
             raise Inapplicable("graph too large to profile")
         if isinstance(result, torch.Tensor) and result.layout == torch.strided and not result.is_quantized:
-            p.specs[node] = spec_of(result, len(p.specs))
-            p.values[node] = strided_clone(result)
+            p.specs[n] = spec_of(result, len(p.specs))
+            p.values[n] = strided_clone(result)
         elif not isinstance(result, torch.Tensor):
-            p.values[node] = result if isinstance(result, (int, float, bool)) else None
+            p.values[n] = result if isinstance(result, (int, float, bool)) else None
         return result
 
 
@@ -208,10 +212,17 @@ def holds(rule: Rule, specs: dict[str, TensorSpec], scalars: dict[str, Any]) -> 
     return True
 
 
-_SAFE = {f.__name__: f for f in (abs, all, any, len, max, min, sum, range, isinstance, int, float, bool, tuple, list, zip, round, type, set, sorted, str, enumerate)}  # fmt: skip
+#: The builtins that ``where`` expressions may use.
+_SAFE = {
+    name: getattr(builtins, name)
+    for name in "abs all any len max min sum range round zip enumerate sorted isinstance type int float bool str tuple "
+    "list set".split()
+}
 
 
-def sample_arguments(rule: Rule, rng: random.Random, tries: int = 400) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+def sample_arguments(
+    rule: Rule, rng: random.Random, tries: int = 400
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """Random small arguments that a rule holds for, or None when none were found."""
     for attempt in range(tries):
         dtype = getattr(torch, rule.dtypes[attempt % len(rule.dtypes)])
@@ -386,7 +397,7 @@ class Workbench:
             self.profile = profile(self.graph, self.inputs, backward and not self.no_grad)
         self.ops = {n: canonical(n) for n in calls(self.graph)}
         self.nodes = {n.name: n for n in self.graph.nodes}
-        self.dead_end = [n for n in self.graph.nodes if n.op == "output"][0]
+        self.output = next(n for n in self.graph.nodes if n.op == "output")
 
     def sites(self, rule: Rule) -> Iterator[tuple[fx.Node, Match]]:
         """Nodes where the rule may be applied, by structure, dtypes, shapes and memory."""
@@ -443,9 +454,7 @@ class Workbench:
 
     def apply(self, rule: Rule, rewrite: Rewrite, match: Match | None = None) -> None:
         """Apply one rewrite and re-profile; raises :class:`Inapplicable` or :class:`Unsound`."""
-        node = self.nodes.get(rewrite.site)
-        if node is None:
-            raise Inapplicable(f"no node {rewrite.site!r}")
+        node = self._node(rewrite)
         if match is None:
             match = next((m for n, m in self.sites(rule) if n is node), None)
             if match is None:
@@ -471,6 +480,23 @@ class Workbench:
         self.levels.append(rule.claim)
         self.mutation_kept &= "mutation" in rule.preserves
         self.gradient_kept &= "gradient" in rule.preserves
+
+    def _node(self, rewrite: Rewrite) -> fx.Node:
+        if rewrite.site not in self.nodes:
+            raise Inapplicable(f"no node {rewrite.site!r}")
+        return self.nodes[rewrite.site]
+
+    def expose(self, rewrite: Rewrite) -> None:
+        """Return the value of a node as one more output; raises :class:`Inapplicable`."""
+        node, output = self._node(rewrite), self.output
+        listed = output.args[0]
+        if node not in self.profile.specs or not isinstance(listed, (tuple, list)) or node in listed:
+            raise Inapplicable(f"{rewrite.site} cannot be exposed")
+        # The loss then has one more term.
+        self.gradient_kept &= not self.profile.specs[node].requires_grad
+        output.args = ((*listed, node),)
+        self._refresh()
+        self.applied.append(rewrite)
 
     def _insert(self, rule: Rule, rewrite: Rewrite, match: Match) -> None:
         p = self.profile
@@ -528,24 +554,29 @@ class Workbench:
         return following
 
 
+_ASSUMPTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "finite": lambda t: torch.isfinite(t).all(),
+    "no_nan": lambda t: ~t.isnan().any(),
+    "nonneg": lambda t: (t >= 0).all(),
+    "nonzero": lambda t: (t != 0).all(),
+}
+
+
 def assumed(rule: Rule, values: dict[str, torch.Tensor]) -> None:
     """Check a rule's stated assumptions on the site's values; raises :class:`Inapplicable`."""
     for word in rule.assumes:
         for t in values.values():
-            if not t.is_floating_point():
-                continue
-            ok = {
-                "finite": lambda t: torch.isfinite(t).all(),
-                "no_nan": lambda t: ~t.isnan().any(),
-                "nonneg": lambda t: (t >= 0).all(),
-                "nonzero": lambda t: (t != 0).all(),
-            }.get(word)
-            if ok is not None and not bool(ok(t)):
+            if t.is_floating_point() and not bool(_ASSUMPTIONS[word](t)):
                 raise Inapplicable(f"{rule.id}: values are not {word}")
 
 
 def check_claim(
-    rule: Rule, rewrite: Rewrite, old: torch.Tensor, new: torch.Tensor, values: dict[str, torch.Tensor], scalars: dict[str, Any]
+    rule: Rule,
+    rewrite: Rewrite,
+    old: torch.Tensor,
+    new: torch.Tensor,
+    values: dict[str, torch.Tensor],
+    scalars: dict[str, Any],
 ) -> None:
     """Compare both sides on the site's values as exactly as the rule claims; raises :class:`Unsound`."""
     if new.shape != old.shape:
@@ -573,7 +604,9 @@ def check_claim(
         return
     # Equal over the reals and yet apart: is it these values (cancellation, -1e38 masks) or the rule?
     rng = random.Random(f"benign {rewrite}")
-    benign = {n: _sample_values(list(t.shape), t.dtype, rng) if t.dtype == torch.float64 else t for n, t in wide.items()}
+    benign = {
+        n: _sample_values(list(t.shape), t.dtype, rng) if t.dtype == torch.float64 else t for n, t in wide.items()
+    }
     gap = _gap(rule, benign, scalars)
     if gap is None or gap <= REAL_TOLERANCE:
         raise Inapplicable(f"{rule.id}: ill-conditioned on these values")
@@ -611,10 +644,11 @@ LENGTH_WEIGHTS = (2, 4, 4, 3, 2, 1)
 FAMILY_WEIGHTS = {"mutate": 4.0, "identity": 2.0, "fusion": 1.5, "layout": 1.5}
 
 
-def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, quarantined: frozenset[str] = frozenset()) -> Recipe:
+def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, avoid: Collection[str] = ()) -> Recipe:
     """Apply random rewrites to the bench; the recipe is what took.  Raises :class:`Unsound`."""
-    pool = [r for r in rules if r.id not in quarantined]
+    pool = [r for r in rules if r.id not in avoid]
     wanted = rng.choices(LENGTHS, LENGTH_WEIGHTS)[0]
+    original = set(bench.nodes)
     for _ in range(4 * wanted):
         if len(bench.applied) >= wanted:
             break
@@ -628,6 +662,13 @@ def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, quarantin
         for rule in rng.sample(families[family], min(len(families[family]), 8)):
             if _try_rule(bench, rule, rng):
                 break
+    made = [n.name for n in calls(bench.graph) if n.name not in original and n in bench.profile.specs]
+    if bench.applied and made and rng.random() < EXPOSE_SHARE:
+        for name in rng.sample(made, min(len(made), rng.randint(1, 2))):
+            try:
+                bench.expose(Rewrite(EXPOSE, name))
+            except Inapplicable:
+                continue
     return Recipe(tuple(bench.applied))
 
 
@@ -664,10 +705,7 @@ def _try_rule(bench: Workbench, rule: Rule, rng: random.Random) -> bool:
 def replay_recipe(bench: Workbench, rules: Registry, recipe: Recipe) -> None:
     """Apply a recipe exactly; raises :class:`Inapplicable`, :class:`Unsound` or ``RuleError``."""
     for rewrite in recipe.rewrites:
-        bench.apply(rules[rewrite.rule], rewrite)
-
-
-def writes_in_place(node: fx.Node) -> bool:
-    """Whether a call is spelled as a write (``add_``, ``setitem``, ``out=``, ``+=``)."""
-    name = canonical(node).name
-    return (name.endswith("_") and not name.endswith("__")) or node.target is operator.setitem or "out" in node.kwargs
+        if rewrite.rule == EXPOSE:
+            bench.expose(rewrite)
+        else:
+            bench.apply(rules[rewrite.rule], rewrite)

@@ -33,6 +33,9 @@ PRESERVABLE = ("dtype", "stride", "alias", "mutation", "gradient", "raises")
 
 SITES = ("op", "value", "late")
 
+#: What a rule may assume of its floating-point arguments' values.
+ASSUMPTIONS = ("finite", "no_nan", "nonneg", "nonzero")
+
 
 class RuleError(ValueError):
     """A rule is not well formed; the message names the rule and its file."""
@@ -140,6 +143,9 @@ def rule(
         unknown = [p for p in preserves if p not in PRESERVABLE]
         if unknown:
             raise RuleError(f"{name}: preserves {unknown[0]!r}, not one of {', '.join(PRESERVABLE)}")
+        unknown = [a for a in assumes if a not in ASSUMPTIONS]
+        if unknown:
+            raise RuleError(f"{name}: assumes {unknown[0]!r}, not one of {', '.join(ASSUMPTIONS)}")
         if site not in SITES:
             raise RuleError(f"{name}: site {site!r}, not one of {', '.join(SITES)}")
         if site != "op" and list(inspect.signature(body["before"]).parameters) != list(args)[:1]:

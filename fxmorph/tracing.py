@@ -104,7 +104,9 @@ class Recorder(TorchFunctionMode):
         if isinstance(out, torch.Tensor):
             return Traced(self, node, out)
         if isinstance(out, (tuple, list)):
-            parts = [self._wrap(self._node("call_function", operator.getitem, (node, i), {}), o) for i, o in enumerate(out)]
+            parts = [
+                self._wrap(self._node("call_function", operator.getitem, (node, i), {}), o) for i, o in enumerate(out)
+            ]
             return _Several(parts)
         return None
 
@@ -193,11 +195,20 @@ def _flat(value: Any) -> list[Any]:
 
 def _is_query(func: Callable[..., Any]) -> bool:
     """Functions of no tensor that give no tensor (``torch.finfo`` and the like)."""
-    return getattr(func, "__name__", "") in ("is_tensor", "is_floating_point", "get_default_dtype", "result_type", "__get__")
+    return getattr(func, "__name__", "") in (
+        "is_tensor",
+        "is_floating_point",
+        "get_default_dtype",
+        "result_type",
+        "__get__",
+    )
 
 
 def trace(
-    function: Callable[..., Any], graph: fx.Graph, tensors: dict[str, tuple[fx.Node, torch.Tensor]], scalars: dict[str, Any]
+    function: Callable[..., Any],
+    graph: fx.Graph,
+    tensors: dict[str, tuple[fx.Node, torch.Tensor]],
+    scalars: dict[str, Any],
 ) -> tuple[Traced, list[fx.Node]]:
     """Run ``function`` recording into ``graph``; (result, nodes made).
 

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.clock import Clock
+from fxmorph.confirm import confirm
 from fxmorph.investigate import investigate
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
-from fxmorph.model import Case, CaseResult
+from fxmorph.model import Case, CaseResult, Finding
 from fxmorph.rules import load_rules
 from fxmorph.torchapi.compiling import quiet, warm_imports
 
@@ -43,7 +44,17 @@ class Investigate:
     seconds: float
 
 
-def serve(connection: Connection, transforms: Sequence[str], device: str, cache: str, log: str) -> None:
+@dataclass(frozen=True)
+class Confirm:
+    """Job: run the repro in ``folder`` in a fresh process; answers (it shows, what it said)."""
+
+    index: int
+    case: Case
+    finding: Finding
+    folder: str
+
+
+def serve(connection: Connection, transforms: Sequence[str], cache: str, log: str) -> None:
     """Answer jobs until the connection closes; what programs and compilers print goes to ``log``."""
     import torch
 
@@ -51,8 +62,6 @@ def serve(connection: Connection, transforms: Sequence[str], device: str, cache:
     quiet()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     torch.set_num_threads(1)
-    if device != "cpu":
-        torch.set_default_device(device)
     rules = load_rules([Path(p) for p in transforms])
 
     clock = Clock(on_change=lambda phase: connection.send(("phase", phase)))
@@ -63,6 +72,10 @@ def serve(connection: Connection, transforms: Sequence[str], device: str, cache:
                 connection.send(("done", judge_case(job.case, rules, clock)))
             elif isinstance(job, Investigate):
                 connection.send(("done", investigate(job.case, job.result, rules, clock, job.seconds)))
+            elif isinstance(job, Confirm):
+                with clock.activity("confirm"):
+                    answer = confirm(Path(job.folder), Path(cache))
+                connection.send(("done", (*answer, clock.take())))
         except ToolchainMissing as error:
             connection.send(("error", f"toolchain: {error}"))
         except Exception:

@@ -76,7 +76,6 @@ def _main(connection: Connection, parent: int, serve: Callable[..., None], argum
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     with contextlib.suppress(EOFError, OSError):
         serve(connection, *arguments)
-    os.killpg(0, signal.SIGKILL)
 
 
 class Pool:
@@ -112,10 +111,8 @@ class Pool:
             self._workers.append(worker)
         worker.job, worker.limit, worker.started, worker.phase = job, limit, time.monotonic(), "start"
         worker.cpu_before = _session_cpu(worker.process.pid)
-        try:
+        with contextlib.suppress(OSError):  # a dead worker is noticed by the next `ended`
             worker.connection.send(job)
-        except (BrokenPipeError, OSError):
-            pass  # its end is noticed by the next `ended`
 
     def ended(self, timeout: float) -> Iterator[Ended]:
         """Jobs that end within ``timeout`` wall seconds (one round of waiting)."""
@@ -162,8 +159,13 @@ class Pool:
         self._workers.remove(worker)
 
     def close(self) -> None:
-        """Kill all workers."""
+        """End idle workers, kill the others."""
+        for worker in self._workers:
+            if not worker.busy:
+                worker.connection.close()
         for worker in list(self._workers):
+            if not worker.busy:
+                worker.process.join(3)
             self._drop(worker)
 
     def __enter__(self) -> Pool:

@@ -14,7 +14,7 @@ def make_inputs():
 
 
 def fn(query, memory, lengths):
-    steps = torch.arange(memory.size(1))
+    steps = torch.arange(memory.size(1), device=memory.device)
     hidden = steps[None, :] >= lengths[:, None]
     scores = torch.bmm(query, memory.transpose(1, 2))
     scores = scores.masked_fill(hidden.unsqueeze(1), torch.finfo(scores.dtype).min)

@@ -22,6 +22,6 @@ def fn(q, k, v):
     k = k.repeat_interleave(2, dim=1)
     v = repeat_kv(v, 2)
     scores = torch.matmul(q, k.transpose(2, 3)) / 8**0.5
-    causal = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    causal = torch.ones(5, 5, dtype=torch.bool, device=q.device).triu(1)
     scores = scores.masked_fill(causal, torch.finfo(q.dtype).min)
     return torch.matmul(scores.softmax(-1), v)

@@ -18,6 +18,6 @@ def make_inputs():
 def fn(q, k, v, k_cache, v_cache, positions):
     k_cache.index_copy_(2, positions, k)
     v_cache.index_copy_(2, positions, v)
-    slots = torch.arange(k_cache.size(2))
+    slots = torch.arange(k_cache.size(2), device=k_cache.device)
     visible = slots[None, :] <= positions[:, None]
     return F.scaled_dot_product_attention(q, k_cache, v_cache, attn_mask=visible)

@@ -20,7 +20,7 @@ def rotate_half(x):
 
 
 def fn(q, k, positions):
-    freq = 1.0 / (100.0 ** (torch.arange(0, 8, 2).float() / 8))
+    freq = 1.0 / (100.0 ** (torch.arange(0, 8, 2, device=positions.device).float() / 8))
     angle = positions[:, None].float() * freq[None, :]
     angle = torch.cat((angle, angle), dim=-1)
     cos, sin = angle.cos(), angle.sin()

@@ -16,7 +16,7 @@ def make_inputs():
 
 
 def fn(x, keep, slopes):
-    pos = torch.arange(x.size(2))
+    pos = torch.arange(x.size(2), device=x.device)
     distance = (pos[None, :] - pos[:, None]).abs().to(x.dtype)
     bias = -slopes.view(1, 2, 1, 1) * distance
     masked = F.scaled_dot_product_attention(x, x, x, attn_mask=keep)

@@ -14,9 +14,9 @@ def make_inputs():
 
 def fn(q, k, v):
     t = q.size(-2)
-    i = torch.arange(t).view(-1, 1)
-    j = torch.arange(t).view(1, -1)
+    i = torch.arange(t, device=q.device).view(-1, 1)
+    j = torch.arange(t, device=q.device).view(1, -1)
     band = (j <= i) & (i - j < 4)
     scores = q @ k.mT * 8**-0.5
-    scores = torch.where(band, scores, torch.tensor(-1e30))
+    scores = torch.where(band, scores, torch.tensor(-1e30, device=q.device))
     return torch.softmax(scores, -1) @ v

@@ -21,5 +21,5 @@ def fn(predicted, target, loss, accumulator):
     true_positive = (hit & (target == 1)).sum(dtype=torch.int32)
     precision = true_positive / positive.clamp(min=1)
     accumulator += loss.to(torch.float64).sum()
-    running = hit.cumsum(0, dtype=torch.float32) / torch.arange(1, 18)
+    running = hit.cumsum(0, dtype=torch.float32) / torch.arange(1, 18, device=hit.device)
     return accuracy, precision, accumulator / 17, running, hit.float().mean()

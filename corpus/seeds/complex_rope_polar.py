@@ -13,7 +13,7 @@ def make_inputs():
 
 
 def fn(x, positions):
-    freq = 1.0 / (50.0 ** (torch.arange(0, 8, 2).float() / 8))
+    freq = 1.0 / (50.0 ** (torch.arange(0, 8, 2, device=positions.device).float() / 8))
     angle = torch.outer(positions, freq)
     phasor = torch.polar(torch.ones_like(angle), angle)
     pairs = torch.view_as_complex(x.reshape(2, 5, 3, 4, 2))

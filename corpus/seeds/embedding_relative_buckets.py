@@ -17,7 +17,9 @@ def make_inputs():
 
 def fn(table, scores):
     t = scores.size(-1)
-    relative = torch.arange(t)[None, :] - torch.arange(t)[:, None]
+    key_position = torch.arange(t, device=scores.device)[None, :]
+    query_position = torch.arange(t, device=scores.device)[:, None]
+    relative = key_position - query_position
     bucket = (relative > 0).long() * 8
     n = relative.abs()
     ratio = torch.log(n.clamp(min=1).float() / 4 + 1e-4) / math.log(5.0)

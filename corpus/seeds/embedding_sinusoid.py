@@ -16,9 +16,9 @@ def make_inputs():
 
 def fn(ids, table):
     t, width = ids.size(1), table.size(1)
-    position = torch.arange(t, dtype=torch.float32).unsqueeze(1)
-    rate = torch.exp(torch.arange(0, width, 2) * (-math.log(1000.0) / width))
-    encoding = torch.zeros(t, width)
+    position = torch.arange(t, dtype=torch.float32, device=table.device).unsqueeze(1)
+    rate = torch.exp(torch.arange(0, width, 2, device=table.device) * (-math.log(1000.0) / width))
+    encoding = torch.zeros(t, width, device=table.device)
     encoding[:, 0::2] = torch.sin(position * rate)
     encoding[:, 1::2] = torch.cos(position * rate)
     return table[ids] * math.sqrt(width) + encoding

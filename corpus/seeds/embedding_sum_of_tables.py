@@ -17,7 +17,7 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(8)
 
     def forward(self, ids):
-        positions = torch.arange(ids.size(1)).unsqueeze(0)
+        positions = torch.arange(ids.size(1), device=ids.device).unsqueeze(0)
         segment = (ids > 11).long()
         x = self.word(ids) + self.position(positions) + self.segment(segment)
         return self.norm(x) * (ids != 0).unsqueeze(-1)

@@ -19,5 +19,6 @@ def fn(x, weight, source, target):
     h = x @ weight
     messages = torch.relu(h.index_select(0, source) - h[target])
     total = torch.zeros_like(h).index_add(0, target, messages)
-    degree = torch.zeros(x.size(0)).scatter_add_(0, target, torch.ones(target.size(0)))
+    ones = torch.ones(target.size(0), device=x.device)
+    degree = torch.zeros(x.size(0), device=x.device).scatter_add_(0, target, ones)
     return h + total / degree.clamp(min=1).unsqueeze(1)

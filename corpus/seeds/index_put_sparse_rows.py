@@ -17,6 +17,6 @@ def make_inputs():
 def fn(bank, rows, features, counts, seen):
     old = bank[rows]
     bank[rows] = 0.9 * old + 0.1 * features
-    counts.index_put_((seen,), torch.tensor(1.0), accumulate=True)
+    counts.index_put_((seen,), torch.tensor(1.0, device=counts.device), accumulate=True)
     similarity = features @ bank.t()
     return similarity, old

@@ -13,9 +13,10 @@ def make_inputs():
 
 
 def fn(score, segment):
-    low = torch.full((4,), -1e9)
+    low = torch.full((4,), -1e9, device=score.device)
     top = low.scatter_reduce(0, segment, score, reduce="amax")
     e = torch.exp(score - top[segment])
-    total = torch.zeros(4).scatter_add(0, segment, e)
-    mean = torch.zeros(4).scatter_reduce(0, segment, score, reduce="mean", include_self=False)
+    total = torch.zeros(4, device=score.device).scatter_add(0, segment, e)
+    mean = torch.zeros(4, device=score.device)
+    mean = mean.scatter_reduce(0, segment, score, reduce="mean", include_self=False)
     return e / total[segment], mean

@@ -18,5 +18,6 @@ def fn(kernel, jitter):
     kernel.diagonal().add_(jitter)
     scaled = kernel / kernel.norm()
     guess = scaled.t()
-    guess = guess @ (2 * torch.eye(7, dtype=kernel.dtype) - scaled @ guess)
+    eye = torch.eye(7, dtype=kernel.dtype, device=kernel.device)
+    guess = guess @ (2 * eye - scaled @ guess)
     return before, guess, kernel.trace()

@@ -17,7 +17,7 @@ def fn(buffer, position, row):
     slot = position % buffer.size(0)
     buffer[slot] = row
     position += 1
-    order = (torch.arange(buffer.size(0)) + position) % buffer.size(0)
+    order = (torch.arange(buffer.size(0), device=buffer.device) + position) % buffer.size(0)
     return buffer[order]
 
 

@@ -16,7 +16,8 @@ def fn(flags):
     left, right = flags.unsqueeze(2), flags.unsqueeze(1)
     common = (left & right & 0x0F) != 0
     same_group = (left >> 4) == (right >> 4)
-    causal = torch.ones(9, 9, dtype=torch.bool).tril()
-    visible = (common | same_group) & causal & ~torch.eye(9, dtype=torch.bool)
+    causal = torch.ones(9, 9, dtype=torch.bool, device=flags.device).tril()
+    itself = torch.eye(9, dtype=torch.bool, device=flags.device)
+    visible = (common | same_group) & causal & ~itself
     blocks = visible.view(2, 3, 3, 3, 3).any(dim=4).any(dim=2)
     return visible, blocks, visible.sum(-1), (~flags).to(torch.int16).sum()

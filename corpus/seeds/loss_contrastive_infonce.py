@@ -19,6 +19,6 @@ def fn(image, text, log_scale):
     image = image / image.norm(dim=-1, keepdim=True)
     text = text / text.norm(dim=-1, keepdim=True)
     logits = log_scale.exp() * image @ text.t()
-    labels = torch.arange(logits.size(0))
+    labels = torch.arange(logits.size(0), device=logits.device)
     loss = F.cross_entropy(logits, labels) + F.cross_entropy(logits.t(), labels)
     return loss / 2, logits.diagonal().mean()

@@ -20,5 +20,5 @@ def fn(x, router, experts):
     done = torch.bmm(tokens.unsqueeze(1), weights).squeeze(1)
     out = torch.zeros_like(x)
     out.index_add_(0, order, done * gate[order].unsqueeze(-1))
-    load = (expert.unsqueeze(1) == torch.arange(3)).sum(0)
+    load = (expert.unsqueeze(1) == torch.arange(3, device=x.device)).sum(0)
     return out, load

@@ -16,7 +16,7 @@ def fn(overlap, inside):
     match = (overlap > 0.8) & inside
     unmatched = ~match.any(dim=1)
     best = overlap.masked_fill(~inside, -1.0).argmax(dim=1)
-    forced = torch.arange(17) == best[:, None]
+    forced = torch.arange(17, device=overlap.device) == best[:, None]
     final = match | (forced & unmatched[:, None])
     exclusive = final.sum(dim=0) <= 1
     count = torch.count_nonzero(final, dim=1)

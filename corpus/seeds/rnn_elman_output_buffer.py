@@ -14,7 +14,7 @@ def make_inputs():
 
 
 def fn(x, w_in, w_rec, out):
-    h = torch.zeros(1, w_rec.size(0))
+    h = torch.zeros(1, w_rec.size(0), device=x.device)
     for t in range(x.size(0)):
         h = torch.tanh(x[t] @ w_in.t() + h @ w_rec.t())
         out[t] = h

@@ -18,7 +18,7 @@ def fn(ids):
     starts = torch.zeros_like(end)
     starts[:, 1:] = end[:, :-1]
     document = starts.cumsum(dim=1, dtype=torch.int32)
-    steps = torch.arange(ids.size(1)).expand_as(ids)
+    steps = torch.arange(ids.size(1), device=ids.device).expand_as(ids)
     first = torch.where(starts, steps, 0).cummax(dim=1).values
     same = document[:, :, None] == document[:, None, :]
     return steps - first, document, same.tril()

@@ -16,7 +16,8 @@ def make_inputs():
 
 def fn(density, colour, depth):
     step = depth[:, 1:] - depth[:, :-1]
-    step = torch.cat([step, torch.full((depth.size(0), 1), 0.5)], dim=-1)
+    last = torch.full((depth.size(0), 1), 0.5, device=depth.device)
+    step = torch.cat([step, last], dim=-1)
     alpha = 1 - torch.exp(-density * step)
     through = torch.cumprod(1 - alpha + 1e-6, dim=-1)
     through = torch.cat([torch.ones_like(through[:, :1]), through[:, :-1]], -1)

@@ -19,4 +19,4 @@ def fn(signal):
     signal[:, -margin:] = signal[:, -2 * margin - 1 : -margin - 1].flip(-1)
     signal[1::2].neg_()
     frames = signal.unfold(1, 5, 4)
-    return frames * torch.hann_window(5), signal[:, ::4]
+    return frames * torch.hann_window(5, device=signal.device), signal[:, ::4]

@@ -14,7 +14,7 @@ def make_inputs():
 
 def fn(x, raw):
     width = raw / raw.sum()
-    edges = torch.cat([torch.zeros(1), width.cumsum(0)])
+    edges = torch.cat([torch.zeros(1, device=raw.device), width.cumsum(0)])
     place = torch.searchsorted(edges[1:-1].contiguous(), x)
     same = torch.bucketize(x, edges[1:-1].contiguous(), right=False)
     inside = (x - edges[place]) / width[place]

@@ -29,7 +29,7 @@ from fxmorph.model import (
 )
 from fxmorph.observe import Meta, Observation
 from fxmorph.oracle import Evidence
-from fxmorph.rewrite import Unsound, Workbench, draw_recipe, replay_recipe
+from fxmorph.rewrite import EXPOSE, Unsound, Workbench, draw_recipe, replay_recipe
 from fxmorph.rules import Registry
 
 #: Graphs with more calls than this are cut into windows of this size before rewriting.
@@ -73,7 +73,7 @@ def _result(case: Case, status: Status, reason: str) -> CaseResult:
 
 def _judge(case: Case, rules: Registry, clock: Clock) -> CaseResult:
     with clock.activity("capture"):
-        loaded = load_seed(case.seed)
+        loaded = load_seed(case.seed, case.device)
     if case.number == 0 and not case.recipe:
         return judge_subject(case, SeedSubject(loaded), clock)
     variant = make_variant(case, loaded, rules, clock)
@@ -136,7 +136,7 @@ def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) 
             replay_recipe(bench, rules, case.recipe)
         else:
             rng = random.Random(f"recipe {case.campaign_seed} {case.seed.hash} {case.number}")
-            draw_recipe(bench, rules, rng)
+            draw_recipe(bench, rules, rng, case.avoid)
         new = print_graph(bench.graph)
 
     def subject(text: str) -> GraphSubject:
@@ -151,7 +151,7 @@ def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) 
         bench.mutation_kept,
         bench.gradient_kept,
         all(level.bitwise for level in bench.levels),
-        any(rules[r.rule].assumes for r in bench.applied),
+        any(rules[r.rule].assumes for r in bench.applied if r.rule != EXPOSE),
     )
 
 
@@ -263,7 +263,9 @@ def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | No
                         break
                     if variant.bitwise or not a.value.is_floating_point():
                         return _unsound(case, f"{name}: {got.reason}")
-                    return _result(case, Status.INCONCLUSIVE, f"the rewrite is not stable on these values: {name}: {got.reason}")
+                    return _result(
+                        case, Status.INCONCLUSIVE, f"the rewrite is not stable on these values: {name}: {got.reason}"
+                    )
     return None
 
 

@@ -104,10 +104,15 @@ SUMS = frozenset(
     reflection_pad1d_backward replication_pad1d_backward""".split()
 )
 #: Of SUMS, those whose result on absolute values is Σ|terms|.
-ABSOLUTE = frozenset("sum mean mm bmm mv dot cumsum addmm baddbmm addmv convolution index_add scatter_add linear matmul".split())
+ABSOLUTE = frozenset(
+    "sum mean mm bmm mv dot cumsum addmm baddbmm addmv convolution index_add scatter_add linear matmul".split()
+)
 
 #: Exact in integers while results fit: add, sub, mul (also in place and with scalars).
-RING = frozenset("add add_ sub sub_ mul mul_ rsub square addcmul addcmul_ _foreach_add _foreach_add_ _foreach_mul _foreach_mul_".split())
+RING = frozenset(
+    "add add_ sub sub_ mul mul_ rsub square addcmul addcmul_ "
+    "_foreach_add _foreach_add_ _foreach_mul _foreach_mul_".split()
+)
 
 #: Several roundings inside one kernel: inputs are perturbed too, and outputs absolutely.
 KERNELS = frozenset(
@@ -175,6 +180,7 @@ class Gates:
     duplicate_indices: str = ""
     overlapping_write: str = ""
     overflow: bool = False
+    bit_cast: bool = False
     opaque: set[str] = field(default_factory=set)
     nonfinite_inputs: bool = False
     ties: bool = False
@@ -218,7 +224,7 @@ class ReferenceRun(TorchDispatchMode):
         self.lanes = [Lane("wide"), Lane("cast", casts_round=True), Lane("tie:+", tie=1), Lane("tie:-", tie=-1)]
         for k in range(spread):
             for kind in ("wide", "cast"):
-                g = torch.Generator().manual_seed(seed * 1009 + 31 * k + len(kind))
+                g = torch.Generator(device="cpu").manual_seed(seed * 1009 + 31 * k + len(kind))
                 self.lanes.append(Lane(f"{kind}:{k}", kind == "cast", g))
 
     # -- shadows ---------------------------------------------------------------
@@ -299,11 +305,14 @@ class ReferenceRun(TorchDispatchMode):
                 self._resync(t)
             return out
         fresh = [o for o in outs if not self._known(o)]
+        if func is torch.ops.aten.view.dtype:
+            self.gates.bit_cast = True  # lanes restart from the native bits: their spread is lost
+            self.gates.not_exact("view.dtype")
         if not fresh and not written:
             return out  # a view
         if random or name in EMPTY or func is torch.ops.aten.view.dtype:
             self.gates.random |= random
-            if random or func is torch.ops.aten.view.dtype:
+            if random:
                 self.gates.not_exact(name)
             for t in (*fresh, *written):
                 self._resync(t)
@@ -419,7 +428,7 @@ class ReferenceRun(TorchDispatchMode):
         return out + tiny * UNIT[dtype] * 2 * xi
 
     def _noise(self, lane: Lane, s: torch.Tensor) -> torch.Tensor:
-        xi = torch.rand(s.shape, generator=lane.perturb, dtype=torch.float64) * 2 - 1
+        xi = torch.rand(s.shape, generator=lane.perturb, dtype=torch.float64, device="cpu") * 2 - 1
         return xi.to(s.device)
 
     def _logsumexp_jitter(self, lane: Lane, name: str, dtype: torch.dtype, s: torch.Tensor, args: Any) -> torch.Tensor:
@@ -474,10 +483,12 @@ class ReferenceRun(TorchDispatchMode):
 
     # -- gates -----------------------------------------------------------------
 
-    def _gate_before(
-        self, func: OpOverload, name: str, args: Any, kwargs: Any, written: list[torch.Tensor]
-    ) -> None:
-        if any(t.dtype in (torch.float16, torch.bfloat16) for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)):
+    def _gate_before(self, func: OpOverload, name: str, args: Any, kwargs: Any, written: list[torch.Tensor]) -> None:
+        if any(
+            t.dtype in (torch.float16, torch.bfloat16)
+            for t in tree_leaves((args, kwargs))
+            if isinstance(t, torch.Tensor)
+        ):
             self.gates.low_precision = True
         for t in written:
             if _overlaps_itself(t):
@@ -612,4 +623,3 @@ def _term_bound(name: str, tensors: list[torch.Tensor], result: torch.Tensor) ->
     terms = max(reads / max(result.numel(), 1), 1.0) + 1
     product = biggest * biggest if len([p for p in peaks if p]) > 1 else biggest
     return max(largest, terms * max(product, biggest))
-

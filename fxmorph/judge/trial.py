@@ -14,13 +14,13 @@ import torch
 
 from fxmorph.clock import Clock
 from fxmorph.inputs import InputSet, NotApplicable, apply_plan
+from fxmorph.judge.numeric import same_bits
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows
 from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.load import Invocation, LoadedSeed
 from fxmorph.model import CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
-from fxmorph.judge.numeric import same_bits
 from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
 from fxmorph.torchapi.dispatch import tree_leaves
 
@@ -35,7 +35,8 @@ class ToolchainMissing(Exception):
 class Subject(Protocol):
     """A program that can be made fresh with given values any number of times."""
 
-    no_grad: bool
+    @property
+    def no_grad(self) -> bool: ...
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         """Raises ``NotApplicable`` when the plan changes nothing in this program."""
@@ -170,6 +171,8 @@ class Trial:
     def judge(self, plan: ValuePlan) -> list[Verdict]:
         """Verdicts on one plan, clean slots left out; raises ``NotApplicable``."""
         eager = self.eager(plan)
+        if "on the same device" in eager.raised or "on cpu" in eager.raised:
+            return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run on this device: {eager.raised}", plan)]
         compiled = self.compiled(plan)
         with self.clock.activity("judge"):
             return [replace(v, plan=plan) for v in self.weigh(plan, eager, compiled)]

@@ -21,7 +21,8 @@ class FillEmpty(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
-        if isinstance(func, OpOverload) and schema_of(func).name.split("::")[1] in EMPTY:
-            if isinstance(out, torch.Tensor) and out.layout == torch.strided:
-                out.fill_(self._fill)
+        if not isinstance(func, OpOverload) or schema_of(func).name.split("::")[1] not in EMPTY:
+            return out
+        if isinstance(out, torch.Tensor) and out.layout == torch.strided:
+            out.fill_(self._fill)
         return out

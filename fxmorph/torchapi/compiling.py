@@ -158,4 +158,6 @@ def cannot_compile(error: BaseException) -> bool:
 def lacks_toolchain(error: BaseException) -> bool:
     """Whether compilation failed because this machine has no working C++ or Triton compiler."""
     text = f"{type(error).__name__} {error}"
-    return any(w in text for w in ("InvalidCxxCompiler", "TritonMissing", "Cannot find a working triton", "No working C++"))
+    return any(
+        w in text for w in ("InvalidCxxCompiler", "TritonMissing", "Cannot find a working triton", "No working C++")
+    )

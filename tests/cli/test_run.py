@@ -1,0 +1,273 @@
+"""Whole campaigns from the command line, with a backend that needs no C++ compiler, on seeds of a few lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from fxmorph.events import SCHEMA
+
+ROOT = Path(__file__).parents[2]
+
+SOFTMAX = """import torch
+def make_inputs(): return [torch.randn(4, 6)]
+def fn(x): return torch.softmax(x * 2, -1) + 1
+"""
+WRITES = """import torch
+def make_inputs(): return [torch.arange(12.0).reshape(3, 4)]
+def fn(x):
+    y = x.clone()
+    y[1:].add_(1)
+    return y.sum(0), x.mT
+"""
+GRADIENT = """import torch
+def make_inputs(): return [torch.randn(3, 4), torch.randn(4, 2, requires_grad=True)]
+def fn(x, w): return (x @ w).relu()
+"""
+UNPARSABLE = "def fn(x:\n"
+SEGFAULT = """import ctypes, torch
+def make_inputs(): return [torch.ones(2)]
+def fn(x):
+    ctypes.string_at(0)
+    return x
+"""
+HANGS = """import torch
+def make_inputs():
+    while True:
+        pass
+def fn(x): return x
+"""
+RAISES = """import torch
+def make_inputs(): raise ValueError("no data here")
+def fn(x): return x
+"""
+UNSOUND = '''from fxmorph.model import Level
+from fxmorph.rules import rule
+@rule(args={"x": "..."}, claim=Level.BIT_EXACT, site="value")
+class mutate_unsound:
+    """Adds one where it says that it does nothing."""
+    def before(x): return x
+    def after(x): return x + 1
+'''
+
+
+def environment(**more: str) -> dict[str, str]:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("FXMORPH_")}
+    return {**inherited, "PYTHONPATH": str(ROOT), **more}
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "fxmorph", *arguments]
+
+
+def fxmorph(*arguments: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, cwd=cwd, env=environment(**more), timeout=240
+    )
+
+
+def folder_of(where: Path, **seeds: str) -> Path:
+    (where / "seeds").mkdir()
+    for name, text in seeds.items():
+        (where / "seeds" / f"{name}.py").write_text(text)
+    return where
+
+
+def events(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    for line in lines:
+        jsonschema.validate(line, SCHEMA)
+    return lines
+
+
+def cases(lines: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [line for line in lines if line["event"] == "case"]
+
+
+FAST = ("--backend", "aot_eager", "--json")
+
+
+def outcomes(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, tuple[str, ...]]]:
+    return sorted((c["case_id"], c["verdict"], tuple(c["kinds"])) for c in cases(lines))
+
+
+def test_a_short_run_ends_well_and_speaks_valid_json(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
+    done = fxmorph("run", "seeds", *FAST, "--max-cases", "4", "-j1", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    lines = events(done)
+    assert [c["number"] for c in cases(lines)] == [0, 0, 1, 1]
+    assert {c["verdict"] for c in cases(lines)} <= {"clean", "expected", "skipped", "inconclusive"}
+    assert any(c["recipe"] for c in cases(lines))
+    assert lines[-1]["exit_code"] == 0
+    assert lines[-1]["cases"] == 4
+
+
+def test_one_and_two_workers_judge_alike(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
+    run = ("run", "seeds", *FAST, "--max-cases", "12", "--seed", "7")
+    one, two = (fxmorph(*run, j, "--state", j[1:], cwd=folder) for j in ("-j1", "-j2"))
+    assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
+    assert outcomes(events(one)) == outcomes(events(two))
+    assert len(outcomes(events(one))) == 12
+
+
+def test_what_is_wrong_with_a_seed_stays_with_it(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, b=UNPARSABLE, c=SEGFAULT, d=RAISES, e=WRITES)
+    done = fxmorph("run", "seeds", *FAST, "--max-cases", "6", "-j2", cwd=folder)
+    lines = events(done)
+    refused = [line for line in lines if line["event"] == "seed-refused"]
+    assert [(Path(r["seed"]).name, "line 1" in r["reason"]) for r in refused] == [("b.py", True)]
+    by_seed = {Path(c["seed"]).stem: c for c in cases(lines) if c["number"] == 0}
+    assert by_seed["a"]["verdict"] == by_seed["e"]["verdict"] == "clean"
+    assert by_seed["c"]["verdict"] == "error"
+    assert "SIGSEGV" in by_seed["c"]["reason"]
+    assert by_seed["d"]["verdict"] == "error"
+    assert "no data here" in by_seed["d"]["reason"]
+    assert [Path(c["seed"]).stem for c in cases(lines) if c["number"] == 1] != []
+    assert {Path(c["seed"]).stem for c in cases(lines) if c["number"] > 0} <= {"a", "e"}
+    assert done.returncode == 0
+
+
+def test_a_seed_that_hangs_is_stopped(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=HANGS, b=SOFTMAX)
+    done = fxmorph("run", "seeds", *FAST, "--max-cases", "2", "-j1", "--case-timeout", "4s", cwd=folder)
+    by_seed = {Path(c["seed"]).stem: c for c in cases(events(done))}
+    assert by_seed["a"]["verdict"] == "error"
+    assert "timeout" in by_seed["a"]["reason"]
+    assert by_seed["b"]["verdict"] == "clean"
+
+
+def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
+    run = ("run", "seeds", *FAST, "--max-cases", "14", "--seed", "3", "-j1")
+    whole = fxmorph(*run, "--state", "whole", cwd=folder)
+    with subprocess.Popen(
+        command(*run, "--state", "cut"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder,
+        env=environment(),
+    ) as parent:  # fmt: skip
+        assert parent.stdout is not None
+        seen: list[dict[str, Any]] = []
+        for line in parent.stdout:
+            seen.append(json.loads(line))
+            if len(cases(seen)) == 5:
+                parent.send_signal(signal.SIGKILL)
+                break
+    again = fxmorph("run", "--resume", "--json", "--state", "cut", cwd=folder)
+    assert again.returncode == whole.returncode == 0, again.stderr
+    assert outcomes(events(again)) == outcomes(events(whole))
+    index = Counter(c["index"] for c in cases(events(again)))
+    assert index == Counter(range(14))
+    stored = re.search(r"(\d+) cases are done", str([e for e in events(again) if e["event"] == "run-started"]))
+    assert stored is not None and 5 <= int(stored[1]) <= 14
+    before = {c["case_id"]: c["wall_s"] for c in cases(seen)}
+    after = {c["case_id"]: c["wall_s"] for c in cases(events(again))}
+    assert {k: after[k] for k in before} == before  # not judged again: not even the time changed
+
+
+def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX)
+    done = fxmorph("run", "--resume", cwd=folder)
+    assert done.returncode == 2
+    assert "nothing to resume" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX)
+    done = fxmorph("run", "seeds", "--backend", "inducter", cwd=folder)
+    assert done.returncode == 2
+    assert "did you mean 'inductor'" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("setting", [("--inductor", "no_such=1"), ("--dynamo", "no_such=1"), ("--compile", "quick=1")])
+def test_an_unknown_setting_is_refused(tmp_path: Path, setting: tuple[str, str]) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX)
+    done = fxmorph("run", "seeds", *setting, cwd=folder)
+    assert done.returncode == 2
+    assert setting[1].split("=")[0] in done.stderr
+
+
+def test_a_machine_without_a_compiler_is_told_so(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX)
+    (tmp_path / "bin").mkdir()
+    inherited = {k: v for k, v in environment().items() if k not in ("CXX", "PATH")}
+    done = subprocess.run(
+        command("run", "seeds", "--max-cases", "1"), capture_output=True, text=True, cwd=folder,
+        env={**inherited, "PATH": str(tmp_path / "bin")}, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "C++ compiler" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_an_unsound_rule_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "mutate_unsound.py").write_text(UNSOUND)
+    run = ("run", "seeds", *FAST, "--transforms", "mine", "--max-time", "100s", "-j2")
+    lines: list[dict[str, Any]] = []
+    # One rule of more than five hundred: it takes some variants until it is drawn.
+    done = fxmorph(*run, "--max-cases", "400", cwd=folder)
+    lines = events(done)
+    unsound = [c for c in cases(lines) if c["verdict"] == "unsound-rewrite"]
+    assert unsound, Counter(c["verdict"] for c in cases(lines))
+    assert done.returncode == 4
+    assert "mutate_unsound" in unsound[0]["recipe"] + unsound[0]["reason"]
+    assert not [line for line in lines if line["event"] == "finding"]
+
+
+def test_a_broken_rule_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "broken.py").write_text("import no_such_module_at_all\n")
+    done = fxmorph("run", "seeds", "--transforms", "mine", "--backend", "aot_eager", cwd=folder)
+    assert done.returncode == 2
+    assert "broken.py" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_check_judges_seeds_as_they_are(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=UNPARSABLE)
+    done = fxmorph("check", "seeds", *FAST, "-j1", cwd=folder)
+    checked = {Path(e["seed"]).stem: e["verdict"] for e in events(done) if e["event"] == "checked"}
+    assert checked == {"a": "clean", "b": "clean", "c": "error"}
+
+
+def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout(0.5))\n"
+        "    def forward(self, x): return self.layers(x)\n"
+        "def make_inputs(): return [torch.randn(5, 4)]\n"
+    )
+    done = fxmorph("run", "net.py:Net", *FAST, "--max-cases", "4", "-j1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    as_they_are = [c for c in cases(events(done)) if c["number"] == 0]
+    assert sorted(c["seed"].rpartition("[")[2] for c in as_they_are) == ["eval]", "train]"]
+    assert {c["verdict"] for c in as_they_are} == {"clean"}
+
+
+def test_time_left_is_kept(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
+    started = time.monotonic()
+    done = fxmorph("run", "seeds", *FAST, "--max-time", "12s", "-j1", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert events(done)[-1]["event"] == "run-finished"
+    assert time.monotonic() - started < 120  # without a limit it would never end

@@ -1,0 +1,175 @@
+"""Jobs that crash, hang, raise or leave children behind cost only themselves."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fxmorph.workers import Ended, Pool
+
+
+def serve(connection: Connection, factor: int) -> None:
+    """Answers ("double", n); does what else the job's first word says."""
+    while True:
+        word, value = connection.recv()
+        connection.send(("phase", f"about to {word}"))
+        if word == "segfault":
+            ctypes.string_at(0)
+        elif word == "exit":
+            os._exit(value)
+        elif word == "sleep":
+            time.sleep(value)
+        elif word == "spin":
+            while True:
+                pass
+        elif word == "child":
+            child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+            Path(value).write_text(str(child.pid))
+            time.sleep(1000)
+        elif word == "raise":
+            connection.send(("error", f"ValueError: {value}"))
+            continue
+        connection.send(("done", (value or 0) * factor if word == "double" else os.getpid()))
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    with Pool(2, serve, (2,), []) as made:
+        yield made
+
+
+def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
+    """Wait for something that must come; the test fails when it does not."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        got = condition()
+        if got:
+            return got
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+def run(pool: Pool, *jobs: Any, limit: float = 60.0) -> dict[Any, Ended]:
+    """Everything that the jobs end in, two at a time."""
+    waiting, out = list(jobs), {}
+    end = time.monotonic() + 120
+    while (waiting or pool.busy) and time.monotonic() < end:
+        while waiting and pool.idle:
+            pool.submit(waiting.pop(0), limit)
+        for ended in pool.ended(0.2):
+            out[ended.job] = ended
+    assert not pool.busy
+    return out
+
+
+def alive(pid: int) -> bool:
+    with contextlib.suppress(OSError):
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state not in "ZX"
+    return False
+
+
+def test_answers_come_back_with_their_jobs(pool: Pool) -> None:
+    got = run(pool, *(("double", n) for n in range(6)))
+    assert {job[1]: ended.value for job, ended in got.items()} == {n: 2 * n for n in range(6)}
+    assert all(ended.trouble == "" for ended in got.values())
+
+
+def test_workers_persist_between_jobs(pool: Pool) -> None:
+    pids = {run(pool, ("pid", n))[("pid", n)].value for n in range(4)}
+    assert len(pids) == 1
+    assert os.getpid() not in pids
+
+
+def test_a_segfault_is_a_result_and_costs_only_its_own_job(pool: Pool) -> None:
+    got = run(pool, ("double", 1), ("segfault", 0), ("double", 2), ("double", 3))
+    ended = got[("segfault", 0)]
+    assert (ended.trouble, ended.phase) == ("crash", "about to segfault")
+    assert "SIGSEGV" in ended.detail
+    assert [got[("double", n)].value for n in (1, 2, 3)] == [2, 4, 6]
+
+
+def test_a_worker_that_exits_is_a_crash_with_its_code(pool: Pool) -> None:
+    ended = run(pool, ("exit", 7))[("exit", 7)]
+    assert (ended.trouble, ended.detail) == ("crash", "exit 7")
+
+
+def test_a_job_that_raises_keeps_its_worker(pool: Pool) -> None:
+    before = run(pool, ("pid", 0))[("pid", 0)].value
+    ended = run(pool, ("raise", "bad"))[("raise", "bad")]
+    assert (ended.trouble, ended.detail) == ("error", "ValueError: bad")
+    assert run(pool, ("pid", 1))[("pid", 1)].value == before
+
+
+def test_a_job_that_spins_is_stopped_by_its_cpu_limit(pool: Pool) -> None:
+    got = run(pool, ("spin", 0), ("double", 4), limit=1.0)
+    assert (got[("spin", 0)].trouble, got[("spin", 0)].phase) == ("timeout", "about to spin")
+    assert got[("spin", 0)].cpu >= 0.5
+    assert got[("double", 4)].value == 8
+
+
+def test_a_job_that_sleeps_is_stopped_by_the_wall_guard(pool: Pool) -> None:
+    ended = run(pool, ("sleep", 1000), limit=0.4)[("sleep", 1000)]
+    assert ended.trouble == "timeout"
+
+
+def test_children_of_a_stopped_job_are_gone(pool: Pool, tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    got = run(pool, ("child", str(note)), limit=1.0)
+    assert got[("child", str(note))].trouble == "timeout"
+    pid = int(note.read_text())
+    until(lambda: not alive(pid))
+
+
+def test_closing_the_pool_kills_busy_workers_and_their_children(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    with Pool(1, serve, (2,), []) as pool:
+        pool.submit(("child", str(note)), 100.0)
+        pid = int(until(lambda: note.exists() and note.read_text()))
+        assert alive(pid)
+    until(lambda: not alive(pid))
+
+
+PARENT = """
+import sys
+sys.path[:0] = {path!r}
+from fxmorph.workers import Pool
+import test_workers
+if __name__ == "__main__":
+    pool = Pool(1, test_workers.serve, (2,), [])
+    pool.submit(("child", {note!r}), 100.0)
+    for _ in range(1000):
+        list(pool.ended(1.0))
+"""
+
+
+def test_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    note, script = tmp_path / "pid", tmp_path / "parent.py"
+    script.write_text(PARENT.format(path=[str(Path(__file__).parent), str(Path(__file__).parents[2])], note=str(note)))
+    parent = subprocess.Popen([sys.executable, str(script)])
+    try:
+        pid = int(until(lambda: note.exists() and note.read_text()))
+        worker = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    finally:
+        parent.send_signal(signal.SIGKILL)
+        parent.wait()
+    until(lambda: not alive(worker))
+    if alive(pid):  # a grandchild may outlive it; leave nothing behind
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_idle_counts_free_workers(pool: Pool) -> None:
+    assert (pool.idle, pool.busy) == (2, False)
+    pool.submit(("sleep", 5), 100.0)
+    assert (pool.idle, pool.busy) == (1, True)
