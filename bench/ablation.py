@@ -170,7 +170,8 @@ def _table(arms: list[Arm], options: argparse.Namespace) -> None:
     if lost:
         print(f"{lost} cases ended without a judgement (crash, time-out or harness error); they count as cases")
     print(f"torch {metadata.version('torch')}, {options.path}, seed {options.seed}")
-    print(f"{'rewrites':<10}{'cases':>7}{'CPU s':>9}{'findings':>10}{'causes':>8}{'blaming CPU s':>15}{'not blamed':>12}")
+    heads = (("cases", 7), ("CPU s", 9), ("findings", 10), ("causes", 8), ("blaming CPU s", 15), ("not blamed", 12))
+    print(f"{'rewrites':<10}" + "".join(f"{head:>{width}}" for head, width in heads))
     for arm in arms:
         findings = sum(j.result.status is Status.FINDING for j in arm.judged)
         print(
@@ -188,7 +189,8 @@ def _table(arms: list[Arm], options: argparse.Namespace) -> None:
         for cause, seen in sorted(arm.causes.items()):
             stage, unit, kinds = cause
             mark = " " if cause in others else "*"
-            print(f" {mark} {stage} | {unit} | {kinds} | {len(seen)} findings, first at case {min(j.index for j in seen)}")
+            first = min(j.index for j in seen)
+            print(f" {mark} {stage} | {unit} | {kinds} | {len(seen)} findings, first at case {first}")
         if not arm.causes:
             print("   none")
 

@@ -103,15 +103,15 @@ def _table(finished: dict, header: dict, total: float, wall: float) -> None:
     rows = [(name, sum(seconds.pop(a, 0.0) for a in activities)) for name, activities in BUCKETS]
     rows += [(f"{name} (no bucket of its own)", used) for name, used in sorted(seconds.items())]
     counted = sum(used for _, used in rows)
-    print(f"torch {header.get('torch', '?')}, {header.get('jobs', '?')} workers, {finished['cases']} cases, {wall:.0f} s of wall time")
+    jobs = int(header.get("jobs", 1))
+    print(f"torch {header.get('torch', '?')}, {jobs} workers, {finished['cases']} cases, {wall:.0f} s of wall time")
     print(f"{'activity':<40}{'CPU s':>9}{'share':>8}")
     for name, used in [*rows, ("unaccounted", total - counted)]:
         print(f"{name:<40}{used:>9.1f}{100 * used / total:>7.1f}%")
     print(f"{'all (operating system)':<40}{total:>9.1f}{100:>7.1f}%")
     work = sum(used for name, used in rows if name in WORK)
     print(f"outside {', '.join(WORK)}: {100 * (total - work) / total:.1f}% (unaccounted included)")
-    capacity = wall * int(header.get("jobs", 1))
-    print(f"of {capacity:.0f} s that {header.get('jobs', '?')} cores had, {100 * total / capacity:.0f}% were used")
+    print(f"of {wall * jobs:.0f} s that {jobs} cores had, {100 * total / (wall * jobs):.0f}% were used")
 
 
 if __name__ == "__main__":

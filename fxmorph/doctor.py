@@ -68,7 +68,9 @@ SELF_TESTS = (
     SelfTest("a right program is clean", "", Status.CLEAN),
     SelfTest("a fault in a lowering (sin as cos)", "lowering", Status.FINDING, (Kind.VALUE,), "inductor"),
     SelfTest("a fault in a pass (sin made cos)", "pass", Status.FINDING, (Kind.VALUE,), "inductor"),
-    SelfTest("a fault in a decomposition (silu * 1.5)", "decomposition", Status.FINDING, (Kind.VALUE,), "decomposition"),
+    SelfTest(
+        "a fault in a decomposition (silu * 1.5)", "decomposition", Status.FINDING, (Kind.VALUE,), "decomposition"
+    ),
     SelfTest("an unsound rule (abs(x) to x)", "rule", Status.UNSOUND_REWRITE),
 )
 
@@ -122,7 +124,8 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
         for test, good, said in run_self_tests(device, preload=settings.devices == ("cpu",)):
             failed += not good
             row("self-test", f"{'ok' if good else 'FAILED'}: {test.name} on {device}: {said}")
-    print_line("all is well" if not failed else f"{failed} self-tests failed: verdicts of this installation mean nothing")
+    bad = f"{failed} self-tests failed: verdicts of this installation mean nothing"
+    print_line(bad if failed else "all is well")
     return SELF_TEST_FAILED if failed else OK
 
 
@@ -138,7 +141,8 @@ def _compiler_version(path: str) -> str:
         done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=20)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{path}: does not answer ({type(error).__name__})"
-    return f"{path}: {(done.stdout or done.stderr).strip().splitlines()[0] if done.stdout or done.stderr else 'no version'}"
+    lines = (done.stdout or done.stderr).strip().splitlines()
+    return f"{path}: {lines[0] if lines else 'no version'}"
 
 
 def _installed(package: str) -> bool:

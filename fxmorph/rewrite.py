@@ -641,7 +641,7 @@ def _call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalar
 LENGTHS = (1, 2, 3, 4, 5, 6)
 LENGTH_WEIGHTS = (2, 4, 4, 3, 2, 1)
 #: Families that hit what real bugs are made of are drawn more often (docs/rules.md).
-FAMILY_WEIGHTS = {"mutate": 4.0, "identity": 2.0, "fusion": 1.5, "layout": 1.5}
+FAMILY_WEIGHTS = {"mutate": 5.0, "identity": 2.0, "fusion": 1.5, "layout": 2.0, "reduce": 0.7, "dtype": 0.7}
 
 
 def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, avoid: Collection[str] = ()) -> Recipe:

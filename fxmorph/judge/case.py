@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from fxmorph.capture import Captured, CaptureFailed, capture_aten, capture_torch
 from fxmorph.clock import Clock
 from fxmorph.graph import Unprintable, calls, function_of, graph_hash, print_graph
 from fxmorph.inputs import InputSet, NotApplicable
-from fxmorph.judge.ladder import LAYOUT_KINDS, Ladder, kinds_of
+from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, kinds_of
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial, summary
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import (
@@ -159,41 +160,60 @@ def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) 
 
 
 def judge_plans(subject: Subject, config: CompileConfig, case: Case, clock: Clock) -> list[Verdict]:
-    """Verdicts on every plan of the case that applies, on one compile."""
+    """Verdicts on every plan of the case that applies, on one compile, before any ladder."""
     trial = Trial(subject, config, case.input_seed, clock)
     verdicts: list[Verdict] = []
     for plan in case.plans:
-        try:
+        with contextlib.suppress(NotApplicable):
             verdicts += trial.judge(plan)
-        except NotApplicable:
-            continue
-        if any(v.status is Status.FINDING for v in verdicts):
-            break  # one witness is enough; the ladder works on it
     return verdicts
 
 
 def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
-    """Judge a program as it is, with the ladder where something is found."""
-    verdicts = judge_plans(subject, case.compile, case, clock)
-    return climbed(case, subject, verdicts, clock)
+    """Judge a program as it is on each plan, with the ladder where something differs.
 
-
-def climbed(case: Case, subject: Subject, verdicts: list[Verdict], clock: Clock) -> CaseResult:
-    """The result of a case from its verdicts, after the ladder."""
+    The first accusation that stands ends the case; kinds that the ladder has excused on one
+    plan are not tried again on the next.
+    """
+    trial = Trial(subject, case.compile, case.input_seed, clock)
+    verdicts: list[Verdict] = []
+    rows: tuple[tuple[str, str], ...] = ()
+    excused: dict[Kind, Climbed] = {}
+    for plan in case.plans:
+        try:
+            found = trial.judge(plan)
+        except NotApplicable:
+            continue
+        accused = kinds_of(found)
+        if accused - excused.keys():
+            out = _climb(case, subject, plan, found, clock)
+            rows = out.rows
+            if out.status is Status.FINDING:
+                stands = [v for v in found if v.status is not Status.FINDING or v.kind in out.kinds]
+                status, kinds, reason = summary(stands)
+                return CaseResult(
+                    case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows
+                )
+            excused.update(dict.fromkeys(accused, out))
+        verdicts += [_excuse(v, excused) for v in found]
     status, kinds, reason = summary(verdicts)
-    result = CaseResult(case.id, status, kinds, reason, tuple(verdicts))
-    if status is not Status.FINDING:
-        return result
-    plan = next(v.plan for v in verdicts if v.status is Status.FINDING) or ValuePlan.SEED
-    accused = kinds_of(v for v in verdicts if v.plan is plan)
+    return CaseResult(case.id, status, kinds, reason, tuple(verdicts), ladder=rows)
+
+
+def _excuse(verdict: Verdict, excused: dict[Kind, Climbed]) -> Verdict:
+    if verdict.status is not Status.FINDING or verdict.kind is None:
+        return verdict
+    out = excused[verdict.kind]
+    return replace(verdict, status=out.status, kind=None, reason=f"{out.reason}; {verdict.reason}")
+
+
+def _climb(case: Case, subject: Subject, plan: ValuePlan, found: list[Verdict], clock: Clock) -> Climbed:
+    accused = kinds_of(found)
     trial = Trial(subject, case.compile, case.input_seed, clock)
     eager = trial.eager(plan)
     low = _low_precision(trial, plan, eager, accused)
     ladder = Ladder(subject, case.compile, case.input_seed, plan, clock)
-    out = ladder.climb(accused, low, _dense(verdicts, eager))
-    kept = tuple(sorted(out.kinds)) if out.status is Status.FINDING else ()
-    extra = f"{out.reason}; {reason}" if out.reason else reason
-    return replace(result, status=out.status, kinds=kept, reason=extra, stage=out.stage, ladder=out.rows)
+    return ladder.climb(accused, low, _dense(found, eager))
 
 
 def _low_precision(trial: Trial, plan: ValuePlan, eager: Observation, accused: frozenset[Kind]) -> bool:
@@ -224,7 +244,7 @@ def judge_variant(case: Case, variant: Variant, clock: Clock) -> CaseResult:
     refusal = check_rewrite(case, variant, clock)
     if refusal is not None:
         return refusal
-    result = climbed(case, variant.subject, judge_plans(variant.subject, case.compile, case, clock), clock)
+    result = judge_subject(case, variant.subject, clock)
     if result.status is not Status.FINDING:
         return result
     seed = kinds_of(judge_plans(variant.seed_graph, case.compile, case, clock))

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -56,7 +55,7 @@ def fn(x): return x
 UNSOUND = '''from fxmorph.model import Level
 from fxmorph.rules import rule
 @rule(args={"x": "..."}, claim=Level.BIT_EXACT, site="value")
-class mutate_unsound:
+class wrong_by_one:
     """Adds one where it says that it does nothing."""
     def before(x): return x
     def after(x): return x + 1
@@ -117,11 +116,11 @@ def test_a_short_run_ends_well_and_speaks_valid_json(tmp_path: Path) -> None:
 
 def test_one_and_two_workers_judge_alike(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
-    run = ("run", "seeds", *FAST, "--max-cases", "12", "--seed", "7")
+    run = ("run", "seeds", *FAST, "--max-cases", "9", "--seed", "7")
     one, two = (fxmorph(*run, j, "--state", j[1:], cwd=folder) for j in ("-j1", "-j2"))
     assert (one.returncode, two.returncode) == (0, 0), one.stderr + two.stderr
     assert outcomes(events(one)) == outcomes(events(two))
-    assert len(outcomes(events(one))) == 12
+    assert len(outcomes(events(one))) == 9
 
 
 def test_what_is_wrong_with_a_seed_stays_with_it(tmp_path: Path) -> None:
@@ -152,7 +151,7 @@ def test_a_seed_that_hangs_is_stopped(tmp_path: Path) -> None:
 
 def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
-    run = ("run", "seeds", *FAST, "--max-cases", "14", "--seed", "3", "-j1")
+    run = ("run", "seeds", *FAST, "--max-cases", "9", "--seed", "3", "-j1")
     whole = fxmorph(*run, "--state", "whole", cwd=folder)
     with subprocess.Popen(
         command(*run, "--state", "cut"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder,
@@ -162,16 +161,16 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
         seen: list[dict[str, Any]] = []
         for line in parent.stdout:
             seen.append(json.loads(line))
-            if len(cases(seen)) == 5:
+            if len(cases(seen)) == 4:
                 parent.send_signal(signal.SIGKILL)
                 break
     again = fxmorph("run", "--resume", "--json", "--state", "cut", cwd=folder)
     assert again.returncode == whole.returncode == 0, again.stderr
     assert outcomes(events(again)) == outcomes(events(whole))
     index = Counter(c["index"] for c in cases(events(again)))
-    assert index == Counter(range(14))
+    assert index == Counter(range(9))
     stored = re.search(r"(\d+) cases are done", str([e for e in events(again) if e["event"] == "run-started"]))
-    assert stored is not None and 5 <= int(stored[1]) <= 14
+    assert stored is not None and 4 <= int(stored[1]) <= 9
     before = {c["case_id"]: c["wall_s"] for c in cases(seen)}
     after = {c["case_id"]: c["wall_s"] for c in cases(events(again))}
     assert {k: after[k] for k in before} == before  # not judged again: not even the time changed
@@ -217,16 +216,14 @@ def test_a_machine_without_a_compiler_is_told_so(tmp_path: Path) -> None:
 def test_an_unsound_rule_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     (folder / "mine").mkdir()
-    (folder / "mine" / "mutate_unsound.py").write_text(UNSOUND)
-    run = ("run", "seeds", *FAST, "--transforms", "mine", "--max-time", "100s", "-j2")
-    lines: list[dict[str, Any]] = []
-    # One rule of more than five hundred: it takes some variants until it is drawn.
-    done = fxmorph(*run, "--max-cases", "400", cwd=folder)
+    # A family of its own: families are drawn first, so that it comes up within a few variants.
+    (folder / "mine" / "wrong.py").write_text(UNSOUND)
+    done = fxmorph("run", "seeds", *FAST, "--transforms", "mine", "--max-cases", "40", "-j2", cwd=folder)
     lines = events(done)
     unsound = [c for c in cases(lines) if c["verdict"] == "unsound-rewrite"]
     assert unsound, Counter(c["verdict"] for c in cases(lines))
     assert done.returncode == 4
-    assert "mutate_unsound" in unsound[0]["recipe"] + unsound[0]["reason"]
+    assert "wrong_by_one" in unsound[0]["recipe"] + unsound[0]["reason"]
     assert not [line for line in lines if line["event"] == "finding"]
 
 
@@ -262,12 +259,3 @@ def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path) -> None:
     as_they_are = [c for c in cases(events(done)) if c["number"] == 0]
     assert sorted(c["seed"].rpartition("[")[2] for c in as_they_are) == ["eval]", "train]"]
     assert {c["verdict"] for c in as_they_are} == {"clean"}
-
-
-def test_time_left_is_kept(tmp_path: Path) -> None:
-    folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
-    started = time.monotonic()
-    done = fxmorph("run", "seeds", *FAST, "--max-time", "12s", "-j1", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert events(done)[-1]["event"] == "run-finished"
-    assert time.monotonic() - started < 120  # without a limit it would never end

@@ -161,12 +161,14 @@ def test_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     try:
         pid = int(until(lambda: note.exists() and note.read_text()))
         worker = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    until(lambda: not alive(worker))
-    if alive(pid):  # a grandchild may outlive it; leave nothing behind
-        os.kill(pid, signal.SIGKILL)
+        until(lambda: not alive(worker), seconds=20)
+    finally:
+        parent.kill()
+        if note.exists():  # leave nothing behind
+            with contextlib.suppress(OSError):
+                os.killpg(os.getpgid(int(note.read_text())), signal.SIGKILL)
 
 
 def test_idle_counts_free_workers(pool: Pool) -> None:

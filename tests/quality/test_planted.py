@@ -1,0 +1,201 @@
+"""Planted miscompilations must be found, named, blamed and reduced to what matters.
+
+Each test plants a fault in this process, judges a small seed as a campaign's worker would, and
+investigates what stands.  These compile with Inductor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import fx
+
+from fxmorph.clock import Clock
+from fxmorph.investigate import Investigated, investigate
+from fxmorph.judge.case import judge_case
+from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Recipe, Status, ValuePlan
+from fxmorph.report.repro import repro_text
+from fxmorph.seeds import find_seeds
+from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler, reset
+from fxmorph.torchapi.planting import planted_decomposition, planted_lowering, planted_pass
+
+pytestmark = [
+    pytest.mark.usefixtures("torch_quiet"),
+    pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler"),
+]
+#: Enough for a reduction; a campaign takes 60.
+SECONDS = 40.0
+
+LONG = """import torch
+def make_inputs(): return [torch.randn(4, 6), torch.randn(4, 6)]
+def fn(x, y):
+    a = x * 2 + y
+    b = torch.relu(a) - y
+    c = b.{op}()
+    d = c * y + 1
+    return d.sum(0), a.mT
+"""
+TAN_IS_TAN_PLUS = """import torch
+def make_inputs(): return [torch.rand(3, 5)]
+def fn(x):
+    a = x + 1
+    b = torch.nn.functional.silu(a)
+    return b * 2, a - 1
+"""
+WRITES = """import torch
+def make_inputs(): return [torch.randn(4, 6)]
+def fn(x):
+    x.copy_(x.sin() + 1)
+    return x * 2
+"""
+
+
+@dataclass
+class Found:
+    """What a campaign would have: the case, its result, and the investigation where it stands."""
+
+    case: Case
+    result: CaseResult
+    investigated: Investigated | None
+
+
+def hunt(text: str, folder: Path, rules: Any, recipe: Recipe | None = None, backend: str = "inductor") -> Found:
+    (folder / "planted.py").write_text(text)
+    (seed,), _ = find_seeds([str(folder / "planted.py")])
+    plans = (ValuePlan.SEED, ValuePlan.EXACT)
+    case = Case(seed, 1 if recipe else 0, 0, plans, CompileConfig.make(backend), recipe=recipe)
+    clock = Clock()
+    result = judge_case(case, rules, clock)
+    stands = result.status is Status.FINDING
+    return Found(case, result, investigate(case, result, rules, clock, SECONDS) if stands else None)
+
+
+def double_additions(graph: fx.Graph) -> None:
+    """The planted pass: every sum of two tensors is a difference."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor):
+        if isinstance(node.args[1], fx.Node):
+            node.target = torch.ops.aten.sub.Tensor
+
+
+def drop_writes(graph: fx.Graph) -> None:
+    """The planted pass: what is copied into an input is the input itself."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
+        node.args = (node.args[0], node.args[0])
+
+
+def wrong_silu(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.sigmoid(x * 1.001)
+
+
+PLANTS: dict[str, tuple[Callable[[], AbstractContextManager[None]], str, str, Kind, str]] = {
+    "lowering": (lambda: planted_lowering("sin", "cos"), LONG.format(op="sin"), "inductor", Kind.VALUE, "sin"),
+    "decomposition": (
+        lambda: planted_decomposition("silu", wrong_silu), TAN_IS_TAN_PLUS, "decomposition", Kind.VALUE, "silu"
+    ),
+    "pass": (lambda: planted_pass(double_additions), LONG.format(op="sin"), "inductor", Kind.VALUE, "add"),
+    "dropped write": (
+        lambda: planted_pass(drop_writes, "remove_noop_ops", "post_grad"), WRITES, "inductor", Kind.MUTATION, "copy_"
+    ),
+}  # fmt: skip
+
+
+@contextmanager
+def fresh_caches() -> Iterator[None]:
+    """Nothing that was compiled outside of the plant is used inside, nor the reverse."""
+    reset()
+    try:
+        yield
+    finally:
+        reset()
+
+
+@pytest.fixture(scope="module", params=PLANTS)
+def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, rules: Any) -> tuple[str, Found]:
+    plant, text, *_ = PLANTS[request.param]
+    with fresh_caches(), plant():
+        return request.param, hunt(text, tmp_path_factory.mktemp("planted"), rules)
+
+
+def test_it_is_found_with_its_kind(planted: tuple[str, Found]) -> None:
+    name, found = planted
+    assert found.result.status is Status.FINDING, found.result.reason
+    assert PLANTS[name][3] in found.result.kinds
+
+
+def test_its_stage_is_named(planted: tuple[str, Found]) -> None:
+    name, found = planted
+    assert found.result.stage == PLANTS[name][2]
+
+
+def test_it_is_reduced_to_at_most_three_nodes(planted: tuple[str, Found]) -> None:
+    name, found = planted
+    assert found.investigated is not None
+    assert found.investigated.nodes <= 3, found.investigated.program
+    assert PLANTS[name][4] in found.investigated.program
+
+
+def test_the_reduced_program_shows_it_under_the_plant_alone(planted: tuple[str, Found]) -> None:
+    name, found = planted
+    assert found.investigated is not None
+    program: dict[str, Any] = {}
+    exec(found.investigated.program, {"torch": torch}, program)
+
+    def differs() -> bool:
+        config = CompileConfig.make(found.investigated.config["backend"])
+        sides = []
+        for wrap in (lambda f: f, lambda f: compile_callable(f, config)):
+            torch.manual_seed(0)
+            values = program["make_inputs"]()
+            with configured(config):
+                out = wrap(program["fn"])(*values)
+            sides.append([*out, *values])
+        return not all(torch.allclose(a, b, 1e-5, 1e-6) for a, b in zip(*sides, strict=True))
+
+    assert not differs()
+    with fresh_caches(), PLANTS[name][0]():
+        assert differs()
+
+
+def test_its_repro_is_a_program(planted: tuple[str, Found]) -> None:
+    _, found = planted
+    got = found.investigated
+    assert got is not None
+    finding = Finding(
+        "0" * 12, got.case_id, "", got.recipe, got.kinds, "ugo", found.result.stage, got.unit, "", "", "", got.program,
+        extra={"config": got.config, "check": got.check, "random": True},
+    )  # type: ignore[arg-type]  # fmt: skip
+    text = repro_text(finding)
+    compile(text, "repro.py", "exec")
+    assert "fxmorph" not in "".join(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def test_the_guilty_pass_is_named(planted: tuple[str, Found]) -> None:
+    name, found = planted
+    if name != "pass":
+        pytest.skip("PyTorch's bisector names passes and decompositions only")
+    assert found.investigated is not None
+    assert "constant_fold" in found.investigated.unit or "joint" in found.investigated.unit
+
+
+def test_a_sound_compiler_is_clean(tmp_path: Path, rules: Any) -> None:
+    for _, text, *_ in PLANTS.values():
+        found = hunt(text, tmp_path, rules)
+        assert found.result.status in {Status.CLEAN, Status.EXPECTED}, found.result.reason
+
+
+def test_a_fault_that_only_a_variant_shows_is_the_variants(tmp_path: Path, rules: Any) -> None:
+    """The seed has no addition of tensors; a rewrite brings one in, and the plant breaks it."""
+    text = "import torch\ndef make_inputs(): return [torch.randn(3, 4), torch.randn(3, 4)]\ndef fn(x, y): return x - y\n"
+    with fresh_caches(), planted_pass(double_additions):
+        assert hunt(text, tmp_path, rules).result.status is Status.CLEAN
+        found = hunt(text, tmp_path, rules, Recipe.parse("algebra_sub_as_add_neg@sub"))
+    assert found.result.status is Status.FINDING
+    assert found.result.triangle == "variant-miscompiled"
+    assert found.investigated is not None
+    assert found.investigated.recipe == "algebra_sub_as_add_neg@sub"

@@ -1,0 +1,122 @@
+"""What is built holds what the tree holds, and only ``fxmorph`` at the top level."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+#: Where each import package lies in the tree.
+FOLDERS = {
+    "fxmorph": "fxmorph",
+    "transforms": "fxmorph/transforms",
+    "oracles": "fxmorph/oracles",
+    "corpus": "fxmorph/corpus",
+}
+PARTS = (*FOLDERS, "pyproject.toml", "README.md", "cli.py")
+
+
+def shipped() -> set[str]:
+    """Every file of the tree that an installation needs, by its place in the wheel."""
+    out = set()
+    for folder, home in FOLDERS.items():
+        for file in (ROOT / folder).rglob("*"):
+            hidden = any(part.startswith((".", "__pycache__")) for part in file.relative_to(ROOT).parts)
+            if file.is_file() and not hidden:
+                out.add(f"{home}/{file.relative_to(ROOT / folder).as_posix()}")
+    return out
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist, built from a copy so that the tree stays clean."""
+    pytest.importorskip("setuptools", reason="building needs setuptools")
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for part in PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, source / part, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        else:
+            shutil.copy(ROOT / part, source / part)
+    code = "import setuptools.build_meta as b, sys; out = sys.argv[1]; b.build_sdist(out); b.build_wheel(out)"
+    done = subprocess.run([sys.executable, "-c", code, str(out)], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return out
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> set[str]:
+    (file,) = built.glob("*.whl")
+    return {name for name in zipfile.ZipFile(file).namelist() if ".dist-info/" not in name}
+
+
+def test_the_wheel_holds_every_file_of_the_tree(wheel: set[str]) -> None:
+    assert shipped() - wheel == set()
+
+
+def test_the_wheel_holds_nothing_else(wheel: set[str]) -> None:
+    assert wheel - shipped() == set()
+
+
+def test_the_top_level_is_fxmorph_alone(wheel: set[str]) -> None:
+    assert {name.split("/")[0] for name in wheel} == {"fxmorph"}
+
+
+@pytest.mark.parametrize(
+    "needed",
+    [
+        "fxmorph/judge/case.py",
+        "fxmorph/report/repro.py",
+        "fxmorph/torchapi/compiling.py",
+        "fxmorph/transforms/mutate_keep.py",
+        "fxmorph/oracles/value.py",
+        "fxmorph/corpus/seeds/attention_causal_tril.py",
+        "fxmorph/known-issues.toml",
+    ],
+)
+def test_the_wheel_holds_what_is_loaded_by_name(wheel: set[str], needed: str) -> None:
+    assert needed in wheel
+
+
+def test_the_sdist_can_be_built_from(built: Path) -> None:
+    (file,) = built.glob("*.tar.gz")
+    names = {name.split("/", 1)[1] for name in tarfile.open(file).getnames() if "/" in name}
+    assert {"pyproject.toml", "README.md"} <= names
+    homes = {home: folder for folder, home in FOLDERS.items()}
+    for path in shipped():
+        home = next(h for h in sorted(homes, key=len, reverse=True) if path.startswith(f"{h}/"))
+        assert f"{homes[home]}{path.removeprefix(home)}" in names
+
+
+def test_a_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None:
+    (file,) = built.glob("*.whl")
+    zipfile.ZipFile(file).extractall(tmp_path / "site")
+    code = (
+        "import fxmorph, sys; from pathlib import Path; from fxmorph.rules import load_rules;"
+        "from fxmorph.oracle import load_oracles; from fxmorph.known import load_known; import fxmorph.corpus;"
+        "from fxmorph.seeds import find_seeds; load_known();"
+        "seeds, refused = find_seeds([fxmorph.corpus.__path__[0]]);"
+        "print(Path(fxmorph.__file__).parent, len(load_rules()), len(load_oracles()), len(seeds), len(refused))"
+    )
+    env = {"PYTHONPATH": str(tmp_path / "site"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    where, rules, oracles, seeds, refused = done.stdout.split()
+    assert where == str(tmp_path / "site" / "fxmorph")
+    assert (int(rules) >= 60, int(oracles) >= 6, int(seeds) >= 80, refused) == (True, True, True, "0")
+
+
+def test_every_package_of_the_tree_is_listed() -> None:
+    listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
+    packages = {
+        f"{home}{file.parent.relative_to(ROOT / folder).as_posix()}".replace("/", ".").rstrip(".")
+        for folder, home in ((f, h + "/") for f, h in FOLDERS.items())
+        for file in (ROOT / folder).rglob("__init__.py")
+    }
+    assert packages == listed
