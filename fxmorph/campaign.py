@@ -84,7 +84,8 @@ def run_campaign(settings: Settings, emit: Emit) -> int:
             )  # fmt: skip
         code = OK
         for device in settings.devices:
-            campaign = Campaign(replace(settings, device=device), store, emit, resumed)
+            one = replace(settings, device=device)
+            campaign = Campaign(one, store, emit, resumed, with_cuda="cuda" in settings.devices)
             code = _worse(code, campaign.run())
         return code
 
@@ -122,6 +123,7 @@ class Campaign:
     emit: Emit
     resumed: str | None
     check: bool = False
+    with_cuda: bool = False
     results: dict[int, CaseResult] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     found: deque[_Found] = field(default_factory=deque)
@@ -139,7 +141,7 @@ class Campaign:
     def run(self) -> int:
         """The whole run; raises the errors of its parts, which are one line each."""
         s = self.settings
-        self._clock = Clock()
+        self._clock = Clock(since_birth=not self.resumed)
         self._started = time.monotonic()
         self._seeds, refusals = find_seeds(list(s.paths), regressions=s.all)
         self._rules = load_rules([Path(p) for p in s.transforms])
@@ -173,10 +175,11 @@ class Campaign:
         arguments = ([str(Path(p).resolve()) for p in s.transforms], str(self._cache), str(log))
         try:
             # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
-            preload = ["fxmorph.worker"] if s.device == "cpu" else []
+            preload = ["fxmorph.worker"] if s.devices == ("cpu",) and not self.with_cuda else []
             with Pool(s.effective_jobs, worker.serve, arguments, preload) as pool:
                 self._pool = pool
                 self._loop()
+                self.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
             self._account()
             self.emit(Warned("interrupted; what was judged is stored, go on with --resume"))

@@ -16,14 +16,16 @@ class Clock:
     """CPU seconds by activity.  Nested activities take their time from the outer one.
 
     Time of waited-for child processes during ``compile`` is the C++ compiler's (``c++``).
-    ``on_change`` is told each activity that begins or goes on.
+    ``on_change`` is told each activity that begins or goes on.  ``since_birth`` counts what the
+    process used before its first activity as ``start``.
     """
 
-    def __init__(self, on_change: Callable[[str], None] | None = None) -> None:
+    def __init__(self, on_change: Callable[[str], None] | None = None, since_birth: bool = False) -> None:
         self.seconds: dict[str, float] = {}
+        self._outside = "start" if since_birth else "idle"
         self._on_change = on_change
         self._stack: list[str] = []
-        self._mark = self._read()
+        self._mark = (0.0, 0.0) if since_birth else self._read()
 
     @staticmethod
     def _read() -> tuple[float, float]:
@@ -33,7 +35,7 @@ class Clock:
 
     def _settle(self) -> None:
         now = self._read()
-        here = self._stack[-1] if self._stack else "idle"
+        here = self._stack[-1] if self._stack else self._outside
         self._add(here, now[0] - self._mark[0])
         self._add("c++" if here == "compile" else here, now[1] - self._mark[1])
         self._mark = now
@@ -45,6 +47,7 @@ class Clock:
     def activity(self, name: str) -> Iterator[None]:
         """Everything inside counts for ``name``, but for nested activities."""
         self._settle()
+        self._outside = "idle"
         self._stack.append(name)
         self._tell()
         try:

@@ -93,7 +93,7 @@ def load_settings(command_line: Mapping[str, Any], cwd: Path, env: Mapping[str, 
         value = _parse(name, raw, f"{file}: {key}")
         values[name] = _beside(file.parent, name, value)
     for variable, raw in sorted(env.items()):
-        if variable.startswith("FXMORPH_"):
+        if variable.startswith("FXMORPH_") and not variable.startswith("FXMORPH_CAPTURE_"):
             name = _known(variable[len("FXMORPH_") :].lower(), "environment", _as_variable)
             values[name] = _parse(name, raw, variable)
     for key, raw in command_line.items():

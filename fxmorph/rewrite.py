@@ -81,15 +81,26 @@ def strided_clone(t: torch.Tensor) -> torch.Tensor:
     return InputSet.snapshot([t.detach()]).rebuild()[0]
 
 
+def _readable(t: Any) -> bool:
+    return isinstance(t, torch.Tensor) and t.layout == torch.strided and not t.is_quantized
+
+
+def _bytes(t: torch.Tensor) -> torch.Tensor:
+    """The memory under ``t`` as bytes, sharing it."""
+    return torch.empty(0, dtype=torch.uint8, device=t.device).set_(t.detach().untyped_storage())
+
+
 class _Profiler(fx.Interpreter):
     def __init__(self, graph: fx.Graph) -> None:
         super().__init__(fx.GraphModule(torch.nn.Module(), graph), garbage_collect_values=False)
         self.profile = Profile()
         self._tensors: dict[int, torch.Tensor] = {}
         self._versions: dict[int, int] = {}
+        self._contents: dict[int, torch.Tensor] = {}
         self._total = 0
 
     def run_node(self, n: fx.Node) -> Any:
+        read = [self.env[a] for a in n.all_input_nodes if isinstance(self.env.get(a), torch.Tensor)]
         result = super().run_node(n)
         p = self.profile
         k = p.order[n] = len(p.order)
@@ -106,6 +117,10 @@ class _Profiler(fx.Interpreter):
             if t._version != self._versions[key]:
                 self._versions[key] = t._version
                 p.writes.append((k, key))
+        self._unannounced_writes(k, read if n.op != "output" else [])
+        for t in (*read, *tree_leaves(result)):
+            if _readable(t):
+                self._contents[storage_key(t)] = _bytes(t).clone()
         if self._total > MAX_ELEMENTS:
             raise Inapplicable("graph too large to profile")
         if isinstance(result, torch.Tensor) and result.layout == torch.strided and not result.is_quantized:
@@ -114,6 +129,15 @@ class _Profiler(fx.Interpreter):
         elif not isinstance(result, torch.Tensor):
             p.values[n] = result if isinstance(result, (int, float, bool)) else None
         return result
+
+    def _unannounced_writes(self, order: int, read: list[torch.Tensor]) -> None:
+        """Some operators write without counting a version (batch_norm its running statistics)."""
+        for t in filter(_readable, read):
+            key = storage_key(t)
+            before, now = self._contents.get(key), _bytes(t)
+            changed = before is not None and before.shape == now.shape and not torch.equal(before, now)
+            if changed and (order, key) not in self.profile.writes:
+                self.profile.writes.append((order, key))
 
 
 def profile(graph: fx.Graph, inputs: InputSet, backward: bool = False) -> Profile:

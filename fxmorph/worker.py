@@ -18,7 +18,7 @@ from fxmorph.clock import Clock
 from fxmorph.confirm import confirm
 from fxmorph.investigate import investigate
 from fxmorph.judge.case import judge_case
-from fxmorph.judge.trial import ToolchainMissing
+from fxmorph.judge.trial import DeviceLost, ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding
 from fxmorph.rules import load_rules
 from fxmorph.torchapi.compiling import quiet, warm_imports
@@ -64,7 +64,7 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
     torch.set_num_threads(1)
     rules = load_rules([Path(p) for p in transforms])
 
-    clock = Clock(on_change=lambda phase: connection.send(("phase", phase)))
+    clock = Clock(on_change=lambda phase: connection.send(("phase", phase)), since_birth=True)
     while True:
         job: Any = connection.recv()
         try:
@@ -76,6 +76,9 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
                 with clock.activity("confirm"):
                     answer = confirm(Path(job.folder), Path(cache))
                 connection.send(("done", (*answer, clock.take())))
+        except DeviceLost as error:
+            connection.send(("lost", str(error)))
+            return
         except ToolchainMissing as error:
             connection.send(("error", f"toolchain: {error}"))
         except Exception:

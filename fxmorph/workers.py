@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import multiprocessing
+import multiprocessing.forkserver
 import os
 import signal
 import sys
@@ -81,8 +82,8 @@ def _main(connection: Connection, parent: int, serve: Callable[..., None], argum
 class Pool:
     """``size`` workers that run ``serve(connection, *arguments)``.
 
-    ``serve`` answers each job it receives with ``("done", value)`` or ``("error", text)`` and may
-    tell ``("phase", name)`` in between.
+    ``serve`` answers each job it receives with ``("done", value)``, ``("error", text)`` or
+    ``("lost", text)`` (it cannot go on: a crash), and may tell ``("phase", name)`` in between.
     """
 
     def __init__(self, size: int, serve: Callable[..., None], arguments: tuple[Any, ...], preload: list[str]) -> None:
@@ -144,6 +145,8 @@ class Pool:
         if word == "phase":
             worker.phase = value
             return None
+        if word == "lost":
+            return self._end(worker, "crash", value, 0.0)
         job, worker.job = worker.job, None
         if word == "done":
             return Ended(job, value)
@@ -157,6 +160,16 @@ class Pool:
     def _drop(self, worker: _Worker) -> None:
         worker.kill()
         self._workers.remove(worker)
+
+    def server_cpu(self) -> float:
+        """CPU seconds that the fork server itself used, importing what workers share (Linux; else 0)."""
+        pid = getattr(multiprocessing.forkserver._forkserver, "_forkserver_pid", None)
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                fields = f.read().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         """End idle workers, kill the others."""

@@ -75,6 +75,8 @@ def _result(case: Case, status: Status, reason: str) -> CaseResult:
 def _judge(case: Case, rules: Registry, clock: Clock) -> CaseResult:
     with clock.activity("capture"):
         loaded = load_seed(case.seed, case.device)
+    if loaded.meta.get("device") == "cuda" and not torch.cuda.is_available():
+        return _result(case, Status.UNSUPPORTED, "the seed is for a CUDA device, and there is none")
     if case.number == 0 and not case.recipe:
         return judge_subject(case, SeedSubject(loaded), clock)
     variant = make_variant(case, loaded, rules, clock)

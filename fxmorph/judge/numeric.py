@@ -69,11 +69,18 @@ def compare(
     lanes = shadows.lanes if shadows is not None and shadows.native.shape == eager.shape else {}
     if shadows is not None and lanes and not same_bits(shadows.native, eager):
         return Comparison(Status.SKIPPED, "eager gives different values when run again")
+    got = _judged(eager, compiled, lanes, gates)
+    if got.status is Status.FINDING and not inputs_finite:
+        return Comparison(Status.EDGE_CASE, f"NaN or Inf among the inputs; {got.reason}", got.kind)
+    return got
+
+
+def _judged(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
     if gates.bit_cast:
         return Comparison(Status.INCONCLUSIVE, "values pass through a bit cast, where rounding is not tracked")
     if not is_float_dtype(eager.dtype) or not is_float_dtype(compiled.dtype):
         return _discrete(eager, compiled, lanes, gates)
-    return _floating(eager, compiled, lanes, gates, inputs_finite)
+    return _floating(eager, compiled, lanes, gates)
 
 
 def _where(bad: torch.Tensor) -> str:
@@ -104,9 +111,7 @@ def _discrete(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     return Comparison(Status.TIE, f"{_where(bad)} could be decided either way")
 
 
-def _floating(
-    eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates, inputs_finite: bool
-) -> Comparison:
+def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
     e, c = eager.double(), compiled.double()
     equal = (e == c) | (e.isnan() & c.isnan())
     if bool(equal.all()):
@@ -120,10 +125,8 @@ def _floating(
     # Non-finite values first.
     odd = ~equal & (~torch.isfinite(e) | ~torch.isfinite(c))
     if bool(odd.any()):
-        return _nonfinite(eager, compiled, w, odd, half, gates, inputs_finite)
+        return _nonfinite(eager, compiled, w, odd, half, gates)
     finite = torch.isfinite(e) & torch.isfinite(c) & torch.isfinite(w)
-    if not inputs_finite:
-        return Comparison(Status.EDGE_CASE, f"NaN or Inf among the inputs; {_where(~equal)} differ")
     r = lanes["cast"].double() if "cast" in lanes else w
     if gates.exact:
         bad = ~equal
@@ -176,12 +179,9 @@ def _nonfinite(
     odd: torch.Tensor,
     half: bool,
     gates: Gates,
-    inputs_finite: bool,
 ) -> Comparison:
     e, c = eager.double(), compiled.double()
     text = f"{_where(odd)}: eager {_show(eager, odd)}; compiled {_show(compiled, odd)}; fp64 {_show(w, odd)}"
-    if not inputs_finite:
-        return Comparison(Status.EDGE_CASE, f"NaN or Inf among the inputs; {text}", Kind.NONFINITE)
     if bool((e[odd].abs() == c[odd].abs()).all()):
         return Comparison(Status.EDGE_CASE, f"infinities differ in sign only, as signed zeros make them: {text}")
     agree = torch.isfinite(e) == torch.isfinite(w)

@@ -32,6 +32,10 @@ class ToolchainMissing(Exception):
     """Compilation cannot work on this machine; the message says what is missing."""
 
 
+class DeviceLost(Exception):
+    """The compiled program broke the GPU context of this process; nothing more can run in it."""
+
+
 class Subject(Protocol):
     """A program that can be made fresh with given values any number of times."""
 
@@ -157,6 +161,8 @@ class Trial:
         with self.clock.activity("compile"), configured(self.settings):
             made = self._transplanted(self.subject.fresh(plan, self.input_seed))
             seen = self._observe(made, plan, wrap)
+        if "CUDA error" in seen.raised:
+            raise DeviceLost(seen.raised)
         if seen.exception is not None and lacks_toolchain(seen.exception):
             raise ToolchainMissing(seen.raised)
         return seen

@@ -84,7 +84,7 @@ def test_specs_keep_strides_offsets_and_shared_memory() -> None:
     b = memory[10:13]
     other = torch.zeros(3, dtype=torch.int32)
     (found,) = at_torch_level(lambda a, b, c: a + b + c, a, b, other)
-    specs = {s.shape + (s.dtype,): s for s in found.specs() if s is not None}
+    specs = {(*s.shape, s.dtype): s for s in found.specs() if s is not None}
     first, second, third = specs[(2, 3, "float32")], specs[(3, "float32")], specs[(3, "int32")]
     assert (first.stride, first.offset, first.storage_size) == ((1, 4), 5, 24)
     assert (second.stride, second.offset) == ((1,), 10)

@@ -70,7 +70,7 @@ def test_private_torch_is_used_in_torchapi_alone() -> None:
 
 def test_every_exception_is_still_needed() -> None:
     found = set().union(*map(private_uses, SOURCES))
-    assert ALLOWED <= found
+    assert found >= ALLOWED
 
 
 def test_the_search_sees_imports_and_attribute_use() -> None:

@@ -1,0 +1,135 @@
+"""A case from its record to its result, with backends that need no C++ compiler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fxmorph.clock import Clock
+from fxmorph.judge.case import judge_case
+from fxmorph.model import Case, CaseResult, CompileConfig, GraphLevel, Level, Recipe, Status, ValuePlan
+from fxmorph.rules import Registry, Rule
+from fxmorph.seeds import find_seeds
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+SOFTMAX = "def make_inputs(): return [torch.randn(3, 4)]\ndef fn(x): return torch.softmax(x * 2, -1)\n"
+
+
+def judge(folder: Path, rules: Registry, text: str, **parts: Any) -> CaseResult:
+    (folder / "seed.py").write_text("import torch\n" + text)
+    (seed,), _ = find_seeds([str(folder / "seed.py")])
+    plans = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK)
+    case = Case(seed, 0, 0, plans, CompileConfig.make("aot_eager"))
+    return judge_case(replace(case, **parts), rules, Clock())
+
+
+def test_a_right_program_is_clean(tmp_path: Path, rules: Registry) -> None:
+    got = judge(tmp_path, rules, SOFTMAX)
+    assert (got.status, got.kinds, got.recipe) == (Status.CLEAN, (), "")
+
+
+def test_a_variant_says_its_recipe_and_its_hash(tmp_path: Path, rules: Registry) -> None:
+    got = judge(tmp_path, rules, SOFTMAX, number=1)
+    assert got.status in {Status.CLEAN, Status.EXPECTED}
+    assert Recipe.parse(got.recipe)
+    assert len(got.graph_hash) == 16
+
+
+def test_a_result_is_a_function_of_the_case(tmp_path: Path, rules: Registry) -> None:
+    a, b = (judge(tmp_path, rules, SOFTMAX, number=2) for _ in range(2))
+    assert (a.case_id, a.recipe, a.graph_hash, a.status) == (b.case_id, b.recipe, b.graph_hash, b.status)
+    assert judge(tmp_path, rules, SOFTMAX, number=3).recipe != a.recipe
+
+
+def test_variants_of_aten_graphs_are_judged(tmp_path: Path, rules: Registry) -> None:
+    got = judge(tmp_path, rules, SOFTMAX, number=1, level=GraphLevel.ATEN)
+    assert got.status in {Status.CLEAN, Status.EXPECTED, Status.SKIPPED}, got.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "status", "word"),
+    [
+        ("def make_inputs(): raise ValueError('gone')\ndef fn(x): return x\n", Status.ERROR, "gone"),
+        ("import nowhere\ndef make_inputs(): return []\ndef fn(): return 1\n", Status.ERROR, "nowhere"),
+    ],
+)
+def test_what_cannot_be_judged_says_why(tmp_path: Path, rules: Registry, text: str, status: Status, word: str) -> None:
+    got = judge(tmp_path, rules, text)
+    assert got.status is status
+    assert word in got.reason
+
+
+def test_a_program_that_gives_no_graph_has_no_variants(tmp_path: Path, rules: Registry) -> None:
+    got = judge(tmp_path, rules, "def make_inputs(): return [torch.ones(2)]\ndef fn(x): return x\n", number=1)
+    assert got.status is Status.UNSUPPORTED
+
+
+def wrong_backend(gm: Any, inputs: Any) -> Any:
+    """A compiler that adds one to its first output where the graph subtracts."""
+    import operator
+
+    if not any(n.target in (operator.sub, torch.sub) for n in gm.graph.nodes):
+        return gm.forward
+
+    def run(*args: Any) -> Any:
+        first, *rest = gm.forward(*args)
+        return (first + 1, *rest)
+
+    return run
+
+
+@pytest.fixture
+def wrong() -> CompileConfig:
+    from fxmorph.torchapi.compiling import register_backend
+
+    register_backend("fxmorph_test_wrong", wrong_backend)
+    return CompileConfig.make("fxmorph_test_wrong")
+
+
+SUB = "def make_inputs(): return [torch.randn(3), torch.randn(3)]\ndef fn(x, y): return {} * 2\n"
+
+
+def test_a_wrong_compiler_is_found_on_the_seed(tmp_path: Path, rules: Registry, wrong: CompileConfig) -> None:
+    got = judge(tmp_path, rules, SUB.format("(x - y)"), compile=wrong)
+    assert (got.status, got.kinds) == (Status.FINDING, ("value",))
+    assert got.stage == "fxmorph_test_wrong"
+
+
+def only(**parts: Any) -> Registry:
+    registry = Registry()
+    defaults: dict[str, Any] = {"args": {"x": "...", "y": "..."}, "doc": "A rule.", "claim": Level.BIT_EXACT}
+    registry.add(Rule(**{**defaults, **parts}))
+    return registry
+
+
+def test_who_is_wrong_is_told_apart(tmp_path: Path, wrong: CompileConfig) -> None:
+    to_sub = only(id="algebra_j1", before=lambda x, y: x + y, after=lambda x, y: x - (-y))
+    got = judge(tmp_path, to_sub, SUB.format("(x + y)"), compile=wrong, number=1, recipe=Recipe.parse("algebra_j1@add"))
+    assert (got.status, got.triangle) == (Status.FINDING, "variant-miscompiled")
+    swapped = only(id="algebra_j2", before=lambda x, y: x - y, after=lambda x, y: -(y - x), claim=Level.EXACT_REAL)
+    got = judge(tmp_path, swapped, SUB.format("(x - y)"), compile=wrong, number=1, recipe=Recipe.parse("algebra_j2@sub"))
+    assert (got.status, got.triangle) == (Status.FINDING, "both")
+
+
+def test_an_unsound_rewrite_is_never_blamed_on_the_compiler(tmp_path: Path) -> None:
+    unsound = only(id="algebra_j3", before=lambda x, y: x + y, after=lambda x, y: x - y)
+    got = judge(tmp_path, unsound, SUB.format("(x + y)"), number=1, recipe=Recipe.parse("algebra_j3@add"))
+    assert (got.status, got.kinds) == (Status.UNSOUND_REWRITE, ())
+    assert "algebra_j3@add" in got.recipe
+
+
+def test_a_rewrite_that_is_wrong_on_other_values_alone_is_unsound(tmp_path: Path) -> None:
+    """Right on the seed's values, which the claim is checked on first; wrong on integers."""
+    parts: dict[str, Any] = {"args": {"x": "..."}, "before": lambda x: torch.ceil(x), "after": lambda x: torch.floor(x) + 1}
+    text = "def make_inputs(): return [torch.rand(9) + 0.001]\ndef fn(x): return torch.ceil(x)\n"
+    got = judge(tmp_path, only(id="algebra_j4", **parts), text, number=1, recipe=Recipe.parse("algebra_j4@ceil"))
+    assert got.status is Status.UNSOUND_REWRITE
+
+
+def test_time_is_accounted_for(tmp_path: Path, rules: Registry) -> None:
+    seconds = dict(judge(tmp_path, rules, SOFTMAX, number=1).seconds)
+    assert {"capture", "rewrite", "compile", "eager"} <= set(seconds)

@@ -1,0 +1,104 @@
+"""One slot against eager and the lanes of the reference run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fxmorph.judge.numeric import compare, same_bits
+from fxmorph.judge.shadow import Gates, Shadows
+from fxmorph.model import Kind, Status
+
+NAN, INF = float("nan"), float("inf")
+
+
+def judge(
+    eager: list[float], compiled: list[float], wide: list[float] | None = None, dtype: torch.dtype = torch.float32,
+    spread: float = 0.0, finite: bool = True, gates: Gates | None = None,
+) -> tuple[Status, Kind]:  # fmt: skip
+    e, c = torch.tensor(eager, dtype=dtype), torch.tensor(compiled, dtype=dtype)
+    w = torch.tensor(eager if wide is None else wide, dtype=torch.float64)
+    w = w if dtype.is_floating_point else w.to(dtype)
+    lanes = {"wide": w, "cast": w}
+    if spread:
+        lanes |= {"wide:0": w + spread, "cast:0": w + spread}
+    got = compare(e, c, Shadows(e.clone(), lanes), gates or Gates(exact=False), finite)
+    return got.status, got.kind
+
+
+def test_bits_are_compared_with_nan_equal_and_zeros_apart() -> None:
+    assert same_bits(torch.tensor([NAN, 1.0]), torch.tensor([NAN, 1.0]))
+    assert not same_bits(torch.tensor([0.0]), torch.tensor([-0.0]))
+    assert not same_bits(torch.tensor([1.0]), torch.tensor([1.0], dtype=torch.float64))
+    assert not same_bits(torch.tensor([1.0]), torch.tensor([1.0, 1.0]))
+    assert same_bits(torch.tensor([1 + 2j]), torch.tensor([1 - 2j]).conj())
+
+
+def test_within_the_envelope_is_clean_and_beyond_is_not() -> None:
+    assert judge([1.0], [1.0001], spread=1e-4)[0] is Status.CLEAN
+    assert judge([1.0], [1.01], spread=1e-4) == (Status.FINDING, Kind.VALUE)
+
+
+def test_closer_to_fp64_than_eager_is_clean() -> None:
+    assert judge([1.01], [1.0], wide=[1.0])[0] is Status.CLEAN
+
+
+def test_eagers_own_error_is_allowed_a_few_times() -> None:
+    assert judge([1.001], [0.997], wide=[1.0])[0] is not Status.FINDING
+    assert judge([1.001], [0.9], wide=[1.0])[0] is Status.FINDING
+
+
+def test_a_wide_envelope_is_ill_conditioned() -> None:
+    assert judge([1.0], [9.0], spread=0.5)[0] is Status.ILL_CONDITIONED
+
+
+def test_one_good_element_among_ill_conditioned_ones_still_counts() -> None:
+    e = torch.tensor([1.0, 1.0])
+    w = e.double()
+    lanes = {"wide": w, "cast": w, "wide:0": w + torch.tensor([0.5, 0.0]), "cast:0": w + torch.tensor([0.5, 0.0])}
+    got = compare(e, torch.tensor([9.0, 1.1]), Shadows(e, lanes), Gates(exact=False), True)
+    assert got.status is Status.FINDING
+
+
+def test_nonfinite_values_by_dtype_and_inputs() -> None:
+    assert judge([1.0], [NAN]) == (Status.FINDING, Kind.NONFINITE)
+    assert judge([1.0], [INF]) == (Status.FINDING, Kind.NONFINITE)
+    assert judge([INF], [60000.0], wide=[60000.0], dtype=torch.float16)[0] is Status.EXPECTED
+    assert judge([1.0], [NAN], finite=False)[0] is Status.EDGE_CASE
+    assert judge([INF], [-INF], wide=[INF])[0] is Status.EDGE_CASE
+    assert judge([INF], [1.0], wide=[1.0])[0] is Status.INCONCLUSIVE
+
+
+def test_only_the_sign_of_zero_is_an_edge_case() -> None:
+    assert judge([0.0, 1.0], [-0.0, 1.0])[0] is Status.EDGE_CASE
+
+
+def test_exact_arithmetic_has_no_tolerance() -> None:
+    assert judge([8.0], [8.000001], spread=1.0, gates=Gates(exact=True))[0] is Status.FINDING
+
+
+def test_integers_differ_or_tie() -> None:
+    assert judge([3, 4], [3, 5], dtype=torch.int64)[0] is Status.FINDING
+    assert judge([3, 4], [3, 5], wide=[3, 5], dtype=torch.int64)[0] is Status.TIE
+    assert judge([3, 4], [4, 5], wide=[3, 5], dtype=torch.int64)[0] is Status.FINDING
+    assert judge([3], [4], dtype=torch.int64, gates=Gates(exact=False, opaque={"x"}))[0] is Status.INCONCLUSIVE
+
+
+def test_without_a_reference_nothing_is_accused() -> None:
+    for dtype in (torch.float32, torch.int64):
+        a, b = torch.tensor([1], dtype=dtype), torch.tensor([2], dtype=dtype)
+        assert compare(a, b, None, Gates(exact=False), True).status is Status.INCONCLUSIVE
+
+
+def test_eager_that_changed_is_skipped() -> None:
+    e = torch.tensor([1.0])
+    shadows = Shadows(torch.tensor([2.0]), {"wide": torch.tensor([1.0], dtype=torch.float64)})
+    assert compare(e, torch.tensor([3.0]), shadows, Gates(), True).status is Status.SKIPPED
+
+
+@pytest.mark.parametrize("part", [1 + 2j, 2 + 1j])
+def test_complex_values_are_judged_by_their_parts(part: complex) -> None:
+    e, c = torch.tensor([1 + 1j]), torch.tensor([part])
+    w = e.to(torch.complex128)
+    got = compare(e, c, Shadows(e, {"wide": w, "cast": w}), Gates(exact=False), True)
+    assert got.status is Status.FINDING

@@ -1,0 +1,161 @@
+"""The reference run: fp64 beside the native program, and the gates that it checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from fxmorph.judge.shadow import ReferenceRun, Shadows
+from fxmorph.load import Invocation
+from fxmorph.observe import Observation, observe
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+
+
+def reference(fn: Callable[..., Any], *args: Any, no_grad: bool = True) -> tuple[Observation, Any]:
+    run = ReferenceRun()
+    made = Invocation(fn, list(args), lambda g: g(*args))
+    seen = observe(made, lambda f: f, mode=run, keep=run.keep, no_grad=no_grad)
+    assert not seen.raised, seen.raised
+    return seen, run.gates
+
+
+def lanes(fn: Callable[..., Any], *args: Any, slot: str = "out0") -> dict[str, torch.Tensor]:
+    shadows = reference(fn, *args)[0].slots()[slot].value
+    assert isinstance(shadows, Shadows)
+    return shadows.lanes
+
+
+def normal(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0)).to(dtype)
+
+
+PROGRAMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "pointwise": lambda x: (x.sin() + 2) * x.exp(),
+    "reduction": lambda x: x.softmax(1).sum(0),
+    "views": lambda x: (x.mT[1:] * 3).reshape(-1)[::2],
+    "write into a view": lambda x: x.clone().mT.contiguous().index_fill_(0, torch.tensor([1]), 0.1),
+    "chained writes": lambda x: x.clone().mul_(0.3).add_(x[0]),
+    "out": lambda x: torch.mul(x, 0.1, out=torch.zeros_like(x)),
+    "matmul": lambda x: x @ x.mT,
+    "cat of views": lambda x: torch.cat([x[:1], x[1:]]) / 3,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_wide_lane_is_the_program_in_float64(name: str) -> None:
+    x = normal(4, 4)
+    wide = lanes(PROGRAMS[name], x)["wide"]
+    expected = PROGRAMS[name](x.double())
+    assert wide.dtype == torch.float64
+    torch.testing.assert_close(wide, expected, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_perturbed_lanes_spread_about_as_far_as_eager_errs(name: str) -> None:
+    x = normal(4, 4)
+    got = lanes(PROGRAMS[name], x)
+    spread = torch.stack([(got[f"wide:{k}"] - got["wide"]).abs() for k in range(4)]).amax()
+    assert 0 < float(spread) < 1e-4
+
+
+def test_the_native_values_are_eagers_own() -> None:
+    x = normal(5, 5)
+    shadows = reference(lambda x: x.softmax(0), x)[0].slots()["out0"].value
+    assert torch.equal(shadows.native, x.softmax(0))
+
+
+def test_explicit_casts_round_in_the_cast_lane_alone() -> None:
+    got = lanes(lambda x: (x * 1.1).bfloat16().float(), normal(100))
+    x = normal(100).double() * 1.1
+    torch.testing.assert_close(got["wide"], x, rtol=1e-6, atol=1e-7)
+    assert float((got["cast"] - x).abs().max()) > 1e-3
+    torch.testing.assert_close(got["cast"], x.bfloat16().double(), rtol=1e-2, atol=0)
+
+
+def test_shadows_follow_writes_through_aliases() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        view = y.view(-1)[::2]
+        view.mul_(1 / 3)
+        return y + 0
+
+    x = normal(4, 4)
+    torch.testing.assert_close(lanes(fn, x)["wide"], fn(x.double()), rtol=1e-7, atol=1e-8)
+
+
+def test_inputs_after_the_call_and_gradients_have_shadows() -> None:
+    x, w = normal(4), normal(4).requires_grad_()
+
+    def fn(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        x.mul_(1 / 3)
+        return (w.sin() * x).sum()
+
+    slots = reference(fn, x, w, no_grad=False)[0].slots()
+    torch.testing.assert_close(slots["after:input0"].value.lanes["wide"], normal(4).double() / 3, rtol=1e-7, atol=1e-8)
+    gradient = slots["grad:input1"].value
+    ratio = gradient.lanes["wide"] / (w.detach().double().cos() * normal(4).double() / 3)
+    torch.testing.assert_close(ratio, torch.full_like(ratio, float(ratio[0])), rtol=1e-6, atol=0)
+
+
+def test_ties_are_broken_both_ways() -> None:
+    got = lanes(lambda x: x.argmax(0), torch.tensor([1.0, 3.0, 3.0]))
+    assert {int(got["tie:+"]), int(got["tie:-"])} == {1, 2}
+
+
+def test_distinct_values_have_no_ties() -> None:
+    got = lanes(lambda x: x.argmax(0), torch.tensor([1.0, 3.0, 2.0]))
+    assert {int(lane) for lane in got.values()} == {1}
+
+
+def overlapping(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.as_strided((3, 2), (1, 1)).copy_(torch.ones(3, 2))
+    return y
+
+
+GATES: dict[str, tuple[str, Any, Callable[[torch.Tensor], Any]]] = {
+    "random numbers": ("random", True, lambda x: x + torch.rand(4)),
+    "uninitialised memory": ("uninitialised", True, lambda x: torch.empty(4).copy_(x)),
+    "scatter to one place": ("duplicate_indices", "scatter", lambda x: x.scatter(0, torch.tensor([1, 1]), x[:2])),
+    "overlapping write": ("overlapping_write", "copy_", overlapping),
+    "overflow of half": ("overflow", True, lambda x: (x * 0 + 300).half() * (x * 0 + 300).half()),
+    "half": ("low_precision", True, lambda x: x.half() + 1),
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_a_gate_is_noticed(name: str) -> None:
+    gate, value, fn = GATES[name]
+    x = torch.arange(4.0)
+    assert getattr(reference(fn, x)[1], gate) == value
+    assert not getattr(reference(lambda x: x * 2, torch.arange(4.0))[1], gate)
+
+
+def test_equal_writes_to_one_place_and_accumulation_are_defined() -> None:
+    x = torch.arange(4.0)
+    for fn in (
+        lambda x: x.scatter(0, torch.tensor([1, 1]), torch.ones(2)),
+        lambda x: x.index_put((torch.tensor([1, 1]),), x[:2], accumulate=True),
+        lambda x: x.scatter_add(0, torch.tensor([1, 1]), x[:2]),
+    ):
+        assert reference(fn, x)[1].duplicate_indices == ""
+
+
+def test_writes_to_two_views_of_one_memory_are_defined() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        y[:2].add_(1)
+        y[2:].mul_(2)
+        return y
+
+    assert reference(fn, torch.arange(4.0))[1].overlapping_write == ""
+
+
+def test_an_operator_without_a_float64_form_is_opaque() -> None:
+    x = torch.arange(4, dtype=torch.float32)
+    _, gates = reference(lambda x: x.view(torch.int32) + 1, x)
+    assert not gates.exact
