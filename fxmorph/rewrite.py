@@ -38,6 +38,9 @@ REAL_TOLERANCE = 1e-7
 #: there stays; what the compiler may alias, reuse or drop shows.
 EXPOSE = "expose"
 EXPOSE_SHARE = 0.6
+#: How often a rewrite that may copy a value is followed by a write to what it copied: most
+#: real aliasing bugs need both.
+CHASE_SHARE = 0.5
 
 
 class Inapplicable(Exception):
@@ -685,6 +688,8 @@ def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, avoid: Co
         family = rng.choices(names, [FAMILY_WEIGHTS.get(f, 1.0) for f in names])[0]
         for rule in rng.sample(families[family], min(len(families[family]), 8)):
             if _try_rule(bench, rule, rng):
+                if rule.site == "value" and rng.random() < CHASE_SHARE:
+                    _chase(bench, [r for r in pool if r.site == "late"], rng)
                 break
     made = [n.name for n in calls(bench.graph) if n.name not in original and n in bench.profile.specs]
     if bench.applied and made and rng.random() < EXPOSE_SHARE:
@@ -696,15 +701,23 @@ def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, avoid: Co
     return Recipe(tuple(bench.applied))
 
 
+def _chase(bench: Workbench, late: list[Rule], rng: random.Random) -> None:
+    """Write to the memory that the last rewrite copied or viewed, at some later point."""
+    site = bench.applied[-1].site
+    for rule in rng.sample(late, min(len(late), 4)):
+        if _try_rule(bench, rule, rng, site):
+            return
+
+
 def root_operation(rule: Rule) -> str:
     """Canonical name of the last operation of a rule's pattern; "" where it has none."""
     pattern = pattern_of(rule)
     return pattern.operations[pattern.root].name if pattern else ""
 
 
-def _try_rule(bench: Workbench, rule: Rule, rng: random.Random) -> bool:
-    """Apply the rule at a random site; False where it has none or none took."""
-    found = list(bench.sites(rule))
+def _try_rule(bench: Workbench, rule: Rule, rng: random.Random, site: str = "") -> bool:
+    """Apply the rule at a random site, or at ``site``; False where it has none or none took."""
+    found = [(n, m) for n, m in bench.sites(rule) if not site or n.name == site]
     if not found:
         return False
     node, match = rng.choice(found)

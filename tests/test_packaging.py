@@ -86,7 +86,8 @@ def test_the_wheel_holds_what_is_loaded_by_name(wheel: set[str], needed: str) ->
 
 def test_the_sdist_can_be_built_from(built: Path) -> None:
     (file,) = built.glob("*.tar.gz")
-    names = {name.split("/", 1)[1] for name in tarfile.open(file).getnames() if "/" in name}
+    with tarfile.open(file) as archive:
+        names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
     assert {"pyproject.toml", "README.md"} <= names
     homes = {home: folder for folder, home in FOLDERS.items()}
     for path in shipped():

@@ -12,7 +12,7 @@ import torch
 
 from fxmorph.capture import Captured, CaptureFailed, capture_aten, capture_torch, inputs_under
 from fxmorph.clock import Clock
-from fxmorph.graph import Unprintable, calls, function_of, graph_hash, print_graph
+from fxmorph.graph import Unprintable, calls, function_of, graph_hash, print_graph, windows
 from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, kinds_of
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial, summary
@@ -30,11 +30,12 @@ from fxmorph.model import (
 )
 from fxmorph.observe import Meta, Observation
 from fxmorph.oracle import Evidence
-from fxmorph.rewrite import EXPOSE, Unsound, Workbench, draw_recipe, replay_recipe
+from fxmorph.rewrite import EXPOSE, Unsound, Workbench, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 
-#: Graphs with more calls than this are cut into windows of this size before rewriting.
-WINDOW = 80
+#: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
+#: small programs compile fast, and rewrites meet in them.
+WINDOWS = (8, 16, 32, 80)
 
 
 @dataclass
@@ -97,24 +98,36 @@ def captured_graph(case: Case, loaded: LoadedSeed, clock: Clock) -> Captured:
         pick = random.Random(f"graph {case.campaign_seed} {case.seed.hash} {case.number}")
         weights = [len(calls(g.graph)) for g in graphs]
         chosen = pick.choices(graphs, weights)[0]
-        if len(calls(chosen.graph)) > WINDOW:
-            chosen = _window(chosen, pick)
+        size = pick.choice(WINDOWS)
+        if len(calls(chosen.graph)) > size:
+            chosen = _window(chosen, size, pick, loaded.no_grad)
         return chosen
 
 
-def _window(captured: Captured, pick: random.Random) -> Captured:
-    """A random window of a large graph, with the values that the whole graph feeds it."""
-    from fxmorph.graph import windows
-    from fxmorph.rewrite import profile
+def _window(captured: Captured, size: int, pick: random.Random, no_grad: bool) -> Captured:
+    """A random window of a graph, with the values that the whole graph feeds it.
 
-    parts = list(windows(captured.graph, WINDOW))
-    graph, feeds = pick.choice(parts)
-    with torch.no_grad():
-        values = profile(captured.graph, captured.inputs).values
-    by_name = {n.name: v for n, v in values.items()}
-    if any(by_name.get(name) is None for name in feeds):
+    Values that required grad in the whole graph are leaves that require it here, unless the
+    window writes to them; half of the windows run without gradients.
+    """
+    graph, feeds = pick.choice(list(windows(captured.graph, size)))
+    with torch.set_grad_enabled(not no_grad):
+        seen = profile(captured.graph, captured.inputs)
+    nodes = {n.name: n for n in seen.order}
+    values = [seen.values.get(nodes[name]) for name in feeds]
+    if any(value is None for value in values):
         raise CaptureFailed("a window of the graph needs values that cannot be rebuilt")
-    return Captured(graph, InputSet.snapshot([by_name[name] for name in feeds]), captured.level, captured.part)
+    plain = Captured(graph, InputSet.snapshot(values), captured.level, captured.part)
+    if no_grad or pick.random() < 0.5:
+        return plain
+    wanted = [name in nodes and seen.specs[nodes[name]].requires_grad for name in feeds]
+    with torch.no_grad():
+        inside = profile(graph, plain.inputs)
+    holders = [n for n in graph.nodes if n.op == "placeholder"]
+    for value, grad, holder in zip(values, wanted, holders, strict=True):
+        if grad and not inside.written_after(inside.storages[holder], -1):
+            value.requires_grad_(True)
+    return replace(plain, inputs=InputSet.snapshot(values))
 
 
 def plan_inputs(plans: Sequence[ValuePlan], base: InputSet, input_seed: int) -> dict[ValuePlan, InputSet]:
@@ -197,6 +210,8 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
                     case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows
                 )
             excused.update(dict.fromkeys(accused, out))
+            # The ladder reset Dynamo, and what was compiled before a reset is not compiled again.
+            trial = Trial(subject, case.compile, case.input_seed, clock)
         verdicts += [_excuse(v, excused) for v in found]
     status, kinds, reason = summary(verdicts)
     return CaseResult(case.id, status, kinds, reason, tuple(verdicts), ladder=rows)

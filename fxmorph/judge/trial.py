@@ -116,7 +116,10 @@ class LazyReference:
 
 
 class Trial:
-    """Compiles a subject on first use and judges it on any number of plans."""
+    """Compiles a subject on first use and judges it on any number of plans.
+
+    Making another trial compile resets Dynamo: an older one must not be used after that.
+    """
 
     def __init__(self, subject: Subject, config: CompileConfig, input_seed: int, clock: Clock) -> None:
         self.subject = subject

@@ -250,7 +250,8 @@ def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path) -> None:
         "class Net(torch.nn.Module):\n"
         "    def __init__(self):\n"
         "        super().__init__()\n"
-        "        self.layers = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout(0.5))\n"
+        "        layers = torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Dropout(0.5)\n"
+        "        self.layers = torch.nn.Sequential(*layers)\n"
         "    def forward(self, x): return self.layers(x)\n"
         "def make_inputs(): return [torch.randn(5, 4)]\n"
     )

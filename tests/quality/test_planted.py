@@ -65,14 +65,14 @@ class Found:
     investigated: Investigated | None
 
 
-def hunt(text: str, folder: Path, rules: Any, recipe: Recipe | None = None, backend: str = "inductor") -> Found:
+def hunt(text: str, folder: Path, rules: Any, recipe: Recipe | None = None, reduce: bool = True) -> Found:
     (folder / "planted.py").write_text(text)
     (seed,), _ = find_seeds([str(folder / "planted.py")])
     plans = (ValuePlan.SEED, ValuePlan.EXACT)
-    case = Case(seed, 1 if recipe else 0, 0, plans, CompileConfig.make(backend), recipe=recipe)
+    case = Case(seed, 1 if recipe else 0, 0, plans, CompileConfig.make(), recipe=recipe)
     clock = Clock()
     result = judge_case(case, rules, clock)
-    stands = result.status is Status.FINDING
+    stands = reduce and result.status is Status.FINDING
     return Found(case, result, investigate(case, result, rules, clock, SECONDS) if stands else None)
 
 
@@ -203,7 +203,7 @@ REGRESSIONS = Path(__file__).parents[2] / "corpus" / "regressions"
 @pytest.mark.parametrize("name", LIVE)
 def test_a_public_bug_of_this_release_is_found(name: str, tmp_path: Path, rules: Any) -> None:
     with fresh_caches():
-        found = hunt((REGRESSIONS / f"{name}.py").read_text(), tmp_path, rules)
+        found = hunt((REGRESSIONS / f"{name}.py").read_text(), tmp_path, rules, reduce=False)
     assert found.result.status is Status.FINDING
     assert LIVE[name] in found.result.kinds
     assert found.result.stage == "inductor"
@@ -217,7 +217,8 @@ def test_a_sound_compiler_is_clean(tmp_path: Path, rules: Any) -> None:
 
 def test_a_fault_that_only_a_variant_shows_is_the_variants(tmp_path: Path, rules: Any) -> None:
     """The seed has no addition of tensors; a rewrite brings one in, and the plant breaks it."""
-    text = "import torch\ndef make_inputs(): return [torch.randn(3, 4), torch.randn(3, 4)]\ndef fn(x, y): return x - y\n"
+    inputs = "[torch.randn(3, 4), torch.randn(3, 4)]"
+    text = f"import torch\ndef make_inputs(): return {inputs}\ndef fn(x, y): return x - y\n"
     with fresh_caches(), planted_pass(double_additions):
         assert hunt(text, tmp_path, rules).result.status is Status.CLEAN
         found = hunt(text, tmp_path, rules, Recipe.parse("algebra_sub_as_add_neg@sub"))

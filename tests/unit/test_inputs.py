@@ -97,7 +97,8 @@ def test_plain_values_are_copied() -> None:
 
 
 def test_what_cannot_be_rebuilt_is_refused() -> None:
-    for value in (torch.eye(2).to_sparse(), [torch.ones(1)], torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)):
+    quantised = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)
+    for value in (torch.eye(2).to_sparse(), [torch.ones(1)], quantised):
         with pytest.raises(Unsupported):
             InputSet.snapshot([value])
 

@@ -111,7 +111,8 @@ def test_who_is_wrong_is_told_apart(tmp_path: Path, wrong: CompileConfig) -> Non
     got = judge(tmp_path, to_sub, SUB.format("(x + y)"), compile=wrong, number=1, recipe=Recipe.parse("algebra_j1@add"))
     assert (got.status, got.triangle) == (Status.FINDING, "variant-miscompiled")
     swapped = only(id="algebra_j2", before=lambda x, y: x - y, after=lambda x, y: -(y - x), claim=Level.EXACT_REAL)
-    got = judge(tmp_path, swapped, SUB.format("(x - y)"), compile=wrong, number=1, recipe=Recipe.parse("algebra_j2@sub"))
+    recipe = Recipe.parse("algebra_j2@sub")
+    got = judge(tmp_path, swapped, SUB.format("(x - y)"), compile=wrong, number=1, recipe=recipe)
     assert (got.status, got.triangle) == (Status.FINDING, "both")
 
 
@@ -124,7 +125,7 @@ def test_an_unsound_rewrite_is_never_blamed_on_the_compiler(tmp_path: Path) -> N
 
 def test_a_rewrite_that_is_wrong_on_other_values_alone_is_unsound(tmp_path: Path) -> None:
     """Right on the seed's values, which the claim is checked on first; wrong on integers."""
-    parts: dict[str, Any] = {"args": {"x": "..."}, "before": lambda x: torch.ceil(x), "after": lambda x: torch.floor(x) + 1}
+    parts: dict[str, Any] = {"args": {"x": "..."}, "before": lambda x: x.ceil(), "after": lambda x: x.floor() + 1}
     text = "def make_inputs(): return [torch.rand(9) + 0.001]\ndef fn(x): return torch.ceil(x)\n"
     got = judge(tmp_path, only(id="algebra_j4", **parts), text, number=1, recipe=Recipe.parse("algebra_j4@ceil"))
     assert got.status is Status.UNSOUND_REWRITE

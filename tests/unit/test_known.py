@@ -15,8 +15,12 @@ FINDING = Finding(
     "seed-miscompiled", "0123", "", "", extra={"operations": ["copy_", "slice", "add"]},
 )  # fmt: skip
 WHOLE: dict[str, Any] = {
-    "stage": "inductor", "unit": "post_grad_passes", "operations": ("copy_", "slice"), "kinds": ("value",), "torch": ("2.13",),
-}  # fmt: skip
+    "stage": "inductor",
+    "unit": "post_grad_passes",
+    "operations": ("copy_", "slice"),
+    "kinds": ("value",),
+    "torch": ("2.13",),
+}
 
 
 def match(**parts: Any) -> str:

@@ -100,7 +100,8 @@ def test_an_exported_program_is_a_seed(tmp_path: Path) -> None:
 def test_a_runnable_script_is_a_seed(tmp_path: Path) -> None:
     text = (
         "class Repro(torch.nn.Module):\n    def forward(self, a): return (a.sum(1),)\n"
-        "def load_args(reader):\n    buf0 = reader.storage(None, 96)\n    reader.tensor(buf0, (2, 3), (1, 4), is_leaf=True)\n"
+        "def load_args(reader):\n    buf0 = reader.storage(None, 96)\n"
+        "    reader.tensor(buf0, (2, 3), (1, 4), is_leaf=True)\n"
         "mod = Repro()\n"
     )
     (seed,) = loaded(tmp_path, text)

@@ -74,7 +74,8 @@ def test_what_replaces_a_node_carries_its_value() -> None:
 
 
 def test_writes_that_matter_are_kept() -> None:
-    text = "def fn(x, y, z):\n    a = x.clone()\n    b = a[0]\n    w = b.add_(1)\n    c = a * 2\n    d = z + 1\n    return (c, d)\n"
+    body = ("a = x.clone()", "b = a[0]", "w = b.add_(1)", "c = a * 2", "d = z + 1", "return (c, d)")
+    text = "def fn(x, y, z):\n" + "".join(f"    {line}\n" for line in body)
 
     def still(graph: fx.Graph, inputs: InputSet) -> bool:
         return has("add_", "mul")(graph, inputs)

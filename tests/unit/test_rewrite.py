@@ -101,8 +101,12 @@ _serial = itertools.count()
 def made(**parts: Any) -> Rule:
     """A rule under an id of its own: patterns are kept by id."""
     defaults: dict[str, Any] = {
-        "id": f"algebra_test{next(_serial)}", "before": lambda x: x * 2, "after": lambda x: x + x, "args": {"x": "..."}, "doc": "A rule.",
-    }  # fmt: skip
+        "id": f"algebra_test{next(_serial)}",
+        "before": lambda x: x * 2,
+        "after": lambda x: x + x,
+        "args": {"x": "..."},
+        "doc": "A rule.",
+    }
     return Rule(**{**defaults, **parts})
 
 
@@ -217,7 +221,7 @@ def spec(*shape: int, dtype: str = "float32") -> TensorSpec:
         ({"a": ""}, [()], {}),
     ],
 )
-def test_symbolic_shapes_bind(args: dict[str, str], shapes: list[tuple[int, ...]], sizes: dict[str, int] | None) -> None:
+def test_symbolic_shapes_bind(args: dict[str, str], shapes: list[Any], sizes: dict[str, int] | None) -> None:
     specs = {name: spec(*shape) for name, shape in zip(args, shapes, strict=True)}
     assert bind_sizes(made(args=args), specs) == sizes
 

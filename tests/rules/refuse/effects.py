@@ -26,7 +26,8 @@ class wrong_gradient_detached:
     def after(x): return x.detach() * 2
 
 
-@rule(args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], claim=Level.BIT_EXACT, preserves=("dtype", "gradient"))
+@rule(args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], claim=Level.BIT_EXACT,
+      preserves=("dtype", "gradient"))
 class wrong_gradient_of_maximum:
     """At a tie maximum gives each side half of the gradient, where gives all to one."""
 
