@@ -181,6 +181,7 @@ class Gates:
     overlapping_write: str = ""
     overflow: bool = False
     bit_cast: bool = False
+    random_values: bool = False
     opaque: set[str] = field(default_factory=set)
     nonfinite_inputs: bool = False
     ties: bool = False
@@ -291,7 +292,7 @@ class ReferenceRun(TorchDispatchMode):
         self._gate_before(func, name, args, kwargs, written)
         natives_before = self._exact_operands(name, tensors)
         lane_args = None
-        random = is_random(func)
+        random = is_random(func, args, kwargs)
         if not random:
             lane_args = [self._lane_arguments(lane, name, flat, spec) for lane in self.lanes]
 
@@ -313,6 +314,7 @@ class ReferenceRun(TorchDispatchMode):
         if random or name in EMPTY or func is torch.ops.aten.view.dtype:
             self.gates.random |= random
             if random:
+                self.gates.random_values |= any(t.dtype in UNIT for t in tensors)
                 self.gates.not_exact(name)
             for t in (*fresh, *written):
                 self._resync(t)

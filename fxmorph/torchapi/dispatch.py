@@ -50,6 +50,16 @@ def mutated_arguments(overload: OpOverload) -> list[tuple[int, str]]:
     ]
 
 
-def is_random(overload: OpOverload) -> bool:
-    """Whether the operator draws from a random generator."""
-    return torch.Tag.nondeterministic_seeded in overload.tags
+def is_random(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether this call draws from a random generator.
+
+    Attention and dropout carry the tag whatever their arguments are; with probability 0, or
+    outside training, they draw nothing.
+    """
+    if torch.Tag.nondeterministic_seeded not in overload.tags:
+        return False
+    for i, a in enumerate(schema_of(overload).arguments):
+        value = args[i] if i < len(args) else kwargs.get(a.name, a.default_value if a.has_default_value() else None)
+        if (a.name in ("dropout_p", "p") and value == 0) or (a.name in ("train", "training") and value is False):
+            return False
+    return True
