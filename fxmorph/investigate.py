@@ -90,6 +90,7 @@ class _Investigation:
         inputs, made = self._plain_inputs(best.graph, best.inputs)
         subject = self._subject(best.graph, inputs)
         verdicts = self._judge(subject, self.config)
+        verdicts = [v for v in verdicts if v.kind in self.accused]  # others were excused by the ladder
         kinds = tuple(sorted(kinds_of(verdicts))) or self.result.kinds
         program = made + "\n\n" + print_graph(best.graph)
         return Investigated(
@@ -192,7 +193,7 @@ class _Investigation:
         """The seed's own source where no single graph shows the finding."""
         source = Path(self.case.seed.path).read_text() if self.case.seed.form == "module" else ""
         subject = SeedSubject(self.loaded)
-        verdicts = self._judge(subject, self.config)
+        verdicts = [v for v in self._judge(subject, self.config) if v.kind in self.accused]
         return Investigated(
             case_id=self.case.id,
             program=_without_tail(source),
