@@ -134,6 +134,8 @@ class Campaign:
     investigated: Counter[Any] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        #: The rewrites that each finding so far was reduced to.
+        self._needed: set[frozenset[str]] = set()
         self._to_confirm: deque[worker.Confirm] = deque()
         #: Fingerprints being confirmed, with the other findings that have them.
         self._confirming: dict[str, list[Finding]] = {}
@@ -375,11 +377,18 @@ class Campaign:
             return False
         if not cases_left:
             return True
+        if all(map(self._looks_known, self.found)):
+            return False  # their time comes when no case is left
         return self._spent <= INVESTIGATE_SHARE * max(sum(self.seconds.values()), 1.0)
+
+    def _looks_known(self, found: _Found) -> bool:
+        """Whether the recipe holds all rewrites that an earlier finding was reduced to."""
+        rules = {r.rule for r in Recipe.parse(found.result.recipe).rewrites}
+        return any(needed <= rules for needed in self._needed)
 
     def _investigate_next(self) -> None:
         """The finding least like those already looked at goes first."""
-        best = min(self.found, key=lambda f: (self.investigated[f.novelty()], f.index))
+        best = min(self.found, key=lambda f: (self._looks_known(f), self.investigated[f.novelty()], f.index))
         self.found.remove(best)
         self.investigated[best.novelty()] += 1
         job = worker.Investigate(best.index, best.case, best.result, INVESTIGATE_SECONDS)
@@ -460,6 +469,8 @@ class Campaign:
         if got is None or not got.program:
             self.counts["unconfirmed"] += 1
             return
+        if got.rewrites:
+            self._needed.add(frozenset(got.rewrites))
         self._settle(worker.Confirm(job.index, job.case, self._finding(job, got), ""))
 
     def _settle(self, job: worker.Confirm) -> None:
