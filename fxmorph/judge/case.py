@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 
@@ -114,7 +115,7 @@ def _window(captured: Captured, size: int, pick: random.Random, no_grad: bool) -
     with torch.set_grad_enabled(not no_grad):
         seen = profile(captured.graph, captured.inputs)
     nodes = {n.name: n for n in seen.order}
-    values = [seen.values.get(nodes[name]) for name in feeds]
+    values: list[Any] = [seen.values.get(nodes[name]) for name in feeds]
     if any(value is None for value in values):
         raise CaptureFailed("a window of the graph needs values that cannot be rebuilt")
     plain = Captured(graph, InputSet.snapshot(values), captured.level, captured.part)
