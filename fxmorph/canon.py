@@ -109,15 +109,13 @@ def _bind(
         if name not in values:
             if not has_default:
                 return None
-            continue
+            values[name] = default
         value = values[name]
-        if not _fits(value, type_):
+        if value is not default and not _fits(value, type_):
             return None
-        if type_.startswith("List[int]") and _is_int(value):
+        if type_.removeprefix("Optional[").startswith("List[int]") and _is_int(value):
             value = [value]
         value = list(value) if isinstance(value, tuple) else value
-        if has_default and not isinstance(value, fx.Node) and type(value) is type(default) and value == default:
-            continue
         bound[name] = value
     return bound
 

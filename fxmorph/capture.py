@@ -18,6 +18,7 @@ from fxmorph.inputs import InputSet, NotApplicable, Unsupported, apply_plan
 from fxmorph.load import Invocation
 from fxmorph.model import CompileConfig, GraphLevel, TensorSpec, ValuePlan
 from fxmorph.torchapi.compiling import configured, reset
+from fxmorph.torchapi.dispatch import unset_fake_temporarily
 
 
 class CaptureFailed(Exception):
@@ -148,7 +149,9 @@ def capture_aten(invocation: Invocation, config: CompileConfig, no_grad: bool) -
         except Unprintable as error:
             refused.append(str(error))
             return
-        found.append(Captured(graph, _placeholders(gm, constants), GraphLevel.ATEN, part))
+        with unset_fake_temporarily():  # AOTAutograd calls its compilers under a fake mode
+            inputs = _placeholders(gm, constants)
+        found.append(Captured(graph, inputs, GraphLevel.ATEN, part))
 
     try:
         _run(invocation, recording_backend(record), config, no_grad)

@@ -146,10 +146,15 @@ def target_path(target: Any) -> str:
     raise Unprintable(f"call target {target!r} has no path in torch")
 
 
+def _name(node: fx.Node) -> str:
+    """The node's name in text: a value must not hide a module that the text needs."""
+    return f"{node.name}_value" if node.name in _ROOTS else node.name
+
+
 def literal(value: Any) -> str:
     """A constant as Python text; raises :class:`Unprintable` for what has none."""
     if isinstance(value, fx.Node):
-        return value.name
+        return _name(value)
     if value is Ellipsis:
         return "..."
     if value is None or isinstance(value, (bool, str)):
@@ -202,11 +207,11 @@ def _call(node: fx.Node) -> str:
         if target in _INFIX and len(args) == 2:
             return f"{_operand(args[0])} {_INFIX[target]} {_operand(args[1])}"
         if target in _PREFIX and len(args) == 1 and isinstance(args[0], fx.Node):
-            return f"{_PREFIX[target]}{args[0].name}"
+            return f"{_PREFIX[target]}{_name(args[0])}"
         if target is operator.getitem and isinstance(args[0], fx.Node):
-            return f"{args[0].name}[{_index(args[1])}]"
+            return f"{_name(args[0])}[{_index(args[1])}]"
         if target is operator.setitem and isinstance(args[0], fx.Node):
-            return f"{args[0].name}[{_index(args[1])}] = {literal(args[2])}"
+            return f"{_name(args[0])}[{_index(args[1])}] = {literal(args[2])}"
     rest = list(args[1:] if node.op == "call_method" else args)
     inside = ", ".join([*map(literal, rest), *(f"{k}={literal(v)}" for k, v in kwargs.items())])
     if node.op == "call_method":
@@ -223,7 +228,7 @@ def print_graph(graph: fx.Graph, name: str = "fn") -> str:
             raise Unprintable(f"node name {node.name!r}")
         used.add(node.name)
         if node.op == "placeholder":
-            params.append(node.name)
+            params.append(_name(node))
         elif node.op == "output":
             lines.append(f"return {literal(node.args[0])}")
         elif node.op in ("call_function", "call_method"):
@@ -231,7 +236,7 @@ def print_graph(graph: fx.Graph, name: str = "fn") -> str:
             bare = not node.users or (node.target is operator.setitem and node.op == "call_function")
             if node.target is operator.setitem and node.users:
                 raise Unprintable("the result of setitem is used")
-            lines.append(text if bare else f"{node.name} = {text}")
+            lines.append(text if bare else f"{_name(node)} = {text}")
         else:
             raise Unprintable(f"{node.op} {node.target}")
     return f"def {name}({', '.join(params)}):\n" + "".join(f"    {line}\n" for line in lines)

@@ -35,6 +35,13 @@ class Meta:
     requires_grad: bool
     numel: int
 
+    @property
+    def visible_strides(self) -> tuple[int, ...]:
+        """Strides of the dimensions of size > 1; an empty tensor has none that can be seen."""
+        if self.numel == 0:
+            return ()
+        return tuple(st for st, sz in zip(self.stride, self.shape, strict=True) if sz > 1)
+
 
 @dataclass
 class Slot:

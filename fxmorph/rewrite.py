@@ -24,7 +24,7 @@ from fxmorph.inputs import InputSet, dtype_name, spec_of, storage_key
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import FLOATS, INTS, Level, Recipe, Rewrite, TensorSpec
 from fxmorph.observe import loss_of
-from fxmorph.rules import Registry, Rule
+from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.tracing import BoundFloat, BoundInt, TracingError, trace
 
@@ -234,6 +234,8 @@ def holds(rule: Rule, specs: dict[str, TensorSpec], scalars: dict[str, Any]) -> 
         try:
             if not eval(text, {"__builtins__": _SAFE, **names}):
                 return False
+        except NameError as error:
+            raise RuleError(f"rule {rule.id!r} ({rule.source}): where {text!r}: {error}") from None
         except (IndexError, TypeError, ZeroDivisionError, AttributeError, ValueError):
             return False
     return True
@@ -267,7 +269,7 @@ def sample_arguments(
                 else:
                     shape.append(sizes.setdefault(word, rng.choice([2, 3, 4, 6, 8, 16])))
             own = getattr(torch, rng.choice([*rule.dtypes, "bool", "int64"])) if rule.mixed else dtype
-            tensors[name] = _sample_values(shape, own, rng)
+            tensors[name] = _sample_values(shape, own, rng, least=0 if rule.mixed else 1)
         numbers = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
         scalars = {n: rng.choice(c if c is not None else numbers) for n, c in rule.scalars.items()}
         if holds(rule, {n: spec_of(t) for n, t in tensors.items()}, scalars):
@@ -275,12 +277,12 @@ def sample_arguments(
     return None
 
 
-def _sample_values(shape: list[int], dtype: torch.dtype, rng: random.Random) -> torch.Tensor:
-    """Values of moderate size; integers are 0 or 1, so that they may serve as indices."""
+def _sample_values(shape: list[int], dtype: torch.dtype, rng: random.Random, least: int = 0) -> torch.Tensor:
+    """Values of moderate size; integers are ``least`` or one more: indices, or divisors."""
     n = _product(shape)
     if dtype.is_floating_point or dtype.is_complex:
         return torch.tensor([rng.uniform(-2, 2) for _ in range(n)], dtype=torch.float64).reshape(shape).to(dtype)
-    return torch.tensor([rng.randint(0, 1) for _ in range(n)]).reshape(shape).to(dtype)
+    return torch.tensor([rng.randint(least, least + 1) for _ in range(n)]).reshape(shape).to(dtype)
 
 
 def _product(shape: list[int]) -> int:
@@ -290,12 +292,13 @@ def _product(shape: list[int]) -> int:
     return out
 
 
-_patterns: dict[str, _Pattern | None] = {}
+_patterns: dict[tuple[str, str], _Pattern | None] = {}
 
 
 def pattern_of(rule: Rule) -> _Pattern | None:
     """The structure that ``before`` matches; None where it cannot be traced on samples."""
-    if rule.id not in _patterns:
+    key = (rule.id, rule.source)
+    if key not in _patterns:
         rng = random.Random(f"pattern {rule.id}")
         made: _Pattern | None = None
         for _ in range(20):
@@ -317,8 +320,8 @@ def pattern_of(rule: Rule) -> _Pattern | None:
             if nodes:
                 made = _Pattern(out.node, {n: k for k, (n, _) in given.items()}, {n: canonical(n) for n in nodes})
                 break
-        _patterns[rule.id] = made
-    return _patterns[rule.id]
+        _patterns[key] = made
+    return _patterns[key]
 
 
 @dataclass
@@ -414,8 +417,8 @@ class Workbench:
         self.inputs = inputs
         self.no_grad = no_grad
         self.applied: list[Rewrite] = []
-        self.mutation_kept = True
-        self.gradient_kept = True
+        #: What every rewrite so far promises to keep.
+        self.kept = frozenset(PRESERVABLE)
         self.levels: list[Level] = []
         self._refresh()
 
@@ -505,8 +508,7 @@ class Workbench:
             raise Inapplicable(f"{rule.id}: {type(error).__name__}: {error}") from error
         self.applied.append(rewrite)
         self.levels.append(rule.claim)
-        self.mutation_kept &= "mutation" in rule.preserves
-        self.gradient_kept &= "gradient" in rule.preserves
+        self.kept &= rule.preserves
 
     def _node(self, rewrite: Rewrite) -> fx.Node:
         if rewrite.site not in self.nodes:
@@ -520,7 +522,8 @@ class Workbench:
         if node not in self.profile.specs or not isinstance(listed, (tuple, list)) or node in listed:
             raise Inapplicable(f"{rewrite.site} cannot be exposed")
         # The loss then has one more term.
-        self.gradient_kept &= not self.profile.specs[node].requires_grad
+        if self.profile.specs[node].requires_grad:
+            self.kept -= {"gradient"}
         output.args = ((*listed, node),)
         self._refresh()
         self.applied.append(rewrite)

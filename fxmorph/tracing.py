@@ -8,6 +8,7 @@ tensor's *values* into Python is refused: the graph would then hold for these va
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +16,6 @@ from typing import Any
 import torch
 from torch import fx
 from torch.overrides import TorchFunctionMode
-
-from fxmorph.torchapi.dispatch import tree_map
 
 
 class TracingError(Exception):
@@ -43,6 +42,20 @@ class BoundInt(int):
     """The same for an integer."""
 
     name: str
+
+
+def _unrecorded(method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    with torch._C.DisableTorchFunction():
+        return method(*args, **kwargs)
+
+
+def _map(function: Callable[[Any], Any], value: Any) -> Any:
+    """``function`` of every leaf; tuples of any class come back as tuples."""
+    if isinstance(value, dict):
+        return {k: _map(function, v) for k, v in value.items()}
+    if isinstance(value, tuple) and not isinstance(value, torch.Size):
+        return tuple(_map(function, v) for v in value)
+    return [_map(function, v) for v in value] if isinstance(value, list) else function(value)
 
 
 def _value(argument: Any) -> Any:
@@ -83,13 +96,13 @@ class Recorder(TorchFunctionMode):
         return self._record("call_method", name, args, kwargs)
 
     def _record(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        values = tree_map(_value, (args, kwargs))
+        values = _map(_value, (args, kwargs))
         with torch._C.DisableTorchFunction():
             if op == "call_method":
                 out = getattr(values[0][0], target)(*values[0][1:], **values[1])
             else:
                 out = target(*values[0], **values[1])
-        nodes = tree_map(lambda a: a.node if isinstance(a, Traced) else a, (args, kwargs))
+        nodes = _map(lambda a: a.node if isinstance(a, Traced) else a, (args, kwargs))
         if isinstance(out, (bool, int, float, complex, str, torch.dtype, torch.Size)):
             return out
         node = self._node(op, target, tuple(nodes[0]), nodes[1])
@@ -137,8 +150,10 @@ class Traced:
         return found.recorder.function(func, args, kwargs or {})
 
     def __getattr__(self, name: str) -> Any:
-        if name in _PLAIN_ATTRIBUTES or name in _PLAIN_METHODS:
+        if name in _PLAIN_ATTRIBUTES:
             return getattr(self.value, name)
+        if name in _PLAIN_METHODS:
+            return functools.partial(_unrecorded, getattr(torch.Tensor, name), self.value)
         if name in _READS_VALUES:
             raise TracingError(f"{name} reads a tensor's values")
         if name in _TENSOR_ATTRIBUTES:

@@ -8,12 +8,11 @@ Limits are CPU seconds of the whole session, with a wall-clock guard for jobs th
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import multiprocessing
 import multiprocessing.forkserver
 import os
 import signal
-import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,7 +23,6 @@ from typing import Any
 WALL_FACTOR = 3.0
 #: A worker is replaced when its memory passes this many MiB between jobs.
 MEMORY_MIB = 4096
-PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -73,10 +71,19 @@ def _main(connection: Connection, parent: int, serve: Callable[..., None], argum
     """Body of a worker process."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         serve(connection, *arguments)
+
+
+def _die_with(parent: int) -> None:
+    """End this session once the parent is gone, whatever the worker is doing."""
+    while True:
+        time.sleep(1.0)
+        try:
+            os.kill(parent, 0)
+        except ProcessLookupError:
+            os.killpg(0, signal.SIGKILL)
 
 
 class Pool:

@@ -3,15 +3,7 @@
 from collections.abc import Iterator
 
 from fxmorph.model import Kind, Status, Verdict
-from fxmorph.observe import Meta
 from fxmorph.oracle import Evidence, oracle
-
-
-def visible_strides(meta: Meta) -> tuple[int, ...]:
-    """Strides of the dimensions of size > 1; an empty tensor has none that can be seen."""
-    if meta.numel == 0:
-        return ()
-    return tuple(st for st, sz in zip(meta.stride, meta.shape, strict=True) if sz > 1)
 
 
 @oracle(kinds=(Kind.STRIDE, Kind.OFFSET), step=2)
@@ -26,7 +18,7 @@ def layout(evidence: Evidence) -> Iterator[Verdict]:
             continue
         if not e.meta.stride and e.meta.shape:
             continue  # not strided
-        if visible_strides(e.meta) != visible_strides(c.meta):
+        if e.meta.visible_strides != c.meta.visible_strides:
             text = f"stride eager {e.meta.stride}; compiled {c.meta.stride} for shape {e.meta.shape}"
             yield Verdict(Status.FINDING, Kind.STRIDE, name, text)
         elif e.meta.stride != c.meta.stride and e.meta.numel:

@@ -48,8 +48,7 @@ class Variant:
     recipe: Recipe
     text: str
     hash: str
-    mutation_kept: bool
-    gradient_kept: bool
+    kept: frozenset[str]  # what all rewrites promise to keep, of rules.PRESERVABLE
     bitwise: bool
     assumes: bool  # some rewrite holds only on values like the seed's own
 
@@ -165,8 +164,7 @@ def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) 
         Recipe(tuple(bench.applied)),
         new,
         graph_hash(bench.graph),
-        bench.mutation_kept,
-        bench.gradient_kept,
+        bench.kept,
         all(level.bitwise for level in bench.levels),
         any(rules[r.rule].assumes for r in bench.applied if r.rule != EXPOSE),
     )
@@ -285,9 +283,12 @@ def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | No
             return _result(case, Status.SKIPPED, f"the rewritten program raises in eager: {theirs.raised}")
         evidence = Evidence(mine, theirs, seed.reference(plan, mine), plan)
         slots = [*evidence.paired_outputs()]
-        slots += [*evidence.paired_after()] if variant.mutation_kept else []
-        if variant.gradient_kept:
+        slots += [*evidence.paired_after()] if "mutation" in variant.kept else []
+        if "gradient" in variant.kept:
             slots += [*evidence.paired(mine.gradients, theirs.gradients)]
+        broken = _broken_promise(variant, mine, theirs)
+        if broken and (plan is ValuePlan.SEED or not variant.assumes):
+            return _unsound(case, broken)
         with clock.activity("judge"):
             for name, a, b in slots:
                 if not isinstance(a.value, torch.Tensor) or not isinstance(b.value, torch.Tensor):
@@ -305,6 +306,26 @@ def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | No
                         case, Status.INCONCLUSIVE, f"the rewrite is not stable on these values: {name}: {got.reason}"
                     )
     return None
+
+
+def _broken_promise(variant: Variant, mine: Observation, theirs: Observation) -> str:
+    """What the rewrites promise to keep beside values and did not, or ""."""
+    if "gradient" in variant.kept:
+        given = {s.name for s in theirs.gradients}
+        lost = [s.name for s in mine.gradients if s.name not in given]
+        if lost:
+            return f"{lost[0]}: no gradient any more"
+    outputs = {s.name: s for s in theirs.outputs}
+    for slot in mine.outputs:
+        a, b = slot.meta, outputs[slot.name].meta
+        if "stride" in variant.kept and a and b and a.numel and a.visible_strides != b.visible_strides:
+            return f"{slot.name}: stride {a.stride} becomes {b.stride}"
+    if "alias" in variant.kept:
+        names = {s.name for s in mine.outputs}
+        now = {pair for pair in theirs.aliases if pair[0] in names and (pair[1] in names or "out" not in pair[1])}
+        if now != mine.aliases:
+            return f"aliasing {sorted(mine.aliases)} becomes {sorted(now)}"
+    return ""
 
 
 def _unsound(case: Case, reason: str) -> CaseResult:

@@ -153,6 +153,8 @@ DISCRETE = frozenset(
     "eq ne lt le gt ge floor ceil round trunc sign sgn floor_divide argmax argmin sort topk argsort max min median "
     "kthvalue mode cummax cummin bucketize searchsorted isin nonzero heaviside remainder fmod frac".split()
 )
+COMPARISONS = frozenset("eq ne lt le gt ge".split())
+ROUNDINGS = frozenset("floor ceil round trunc sign sgn".split())
 EMPTY = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 #: (operator, position of the index argument, of the dimension or None).
 SCATTERS = {"scatter": 2, "scatter_": 2, "index_copy": 2, "index_copy_": 2}
@@ -291,10 +293,9 @@ class ReferenceRun(TorchDispatchMode):
                 self._base(lane, t)
         self._gate_before(func, name, args, kwargs, written)
         natives_before = self._exact_operands(name, tensors)
-        lane_args = None
         random = is_random(func, args, kwargs)
-        if not random:
-            lane_args = [self._lane_arguments(lane, name, flat, spec) for lane in self.lanes]
+        lane_args = [self._lane_arguments(lane, name, flat, spec) for lane in self.lanes]
+        generator = torch.get_rng_state() if random else None
 
         out = func(*args, **kwargs)
 
@@ -311,15 +312,17 @@ class ReferenceRun(TorchDispatchMode):
             self.gates.not_exact("view.dtype")
         if not fresh and not written:
             return out  # a view
-        if random or name in EMPTY or func is torch.ops.aten.view.dtype:
-            self.gates.random |= random
-            if random:
-                self.gates.random_values |= any(t.dtype in UNIT for t in tensors)
-                self.gates.not_exact(name)
+        if name in EMPTY or func is torch.ops.aten.view.dtype:
             for t in (*fresh, *written):
                 self._resync(t)
             return out
-        assert lane_args is not None
+        if random:
+            self.gates.random = True
+            self.gates.not_exact(name)
+            self._draw_again(func, name, generator, lane_args, out, fresh, written, tensors)
+            return out
+        if name in COMPARISONS or name in ROUNDINGS:
+            self._shift_decisions(name, args, lane_args)
         for lane, (a, k) in zip(self.lanes, lane_args, strict=True):
             self._run_lane(lane, func, name, a, k, out, written)
         self._drop_other_dtypes(written)
@@ -475,6 +478,71 @@ class ReferenceRun(TorchDispatchMode):
             fix = lambda o: o.round().to(x.dtype) if isinstance(o, torch.Tensor) and o.is_floating_point() else o  # noqa: E731
             result = tree_map(fix, result)
         return result
+
+    def _draw_again(
+        self, func: OpOverload, name: str, generator: Any, lane_args: list[tuple[Any, Any]], out: Any,
+        fresh: list[torch.Tensor], written: list[torch.Tensor], tensors: list[torch.Tensor],
+    ) -> None:  # fmt: skip
+        """Run a random operator in the lanes from the same generator state.
+
+        Where fp64 does not draw what the native dtype drew, or the device has a generator of its
+        own, lanes take the native values; if those were computed from values, rounding is lost.
+        """
+        after = torch.get_rng_state()
+        drawn = all(t.device.type == "cpu" for t in (*fresh, *written))
+        if drawn:
+            for lane, (args, kwargs) in zip(self.lanes, lane_args, strict=True):
+                torch.set_rng_state(generator)
+                self._run_lane(lane, func, name, args, kwargs, out, written)
+            torch.set_rng_state(after)
+            drawn = all(self._alike(t) for t in (*fresh, *written))
+        if not drawn:
+            self.gates.random_values |= any(t.dtype in UNIT for t in tensors)
+            for t in (*fresh, *written):
+                self._resync(t)
+
+    def _alike(self, t: torch.Tensor) -> bool:
+        wide, native = self._shadow(self.lanes[0], t).double(), t.detach().double()
+        scale = float(torch.nan_to_num(native.abs(), nan=0.0, posinf=0.0).max()) if t.numel() else 0.0
+        return torch.allclose(wide, native, rtol=1e-2, atol=1e-2 * scale, equal_nan=True)
+
+    def _shift_decisions(self, name: str, args: tuple[Any, ...], lane_args: list[tuple[Any, Any]]) -> None:
+        """In the tie lanes, move the operands of a decision by what rounding may have moved them.
+
+        A few perturbed lanes miss some decisions on the edge by chance; these two do not.
+        Operands of ``eq`` and ``ne`` that are closer than that are made equal in one lane and
+        unequal in the other.
+        """
+        floats = [
+            i for i, t in enumerate(args) if isinstance(t, torch.Tensor) and t.dtype in UNIT and not t.is_complex()
+        ]
+        if not floats:
+            return
+        reach = {i: 2 * self._deviation(args[i]) for i in floats}
+        for lane, (shifted, kwargs), slot in zip(self.lanes, list(lane_args), range(len(lane_args)), strict=True):
+            if not lane.tie:
+                continue
+            new = list(shifted)
+            if name in ("eq", "ne"):
+                other = new[1] if len(new) > 1 else 0.0
+                gap = new[0] - other
+                total = sum(reach.values()) + torch.zeros_like(gap)
+                near = (total > 0) & (gap.abs() <= total)  # equal data that nothing rounded stay equal
+                away = torch.nextafter(new[0], torch.full_like(new[0], torch.inf))
+                new[0] = torch.where(near, (other + torch.zeros_like(gap)) if lane.tie > 0 else away, new[0])
+            else:
+                for i in floats:
+                    new[i] = new[i] + (lane.tie if i == 0 else -lane.tie) * reach[i]
+            lane_args[slot] = (tuple(new), kwargs)
+
+    def _deviation(self, t: torch.Tensor) -> torch.Tensor:
+        """Largest deviation of the perturbed lanes from ``wide``, element by element."""
+        centre = self._shadow(self.lanes[0], t)
+        out = torch.zeros_like(centre)
+        for lane in self.lanes:
+            if lane.perturb is not None and not lane.casts_round:
+                out = torch.maximum(out, torch.nan_to_num((self._shadow(lane, t) - centre).abs(), nan=0.0, posinf=0.0))
+        return out
 
     def _drop_other_dtypes(self, written: list[torch.Tensor]) -> None:
         """A storage that is seen under two dtypes (bit casts) and written: the other view re-syncs."""
