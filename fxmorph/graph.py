@@ -208,6 +208,8 @@ def _call(node: fx.Node) -> str:
             return f"{_operand(args[0])} {_INFIX[target]} {_operand(args[1])}"
         if target in _PREFIX and len(args) == 1 and isinstance(args[0], fx.Node):
             return f"{_PREFIX[target]}{_name(args[0])}"
+        if target is getattr and len(args) == 2 and isinstance(args[0], fx.Node) and str(args[1]).isidentifier():
+            return f"{_name(args[0])}.{args[1]}"
         if target is operator.getitem and isinstance(args[0], fx.Node):
             return f"{_name(args[0])}[{_index(args[1])}]"
         if target is operator.setitem and isinstance(args[0], fx.Node):
@@ -292,6 +294,8 @@ class _Reader:
                 return make("call_function", target, (self.value(e.operand),))
         if isinstance(e, ast.Subscript):
             return make("call_function", operator.getitem, (self.value(e.value), self.index(e.slice)))
+        if isinstance(e, ast.Attribute) and isinstance(e.value, ast.Name) and e.value.id in self.names:
+            return make("call_function", getattr, (self.value(e.value), e.attr))
         if isinstance(e, ast.Call):
             args = tuple(self.value(a) for a in e.args)
             kwargs = {k.arg: self.value(k.value) for k in e.keywords if k.arg is not None}
@@ -386,6 +390,11 @@ def graph_hash(graph: fx.Graph) -> str:
 
 
 _serial = itertools.count()
+
+
+def imports_of(text: str) -> str:
+    """The import lines that printed text needs besides torch."""
+    return "".join(f"import {root}\n" for root in sorted(_ROOTS) if root != "torch" and f"{root}." in text)
 
 
 def function_of(text: str, name: str = "fn") -> Callable[..., Any]:

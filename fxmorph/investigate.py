@@ -18,7 +18,7 @@ from torch import fx
 from fxmorph.canon import canonical
 from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.clock import Clock
-from fxmorph.graph import Unprintable, calls, copy_graph, function_of, graph_hash, print_graph
+from fxmorph.graph import Unprintable, calls, copy_graph, function_of, graph_hash, imports_of, print_graph
 from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.case import captured_graph, make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
@@ -92,7 +92,8 @@ class _Investigation:
         verdicts = self._judge(subject, self.config)
         verdicts = [v for v in verdicts if v.kind in self.accused]  # others were excused by the ladder
         kinds = tuple(sorted(kinds_of(verdicts))) or self.result.kinds
-        program = made + "\n\n" + print_graph(best.graph)
+        text = print_graph(best.graph)
+        program = imports_of(text) + made + "\n\n" + text
         return Investigated(
             case_id=self.case.id,
             program=program,

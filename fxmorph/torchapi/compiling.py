@@ -149,7 +149,7 @@ def cannot_compile(error: BaseException) -> bool:
     )
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, kinds):
+        if isinstance(seen, kinds) or "banned in compile" in str(seen):
             return True
         seen = getattr(seen, "inner_exception", None) or seen.__cause__
     return False
