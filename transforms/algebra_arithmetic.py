@@ -1,6 +1,7 @@
 """Equivalents of arithmetic: signs, reassociation, powers, products."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

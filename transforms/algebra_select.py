@@ -1,6 +1,7 @@
 """Equivalents of minimum, maximum, clamp, where, relu and the sigmoid family."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

@@ -1,6 +1,7 @@
 """Casts: exact round trips, explicit casts and bit views."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

@@ -1,6 +1,7 @@
 """Operations computed in a wider dtype and rounded once."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

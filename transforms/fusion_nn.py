@@ -1,6 +1,7 @@
 """Fusion-prone neural network operations and their explicit spellings."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

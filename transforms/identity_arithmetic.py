@@ -1,6 +1,7 @@
 """Identity insertions: arithmetic with a neutral element."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

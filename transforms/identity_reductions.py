@@ -1,6 +1,7 @@
 """Identity insertions: reductions and scans over one element, products with an identity matrix."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

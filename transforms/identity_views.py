@@ -1,6 +1,7 @@
 """Identity insertions: views and copies that change nothing."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

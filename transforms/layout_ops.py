@@ -1,6 +1,7 @@
 """Equivalents of views and data movement."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

@@ -1,6 +1,7 @@
 """Values that go through buffers of their own, written in place, with the source overwritten afterwards."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

@@ -1,6 +1,7 @@
 """Writes to memory at a later point of the program, restored or after the last use."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

@@ -1,6 +1,7 @@
 """Operations spelled in place, through buffers and as scatters."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

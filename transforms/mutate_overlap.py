@@ -1,6 +1,7 @@
 """Writes whose source and destination overlap in one buffer (a copy in between makes them defined)."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

@@ -1,6 +1,7 @@
 """Equivalent spellings of comparisons, logic and integer operations."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 

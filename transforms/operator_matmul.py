@@ -1,6 +1,7 @@
 """Equivalent spellings of matrix products."""
 
 import torch
+
 from fxmorph.model import Level
 from fxmorph.rules import rule
 

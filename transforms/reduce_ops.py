@@ -1,6 +1,7 @@
 """Reductions and scans, split, reordered or spelled otherwise."""
 
 import torch
+
 from fxmorph.model import FLOATS, INTS, Level
 from fxmorph.rules import rule
 
