@@ -134,7 +134,13 @@ class Trial:
         return self._observe(made, plan, wrap, **more)
 
     def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
-        return observe(made, wrap, no_grad=self.subject.no_grad, exact=plan is ValuePlan.EXACT, **more)
+        seen = observe(made, wrap, no_grad=self.subject.no_grad, exact=plan is ValuePlan.EXACT, **more)
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            try:
+                torch.cuda.synchronize()  # kernels fail late: whose fault it is must be known here
+            except RuntimeError as error:
+                raise DeviceLost(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None
+        return seen
 
     def _transplanted(self, made: Invocation) -> Invocation:
         """``made`` with its module replaced by the one compiled before, in the same state.
@@ -164,8 +170,6 @@ class Trial:
         with self.clock.activity("compile"), configured(self.settings):
             made = self._transplanted(self.subject.fresh(plan, self.input_seed))
             seen = self._observe(made, plan, wrap)
-        if "CUDA error" in seen.raised:
-            raise DeviceLost(seen.raised)
         if seen.exception is not None and lacks_toolchain(seen.exception):
             raise ToolchainMissing(seen.raised)
         return seen
