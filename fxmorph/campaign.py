@@ -321,7 +321,6 @@ class Campaign:
         waiting: tuple[int, Case] | None = None
         exhausted = False
         told = 0.0
-        self._investigating = 0
         self._spent = 0.0
         while True:
             elapsed = self._elapsed

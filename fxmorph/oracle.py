@@ -24,7 +24,7 @@ from functools import cache
 from importlib import metadata
 from typing import Protocol
 
-from fxmorph.judge.numeric import Comparison, compare
+from fxmorph.judge.numeric import CLEAN, Comparison, compare, same_bits
 from fxmorph.judge.shadow import Gates, Shadows
 from fxmorph.model import Kind, Status, ValuePlan, Verdict
 from fxmorph.observe import Observation, Slot
@@ -67,8 +67,6 @@ class Evidence:
 
     def compare(self, name: str, eager: Slot, compiled: Slot) -> Comparison:
         """Values of one slot by the numeric policy; both must hold tensors of one shape."""
-        from fxmorph.judge.numeric import CLEAN, same_bits
-
         if same_bits(eager.value, compiled.value):
             return CLEAN
         return compare(

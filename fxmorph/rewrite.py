@@ -158,11 +158,6 @@ def profile(graph: fx.Graph, inputs: InputSet, backward: bool = False) -> Profil
 # -- patterns ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Param:
-    name: str
-
-
 @dataclass
 class _Pattern:
     """``before`` traced on sample tensors: operations by node, parameters as wildcards."""

@@ -185,8 +185,6 @@ class Gates:
     bit_cast: bool = False
     random_values: bool = False
     opaque: set[str] = field(default_factory=set)
-    nonfinite_inputs: bool = False
-    ties: bool = False
     low_precision: bool = False
     exact: bool = True
     inexact_because: str = ""

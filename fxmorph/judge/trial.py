@@ -103,10 +103,6 @@ class LazyReference:
             self._run = run
         return self._run, self._seen
 
-    @property
-    def made(self) -> bool:
-        return self._run is not None
-
     def gates(self) -> Gates:
         return self._make()[0].gates
 
