@@ -421,7 +421,7 @@ class Campaign:
         if ended.trouble == "error":
             if ended.detail.startswith("toolchain: "):
                 raise ConfigError(f"{ended.detail.removeprefix('toolchain: ')} (see `fxmorph doctor`)")
-            return CaseResult(case.id, Status.ERROR, reason=f"harness: {ended.detail.strip().splitlines()[-1]}")
+            return CaseResult(case.id, Status.ERROR, reason=f"harness: {ended.detail}")
         kind = Kind.CRASH if ended.trouble == "crash" else Kind.TIMEOUT
         where = "compiled program or compiler" if in_compiler else f"{ended.phase or 'start'} (not compiled code)"
         reason = f"{ended.trouble} in {where}: {ended.detail}"
@@ -462,7 +462,7 @@ class Campaign:
             self._spent += sum(used for _, used in got.seconds)
         else:
             self._spent += ended.cpu
-            why = ended.detail.strip().splitlines()[-1] if ended.detail else ended.trouble
+            why = ended.detail or ended.trouble
             self.emit(Warned(f"case {job.index} ({job.case.seed.label}) could not be investigated: {why}"))
             got = None
         if got is None or not got.program:

@@ -25,6 +25,8 @@ class Clock:
         self._outside = "start" if since_birth else "idle"
         self._on_change = on_change
         self._stack: list[str] = []
+        #: The innermost activity that an exception left, since the last :meth:`take`.
+        self.failed_in = ""
         self._mark = (0.0, 0.0) if since_birth else self._read()
 
     @staticmethod
@@ -52,6 +54,9 @@ class Clock:
         self._tell()
         try:
             yield
+        except BaseException:
+            self.failed_in = self.failed_in or name
+            raise
         finally:
             self._settle()
             self._stack.pop()
@@ -66,4 +71,5 @@ class Clock:
         self._settle()
         out = tuple(sorted((k, round(v, 4)) for k, v in self.seconds.items() if v > 0))
         self.seconds = {}
+        self.failed_in = ""
         return out

@@ -424,6 +424,16 @@ class Workbench:
         self.nodes = {n.name: n for n in self.graph.nodes}
         self.output = next(n for n in self.graph.nodes if n.op == "output")
 
+    def _raw_views(self) -> dict[str, tuple[Any, ...]]:
+        """Layout of the operand of each node that addresses memory by absolute offset and strides."""
+        out: dict[str, tuple[Any, ...]] = {}
+        for node, op in self.ops.items():
+            if op.name.startswith("as_strided"):
+                spec = self.profile.specs.get(node.all_input_nodes[0])
+                if spec is not None:
+                    out[node.name] = (spec.dtype, spec.offset, spec.stride, spec.storage_size)
+        return out
+
     def sites(self, rule: Rule) -> Iterator[tuple[fx.Node, Match]]:
         """Nodes where the rule may be applied, by structure, dtypes, shapes and memory."""
         if rule.site == "op":
@@ -485,6 +495,7 @@ class Workbench:
             if match is None:
                 raise Inapplicable(f"{rule.id} does not apply at {rewrite.site}")
         backup = copy_graph(self.graph)
+        raw = self._raw_views()
         try:
             self._insert(rule, rewrite, match)
             self.graph.lint()
@@ -492,6 +503,9 @@ class Workbench:
             self.graph = copy_graph(self.graph)
             # A write may hit what autograd saved; eager then refuses the backward pass.
             self._refresh(backward=rule.family == "mutate")
+            moved = [name for name, layout in self._raw_views().items() if raw.get(name, layout) != layout]
+            if moved:
+                raise Inapplicable(f"{rule.id}: {moved[0]} addresses the memory of what changes its layout")
             print_graph(self.graph)
         except Unsound:
             raise

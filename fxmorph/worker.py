@@ -18,10 +18,11 @@ from fxmorph.clock import Clock
 from fxmorph.confirm import confirm
 from fxmorph.investigate import investigate
 from fxmorph.judge.case import judge_case
-from fxmorph.judge.trial import DeviceLost, ToolchainMissing
+from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding
-from fxmorph.rules import load_rules
+from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet, warm_imports
+from fxmorph.torchapi.devices import DeviceLost, require_device
 
 warm_imports()
 
@@ -68,23 +69,36 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
     while True:
         job: Any = connection.recv()
         try:
-            if isinstance(job, Judge):
-                connection.send(("done", judge_case(job.case, rules, clock)))
-            elif isinstance(job, Investigate):
-                connection.send(("done", investigate(job.case, job.result, rules, clock, job.seconds)))
-            elif isinstance(job, Confirm):
-                with clock.activity("confirm"):
-                    answer = confirm(Path(job.folder), Path(cache))
-                connection.send(("done", (*answer, clock.take())))
+            answer = _answer(job, rules, clock, cache)
+            require_device()
         except DeviceLost as error:
+            if clock.failed_in:
+                connection.send(("phase", clock.failed_in))
             connection.send(("lost", str(error)))
             return
-        except ToolchainMissing as error:
-            connection.send(("error", f"toolchain: {error}"))
-        except Exception:
-            connection.send(("error", traceback.format_exc(limit=-6)))
-        finally:
-            clock.take()
+        connection.send(answer)
+        clock.take()
+
+
+def _answer(job: Any, rules: Registry, clock: Clock, cache: str) -> tuple[str, Any]:
+    """What to say of a job; raises ``DeviceLost`` when this process can run nothing any more."""
+    try:
+        if isinstance(job, Judge):
+            return "done", judge_case(job.case, rules, clock)
+        if isinstance(job, Investigate):
+            return "done", investigate(job.case, job.result, rules, clock, job.seconds)
+        assert isinstance(job, Confirm)
+        with clock.activity("confirm"):
+            answer = confirm(Path(job.folder), Path(cache))
+        return "done", (*answer, clock.take())
+    except DeviceLost:
+        raise
+    except ToolchainMissing as error:
+        return "error", f"toolchain: {error}"
+    except Exception as error:
+        traceback.print_exc()  # to the log
+        line = next(iter(str(error).splitlines()), "")
+        return "error", f"{type(error).__name__}: {line}"
 
 
 def _print_to(log: str) -> None:

@@ -16,6 +16,7 @@ from fxmorph.clock import Clock
 from fxmorph.graph import Unprintable, calls, function_of, graph_hash, print_graph, windows
 from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, kinds_of
+from fxmorph.judge.shadow import Shadows
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial, summary
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import (
@@ -31,7 +32,7 @@ from fxmorph.model import (
 )
 from fxmorph.observe import Meta, Observation
 from fxmorph.oracle import Evidence
-from fxmorph.rewrite import EXPOSE, Unsound, Workbench, draw_recipe, profile, replay_recipe
+from fxmorph.rewrite import EXPOSE, REAL_TOLERANCE, Unsound, Workbench, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
@@ -302,10 +303,28 @@ def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | No
                         break
                     if variant.bitwise or not a.value.is_floating_point():
                         return _unsound(case, f"{name}: {got.reason}")
+                    wide = other.reference(plan, theirs).shadows(name)
+                    if _differ_in_fp64(evidence.reference.shadows(name), wide):
+                        return _unsound(case, f"{name}: in fp64 too: {got.reason}")
                     return _result(
                         case, Status.INCONCLUSIVE, f"the rewrite is not stable on these values: {name}: {got.reason}"
                     )
     return None
+
+
+def _differ_in_fp64(mine: Shadows | None, theirs: Shadows | None) -> bool:
+    """Whether two programs that should be equal over the reals are not, on what no tie decides."""
+    if mine is None or theirs is None or not mine.lanes.keys() & theirs.lanes.keys() >= {"wide", "tie:+", "tie:-"}:
+        return False
+    a, b = mine.lanes["wide"], theirs.lanes["wide"]
+    firm = torch.isfinite(a) & torch.isfinite(b)
+    for side in (mine, theirs):
+        for tie in ("tie:+", "tie:-"):
+            firm &= (side.lanes[tie] - side.lanes["wide"]).abs() <= REAL_TOLERANCE * side.lanes["wide"].abs()
+    if not bool(firm.any()):
+        return False
+    scale = float(a[firm].abs().max())
+    return float((a - b)[firm].abs().max()) > REAL_TOLERANCE * max(scale, 1e-30)
 
 
 def _broken_promise(variant: Variant, mine: Observation, theirs: Observation) -> str:

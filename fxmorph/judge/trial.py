@@ -22,6 +22,7 @@ from fxmorph.model import CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
+from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: How the RNG seed of the inputs differs under RESEED.
@@ -30,10 +31,6 @@ RESEED = 7001
 
 class ToolchainMissing(Exception):
     """Compilation cannot work on this machine; the message says what is missing."""
-
-
-class DeviceLost(Exception):
-    """The compiled program broke the GPU context of this process; nothing more can run in it."""
 
 
 class Subject(Protocol):
@@ -131,11 +128,7 @@ class Trial:
 
     def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
         seen = observe(made, wrap, no_grad=self.subject.no_grad, exact=plan is ValuePlan.EXACT, **more)
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            try:
-                torch.cuda.synchronize()  # kernels fail late: whose fault it is must be known here
-            except RuntimeError as error:
-                raise DeviceLost(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None
+        require_device()
         return seen
 
     def _transplanted(self, made: Invocation) -> Invocation:

@@ -129,6 +129,16 @@ def test_other_literals_do_not_match(literal: str) -> None:
         bench.apply(made(), Rewrite("algebra_test", "a"))
 
 
+def test_a_value_that_is_addressed_by_absolute_offset_keeps_its_layout(rules: Any) -> None:
+    text = "def fn(x):\n    a = x * 2\n    b = a.as_strided([1, 3], [3, 1], 0)\n    c = a + 1\n    return (b, c)\n"
+    exchange = rules["mutate_slot_exchange"]
+    bench = bench_of(text, torch.ones(3))
+    with pytest.raises(Inapplicable, match="b addresses the memory"):
+        bench.apply(exchange, Rewrite(exchange.id, "a"))
+    assert print_graph(bench.graph).count("=") == text.count("=")
+    bench.apply(exchange, Rewrite(exchange.id, "a", "c"))
+
+
 def test_a_refused_rewrite_leaves_the_graph_as_it_was() -> None:
     text = "def fn(x):\n    a = x * 2\n    return (a,)\n"
     bench = bench_of(text, torch.ones(3))

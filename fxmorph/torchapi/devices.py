@@ -1,0 +1,23 @@
+"""Whether the accelerator of this process can still be used."""
+
+from __future__ import annotations
+
+import torch
+
+
+class DeviceLost(Exception):
+    """A program broke the GPU context of this process; nothing more can run in it."""
+
+
+def require_device() -> None:
+    """Wait for the GPU, where this process uses one; raises :class:`DeviceLost` if it is broken.
+
+    Kernels fail late, and after a device-side assertion every later call fails too: whose
+    fault it was can be told only right after each run.
+    """
+    if not (torch.cuda.is_available() and torch.cuda.is_initialized()):
+        return
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        raise DeviceLost(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None

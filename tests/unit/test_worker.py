@@ -1,0 +1,64 @@
+"""Workers: what a broken device and a harness error become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fxmorph import worker
+from fxmorph.clock import Clock
+from fxmorph.torchapi.devices import DeviceLost
+
+
+class Script:
+    """A connection that hands out jobs and keeps what is sent."""
+
+    def __init__(self, jobs: list[Any]) -> None:
+        self.jobs, self.sent = jobs, []
+
+    def recv(self) -> Any:
+        if not self.jobs:
+            raise EOFError
+        return self.jobs.pop(0)
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, judge: Any) -> list[Any]:
+    monkeypatch.setattr(worker, "_print_to", lambda log: None)
+    monkeypatch.setattr(worker, "load_rules", lambda paths: {})
+    monkeypatch.setattr(worker, "judge_case", judge)
+    connection = Script([worker.Judge(0, None), worker.Judge(1, None)])  # type: ignore[arg-type]
+    try:
+        worker.serve(connection, [], "cache", "log")  # type: ignore[arg-type]
+    except EOFError:
+        connection.sent.append("end")
+    return connection.sent
+
+
+def test_a_lost_device_ends_the_worker_and_names_the_activity_that_lost_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(case: Any, rules: Any, clock: Clock) -> None:
+        with clock.activity("compile"):
+            raise DeviceLost("CUDA error: device-side assert triggered")
+
+    sent = serve(monkeypatch, judge)
+    assert sent[-2:] == [("phase", "compile"), ("lost", "CUDA error: device-side assert triggered")]
+
+
+def test_a_device_that_broke_unnoticed_spoils_no_later_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise DeviceLost("unspecified launch failure")
+
+    monkeypatch.setattr(worker, "require_device", broken)
+    sent = serve(monkeypatch, lambda case, rules, clock: "result of a broken device")
+    assert sent == [("lost", "unspecified launch failure")]
+
+
+def test_an_error_of_the_harness_is_one_line_and_the_worker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(case: Any, rules: Any, clock: Clock) -> None:
+        raise RuntimeError("first line\nsecond line")
+
+    sent = serve(monkeypatch, judge)
+    assert sent == [("error", "RuntimeError: first line")] * 2 + ["end"]
