@@ -20,7 +20,7 @@ from torch import fx
 
 from fxmorph.canon import Operation, canonical
 from fxmorph.graph import calls, copy_graph, print_graph
-from fxmorph.inputs import InputSet, dtype_name, spec_of, storage_key
+from fxmorph.inputs import InputSet, dtype_name, relocate, spec_of, storage_key
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import FLOATS, INTS, Level, Recipe, Rewrite, TensorSpec
 from fxmorph.observe import loss_of
@@ -64,6 +64,8 @@ class Profile:
     specs: dict[fx.Node, TensorSpec] = field(default_factory=dict)
     storages: dict[fx.Node, frozenset[int]] = field(default_factory=dict)
     writes: list[tuple[int, int]] = field(default_factory=list)  # (order of the writer, storage)
+    #: Nodes that require grad once the graph has run; a later write may have made them.
+    differentiable: frozenset[fx.Node] = frozenset()
 
     def written_after(self, storages: frozenset[int], order: int) -> bool:
         """Whether a later node writes to any of the storages."""
@@ -148,6 +150,9 @@ def profile(graph: fx.Graph, inputs: InputSet, backward: bool = False) -> Profil
     torch.manual_seed(2)
     profiler = _Profiler(graph)
     out = profiler.run(*inputs.rebuild())
+    profiler.profile.differentiable = frozenset(
+        n for n, value in profiler.env.items() if isinstance(value, torch.Tensor) and value.requires_grad
+    )
     if backward:
         loss = loss_of([t for t in tree_leaves(out) if isinstance(t, torch.Tensor)], exact=False)
         if loss is not None and loss.requires_grad:
@@ -365,14 +370,19 @@ def _match(pattern: _Pattern, node: fx.Node, ops: dict[fx.Node, Operation]) -> M
     return Match(node, args, scalars, [n for n in matched.values() if n is not node])
 
 
-def _literals_agree(rule: Rule, match: Match, ops: dict[fx.Node, Operation], tensors: dict[str, torch.Tensor]) -> Any:
-    """Trace ``before`` on the site's values and compare every literal; its result, or None."""
+def _literals_agree(rule: Rule, match: Match, ops: dict[fx.Node, Operation], tensors: dict[str, torch.Tensor]) -> bool:
+    """Trace ``before`` on the site's values and compare every literal.
+
+    It runs on the CPU: with literals that are not the site's, indices may be out of bounds,
+    which breaks a GPU for good.
+    """
     graph = fx.Graph()
-    given = {n: (graph.placeholder(n), strided_clone(t)) for n, t in tensors.items()}
+    device = next(iter(tensors.values())).device
     try:
+        given = {n: (graph.placeholder(n), relocate(strided_clone(t), "cpu")) for n, t in tensors.items()}
         out, made = trace(rule.before, graph, given, match.scalars)
     except Exception:
-        return None
+        return False
     back: dict[fx.Node, fx.Node] = {node: match.args[n] for n, (node, _) in given.items()}
     floating = all(t.is_floating_point() for t in tensors.values())
 
@@ -385,6 +395,8 @@ def _literals_agree(rule: Rule, match: Match, ops: dict[fx.Node, Operation], ten
             return False
         if isinstance(want, (list, tuple)):
             return isinstance(got, (list, tuple)) and len(want) == len(got) and all(map(same, want, got))
+        if isinstance(want, torch.device):
+            return bool(got == (device if want.type == "cpu" else want))
         if isinstance(want, slice):
             return isinstance(got, slice) and (want.start, want.stop, want.step) == (got.start, got.stop, got.step)
         if isinstance(want, (int, float)) and isinstance(got, (int, float)) and floating:
@@ -398,7 +410,7 @@ def _literals_agree(rule: Rule, match: Match, ops: dict[fx.Node, Operation], ten
         back[want] = got
         return all(k == j and same(v, w) for (k, v), (j, w) in zip(a.arguments, b.arguments, strict=True))
 
-    return out.value if made and nodes(out.node, match.root) else None
+    return bool(made) and nodes(out.node, match.root)
 
 
 # -- sites ---------------------------------------------------------------------
@@ -472,7 +484,7 @@ class Workbench:
             return False
         if rule.site == "late":
             spec = specs[next(iter(specs))]
-            return spec.dense and not spec.requires_grad and spec.numel > 0
+            return spec.dense and match.root not in p.differentiable and spec.numel > 0
         if "alias" not in rule.preserves:
             return not p.written_after(memory | p.storages[match.root], last)
         return True
@@ -531,7 +543,7 @@ class Workbench:
         if node not in self.profile.specs or not isinstance(listed, (tuple, list)) or node in listed:
             raise Inapplicable(f"{rewrite.site} cannot be exposed")
         # The loss then has one more term.
-        if self.profile.specs[node].requires_grad:
+        if node in self.profile.differentiable:
             self.kept -= {"gradient"}
         output.args = ((*listed, node),)
         self._refresh()
@@ -541,11 +553,9 @@ class Workbench:
         p = self.profile
         values = {n: p.values[node] for n, node in match.args.items()}
         scalars = {**match.scalars, **dict(rewrite.choices)}
-        before = None
         if rule.site == "op":
             match.scalars = {k: v for k, v in scalars.items()}
-            before = _literals_agree(rule, match, self.ops, values)
-            if before is None:
+            if not _literals_agree(rule, match, self.ops, values):
                 raise Inapplicable(f"{rule.id}: literals differ at {rewrite.site}")
         assumed(rule, values)
         anchor = self._anchor(rule, rewrite, match)
@@ -556,7 +566,7 @@ class Workbench:
                 out, made = trace(rule.after, self.graph, given, scalars)
             except TracingError as error:
                 raise Inapplicable(f"{rule.id}: {error}") from error
-        old = before if before is not None else values[next(iter(values))]
+        old = p.values[match.root]
         if rule.site != "late" or "mutation" in rule.preserves:
             check_claim(rule, rewrite, old, out.value, values, scalars)
         if rule.site == "late":

@@ -54,6 +54,8 @@ _SEEN_AS: Mapping[Kind, Kind] = {
     Kind.ORDER_DEPENDENCE: Kind.VALUE,
     Kind.COMPILE_ERROR: Kind.RAISES,
 }
+#: Exit code of the child process that lost its GPU.
+LOST_DEVICE = 3
 _WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 _OWN_PROCESS = frozenset({Kind.CRASH, Kind.TIMEOUT})
 
@@ -87,6 +89,9 @@ class _Script:
         # A function needs no copy; a module has state that the first run would leave to the second.
         self.copied = "make_fn" not in self.defined and not isinstance(self.defined["fn"], ast.FunctionDef)
         self.stateful = self.copied or "make_fn" in self.defined
+        # A reduced program makes its inputs where they belong; a seed's own source may not.
+        wanted = str(self.config.get("device") or "cpu")
+        self.device = "" if wanted == "cpu" or repr(wanted) in finding.program else wanted
         # These may happen in the backward pass alone.
         elsewhere = self.kinds & {Kind.RAISES, *_OWN_PROCESS} and "requires_grad" in finding.program
         self.backward = Kind.GRADIENT in self.kinds or bool(elsewhere and not self.config.get("no_grad"))
@@ -98,6 +103,7 @@ class _Script:
         program = [line for line in lines if line.rstrip() != "import torch" and line not in future]
         child = bool(self.kinds & _OWN_PROCESS)
         flattens = self.backward or (not child and bool(self.kinds & set(_NOTES)))
+        tree = [*(["tree_flatten"] if flattens else []), *(["tree_map"] if self.device else [])]
         about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
         return [
             *future,
@@ -106,10 +112,11 @@ class _Script:
             ("import copy, " if self.copied else "import ") + "os, " + ("subprocess, " if child else "") + "sys",
             "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
             "import torch",
-            *(["from torch.utils._pytree import tree_flatten"] if flattens else []),
+            *([f"from torch.utils._pytree import {', '.join(tree)}"] if tree else []),
             *self._settings(),
             "",
             *"\n".join(program).strip("\n").split("\n"),
+            *(["", *_moved(self.device)] if self.device else []),
         ]
 
     def _settings(self) -> list[str]:
@@ -128,8 +135,10 @@ class _Script:
     def _fresh(self) -> tuple[list[str], str]:
         """Lines before each side's run, and the expression for its function."""
         if "make_fn" in self.defined:
-            return ["torch.manual_seed(1)"], "make_fn()"
-        return [], "copy.deepcopy(fn)" if self.copied else "fn"
+            ready, function = ["torch.manual_seed(1)"], "make_fn()"
+        else:
+            ready, function = [], "copy.deepcopy(fn)" if self.copied else "fn"
+        return ready, f"moved({function})" if self.device and self.stateful else function
 
     def _compiled(self, function: str) -> str:
         options = {"backend": self.config.get("backend", "inductor"), **dict(self.config.get("compile") or {})}
@@ -150,7 +159,8 @@ class _Script:
             call += ["    print(f'{type(error).__name__}: {error}'[:400])", "    return {'raises': True}"]
         rng_seed = self.config.get("rng_seed", 2 if self.random else None)
         seeded = [] if rng_seed is None else [f"torch.manual_seed({rng_seed})"]
-        lines = ["torch.manual_seed(0)", "inputs = make_inputs()", *seeded, *call]
+        inputs = "tree_map(moved, make_inputs())" if self.device else "make_inputs()"
+        lines = ["torch.manual_seed(0)", f"inputs = {inputs}", *seeded, *call]
         calls = int(self.config.get("calls") or 1)
         if Kind.SECOND_CALL in self.finding.kinds and "drive" not in self.defined:
             calls = max(calls, 2)
@@ -248,6 +258,7 @@ class _Script:
         """For what takes its process with it: the compiled call runs in a child."""
         ready, function = self._fresh()
         seconds = float(self.config.get("timeout") or 120)
+        compiled = f"run({self._compiled(function)})"
         return [
             *(["", *_TENSORS, "", *self._gradients()] if self.backward else []),
             *(["", *_STATE] if self.backward and self.stateful else []),
@@ -257,7 +268,7 @@ class _Script:
             "",
             *ready,
             "if len(sys.argv) > 1:",
-            f"    run({self._compiled(function)})",
+            *_indent(_lost_device(compiled) if self.config.get("device") == "cuda" else [compiled]),
             "    os._exit(0)",
             f"run({function})",
             "try:",
@@ -266,7 +277,7 @@ class _Script:
             f"    print('eager answers, compiled does not in {seconds:g} s')",
             f"    sys.exit({1 if Kind.TIMEOUT in self.kinds else 2})",
             "print(f'eager runs, compiled ends with exit code {code}')",
-            "sys.exit(1 if code < 0 else 2 if code else 0)  # below 0: killed by a signal"
+            f"sys.exit(1 if code < 0 or code == {LOST_DEVICE} else 2 if code else 0)  # below 0: killed by a signal"
             if Kind.CRASH in self.kinds
             else "sys.exit(2 if code else 0)",
         ]
@@ -286,6 +297,27 @@ _MEMORY = [
     "    places = torch.arange(storage.nbytes() // size).as_strided(t.shape, t.stride(), t.storage_offset())",
     "    return {storage.data_ptr() + size * i for i in places.flatten().tolist()}",
 ]
+
+
+def _moved(device: str) -> list[str]:
+    return [
+        "def moved(x):",
+        "    if isinstance(x, torch.Tensor):",
+        f"        return x.detach().to({device!r}).requires_grad_(x.requires_grad)",
+        f"    return x.to({device!r}) if isinstance(x, torch.nn.Module) else x",
+    ]
+
+
+def _lost_device(statement: str) -> list[str]:
+    """The statement, and exit code LOST_DEVICE if its kernels broke the GPU context."""
+    return [
+        "try:",
+        f"    {statement}",
+        "    torch.cuda.synchronize()",
+        "except RuntimeError as error:",
+        "    print(error)",
+        f"    os._exit({LOST_DEVICE} if 'CUDA error' in str(error) else 2)",
+    ]
 
 
 def _indent(lines: list[str]) -> list[str]:

@@ -296,6 +296,15 @@ def test_only_the_needed_checks_are_written() -> None:
     assert len(text.splitlines()) <= 35
 
 
+def test_a_seed_found_on_a_gpu_runs_there() -> None:
+    text = repro_text(finding(SCATTER, (Kind.CRASH,), device="cuda"))
+    assert "inputs = tree_map(moved, make_inputs())" in text
+    assert "torch.cuda.synchronize()" in text
+    compile(text, "repro.py", "exec")
+    reduced = SCATTER.replace("torch.arange(8.0)", "torch.arange(8.0).to('cuda')")
+    assert "moved" not in repro_text(finding(reduced, (Kind.ALIAS,), device="cuda"))
+
+
 def test_every_script_fits_its_line_length() -> None:
     for made in (*LIVE.values(), *GONE.values()):
         assert max(map(len, repro_text(made).splitlines())) <= 120

@@ -139,6 +139,14 @@ def test_a_value_that_is_addressed_by_absolute_offset_keeps_its_layout(rules: An
     bench.apply(exchange, Rewrite(exchange.id, "a", "c"))
 
 
+def test_exposing_what_a_later_write_makes_differentiable_changes_gradients() -> None:
+    text = "def fn(x):\n    a = x.new_zeros(3)\n    b = x.new_zeros(3)\n    c = x * 2\n    a.copy_(c)\n    return (c,)\n"
+    for site, kept in (("a", False), ("b", True)):
+        bench = bench_of(text, torch.ones(3, requires_grad=True), no_grad=False)
+        bench.expose(Rewrite("expose", site))
+        assert ("gradient" in bench.kept) is kept
+
+
 def test_a_refused_rewrite_leaves_the_graph_as_it_was() -> None:
     text = "def fn(x):\n    a = x * 2\n    return (a,)\n"
     bench = bench_of(text, torch.ones(3))
