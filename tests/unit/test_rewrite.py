@@ -140,7 +140,8 @@ def test_a_value_that_is_addressed_by_absolute_offset_keeps_its_layout(rules: An
 
 
 def test_exposing_what_a_later_write_makes_differentiable_changes_gradients() -> None:
-    text = "def fn(x):\n    a = x.new_zeros(3)\n    b = x.new_zeros(3)\n    c = x * 2\n    a.copy_(c)\n    return (c,)\n"
+    body = ["a = x.new_zeros(3)", "b = x.new_zeros(3)", "c = x * 2", "a.copy_(c)", "return (c,)"]
+    text = "\n    ".join(["def fn(x):", *body]) + "\n"
     for site, kept in (("a", False), ("b", True)):
         bench = bench_of(text, torch.ones(3, requires_grad=True), no_grad=False)
         bench.expose(Rewrite("expose", site))
