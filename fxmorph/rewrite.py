@@ -566,7 +566,8 @@ class Workbench:
                 out, made = trace(rule.after, self.graph, given, scalars)
             except TracingError as error:
                 raise Inapplicable(f"{rule.id}: {error}") from error
-        old = p.values[match.root]
+        # An operand may have been written to since its value was noted: both sides get the same.
+        old = _call(rule.before, {n: strided_clone(t) for n, t in values.items()}, scalars)
         if rule.site != "late" or "mutation" in rule.preserves:
             check_claim(rule, rewrite, old, out.value, values, scalars)
         if rule.site == "late":

@@ -19,8 +19,11 @@ from fxmorph.model import Kind, Status
 EAGER_FACTOR = 4.0
 #: The envelope is this many times the largest deviation that the perturbed lanes showed.
 SPREAD_FACTOR = 3.0
-#: An element whose envelope exceeds this part of its magnitude is ill-conditioned.
+#: An element whose envelope exceeds this part of its magnitude is ill-conditioned, and judged
+#: only where the error is this many times what is allowed: true zeros are such elements, and a
+#: wrong value in their place is no rounding.
 ILL_CONDITIONED = 0.1
+FAR_OUTSIDE = 32.0
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,8 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     outside = torch.maximum(low - c, c - high).clamp(min=0)
     own = torch.minimum((e - w).abs(), (e - r).abs())
     bound = torch.maximum(wide_bound, cast_bound)
-    alarm = finite & ~equal & (outside > EAGER_FACTOR * own + bound)
+    allowed = EAGER_FACTOR * own + bound
+    alarm = finite & ~equal & (outside > allowed)
     if not bool(alarm.any()):
         near_cast = error_cast <= cast_bound + EAGER_FACTOR * (e - r).abs()
         if bool((near_cast | equal).all()):
@@ -159,18 +163,16 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         return Comparison(Status.EXPECTED, f"explicit-cast-elided: {share}" if bool(near_wide.any()) else share)
     if bool((alarm & tied).any()) and not bool((alarm & ~tied).any()):
         return Comparison(Status.TIE, f"{_where(alarm)} hang on a tie")
-    ill = bound > ILL_CONDITIONED * torch.maximum(w.abs(), r.abs())
+    ill = (bound > ILL_CONDITIONED * torch.maximum(w.abs(), r.abs())) & (outside <= FAR_OUTSIDE * allowed)
     real = alarm & ~tied & ~ill
     if not bool(real.any()):
         return Comparison(Status.ILL_CONDITIONED, f"{_where(alarm & ~tied)} where rounding may reach the value itself")
     worst = int(torch.where(real, outside / (bound + own), 0.0).argmax())
-    at_eager, at_compiled, at_wide, allowed = (
-        t.flatten()[worst].item() for t in (eager, compiled, w, bound + EAGER_FACTOR * own)
-    )
+    at_eager, at_compiled, at_wide, at_most = (t.flatten()[worst].item() for t in (eager, compiled, w, allowed))
     return Comparison(
         Status.FINDING,
         f"{_where(real)}: eager {at_eager:.9g}, compiled {at_compiled:.9g}, fp64 {at_wide:.12g}, "
-        f"allowed error {allowed:.3g}",
+        f"allowed error {at_most:.3g}",
     )
 
 

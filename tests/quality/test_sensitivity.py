@@ -1,0 +1,395 @@
+"""What the judges see: one damage at a time to a right result, and the kind that each must have.
+
+Inductor compiles each program; the damage is done to what its compiled graph takes or gives
+back (to the whole call where no backend can do it).  The case is judged as a campaign's worker
+does, ladder included: undamaged it is clean, damaged it is a finding of exactly its kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fxmorph.clock import Clock
+from fxmorph.inputs import InputSet
+from fxmorph.judge import trial as trial_module
+from fxmorph.judge.case import judge_subject
+from fxmorph.judge.numeric import compare
+from fxmorph.judge.shadow import Gates, Shadows
+from fxmorph.judge.trial import GraphSubject, Trial
+from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan, Verdict
+from fxmorph.torchapi.compiling import cpp_compiler, reset
+
+pytestmark = [
+    pytest.mark.usefixtures("torch_quiet"),
+    pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler"),
+]
+
+Outputs = list[Any]
+Inputs = Sequence[Any]
+
+
+def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Uniform in [0.5, 1.5): nothing cancels."""
+    return (torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.5).to(dtype)
+
+
+def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
+    return draw(*shape, seed=seed).requires_grad_()
+
+
+# -- planting ------------------------------------------------------------------
+
+
+@contextmanager
+def damaged_graphs(
+    before: Callable[[list[Any]], Inputs] = list, after: Callable[[Inputs, Outputs], Outputs] = lambda _, outs: outs
+) -> Iterator[None]:
+    """Inductor's compiled graphs run on ``before(inputs)`` and give ``after(inputs, outputs)``."""
+    from torch._inductor import compile_fx
+
+    original = compile_fx.compile_fx
+    inside = False
+
+    def compile_damaged(*args: Any, **kwargs: Any) -> Any:
+        nonlocal inside
+        if inside:  # it calls itself to apply settings
+            return original(*args, **kwargs)
+        inside = True
+        try:
+            compiled = original(*args, **kwargs)
+        finally:
+            inside = False
+        return lambda *inputs: after(inputs, list(compiled(*before(list(inputs)))))
+
+    compile_fx.compile_fx = compile_damaged
+    reset()
+    try:
+        yield
+    finally:
+        compile_fx.compile_fx = original
+        reset()
+
+
+@contextmanager
+def failing_compiler() -> Iterator[None]:
+    """Inductor raises."""
+    from torch._inductor import compile_fx
+
+    original = compile_fx.compile_fx
+
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise AssertionError("planted")
+
+    compile_fx.compile_fx = fail
+    reset()
+    try:
+        yield
+    finally:
+        compile_fx.compile_fx = original
+        reset()
+
+
+@contextmanager
+def damaged_calls(change: Callable[[Any], Any]) -> Iterator[None]:
+    """Every compiled callable returns ``change`` of what it should: for what is outside of graphs."""
+    original = trial_module.compile_callable
+
+    def compile_damaged(fn: Callable[..., Any], config: CompileConfig) -> Callable[..., Any]:
+        compiled = original(fn, config)
+        return lambda *args: change(compiled(*args))
+
+    trial_module.compile_callable = compile_damaged
+    try:
+        yield
+    finally:
+        trial_module.compile_callable = original
+
+
+def on_output(change: Callable[[torch.Tensor], Any], index: int = 0) -> Any:
+    """Damage one output of each graph."""
+
+    def after(_: Inputs, outs: Outputs) -> Outputs:
+        outs[index] = change(outs[index])
+        return outs
+
+    return partial(damaged_graphs, after=after)
+
+
+def on_input(change: Callable[[Any], Any], index: int = 0) -> Any:
+    """Damage what one input of each graph is."""
+
+    def before(inputs: list[Any]) -> Inputs:
+        inputs[index] = change(inputs[index])
+        return inputs
+
+    return partial(damaged_graphs, before=before)
+
+
+def from_inputs(change: Callable[[Inputs, Outputs], Outputs]) -> Any:
+    return partial(damaged_graphs, after=change)
+
+
+def element(change: Callable[[torch.Tensor], Any], at: int = 3) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A copy with the element number ``at`` changed; strides are kept."""
+
+    def damage(t: torch.Tensor) -> torch.Tensor:
+        out = t.clone()
+        place = tuple(int(i) for i in torch.unravel_index(torch.tensor(at), t.shape))
+        out[place] = change(t[place])
+        return out
+
+    return damage
+
+
+def swapped(t: torch.Tensor) -> torch.Tensor:
+    out = t.clone()
+    out[0, 1], out[0, 2] = t[0, 2], t[0, 1]
+    return out
+
+
+def shifted(t: torch.Tensor) -> torch.Tensor:
+    """The same values one element further in their storage."""
+    room = torch.empty(t.numel() + 1, dtype=t.dtype)
+    return room[1:].view(t.shape).copy_(t)
+
+
+def padded(t: torch.Tensor) -> torch.Tensor:
+    """The same values with rows that are one element longer in memory."""
+    return torch.empty(*t.shape[:-1], t.shape[-1] + 1, dtype=t.dtype)[..., :-1].copy_(t)
+
+
+class WrongGradient(torch.autograd.Function):
+    """The identity, with one element of its gradient 0.1 % off."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        return element(lambda g: g * 1.001)(grad)
+
+
+def write(t: torch.Tensor, value: float) -> None:
+    with torch.no_grad():
+        t.view(-1)[2:3].fill_(value)
+
+
+# -- programs ------------------------------------------------------------------
+
+
+def affine(x: torch.Tensor) -> torch.Tensor:
+    return x * 2.5 + 1
+
+
+def copied(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def weighted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.sin() * y
+
+
+def summed(x: torch.Tensor) -> torch.Tensor:
+    return x.sum(0)
+
+
+def integers(n: torch.Tensor) -> torch.Tensor:
+    return n * 3 - 1
+
+
+def compared(x: torch.Tensor) -> torch.Tensor:
+    return x * 2.5 > 2.5
+
+
+def turned(z: torch.Tensor) -> torch.Tensor:
+    return z * (2 + 1j)
+
+
+def divided(x: torch.Tensor) -> torch.Tensor:
+    return 1 / x
+
+
+def picked(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    return x[index] * 2
+
+
+def transposed(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x + 1, x.t()
+
+
+def with_own_view(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x * 2.5
+    return y, y.t()
+
+
+def twins(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x * 2.5 + 1, x * 2.5 - 1
+
+
+def twice_the_same(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.clone(), x.clone()
+
+
+def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    return y * 2
+
+
+def written_and_returned(x: torch.Tensor) -> torch.Tensor:
+    return x.add_(1)
+
+
+def written_through_a_view(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x[1:3].mul_(2)
+    return y * 2
+
+
+def written_where_two_inputs_are(view: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
+    view.mul_(2)
+    return view + 1
+
+
+def normalised(x: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
+    return F.batch_norm(x, mean, var, training=True)
+
+
+def half_detached(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return x.detach() * 2 + y
+
+
+def without_gradient(x: torch.Tensor) -> torch.Tensor:
+    return (x * 2).detach()
+
+
+def with_size(x: torch.Tensor) -> tuple[torch.Tensor, int, dict[str, torch.Tensor]]:
+    return x * 2, x.shape[0], {"half": x / 2}
+
+
+def noisy(x: torch.Tensor) -> torch.Tensor:
+    return x + torch.rand(4, 6)
+
+
+def dropped(x: torch.Tensor) -> torch.Tensor:
+    return F.dropout(x, 0.5) * 2.5
+
+
+X = [draw(4, 6)]
+XY = [draw(4, 6), draw(4, 6, seed=1)]
+LEAVES = [leaf(4, 6), leaf(4, 6, seed=1)]
+INDEX = torch.tensor([1, 0, 3])
+BASE = draw(4, 6)
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A program, what goes wrong with it, and what that is called."""
+
+    fn: Callable[..., Any]
+    inputs: Sequence[Any]
+    plant: Callable[[], Any]
+    kinds: frozenset[Kind]
+    stage: str = "inductor"
+
+
+def damage(fn: Callable[..., Any], inputs: Sequence[Any], plant: Callable[[], Any], *kinds: Kind) -> Damage:
+    return Damage(fn, inputs, plant, frozenset(kinds))
+
+
+def outside(fn: Callable[..., Any], inputs: Sequence[Any], change: Callable[[Any], Any], *kinds: Kind) -> Damage:
+    """A damage that is there whatever the backend is."""
+    return Damage(fn, inputs, partial(damaged_calls, change), frozenset(kinds), "dynamo")
+
+
+DAMAGES: dict[str, Damage] = {
+    # Values.
+    "one element": damage(affine, X, on_output(element(lambda v: v * 1.0001)), Kind.VALUE),
+    "two neighbours swapped": damage(affine, X, on_output(swapped), Kind.VALUE),
+    "one row of a sum dropped": damage(summed, [draw(64, 6)], on_input(lambda x: torch.cat([x[:-1], x[:1] * 0])), Kind.VALUE),
+    "one row of a sum twice": damage(summed, [draw(64, 6)], on_input(lambda x: torch.cat([x[:-1], x[:1]])), Kind.VALUE),
+    "integer off by one": damage(integers, [torch.arange(99_990, 100_014).view(4, 6)], on_output(element(lambda n: n + 1)), Kind.VALUE),
+    "bool flipped": damage(compared, X, on_output(element(torch.logical_not)), Kind.VALUE),
+    "real part": damage(turned, [torch.complex(*XY)], on_output(element(lambda z: z + 0.001)), Kind.VALUE),
+    "imaginary part": damage(turned, [torch.complex(*XY)], on_output(element(lambda z: z - 0.001j)), Kind.VALUE),
+    "conjugated": damage(turned, [torch.complex(*XY)], on_output(lambda z: z.conj().resolve_conj()), Kind.VALUE),
+    "value of zero lost": damage(copied, [draw(4, 6)], on_output(element(torch.zeros_like)), Kind.VALUE),
+    "another random number": damage(noisy, X, on_output(element(lambda v: v * 1.01)), Kind.VALUE),
+    # Non-finite values.
+    "NaN for a number": damage(affine, X, on_output(element(lambda v: v * torch.nan)), Kind.NONFINITE),
+    "Inf for a number": damage(affine, X, on_output(element(lambda v: v * torch.inf)), Kind.NONFINITE),
+    "largest number for Inf": damage(divided, [X[0].round() - 1], on_output(torch.nan_to_num), Kind.NONFINITE),
+    "zero for NaN": damage(lambda x: x / x, [X[0].round() - 1], on_output(torch.nan_to_num), Kind.NONFINITE),
+    # What a tensor is, beside its values.
+    "dtype": damage(affine, X, on_output(torch.Tensor.double), Kind.DTYPE),
+    "dtype of integers": damage(integers, [torch.arange(24).view(4, 6)], on_output(torch.Tensor.int), Kind.DTYPE),
+    "shape": damage(affine, X, on_output(lambda t: t.unsqueeze(0)), Kind.SHAPE),
+    "shape of an empty tensor": damage(affine, [torch.ones(0, 3)], on_output(lambda t: torch.ones(0, 4)), Kind.SHAPE),
+    "strides swapped": damage(affine, X, on_output(lambda t: t.t().contiguous().t()), Kind.STRIDE),
+    "rows further apart": damage(affine, X, on_output(padded), Kind.STRIDE),
+    "offset": damage(affine, X, on_output(shifted), Kind.OFFSET),
+    "requires_grad lost": damage(twins, [leaf(4, 6)], on_output(torch.Tensor.detach), Kind.REQUIRES_GRAD, Kind.GRADIENT),
+    "requires_grad added": damage(without_gradient, [leaf(4, 6)], on_output(lambda t: t.detach().requires_grad_()), Kind.REQUIRES_GRAD),
+    # What the call returns.
+    "list for a tuple": outside(twins, X, list, Kind.STRUCTURE),
+    "one output fewer": outside(twins, X, lambda r: r[:1], Kind.STRUCTURE),
+    "one output more": outside(twins, X, lambda r: (*r, r[0] + 1), Kind.STRUCTURE),
+    "another key": outside(with_size, X, lambda r: (*r[:2], {"other": r[2]["half"]}), Kind.STRUCTURE),
+    "number for a tensor": outside(lambda x: x.sum(), X, torch.Tensor.item, Kind.STRUCTURE),
+    "integer that is no tensor": outside(with_size, X, lambda r: (r[0], r[1] + 1, r[2]), Kind.VALUE),
+    "outputs in another order": damage(twins, X, from_inputs(lambda _, outs: outs[::-1]), Kind.VALUE),
+    # Memory.
+    "lost alias of an input": damage(transposed, X, on_output(torch.clone, 1), Kind.ALIAS),
+    "lost alias of an output": damage(with_own_view, X, on_output(torch.clone, 1), Kind.ALIAS),
+    "extra alias of an input": damage(copied, X, from_inputs(lambda args, _: [args[0].view(4, 6)]), Kind.ALIAS),
+    "extra alias of an output": damage(twice_the_same, X, from_inputs(lambda _, outs: [outs[0], outs[0].view(4, 6)]), Kind.ALIAS),
+    "the input itself": damage(copied, X, from_inputs(lambda args, _: [args[0]]), Kind.ALIAS, Kind.IDENTITY),
+    "no longer the input itself": outside(written_and_returned, X, lambda r: r.view(4, 6), Kind.IDENTITY),
+    # Writes.
+    "lost write": damage(written, XY, on_input(torch.clone), Kind.MUTATION),
+    "lost write through a view": damage(written_through_a_view, XY, on_input(torch.clone), Kind.MUTATION),
+    "lost write where two inputs share memory": damage(
+        written_where_two_inputs_are, [BASE[1:3], BASE], on_input(torch.clone), Kind.MUTATION
+    ),
+    "lost update of a running mean": damage(normalised, [draw(8, 4), torch.zeros(4), torch.ones(4)], on_input(torch.clone, 1), Kind.MUTATION),
+    "write of one wrong element": damage(written, XY, from_inputs(lambda args, outs: write(args[0], 3.0) or outs), Kind.MUTATION),
+    "write to an input that is only read": damage(affine, X, from_inputs(lambda args, outs: write(args[0], 3.0) or outs), Kind.MUTATION),
+    "input reshaped": damage(affine, X, from_inputs(lambda args, outs: args[0].unsqueeze_(0) is None or outs), Kind.MUTATION),
+    # Gradients.
+    "one element of a gradient": damage(weighted, LEAVES, on_input(WrongGradient.apply), Kind.GRADIENT),
+    "gradient of one input missing": damage(weighted, LEAVES, on_input(torch.Tensor.detach), Kind.GRADIENT),
+    "gradient that should not be": damage(
+        half_detached, LEAVES, from_inputs(lambda args, outs: [outs[0] + (args[0] - args[0].detach())]), Kind.GRADIENT
+    ),
+    # Exceptions.
+    "missing raise": damage(picked, [draw(4, 6), INDEX + 2], on_input(lambda i: i.clamp(max=3), 1), Kind.RAISES),
+    "raises for nothing": damage(picked, [draw(4, 6), INDEX], on_input(lambda i: i + 2, 1), Kind.RAISES),
+    "does not compile": damage(affine, X, failing_compiler, Kind.COMPILE_ERROR),
+}  # fmt: skip
+
+
+def judge(fn: Callable[..., Any], inputs: Sequence[Any]) -> CaseResult:
+    """A case of one program on the values given, judged as a worker does."""
+    subject = GraphSubject(fn, {ValuePlan.SEED: InputSet.snapshot(inputs)}, lambda c: c)
+    case = Case(Seed("sensitivity.py", "module", "0"), 0, 0, (ValuePlan.SEED,), CompileConfig.make())
+    return judge_subject(case, subject, Clock())
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damage_is_a_finding_of_its_kind(name: str) -> None:
+    it = DAMAGES[name]
+    raises_in_eager = name == "missing raise"
+    sound = judge(it.fn, it.inputs)
+    assert sound.status is Status.CLEAN, (sound.status, sound.reason)
+    with it.plant():
+        result = judge(it.fn, it.inputs)
+    assert result.status is Status.FINDING, (result.status, result.reason)
+    assert set(result.kinds) == it.kinds, result.reason
+    assert raises_in_eager or result.stage == it.stage
