@@ -156,8 +156,23 @@ OPERATORS: dict[str, Operator] = {
     "index_add": Operator(lambda a, b: a.index_add(0, torch.arange(32) % 5, b), _TWO),
     "transpose": Operator(lambda a: a.t().contiguous()),
     "maximum": Operator(torch.maximum, _TWO),
+    "amax": Operator(lambda a: a.amax(-1)),
+    "max": Operator(lambda a: a.max(-1).values),
+    "sort": Operator(lambda a: a.sort(-1).values),
+    "topk": Operator(lambda a: a.topk(5).values),
     "cat": Operator(lambda a, b: torch.cat([a, b], -1), _TWO),
 }
+
+
+def runs_in(name: str, dtype: torch.dtype) -> bool:
+    """Whether eager has the operator and its gradient for this dtype."""
+    op = OPERATORS[name]
+    try:
+        leaves = [op.domain(torch.randn(s)).to(dtype).requires_grad_(True) for s in op.inputs]
+        op.call(*leaves).sum().backward()
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True
 
 
 def operator_program(names: list[str], dtype: torch.dtype, seed: int) -> tuple[GraphSubject, dict[str, str]]:

@@ -27,6 +27,7 @@ from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunF
 from fxmorph.investigate import Investigated, bug_class, fingerprint
 from fxmorph.known import load_known
 from fxmorph.model import (
+    SIZE_PLANS,
     Case,
     CaseResult,
     CompileConfig,
@@ -50,7 +51,7 @@ from fxmorph.workers import Ended, Pool
 Emit = Callable[[Event], None]
 
 #: Value plans of a campaign, judged on one compile; SPECIAL only where edge cases are wanted.
-PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK)
+PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Share of the time budget that investigating findings may take while cases are left.
 INVESTIGATE_SHARE = 0.25
 #: No new case starts after this share of the budget; what is left goes to findings.
@@ -270,6 +271,8 @@ class Campaign:
             level=GraphLevel(s.level),
             avoid=avoid,
             torch=_version("torch"),
+            dtype=s.dtype,
+            context=s.context,
         )
 
     def _order(self) -> Iterator[tuple[int, Case] | None]:

@@ -108,10 +108,9 @@ class Recording:
 
 def _run(invocation: Invocation, backend: Callable[..., Any], config: CompileConfig, no_grad: bool) -> None:
     reset()
-    options = {k: v for k, v in config.options if k == "dynamic"}
     with torch.set_grad_enabled(not no_grad), configured(config):
         torch.manual_seed(2)
-        invocation.drive(torch.compile(invocation.fn, backend=backend, **options))
+        invocation.drive(torch.compile(invocation.fn, backend=backend, dynamic=False))
     reset()
 
 

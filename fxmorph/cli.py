@@ -178,6 +178,10 @@ Transforms = Annotated[
 ]
 Baseline = Annotated[Text, typer.Option("--baseline", metavar="FILE", help="Findings listed there do not count.")]
 GraphLevel = Annotated[Text, typer.Option("--level", metavar="torch|aten", help="Graphs that rules rewrite [torch].")]
+Dtype = Annotated[
+    Text, typer.Option("--dtype", metavar="NAME", help="Convert floating-point inputs and parameters, as bfloat16.")
+]
+Context = Annotated[Text, typer.Option("--context", metavar="inference|autocast", help="Run everything under it.")]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
 All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions too.")]
 EdgeCases = Annotated[Flag, typer.Option("--edge-cases", help="Show signed zeros, NaN inputs and dtype limits too.")]
@@ -202,6 +206,8 @@ def run(
     compile: Compile = None,
     inductor: Inductor = None,
     dynamo: Dynamo = None,
+    dtype: Dtype = None,
+    context: Context = None,
     transforms: Transforms = None,
     level: GraphLevel = None,
     no_rewrites: NoRewrites = None,
@@ -229,6 +235,8 @@ def run(
             compile=compile,
             inductor=inductor,
             dynamo=dynamo,
+            dtype=dtype,
+            context=context,
             transforms=transforms,
             level=level,
             rewrites=False if no_rewrites else None,
@@ -262,6 +270,8 @@ def check(
     compile: Compile = None,
     inductor: Inductor = None,
     dynamo: Dynamo = None,
+    dtype: Dtype = None,
+    context: Context = None,
     all: All = None,
     baseline: Baseline = None,
     fail_on: FailOn = None,
@@ -284,6 +294,8 @@ def check(
             compile=compile,
             inductor=inductor,
             dynamo=dynamo,
+            dtype=dtype,
+            context=context,
             rewrites=False,
             all=all,
             baseline=baseline,
@@ -376,6 +388,38 @@ def rules(transforms: Transforms = None, json: Json = None) -> None:
             ]
             _print_columns(("rule", "claim", "dtypes", "preserves", "targets"), rows)
             _print_line(f"{len(found)} rules")
+
+
+@app.command()
+def explain(
+    case: Annotated[str, typer.Argument(metavar="CASE", help="Its id, its number in the last run, or a seed file.")],
+    backend: Backend = None,
+    compile: Compile = None,
+    inductor: Inductor = None,
+    dynamo: Dynamo = None,
+    dtype: Dtype = None,
+    context: Context = None,
+    device: Device = None,
+    transforms: Transforms = None,
+    state: State = None,
+) -> None:
+    """Judge one case again and say every step of the judgement."""
+    with _one_line_errors():
+        settings = _settings(
+            backend=backend,
+            compile=compile,
+            inductor=inductor,
+            dynamo=dynamo,
+            dtype=dtype,
+            context=context,
+            device=device,
+            transforms=transforms,
+            state=state,
+        )
+        from fxmorph.explain import explain as explain_case
+
+        code = explain_case(settings, case, _print_line)
+    raise typer.Exit(code)
 
 
 @app.command()

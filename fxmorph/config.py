@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fxmorph.model import CONTEXTS, FLOATS
+
 Pairs = tuple[tuple[str, Any], ...]
 
 DEVICES = ("cpu", "cuda")
@@ -51,6 +53,8 @@ class Settings:
     transforms: tuple[str, ...] = ()
     baseline: str | None = None
     level: str = "torch"
+    dtype: str = ""
+    context: str = ""
     rewrites: bool = True
     all: bool = False
     edge_cases: bool = False
@@ -226,6 +230,8 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "transforms": _texts,
     "baseline": _text,
     "level": _word(*LEVELS),
+    "dtype": _word(*FLOATS),
+    "context": _word(*filter(None, CONTEXTS)),
     "rewrites": _flag,
     "all": _flag,
     "edge_cases": _flag,

@@ -166,7 +166,7 @@ def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int) -> None:
     tensors that are not masks keep their values (they may be indices).  Raises
     :class:`NotApplicable` when the plan changes nothing here.
     """
-    if plan in (ValuePlan.SEED, ValuePlan.RESEED):
+    if plan in (ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.AGAIN):
         return
     generator = torch.Generator(device="cpu").manual_seed(seed)
     seen: set[int] = set()
@@ -230,18 +230,25 @@ def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.T
     return table[torch.randint(4, (n,), generator=g, device="cpu")].to(dtype)
 
 
-def relocate(values: Any, device: str) -> Any:
-    """Nested values with every tensor on ``device``, strides, offsets and shared memory kept."""
-    moved: dict[int, torch.Tensor] = {}
+def relocate(values: Any, device: str, dtype: torch.dtype | None = None) -> Any:
+    """Nested values with every tensor on ``device``, strides, offsets and shared memory kept.
+
+    ``dtype`` converts floating-point tensors (complex ones stay as they are).
+    """
+    moved: dict[tuple[int, torch.dtype | None], torch.Tensor] = {}
 
     def move(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.device.type == device or value.layout != torch.strided:
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
             return value
-        key = storage_key(value)
+        converts = dtype is not None and value.is_floating_point() and value.dtype != dtype
+        if value.device.type == device and not converts:
+            return value
+        wanted = dtype if converts else value.dtype
+        key = (storage_key(value), value.dtype if converts else None)
         if key not in moved:
             raw = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
-            moved[key] = raw.to(device)
-        t = torch.empty(0, dtype=value.dtype, device=device)
+            moved[key] = flat_storage(value.detach()).to(device, dtype) if converts else raw.to(device)
+        t = torch.empty(0, dtype=wanted, device=device)
         t.set_(moved[key].untyped_storage(), value.storage_offset(), value.shape, value.stride())
         return t.requires_grad_(value.requires_grad)
 

@@ -23,7 +23,7 @@ from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.case import captured_graph, make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
-from fxmorph.load import LoadedSeed, load_seed
+from fxmorph.load import LoadedSeed, ambient, load_seed
 from fxmorph.model import BugClass, Case, CaseResult, CompileConfig, Kind, Recipe, Status, ValuePlan, Verdict, digest
 from fxmorph.program import inputs_text
 from fxmorph.reduce import Reducer
@@ -60,8 +60,8 @@ class Investigated:
 
 def investigate(case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float) -> Investigated:
     """Reduce and blame a found case within about ``seconds`` of this process's CPU time."""
-    with clock.activity("reduce"):
-        loaded = load_seed(case.seed, case.device)
+    with clock.activity("reduce"), ambient(case.context, case.device):
+        loaded = load_seed(case.seed, case.device, case.dtype, case.context)
         plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
         work = _Investigation(case, result, loaded, plan, rules, clock, seconds)
         out = work.run()
@@ -75,7 +75,7 @@ class _Investigation:
     ) -> None:  # fmt: skip
         self.case, self.result, self.loaded, self.plan = case, result, loaded, plan
         self.rules, self.clock, self.seconds = rules, clock, seconds
-        self.accused = frozenset(result.kinds)
+        self.accused = frozenset(result.kinds) - {Kind.SECOND_CALL}
         backend = BACKEND_OF.get(result.stage, case.compile.backend)
         self.config = replace(case.compile, backend=backend)
 
@@ -91,13 +91,12 @@ class _Investigation:
         subject = self._subject(best.graph, inputs)
         verdicts = self._judge(subject, self.config)
         verdicts = [v for v in verdicts if v.kind in self.accused]  # others were excused by the ladder
-        kinds = tuple(sorted(kinds_of(verdicts))) or self.result.kinds
         text = print_graph(best.graph)
         program = imports_of(text) + made + "\n\n" + text
         return Investigated(
             case_id=self.case.id,
             program=program,
-            kinds=kinds,
+            kinds=self._kinds(verdicts),
             unit=self._blame(subject),
             recipe=str(recipe),
             rewrites=tuple(r.rule for r in recipe.rewrites),
@@ -150,7 +149,8 @@ class _Investigation:
 
     def _subject(self, graph: fx.Graph, inputs: InputSet) -> GraphSubject:
         fn = function_of(print_graph(graph))
-        return GraphSubject(fn, {self.plan: inputs}, self.loaded.config, self.loaded.no_grad)
+        inference = self.loaded.context == "inference"
+        return GraphSubject(fn, {self.plan: inputs}, self.loaded.config, self.loaded.no_grad, inference)
 
     def _judge(self, subject: Subject, config: CompileConfig) -> list[Verdict]:
         try:
@@ -198,7 +198,7 @@ class _Investigation:
         return Investigated(
             case_id=self.case.id,
             program=_without_tail(source),
-            kinds=tuple(sorted(kinds_of(verdicts))) or self.result.kinds,
+            kinds=self._kinds(verdicts),
             unit=self._blame(subject) if source else "",
             recipe="",
             rewrites=(),
@@ -211,6 +211,10 @@ class _Investigation:
             check=self._check(verdicts),
         )
 
+    def _kinds(self, verdicts: list[Verdict]) -> tuple[Kind, ...]:
+        second = (Kind.SECOND_CALL,) if self.plan is ValuePlan.AGAIN else ()
+        return tuple(sorted({*kinds_of(verdicts), *second})) if verdicts else self.result.kinds
+
     def _config(self) -> dict[str, Any]:
         settings = self.loaded.config(self.case.compile)
         return {
@@ -221,6 +225,8 @@ class _Investigation:
             "no_grad": self.loaded.no_grad,
             "calls": self.loaded.meta.get("calls", 1) if not self.result.recipe else 1,
             "device": self.case.device,
+            "context": self.case.context,
+            "dtype": self.case.dtype if not self.result.recipe else "",
         }
 
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:

@@ -6,10 +6,12 @@ the random generator seeded the same way, so that no run sees what another one w
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib.util
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +24,13 @@ from fxmorph.model import CompileConfig, Seed
 
 #: The only keys of a seed's META that are read.
 META_KEYS = ("config", "dynamo_config", "compile", "no_grad", "calls", "device")
+
+
+def ambient(context: str, device: str) -> AbstractContextManager[Any]:
+    """What everything about a case runs in: autocast to bfloat16, or nothing."""
+    if context == "autocast":
+        return torch.autocast(device, torch.bfloat16)
+    return contextlib.nullcontext()
 
 
 class SeedFailed(Exception):
@@ -51,10 +60,12 @@ class LoadedSeed:
     make: Callable[[], tuple[Callable[..., Any], list[Any]]]
     driver: Callable[..., Any] | None = None
     device: str = "cpu"
+    dtype: str = ""
+    context: str = ""
 
     @property
     def no_grad(self) -> bool:
-        return bool(self.meta.get("no_grad"))
+        return bool(self.meta.get("no_grad")) or self.context == "inference"
 
     def config(self, base: CompileConfig) -> CompileConfig:
         """``base`` with what the seed's META asks for under it."""
@@ -65,16 +76,21 @@ class LoadedSeed:
             {**self.meta.get("dynamo_config", {}), **dict(base.dynamo)},
         )
 
-    def fresh(self, input_seed: int = 0) -> Invocation:
-        """Inputs are drawn under RNG seed ``input_seed``; raises :class:`SeedFailed`."""
+    def fresh(self, input_seed: int = 0, change: Callable[[list[Any]], list[Any]] | None = None) -> Invocation:
+        """Inputs are drawn under RNG seed ``input_seed``; raises :class:`SeedFailed`.
+
+        ``change`` makes other arguments of those that the seed gives; what it raises passes through.
+        """
         try:
             torch.manual_seed(input_seed)
             fn, args = self.make()
-            if self.device != "cpu":
-                args = relocate(args, self.device)
-                fn = fn.to(self.device) if isinstance(fn, torch.nn.Module) else fn
+            dtype = getattr(torch, self.dtype) if self.dtype else None
+            if self.device != "cpu" or dtype is not None:
+                args = relocate(args, self.device, dtype)
+                fn = fn.to(self.device, dtype) if isinstance(fn, torch.nn.Module) else fn
         except Exception as error:
             raise SeedFailed(f"{type(error).__name__}: {error}") from error
+        args = args if change is None else change(args)
         state: dict[str, torch.Tensor] = {}
         if isinstance(fn, torch.nn.Module):
             state = {**dict(fn.named_parameters()), **dict(fn.named_buffers())}
@@ -90,11 +106,11 @@ class LoadedSeed:
         return Invocation(fn, args, drive, state)
 
 
-def load_seed(seed: Seed, device: str = "cpu") -> LoadedSeed:
-    """Import a seed, to be run on ``device``; raises :class:`SeedFailed` with one line."""
+def load_seed(seed: Seed, device: str = "cpu", dtype: str = "", context: str = "") -> LoadedSeed:
+    """Import a seed, to be run as ``Case`` says; raises :class:`SeedFailed` with one line."""
     try:
         loaded = {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable}[seed.form](seed)
-        loaded.device = device
+        loaded.device, loaded.dtype, loaded.context = device, dtype, context
         return loaded
     except SeedFailed:
         raise

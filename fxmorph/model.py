@@ -128,6 +128,17 @@ class ValuePlan(StrEnum):
     EXACT = "exact"  #: small integers in every floating-point tensor
     MASK = "mask"  #: 0-1 masks get values outside {0, 1}; rows fully masked
     SPECIAL = "special"  #: signed zeros, Inf, NaN, dtype limits: edge cases only
+    AGAIN = "again"  #: called twice on the same objects; the second call is judged
+    LARGER = "larger"  #: one size grown throughout the inputs, on the same compile
+    SMALLER = "smaller"  #: one size halved
+    ONE = "one"  #: one size 1
+    EMPTY = "empty"  #: one size 0
+
+
+#: Plans that change sizes; they apply where the program is compiled for dynamic shapes.
+SIZE_PLANS = (ValuePlan.LARGER, ValuePlan.SMALLER, ValuePlan.ONE, ValuePlan.EMPTY)
+#: What a program can be called under besides its own state (``""``: nothing).
+CONTEXTS = ("", "inference", "autocast")
 
 
 @dataclass(frozen=True)
@@ -299,7 +310,8 @@ class Case:
     ``number`` 0 is the seed as it is; a variant's recipe is drawn from
     (``campaign_seed``, seed hash, ``number``) unless ``recipe`` gives it, from the rules but
     those in ``avoid``.  ``plans`` are the input sets judged on the one compile;
-    ``input_seed`` feeds their generators.
+    ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
+    and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS.
     """
 
     seed: Seed
@@ -314,6 +326,8 @@ class Case:
     recipe: Recipe | None = None
     avoid: tuple[str, ...] = ()
     torch: str = ""
+    dtype: str = ""
+    context: str = ""
 
     @property
     def id(self) -> str:

@@ -135,24 +135,30 @@ def observe(
     wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
     *,
     no_grad: bool = False,
+    inference: bool = False,
+    calls: int = 1,
     exact: bool = False,
     mode: AbstractContextManager[Any] | None = None,
     keep: Callable[[torch.Tensor], Any] | None = None,
 ) -> Observation:
     """Run a fresh program once and record what can be seen; never raises for what it does.
 
-    ``keep`` replaces the clone of each tensor (the reference run keeps its shadows).
+    Of several ``calls`` on the same objects the last is recorded.  ``keep`` replaces the clone
+    of each tensor (the reference run keeps its shadows).
     ``KeyboardInterrupt`` and the like pass through.
     """
     seen = Observation()
     inputs = [t for t in tree_leaves(invocation.args) if isinstance(t, torch.Tensor)]
     named = {f"input{i}": t for i, t in enumerate(inputs)} | {f"state:{k}": t for k, t in invocation.state.items()}
     try:
-        with torch.no_grad() if no_grad else contextlib.nullcontext():
+        with torch.inference_mode() if inference else torch.no_grad() if no_grad else contextlib.nullcontext():
             g = wrap(invocation.fn)
-            torch.manual_seed(2)
             with mode or contextlib.nullcontext():
-                result = invocation.drive(g)
+                held = []  # what earlier calls returned stays alive, as it may in a program
+                for _ in range(calls):
+                    torch.manual_seed(2)
+                    held.append(invocation.drive(g))
+                result = held[-1]
                 leaves, spec = tree_flatten(result)
                 tensors = {f"out{i}": o for i, o in enumerate(leaves) if isinstance(o, torch.Tensor)}
                 seen.structure = str(spec)

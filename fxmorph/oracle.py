@@ -19,7 +19,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from typing import Protocol
@@ -50,7 +50,9 @@ class Evidence:
     compiled: Observation
     reference: Reference
     plan: ValuePlan
-    inputs_finite: bool = True
+    inputs_finite: Callable[[], bool] = lambda: True
+    #: What :meth:`compare` said so far, by slot.
+    compared: dict[str, Comparison] = field(default_factory=dict)
 
     def paired(self, eager: list[Slot], compiled: list[Slot]) -> Iterator[tuple[str, Slot, Slot]]:
         """Slots of both sides that have the same name."""
@@ -68,10 +70,19 @@ class Evidence:
     def compare(self, name: str, eager: Slot, compiled: Slot) -> Comparison:
         """Values of one slot by the numeric policy; both must hold tensors of one shape."""
         if same_bits(eager.value, compiled.value):
+            self.compared[name] = CLEAN
             return CLEAN
-        return compare(
-            eager.value, compiled.value, self.reference.shadows(name), self.reference.gates(), self.inputs_finite
+        got = compare(
+            eager.value, compiled.value, self.reference.shadows(name), self.reference.gates(), self.inputs_finite()
         )
+        self.compared[name] = got
+        return got
+
+    def summary(self) -> list[str]:
+        """The comparisons of values in a few lines."""
+        same = [name for name, got in self.compared.items() if got == CLEAN]
+        rest = [f"{name}: {got.status}: {got.reason}" for name, got in self.compared.items() if got != CLEAN]
+        return [*([f"same bits: {', '.join(same)}"] if same else []), *rest]
 
 
 @dataclass(frozen=True)

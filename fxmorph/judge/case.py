@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +15,13 @@ from fxmorph.capture import Captured, CaptureFailed, capture_aten, capture_torch
 from fxmorph.clock import Clock
 from fxmorph.graph import Unprintable, calls, function_of, graph_hash, print_graph, windows
 from fxmorph.inputs import InputSet, NotApplicable
+from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, kinds_of
 from fxmorph.judge.shadow import Shadows
-from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial, summary
-from fxmorph.load import LoadedSeed, SeedFailed, load_seed
+from fxmorph.judge.trial import GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
+from fxmorph.load import LoadedSeed, SeedFailed, ambient, load_seed
 from fxmorph.model import (
+    SIZE_PLANS,
     Case,
     CaseResult,
     CompileConfig,
@@ -30,7 +32,7 @@ from fxmorph.model import (
     ValuePlan,
     Verdict,
 )
-from fxmorph.observe import Meta, Observation
+from fxmorph.observe import Meta, Observation, Slot
 from fxmorph.oracle import Evidence
 from fxmorph.rewrite import EXPOSE, REAL_TOLERANCE, Unsound, Workbench, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
@@ -58,7 +60,8 @@ def judge_case(case: Case, rules: Registry, clock: Clock) -> CaseResult:
     """The whole judgement of a case; only ``ToolchainMissing`` and interrupts pass through."""
     started = time.monotonic()
     try:
-        result = _judge(case, rules, clock)
+        with ambient(case.context, case.device):
+            result = _judge(case, rules, clock)
     except SeedFailed as error:
         result = _result(case, Status.ERROR, f"seed: {error}")
     except CaptureFailed as error:
@@ -76,7 +79,7 @@ def _result(case: Case, status: Status, reason: str) -> CaseResult:
 
 def _judge(case: Case, rules: Registry, clock: Clock) -> CaseResult:
     with clock.activity("capture"):
-        loaded = load_seed(case.seed, case.device)
+        loaded = load_seed(case.seed, case.device, case.dtype, case.context)
     if loaded.meta.get("device") == "cuda" and not torch.cuda.is_available():
         return _result(case, Status.UNSUPPORTED, "the seed is for a CUDA device, and there is none")
     if case.number == 0 and not case.recipe:
@@ -100,8 +103,10 @@ def captured_graph(case: Case, loaded: LoadedSeed, clock: Clock) -> Captured:
         weights = [len(calls(g.graph)) for g in graphs]
         chosen = pick.choices(graphs, weights)[0]
         size = pick.choice(WINDOWS)
-        if len(calls(chosen.graph)) > size:
+        whole = len(calls(chosen.graph))
+        if whole > size:
             chosen = _window(chosen, size, pick, loaded.no_grad)
+        note(lambda: f"capture: {len(graphs)} graphs; {len(calls(chosen.graph))} of {whole} calls of one of them")
         return chosen
 
 
@@ -135,6 +140,8 @@ def plan_inputs(plans: Sequence[ValuePlan], base: InputSet, input_seed: int) -> 
     """The base inputs under each plan that changes something."""
     out: dict[ValuePlan, InputSet] = {}
     for plan in plans:
+        if plan in SIZE_PLANS:
+            continue  # made when asked for
         try:
             out[plan] = base if plan is ValuePlan.SEED else inputs_under(plan, base, input_seed)
         except NotApplicable:
@@ -155,9 +162,13 @@ def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) 
             rng = random.Random(f"recipe {case.campaign_seed} {case.seed.hash} {case.number}")
             draw_recipe(bench, rules, rng, case.avoid)
         new = print_graph(bench.graph)
+    note(lambda: f"rewrite: {Recipe(tuple(bench.applied))}")
+    note(lambda: f"  now {len(calls(bench.graph))} calls; it keeps values, {', '.join(sorted(bench.kept))}")
 
     def subject(text: str) -> GraphSubject:
-        return GraphSubject(function_of(text), inputs, loaded.config, loaded.no_grad)
+        return GraphSubject(
+            function_of(text), inputs, loaded.config, loaded.no_grad, inference=loaded.context == "inference"
+        )
 
     return Variant(
         subject(text),
@@ -206,6 +217,8 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
             if out.status is Status.FINDING:
                 stands = [v for v in found if v.status is not Status.FINDING or v.kind in out.kinds]
                 status, kinds, reason = summary(stands)
+                if plan is ValuePlan.AGAIN:  # the first call showed nothing that stands
+                    kinds, reason = (*kinds, Kind.SECOND_CALL), f"in the second call: {reason}"
                 return CaseResult(
                     case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows
                 )
@@ -275,6 +288,8 @@ def judge_variant(case: Case, variant: Variant, clock: Clock) -> CaseResult:
 def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | None:
     """E(G) against E(G') on what the rewrites promise to keep; None where they agree."""
     for plan in list(variant.subject.inputs):
+        if plan is ValuePlan.AGAIN:
+            continue  # rewrites need not keep what a first call leaves behind
         seed = Trial(variant.seed_graph, case.compile, case.input_seed, clock)
         other = Trial(variant.subject, case.compile, case.input_seed, clock)
         mine, theirs = seed.eager(plan), other.eager(plan)
@@ -287,28 +302,40 @@ def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | No
         slots += [*evidence.paired_after()] if "mutation" in variant.kept else []
         if "gradient" in variant.kept:
             slots += [*evidence.paired(mine.gradients, theirs.gradients)]
+        note(f"E(G) against E(G'), plan {plan}")
         broken = _broken_promise(variant, mine, theirs)
         if broken and (plan is ValuePlan.SEED or not variant.assumes):
             return _unsound(case, broken)
         with clock.activity("judge"):
-            for name, a, b in slots:
-                if not isinstance(a.value, torch.Tensor) or not isinstance(b.value, torch.Tensor):
-                    continue
-                if a.value.shape != b.value.shape:
-                    return _unsound(case, f"{name}: shape {tuple(a.value.shape)} becomes {tuple(b.value.shape)}")
-                got = evidence.compare(name, a, b)
-                if got.status is Status.FINDING:
-                    if variant.assumes and plan is not ValuePlan.SEED:
-                        del variant.subject.inputs[plan]  # values outside a rule's precondition
-                        break
-                    if variant.bitwise or not a.value.is_floating_point():
-                        return _unsound(case, f"{name}: {got.reason}")
-                    wide = other.reference(plan, theirs).shadows(name)
-                    if _differ_in_fp64(evidence.reference.shadows(name), wide):
-                        return _unsound(case, f"{name}: in fp64 too: {got.reason}")
-                    return _result(
-                        case, Status.INCONCLUSIVE, f"the rewrite is not stable on these values: {name}: {got.reason}"
-                    )
+            refusal = _compare_sides(case, variant, plan, evidence, slots, lambda: other.reference(plan, theirs))  # noqa: B023
+        for line in evidence.summary():
+            note(f"  {line}")
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _compare_sides(
+    case: Case, variant: Variant, plan: ValuePlan, evidence: Evidence, slots: list[tuple[str, Slot, Slot]],
+    reference: Callable[[], LazyReference],
+) -> CaseResult | None:  # fmt: skip
+    """Values of seed and variant in eager; ``reference`` is the variant's."""
+    for name, a, b in slots:
+        if not isinstance(a.value, torch.Tensor) or not isinstance(b.value, torch.Tensor):
+            continue
+        if a.value.shape != b.value.shape:
+            return _unsound(case, f"{name}: shape {tuple(a.value.shape)} becomes {tuple(b.value.shape)}")
+        got = evidence.compare(name, a, b)
+        if got.status is not Status.FINDING:
+            continue
+        if variant.assumes and plan is not ValuePlan.SEED:
+            del variant.subject.inputs[plan]  # values outside a rule's precondition
+            return None
+        if variant.bitwise or not a.value.is_floating_point():
+            return _unsound(case, f"{name}: {got.reason}")
+        if _differ_in_fp64(evidence.reference.shadows(name), reference().shadows(name)):
+            return _unsound(case, f"{name}: in fp64 too: {got.reason}")
+        return _result(case, Status.INCONCLUSIVE, f"the rewrite is not stable on these values: {name}: {got.reason}")
     return None
 
 

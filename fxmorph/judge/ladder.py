@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fxmorph.clock import Clock
+from fxmorph.judge import journal
+from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
 from fxmorph.model import CompileConfig, Kind, Status, ValuePlan, Verdict
 from fxmorph.torchapi.compiling import BACKEND_LADDER
@@ -50,7 +52,8 @@ class Ladder:
         config = replace(
             self.config, backend=str(backend), inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))
         )
-        return kinds_of(Trial(self.subject, config, self.input_seed, self.clock).judge(self.plan))
+        with noting(None):
+            return kinds_of(Trial(self.subject, config, self.input_seed, self.clock).judge(self.plan))
 
     def climb(self, accused: frozenset[Kind], low_precision: bool, dense: bool) -> Climbed:
         """Try every mitigation, then walk the backends.
@@ -62,6 +65,7 @@ class Ladder:
 
         def note(rung: str, kinds: frozenset[Kind]) -> None:
             rows.append((rung, ", ".join(sorted(kinds)) or "agrees"))
+            journal.note(f"  ladder: {rung}: {rows[-1][1]}")
 
         again = self.kinds() & accused
         note("compiled again", again)

@@ -157,7 +157,8 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     if not bool(alarm.any()):
         near_cast = error_cast <= cast_bound + EAGER_FACTOR * (e - r).abs()
         if bool((near_cast | equal).all()):
-            return CLEAN
+            used = float(torch.where(finite & ~equal, outside / allowed, 0.0).max())
+            return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
         near_wide = error_wide <= wide_bound + EAGER_FACTOR * (e - w).abs()
         share = f"{_where(~(near_cast | equal))} keep more precision than the program's casts"
         return Comparison(Status.EXPECTED, f"explicit-cast-elided: {share}" if bool(near_wide.any()) else share)

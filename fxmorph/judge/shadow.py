@@ -190,6 +190,13 @@ class Gates:
     inexact_because: str = ""
     ops: int = 0
 
+    def summary(self) -> str:
+        """What the run was like, in a few words."""
+        said = [f"{self.ops} operators", "exact arithmetic" if self.exact else f"not exact ({self.inexact_because})"]
+        said += [word for word, on in (("random numbers", self.random), ("16-bit", self.low_precision)) if on]
+        said += [f"no fp64 for {', '.join(sorted(self.opaque))}"] if self.opaque else []
+        return ", ".join(said)
+
     def not_exact(self, why: str) -> None:
         if self.exact:
             self.exact, self.inexact_because = False, why

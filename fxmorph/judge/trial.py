@@ -7,20 +7,22 @@ configuration and judges it on each value plan.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import torch
 
 from fxmorph.clock import Clock
 from fxmorph.inputs import InputSet, NotApplicable, apply_plan
+from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import same_bits
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows
 from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.load import Invocation, LoadedSeed
-from fxmorph.model import CompileConfig, Kind, Status, ValuePlan, Verdict, worst
+from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
+from fxmorph.sizes import Sizes
 from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
 from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.dispatch import tree_leaves
@@ -39,6 +41,16 @@ class Subject(Protocol):
     @property
     def no_grad(self) -> bool: ...
 
+    @property
+    def inference(self) -> bool:
+        """Whether it runs in inference mode."""
+        ...
+
+    @property
+    def converted(self) -> bool:
+        """Whether its dtypes are not those that it was written for, so that eager may refuse it."""
+        ...
+
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         """Raises ``NotApplicable`` when the plan changes nothing in this program."""
         ...
@@ -51,12 +63,23 @@ class SeedSubject:
     """The seed's own callable."""
 
     loaded: LoadedSeed
+    sizes: Sizes = field(default_factory=Sizes)
 
     @property
     def no_grad(self) -> bool:
         return self.loaded.no_grad
 
+    @property
+    def inference(self) -> bool:
+        return self.loaded.context == "inference"
+
+    @property
+    def converted(self) -> bool:
+        return bool(self.loaded.dtype)
+
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
+        if plan in SIZE_PLANS:
+            return self.sizes.changed(plan, lambda change: self.loaded.fresh(input_seed, change))
         made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
         apply_plan(plan, [made.args, *made.state.values()], input_seed)
         return made
@@ -73,11 +96,21 @@ class GraphSubject:
     inputs: dict[ValuePlan, InputSet]
     base_config: Callable[[CompileConfig], CompileConfig]
     no_grad: bool = False
+    inference: bool = False
+    converted: bool = False
+    sizes: Sizes = field(default_factory=Sizes)
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
+        if plan in SIZE_PLANS and plan not in self.inputs:
+            return self.sizes.changed(plan, self._with)
         if plan not in self.inputs:
             raise NotApplicable(str(plan))
         args = self.inputs[plan].rebuild()
+        return Invocation(self.fn, args, lambda g: g(*args))
+
+    def _with(self, change: Callable[[list[Any]], list[Any]] | None) -> Invocation:
+        args = self.inputs[ValuePlan.SEED].rebuild()
+        args = args if change is None else change(args)
         return Invocation(self.fn, args, lambda g: g(*args))
 
     def config(self, base: CompileConfig) -> CompileConfig:
@@ -127,7 +160,10 @@ class Trial:
         return self._observe(made, plan, wrap, **more)
 
     def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
-        seen = observe(made, wrap, no_grad=self.subject.no_grad, exact=plan is ValuePlan.EXACT, **more)
+        seen = observe(
+            made, wrap, no_grad=self.subject.no_grad, inference=self.subject.inference,
+            exact=plan is ValuePlan.EXACT, calls=2 if plan is ValuePlan.AGAIN else 1, **more,
+        )  # fmt: skip
         require_device()
         return seen
 
@@ -172,24 +208,35 @@ class Trial:
 
     def judge(self, plan: ValuePlan) -> list[Verdict]:
         """Verdicts on one plan, clean slots left out; raises ``NotApplicable``."""
+        if plan in SIZE_PLANS and not dict(self.settings.options).get("dynamic"):
+            raise NotApplicable("sizes are changed where shapes are dynamic")
         eager = self.eager(plan)
+        if eager.raised and self.subject.converted:
+            return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run in this dtype: {eager.raised}", plan)]
         if "on the same device" in eager.raised or "on cpu" in eager.raised:
             return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run on this device: {eager.raised}", plan)]
         compiled = self.compiled(plan)
+        note(lambda: f"plan {plan}: eager {_outcome(eager)}; compiled ({self.settings.backend}) {_outcome(compiled)}")
         with self.clock.activity("judge"):
             return [replace(v, plan=plan) for v in self.weigh(plan, eager, compiled)]
 
     def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
         """The order of judgement: exact checks, values, and the gates before any accusation."""
         reference = self.reference(plan, eager)
-        evidence = Evidence(eager, compiled, reference, plan, self._inputs_finite(plan))
+        evidence = Evidence(eager, compiled, reference, plan, lambda: self._inputs_finite(plan))
         verdicts: list[Verdict] = []
         for judge in load_oracles():
             verdicts += [v for v in judge.judge(evidence) if v.status is not Status.CLEAN]
             if judge.step == 1 and (eager.raised or compiled.raised):
                 break
+        for line in evidence.summary():
+            note(lambda line=line: f"  {line}")  # type: ignore[misc]
+        for v in verdicts:
+            if v.slot not in evidence.compared or evidence.compared[v.slot].reason != v.reason:
+                note(lambda v=v: f"  {v.slot}: {v.kind or v.status}: {v.reason}")  # type: ignore[misc]
         if any(v.status is Status.FINDING for v in verdicts):
             gate = self._closed_gate(plan, eager, reference)
+            note(lambda: f"  gates: {gate or 'all open'}; {reference.gates().summary()}")
             if gate:
                 return [Verdict(Status.SKIPPED, None, "call", gate)]
         return verdicts
@@ -217,6 +264,12 @@ class Trial:
             if not same_observation(first, second):
                 return "the program reads uninitialised memory"
         return ""
+
+
+def _outcome(seen: Observation) -> str:
+    if seen.raised:
+        return f"raises {seen.raised}"
+    return f"returns {len(seen.outputs)} values, {len(seen.gradients)} gradients"
 
 
 def same_observation(a: Observation, b: Observation) -> bool:

@@ -48,7 +48,6 @@ _NOTES: Mapping[Kind, tuple[str, str]] = {
 #: Kinds that show in the returned values, or in an exception.
 _SEEN_AS: Mapping[Kind, Kind] = {
     Kind.RNG: Kind.VALUE,
-    Kind.SECOND_CALL: Kind.VALUE,
     Kind.OUT_OF_BOUNDS: Kind.VALUE,
     Kind.POISON: Kind.VALUE,
     Kind.ORDER_DEPENDENCE: Kind.VALUE,
@@ -67,8 +66,9 @@ def repro_text(finding: Finding) -> str:
     ``drive(g, *inputs)`` where the call is more than one ``g(*inputs)``.  Of
     ``finding.extra`` it reads ``check`` (``rtol``, ``atol``, ``exact``), ``random`` and
     ``config``: ``backend``, ``compile``, ``inductor``, ``dynamo``, ``no_grad``, ``rng_seed``
-    (before the call), ``device``, ``calls`` (on fresh inputs each; the last is compared),
-    ``threads``, ``timeout`` (wall seconds), ``grad_weights`` ("randn", "integers", "ones").
+    (before the call), ``device``, ``dtype`` (that the seed was converted to), ``context``,
+    ``calls`` (on the same inputs; the last is compared), ``threads``, ``timeout`` (wall
+    seconds), ``grad_weights`` ("randn", "integers", "ones").
     Raises ``ValueError`` when the program is not Python or lacks these functions.
     """
     script = _Script(finding)
@@ -85,6 +85,7 @@ class _Script:
         self.check: Mapping[str, Any] = finding.extra.get("check") or DEFAULT_CHECK
         self.random = bool(finding.extra.get("random"))
         self.kinds = {_SEEN_AS.get(kind, kind) for kind in finding.kinds}
+        self.kinds -= {Kind.SECOND_CALL}  # which says when the others show
         self.defined = _defined(finding.program)
         # A function needs no copy; a module has state that the first run would leave to the second.
         self.copied = "make_fn" not in self.defined and not isinstance(self.defined["fn"], ast.FunctionDef)
@@ -92,6 +93,8 @@ class _Script:
         # A reduced program makes its inputs where they belong; a seed's own source may not.
         wanted = str(self.config.get("device") or "cpu")
         self.device = "" if wanted == "cpu" or repr(wanted) in finding.program else wanted
+        self.dtype = str(self.config.get("dtype") or "")
+        self.moves = bool(self.device or self.dtype)
         # These may happen in the backward pass alone.
         elsewhere = self.kinds & {Kind.RAISES, *_OWN_PROCESS} and "requires_grad" in finding.program
         self.backward = Kind.GRADIENT in self.kinds or bool(elsewhere and not self.config.get("no_grad"))
@@ -103,7 +106,7 @@ class _Script:
         program = [line for line in lines if line.rstrip() != "import torch" and line not in future]
         child = bool(self.kinds & _OWN_PROCESS)
         flattens = self.backward or (not child and bool(self.kinds & set(_NOTES)))
-        tree = [*(["tree_flatten"] if flattens else []), *(["tree_map"] if self.device else [])]
+        tree = [*(["tree_flatten"] if flattens else []), *(["tree_map"] if self.moves else [])]
         about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
         return [
             *future,
@@ -116,7 +119,7 @@ class _Script:
             *self._settings(),
             "",
             *"\n".join(program).strip("\n").split("\n"),
-            *(["", *_moved(self.device)] if self.device else []),
+            *(["", *_moved(self.device, self.dtype)] if self.moves else []),
         ]
 
     def _settings(self) -> list[str]:
@@ -138,7 +141,7 @@ class _Script:
             ready, function = ["torch.manual_seed(1)"], "make_fn()"
         else:
             ready, function = [], "copy.deepcopy(fn)" if self.copied else "fn"
-        return ready, f"moved({function})" if self.device and self.stateful else function
+        return ready, f"moved({function})" if self.moves and self.stateful else function
 
     def _compiled(self, function: str) -> str:
         options = {"backend": self.config.get("backend", "inductor"), **dict(self.config.get("compile") or {})}
@@ -150,22 +153,28 @@ class _Script:
         ``guarded``: an exception of the call is noted, one of ``make_inputs`` is not.
         """
         call = ["out = drive(f, *inputs)" if "drive" in self.defined else "out = f(*inputs)"]
-        if self.config.get("no_grad"):
+        calls = int(self.config.get("calls") or 1)
+        if Kind.SECOND_CALL in self.finding.kinds:
+            calls *= 2
+        rng_seed = self.config.get("rng_seed", 2 if self.random else None)
+        seeded = [] if rng_seed is None else [f"torch.manual_seed({rng_seed})"]
+        call = [*seeded, *call]
+        if calls > 1:
+            call = [f"for _ in range({calls}):  # on the same inputs; the last call is compared", *_indent(call)]
+        if self.config.get("context") == "inference":
+            call = ["with torch.inference_mode():", *_indent(call)]
+        elif self.config.get("no_grad"):
             call = ["with torch.no_grad():", *_indent(call)]
         if self.backward:
             call.append("grads = gradients(tensors(out), " + self._with_state("tensors(inputs)") + ")")
         if guarded:
             call = ["try:", *_indent(call), "except Exception as error:"]
             call += ["    print(f'{type(error).__name__}: {error}'[:400])", "    return {'raises': True}"]
-        rng_seed = self.config.get("rng_seed", 2 if self.random else None)
-        seeded = [] if rng_seed is None else [f"torch.manual_seed({rng_seed})"]
-        inputs = "tree_map(moved, make_inputs())" if self.device else "make_inputs()"
-        lines = ["torch.manual_seed(0)", f"inputs = {inputs}", *seeded, *call]
-        calls = int(self.config.get("calls") or 1)
-        if Kind.SECOND_CALL in self.finding.kinds and "drive" not in self.defined:
-            calls = max(calls, 2)
-        if calls > 1:
-            return [f"for _ in range({calls}):  # the last call is compared", *_indent(lines)]
+        inputs = "tree_map(moved, make_inputs())" if self.moves else "make_inputs()"
+        lines = ["torch.manual_seed(0)", f"inputs = {inputs}", *call]
+        if self.config.get("context") == "autocast":
+            device = self.config.get("device") or "cpu"
+            return [f"with torch.autocast({device!r}, torch.bfloat16):", *_indent(lines)]
         return lines
 
     def _with_state(self, inputs: str) -> str:
@@ -299,12 +308,15 @@ _MEMORY = [
 ]
 
 
-def _moved(device: str) -> list[str]:
+def _moved(device: str, dtype: str) -> list[str]:
+    to = ", ".join([*([repr(device)] if device else []), *([f"torch.{dtype}"] if dtype else [])])
     return [
         "def moved(x):",
         "    if isinstance(x, torch.Tensor):",
-        f"        return x.detach().to({device!r}).requires_grad_(x.requires_grad)",
-        f"    return x.to({device!r}) if isinstance(x, torch.nn.Module) else x",
+        f"        y = x.detach().to({device!r})" if device else "        y = x.detach()",
+        *([f"        y = y.to(torch.{dtype}) if y.is_floating_point() else y"] if dtype else []),
+        "        return y.requires_grad_(x.requires_grad)",
+        f"    return x.to({to}) if isinstance(x, torch.nn.Module) else x",
     ]
 
 

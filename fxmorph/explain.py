@@ -1,0 +1,74 @@
+"""``fxmorph explain``: judge one case again and say every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from fxmorph.clock import Clock
+from fxmorph.config import ConfigError, Settings
+from fxmorph.judge.case import judge_case
+from fxmorph.judge.journal import noting
+from fxmorph.model import Case, CompileConfig, Recipe, ValuePlan
+from fxmorph.rules import load_rules
+from fxmorph.seeds import find_seeds
+from fxmorph.store import Store
+from fxmorph.torchapi.compiling import quiet
+
+
+def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
+    """Judge the case that ``name`` means, in this process; exit code 0.
+
+    ``name`` is a seed (judged as it is), the start of a case id, or the number of a case in the
+    last run.  Raises :class:`ConfigError` where there is no such case.
+    """
+    import torch
+
+    case = _seed_case(settings, name) if Path(name).exists() else _stored_case(settings, name)
+    quiet()
+    torch.set_num_threads(1)
+    rules = load_rules([Path(p) for p in settings.transforms])
+    what = "as it is" if not case.number and case.recipe is None else f"variant {case.number}"
+    under = [case.compile.backend, case.device, *filter(None, (case.dtype, case.context))]
+    say(f"case {case.id}: {case.seed.label}, {what}, {', '.join(under)}, torch {torch.__version__}")
+    lines: list[str] = []
+    with noting(lines):
+        result = judge_case(case, rules, Clock())
+    for line in lines:
+        say(line)
+    kinds = f" {','.join(result.kinds)}" if result.kinds else ""
+    where = f" at {result.stage}" if result.stage else ""
+    say(f"verdict {result.status}{kinds}{where}" + (f": {result.reason}" if result.reason else ""))
+    return 0
+
+
+def _seed_case(settings: Settings, path: str) -> Case:
+    seeds, refused = find_seeds([path])
+    if len(seeds) != 1:
+        why = refused[0].reason if refused else f"it holds {len(seeds)} seeds"
+        raise ConfigError(f"{path}: want one seed: {why}")
+    compiled = CompileConfig.make(
+        settings.backend, dict(settings.compile), dict(settings.inductor), dict(settings.dynamo)
+    )
+    return Case(
+        seeds[0], 0, settings.seed, tuple(ValuePlan), compiled,
+        device=settings.devices[0], dtype=settings.dtype, context=settings.context,
+    )  # fmt: skip
+
+
+def _stored_case(settings: Settings, name: str) -> Case:
+    """From the last run: by position, or by the start of the id."""
+    with Store(settings.state_dir, write=False) as store:
+        run = store.last_run()
+        rows = store.cases(run[0]) if run else []
+    found = [
+        (i, c, r) for i, c, r in rows if (str(i) == name if name.isdigit() and len(name) < 8 else c.id.startswith(name))
+    ]
+    if len(found) != 1:
+        trouble = f"{len(found)} cases start with it" if found else "the last run has no such case"
+        raise ConfigError(f"explain {name}: {trouble} (state in {settings.state})")
+    _, case, result = found[0]
+    if result.recipe and case.recipe is None:
+        case = replace(case, recipe=Recipe.parse(result.recipe))
+    return case
