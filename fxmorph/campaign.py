@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph import worker
+from fxmorph.caselist import read_list
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import write_finding
@@ -147,11 +148,16 @@ class Campaign:
         self._clock = Clock(since_birth=not self.resumed)
         self._started = time.monotonic()
         self._seeds, refusals = find_seeds(list(s.paths), regressions=s.all)
+        self._listed: list[Case] | None = None
         self._rules = load_rules([Path(p) for p in s.transforms])
         load_oracles()
         self._known = load_known()
         self._baseline = _baseline(s.baseline)
         self._preflight()
+        if s.cases is not None:
+            some = Seed(path=s.cases, form="", hash="")
+            self._listed = read_list(Path(s.cases), replace(self._case(some, 0), plans=(*PLANS, ValuePlan.RESEED)))
+            self._seeds = list(dict.fromkeys(case.seed for case in self._listed))
         header = {"torch": _version("torch"), "device": s.device, "seed": s.seed}
         self._run_id = self.resumed or self.store.create_run(s, header)
         self._done = self.store.results(self._run_id) if self.resumed else {}
@@ -277,6 +283,9 @@ class Campaign:
 
     def _order(self) -> Iterator[tuple[int, Case] | None]:
         """(index, case) in order; None where the results so far must come in first."""
+        if self._listed is not None:
+            yield from enumerate(self._listed)
+            return
         index = 0
         for seed in self._seeds:
             yield index, self._case(seed, 0)

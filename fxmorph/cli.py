@@ -81,7 +81,12 @@ def _settings(**command_line: Any) -> Settings:
 
 def _check_paths(settings: Settings) -> None:
     """Refuse paths that hold nothing to run before torch is imported."""
-    if not settings.paths and not settings.resume:
+    if settings.cases is not None:
+        if settings.paths:
+            _fail("--cases names its seeds itself: give no paths with it", USAGE)
+        if not Path(settings.cases).is_file():
+            _fail(f"--cases {settings.cases}: no such file", USAGE)
+    elif not settings.paths and not settings.resume:
         _fail("no paths given: name a corpus folder, a seed file, or module.py:Name", USAGE)
     for path in settings.paths:
         file, colon, _ = path.partition(".py:")
@@ -177,6 +182,7 @@ Transforms = Annotated[
     list[str] | None, typer.Option("--transforms", metavar="DIR", help="More rules, as loose files. Repeatable.")
 ]
 Baseline = Annotated[Text, typer.Option("--baseline", metavar="FILE", help="Findings listed there do not count.")]
+Cases = Annotated[Text, typer.Option("--cases", metavar="FILE", help="Judge the cases listed there and no others.")]
 GraphLevel = Annotated[Text, typer.Option("--level", metavar="torch|aten", help="Graphs that rules rewrite [torch].")]
 Dtype = Annotated[
     Text, typer.Option("--dtype", metavar="NAME", help="Convert floating-point inputs and parameters, as bfloat16.")
@@ -209,6 +215,7 @@ def run(
     dtype: Dtype = None,
     context: Context = None,
     transforms: Transforms = None,
+    cases: Cases = None,
     level: GraphLevel = None,
     no_rewrites: NoRewrites = None,
     all: All = None,
@@ -238,6 +245,7 @@ def run(
             dtype=dtype,
             context=context,
             transforms=transforms,
+            cases=cases,
             level=level,
             rewrites=False if no_rewrites else None,
             all=all,

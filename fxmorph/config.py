@@ -52,6 +52,7 @@ class Settings:
     dynamo: Pairs = ()
     transforms: tuple[str, ...] = ()
     baseline: str | None = None
+    cases: str | None = None
     level: str = "torch"
     dtype: str = ""
     context: str = ""
@@ -229,6 +230,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "dynamo": pairs,
     "transforms": _texts,
     "baseline": _text,
+    "cases": _text,
     "level": _word(*LEVELS),
     "dtype": _word(*FLOATS),
     "context": _word(*filter(None, CONTEXTS)),
@@ -247,7 +249,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
 #: Keys whose field has another name.
 _FIELDS = {"fail_on": "fail_on_known"}
 
-_ON_DISK = ("paths", "transforms", "baseline", "state")
+_ON_DISK = ("paths", "transforms", "baseline", "cases", "state")
 
 
 def _as_option(name: str) -> str:

@@ -18,7 +18,7 @@ from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, kinds_of
 from fxmorph.judge.shadow import Shadows
-from fxmorph.judge.trial import GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
+from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
 from fxmorph.load import LoadedSeed, SeedFailed, ambient, load_seed
 from fxmorph.model import (
     SIZE_PLANS,
@@ -153,6 +153,10 @@ def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) 
     """Capture, rewrite, and set up both programs.  Raises :class:`Unsound`, :class:`CaptureFailed`."""
     captured = captured_graph(case, loaded, clock)
     inputs = plan_inputs(case.plans, captured.inputs, case.input_seed)
+    if ValuePlan.RESEED in case.plans:
+        other = captured_graph(replace(case, input_seed=case.input_seed + RESEED), loaded, clock)
+        if other.text == captured.text:  # control flow did not depend on the values
+            inputs[ValuePlan.RESEED] = other.inputs
     with clock.activity("rewrite"):
         text = captured.text
         bench = Workbench(captured.graph, captured.inputs, loaded.no_grad)
