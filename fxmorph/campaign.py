@@ -59,6 +59,8 @@ INVESTIGATE_SHARE = 0.25
 CASES_UNTIL = 0.85
 #: CPU seconds for reducing and blaming one finding.
 INVESTIGATE_SECONDS = 60.0
+#: Every so many rounds variants get inputs of other strides and offsets.
+RELAID_EVERY = 3
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
 WORN_FINDINGS, WORN_SHARE = 2, 0.5
 #: CPU seconds for one repro in a fresh process.
@@ -279,6 +281,7 @@ class Campaign:
             torch=_version("torch"),
             dtype=s.dtype,
             context=s.context,
+            relaid=number % RELAID_EVERY == 0 and number > 0,
         )
 
     def _order(self) -> Iterator[tuple[int, Case] | None]:

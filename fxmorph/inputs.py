@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
+import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -228,6 +230,32 @@ def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.T
         return torch.randint(0, 2, (n,), generator=g, device="cpu").bool()
     table = torch.tensor([0, 1, 2, 3] if dtype == torch.uint8 else [0, 1, 2, -1], device="cpu")
     return table[torch.randint(4, (n,), generator=g, device="cpu")].to(dtype)
+
+
+def relaid(values: Sequence[Any], rng: random.Random) -> list[Any]:
+    """``values`` with other strides and offsets: transposed in memory, with gaps, in the middle of memory.
+
+    Values, shapes and dtypes stay.  Tensors that share memory, or that are expanded, are left alone.
+    """
+    shared = Counter(storage_key(t) for t in tree_leaves(list(values)) if isinstance(t, torch.Tensor))
+
+    def one(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided or type(value) is not torch.Tensor:
+            return value
+        if shared[storage_key(value)] > 1 or not value.ndim or not value.numel() or 0 in value.stride():
+            return value
+        order, step, offset = list(range(value.ndim)), rng.choice((1, 1, 2)), rng.choice((0, 0, 3))
+        rng.shuffle(order)
+        strides, size = [0] * value.ndim, step
+        for d in order:
+            strides[d], size = size, size * value.shape[d]
+        memory = torch.zeros(size + offset, dtype=value.dtype, device=value.device)
+        made = memory.as_strided(value.shape, strides, offset)
+        made.copy_(value.detach())
+        return made.requires_grad_(value.requires_grad)
+
+    with torch.no_grad():
+        return [tree_map(one, v) for v in values]
 
 
 def relocate(values: Any, device: str, dtype: torch.dtype | None = None) -> Any:

@@ -23,8 +23,20 @@ from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.case import captured_graph, make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
-from fxmorph.load import LoadedSeed, ambient, load_seed
-from fxmorph.model import BugClass, Case, CaseResult, CompileConfig, Kind, Recipe, Status, ValuePlan, Verdict, digest
+from fxmorph.load import LoadedSeed, ambient, load_case
+from fxmorph.model import (
+    SIZE_PLANS,
+    BugClass,
+    Case,
+    CaseResult,
+    CompileConfig,
+    Kind,
+    Recipe,
+    Status,
+    ValuePlan,
+    Verdict,
+    digest,
+)
 from fxmorph.program import inputs_text
 from fxmorph.reduce import Reducer
 from fxmorph.rewrite import Inapplicable, Unsound, Workbench, replay_recipe
@@ -61,7 +73,7 @@ class Investigated:
 def investigate(case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float) -> Investigated:
     """Reduce and blame a found case within about ``seconds`` of this process's CPU time."""
     with clock.activity("reduce"), ambient(case.context, case.device):
-        loaded = load_seed(case.seed, case.device, case.dtype, case.context)
+        loaded = load_case(case)
         plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
         work = _Investigation(case, result, loaded, plan, rules, clock, seconds)
         out = work.run()
@@ -80,6 +92,8 @@ class _Investigation:
         self.config = replace(case.compile, backend=backend)
 
     def run(self) -> Investigated:
+        if self.plan in SIZE_PLANS:
+            return self._at_other_size()
         start = self._graph()
         if start is None:
             return self._as_seed()
@@ -190,10 +204,10 @@ class _Investigation:
 
     # -- output ----------------------------------------------------------------
 
-    def _as_seed(self) -> Investigated:
+    def _as_seed(self, subject: SeedSubject | GraphSubject | None = None) -> Investigated:
         """The seed's own source where no single graph shows the finding."""
         source = Path(self.case.seed.path).read_text() if self.case.seed.form == "module" else ""
-        subject = SeedSubject(self.loaded)
+        subject = subject or SeedSubject(self.loaded)
         verdicts = [v for v in self._judge(subject, self.config) if v.kind in self.accused]
         return Investigated(
             case_id=self.case.id,
@@ -210,6 +224,25 @@ class _Investigation:
             config=self._config(),
             check=self._check(verdicts),
         )
+
+    def _at_other_size(self) -> Investigated:
+        """As it was found: reduction would change the sizes that the compile is about."""
+        subject: SeedSubject | GraphSubject = SeedSubject(self.loaded)
+        if not self.result.recipe:
+            out = self._as_seed(subject)
+        else:
+            recipe = Recipe.parse(self.result.recipe)
+            variant = make_variant(replace(self.case, recipe=recipe), self.loaded, self.rules, self.clock)
+            made = inputs_text(variant.subject.inputs[ValuePlan.SEED], "bytes", ValuePlan.SEED)
+            subject = variant.subject
+            out = replace(
+                self._as_seed(subject),
+                program=f"{imports_of(variant.text)}{made}\n\n{variant.text}",
+                recipe=str(recipe),
+                rewrites=tuple(r.rule for r in recipe.rewrites),
+                structure=variant.hash,
+            )
+        return replace(out, config={**out.config, "sizes": subject.sizes.chosen.get(self.plan)})
 
     def _kinds(self, verdicts: list[Verdict]) -> tuple[Kind, ...]:
         second = (Kind.SECOND_CALL,) if self.plan is ValuePlan.AGAIN else ()

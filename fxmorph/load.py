@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib.util
+import random
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -19,8 +20,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import relocate
-from fxmorph.model import CompileConfig, Seed
+from fxmorph.inputs import relaid, relocate
+from fxmorph.model import Case, CompileConfig, Seed
 
 #: The only keys of a seed's META that are read.
 META_KEYS = ("config", "dynamo_config", "compile", "no_grad", "calls", "device")
@@ -62,6 +63,8 @@ class LoadedSeed:
     device: str = "cpu"
     dtype: str = ""
     context: str = ""
+    #: What the layout of the inputs is drawn from; "" leaves it as it is.
+    relaid: str = ""
 
     @property
     def no_grad(self) -> bool:
@@ -88,6 +91,7 @@ class LoadedSeed:
             if self.device != "cpu" or dtype is not None:
                 args = relocate(args, self.device, dtype)
                 fn = fn.to(self.device, dtype) if isinstance(fn, torch.nn.Module) else fn
+            args = relaid(args, random.Random(self.relaid)) if self.relaid else args
         except Exception as error:
             raise SeedFailed(f"{type(error).__name__}: {error}") from error
         args = args if change is None else change(args)
@@ -106,8 +110,22 @@ class LoadedSeed:
         return Invocation(fn, args, drive, state)
 
 
+def load_case(case: Case) -> LoadedSeed:
+    """The case's seed, to be run as the case says; raises :class:`SeedFailed` with one line."""
+    loaded = load_seed(case.seed, case.device, case.dtype, case.context)
+    if case.relaid:
+        loaded.relaid = f"layout {case.campaign_seed} {case.seed.hash} {case.number}"
+        try:
+            made = loaded.fresh(case.input_seed)
+            with torch.no_grad():
+                made.drive(made.fn)
+        except Exception:  # a view of what was contiguous, mostly
+            loaded.relaid = ""
+    return loaded
+
+
 def load_seed(seed: Seed, device: str = "cpu", dtype: str = "", context: str = "") -> LoadedSeed:
-    """Import a seed, to be run as ``Case`` says; raises :class:`SeedFailed` with one line."""
+    """Import a seed; raises :class:`SeedFailed` with one line."""
     try:
         loaded = {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable}[seed.form](seed)
         loaded.device, loaded.dtype, loaded.context = device, dtype, context

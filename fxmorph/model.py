@@ -311,7 +311,8 @@ class Case:
     (``campaign_seed``, seed hash, ``number``) unless ``recipe`` gives it, from the rules but
     those in ``avoid``.  ``plans`` are the input sets judged on the one compile;
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
-    and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS.
+    and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
+    ``relaid`` gives the inputs other strides and offsets, where eager accepts them.
     """
 
     seed: Seed
@@ -328,6 +329,7 @@ class Case:
     torch: str = ""
     dtype: str = ""
     context: str = ""
+    relaid: bool = False
 
     @property
     def id(self) -> str:

@@ -32,13 +32,14 @@ class Sizes:
     """Chooses once per plan which size of a program to change."""
 
     def __init__(self) -> None:
-        self._chosen: dict[ValuePlan, tuple[int, int] | None] = {}
+        #: (old, new) by plan; None where eager accepts no other size.
+        self.chosen: dict[ValuePlan, tuple[int, int] | None] = {}
 
     def changed(self, plan: ValuePlan, make: Make) -> Invocation:
         """The program with a size changed that eager accepts; raises :class:`NotApplicable`."""
-        if plan not in self._chosen:
-            self._chosen[plan] = _accepted(plan, make)
-        chosen = self._chosen[plan]
+        if plan not in self.chosen:
+            self.chosen[plan] = _accepted(plan, make)
+        chosen = self.chosen[plan]
         if chosen is None:
             raise NotApplicable("eager accepts no other size")
         return make(lambda args: resize(args, *chosen))

@@ -19,7 +19,7 @@ from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, kinds_of
 from fxmorph.judge.shadow import Shadows
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
-from fxmorph.load import LoadedSeed, SeedFailed, ambient, load_seed
+from fxmorph.load import LoadedSeed, SeedFailed, ambient, load_case
 from fxmorph.model import (
     SIZE_PLANS,
     Case,
@@ -79,7 +79,7 @@ def _result(case: Case, status: Status, reason: str) -> CaseResult:
 
 def _judge(case: Case, rules: Registry, clock: Clock) -> CaseResult:
     with clock.activity("capture"):
-        loaded = load_seed(case.seed, case.device, case.dtype, case.context)
+        loaded = load_case(case)
     if loaded.meta.get("device") == "cuda" and not torch.cuda.is_available():
         return _result(case, Status.UNSUPPORTED, "the seed is for a CUDA device, and there is none")
     if case.number == 0 and not case.recipe:

@@ -208,8 +208,11 @@ class Trial:
 
     def judge(self, plan: ValuePlan) -> list[Verdict]:
         """Verdicts on one plan, clean slots left out; raises ``NotApplicable``."""
-        if plan in SIZE_PLANS and not dict(self.settings.options).get("dynamic"):
-            raise NotApplicable("sizes are changed where shapes are dynamic")
+        if plan in SIZE_PLANS:
+            if not dict(self.settings.options).get("dynamic"):
+                raise NotApplicable("sizes are changed where shapes are dynamic")
+            if not self._compiled:  # the compile in question is that of the first size
+                self.compiled(ValuePlan.SEED)
         eager = self.eager(plan)
         if eager.raised and self.subject.converted:
             return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run in this dtype: {eager.raised}", plan)]

@@ -67,7 +67,8 @@ def repro_text(finding: Finding) -> str:
     ``finding.extra`` it reads ``check`` (``rtol``, ``atol``, ``exact``), ``random`` and
     ``config``: ``backend``, ``compile``, ``inductor``, ``dynamo``, ``no_grad``, ``rng_seed``
     (before the call), ``device``, ``dtype`` (that the seed was converted to), ``context``,
-    ``calls`` (on the same inputs; the last is compared), ``threads``, ``timeout`` (wall
+    ``calls`` (on the same inputs; the last is compared), ``sizes`` (old and new: what is compared
+    is a call at another size, after one at the inputs' own), ``threads``, ``timeout`` (wall
     seconds), ``grad_weights`` ("randn", "integers", "ones").
     Raises ``ValueError`` when the program is not Python or lacks these functions.
     """
@@ -94,6 +95,7 @@ class _Script:
         wanted = str(self.config.get("device") or "cpu")
         self.device = "" if wanted == "cpu" or repr(wanted) in finding.program else wanted
         self.dtype = str(self.config.get("dtype") or "")
+        self.sizes = tuple(self.config.get("sizes") or ())
         self.moves = bool(self.device or self.dtype)
         # These may happen in the backward pass alone.
         elsewhere = self.kinds & {Kind.RAISES, *_OWN_PROCESS} and "requires_grad" in finding.program
@@ -106,7 +108,7 @@ class _Script:
         program = [line for line in lines if line.rstrip() != "import torch" and line not in future]
         child = bool(self.kinds & _OWN_PROCESS)
         flattens = self.backward or (not child and bool(self.kinds & set(_NOTES)))
-        tree = [*(["tree_flatten"] if flattens else []), *(["tree_map"] if self.moves else [])]
+        tree = [*(["tree_flatten"] if flattens else []), *(["tree_map"] if self.moves or self.sizes else [])]
         about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
         return [
             *future,
@@ -120,6 +122,7 @@ class _Script:
             "",
             *"\n".join(program).strip("\n").split("\n"),
             *(["", *_moved(self.device, self.dtype)] if self.moves else []),
+            *(["", *_resized(*self.sizes)] if self.sizes else []),
         ]
 
     def _settings(self) -> list[str]:
@@ -172,6 +175,9 @@ class _Script:
             call += ["    print(f'{type(error).__name__}: {error}'[:400])", "    return {'raises': True}"]
         inputs = "tree_map(moved, make_inputs())" if self.moves else "make_inputs()"
         lines = ["torch.manual_seed(0)", f"inputs = {inputs}", *call]
+        if self.sizes:
+            first = "drive(f, *inputs)" if "drive" in self.defined else "f(*inputs)"
+            lines[1:2] = [f"inputs = {inputs}", first, f"inputs = tree_map(resized, {inputs})"]
         if self.config.get("context") == "autocast":
             device = self.config.get("device") or "cpu"
             return [f"with torch.autocast({device!r}, torch.bfloat16):", *_indent(lines)]
@@ -317,6 +323,19 @@ def _moved(device: str, dtype: str) -> list[str]:
         *([f"        y = y.to(torch.{dtype}) if y.is_floating_point() else y"] if dtype else []),
         "        return y.requires_grad_(x.requires_grad)",
         f"    return x.to({to}) if isinstance(x, torch.nn.Module) else x",
+    ]
+
+
+def _resized(old: int, new: int) -> list[str]:
+    return [
+        "def resized(x):",
+        "    if not isinstance(x, torch.Tensor):",
+        "        return x",
+        "    y = x.detach()",
+        "    for d, n in enumerate(x.shape):",
+        f"        if n == {old}:",
+        f"            y = y.index_select(d, torch.arange({new}, device=x.device) % {old})",
+        "    return y.requires_grad_(x.requires_grad)",
     ]
 
 

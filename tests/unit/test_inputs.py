@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from fxmorph.inputs import (
     apply_plan,
     flat_storage,
     mask_like,
+    relaid,
+    relocate,
     spec_of,
     storage_key,
 )
@@ -246,3 +249,24 @@ def test_a_sum_that_is_exact_in_eagers_order_alone_is_not_exact() -> None:
     # (2^24 + 1) - 2^24 is 0 in float32 and 1 in any wider or reordered sum.
     x = torch.tensor([2.0**24, 1.0, -(2.0**24)])
     assert not gates_of(lambda x: x.sum(), x).exact
+
+
+def test_other_layouts_hold_the_same_values() -> None:
+    x, leaf, base = torch.arange(24.0).reshape(2, 3, 4), torch.ones(3, 5, requires_grad=True), torch.arange(6)
+    given = [x, leaf, base, base[2:], torch.ones(1, 3).expand(2, 3), 7, torch.tensor(3.0)]
+    changed = 0
+    for k in range(8):
+        made = relaid(given, random.Random(k))
+        assert all(torch.equal(a, b) for a, b in zip(made, given, strict=True) if isinstance(a, torch.Tensor))
+        assert made[2] is base and made[4] is given[4] and made[5] == 7
+        assert made[1].requires_grad and made[1].is_leaf
+        changed += made[0].stride() != x.stride()
+    assert changed >= 4
+
+
+def test_dtype_conversion_keeps_layout_sharing_and_integers() -> None:
+    base = torch.arange(12.0)
+    x, y, n = relocate([base.as_strided((3, 2), (1, 6), 2), base[4:], torch.arange(3)], "cpu", torch.float16)
+    assert (x.dtype, x.stride(), x.storage_offset(), n.dtype) == (torch.float16, (1, 6), 2, torch.int64)
+    y[0] = 100
+    assert x[2, 0] == 100

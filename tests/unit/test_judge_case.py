@@ -11,9 +11,22 @@ import torch
 
 from fxmorph.clock import Clock
 from fxmorph.judge.case import judge_case
-from fxmorph.model import Case, CaseResult, CompileConfig, GraphLevel, Level, Recipe, Status, ValuePlan
+from fxmorph.model import (
+    CONTEXTS,
+    SIZE_PLANS,
+    Case,
+    CaseResult,
+    CompileConfig,
+    GraphLevel,
+    Kind,
+    Level,
+    Recipe,
+    Status,
+    ValuePlan,
+)
 from fxmorph.rules import Registry, Rule
 from fxmorph.seeds import find_seeds
+from fxmorph.torchapi.compiling import register_backend
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 SOFTMAX = "def make_inputs(): return [torch.randn(3, 4)]\ndef fn(x): return torch.softmax(x * 2, -1)\n"
@@ -134,3 +147,89 @@ def test_a_rewrite_that_is_wrong_on_other_values_alone_is_unsound(tmp_path: Path
 def test_time_is_accounted_for(tmp_path: Path, rules: Registry) -> None:
     seconds = dict(judge(tmp_path, rules, SOFTMAX, number=1).seconds)
     assert {"capture", "rewrite", "compile", "eager"} <= set(seconds)
+
+
+def second_call_breaks(gm: Any, example_inputs: list[Any]) -> Any:
+    """A backend whose second call of a compiled graph is off by one."""
+    calls = 0
+
+    def run(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        out = gm.forward(*args)
+        return tuple(o + 1 for o in out) if calls == 2 else out
+
+    return run
+
+
+def only_first_size(gm: Any, example_inputs: list[Any]) -> Any:
+    """A backend that bakes the first size in: other sizes get zeros."""
+    first: list[Any] = []
+
+    def run(*args: Any) -> Any:
+        shapes = [a.shape for a in args if isinstance(a, torch.Tensor)]
+        first.append(shapes)
+        out = gm.forward(*args)
+        return out if shapes == first[0] else tuple(o * 0 for o in out)
+
+    return run
+
+
+@pytest.fixture
+def broken_backends() -> None:
+    register_backend("second_call_breaks", second_call_breaks)
+    register_backend("only_first_size", only_first_size)
+
+
+PLUS = "def make_inputs(): return [torch.randn(3, 4)]\ndef fn(x): return x + 2\n"
+
+
+@pytest.mark.usefixtures("broken_backends")
+def test_a_fault_of_the_second_call_has_its_own_kind(tmp_path: Path, rules: Registry) -> None:
+    broken = CompileConfig.make("second_call_breaks")
+    alone = judge(tmp_path, rules, PLUS, compile=broken, plans=(ValuePlan.AGAIN,))
+    assert (alone.status, set(alone.kinds)) == (Status.FINDING, {Kind.VALUE, Kind.SECOND_CALL})
+    assert judge(tmp_path, rules, PLUS, compile=broken, plans=(ValuePlan.SEED,)).status is Status.CLEAN
+    right = judge(tmp_path, rules, PLUS, plans=(ValuePlan.SEED, ValuePlan.AGAIN))
+    assert right.status is Status.CLEAN
+
+
+def test_a_second_call_sees_what_the_first_one_wrote(tmp_path: Path, rules: Registry) -> None:
+    text = "def make_inputs(): return [torch.ones(3)]\ndef fn(x): return x.add_(1).clone()\n"
+    assert judge(tmp_path, rules, text, plans=(ValuePlan.AGAIN,)).status is Status.CLEAN
+
+
+@pytest.mark.usefixtures("broken_backends")
+@pytest.mark.parametrize("plan", SIZE_PLANS[:3])
+def test_a_fault_at_other_sizes_is_found_where_shapes_are_dynamic(
+    tmp_path: Path, rules: Registry, plan: ValuePlan
+) -> None:
+    def at(**options: Any) -> CaseResult:
+        config = CompileConfig.make("only_first_size", options)
+        return judge(tmp_path, rules, PLUS, compile=config, plans=(plan,))
+
+    found = at(dynamic=True)
+    if plan is ValuePlan.ONE:  # Dynamo compiles size 1 by itself: it is that compile's first size
+        assert found.status is Status.CLEAN
+        return
+    assert (found.status, found.kinds) == (Status.FINDING, (Kind.VALUE,))
+    assert at().status is Status.CLEAN
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
+def test_programs_are_judged_in_other_dtypes(tmp_path: Path, rules: Registry, dtype: str) -> None:
+    got = judge(tmp_path, rules, SOFTMAX, dtype=dtype, number=1)
+    assert got.status in {Status.CLEAN, Status.EXPECTED}, got.reason
+    text = "def make_inputs(): return [torch.randn(3, 3)]\ndef fn(x): return x @ torch.eye(3)\n"
+    assert judge(tmp_path, rules, text, dtype=dtype).status is Status.UNSUPPORTED
+
+
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_programs_are_judged_under_a_context(tmp_path: Path, rules: Registry, context: str) -> None:
+    text = (
+        "def make_inputs(): return [torch.randn(3, 4, requires_grad=True), torch.randn(4, 5)]\n"
+        "def fn(x, w): return (x @ w).relu(), torch.is_inference_mode_enabled()\n"
+    )
+    for number in (0, 1):
+        got = judge(tmp_path, rules, text, context=context, number=number)
+        assert got.status in {Status.CLEAN, Status.EXPECTED}, got.reason
