@@ -229,6 +229,8 @@ class ReferenceRun(TorchDispatchMode):
         super().__init__()
         self.gates = Gates()
         self._alive: dict[int, Any] = {}
+        #: The dtype that a storage had when it was first viewed under another one.
+        self._cast: dict[int, torch.dtype] = {}
         self.lanes = [Lane("wide"), Lane("cast", casts_round=True), Lane("tie:+", tie=1), Lane("tie:-", tie=-1)]
         for k in range(spread):
             for kind in ("wide", "cast"):
@@ -253,6 +255,15 @@ class ReferenceRun(TorchDispatchMode):
     def _known(self, t: torch.Tensor) -> bool:
         return (storage_key(t), t.dtype) in self.lanes[0].bases
 
+    def _holds_bits(self, t: torch.Tensor) -> bool:
+        """Whether ``t`` shows the memory of a tensor of another dtype."""
+        return self._cast.get(storage_key(t), t.dtype) != t.dtype
+
+    def _bit_cast(self) -> None:
+        """Bits are computed with: lanes start again from the native ones, and their spread is lost."""
+        self.gates.bit_cast = True
+        self.gates.not_exact("view.dtype")
+
     def _adopt(self, lane: Lane, native: torch.Tensor, shadow: torch.Tensor) -> None:
         """Make ``shadow`` the lane's values of the fresh tensor ``native``."""
         self._alive[storage_key(native)] = native.untyped_storage()
@@ -272,6 +283,8 @@ class ReferenceRun(TorchDispatchMode):
             return Shadows(t.detach().clone(), {})
         t = t.detach()
         known = self._known(t)
+        if self._holds_bits(t):
+            self._bit_cast()
         with no_dispatch():
             lanes = {lane.name: self._shadow(lane, t).clone() for lane in self.lanes if not lane.broken and known}
             return Shadows(t.clone(), lanes)
@@ -313,10 +326,11 @@ class ReferenceRun(TorchDispatchMode):
             return out
         fresh = [o for o in outs if not self._known(o)]
         if func is torch.ops.aten.view.dtype:
-            self.gates.bit_cast = True  # lanes restart from the native bits: their spread is lost
-            self.gates.not_exact("view.dtype")
+            self._cast.setdefault(storage_key(args[0]), args[0].dtype)
         if not fresh and not written:
             return out  # a view
+        if func is not torch.ops.aten.view.dtype and any(map(self._holds_bits, tensors)):
+            self._bit_cast()
         if name in EMPTY or func is torch.ops.aten.view.dtype:
             for t in (*fresh, *written):
                 self._resync(t)

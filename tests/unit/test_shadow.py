@@ -159,3 +159,28 @@ def test_an_operator_without_a_float64_form_is_opaque() -> None:
     x = torch.arange(4, dtype=torch.float32)
     _, gates = reference(lambda x: x.view(torch.int32) + 1, x)
     assert not gates.exact
+
+
+def test_a_view_as_bits_and_back_loses_nothing() -> None:
+    def through(x: torch.Tensor) -> torch.Tensor:
+        y = x * 1.1
+        return y.view(torch.int32).view(torch.float32) * 3
+
+    assert not reference(through, normal(50))[1].bit_cast
+    found = lanes(through, normal(50))
+    assert bool(((found["wide:0"] - found["wide"]).abs() > 0).any())
+
+
+@pytest.mark.parametrize("how", ["computed", "returned", "written"])
+def test_bits_that_are_used_are_told(how: str) -> None:
+    def bits(x: torch.Tensor) -> torch.Tensor:
+        y = x * 1.1
+        seen = y.view(torch.int32)
+        if how == "returned":
+            return seen
+        if how == "written":
+            seen.bitwise_and_(-2)
+            return y
+        return (seen ^ 1).view(torch.float32)
+
+    assert reference(bits, normal(50))[1].bit_cast
