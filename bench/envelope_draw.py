@@ -76,7 +76,7 @@ def _worst(axis: Axes, dtype: str, summary: dict[str, Any], data: dict[str, Any]
     found = [r["worst"][0] for r in data["graphs"][dtype] if "elements" in r and "worst" in r]
     axis.set_xscale("log")
     axis.set_yscale("log")
-    points = [(w["allowed"], max(w["error"], 0.01)) for w in found]
+    points = [(w["allowed"], max(w["error"], 0.01)) for w in found if 0 < w["allowed"] < float("inf")]
     axis.plot(
         *zip(*points, strict=True) if points else ([], []),
         linestyle="none", marker="o", markersize=3, alpha=0.6, color=COLOURS["fxmorph"],

@@ -22,6 +22,7 @@ from fxmorph.graph import Unprintable, calls, copy_graph, function_of, graph_has
 from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.case import captured_graph, make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
+from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
 from fxmorph.load import LoadedSeed, ambient, load_case
 from fxmorph.model import (
@@ -85,6 +86,8 @@ class _Investigation:
         self, case: Case, result: CaseResult, loaded: LoadedSeed, plan: ValuePlan, rules: Registry, clock: Clock,
         seconds: float,
     ) -> None:  # fmt: skip
+        if result.inductor:
+            case = replace(case, compile=replace(case.compile, inductor=result.inductor))
         self.case, self.result, self.loaded, self.plan = case, result, loaded, plan
         self.rules, self.clock, self.seconds = rules, clock, seconds
         self.accused = frozenset(result.kinds) - {Kind.SECOND_CALL}
@@ -265,6 +268,8 @@ class _Investigation:
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         """Tolerances of the repro: exact where the case was, else far above rounding."""
         exact = any("exact arithmetic" in v.reason for v in verdicts)
+        if any(CAST_ELIDED in v.reason for v in verdicts):
+            return {"exact": False, "rtol": 1e-5, "atol": 1e-6}
         return {"exact": exact, "rtol": 0.0 if exact else 1e-3, "atol": 0.0 if exact else 1e-4}
 
 

@@ -363,6 +363,7 @@ class CaseResult:
 
     ``triangle`` says who is wrong where a finding stands: ``seed-miscompiled``,
     ``variant-miscompiled`` or ``both``.  ``seconds`` is CPU seconds by activity.
+    ``inductor`` is set where the finding shows under other settings than the case's own.
     """
 
     case_id: str
@@ -378,6 +379,7 @@ class CaseResult:
     graph_hash: str = ""
     seconds: tuple[tuple[str, float], ...] = ()
     wall: float = 0.0
+    inductor: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)

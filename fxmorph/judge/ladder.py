@@ -39,6 +39,12 @@ def kinds_of(verdicts: Iterable[Verdict]) -> frozenset[Kind]:
     return frozenset(v.kind for v in verdicts if v.status is Status.FINDING and v.kind is not None)
 
 
+def emulating(config: CompileConfig) -> CompileConfig:
+    """``config`` with every rounding of the program kept."""
+    inductor = {**dict(config.inductor), "emulate_precision_casts": True}
+    return replace(config, inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0])))
+
+
 class Ladder:
     """Re-judges one subject on one plan under changed configurations."""
 
@@ -54,6 +60,15 @@ class Ladder:
         )
         with noting(None):
             return kinds_of(Trial(self.subject, config, self.input_seed, self.clock).judge(self.plan))
+
+    def elided_still(self) -> bool:
+        """Whether casts are elided under ``emulate_precision_casts=True`` too."""
+        with noting(None):
+            still = bool(
+                kinds_of(Trial(self.subject, emulating(self.config), self.input_seed, self.clock).judge(self.plan))
+            )
+        journal.note(f"  ladder: emulate_precision_casts=True: {'casts are still elided' if still else 'agrees'}")
+        return still
 
     def climb(self, accused: frozenset[Kind], low_precision: bool, dense: bool) -> Climbed:
         """Try every mitigation, then walk the backends.

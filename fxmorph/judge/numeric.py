@@ -23,7 +23,11 @@ SPREAD_FACTOR = 3.0
 #: only where the error is this many times what is allowed: true zeros are such elements, and a
 #: wrong value in their place is no rounding.
 ILL_CONDITIONED = 0.1
-FAR_OUTSIDE = 32.0
+FAR_OUTSIDE = 8.0
+
+
+#: Begins the reason of a value that agrees with fp64 but not with the program's own roundings.
+CAST_ELIDED = "explicit-cast-elided"
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,45 @@ def _discrete(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     return Comparison(Status.TIE, f"{_where(bad)} could be decided either way")
 
 
+@dataclass(frozen=True)
+class Envelope:
+    """Per element, as float64 tensors of the value's shape.
+
+    ``outside``: how far the compiled value is from the interval between R_wide and R_cast;
+    ``own``: eager's distance from the nearer of them; ``wide_bound``, ``cast_bound``: what
+    rounding may do to each; ``allowed``: what ``outside`` is compared with.  ``tied``: moves
+    when ties are broken, and by enough to explain it; ``ill``: rounding alone may move the
+    value by a good part of itself, and the error is not far beyond that.
+    """
+
+    outside: torch.Tensor
+    own: torch.Tensor
+    wide_bound: torch.Tensor
+    cast_bound: torch.Tensor
+    allowed: torch.Tensor
+    tied: torch.Tensor
+    ill: torch.Tensor
+
+
+def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor]) -> Envelope:
+    """The allowed error of each element; needs the lane ``wide`` and values of one shape."""
+    e, c, w = eager.double(), compiled.double(), lanes["wide"].double()
+    r = lanes["cast"].double() if "cast" in lanes else w
+    unit = UNIT[eager.dtype]
+    floor = unit * 2 * torch.maximum(w.abs(), r.abs()) + torch.finfo(eager.dtype).smallest_normal * unit
+    wide_bound = SPREAD_FACTOR * _spread(lanes, "wide", w) + floor
+    cast_bound = SPREAD_FACTOR * _spread(lanes, "cast", r) + floor
+    bound = torch.maximum(wide_bound, cast_bound)
+    ties = (lanes.get("tie:+", w).double() - w).abs().maximum((lanes.get("tie:-", w).double() - w).abs())
+    low, high = torch.minimum(w, r), torch.maximum(w, r)
+    outside = torch.maximum(low - c, c - high).clamp(min=0)
+    own = torch.minimum((e - w).abs(), (e - r).abs())
+    allowed = EAGER_FACTOR * own + bound
+    ill = (bound > ILL_CONDITIONED * high.abs().maximum(low.abs())) & (outside <= FAR_OUTSIDE * allowed)
+    tied = (ties > floor) & (outside <= FAR_OUTSIDE * (allowed + ties))
+    return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill)
+
+
 def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
     e, c = eager.double(), compiled.double()
     equal = (e == c) | (e.isnan() & c.isnan())
@@ -132,7 +175,6 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     if bool(odd.any()):
         return _nonfinite(eager, compiled, w, odd, half, gates)
     finite = torch.isfinite(e) & torch.isfinite(c) & torch.isfinite(w)
-    r = lanes["cast"].double() if "cast" in lanes else w
     if gates.exact:
         bad = ~equal
         return Comparison(
@@ -141,34 +183,25 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         )
     if gates.overflow:
         return Comparison(Status.SKIPPED, "a value overflows in eager that does not in fp64")
-    unit = UNIT[eager.dtype]
-    floor = unit * 2 * torch.maximum(w.abs(), r.abs()) + torch.finfo(eager.dtype).smallest_normal * unit
-    wide_bound = SPREAD_FACTOR * _spread(lanes, "wide", w) + floor
-    cast_bound = SPREAD_FACTOR * _spread(lanes, "cast", r) + floor
-    ties = (lanes.get("tie:+", w).double() - w).abs().maximum((lanes.get("tie:-", w).double() - w).abs())
-    tied = ties > floor
-    error_wide, error_cast = (c - w).abs(), (c - r).abs()
-    low, high = torch.minimum(w, r), torch.maximum(w, r)
-    outside = torch.maximum(low - c, c - high).clamp(min=0)
-    own = torch.minimum((e - w).abs(), (e - r).abs())
-    bound = torch.maximum(wide_bound, cast_bound)
-    allowed = EAGER_FACTOR * own + bound
+    env = envelope(eager, compiled, lanes)
+    allowed, outside = env.allowed, env.outside
     alarm = finite & ~equal & (outside > allowed)
     if not bool(alarm.any()):
-        near_cast = error_cast <= cast_bound + EAGER_FACTOR * (e - r).abs()
+        r = lanes["cast"].double() if "cast" in lanes else w
+        near_cast = (c - r).abs() <= env.cast_bound + EAGER_FACTOR * (e - r).abs()
         if bool((near_cast | equal).all()):
             used = float(torch.where(finite & ~equal, outside / allowed, 0.0).max())
             return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
-        near_wide = error_wide <= wide_bound + EAGER_FACTOR * (e - w).abs()
+        near_wide = (c - w).abs() <= env.wide_bound + EAGER_FACTOR * (e - w).abs()
         share = f"{_where(~(near_cast | equal))} keep more precision than the program's casts"
-        return Comparison(Status.EXPECTED, f"explicit-cast-elided: {share}" if bool(near_wide.any()) else share)
+        return Comparison(Status.EXPECTED, f"{CAST_ELIDED}: {share}" if bool(near_wide.any()) else share)
+    tied = env.tied
     if bool((alarm & tied).any()) and not bool((alarm & ~tied).any()):
         return Comparison(Status.TIE, f"{_where(alarm)} hang on a tie")
-    ill = (bound > ILL_CONDITIONED * torch.maximum(w.abs(), r.abs())) & (outside <= FAR_OUTSIDE * allowed)
-    real = alarm & ~tied & ~ill
+    real = alarm & ~tied & ~env.ill
     if not bool(real.any()):
         return Comparison(Status.ILL_CONDITIONED, f"{_where(alarm & ~tied)} where rounding may reach the value itself")
-    worst = int(torch.where(real, outside / (bound + own), 0.0).argmax())
+    worst = int(torch.where(real, outside / allowed, 0.0).argmax())
     at_eager, at_compiled, at_wide, at_most = (t.flatten()[worst].item() for t in (eager, compiled, w, allowed))
     return Comparison(
         Status.FINDING,

@@ -23,6 +23,7 @@ dtype has; and whether the run was exact, so that no legal reordering could roun
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,6 +138,7 @@ SOFTMAXES = frozenset({"_softmax", "softmax", "_log_softmax", "log_softmax"})
 #: (measured against fp64 on random and structured arguments; see docs/policy.md).
 EXTRA_ULPS = {
     "pow": 8.0, "pow_": 8.0, "lgamma": 256.0, "digamma": 2e4, "polygamma": 2e4, "special_zeta": 2e4, "erfinv": 16.0,
+    "erf": 4.0, "erf_": 4.0,
     "tan": 8.0, "tanh": 4.0, "gelu": 8.0, "gelu_backward": 16.0, "erfc": 16.0, "expm1": 4.0, "log1p": 4.0, "sinh": 4.0,
     "asinh": 8.0, "acosh": 8.0, "atanh": 8.0, "silu": 4.0, "silu_backward": 8.0, "softplus": 8.0, "mish": 8.0,
     "logit": 8.0, "sigmoid_backward": 4.0, "tanh_backward": 4.0, "special_log_ndtr": 64.0, "special_ndtri": 64.0,
@@ -274,6 +276,7 @@ class ReferenceRun(TorchDispatchMode):
         lane.bases[(storage_key(native), native.dtype)] = base
 
     def _resync(self, t: torch.Tensor) -> None:
+        self._alive[storage_key(t)] = t.untyped_storage()  # or its address would come to mean another tensor
         for lane in self.lanes:
             lane.bases[(storage_key(t), t.dtype)] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
 
@@ -312,7 +315,8 @@ class ReferenceRun(TorchDispatchMode):
         self._gate_before(func, name, args, kwargs, written)
         natives_before = self._exact_operands(name, tensors)
         random = is_random(func, args, kwargs)
-        lane_args = [self._lane_arguments(lane, name, flat, spec) for lane in self.lanes]
+        common = _narrowed_to(func, tensors)
+        lane_args = [self._lane_arguments(lane, name, flat, spec, common) for lane in self.lanes]
         generator = torch.get_rng_state() if random else None
 
         out = func(*args, **kwargs)
@@ -343,7 +347,7 @@ class ReferenceRun(TorchDispatchMode):
         if name in COMPARISONS or name in ROUNDINGS:
             self._shift_decisions(name, args, lane_args)
         for lane, (a, k) in zip(self.lanes, lane_args, strict=True):
-            self._run_lane(lane, func, name, a, k, out, written)
+            self._run_lane(lane, func, name, a, k, out, written, tensors)
         self._drop_other_dtypes(written)
         self._gate_after(name, [*fresh, *written], tensors, natives_before)
         return out
@@ -355,7 +359,9 @@ class ReferenceRun(TorchDispatchMode):
             out += [t for t in tree_leaves(value) if isinstance(t, torch.Tensor)]
         return out
 
-    def _lane_arguments(self, lane: Lane, name: str, flat: list[Any], spec: Any) -> tuple[Any, Any]:
+    def _lane_arguments(
+        self, lane: Lane, name: str, flat: list[Any], spec: Any, common: torch.dtype | None
+    ) -> tuple[Any, Any]:
         rounding = lane.casts_round and name in DISCRETE
 
         def convert(value: Any) -> Any:
@@ -366,15 +372,21 @@ class ReferenceRun(TorchDispatchMode):
             s = self._shadow(lane, value)
             if rounding and value.dtype in WIDE:
                 s = s.to(value.dtype).to(s.dtype)
+            if lane.casts_round and common is not None and value.ndim == 0 and value.dtype in UNIT:
+                s = s.to(common).to(s.dtype)
             return s
 
         return tree_unflatten([convert(v) for v in flat], spec)
 
     def _run_lane(
-        self, lane: Lane, func: OpOverload, name: str, args: Any, kwargs: Any, out: Any, written: list[torch.Tensor]
-    ) -> None:
+        self, lane: Lane, func: OpOverload, name: str, args: Any, kwargs: Any, out: Any, written: list[torch.Tensor],
+        tensors: list[torch.Tensor],
+    ) -> None:  # fmt: skip
         if lane.perturb is not None and name in KERNELS:
-            args = tree_map(lambda s: self._jittered(lane, s, 4.0, torch.float32) if _wide(s) else s, args)
+            # Kernels compute in float32 at least.
+            fine = all(t.dtype in (torch.float64, torch.complex128) for t in tensors if t.dtype in UNIT)
+            inside = torch.float64 if fine else torch.float32
+            args = tree_map(lambda s: self._jittered(lane, s, 4.0, inside) if _wide(s) else s, args)
         try:
             result = self._tie_broken(lane, func, args, kwargs) if lane.tie and name in INDEX_GIVING else None
             result = func(*args, **kwargs) if result is None else result
@@ -492,11 +504,12 @@ class ReferenceRun(TorchDispatchMode):
         finite = torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0)
         scale = 0.25 if whole else max(float(finite.max()), 1e-300) * 2.0**-40
         ramp = torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
-        result = func(y + lane.tie * scale * ramp, *args[1:], **kwargs)
-        if whole:
-            fix = lambda o: o.round().to(x.dtype) if isinstance(o, torch.Tensor) and o.is_floating_point() else o  # noqa: E731
-            result = tree_map(fix, result)
-        return result
+        shifted = func(y + lane.tie * scale * ramp, *args[1:], **kwargs)
+        # Only indices are taken from there: the ramp is no error of the values.
+        plain = func(*args, **kwargs)
+        if isinstance(shifted, torch.Tensor):
+            return plain if shifted.is_floating_point() else shifted
+        return tuple(p if s.is_floating_point() else s for p, s in zip(plain, shifted, strict=True))
 
     def _draw_again(
         self, func: OpOverload, name: str, generator: Any, lane_args: list[tuple[Any, Any]], out: Any,
@@ -512,7 +525,7 @@ class ReferenceRun(TorchDispatchMode):
         if drawn:
             for lane, (args, kwargs) in zip(self.lanes, lane_args, strict=True):
                 torch.set_rng_state(generator)
-                self._run_lane(lane, func, name, args, kwargs, out, written)
+                self._run_lane(lane, func, name, args, kwargs, out, written, tensors)
             torch.set_rng_state(after)
             drawn = all(self._alike(t) for t in (*fresh, *written))
         if not drawn:
@@ -661,6 +674,18 @@ class ReferenceRun(TorchDispatchMode):
             if total >= limit:
                 self.gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}")
                 return
+
+
+def _narrowed_to(func: OpOverload, tensors: list[torch.Tensor]) -> torch.dtype | None:
+    """What type promotion converts wider 0-dim operands to, where that rounds (CUDA; CPU keeps them wide)."""
+    if torch.Tag.pointwise not in func.tags:
+        return None
+    shaped = [t for t in tensors if t.ndim and t.is_floating_point()]
+    single = [t for t in tensors if not t.ndim and t.is_floating_point() and t.is_cuda]
+    if not shaped or not single:
+        return None
+    common = functools.reduce(torch.promote_types, [t.dtype for t in shaped])
+    return common if any(UNIT[t.dtype] < UNIT[common] for t in single) else None
 
 
 def _wide(s: Any) -> bool:

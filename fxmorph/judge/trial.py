@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -15,7 +16,7 @@ import torch
 from fxmorph.clock import Clock
 from fxmorph.inputs import InputSet, NotApplicable, apply_plan
 from fxmorph.judge.journal import note
-from fxmorph.judge.numeric import same_bits
+from fxmorph.judge.numeric import CAST_ELIDED, same_bits
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows
 from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.load import Invocation, LoadedSeed
@@ -152,6 +153,10 @@ class Trial:
         self.settings = subject.config(config)
         self.input_seed = input_seed
         self.clock = clock
+        #: Whether elided casts are held against the program: it was told to keep them, and could.
+        self._casts_count = bool(dict(self.settings.inductor).get("emulate_precision_casts")) and keeps_casts(
+            self.settings
+        )
         self._compiled: dict[int, tuple[Any, Callable[..., Any]]] = {}
         self._module: Invocation | None = None
 
@@ -232,6 +237,8 @@ class Trial:
             verdicts += [v for v in judge.judge(evidence) if v.status is not Status.CLEAN]
             if judge.step == 1 and (eager.raised or compiled.raised):
                 break
+        if self._casts_count:
+            verdicts = [_accused_of_eliding(v) for v in verdicts]
         for line in evidence.summary():
             note(lambda line=line: f"  {line}")  # type: ignore[misc]
         for v in verdicts:
@@ -267,6 +274,30 @@ class Trial:
             if not same_observation(first, second):
                 return "the program reads uninitialised memory"
         return ""
+
+
+@cache
+def keeps_casts(config: CompileConfig) -> bool:
+    """Whether code compiled under ``config`` rounds where a program casts down and up again.
+
+    Releases differ in what ``emulate_precision_casts`` covers.  Resets Dynamo.
+    """
+    device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else "cpu"
+    x = torch.linspace(0.1, 3, 64, device=device)
+
+    def pair(x: torch.Tensor) -> torch.Tensor:
+        return (x * 1.1).to(torch.bfloat16).float()
+
+    with configured(config):
+        return torch.equal(compile_callable(pair, config)(x), pair(x))
+
+
+def _accused_of_eliding(verdict: Verdict) -> Verdict:
+    """Casts that are elided in spite of ``emulate_precision_casts`` are a bug (pytorch 179561)."""
+    if verdict.status is not Status.EXPECTED or not verdict.reason.startswith(CAST_ELIDED):
+        return verdict
+    reason = f"in spite of emulate_precision_casts: {verdict.reason}"
+    return replace(verdict, status=Status.FINDING, kind=Kind.VALUE, reason=reason)
 
 
 def _outcome(seen: Observation) -> str:

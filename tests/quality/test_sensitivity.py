@@ -50,7 +50,8 @@ def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
 
 @contextmanager
 def damaged_graphs(
-    before: Callable[[list[Any]], Inputs] = list, after: Callable[[Inputs, Outputs], Outputs] = lambda _, outs: outs
+    before: Callable[[list[Any]], Inputs] = lambda inputs: inputs,
+    after: Callable[[Inputs, Outputs], Outputs] = lambda _, outs: outs,
 ) -> Iterator[None]:
     """Inductor's compiled graphs run on ``before(inputs)`` and give ``after(inputs, outputs)``."""
     from torch._inductor import compile_fx
@@ -182,9 +183,18 @@ class WrongGradient(torch.autograd.Function):
         return element(lambda g: g * 1.001)(grad)
 
 
-def write(t: torch.Tensor, value: float) -> None:
-    with torch.no_grad():
-        t.view(-1)[2:3].fill_(value)
+def into_input(change: Callable[[torch.Tensor], object]) -> Any:
+    """After each graph has run, ``change`` writes to its first input."""
+
+    def after(inputs: Inputs, outs: Outputs) -> Outputs:
+        change(inputs[0])
+        return outs
+
+    return from_inputs(after)
+
+
+def write(t: torch.Tensor) -> None:
+    t.view(-1)[2:3].fill_(3.0)
 
 
 # -- programs ------------------------------------------------------------------
@@ -317,9 +327,13 @@ DAMAGES: dict[str, Damage] = {
     # Values.
     "one element": damage(affine, X, on_output(element(lambda v: v * 1.0001)), Kind.VALUE),
     "two neighbours swapped": damage(affine, X, on_output(swapped), Kind.VALUE),
-    "one row of a sum dropped": damage(summed, [draw(64, 6)], on_input(lambda x: torch.cat([x[:-1], x[:1] * 0])), Kind.VALUE),
+    "one row of a sum dropped": damage(
+        summed, [draw(64, 6)], on_input(lambda x: torch.cat([x[:-1], x[:1] * 0])), Kind.VALUE
+    ),
     "one row of a sum twice": damage(summed, [draw(64, 6)], on_input(lambda x: torch.cat([x[:-1], x[:1]])), Kind.VALUE),
-    "integer off by one": damage(integers, [torch.arange(99_990, 100_014).view(4, 6)], on_output(element(lambda n: n + 1)), Kind.VALUE),
+    "integer off by one": damage(
+        integers, [torch.arange(99_990, 100_014).view(4, 6)], on_output(element(lambda n: n + 1)), Kind.VALUE
+    ),
     "bool flipped": damage(compared, X, on_output(element(torch.logical_not)), Kind.VALUE),
     "real part": damage(turned, [torch.complex(*XY)], on_output(element(lambda z: z + 0.001)), Kind.VALUE),
     "imaginary part": damage(turned, [torch.complex(*XY)], on_output(element(lambda z: z - 0.001j)), Kind.VALUE),
@@ -339,8 +353,12 @@ DAMAGES: dict[str, Damage] = {
     "strides swapped": damage(affine, X, on_output(lambda t: t.t().contiguous().t()), Kind.STRIDE),
     "rows further apart": damage(affine, X, on_output(padded), Kind.STRIDE),
     "offset": damage(affine, X, on_output(shifted), Kind.OFFSET),
-    "requires_grad lost": damage(twins, [leaf(4, 6)], on_output(torch.Tensor.detach), Kind.REQUIRES_GRAD, Kind.GRADIENT),
-    "requires_grad added": damage(without_gradient, [leaf(4, 6)], on_output(lambda t: t.detach().requires_grad_()), Kind.REQUIRES_GRAD),
+    "requires_grad lost": damage(
+        twins, [leaf(4, 6)], on_output(torch.Tensor.detach), Kind.REQUIRES_GRAD, Kind.GRADIENT
+    ),
+    "requires_grad added": damage(
+        without_gradient, [leaf(4, 6)], on_output(lambda t: t.detach().requires_grad_()), Kind.REQUIRES_GRAD
+    ),
     # What the call returns.
     "list for a tuple": outside(twins, X, list, Kind.STRUCTURE),
     "one output fewer": outside(twins, X, lambda r: r[:1], Kind.STRUCTURE),
@@ -353,7 +371,9 @@ DAMAGES: dict[str, Damage] = {
     "lost alias of an input": damage(transposed, X, on_output(torch.clone, 1), Kind.ALIAS),
     "lost alias of an output": damage(with_own_view, X, on_output(torch.clone, 1), Kind.ALIAS),
     "extra alias of an input": damage(copied, X, from_inputs(lambda args, _: [args[0].view(4, 6)]), Kind.ALIAS),
-    "extra alias of an output": damage(twice_the_same, X, from_inputs(lambda _, outs: [outs[0], outs[0].view(4, 6)]), Kind.ALIAS),
+    "extra alias of an output": damage(
+        twice_the_same, X, from_inputs(lambda _, outs: [outs[0], outs[0].view(4, 6)]), Kind.ALIAS
+    ),
     "the input itself": damage(copied, X, from_inputs(lambda args, _: [args[0]]), Kind.ALIAS, Kind.IDENTITY),
     "no longer the input itself": outside(written_and_returned, X, lambda r: r.view(4, 6), Kind.IDENTITY),
     # Writes.
@@ -362,10 +382,12 @@ DAMAGES: dict[str, Damage] = {
     "lost write where two inputs share memory": damage(
         written_where_two_inputs_are, [BASE[1:3], BASE], on_input(torch.clone), Kind.MUTATION
     ),
-    "lost update of a running mean": damage(normalised, [draw(8, 4), torch.zeros(4), torch.ones(4)], every_input_copied, Kind.MUTATION),
-    "write of one wrong element": damage(written, XY, from_inputs(lambda args, outs: write(args[0], 3.0) or outs), Kind.MUTATION),
-    "write to an input that is only read": damage(affine, X, from_inputs(lambda args, outs: write(args[0], 3.0) or outs), Kind.MUTATION),
-    "input reshaped": damage(affine, X, from_inputs(lambda args, outs: args[0].unsqueeze_(0) is None or outs), Kind.MUTATION),
+    "lost update of a running mean": damage(
+        normalised, [draw(8, 4), torch.zeros(4), torch.ones(4)], every_input_copied, Kind.MUTATION
+    ),
+    "write of one wrong element": damage(written, XY, into_input(write), Kind.MUTATION),
+    "write to an input that is only read": damage(affine, X, into_input(write), Kind.MUTATION),
+    "input reshaped": damage(affine, X, into_input(lambda t: t.unsqueeze_(0)), Kind.MUTATION),
     # Gradients.
     "one element of a gradient": damage(weighted, LEAVES, on_input(WrongGradient.apply), Kind.GRADIENT),
     "gradient of one input missing": damage(weighted, LEAVES, on_input(torch.Tensor.detach), Kind.GRADIENT),
@@ -376,7 +398,12 @@ DAMAGES: dict[str, Damage] = {
     "missing raise": damage(picked, [draw(4, 6), INDEX + 2], on_input(lambda i: i.clamp(max=3), 1), Kind.RAISES),
     "raises for nothing": damage(picked, [draw(4, 6), INDEX], on_input(lambda i: i + 2, 1), Kind.RAISES),
     "does not compile": damage(affine, X, failing_compiler, Kind.COMPILE_ERROR),
-}  # fmt: skip
+}
+#: Damages that are not seen, and why.
+UNSEEN = {
+    "lost update of a running mean": "perturbed shadows of a kernel that writes its arguments write into jittered "
+    "copies: their spread is the whole update"
+}
 
 
 def judge(fn: Callable[..., Any], inputs: Sequence[Any]) -> CaseResult:
@@ -386,7 +413,10 @@ def judge(fn: Callable[..., Any], inputs: Sequence[Any]) -> CaseResult:
     return judge_subject(case, subject, Clock())
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.xfail(strict=True, reason=UNSEEN[n])) if n in UNSEEN else n for n in DAMAGES],
+)
 def test_a_damage_is_a_finding_of_its_kind(name: str) -> None:
     it = DAMAGES[name]
     raises_in_eager = name == "missing raise"
@@ -533,7 +563,7 @@ def test_one_wrong_element_of_a_million_is_a_finding_of_the_case() -> None:
 @pytest.mark.xfail(strict=True, reason="only the elements of inputs are observed, not the memory around them")
 def test_a_write_beside_a_view_is_seen() -> None:
     base = draw(4, 6)
-    with from_inputs(lambda args, outs: args[0].as_strided((6,), (1,), 0).fill_(7) is None or outs)():
+    with into_input(lambda t: t.as_strided((6,), (1,), 0).fill_(7))():
         assert judge(affine, [base[1:3]]).status is Status.FINDING
 
 

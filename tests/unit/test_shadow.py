@@ -184,3 +184,41 @@ def test_bits_that_are_used_are_told(how: str) -> None:
         return (seen ^ 1).view(torch.float32)
 
     assert reference(bits, normal(50))[1].bit_cast
+
+
+@pytest.mark.parametrize("pick", ["max", "sort", "topk", "cummax", "median"])
+def test_breaking_ties_moves_indices_and_no_values(pick: str) -> None:
+    call = {"topk": lambda x: x.topk(2, 1)}.get(pick, lambda x: getattr(x, pick)(1))
+    x = normal(6, 5, dtype=torch.float64)
+    found = lanes(lambda x: call(x)[0], x)
+    assert torch.equal(found["tie:+"], found["wide"])
+    assert torch.equal(found["tie:-"], found["wide"])
+
+
+def test_indices_with_ties_differ_between_the_tie_lanes() -> None:
+    found = lanes(lambda x: x.max(1)[1], torch.ones(3, 4))
+    assert not torch.equal(found["tie:+"], found["tie:-"])
+
+
+@pytest.mark.parametrize("name", ["softmax", "layer_norm", "var"])
+def test_kernels_in_float64_spread_as_float64_rounds(name: str) -> None:
+    kernels: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+        "softmax": lambda x: x.softmax(1),
+        "layer_norm": lambda x: torch.nn.functional.layer_norm(x, x.shape[1:]),
+        "var": lambda x: x.var(1),
+    }
+    found = lanes(kernels[name], normal(8, 9, dtype=torch.float64))
+    spread = max(float((found[f"wide:{k}"] - found["wide"]).abs().max()) for k in range(4))
+    assert 0 < spread < 1e-12
+
+
+def test_memory_that_was_left_uninitialised_stays_reserved() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(4):
+            torch.empty_like(x)  # dies at once: its address must not come to mean the next tensor
+            x = (x * 1.1).sin()
+        return x
+
+    for _ in range(5):
+        found = lanes(program, normal(64))
+        assert float((found["wide"] - program(normal(64)).double()).abs().max()) < 1e-5
