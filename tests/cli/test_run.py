@@ -260,3 +260,69 @@ def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path) -> None:
     as_they_are = [c for c in cases(events(done)) if c["number"] == 0]
     assert sorted(c["seed"].rpartition("[")[2] for c in as_they_are) == ["eval]", "train]"]
     assert {c["verdict"] for c in as_they_are} == {"clean"}
+
+
+def test_explain_says_every_step_of_a_judgement(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
+    backend = FAST[:2]
+    by_file = fxmorph("explain", "seeds/a.py", *backend, cwd=folder)
+    assert by_file.returncode == 0, by_file.stderr
+    for words in ("plan seed: eager returns 1 values", "same bits:", "plan again:", "verdict clean"):
+        assert words in by_file.stdout
+    done = fxmorph("run", "seeds", *FAST, "--max-cases", "4", "-j1", cwd=folder)
+    variant = next(c for c in cases(events(done)) if c["recipe"])
+    for name in (variant["case_id"][:10], str(variant["index"])):
+        again = fxmorph("explain", name, cwd=folder)
+        assert f"rewrite: {variant['recipe']}" in again.stdout, again.stderr
+        assert "E(G) against E(G'), plan seed" in again.stdout
+        assert f"verdict {variant['verdict']}" in again.stdout
+    unknown = fxmorph("explain", "ffffffff", cwd=folder)
+    assert (unknown.returncode, len(unknown.stderr.splitlines())) == (2, 1)
+    assert "no such case" in unknown.stderr
+
+
+def test_a_list_of_cases_is_judged_and_no_other(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
+    first = cases(events(fxmorph("run", "seeds", *FAST, "--max-cases", "4", "-j1", cwd=folder)))
+    variant = next(c for c in first if c["recipe"])
+    hashes = {stem: hash_of(folder / "seeds" / f"{stem}.py") for stem in "ab"}
+    stem = Path(variant["seed"]).stem
+    rows = [
+        {"seed": "seeds/b.py", "seed_hash": hashes["b"], "dtype": "bfloat16"},
+        {"seed": "seeds/a.py", "seed_hash": hashes["a"], "dynamic": True},
+        {"seed": f"seeds/{stem}.py", "seed_hash": hashes[stem], "number": 1, "recipe": variant["recipe"]},
+    ]
+    (folder / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    judged = cases(events(fxmorph("run", "--cases", "list.jsonl", *FAST, "-j1", cwd=folder)))
+    assert [Path(c["seed"]).stem for c in judged] == ["b", "a", stem]
+    assert judged[2]["recipe"] == variant["recipe"]
+    assert {c["verdict"] for c in judged} <= {"clean", "expected"}
+    (folder / "seeds" / "a.py").write_text(SOFTMAX + "# edited\n")
+    changed = fxmorph("run", "--cases", "list.jsonl", *FAST, "-j1", cwd=folder)
+    assert changed.returncode == 2
+    assert "has changed since the list was made" in changed.stderr
+    (folder / "list.jsonl").write_text("{not json\n")
+    broken = fxmorph("run", "--cases", "list.jsonl", *FAST, cwd=folder)
+    assert (broken.returncode, len(broken.stderr.splitlines())) == (2, 1)
+
+
+def hash_of(seed: Path) -> str:
+    from fxmorph.seeds import find_seeds
+
+    return find_seeds([str(seed)])[0][0].hash
+
+
+@pytest.mark.parametrize(("option", "value"), [("--dtype", "int8"), ("--context", "train"), ("--cases", "nowhere")])
+def test_conditions_that_do_not_exist_are_refused(tmp_path: Path, option: str, value: str) -> None:
+    paths = () if option == "--cases" else ("seeds",)
+    done = fxmorph("run", *paths, option, value, *FAST, cwd=folder_of(tmp_path, a=SOFTMAX))
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert value in done.stderr
+
+
+def test_other_dtypes_and_contexts_are_run(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX, c=GRADIENT)
+    for more in (("--dtype", "float16"), ("--context", "autocast"), ("--context", "inference")):
+        done = fxmorph("run", "seeds", *FAST, *more, "--max-cases", "4", "-j1", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert {c["verdict"] for c in cases(events(done))} <= {"clean", "expected", "skipped", "inconclusive"}

@@ -56,7 +56,7 @@ def damaged_graphs(
     """Inductor's compiled graphs run on ``before(inputs)`` and give ``after(inputs, outputs)``."""
     from torch._inductor import compile_fx
 
-    original = compile_fx.compile_fx
+    original: Any = compile_fx.compile_fx
     inside = False
 
     def compile_damaged(*args: Any, **kwargs: Any) -> Any:
@@ -84,7 +84,7 @@ def failing_compiler() -> Iterator[None]:
     """Inductor raises."""
     from torch._inductor import compile_fx
 
-    original = compile_fx.compile_fx
+    original: Any = compile_fx.compile_fx
 
     def fail(*args: Any, **kwargs: Any) -> Any:
         raise AssertionError("planted")
