@@ -7,6 +7,7 @@ named by where they are (``out0``, ``input1``, ``grad:weight``).
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -54,7 +55,10 @@ class Slot:
 
 @dataclass
 class Observation:
-    """``raised`` holds ``Type: message`` and ``exception`` the object when the call raised."""
+    """``raised`` holds ``Type: message`` and ``exception`` the object when the call raised.
+
+    ``generators`` is a hash of the states of the random generators after the call.
+    """
 
     outputs: list[Slot] = field(default_factory=list)
     structure: str = ""
@@ -65,6 +69,7 @@ class Observation:
     raised: str = ""
     exception: BaseException | None = None
     in_backward: bool = False
+    generators: str = ""
 
     def slots(self) -> dict[str, Slot]:
         """Every slot by name."""
@@ -159,6 +164,7 @@ def observe(
                     torch.manual_seed(2)
                     held.append(invocation.drive(g))
                 result = held[-1]
+                seen.generators = _generators()
                 leaves, spec = tree_flatten(result)
                 tensors = {f"out{i}": o for i, o in enumerate(leaves) if isinstance(o, torch.Tensor)}
                 seen.structure = str(spec)
@@ -180,6 +186,14 @@ def observe(
         seen.raised = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
         seen.exception = _without_frames(error)
     return seen
+
+
+def _generators() -> str:
+    """A hash of the states of the random generators."""
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        states += [state.cpu() for state in torch.cuda.get_rng_state_all()]
+    return hashlib.sha256(b"".join(state.numpy().tobytes() for state in states)).hexdigest()[:16]
 
 
 def _without_frames(error: BaseException) -> BaseException:

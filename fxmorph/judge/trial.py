@@ -265,6 +265,8 @@ class Trial:
         if not same_observation(eager, again):
             return "eager gives different results when run twice"
         gates = reference.gates()
+        if gates.random and not dict(self.settings.inductor).get("fallback_random", True):
+            return "random numbers differ from eager's by design without fallback_random"
         if gates.overlapping_write:
             return f"{gates.overlapping_write} writes into overlapping memory"
         if gates.duplicate_indices:

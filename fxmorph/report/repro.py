@@ -44,10 +44,10 @@ _NOTES: Mapping[Kind, tuple[str, str]] = {
     Kind.NONFINITE: ("finite and NaN elements of outputs", "[m for t in outs for m in (t.isfinite(), t.isnan())]"),
     Kind.MUTATION: ("inputs after the call", "[t.detach().clone() for t in ins] + [t.stride() for t in ins]"),
     Kind.GRADIENT: ("gradients", "grads"),
+    Kind.RNG: ("random generator after the call", "torch.get_rng_state().long().sum().item()"),
 }
 #: Kinds that show in the returned values, or in an exception.
 _SEEN_AS: Mapping[Kind, Kind] = {
-    Kind.RNG: Kind.VALUE,
     Kind.OUT_OF_BOUNDS: Kind.VALUE,
     Kind.POISON: Kind.VALUE,
     Kind.ORDER_DEPENDENCE: Kind.VALUE,

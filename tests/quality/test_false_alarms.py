@@ -333,6 +333,7 @@ def complexes(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return z * z, z.abs(), z.angle(), z / (z + 1), z.conj() * z, z.exp()
 
 
+OWN_RANDOM = (("fallback_random", False),)
 TIED = torch.arange(60.0).reshape(6, 10) // 3 % 4
 EDGES = near(1.0)
 SIGNED = torch.tensor([0.0, -0.0, 1.0, -1.0] * 16)
@@ -366,6 +367,10 @@ ALARMS: dict[str, Alarm] = {
     "extremes with NaN": Alarm({CLEAN, TIE}, reduced_with_nan, [draw(6, 10)]),
     "random numbers": Alarm({CLEAN}, random_integers, [draw(64)]),
     "rand_like and dropout": Alarm({CLEAN, SKIPPED}, random_like, [draw(64)]),
+    "random numbers of Inductor's own": Alarm({SKIPPED}, random_integers, [draw(64)], inductor=OWN_RANDOM),
+    "dropout with Inductor's own random numbers": Alarm(
+        {SKIPPED}, lambda x: F.dropout(x, 0.5), [draw(64)], inductor=OWN_RANDOM
+    ),
     "read of empty memory": Alarm({CLEAN, SKIPPED}, reads_empty, [draw(64, 64)]),
     "rows of empty memory": Alarm({CLEAN, SKIPPED}, pads_with_empty, [draw(4, 8)]),
     "duplicate indices": Alarm({CLEAN, SKIPPED}, puts_twice, [draw(64), torch.arange(640) % 64, draw(640, seed=1)]),
@@ -426,20 +431,11 @@ class Open:
     why: str
 
 
-OWN_RANDOM = (("fallback_random", False),)
 SMALL = torch.logspace(-5, -1, 500)
 PRODUCTS = [draw(500), draw(500, seed=1), draw(500) * draw(500, seed=1)]
 VECTORISED = "Inductor's vector formula is right to 1e-7 absolutely, inside torch's default tolerances, not relatively"
 INNER = "the product inside of the operator is not rounded in the perturbed shadows"
 OPEN: dict[str, Open] = {
-    "random numbers of Inductor's own": Open(
-        Alarm({SKIPPED}, random_integers, [draw(64)], inductor=OWN_RANDOM),
-        "no gate asks whether fallback_random is off",
-    ),
-    "dropout with Inductor's own random numbers": Open(
-        Alarm({SKIPPED}, lambda x: F.dropout(x, 0.5), [draw(64)], inductor=OWN_RANDOM),
-        "no gate asks whether fallback_random is off",
-    ),
     "casts to int8 out of range": Open(
         Alarm({CLEAN, EDGE, SKIPPED, TIE}, lambda x: (x * 300).to(torch.int8), [draw(67)]),
         "what does not fit is undefined in C++: eager wraps, vector code saturates; no gate asks",

@@ -175,8 +175,20 @@ def only_first_size(gm: Any, example_inputs: list[Any]) -> Any:
     return run
 
 
+def draws_one_more(gm: Any, example_inputs: list[Any]) -> Any:
+    """A backend that takes a random number of its own."""
+
+    def run(*args: Any) -> Any:
+        out = gm.forward(*args)
+        torch.rand(1)
+        return out
+
+    return run
+
+
 @pytest.fixture
 def broken_backends() -> None:
+    register_backend("draws_one_more", draws_one_more)
     register_backend("second_call_breaks", second_call_breaks)
     register_backend("only_first_size", only_first_size)
 
@@ -233,3 +245,12 @@ def test_programs_are_judged_under_a_context(tmp_path: Path, rules: Registry, co
     for number in (0, 1):
         got = judge(tmp_path, rules, text, context=context, number=number)
         assert got.status in {Status.CLEAN, Status.EXPECTED}, got.reason
+
+
+@pytest.mark.usefixtures("broken_backends")
+def test_a_random_number_too_many_is_found(tmp_path: Path, rules: Registry) -> None:
+    text = "def make_inputs(): return [torch.ones(8)]\ndef fn(x): return torch.nn.functional.dropout(x, 0.5)\n"
+    assert judge(tmp_path, rules, text).status is Status.CLEAN
+    for program in (text, PLUS):
+        got = judge(tmp_path, rules, program, compile=CompileConfig.make("draws_one_more"))
+        assert (got.status, got.kinds) == (Status.FINDING, (Kind.RNG,)), got.reason
