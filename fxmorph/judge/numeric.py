@@ -19,6 +19,8 @@ from fxmorph.model import Kind, Status
 EAGER_FACTOR = 4.0
 #: The envelope is this many times the largest deviation that the perturbed lanes showed.
 SPREAD_FACTOR = 3.0
+#: How far above the median relative spread the median absolute one may lift a small element's.
+FLOOR_REACH = 16.0
 #: An element whose envelope exceeds this part of its magnitude is ill-conditioned, and judged
 #: only where the error is this many times what is allowed: true zeros are such elements, and a
 #: wrong value in their place is no rounding.
@@ -192,9 +194,12 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         if bool((near_cast | equal).all()):
             used = float(torch.where(finite & ~equal, outside / allowed, 0.0).max())
             return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
-        near_wide = (c - w).abs() <= env.wide_bound + EAGER_FACTOR * (e - w).abs()
-        share = f"{_where(~(near_cast | equal))} keep more precision than the program's casts"
-        return Comparison(Status.EXPECTED, f"{CAST_ELIDED}: {share}" if bool(near_wide.any()) else share)
+        rest = ~(near_cast | equal)
+        if not gates.narrowing_cast:  # what else rounds in the cast lane is the operands of decisions
+            return Comparison(Status.TIE, f"{_where(rest)} hang on the rounding of a decision")
+        return Comparison(
+            Status.EXPECTED, f"{CAST_ELIDED}: {_where(rest)} keep more precision than the program's casts"
+        )
     tied = env.tied
     if bool((alarm & tied).any()) and not bool((alarm & ~tied).any()):
         return Comparison(Status.TIE, f"{_where(alarm)} hang on a tie")
@@ -233,14 +238,17 @@ def _nonfinite(
 def _spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
     """Per-element spread of the perturbed lanes, never much below its typical size in the tensor.
 
-    The largest of a few draws underestimates the spread of some elements by chance; a part of
-    the median relative spread is therefore a floor for all.
+    The largest of a few draws underestimates the spread of some elements by chance.  A part of
+    the median spread is therefore a floor for all, but for small elements among large ones
+    only as far as the median relative spread gives reason for it.
     """
     out = torch.zeros_like(centre)
     for name, lane in lanes.items():
         if name.startswith(f"{around}:"):
             out = torch.maximum(out, torch.nan_to_num((lane.double() - centre).abs(), nan=torch.inf, posinf=torch.inf))
-    positive = out[torch.isfinite(out) & (out > 0)]
-    if positive.numel() > 1:
-        out = torch.maximum(out, 0.5 * positive.median() * torch.ones_like(out))
+    usual = torch.isfinite(out) & (out > 0)
+    if int(usual.sum()) > 1:
+        absolute = 0.5 * out[usual].median()
+        relative = 0.5 * (out[usual] / centre[usual].abs().clamp(min=torch.finfo(torch.float64).tiny)).median()
+        out = torch.maximum(out, torch.minimum(absolute, FLOOR_REACH * relative * centre.abs()))
     return out

@@ -63,6 +63,8 @@ UNIT: dict[torch.dtype, float] = {
 }
 AMPLITUDE: dict[torch.dtype, float] = {torch.float16: 2.0, torch.bfloat16: 2.0}
 DEFAULT_AMPLITUDE = 8.0
+#: The same for operators that IEEE arithmetic rounds once, and for sums, whose terms are counted apart.
+ROUNDED_ONCE_AMPLITUDE = 2.0
 
 #: Bits of significand: sums are exact while they stay below 2**p quanta.
 PRECISION: dict[torch.dtype, int] = {
@@ -115,6 +117,10 @@ RING = frozenset(
     "_foreach_add _foreach_add_ _foreach_mul _foreach_mul_".split()
 )
 
+ROUNDED_ONCE = (
+    RING | SUMS | frozenset("div div_ true_divide sqrt sqrt_ reciprocal reciprocal_ _foreach_div _foreach_sqrt".split())
+)
+
 #: Several roundings inside one kernel: inputs are perturbed too, and outputs absolutely.
 KERNELS = frozenset(
     """_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data native_layer_norm
@@ -145,6 +151,14 @@ EXTRA_ULPS = {
     "special_bessel_j0": 64.0, "special_bessel_j1": 64.0, "special_i0": 8.0, "special_i1": 8.0, "sin": 4.0, "cos": 4.0,
 }  # fmt: skip
 OPAQUE_ULPS = 16.0
+#: Units of roundoff of 1 by which vector code may be off, however small the result: it computes
+#: exp(x) - 1, log((1+x)/(1-x))/2 and a polynomial.  All stay inside torch's default tolerances.
+ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh"), 2.0) | {"erf": 8.0}
+#: (operator, factors whose product is rounded inside it).
+INNER_PRODUCTS = {
+    "addcmul": (1, 2), "addcmul_": (1, 2), "addcdiv": (1, 2), "addcdiv_": (1, 2), "linalg_cross": (0, 1),
+    "_foreach_addcmul": (1, 2), "_foreach_addcmul_": (1, 2),
+}  # fmt: skip
 
 INDEX_GIVING = frozenset(
     "argmax argmin max min sort topk kthvalue median nanmedian mode cummax cummin argsort "
@@ -156,6 +170,10 @@ DISCRETE = frozenset(
     "kthvalue mode cummax cummin bucketize searchsorted isin nonzero heaviside remainder fmod frac".split()
 )
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
+#: Quotients that are rounded down: the inner quotient may be rounded first, or not.
+QUOTIENTS = frozenset("floor_divide floor_divide_ remainder remainder_ fmod fmod_ div div_".split())
+#: Operators whose result depends on the sign of zero, which compiled code does not keep.
+ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".split())
 ROUNDINGS = frozenset("floor ceil round trunc sign sgn".split())
 EMPTY = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 #: (operator, position of the index argument, of the dimension or None).
@@ -185,6 +203,10 @@ class Gates:
     overlapping_write: str = ""
     overflow: bool = False
     bit_cast: bool = False
+    #: A float was cast to a narrower one.
+    narrowing_cast: bool = False
+    #: A float was cast to an integer type that cannot hold it.
+    cast_out_of_range: bool = False
     random_values: bool = False
     opaque: set[str] = field(default_factory=set)
     low_precision: bool = False
@@ -316,6 +338,7 @@ class ReferenceRun(TorchDispatchMode):
         natives_before = self._exact_operands(name, tensors)
         random = is_random(func, args, kwargs)
         common = _narrowed_to(func, tensors)
+        self.gates.narrowing_cast |= common is not None
         lane_args = [self._lane_arguments(lane, name, flat, spec, common) for lane in self.lanes]
         generator = torch.get_rng_state() if random else None
 
@@ -344,8 +367,10 @@ class ReferenceRun(TorchDispatchMode):
             self.gates.not_exact(name)
             self._draw_again(func, name, generator, lane_args, out, fresh, written, tensors)
             return out
-        if name in COMPARISONS or name in ROUNDINGS:
+        if name in COMPARISONS or name in ROUNDINGS or _rounds_quotient(name, kwargs):
             self._shift_decisions(name, args, lane_args)
+        if name in ZERO_SIGNS:
+            self._sign_zeros(name, tensors, lane_args)
         for lane, (a, k) in zip(self.lanes, lane_args, strict=True):
             self._run_lane(lane, func, name, a, k, out, written, tensors)
         self._drop_other_dtypes(written)
@@ -386,7 +411,12 @@ class ReferenceRun(TorchDispatchMode):
             # Kernels compute in float32 at least.
             fine = all(t.dtype in (torch.float64, torch.complex128) for t in tensors if t.dtype in UNIT)
             inside = torch.float64 if fine else torch.float32
-            args = tree_map(lambda s: self._jittered(lane, s, 4.0, inside) if _wide(s) else s, args)
+            # What is written to must stay the lane's own memory.
+            kept = {(storage_key(t), t.dtype) for t in written}
+            own = {storage_key(base) for key, base in lane.bases.items() if key in kept}
+            args = tree_map(
+                lambda s: self._jittered(lane, s, 4.0, inside) if _wide(s) and storage_key(s) not in own else s, args
+            )
         try:
             result = self._tie_broken(lane, func, args, kwargs) if lane.tie and name in INDEX_GIVING else None
             result = func(*args, **kwargs) if result is None else result
@@ -443,12 +473,23 @@ class ReferenceRun(TorchDispatchMode):
         accumulating = name in SUMS and not (name in INDEX_PUTS and not _accumulates(args, kwargs))
         if name in EXACT_OPS and not accumulating:
             return shadow
-        shadow = self._jittered(lane, shadow, EXTRA_ULPS.get(name, 1.0), native.dtype, absolute=name in KERNELS)
+        ulps = EXTRA_ULPS.get(
+            name, ROUNDED_ONCE_AMPLITUDE / DEFAULT_AMPLITUDE if self._rounds_once(name, native) else 1.0
+        )
+        shadow = self._jittered(lane, shadow, ulps, native.dtype, absolute=name in KERNELS)
+        base = name.removesuffix("_")
+        if base in ABSOLUTE_UNITS:
+            shadow = shadow + ABSOLUTE_UNITS[base] * UNIT[native.dtype] * self._noise(lane, shadow)
+        if name in INNER_PRODUCTS:
+            shadow = shadow + UNIT[native.dtype] * _inner_product(name, args, shadow) * self._noise(lane, shadow)
         if name in SOFTMAXES:
             shadow = self._logsumexp_jitter(lane, name, native.dtype, shadow, args)
         if accumulating:
             shadow = shadow + self._sum_jitter(lane, func, name, native, shadow, args, kwargs)
         return shadow
+
+    def _rounds_once(self, name: str, native: torch.Tensor) -> bool:
+        return name in ROUNDED_ONCE and name not in KERNELS and native.dtype not in AMPLITUDE
 
     def _jittered(
         self, lane: Lane, s: torch.Tensor, ulps: float, dtype: torch.dtype, absolute: bool = False
@@ -551,6 +592,10 @@ class ReferenceRun(TorchDispatchMode):
         if not floats:
             return
         reach = {i: 2 * self._deviation(args[i]) for i in floats}
+        if name in QUOTIENTS:
+            first = floats[0]
+            least = 2 * UNIT[args[first].dtype] * self._shadow(self.lanes[0], args[first]).abs()
+            reach[first] = torch.maximum(reach[first], least)
         for lane, (shifted, kwargs), slot in zip(self.lanes, list(lane_args), range(len(lane_args)), strict=True):
             if not lane.tie:
                 continue
@@ -566,6 +611,18 @@ class ReferenceRun(TorchDispatchMode):
                 for i in floats:
                     new[i] = new[i] + (lane.tie if i == 0 else -lane.tie) * reach[i]
             lane_args[slot] = (tuple(new), kwargs)
+
+    def _sign_zeros(self, name: str, tensors: list[torch.Tensor], lane_args: list[tuple[Any, Any]]) -> None:
+        """Zeros are +0 in one tie lane and -0 in the other."""
+        if any(bool((t == 0).any()) for t in tensors if t.dtype in UNIT):
+            self.gates.not_exact(f"{name} of zero")
+        for slot, lane in enumerate(self.lanes):
+            if lane.tie:
+                zero = 0.0 if lane.tie > 0 else -0.0
+                lane_args[slot] = tree_map(
+                    lambda s, zero=zero: torch.where(s == 0, torch.full_like(s, zero), s) if _wide(s) else s,
+                    lane_args[slot],
+                )
 
     def _deviation(self, t: torch.Tensor) -> torch.Tensor:
         """Largest deviation of the perturbed lanes from ``wide``, element by element."""
@@ -592,6 +649,12 @@ class ReferenceRun(TorchDispatchMode):
             if isinstance(t, torch.Tensor)
         ):
             self.gates.low_precision = True
+        if name in ("_to_copy", "copy_", "copy"):
+            source = args[1] if name == "copy_" or name == "copy" else args[0]
+            wanted = args[0].dtype if name != "_to_copy" else kwargs.get("dtype")
+            if isinstance(source, torch.Tensor) and wanted is not None:
+                self.gates.cast_out_of_range |= _cannot_hold(source, wanted)
+                self.gates.narrowing_cast |= UNIT.get(source.dtype, 1.0) < UNIT.get(wanted, 0.0)
         for t in written:
             if _overlaps_itself(t):
                 self.gates.overlapping_write = name
@@ -674,6 +737,32 @@ class ReferenceRun(TorchDispatchMode):
             if total >= limit:
                 self.gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}")
                 return
+
+
+def _cannot_hold(source: torch.Tensor, wanted: torch.dtype) -> bool:
+    """Whether floats are cast to an integer type that cannot hold all of them: C++ leaves that undefined."""
+    if not source.is_floating_point() or wanted.is_floating_point or wanted.is_complex or wanted == torch.bool:
+        return False
+    info, x = torch.iinfo(wanted), source.detach().double()
+    return bool((x.isnan() | (x.trunc() < info.min) | (x.trunc() > info.max)).any())
+
+
+def _rounds_quotient(name: str, kwargs: dict[str, Any]) -> bool:
+    return name in QUOTIENTS and (not name.startswith("div") or kwargs.get("rounding_mode") is not None)
+
+
+def _inner_product(name: str, args: Any, like: torch.Tensor) -> torch.Tensor | float:
+    """A bound of the products that the operator forms inside: elementwise where shapes allow it."""
+    a, b = (args[i] for i in INNER_PRODUCTS[name])
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.numel() and b.numel():
+        size = (a / b if "div" in name else a * b).abs()
+        if name == "linalg_cross":
+            return float(torch.nan_to_num(a.abs(), posinf=0.0).max() * torch.nan_to_num(b.abs(), posinf=0.0).max())
+        return torch.nan_to_num(size, nan=0.0, posinf=0.0).expand_as(like)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):  # _foreach: the largest of all
+        sizes = [float((x * y).abs().max()) for x, y in zip(a, b, strict=False) if x.numel()]
+        return max(sizes, default=0.0)
+    return 0.0
 
 
 def _narrowed_to(func: OpOverload, tensors: list[torch.Tensor]) -> torch.dtype | None:

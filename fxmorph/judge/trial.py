@@ -249,6 +249,8 @@ class Trial:
             note(lambda: f"  gates: {gate or 'all open'}; {reference.gates().summary()}")
             if gate:
                 return [Verdict(Status.SKIPPED, None, "call", gate)]
+            if reference.gates().cast_out_of_range:
+                verdicts = [_at_the_limits(v) for v in verdicts]
         return verdicts
 
     def _inputs_finite(self, plan: ValuePlan) -> bool:
@@ -276,6 +278,14 @@ class Trial:
             if not same_observation(first, second):
                 return "the program reads uninitialised memory"
         return ""
+
+
+def _at_the_limits(verdict: Verdict) -> Verdict:
+    """Values that a cast to integers could not hold are the machine's business, not the compiler's."""
+    if verdict.status is not Status.FINDING or verdict.kind not in (Kind.VALUE, Kind.MUTATION):
+        return verdict
+    reason = f"a float is cast to an integer type that cannot hold it; {verdict.reason}"
+    return replace(verdict, status=Status.EDGE_CASE, kind=None, reason=reason)
 
 
 @cache

@@ -223,7 +223,7 @@ BUCKETS: dict[str, tuple[Status, Callable[..., Any], Callable[..., Any], list[to
     ),
     "ill-conditioned difference": (
         Status.ILL_CONDITIONED,
-        lambda x: (x + 1e6) - (x * (1 + 1e-7) + 1e6), lambda x: torch.full_like(x, 7.0), [draw(100)],
+        lambda x: (x + 1e6) - (x * (1 + 1e-7) + 1e6), lambda x: torch.full_like(x, 1.0), [draw(100)],
     ),
 }  # fmt: skip
 
