@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fxmorph.inputs import storage_key
+from fxmorph.inputs import flat_storage, storage_key
 from fxmorph.load import Invocation
 from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves
 
@@ -169,8 +169,11 @@ def observe(
                 tensors = {f"out{i}": o for i, o in enumerate(leaves) if isinstance(o, torch.Tensor)}
                 seen.structure = str(spec)
                 seen.outputs = [frozen(f"out{i}", o, keep) for i, o in enumerate(leaves)]
-                _relations(seen, tensors, named)
-                seen.after = [frozen(f"after:{k}", t, keep) for k, t in named.items()]
+                before = [o for o in tree_leaves(held[:-1]) if isinstance(o, torch.Tensor)]
+                earlier = {f"earlier:out{i}": o for i, o in enumerate(before)}
+                _relations(seen, tensors, {**named, **earlier})
+                slots = (*named.items(), *_around(named), *earlier.items())
+                seen.after = [frozen(f"after:{k}", t, keep) for k, t in slots]
                 if not no_grad:
                     seen.in_backward = True
                     loss = loss_of(list(tensors.values()), exact)
@@ -206,6 +209,13 @@ def _without_frames(error: BaseException) -> BaseException:
             inner.__traceback__ = None
         link = link.__cause__ or link.__context__
     return error
+
+
+def _around(named: dict[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]]:
+    """The whole memory of those inputs that are only a part of theirs."""
+    for name, t in named.items():
+        if t.layout == torch.strided and t.numel() * t.element_size() < t.untyped_storage().nbytes():
+            yield f"memory:{name}", flat_storage(t.detach())
 
 
 def _relations(seen: Observation, outs: dict[str, torch.Tensor], named: dict[str, torch.Tensor]) -> None:

@@ -175,6 +175,8 @@ QUOTIENTS = frozenset("floor_divide floor_divide_ remainder remainder_ fmod fmod
 #: Operators whose result depends on the sign of zero, which compiled code does not keep.
 ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".split())
 ROUNDINGS = frozenset("floor ceil round trunc sign sgn".split())
+#: Operators that write their running mean and variance (arguments 3 and 4, in training) and do not say so.
+RUNNING_STATISTICS = frozenset("native_batch_norm cudnn_batch_norm miopen_batch_norm".split())
 EMPTY = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 #: (operator, position of the index argument, of the dimension or None).
 SCATTERS = {"scatter": 2, "scatter_": 2, "index_copy": 2, "index_copy_": 2}
@@ -382,6 +384,8 @@ class ReferenceRun(TorchDispatchMode):
         for i, name in mutated_arguments(func):
             value = args[i] if i < len(args) else kwargs.get(name)
             out += [t for t in tree_leaves(value) if isinstance(t, torch.Tensor)]
+        if _name(func) in RUNNING_STATISTICS and len(args) > 5 and args[5]:
+            out += [t for t in args[3:5] if isinstance(t, torch.Tensor)]
         return out
 
     def _lane_arguments(
