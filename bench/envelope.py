@@ -123,31 +123,23 @@ class Pool:
 
 
 def measured(name: str, eager: torch.Tensor, compiled: torch.Tensor, shadows: Shadows) -> Slot:
-    """The quantities of ``numeric._floating``, element by element."""
+    """What the judge computes of each element."""
     e, c, w = eager.double(), compiled.double(), shadows.lanes["wide"].double()
     r = shadows.lanes["cast"].double() if "cast" in shadows.lanes else w
+    env = numeric.envelope(eager, compiled, shadows.lanes)
     scale = torch.maximum(w.abs(), r.abs())
-    floor = UNIT[eager.dtype] * (2 * scale + torch.finfo(eager.dtype).smallest_normal)
-    bound = torch.maximum(
-        numeric.SPREAD_FACTOR * numeric._spread(shadows.lanes, "wide", w) + floor,
-        numeric.SPREAD_FACTOR * numeric._spread(shadows.lanes, "cast", r) + floor,
-    )
-    own = torch.minimum((e - w).abs(), (e - r).abs())
-    outside = torch.maximum(torch.minimum(w, r) - c, c - torch.maximum(w, r)).clamp(min=0)
-    ties = torch.zeros_like(w)
-    for lane in ("tie:+", "tie:-"):
-        ties = torch.maximum(ties, (shadows.lanes.get(lane, w).double() - w).abs())
-    decided = torch.isfinite(e) & torch.isfinite(c) & torch.isfinite(w) & ~(ties > floor)
-    ill = bound > numeric.ILL_CONDITIONED * scale
+    bound = torch.maximum(env.wide_bound, env.cast_bound)
+    decided = torch.isfinite(e) & torch.isfinite(c) & torch.isfinite(w) & ~env.tied
+    wide = bound > numeric.ILL_CONDITIONED * scale
     return Slot(
         name, eager, compiled, shadows,
         error=torch.minimum((c - w).abs(), (c - r).abs()),
-        own=own,
-        outside=outside,
-        allowed=numeric.EAGER_FACTOR * own + bound,
+        own=env.own,
+        outside=env.outside,
+        allowed=env.allowed,
         scale=scale,
-        judged=decided & ~ill,
-        wide=decided & ill,
+        judged=decided & ~wide,
+        wide=decided & wide,
     )  # fmt: skip
 
 
@@ -496,6 +488,7 @@ def _write(
             "EAGER_FACTOR": numeric.EAGER_FACTOR,
             "SPREAD_FACTOR": numeric.SPREAD_FACTOR,
             "ILL_CONDITIONED": numeric.ILL_CONDITIONED,
+            "FAR_OUTSIDE": numeric.FAR_OUTSIDE,
         },
         "quantiles": QUANTILES,
         "bins": BINS,

@@ -340,7 +340,6 @@ class ReferenceRun(TorchDispatchMode):
         natives_before = self._exact_operands(name, tensors)
         random = is_random(func, args, kwargs)
         common = _narrowed_to(func, tensors)
-        self.gates.narrowing_cast |= common is not None
         lane_args = [self._lane_arguments(lane, name, flat, spec, common) for lane in self.lanes]
         generator = torch.get_rng_state() if random else None
 
@@ -401,7 +400,7 @@ class ReferenceRun(TorchDispatchMode):
             s = self._shadow(lane, value)
             if rounding and value.dtype in WIDE:
                 s = s.to(value.dtype).to(s.dtype)
-            if lane.casts_round and common is not None and value.ndim == 0 and value.dtype in UNIT:
+            if common is not None and value.ndim == 0 and value.dtype in UNIT:
                 s = s.to(common).to(s.dtype)
             return s
 
@@ -770,7 +769,10 @@ def _inner_product(name: str, args: Any, like: torch.Tensor) -> torch.Tensor | f
 
 
 def _narrowed_to(func: OpOverload, tensors: list[torch.Tensor]) -> torch.dtype | None:
-    """What type promotion converts wider 0-dim operands to, where that rounds (CUDA; CPU keeps them wide)."""
+    """What type promotion converts wider 0-dim operands to, where that rounds.
+
+    On CUDA the conversion is part of the operator (pytorch 185605); on the CPU they stay wide.
+    """
     if torch.Tag.pointwise not in func.tags:
         return None
     shaped = [t for t in tensors if t.ndim and t.is_floating_point()]
