@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fxmorph.inputs import flat_storage, storage_key
+from fxmorph.inputs import storage_key
 from fxmorph.load import Invocation
 from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves
 
@@ -215,7 +215,8 @@ def _around(named: dict[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]
     """The whole memory of those inputs that are only a part of theirs."""
     for name, t in named.items():
         if t.layout == torch.strided and t.numel() * t.element_size() < t.untyped_storage().nbytes():
-            yield f"memory:{name}", flat_storage(t.detach())
+            n = t.untyped_storage().nbytes() // t.element_size()
+            yield f"memory:{name}", t.detach().as_strided((n,), (1,), 0)  # a view, which leaves shadows as they are
 
 
 def _relations(seen: Observation, outs: dict[str, torch.Tensor], named: dict[str, torch.Tensor]) -> None:

@@ -222,3 +222,12 @@ def test_memory_that_was_left_uninitialised_stays_reserved() -> None:
     for _ in range(5):
         found = lanes(program, normal(64))
         assert float((found["wide"] - program(normal(64)).double()).abs().max()) < 1e-5
+
+
+def test_looking_at_the_memory_around_an_input_leaves_its_shadows() -> None:
+    base = normal(12)
+    seen, gates = reference(lambda x: x.mul_(0.3).sum(), base[2:8])
+    assert not gates.uninitialised
+    for name in ("after:input0", "after:memory:input0"):
+        found = seen.slots()[name].value
+        assert not torch.equal(found.lanes["wide:0"], found.lanes["wide"])
