@@ -348,13 +348,17 @@ def digest(body: object, length: int = 16) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one oracle says of one slot (an output, an input after the call, a gradient)."""
+    """What one oracle says of one slot (an output, an input after the call, a gradient).
+
+    ``far``: the value is no near miss of what rounding explains.
+    """
 
     status: Status
     kind: Kind | None = None
     slot: str = ""
     reason: str = ""
     plan: ValuePlan | None = None
+    far: bool = False
 
 
 @dataclass(frozen=True)

@@ -129,4 +129,4 @@ def verdict_of(comparison: Comparison, kind: Kind | None, slot: str) -> Verdict:
     """A verdict from a comparison; ``kind`` None keeps the comparison's own."""
     chosen = comparison.kind if kind is None else kind
     status = comparison.status
-    return Verdict(status, chosen if status is Status.FINDING else None, slot, comparison.reason)
+    return Verdict(status, chosen if status is Status.FINDING else None, slot, comparison.reason, far=comparison.far)

@@ -263,7 +263,8 @@ def _climb(case: Case, subject: Subject, plan: ValuePlan, found: list[Verdict], 
     eager = trial.eager(plan)
     low = _low_precision(trial, plan, eager, accused)
     ladder = Ladder(subject, case.compile, case.input_seed, plan, clock)
-    return ladder.climb(accused, low, _dense(found, eager))
+    far = any(v.far for v in found if v.status is Status.FINDING)
+    return ladder.climb(accused, low, _dense(found, eager), far)
 
 
 def _low_precision(trial: Trial, plan: ValuePlan, eager: Observation, accused: frozenset[Kind]) -> bool:

@@ -70,11 +70,12 @@ class Ladder:
         journal.note(f"  ladder: emulate_precision_casts=True: {'casts are still elided' if still else 'agrees'}")
         return still
 
-    def climb(self, accused: frozenset[Kind], low_precision: bool, dense: bool) -> Climbed:
+    def climb(self, accused: frozenset[Kind], low_precision: bool, dense: bool, far: bool = False) -> Climbed:
         """Try every mitigation, then walk the backends.
 
         ``low_precision``: 16-bit types or narrowing casts are involved; ``dense``: the strided
-        outputs are permutations of contiguous ones, so a kernel may have chosen their order.
+        outputs are permutations of contiguous ones, so a kernel may have chosen their order; ``far``:
+        values are further off than precision kept in a fusion explains.
         """
         rows: list[tuple[str, str]] = []
 
@@ -101,7 +102,7 @@ class Ladder:
         if again & NUMERIC_KINDS and low_precision and inductor:
             left = self.kinds(emulate_precision_casts=True)
             note("emulate_precision_casts=True", left)
-            if not again & left and again <= NUMERIC_KINDS:
+            if not again & left and again <= NUMERIC_KINDS and not far:
                 reason = "vanishes under emulate_precision_casts"
                 return Climbed(Status.INCONCLUSIVE, reason, "inductor", again, tuple(rows))
         stage = STAGE.get(self.config.backend, self.config.backend)

@@ -34,11 +34,15 @@ CAST_ELIDED = "explicit-cast-elided"
 
 @dataclass(frozen=True)
 class Comparison:
-    """Outcome for one slot; ``kind`` is VALUE or NONFINITE where ``status`` is a finding."""
+    """Outcome for one slot; ``kind`` is VALUE or NONFINITE where ``status`` is a finding.
+
+    ``far``: the error is no near miss of the envelope.
+    """
 
     status: Status
     reason: str = ""
     kind: Kind = Kind.VALUE
+    far: bool = False
 
 
 CLEAN = Comparison(Status.CLEAN)
@@ -182,6 +186,7 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         return Comparison(
             Status.FINDING,
             f"{_where(bad)} in exact arithmetic: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}",
+            far=True,
         )
     if gates.overflow:
         return Comparison(Status.SKIPPED, "a value overflows in eager that does not in fp64")
@@ -212,6 +217,7 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         Status.FINDING,
         f"{_where(real)}: eager {at_eager:.9g}, compiled {at_compiled:.9g}, fp64 {at_wide:.12g}, "
         f"allowed error {at_most:.3g}",
+        far=bool((real & (outside > FAR_OUTSIDE * allowed)).any()),
     )
 
 
