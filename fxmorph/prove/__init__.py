@@ -1,0 +1,1 @@
+"""Proofs that a rewrite keeps what it says it keeps (docs/what-the-proof-assumes.md)."""

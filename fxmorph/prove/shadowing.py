@@ -1,0 +1,190 @@
+"""Running a program natively with a shadow of every storage beside it, in the values of a domain.
+
+A domain says what an element of memory *means*: the term that computes it (``terms.py``), or a
+number of a finite field (``field.py``).  Shadows belong to storages, as in the reference run
+(``judge/shadow.py``): element i of a storage has element i of its shadow.  So views, strides,
+in-place writes, aliasing, autograd and Python control flow are torch's own and are not modelled
+again; a domain models what operators compute, and nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from fxmorph.inputs import storage_key
+from fxmorph.torchapi.dispatch import (
+    OpOverload,
+    TorchDispatchMode,
+    is_random,
+    mutated_arguments,
+    schema_of,
+    tree_leaves,
+)
+
+
+class NotModelled(Exception):
+    """A domain has no meaning for an operator or for what a program does; says which."""
+
+
+#: Arguments of operators that do not decide what is computed.
+_IMMATERIAL = frozenset("out device layout pin_memory non_blocking memory_format generator implicit copy".split())
+
+
+@dataclass
+class Call:
+    """One call of an aten operator that made or wrote memory.
+
+    ``name`` is the functional operator's (``add`` for ``add_`` and ``add.out`` too);
+    ``arguments`` are by the schema's names, without those left at their default and those that do
+    not decide a value.  ``targets`` are the native tensors made, then those written, as they are
+    after the call; ``written`` says how many of them are written ones, at the end.
+    """
+
+    name: str
+    func: OpOverload
+    arguments: dict[str, Any]
+    targets: list[torch.Tensor]
+    written: int
+    memory: Memory
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The native tensors among the arguments, in order."""
+        return [t for t in tree_leaves(list(self.arguments.values())) if isinstance(t, torch.Tensor)]
+
+    def shadow(self, t: torch.Tensor) -> torch.Tensor:
+        """The shadow of an argument as it was before the call: same shape and strides; do not write to it."""
+        return self.memory.shadow(t)
+
+    def shadowed(self, value: Any) -> Any:
+        """An argument with each tensor in it replaced by its shadow."""
+        if isinstance(value, torch.Tensor):
+            return self.shadow(value)
+        return type(value)(map(self.shadowed, value)) if isinstance(value, (list, tuple)) else value
+
+
+class Domain(Protocol):
+    """What elements mean.  ``dtype`` is that of shadows."""
+
+    dtype: torch.dtype
+
+    def known(self, native: torch.Tensor) -> torch.Tensor:
+        """The shadow of a tensor of which only its values are known, of the same shape."""
+
+    def apply(self, call: Call) -> list[torch.Tensor]:
+        """The shadow of each of ``call.targets``, of its shape; raises :class:`NotModelled`."""
+
+
+class Memory:
+    """Shadows by storage."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self._bases: dict[int, torch.Tensor] = {}
+        self._natives: dict[int, tuple[Any, torch.dtype]] = {}  # keeps storages alive, so that keys stay unique
+
+    def knows(self, t: torch.Tensor) -> bool:
+        return storage_key(t) in self._bases
+
+    def shadow(self, t: torch.Tensor) -> torch.Tensor:
+        """The shadow of ``t``, sharing the memory's; raises :class:`NotModelled` for bit casts."""
+        key = storage_key(t)
+        if t.is_conj() or t.is_neg():
+            raise NotModelled("conjugate views")
+        if key not in self._bases:
+            self._natives[key] = (t.untyped_storage(), t.dtype)
+            flat = torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage())
+            self._bases[key] = self.domain.known(flat).clone()
+        if self._natives[key][1] != t.dtype:
+            raise NotModelled("memory seen under two dtypes")
+        return self._bases[key].as_strided(t.shape, t.stride(), t.storage_offset())
+
+    def adopt(self, t: torch.Tensor, shadow: torch.Tensor) -> None:
+        """Make ``shadow`` what the fresh tensor ``t`` means; memory around it is zeros."""
+        key = storage_key(t)
+        self._natives[key] = (t.untyped_storage(), t.dtype)
+        size = t.untyped_storage().nbytes() // max(t.element_size(), 1)
+        self._bases[key] = torch.zeros(size, dtype=self.domain.dtype, device=t.device)
+        self.write(t, shadow)
+
+    def write(self, t: torch.Tensor, shadow: torch.Tensor) -> None:
+        self.shadow(t).copy_(shadow)
+
+
+def functional_name(func: OpOverload) -> str:
+    """``add`` for ``aten.add.Tensor``, ``aten.add_.Tensor`` and ``aten.add.out``."""
+    name: str = schema_of(func).name.split("::")[1]
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+def _arguments(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for i, a in enumerate(schema_of(func).arguments):
+        if i < len(args):
+            value = args[i]
+        elif a.name in kwargs:
+            value = kwargs[a.name]
+        else:
+            continue
+        default = a.default_value if a.has_default_value() else None
+        same = not isinstance(value, torch.Tensor) and type(value) is type(default) and value == default
+        if a.name not in _IMMATERIAL and not (same and a.has_default_value()):
+            out[a.name] = value
+    return out
+
+
+class Shadowing(TorchDispatchMode):
+    """Dispatch mode that carries a domain's shadows beside a native run.
+
+    Raises :class:`NotModelled` out of the program for what cannot be followed: random numbers,
+    sparse tensors and subclasses, memory whose address or size is changed, values read into Python.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__()
+        self.memory = memory
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if not isinstance(func, OpOverload):
+            raise NotModelled(str(func))
+        name = functional_name(func)
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in tensors):
+            raise NotModelled(f"{name} of a tensor that is not plain and strided")
+        if name in ("set", "resize", "resize_as", "_local_scalar_dense", "item"):
+            raise NotModelled(name)
+        if is_random(func, args, kwargs):
+            raise NotModelled(f"random numbers of {name}")
+        for t in tensors:
+            self.memory.shadow(t)
+        written: list[torch.Tensor] = []
+        for i, which in mutated_arguments(func):
+            value = args[i] if i < len(args) else kwargs.get(which)
+            written += [t for t in tree_leaves(value) if isinstance(t, torch.Tensor)]
+
+        out = func(*args, **kwargs)
+
+        made = [o for o in tree_leaves(out) if isinstance(o, torch.Tensor)]
+        fresh: list[torch.Tensor] = []
+        for o in made:
+            if o.layout != torch.strided:
+                raise NotModelled(f"{name} gives a {o.layout} tensor")
+            if not self.memory.knows(o) and all(storage_key(o) != storage_key(f) for f in fresh):
+                fresh.append(o)
+        targets = [*fresh, *written]
+        if not targets:
+            return out  # views, or nothing
+        call = Call(name, func, _arguments(func, args, kwargs), targets, len(written), self.memory)
+        shadows = self.memory.domain.apply(call)
+        for t, shadow in zip(targets, shadows, strict=True):
+            if self.memory.knows(t):
+                self.memory.write(t, shadow)
+            else:
+                self.memory.adopt(t, shadow)
+        return out

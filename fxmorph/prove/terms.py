@@ -1,0 +1,607 @@
+"""Term execution: every element of memory is the name of the term that computes it.
+
+Equal names are equal terms, so two programs that give equal names compute the same; what only
+moves data gives names of arguments and constants, whatever the element type, which is a complete
+proof for that shape (labels).  Names are 62-bit hashes of an operator and its operands' names,
+computed for whole tensors at once, so a run costs what the program costs.  What names cannot show
+equal is handed on as scalar :class:`Obligation`s: one for each pair of expressions and each pattern
+of equal variables that occurs among the elements that differ, so that together they cover all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fxmorph.inputs import dtype_name
+from fxmorph.prove.expressions import Const, Expression, Obligation, Op, Slot, Var, _argument_text
+from fxmorph.prove.shadowing import Call, Memory, NotModelled
+from fxmorph.torchapi.dispatch import tree_leaves, tree_map
+
+#: Operators that copy, move or select elements and look at none.  Their own kernels run on the names.
+MOVES = frozenset(
+    """clone copy cat stack flip roll repeat index_select slice_scatter select_scatter diagonal_scatter
+    as_strided_scatter diag_embed tril triu repeat_interleave gather scatter index index_put _unsafe_index
+    _unsafe_index_put index_copy index_fill take constant_pad_nd unbind_copy split_copy permute_copy
+    expand_copy view_copy pixel_shuffle pixel_unshuffle channel_shuffle reflection_pad1d reflection_pad2d
+    reflection_pad3d replication_pad1d replication_pad2d replication_pad3d upsample_nearest1d upsample_nearest2d
+    upsample_nearest3d masked_select masked_scatter embedding slice_backward select_backward diagonal_backward
+    im2col rot90 _reshape_copy alias_copy lift lift_fresh lift_fresh_copy detach_copy contiguous squeeze_copy
+    unsqueeze_copy t_copy transpose_copy select_copy slice_copy narrow_copy as_strided_copy unfold_copy""".split()
+)
+#: Of MOVES, arguments that say where to: their values must be known.
+_POSITIONS = frozenset("index indices mask".split())
+#: Those of MOVES that have no kernel for integers.
+_FLOAT_ONLY = frozenset(
+    """reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
+    upsample_nearest1d upsample_nearest2d upsample_nearest3d im2col""".split()
+)
+FILLS = frozenset("fill zero full zeros ones full_like zeros_like ones_like new_full new_zeros new_ones".split())
+#: Operators whose tensor operands are promoted to one dtype before anything is computed.
+PROMOTES = frozenset(
+    """add sub mul div maximum minimum fmax fmin eq ne lt le gt ge remainder fmod floor_divide atan2 addcmul addcdiv
+    lerp bitwise_and bitwise_or bitwise_xor hypot copysign""".split()
+)
+COMPARISONS = frozenset("eq ne lt le gt ge".split())
+#: Equal with operands exchanged, bit for bit but for NaN payloads.
+COMMUTES = frozenset("add mul eq ne bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor".split())
+#: Reductions by name of the term; those in SORTED do not depend on the order of what they reduce.
+REDUCTIONS = frozenset("sum mean prod amax amin any all".split())
+SORTED = frozenset("amax amin any all".split())
+_SIXTEEN = (torch.float16, torch.bfloat16)
+
+_OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
+#: More names than this in one row, or one expression, are not taken apart.
+MAX_ROW, MAX_NODES = 64, 300
+#: Tensors of more distinct constants are known by their hashes only.
+MAX_CONSTANTS = 4096
+
+
+def _salt(*parts: object) -> int:
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return int.from_bytes(digest[:8], "little", signed=True)
+
+
+def _mix(a: torch.Tensor, b: torch.Tensor | int) -> torch.Tensor:
+    """A hash of two (int64, wrapping), as in splitmix64 and boost's hash_combine."""
+    golden = -0x61C8864680B583EB
+    b = b + golden if isinstance(b, torch.Tensor) else (b + golden + 2**63) % 2**64 - 2**63
+    x = a ^ (b + (a << 6) + (a >> 2))
+    x = (x ^ (x >> 30)) * -0x40A7B892E31B1A47
+    x = (x ^ (x >> 27)) * -0x6B2FB644ECCEEE15
+    return x ^ (x >> 31)
+
+
+def _row(ids: torch.Tensor) -> torch.Tensor:
+    """One hash of each row of ``ids`` (n, k), its order included."""
+    places = _mix(torch.arange(ids.shape[1], dtype=torch.int64), 0x5BD1E995)
+    return _mix(_mix(ids, 1) ^ places, 7).sum(1) + ids.shape[1]
+
+
+@dataclass
+class _Entry:
+    """One operator's application to whole tensors: ``ids`` (n,) of the results, operands (n,) each or a row (n, k)."""
+
+    name: str
+    arguments: tuple[tuple[str, Any], ...]
+    dtype: torch.dtype
+    ids: torch.Tensor
+    operands: list[torch.Tensor]
+    dtypes: list[torch.dtype]  # of the operands; one for all of a row
+    row: bool = False
+    opaque: bool = False
+
+
+class Terms:
+    """The domain of terms.
+
+    ``layouts``: operators whose rounding depends on how their operands lie in memory (sums, matrix
+    products, kernels) are told apart by shape and strides; equal names are then equal bits.  Without,
+    equal names are equal over the reals.
+    """
+
+    dtype = torch.int64
+
+    def __init__(self, layouts: bool = True) -> None:
+        self.layouts = layouts
+        self.entries: list[_Entry] = []
+        self._inputs: list[tuple[str, torch.dtype, int]] = []  # (argument, dtype, first name)
+        self._next = 1
+        self._consts: dict[int, Const] = {}
+        self._index: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
+        #: Operators that were applied and do more than move data.
+        self.computed: set[str] = set()
+
+    # -- names -----------------------------------------------------------------
+
+    def input(self, argument: str, elements: int, dtype: torch.dtype) -> torch.Tensor:
+        """Names of the elements of an argument's memory (``elements``,)."""
+        self._inputs.append((argument, dtype, self._next))
+        out = torch.arange(self._next, self._next + elements)
+        self._next += elements
+        return out
+
+    def known(self, native: torch.Tensor) -> torch.Tensor:
+        salt = _salt("const", dtype_name(native.dtype))
+        if native.is_complex():
+            raise NotModelled("complex constants")
+        values = native.detach().double() if native.is_floating_point() else native.detach().long()
+        bits = values.contiguous().view(torch.int64) if native.is_floating_point() else values
+        if native.is_floating_point():
+            bits = torch.where(values.isnan(), torch.full_like(bits, 0x7FF8 << 48), bits)
+        ids = -(_mix(_mix(bits, salt), 3) & _LOW) - 1
+        names, places = ids.reshape(-1), values.reshape(-1)
+        if names.numel() > MAX_CONSTANTS:
+            names, inverse = torch.unique(names, return_inverse=True)
+            places = torch.empty_like(names, dtype=places.dtype).scatter_(0, inverse, places)
+        if names.numel() <= MAX_CONSTANTS:
+            for i, v in zip(names.tolist(), places.tolist(), strict=True):
+                self._consts.setdefault(i, Const(bool(v) if native.dtype == torch.bool else v, native.dtype))
+        return ids
+
+    def constant(self, value: Any, dtype: torch.dtype) -> int:
+        """The name of a constant."""
+        return int(self.known(torch.tensor(value, dtype=dtype)))
+
+    def _enter(self, entry: _Entry) -> torch.Tensor:
+        self.entries.append(entry)
+        self._index = None
+        self.computed.add(entry.name)
+        return entry.ids
+
+    def _elementwise(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        dtype: torch.dtype,
+        operands: list[torch.Tensor],
+        dtypes: list[torch.dtype],
+    ) -> torch.Tensor:
+        given = tuple(sorted(arguments.items()))
+        operands = list(torch.broadcast_tensors(*operands)) if operands else []
+        salt = _salt(name, [(k, _argument_text(v)) for k, v in given], dtype_name(dtype), list(map(dtype_name, dtypes)))
+        flat = [o.reshape(-1) for o in operands]
+        hashed = list(flat)
+        if name in COMMUTES and len(flat) == 2 and "alpha" not in arguments:
+            hashed = [torch.minimum(*flat), torch.maximum(*flat)]
+        ids = torch.full_like(flat[0], salt)
+        for h in hashed:
+            ids = _mix(ids, h)
+        ids = (ids & _LOW) | _OPERATOR
+        return self._enter(_Entry(name, given, dtype, ids, flat, dtypes)).reshape(operands[0].shape)
+
+    def _cast(self, ids: torch.Tensor, old: torch.dtype, new: torch.dtype) -> torch.Tensor:
+        if old == new:
+            return ids
+        if bool((ids < 0).all()):
+            values = self._values(ids)
+            if values is not None:
+                return self.known(values.to(new))
+        return self._elementwise("cast", {"self": Slot(0)}, new, [ids], [old])
+
+    def _values(self, ids: torch.Tensor) -> torch.Tensor | None:
+        """The values of constants' names, where all are noted."""
+        try:
+            consts = [self._consts[i] for i in ids.reshape(-1).tolist()]
+        except KeyError:
+            return None
+        if not consts:
+            return None
+        return torch.tensor([c.value for c in consts], dtype=consts[0].dtype).reshape(ids.shape)
+
+    # -- operators -------------------------------------------------------------
+
+    def apply(self, call: Call) -> list[torch.Tensor]:
+        if call.name.startswith(("empty", "new_empty")):
+            return [self._unknown(t) for t in call.targets]
+        tensors = call.tensors
+        others = [t for t in tensors if call.name not in FILLS or t is not call.arguments.get("self")]
+        if all(bool((call.shadow(t) < 0).all()) for t in others) and not call.name.startswith("_foreach"):
+            return [self.known(t) for t in call.targets]  # of constants only: eager has computed it
+        if call.name.startswith("_foreach"):
+            raise NotModelled(call.name)
+        if call.name in MOVES:
+            return self._move(call)
+        if call.name in ("_to_copy", "to"):
+            return [self._cast(call.shadow(tensors[0]), tensors[0].dtype, call.targets[0].dtype)]
+        if call.name in ("where", "masked_fill"):
+            return [self._select(call)]
+        if call.name in REDUCTIONS and len(call.targets) == 1:
+            return [self._reduce(call)]
+        if call.name in ("mm", "bmm", "mv", "dot", "addmm", "baddbmm") and len(call.targets) == 1:
+            made = self._product(call)
+            if made is not None:
+                return [made]
+        if torch.Tag.pointwise in call.func.tags and len(call.targets) == 1:
+            return [self._pointwise(call)]
+        return self._opaque(call)
+
+    def _unknown(self, t: torch.Tensor) -> torch.Tensor:
+        """Uninitialised memory: names that nothing else has."""
+        return self.input("uninitialised", t.numel(), t.dtype).reshape(t.shape)
+
+    def _move(self, call: Call) -> list[torch.Tensor]:
+        target = call.targets[0]
+        given = dict(call.arguments)
+        for key in _POSITIONS & given.keys():
+            if any(isinstance(t, torch.Tensor) and not bool((call.shadow(t) < 0).all()) for t in tree_leaves(given[key])):
+                return self._opaque(call)
+        if call.name in ("index_put", "_unsafe_index_put") and given.get("accumulate"):
+            return self._opaque(call)
+        if call.name == "scatter" and "reduce" in given:
+            return self._opaque(call)
+        zero = self.constant(0, target.dtype)
+        for key in ("value", "fill_value"):
+            if key in given and not isinstance(given[key], torch.Tensor):
+                given[key] = self.constant(given[key], target.dtype) - zero
+
+        def named(key: str, value: Any) -> Any:
+            def one(t: Any) -> Any:
+                if not isinstance(t, torch.Tensor) or key in _POSITIONS:
+                    return t
+                # Less the name of zero, so that what an operator fills with zeros is zero's name.
+                return self._cast(call.shadow(t), t.dtype, target.dtype) - zero
+
+            return tree_map(one, value)
+
+        if call.name == "copy":
+            source = call.arguments["src"]
+            moved = self._cast(call.shadow(source), source.dtype, target.dtype)
+            return [moved.expand(target.shape)]
+        ready = {k: named(k, v) for k, v in given.items()}
+        if call.name in _FLOAT_ONLY:
+            return [self._ranked(call, ready, zero)]
+        try:
+            out = call.func(**ready) if call.written == 0 else self._functional(call)(**ready)
+        except (NotImplementedError, RuntimeError) as error:
+            raise NotModelled(f"{call.name} on names: {str(error).splitlines()[0]}") from None
+        outs = list(out) if isinstance(out, (tuple, list)) else [out]
+        return [o + zero for o in outs]
+
+    def _functional(self, call: Call) -> Any:
+        from fxmorph.torchapi.dispatch import aten_packet
+
+        packet = aten_packet(call.name)
+        if packet is None:
+            raise NotModelled(call.name)
+        return packet
+
+    def _ranked(self, call: Call, ready: dict[str, Any], zero: int) -> torch.Tensor:
+        """A move whose kernel wants floating point: names travel as their ranks, 0 for zero's own."""
+        names = torch.unique(torch.cat([ready["self"].reshape(-1), torch.zeros(1, dtype=torch.int64)]))
+        offset = int(torch.searchsorted(names, 0))
+        ranks = (torch.searchsorted(names, ready["self"]) - offset).double()
+        out = call.func(**{**ready, "self": ranks})
+        return names[out.long() + offset] + zero
+
+    def _select(self, call: Call) -> torch.Tensor:
+        target, given = call.targets[0], call.arguments
+        if call.name == "where":
+            condition, left, right = given["condition"], given["self"], given["other"]
+        else:
+            condition, left, right = given["mask"], given["value"], given["self"]
+
+        def side(value: Any) -> torch.Tensor:
+            if isinstance(value, torch.Tensor):
+                return self._cast(call.shadow(value), value.dtype, target.dtype)
+            return torch.tensor(self.constant(value, target.dtype))
+
+        flags = call.shadow(condition)
+        if bool((flags < 0).all()):
+            return torch.where(condition, side(left), side(right)).expand(target.shape)
+        arguments = {"condition": Slot(0), "self": Slot(1), "other": Slot(2)}
+        kinds = [condition.dtype, target.dtype, target.dtype]
+        out = self._elementwise("where", arguments, target.dtype, [flags, side(left), side(right)], kinds)
+        return out.expand(target.shape)
+
+    def _reduce(self, call: Call) -> torch.Tensor:
+        x, target = call.arguments["self"], call.targets[0]
+        dims = call.arguments.get("dim")
+        dims = list(range(x.ndim)) if dims is None or dims == [] else [dims] if isinstance(dims, int) else list(dims)
+        dims = sorted({d % max(x.ndim, 1) for d in dims}) if x.ndim else []
+        accumulate = torch.bool if call.name in ("any", "all") else target.dtype
+        ids = call.shadow(x)
+        if call.name not in ("any", "all"):
+            ids = self._cast(ids, x.dtype, accumulate)
+        rest = [d for d in range(x.ndim) if d not in dims]
+        width = 1
+        for d in dims:
+            width *= x.shape[d]
+        rows = ids.permute(rest + dims).reshape(-1, width) if x.ndim else ids.reshape(1, 1)
+        if call.name in SORTED:
+            rows = rows.sort(dim=1).values
+        layout = (x.shape, x.stride(), dims) if self.layouts and call.name not in SORTED else ()
+        return self._over_rows(call.name, target, rows, layout, x.dtype)
+
+    def _over_rows(
+        self, name: str, target: torch.Tensor, rows: torch.Tensor, layout: tuple[Any, ...], source: torch.dtype
+    ) -> torch.Tensor:
+        salt = _salt(name, dtype_name(target.dtype), layout, dtype_name(source) if name in ("any", "all") else "")
+        ids = (_mix(_row(rows), salt) & _LOW) | _OPERATOR
+        operand = source if name in ("any", "all") else target.dtype
+        entry = _Entry(name, (), target.dtype, ids, [rows], [operand], row=True, opaque=rows.shape[1] > MAX_ROW)
+        return self._enter(entry).reshape(target.shape)
+
+    def _product(self, call: Call) -> torch.Tensor | None:
+        """Matrix products as sums of products; None where they are too large to take apart."""
+        given, target = call.arguments, call.targets[0]
+        names = {"mm": ("self", "mat2"), "bmm": ("self", "mat2"), "mv": ("self", "vec"), "dot": ("self", "tensor"),
+                 "addmm": ("mat1", "mat2"), "baddbmm": ("batch1", "batch2")}[call.name]  # fmt: skip
+        a, b = given[names[0]], given[names[1]]
+        if a.dtype != target.dtype or b.dtype != target.dtype:
+            return None
+        left, right = call.shadow(a), call.shadow(b)
+        left = left.unsqueeze(0) if left.ndim == 1 else left
+        right = right.unsqueeze(-1) if right.ndim == 1 else right
+        k, n, m = left.shape[-1], right.shape[-1], left.shape[-2]
+        if target.numel() * k > 4_000_000:
+            return None
+        right = right.mT
+        lead = torch.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        rows = torch.cat(
+            [left.unsqueeze(-2).expand(*lead, m, n, k), right.unsqueeze(-3).expand(*lead, m, n, k)], -1
+        ).reshape(-1, 2 * k)
+        layout = (a.shape, a.stride(), b.shape, b.stride(), call.name) if self.layouts else ()
+        out = self._over_rows("dot", target, rows, layout, target.dtype)
+        if call.name not in ("addmm", "baddbmm"):
+            return out
+        alpha, beta = given.get("alpha", 1), given.get("beta", 1)
+        if alpha != 1:
+            out = self._elementwise("mul", {"self": Slot(0), "other": alpha}, target.dtype, [out], [target.dtype])
+        if beta == 0:
+            return out
+        added = call.shadow(given["self"])
+        if beta != 1:
+            added = self._elementwise("mul", {"self": Slot(0), "other": beta}, target.dtype, [added], [target.dtype])
+        # One rounding or two is the kernel's own business.
+        name = call.name if self.layouts else "add"
+        operands, kinds = [added.expand(target.shape), out], [target.dtype, target.dtype]
+        return self._elementwise(name, {"self": Slot(0), "other": Slot(1)}, target.dtype, operands, kinds)
+
+    def _pointwise(self, call: Call) -> torch.Tensor:
+        target = call.targets[0]
+        given = dict(call.arguments)
+        if call.name == "rsub":
+            given["self"], given["other"] = given["other"], given["self"]
+        name = {"rsub": "sub", "true_divide": "div"}.get(call.name, call.name)
+        tensors = [t for t in tree_leaves(list(given.values())) if isinstance(t, torch.Tensor)]
+        result = target.dtype
+        computed = result
+        if name in PROMOTES:
+            computed = _common(given)
+            result = torch.bool if name in COMPARISONS else computed
+            if name == "div" and "rounding_mode" not in given and not computed.is_floating_point:
+                computed = result = torch.get_default_dtype()
+        widest = max(t.ndim for t in tensors)
+        operands: list[torch.Tensor] = []
+        dtypes: list[torch.dtype] = []
+
+        def slot(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor):
+                return value
+            ids, scalar = call.shadow(value), False
+            if name in PROMOTES and value.dtype != computed:
+                scalar = value.ndim == 0 and widest > 0 and computed in _SIXTEEN
+                if not scalar:
+                    ids = self._cast(ids, value.dtype, computed)
+            promoted = name in PROMOTES and not scalar
+            dtypes.append(computed if promoted else value.dtype)
+            operands.append(ids)
+            return Slot(len(operands) - 1, scalar)
+
+        arguments = {k: tree_map(slot, v) if not isinstance(v, torch.Tensor) else slot(v) for k, v in given.items()}
+        out = self._elementwise(name, arguments, result, operands, dtypes)
+        return self._cast(out, result, target.dtype).expand(target.shape)
+
+    def _opaque(self, call: Call) -> list[torch.Tensor]:
+        """A function of all of its operands' elements, known by its name only."""
+        parts: list[object] = [call.name]
+        for key, value in sorted(call.arguments.items()):
+            if any(isinstance(t, torch.Tensor) for t in tree_leaves(value)):
+                for t in tree_leaves(value):
+                    if isinstance(t, torch.Tensor):
+                        ids = call.shadow(t)
+                        rows = int(_row(ids.reshape(1, -1))) if ids.numel() else 0
+                        parts += [key, rows, tuple(t.shape), dtype_name(t.dtype), t.stride() if self.layouts else ()]
+                    else:
+                        parts += [key, repr(t)]
+            else:
+                parts += [key, repr(value)]
+        outs = []
+        for i, t in enumerate(call.targets):
+            ids = _mix(torch.arange(t.numel()), _salt(i, *parts))
+            ids = (ids & _LOW) | _OPERATOR
+            entry = _Entry(call.name, (("output", i),), t.dtype, ids, [], [], opaque=True)
+            outs.append(self._enter(entry).reshape(t.shape))
+        return outs
+
+    # -- what differs ----------------------------------------------------------
+
+    def moved_only(self, ids: torch.Tensor) -> bool:
+        """Whether every element is one of an argument or a constant."""
+        return bool((ids < _OPERATOR).all())
+
+    def obligations(self, left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> list[Difference]:
+        """Claims that together say that ``left`` and ``right`` (names, alike shaped) are equal.
+
+        Raises :class:`NotModelled` where an element's expression is too large.
+        """
+        left, right = left.reshape(-1), right.reshape(-1)
+        apart = (left != right).nonzero().reshape(-1)
+        if not apart.numel():
+            return []
+        pairs = torch.unique(torch.stack([left[apart], right[apart]]), dim=1)
+        left, right = pairs[0], pairs[1]
+        out: list[Difference] = []
+        for rows, l_expr, l_leaves in self._expand(left, dtype):
+            for inner, r_expr, r_leaves in self._expand(right[rows], dtype):
+                columns = [c[inner] for c in l_leaves] + list(r_leaves)
+                out += self._patterns(l_expr, r_expr, len(l_leaves), columns, dtype)
+        found: dict[str, Difference] = {}
+        for d in out:
+            found.setdefault(d.obligation.hash, d)
+        return list(found.values())
+
+    def _patterns(
+        self, left: Any, right: Any, split: int, columns: list[torch.Tensor], dtype: torch.dtype
+    ) -> list[Difference]:
+        """One obligation for each pattern of equal leaves."""
+        if columns:
+            stacked = torch.stack(columns, 1)
+            first = torch.stack(
+                [(stacked == stacked[:, i : i + 1]).long().argmax(1) for i in range(stacked.shape[1])], 1
+            )
+            patterns, where = torch.unique(first, dim=0, return_inverse=True)
+        else:
+            stacked, patterns, where = torch.zeros(1, 0), torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1)
+        out = []
+        for p, pattern in enumerate(patterns.tolist()):
+            row = int((where == p).nonzero()[0])
+            names = stacked[row].tolist()
+            numbers: dict[int, int] = {}
+            leaves: dict[int, Expression] = {}
+            dtypes: list[torch.dtype] = []
+            inputs: list[bool] = []
+            origins: list[tuple[str, int] | None] = []
+            kinds = {**_leaf_dtypes(left, 0), **_leaf_dtypes(right, split)}
+            for i, same in enumerate(pattern):
+                if same not in numbers:
+                    numbers[same] = len(numbers)
+                    dtypes.append(kinds[i])
+                    origins.append(self.origin(int(names[i])))
+                    inputs.append(origins[-1] is not None)
+                leaves[i] = Var(numbers[same], kinds[i])
+            obligation = Obligation(
+                _built(left, leaves, 0, {}), _built(right, leaves, split, {}), tuple(dtypes), tuple(inputs)
+            )
+            out.append(Difference(obligation, tuple(origins)))
+        return out
+
+    def origin(self, name: int) -> tuple[str, int] | None:
+        """(argument, index in its memory) of an argument's element; None for anything else."""
+        if not 0 < name < self._next:
+            return None
+        argument, _, first = max((i for i in self._inputs if i[2] <= name), key=lambda i: i[2])
+        return None if argument == "uninitialised" else (argument, name - first)
+
+    def _lookup(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of each operator's name, its entry and its place in it."""
+        if self._index is None:
+            every = torch.cat([e.ids for e in self.entries])
+            numbers = torch.cat([torch.full_like(e.ids, i) for i, e in enumerate(self.entries)])
+            places = torch.cat([torch.arange(len(e.ids)) for e in self.entries])
+            order = torch.argsort(every, stable=True)
+            self._index = every[order], numbers[order], places[order]
+        every, numbers, places = self._index
+        at = torch.searchsorted(every, ids)
+        return numbers[at], places[at]
+
+    def _expand(self, ids: torch.Tensor, dtype: torch.dtype, depth: int = 0) -> list[tuple[torch.Tensor, Any, list[Any]]]:
+        """Groups of elements with one expression: (rows of ``ids``, expression, names of its leaves).
+
+        An expression is ("leaf", i, dtype), a :class:`Const` or (entry, parts).
+        """
+        if depth > 40:
+            raise NotModelled("an expression too deep to take apart")
+        groups: list[tuple[torch.Tensor, Any, list[Any]]] = []
+        places = torch.arange(len(ids))
+        leaf = (ids >= 0) & (ids < _OPERATOR)
+        if bool(leaf.any()):
+            rows = places[leaf]
+            groups.append((rows, ("leaf", dtype), [ids[rows]]))
+        consts = ids[ids < 0]
+        if consts.numel():
+            values = torch.unique(consts)
+            if len(values) > 64:
+                raise NotModelled("an expression with many constants")
+            for value in values.tolist():
+                const = self._consts.get(value)
+                rows = places[ids == value]
+                groups.append((rows, const, []) if const is not None else (rows, ("leaf", dtype), [ids[rows]]))
+        operators = ids >= _OPERATOR
+        if bool(operators.any()):
+            entry_of, place_of = self._lookup(ids[operators])
+            rows_here = places[operators]
+            for number in torch.unique(entry_of).tolist():
+                entry = self.entries[number]
+                mine = entry_of == number
+                rows, at = rows_here[mine], place_of[mine]
+                if entry.opaque:
+                    groups.append((rows, ("leaf", entry.dtype), [ids[rows]]))
+                    continue
+                columns = (
+                    [entry.operands[0][at][:, j] for j in range(entry.operands[0].shape[1])]
+                    if entry.row
+                    else [o[at] for o in entry.operands]
+                )
+                dtypes = entry.dtypes * len(columns) if entry.row else entry.dtypes
+                partial: list[tuple[torch.Tensor, list[Any], list[Any]]] = [(torch.arange(len(at)), [], [])]
+                for column, d in zip(columns, dtypes, strict=True):
+                    grown = []
+                    for inner, parts, leaves in partial:
+                        for sub, expr, more in self._expand(column[inner], d, depth + 1):
+                            grown.append((inner[sub], [*parts, expr], [c[sub] for c in leaves] + more))
+                    partial = grown
+                    if sum(len(g[2]) for g in partial) > 50 * MAX_NODES:
+                        raise NotModelled("an expression too large to take apart")
+                groups += [(rows[inner], (entry, parts), leaves) for inner, parts, leaves in partial]
+        return groups
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An obligation, and for each variable the element of an argument that it is somewhere."""
+
+    obligation: Obligation
+    origins: tuple[tuple[str, int] | None, ...]
+
+
+def _common(arguments: dict[str, Any]) -> torch.dtype:
+    """The dtype that operands are promoted to."""
+    operands = [v for k, v in arguments.items() if isinstance(v, (torch.Tensor, int, float)) and k not in ("alpha", "value")]
+    if len(operands) == 1 or not isinstance(operands[-1], (torch.Tensor, int, float)):
+        return operands[0].dtype  # type: ignore[union-attr]
+    common = torch.result_type(operands[0], operands[1])
+    for extra in operands[2:]:
+        common = torch.result_type(torch.empty(1, dtype=common), extra)
+    return common
+
+
+def _leaf_dtypes(expr: Any, start: int) -> dict[int, torch.dtype]:
+    out: dict[int, torch.dtype] = {}
+
+    def visit(e: Any) -> None:
+        if isinstance(e, Const):
+            return
+        if e[0] == "leaf":
+            out[start + len(out)] = e[1]
+            return
+        for part in e[1]:
+            visit(part)
+
+    visit(expr)
+    return out
+
+
+def _built(expr: Any, leaves: dict[int, Expression], start: int, made: dict[Any, Expression]) -> Expression:
+    """The expression with leaves, in order of occurrence, replaced by variables; equal nodes are one."""
+    count = start
+
+    def visit(e: Any) -> Expression:
+        nonlocal count
+        if isinstance(e, Const):
+            return made.setdefault(e, e)
+        if e[0] == "leaf":
+            count += 1
+            return made.setdefault(leaves[count - 1], leaves[count - 1])
+        entry, parts = e
+        operands = tuple(visit(p) for p in parts)
+        key = (id(entry), tuple(map(id, operands)))
+        if key not in made:
+            made[key] = Op(entry.name, entry.arguments, entry.dtype, operands)
+        return made[key]
+
+    return visit(expr)
