@@ -282,3 +282,8 @@ def relocate(values: Any, device: str, dtype: torch.dtype | None = None) -> Any:
 
     with torch.no_grad():
         return tree_map(move, values)
+
+
+def strided_clone(t: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides and offset over memory of its own; a leaf without grad."""
+    return InputSet.snapshot([t.detach()]).rebuild()[0]

@@ -9,7 +9,6 @@ the real values of its site against the rule's claim.
 
 from __future__ import annotations
 
-import builtins
 import random
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -20,20 +19,18 @@ from torch import fx
 
 from fxmorph.canon import Operation, canonical
 from fxmorph.graph import calls, copy_graph, print_graph
-from fxmorph.inputs import InputSet, dtype_name, relocate, spec_of, storage_key
+from fxmorph.inputs import InputSet, dtype_name, relocate, spec_of, storage_key, strided_clone
+from fxmorph.instances import Instance, broken_assumption, holds, sample_arguments, sample_values
 from fxmorph.judge.numeric import same_bits
-from fxmorph.model import FLOATS, INTS, Level, Recipe, Rewrite, TensorSpec
+from fxmorph.model import Level, Recipe, Rewrite, TensorSpec
 from fxmorph.observe import loss_of
-from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError
+from fxmorph.prove.falsify import REAL_TOLERANCE, real_gap
+from fxmorph.rules import PRESERVABLE, Registry, Rule
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.tracing import BoundFloat, BoundInt, TracingError, trace
 
 #: Graphs whose values exceed this many elements are not rewritten.
 MAX_ELEMENTS = 20_000_000
-#: How far an EXACT_REAL rule's two sides may differ in fp64, relative to the largest value.
-REAL_TOLERANCE = 1e-7
-
-
 #: The built-in rewrite that returns a value of the program as one more output.  What was
 #: there stays; what the compiler may alias, reuse or drop shows.
 EXPOSE = "expose"
@@ -79,11 +76,6 @@ class Profile:
                 if any(self.storages.get(n, frozenset()) & storages for n in used):
                     return True
         return False
-
-
-def strided_clone(t: torch.Tensor) -> torch.Tensor:
-    """A copy with the same strides and offset over memory of its own; a leaf without grad."""
-    return InputSet.snapshot([t.detach()]).rebuild()[0]
 
 
 def _readable(t: Any) -> bool:
@@ -170,126 +162,6 @@ class _Pattern:
     root: fx.Node
     params: dict[fx.Node, str]
     operations: dict[fx.Node, Operation]
-
-
-def sizes_of(spec: str) -> list[str]:
-    """The words of a symbolic shape."""
-    return spec.split()
-
-
-def bind_sizes(rule: Rule, specs: dict[str, TensorSpec]) -> dict[str, int] | None:
-    """Symbolic sizes of the arguments, or None where shapes do not fit the rule."""
-    sizes: dict[str, int] = {}
-    for name, text in rule.args.items():
-        words, shape = sizes_of(text), list(specs[name].shape)
-        if "..." in words:
-            i = words.index("...")
-            head, tail = words[:i], words[i + 1 :]
-            if len(shape) < len(head) + len(tail):
-                return None
-            pairs = list(zip(head, shape[: len(head)], strict=True))
-            pairs += list(zip(tail, shape[len(shape) - len(tail) :], strict=True)) if tail else []
-        else:
-            if len(shape) != len(words):
-                return None
-            pairs = list(zip(words, shape, strict=True))
-        for word, size in pairs:
-            if not isinstance(size, int) or sizes.setdefault(word, size) != size:
-                return None
-            if word.isdigit() and int(word) != size:
-                return None
-    return sizes
-
-
-class _SpecView:
-    """What ``where`` expressions see of an argument."""
-
-    def __init__(self, spec: TensorSpec) -> None:
-        self.shape, self.stride, self.ndim, self.dtype = spec.shape, spec.stride, spec.ndim, spec.dtype
-        self.numel, self.requires_grad, self.device = spec.numel, spec.requires_grad, spec.device
-        self.floating, self.offset, self.dense = spec.floating, spec.offset, spec.dense
-        expected, contiguous = 1, True
-        for size, stride in zip(reversed(spec.shape), reversed(spec.stride), strict=True):
-            if size != 1 and stride != expected:
-                contiguous = False
-            expected *= int(size)
-        self.contiguous = contiguous or spec.numel == 0
-
-
-def holds(rule: Rule, specs: dict[str, TensorSpec], scalars: dict[str, Any]) -> bool:
-    """Whether dtypes, shapes and the ``where`` expressions of a rule hold for these arguments."""
-    dtypes = {s.dtype for s in specs.values()}
-    if not rule.mixed and len(dtypes) > 1:
-        return False
-    if not any(s.dtype in rule.dtypes for s in specs.values()):
-        return False
-    if not rule.mixed and not dtypes <= set(rule.dtypes):
-        return False
-    sizes = bind_sizes(rule, specs)
-    if sizes is None:
-        return False
-    words = {"torch": torch, "FLOATS": FLOATS, "INTS": INTS}
-    names: dict[str, Any] = {**words, **sizes, **scalars, **{n: _SpecView(s) for n, s in specs.items()}}
-    for text in rule.where:
-        try:
-            if not eval(text, {"__builtins__": _SAFE, **names}):
-                return False
-        except NameError as error:
-            raise RuleError(f"rule {rule.id!r} ({rule.source}): where {text!r}: {error}") from None
-        except (IndexError, TypeError, ZeroDivisionError, AttributeError, ValueError):
-            return False
-    return True
-
-
-#: The builtins that ``where`` expressions may use.
-_SAFE = {
-    name: getattr(builtins, name)
-    for name in "abs all any len max min sum range round zip enumerate sorted isinstance type int float bool str tuple "
-    "list set".split()
-}
-
-
-def sample_arguments(
-    rule: Rule, rng: random.Random, tries: int = 400
-) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-    """Random small arguments that a rule holds for, or None when none were found."""
-    for attempt in range(tries):
-        dtype = getattr(torch, rule.dtypes[attempt % len(rule.dtypes)])
-        sizes: dict[str, int] = {}
-        rank = rng.randint(0, 2) if attempt % 4 else 2
-        lead = [rng.choice([1, 2, 3, 4, 6, 8]) for _ in range(rank)]
-        tensors: dict[str, torch.Tensor] = {}
-        for name, text in rule.args.items():
-            shape: list[int] = []
-            for word in sizes_of(text):
-                if word == "...":
-                    shape += lead
-                elif word.isdigit():
-                    shape.append(int(word))
-                else:
-                    shape.append(sizes.setdefault(word, rng.choice([2, 3, 4, 6, 8, 16])))
-            own = getattr(torch, rng.choice([*rule.dtypes, "bool", "int64"])) if rule.mixed else dtype
-            tensors[name] = _sample_values(shape, own, rng, least=0 if rule.mixed else 1)
-        numbers = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
-        scalars = {n: rng.choice(c if c is not None else numbers) for n, c in rule.scalars.items()}
-        if holds(rule, {n: spec_of(t) for n, t in tensors.items()}, scalars):
-            return tensors, scalars
-    return None
-
-
-def _sample_values(shape: list[int], dtype: torch.dtype, rng: random.Random, least: int = 0) -> torch.Tensor:
-    """Values of moderate size; integers are ``least`` or one more: indices, or divisors."""
-    n = _product(shape)
-    if dtype.is_floating_point or dtype.is_complex:
-        return torch.tensor([rng.uniform(-2, 2) for _ in range(n)], dtype=torch.float64).reshape(shape).to(dtype)
-    return torch.tensor([rng.randint(least, least + 1) for _ in range(n)]).reshape(shape).to(dtype)
-
-
-def _product(shape: list[int]) -> int:
-    out = 1
-    for n in shape:
-        out *= n
-    return out
 
 
 _patterns: dict[tuple[str, str], _Pattern | None] = {}
@@ -557,7 +429,9 @@ class Workbench:
             match.scalars = {k: v for k, v in scalars.items()}
             if not _literals_agree(rule, match, self.ops, values):
                 raise Inapplicable(f"{rule.id}: literals differ at {rewrite.site}")
-        assumed(rule, values)
+        broken = broken_assumption(rule, values)
+        if broken:
+            raise Inapplicable(f"{rule.id}: values are not {broken}")
         anchor = self._anchor(rule, rewrite, match)
         users = list(match.root.users)
         given = {n: (node, strided_clone(values[n])) for n, node in match.args.items()}
@@ -567,9 +441,10 @@ class Workbench:
             except TracingError as error:
                 raise Inapplicable(f"{rule.id}: {error}") from error
         # An operand may have been written to since its value was noted: both sides get the same.
-        old = _call(rule.before, {n: strided_clone(t) for n, t in values.items()}, scalars)
+        instance = Instance(rule, values, scalars)
+        old = instance.before(instance.copies())
         if rule.site != "late" or "mutation" in rule.preserves:
-            check_claim(rule, rewrite, old, out.value, values, scalars)
+            check_claim(rewrite, instance, old, out.value)
         if rule.site == "late":
             return
         if rule.site == "value":
@@ -604,31 +479,9 @@ class Workbench:
         return following
 
 
-_ASSUMPTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "finite": lambda t: torch.isfinite(t).all(),
-    "no_nan": lambda t: ~t.isnan().any(),
-    "nonneg": lambda t: (t >= 0).all(),
-    "nonzero": lambda t: (t != 0).all(),
-}
-
-
-def assumed(rule: Rule, values: dict[str, torch.Tensor]) -> None:
-    """Check a rule's stated assumptions on the site's values; raises :class:`Inapplicable`."""
-    for word in rule.assumes:
-        for t in values.values():
-            if t.is_floating_point() and not bool(_ASSUMPTIONS[word](t)):
-                raise Inapplicable(f"{rule.id}: values are not {word}")
-
-
-def check_claim(
-    rule: Rule,
-    rewrite: Rewrite,
-    old: torch.Tensor,
-    new: torch.Tensor,
-    values: dict[str, torch.Tensor],
-    scalars: dict[str, Any],
-) -> None:
+def check_claim(rewrite: Rewrite, instance: Instance, old: torch.Tensor, new: torch.Tensor) -> None:
     """Compare both sides on the site's values as exactly as the rule claims; raises :class:`Unsound`."""
+    rule = instance.rule
     if new.shape != old.shape:
         raise Unsound(rewrite, f"shape {tuple(old.shape)} becomes {tuple(new.shape)}")
     if new.dtype != old.dtype:
@@ -646,8 +499,7 @@ def check_claim(
         return
     if rule.claim is Level.BIT_EXACT_MOD_ZERO_SIGN:
         raise Unsound(rewrite, "values differ by more than the sign of zero")
-    wide = {n: t.double() if t.is_floating_point() else t for n, t in values.items()}
-    gap = _gap(rule, wide, scalars)
+    gap = real_gap(instance)
     if gap is None:
         raise Inapplicable(f"{rule.id}: cannot be compared in fp64 here")
     if gap <= REAL_TOLERANCE:
@@ -655,34 +507,13 @@ def check_claim(
     # Equal over the reals and yet apart: is it these values (cancellation, -1e38 masks) or the rule?
     rng = random.Random(f"benign {rewrite}")
     benign = {
-        n: _sample_values(list(t.shape), t.dtype, rng) if t.dtype == torch.float64 else t for n, t in wide.items()
+        n: sample_values(list(t.shape), torch.float64, rng) if t.is_floating_point() else t
+        for n, t in instance.tensors.items()
     }
-    gap = _gap(rule, benign, scalars)
+    gap = real_gap(instance.with_values(benign))
     if gap is None or gap <= REAL_TOLERANCE:
         raise Inapplicable(f"{rule.id}: ill-conditioned on these values")
     raise Unsound(rewrite, f"in fp64 the sides differ by {gap:.3g} of the largest value")
-
-
-def _gap(rule: Rule, values: dict[str, torch.Tensor], scalars: dict[str, Any]) -> float | None:
-    """Largest difference of the two sides relative to the largest value; None where that is not defined."""
-    try:
-        a, b = (_call(f, {n: strided_clone(t) for n, t in values.items()}, scalars) for f in (rule.before, rule.after))
-    except Exception:
-        return None
-    if a.dtype not in (torch.float64, torch.complex128) or b.dtype != a.dtype:
-        return None
-    finite = torch.isfinite(a)
-    if not a.numel() or bool((finite != torch.isfinite(b)).any()) or not bool(finite.any()):
-        return None
-    scale = float(a[finite].abs().max())
-    return float((a - b)[finite].abs().max()) / max(scale, 1e-30)
-
-
-def _call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> torch.Tensor:
-    import inspect
-
-    names = inspect.signature(function).parameters
-    return function(**{n: tensors[n] if n in tensors else scalars[n] for n in names})
 
 
 # -- recipes -------------------------------------------------------------------

@@ -35,7 +35,8 @@ from fxmorph.model import (
 )
 from fxmorph.observe import Meta, Observation, Slot
 from fxmorph.oracle import Evidence
-from fxmorph.rewrite import EXPOSE, REAL_TOLERANCE, Unsound, Workbench, draw_recipe, profile, replay_recipe
+from fxmorph.prove.falsify import REAL_TOLERANCE
+from fxmorph.rewrite import EXPOSE, Unsound, Workbench, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:

@@ -18,6 +18,7 @@ from fxmorph.inputs import storage_key
 from fxmorph.torchapi.dispatch import (
     OpOverload,
     TorchDispatchMode,
+    aten_packet,
     is_random,
     mutated_arguments,
     schema_of,
@@ -77,6 +78,9 @@ class Domain(Protocol):
     def apply(self, call: Call) -> list[torch.Tensor]:
         """The shadow of each of ``call.targets``, of its shape; raises :class:`NotModelled`."""
 
+    def bitcast(self, shadow: torch.Tensor, old: torch.dtype, new: torch.dtype) -> torch.Tensor:
+        """What the same bits mean in another dtype of the same size; raises :class:`NotModelled`."""
+
 
 class Memory:
     """Shadows by storage."""
@@ -90,7 +94,7 @@ class Memory:
         return storage_key(t) in self._bases
 
     def shadow(self, t: torch.Tensor) -> torch.Tensor:
-        """The shadow of ``t``, sharing the memory's; raises :class:`NotModelled` for bit casts."""
+        """The shadow of ``t``; the memory's own, but for memory that ``t`` sees under another dtype."""
         key = storage_key(t)
         if t.is_conj() or t.is_neg():
             raise NotModelled("conjugate views")
@@ -98,9 +102,11 @@ class Memory:
             self._natives[key] = (t.untyped_storage(), t.dtype)
             flat = torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage())
             self._bases[key] = self.domain.known(flat).clone()
-        if self._natives[key][1] != t.dtype:
-            raise NotModelled("memory seen under two dtypes")
-        return self._bases[key].as_strided(t.shape, t.stride(), t.storage_offset())
+        own = self._natives[key][1]
+        if own.itemsize != t.dtype.itemsize:
+            raise NotModelled("memory seen under dtypes of two sizes")
+        seen = self._bases[key].as_strided(t.shape, t.stride(), t.storage_offset())
+        return seen if own == t.dtype else self.domain.bitcast(seen, own, t.dtype)
 
     def adopt(self, t: torch.Tensor, shadow: torch.Tensor) -> None:
         """Make ``shadow`` what the fresh tensor ``t`` means; memory around it is zeros."""
@@ -110,8 +116,17 @@ class Memory:
         self._bases[key] = torch.zeros(size, dtype=self.domain.dtype, device=t.device)
         self.write(t, shadow)
 
+    def whole(self, t: torch.Tensor, base: torch.Tensor) -> None:
+        """Make ``base`` (1-D) what all of the memory under ``t`` means, gaps between elements included."""
+        self._natives[storage_key(t)] = (t.untyped_storage(), t.dtype)
+        self._bases[storage_key(t)] = base.clone()
+
     def write(self, t: torch.Tensor, shadow: torch.Tensor) -> None:
-        self.shadow(t).copy_(shadow)
+        key = storage_key(t)
+        own = self._natives[key][1]
+        if own != t.dtype:
+            shadow = self.domain.bitcast(shadow, t.dtype, own)
+        self._bases[key].as_strided(t.shape, t.stride(), t.storage_offset()).copy_(shadow)
 
 
 def functional_name(func: OpOverload) -> str:
@@ -154,6 +169,8 @@ class Shadowing(TorchDispatchMode):
         if not isinstance(func, OpOverload):
             raise NotModelled(str(func))
         name = functional_name(func)
+        if name.startswith("_foreach_"):
+            return self._one_by_one(func, args, kwargs)
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in tensors):
             raise NotModelled(f"{name} of a tensor that is not plain and strided")
@@ -181,10 +198,28 @@ class Shadowing(TorchDispatchMode):
         if not targets:
             return out  # views, or nothing
         call = Call(name, func, _arguments(func, args, kwargs), targets, len(written), self.memory)
-        shadows = self.memory.domain.apply(call)
+        try:
+            shadows = self.memory.domain.apply(call)
+        except NotModelled:
+            raise
+        except Exception as error:  # an operator used as the domain does not expect
+            raise NotModelled(f"{name}: {type(error).__name__}: {error}") from error
         for t, shadow in zip(targets, shadows, strict=True):
             if self.memory.knows(t):
                 self.memory.write(t, shadow)
             else:
                 self.memory.adopt(t, shadow)
         return out
+
+    def _one_by_one(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A ``_foreach`` operator as what it is defined to be: its operator on each tensor in turn."""
+        name: str = schema_of(func).name.split("::")[1]
+        packet = aten_packet(name.removeprefix("_foreach_"))
+        lists = [a for a in args if isinstance(a, (list, tuple)) and any(isinstance(t, torch.Tensor) for t in a)]
+        if packet is None or not lists:
+            raise NotModelled(name)
+        out = []
+        with self:
+            for i in range(len(lists[0])):
+                out.append(packet(*(a[i] if isinstance(a, (list, tuple)) else a for a in args), **kwargs))
+        return None if name.endswith("_") else out

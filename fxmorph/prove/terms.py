@@ -192,6 +192,17 @@ class Terms:
             return None
         return torch.tensor([c.value for c in consts], dtype=consts[0].dtype).reshape(ids.shape)
 
+    def bitcast(self, shadow: torch.Tensor, old: torch.dtype, new: torch.dtype) -> torch.Tensor:
+        """Names of the same bits in another dtype; casting back gives the names there were."""
+        if bool((shadow < 0).all()):
+            values = self._values(shadow)
+            if values is not None:
+                return self.known(values.view(new))
+        if bool((shadow < 0).any()):
+            raise NotModelled("bits of constants among others")
+        salt = _salt("bitcast", *sorted((dtype_name(old), dtype_name(new)))) & _LOW
+        return shadow ^ (salt | 1 << 60)
+
     # -- operators -------------------------------------------------------------
 
     def apply(self, call: Call) -> list[torch.Tensor]:
@@ -199,10 +210,8 @@ class Terms:
             return [self._unknown(t) for t in call.targets]
         tensors = call.tensors
         others = [t for t in tensors if call.name not in FILLS or t is not call.arguments.get("self")]
-        if all(bool((call.shadow(t) < 0).all()) for t in others) and not call.name.startswith("_foreach"):
+        if all(bool((call.shadow(t) < 0).all()) for t in others):
             return [self.known(t) for t in call.targets]  # of constants only: eager has computed it
-        if call.name.startswith("_foreach"):
-            raise NotModelled(call.name)
         if call.name in MOVES:
             return self._move(call)
         if call.name in ("_to_copy", "to"):
@@ -487,6 +496,12 @@ class Terms:
         argument, _, first = max((i for i in self._inputs if i[2] <= name), key=lambda i: i[2])
         return None if argument == "uninitialised" else (argument, name - first)
 
+    def _made(self, ids: torch.Tensor) -> torch.Tensor:
+        """Which names are an operator's; others are bits of one seen in another dtype."""
+        if not self.entries:
+            return torch.zeros_like(ids, dtype=torch.bool)
+        return torch.isin(ids, torch.cat([e.ids for e in self.entries]))
+
     def _lookup(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each operator's name, its entry and its place in it."""
         if self._index is None:
@@ -508,7 +523,7 @@ class Terms:
             raise NotModelled("an expression too deep to take apart")
         groups: list[tuple[torch.Tensor, Any, list[Any]]] = []
         places = torch.arange(len(ids))
-        leaf = (ids >= 0) & (ids < _OPERATOR)
+        leaf = ((ids >= 0) & (ids < _OPERATOR)) | ((ids >= _OPERATOR) & ~self._made(ids))
         if bool(leaf.any()):
             rows = places[leaf]
             groups.append((rows, ("leaf", dtype), [ids[rows]]))
@@ -521,7 +536,7 @@ class Terms:
                 const = self._consts.get(value)
                 rows = places[ids == value]
                 groups.append((rows, const, []) if const is not None else (rows, ("leaf", dtype), [ids[rows]]))
-        operators = ids >= _OPERATOR
+        operators = (ids >= _OPERATOR) & ~leaf
         if bool(operators.any()):
             entry_of, place_of = self._lookup(ids[operators])
             rows_here = places[operators]

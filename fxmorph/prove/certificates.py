@@ -1,0 +1,157 @@
+"""What was proved, of what, how and assuming what: kept by content, so that nothing is proved twice.
+
+Two kinds: of an obligation (a scalar claim, the same for every shape that it was met in) and of an
+instance (a rule with the dtypes, shapes, strides and scalars that it was used with).  Keys hold all
+that the outcome depends on: the claim itself, the release of torch, the solver and its budget, and
+the version of fxmorph's semantic model.  Files are written whole and renamed, so that processes may
+share a folder.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fxmorph.inputs import dtype_name
+from fxmorph.instances import Instance
+from fxmorph.model import Level, Proof
+from fxmorph.rules import Rule
+
+#: Counts changes to the prover and its semantic model that may change an outcome; part of every key.
+PROVER_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A proof with its evidence.
+
+    ``claim`` is what was proved, as text; ``obligations`` are the hashes of the scalar claims used;
+    ``counterexample`` is set where ``proof.level`` is REFUTED; ``queries`` are SMT-LIB scripts with
+    their answers; ``versions`` says with what it was made.
+    """
+
+    key: str
+    claim: str
+    proof: Proof
+    obligations: tuple[str, ...] = ()
+    counterexample: str = ""
+    reason: str = ""
+    queries: tuple[tuple[str, str], ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()
+    seconds: float = 0.0
+
+
+def certificate_from(body: dict[str, Any]) -> Certificate:
+    """The record of :func:`as_json`'s text; raises ``KeyError`` or ``TypeError`` where it is none."""
+    proof = body["proof"]
+    return Certificate(
+        body["key"],
+        body["claim"],
+        Proof(Level(proof["level"]), proof["scope"], proof["method"], tuple(proof["assumptions"])),
+        tuple(body["obligations"]),
+        body["counterexample"],
+        body["reason"],
+        tuple((a, b) for a, b in body["queries"]),
+        tuple((a, b) for a, b in body["versions"]),
+        body["seconds"],
+    )
+
+
+@dataclass
+class Certificates:
+    """Certificates by key, in memory and, with a folder, on disk."""
+
+    folder: Path | None = None
+    _memory: dict[str, Certificate] = field(default_factory=dict)
+
+    def get(self, key: str) -> Certificate | None:
+        found = self._memory.get(key)
+        if found is None and self.folder is not None:
+            try:
+                found = certificate_from(json.loads(self._path(key).read_text()))
+            except (OSError, ValueError, KeyError, TypeError):
+                return None  # absent, or half of a file from a machine that lost power
+            self._memory[key] = found
+        return found
+
+    def put(self, certificate: Certificate) -> None:
+        """Keep it; a folder that cannot be written to costs the cache and nothing else."""
+        self._memory[certificate.key] = certificate
+        if self.folder is None:
+            return
+        path = self._path(certificate.key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write_whole(path, json.dumps(asdict(certificate), indent=1))
+            for i, (_, script) in enumerate(certificate.queries):
+                if script:
+                    _write_whole(path.with_name(f"{certificate.key}.{i}.smt2"), script)
+        except OSError:
+            self.folder = None
+
+    def _path(self, key: str) -> Path:
+        assert self.folder is not None
+        return self.folder / key[:2] / f"{key}.json"
+
+
+def _write_whole(path: Path, text: str) -> None:
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "w") as f:
+        f.write(text)
+    os.replace(name, path)
+
+
+@functools.cache
+def versions() -> tuple[tuple[str, str], ...]:
+    """With what proofs are made here."""
+    return (("prover", str(PROVER_VERSION)), ("torch", torch.__version__), ("z3", metadata.version("z3-solver")))
+
+
+def key_of(*parts: object) -> str:
+    """32 hex digits of everything that decides an outcome."""
+    text = json.dumps([*parts, versions()], default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@functools.cache
+def _sources(before: Any, after: Any) -> str:
+    try:
+        return inspect.getsource(before) + inspect.getsource(after)
+    except (OSError, TypeError):  # typed in, not from a file
+        return repr((before.__code__.co_code, before.__code__.co_consts, after.__code__.co_code, after.__code__.co_consts))
+
+
+def rule_hash(rule: Rule) -> str:
+    """16 hex digits of what a rule says: bodies, claim, promises and conditions."""
+    said = [rule.id, _sources(rule.before, rule.after), rule.args, rule.where, rule.claim, rule.assumes,
+            sorted(rule.preserves), rule.site, rule.mixed]  # fmt: skip
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+
+
+def instance_text(instance: Instance) -> str:
+    """A rule with the arguments that its proof depends on."""
+    parts = [
+        f"{n}: {dtype_name(t.dtype)}{list(t.shape)} strides {list(t.stride())}" for n, t in instance.tensors.items()
+    ]
+    parts += [f"{n} = {v!r}" for n, v in instance.scalars.items()]
+    return f"{instance.rule.id}({', '.join(parts)})"
+
+
+def instance_key(instance: Instance, budget: int) -> str:
+    """The key of an instance's certificate; index values enter it, other values do not."""
+    known = [
+        (n, hashlib.sha256(t.contiguous().reshape(-1).view(torch.uint8).numpy(force=True).tobytes()).hexdigest())
+        for n, t in instance.tensors.items()
+        if instance.rule.mixed and t.numel() and not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)
+    ]
+    return key_of("instance", rule_hash(instance.rule), instance_text(instance), known, budget)

@@ -1,0 +1,429 @@
+"""Trying to refute a rule in eager: values aimed at what rewrites forget, on both of its sides.
+
+A difference that is found is a counterexample that needs no replay, and what is not found bounds
+what is worth proving: a pair of sides that differs in the sign of zero is not sent to a solver to
+be proved equal in all bits.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fxmorph.inputs import dtype_name, storage_key, strided_clone
+from fxmorph.instances import Instance
+from fxmorph.judge.numeric import same_bits
+from fxmorph.model import Level
+
+#: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
+REAL_TOLERANCE = 1e-7
+#: The same in 16 and 32 bits, for sides that choose their dtype themselves: blatant differences only.
+NARROW_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
+#: How far gradients may differ: casts inside a side round them, and a wrong one is wrong by a factor.
+GRADIENT_TOLERANCE = 2e-2
+#: Arguments with more elements get fewer kinds of values.
+MANY_ELEMENTS = 100_000
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Values on which a rule does not keep what it says; ``what`` names it, the rest is for people."""
+
+    what: str
+    values: tuple[tuple[str, str], ...] = ()
+    before: str = ""
+    after: str = ""
+
+    def __str__(self) -> str:
+        given = ", ".join(f"{n} = {text}" for n, text in self.values)
+        sides = f": before gives {self.before}, after gives {self.after}" if self.before else ""
+        return f"{self.what}{' for ' + given if given else ''}{sides}"
+
+
+@dataclass(frozen=True)
+class Falsified:
+    """``best`` is the strongest level that no value contradicted, under ``assumptions``.
+
+    ``counterexample`` contradicts the rule's claim or a promise, None where nothing does.
+    """
+
+    best: Level
+    assumptions: tuple[str, ...] = ()
+    counterexample: Counterexample | None = None
+    #: Kinds of values on which both sides ran.
+    tried: tuple[str, ...] = ()
+
+
+# -- values ----------------------------------------------------------------------
+
+Fill = Callable[[torch.Tensor, random.Random], torch.Tensor]
+
+
+def _pick(t: torch.Tensor, pool: list[float], rng: random.Random) -> torch.Tensor:
+    """``t``'s dtype and strides, each element drawn from ``pool``."""
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    values = torch.tensor(pool, dtype=torch.float64).to(t.dtype)
+    drawn = values[torch.randint(len(pool), t.shape, generator=generator)]
+    return _like(t, drawn)
+
+
+def _like(t: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    out = strided_clone(t)
+    if any(s == 0 and n > 1 for s, n in zip(t.stride(), t.shape, strict=True)):
+        values = values[tuple(slice(0, 1) if s == 0 else slice(None) for s in t.stride())]
+        narrow = out[tuple(slice(0, 1) if s == 0 else slice(None) for s in t.stride())]
+        narrow.copy_(values)
+        return out
+    return out.copy_(values)
+
+
+def _uniform(t: torch.Tensor, low: float, high: float, rng: random.Random) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    values = torch.rand(t.shape, generator=generator, dtype=torch.float64) * (high - low) + low
+    return _like(t, values.to(t.dtype))
+
+
+def _wide(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    scale = torch.exp2(torch.randint(-10, 11, t.shape, generator=generator).double())
+    return _like(t, (torch.randn(t.shape, generator=generator, dtype=torch.float64) * scale).to(t.dtype))
+
+
+def _extreme(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
+    f = torch.finfo(t.dtype)
+    pool = [f.max, -f.max, f.tiny, -f.tiny, f.tiny / 2, -f.tiny / 4, f.eps, 1 + f.eps, 1 - f.eps / 2, f.max / 2, 1.0, 0.1,
+            1 / 3, -0.7, 0.0, -0.0]  # fmt: skip
+    return _pick(t, pool, rng)
+
+
+_INF, _NAN = float("inf"), float("nan")
+#: Kind of values -> how a floating-point argument gets them.
+FLOATING: dict[str, Fill] = {
+    "moderate": lambda t, r: _uniform(t, -2, 2, r),
+    "integers": lambda t, r: _pick(t, [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0], r),
+    "zeros": lambda t, r: _pick(t, [0.0, -0.0, 0.0, -0.0, 1.0, -1.0], r),
+    "halves": lambda t, r: _pick(t, [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.25], r),
+    "wide": _wide,
+    "extreme": _extreme,
+    "infinite": lambda t, r: _pick(t, [_INF, -_INF, 0.0, -0.0, 1.0, -2.0, 0.5], r),
+    "nan": lambda t, r: _pick(t, [_NAN, _NAN, _INF, 0.0, -1.0, 2.0], r),
+}
+#: Kinds that are finite and of moderate size, on which real equality shows in fp64.
+REAL_KINDS = ("moderate", "integers", "zeros", "halves")
+_FINITE = ("moderate", "integers", "zeros", "halves", "wide", "extreme")
+
+
+def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
+    if t.dtype == torch.bool:
+        return _pick(t, [0.0, 1.0], rng)
+    limits = torch.iinfo(t.dtype)
+    pool = {
+        "moderate": [0, 1, 2, 3, 5, 7],
+        "integers": [-3, -2, -1, 0, 1, 2, 3] if limits.min < 0 else [0, 1, 2, 3],
+        "zeros": [0],
+        "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1, -1 % 256 if limits.min == 0 else -1],
+    }.get(kind)  # fmt: skip
+    if pool is None:
+        return strided_clone(t)
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    drawn = torch.tensor(pool, dtype=torch.int64)[torch.randint(len(pool), t.shape, generator=generator)]
+    return _like(t, drawn.to(t.dtype))
+
+
+def kinds(instance: Instance) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+    """(kind, values) for every kind that the rule's assumptions allow, after the instance's own."""
+    rule = instance.rule
+    yield "own", instance.copies()
+    wanted = list(FLOATING)
+    if "finite" in rule.assumes:
+        wanted = list(_FINITE)
+    elif "no_nan" in rule.assumes:
+        wanted.remove("nan")
+    if sum(t.numel() for t in instance.tensors.values()) > MANY_ELEMENTS:
+        wanted = [k for k in wanted if k in ("moderate", "zeros", "nan")]
+    floating = any(t.is_floating_point() for t in instance.tensors.values())
+    for kind in wanted:
+        rng = random.Random(f"{rule.id} {kind}")
+        values: dict[str, torch.Tensor] = {}
+        for name, t in instance.tensors.items():
+            if t.is_floating_point():
+                made = FLOATING[kind](t, rng)
+                made = _like(t, made.abs()) if "nonneg" in rule.assumes else made
+                values[name] = _like(t, torch.where(made == 0, 1.0, made).to(t.dtype)) if "nonzero" in rule.assumes else made
+            elif rule.mixed or t.is_complex():
+                values[name] = strided_clone(t)  # indices, masks
+            else:
+                values[name] = _integers(t, kind, rng)
+        if floating or kind in ("moderate", "integers", "zeros", "extreme"):
+            yield kind, values
+
+
+# -- both sides ------------------------------------------------------------------
+
+
+@dataclass
+class Sides:
+    """What both sides did with the same values."""
+
+    before: torch.Tensor
+    after: torch.Tensor
+    left: dict[str, torch.Tensor] = field(default_factory=dict)  # the arguments after ``before``
+    right: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def shares(self, out: torch.Tensor, arguments: dict[str, torch.Tensor]) -> tuple[str, ...]:
+        return tuple(n for n, t in arguments.items() if t.numel() and storage_key(t) == storage_key(out))
+
+
+class BeforeRaises(Exception):
+    """The pattern itself does not run on these arguments."""
+
+
+def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
+    """Run both sides; raises :class:`BeforeRaises`, or whatever the replacement raises."""
+    given = instance.with_values(values)
+    left, right = given.copies(), given.copies()
+    with torch.no_grad():
+        torch.manual_seed(0)
+        try:
+            old = given.before(left)
+        except Exception as error:
+            raise BeforeRaises(str(error)) from error
+        torch.manual_seed(0)
+        new = given.after(right)
+    if instance.rule.site == "late":
+        if "mutation" not in instance.rule.preserves:
+            right = left
+        new = right[next(iter(right))]
+        old = left[next(iter(left))]
+    return Sides(old, new, left, right)
+
+
+def real_gap(instance: Instance) -> float | None:
+    """Largest difference of the two sides in fp64, relative to the largest value; None where it is not defined."""
+    wide = {n: _like_dtype(t, torch.float64) if t.is_floating_point() else t for n, t in instance.tensors.items()}
+    try:
+        sides = both(instance, wide)
+    except Exception:
+        return None
+    if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
+        return None
+    return _relative_gap(sides.before, sides.after)
+
+
+def _like_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    out = torch.empty_strided(t.shape, t.stride(), dtype=dtype, device=t.device)
+    if t.numel():
+        flat = torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage())[t.storage_offset() :]
+        size = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+        torch.empty(0, dtype=dtype, device=t.device).set_(out.untyped_storage())[:size].copy_(flat[:size])
+    return out
+
+
+def _relative_gap(a: torch.Tensor, b: torch.Tensor) -> float | None:
+    finite = torch.isfinite(a)
+    if not a.numel() or a.shape != b.shape or bool((finite != torch.isfinite(b)).any()) or not bool(finite.any()):
+        return None
+    scale = float(a[finite].abs().max())
+    return float((a - b)[finite].abs().max()) / max(scale, 1e-30)
+
+
+# -- verdicts --------------------------------------------------------------------
+
+
+def falsify(instance: Instance) -> Falsified:
+    """Run both sides on every kind of values; raises :class:`BeforeRaises` where the pattern does not run at all."""
+    rule = instance.rule
+    equal: dict[str, str] = {}  # kind -> "bits", "zero" (equal but for the sign of zero) or "no"
+    for kind, values in kinds(instance):
+        try:
+            sides = both(instance, values)
+        except BeforeRaises:
+            if kind == "own":
+                raise
+            continue
+        except Exception as error:
+            if "raises" in rule.preserves:
+                return _refuted(f"after raises {type(error).__name__}", values)
+            raise BeforeRaises(f"the replacement raises: {error}") from error
+        broken = _broken_promise(instance, sides) if kind in ("own", "moderate") else ""
+        if broken:
+            return _refuted(broken, {})
+        equal[kind] = _equality(sides)
+        contradiction = _contradicted(instance, kind, values, sides, equal[kind])
+        if contradiction is not None:
+            return Falsified(_best(equal)[0], _best(equal)[1], contradiction, tuple(equal))
+    best, assumptions = _best(equal)
+    if "gradient" in rule.preserves:
+        wrong = _gradient_difference(instance)
+        if wrong is not None:
+            return Falsified(best, assumptions, wrong, tuple(equal))
+    return Falsified(best, assumptions, None, tuple(equal))
+
+
+def contradiction(instance: Instance, values: dict[str, torch.Tensor]) -> Counterexample | None:
+    """How these values contradict the rule's claim; None where they do not, or where it does not run on them."""
+    try:
+        sides = both(instance, values)
+    except Exception:
+        return None
+    return _contradicted(instance, "given", values, sides, _equality(sides))
+
+
+def _refuted(what: str, values: dict[str, torch.Tensor]) -> Falsified:
+    return Falsified(Level.UNKNOWN, (), Counterexample(what, tuple((n, _short(t)) for n, t in values.items())))
+
+
+def _equality(sides: Sides) -> str:
+    pairs = [(sides.before, sides.after), *((sides.left[n], sides.right[n]) for n in sides.left)]
+    if all(same_bits(a, b) for a, b in pairs):
+        return "bits"
+    return "zero" if all(same_bits(a, b) or _same_but_zero(a, b) for a, b in pairs) else "no"
+
+
+def _same_but_zero(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.is_floating_point() and a.dtype == b.dtype and same_bits(a + 0.0, b + 0.0)
+
+
+#: (assumptions, kinds that they leave), weakest first.
+_UNDER: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
+    ((), frozenset(("own", *FLOATING))),
+    (("no_nan",), frozenset(("own", *FLOATING)) - {"nan"}),
+    (("finite",), frozenset(("own", *_FINITE))),
+)
+
+
+def _best(equal: dict[str, str]) -> tuple[Level, tuple[str, ...]]:
+    """The strongest level that the outcomes allow, and what it must assume."""
+    for assumptions, allowed in _UNDER:
+        outcomes = {equal[k] for k in equal if k in allowed}
+        if "no" not in outcomes:
+            if assumptions:
+                extra = ("mod_zero_sign",) if "zero" in outcomes else ()
+                return Level.UNDER_PRECONDITION, (*assumptions, *extra)
+            return (Level.BIT_EXACT_MOD_ZERO_SIGN if "zero" in outcomes else Level.BIT_EXACT), ()
+    return Level.EXACT_REAL, ()
+
+
+def _broken_promise(instance: Instance, sides: Sides) -> str:
+    """What of the metadata is not kept though the rule says so, or ""."""
+    rule, old, new = instance.rule, sides.before, sides.after
+    if rule.site == "late":
+        return ""
+    if old.shape != new.shape:
+        return f"shape {tuple(old.shape)} becomes {tuple(new.shape)} for {_shapes(instance)}"
+    if old.dtype != new.dtype and "dtype" in rule.preserves:
+        return f"dtype {old.dtype} becomes {new.dtype} for {_shapes(instance)}"
+    if "stride" in rule.preserves and old.numel():
+        visible = [[s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1] for t in (old, new)]
+        if visible[0] != visible[1]:
+            return f"strides {visible[0]} become {visible[1]} for {_shapes(instance)}"
+    if "alias" in rule.preserves and old.numel():
+        shares = sides.shares(old, sides.left), sides.shares(new, sides.right)
+        if shares[0] != shares[1]:
+            return f"the result shares memory with {shares[0] or 'nothing'}, then with {shares[1] or 'nothing'}"
+    return ""
+
+
+def _shapes(instance: Instance) -> str:
+    return ", ".join(f"{n} {tuple(t.shape)} {t.stride()}" for n, t in instance.tensors.items())
+
+
+def _contradicted(
+    instance: Instance, kind: str, values: dict[str, torch.Tensor], sides: Sides, equality: str
+) -> Counterexample | None:
+    rule, claim = instance.rule, instance.rule.claim
+    if equality == "bits" or sides.before.dtype != sides.after.dtype:
+        return None
+    exact = claim in (Level.INDEX_EXACT, Level.BIT_EXACT)
+    if exact or (claim is Level.BIT_EXACT_MOD_ZERO_SIGN and equality == "no"):
+        what = "bits differ" if equality == "no" else "the sign of zero differs"
+        return _shown(what, values, sides)
+    if rule.site == "late" or equality == "zero" or kind not in (*REAL_KINDS, "extreme"):
+        return None
+    old, new = sides.before, sides.after
+    if not (old.is_floating_point() or old.is_complex()):
+        floats = any(t.is_floating_point() for t in values.values())
+        return None if floats and not torch.equal(old, old) else _shown("values differ", values, sides)
+    if kind == "extreme":
+        return None
+    gap = real_gap(instance.with_values(values))
+    if gap is None:
+        limit = NARROW_TOLERANCE.get(old.dtype)
+        narrow = _relative_gap(old.double(), new.double()) if limit else None
+        apart = narrow is not None and limit is not None and narrow > limit
+    else:
+        apart = gap > REAL_TOLERANCE
+    return _shown("values differ over the reals", values, sides) if apart else None
+
+
+def _shown(what: str, values: dict[str, torch.Tensor], sides: Sides) -> Counterexample:
+    old, new = sides.before, sides.after
+    for name in sides.left:
+        if same_bits(old, new) and not same_bits(sides.left[name], sides.right[name]):
+            old, new, what = sides.left[name], sides.right[name], f"{what} in what {name} holds afterwards"
+    if old.shape == new.shape and old.numel():
+        differ = ~((old == new) & (old.signbit() == new.signbit())) if old.is_floating_point() else old != new
+        if old.is_floating_point():
+            differ &= ~(old.isnan() & new.isnan())
+        at = tuple(differ.nonzero()[0].tolist()) if bool(differ.any()) else (0,) * old.ndim
+        left, right = f"{old[at].item()!r} at {list(at)}", f"{new[at].item()!r}"
+        given = tuple((n, _element_or_all(t, at, old)) for n, t in values.items())
+        return Counterexample(what, given, left, right)
+    return Counterexample(what, tuple((n, _short(t)) for n, t in values.items()), _short(old), _short(new))
+
+
+def _element_or_all(t: torch.Tensor, at: tuple[int, ...], like: torch.Tensor) -> str:
+    if t.numel() <= 12 or t.shape != like.shape:
+        return _short(t)
+    return f"{t[at].item()!r} at {list(at)} of shape {tuple(t.shape)}"
+
+
+def _short(t: Any) -> str:
+    if isinstance(t, torch.Tensor) and t.numel() <= 24:
+        return f"{t.tolist()!r} ({str(t.dtype).removeprefix('torch.')})"
+    return f"shape {tuple(t.shape)}" if isinstance(t, torch.Tensor) else repr(t)
+
+
+def _gradient_difference(instance: Instance) -> Counterexample | None:
+    """A kind of values on which the gradients of the sides differ (None: nowhere, or they have none).
+
+    They are taken in float64, or the widest dtype that the rule is for.
+    """
+    for kind, values in kinds(instance):
+        if kind not in ("moderate", "integers", "zeros"):
+            continue
+        grads = [_gradients(instance, values, side) for side in ("before", "after")]
+        if grads[0] is None or grads[1] is None:
+            if (grads[0] is None) != (grads[1] is None):
+                return Counterexample(f"only {'after' if grads[0] is None else 'before'} has a gradient")
+            return None
+        for name in grads[0]:
+            a, b = grads[0][name], grads[1][name]
+            gap = _relative_gap(a, b)
+            if gap is not None and gap > GRADIENT_TOLERANCE:
+                shown = tuple((n, _short(t)) for n, t in values.items())
+                return Counterexample(f"the gradient of {name} differs", shown, _short(a), _short(b))
+    return None
+
+
+def _gradients(instance: Instance, values: dict[str, torch.Tensor], side: str) -> dict[str, torch.Tensor] | None:
+    widest = next((d for d in (torch.float64, torch.float32) if dtype_name(d) in instance.rule.dtypes), None)
+    leaves = {
+        n: _like_dtype(t, widest or t.dtype).requires_grad_() if t.is_floating_point() else strided_clone(t)
+        for n, t in values.items()
+    }
+    # What is written must not be a leaf.
+    given = {n: t.as_strided(t.shape, t.stride()).mul(1.0) if t.requires_grad else t for n, t in leaves.items()}
+    try:
+        out = getattr(instance, side)(given)
+        if not out.requires_grad:
+            return None
+        weights = torch.linspace(0.5, 1.5, max(out.numel(), 1), dtype=torch.float64)[: out.numel()].reshape(out.shape)
+        (out.double() * weights).sum().backward()
+    except Exception:
+        return None
+    return {n: (torch.zeros_like(t) if t.grad is None else t.grad) for n, t in leaves.items() if t.requires_grad}

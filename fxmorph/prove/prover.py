@@ -1,0 +1,301 @@
+"""Proving that both sides of a rule mean the same for given arguments, cheapest evidence first.
+
+1. Eager tries to refute it (``falsify.py``); what it finds is a counterexample, what it does not find
+   bounds what is worth proving.
+2. Term execution (``terms.py``): equal names are equal bits.
+3. What names leave over, as scalar claims: all values of 8 and 16 bits (``exhaustion.py``), then an
+   SMT solver (``solver.py``), which also finds the precondition under which they hold.
+4. Over the reals: term execution that does not look at memory layout, a finite field
+   (``field.py``), the solver.
+
+UNKNOWN is what is left when nothing showed anything; it is no success.  Where eager contradicts what
+was shown, the result is UNKNOWN and says so: then fxmorph's model is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from fxmorph.instances import Instance
+from fxmorph.model import Level, Proof
+from fxmorph.prove.certificates import Certificate, Certificates, instance_key, instance_text, key_of, versions
+from fxmorph.prove.expressions import Obligation
+from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, falsify
+from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing
+from fxmorph.prove.terms import Difference, Terms
+
+#: z3's resource units for one query; about a second where it is not solved before.
+BUDGET = 3_000_000
+#: More scalar claims than these are not tried one by one.
+MAX_OBLIGATIONS = 24
+
+#: Strongest first.
+ORDER = list(Level)
+
+
+def weakest(levels: Sequence[Level]) -> Level:
+    return max(levels, key=ORDER.index, default=Level.INDEX_EXACT)
+
+
+def stronger(a: Level, b: Level) -> bool:
+    return ORDER.index(a) < ORDER.index(b)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A result on the way to a proof."""
+
+    level: Level
+    method: str
+    assumptions: tuple[str, ...] = ()
+    obligations: tuple[str, ...] = ()
+    reason: str = ""
+    #: Values of an obligation's variables on which its sides differ in bits, in the solver's model.
+    differs_for: tuple[float, ...] = ()
+
+
+@dataclass
+class _Run:
+    """Both sides in terms: pairs of names (and the dtype of what they name) that must be equal."""
+
+    terms: Terms
+    pairs: list[tuple[torch.Tensor, torch.Tensor, torch.dtype]]
+
+    @property
+    def equal(self) -> bool:
+        return all(torch.equal(a, b) for a, b, _ in self.pairs)
+
+    @property
+    def moved_only(self) -> bool:
+        return all(self.terms.moved_only(a) and self.terms.moved_only(b) for a, b, _ in self.pairs)
+
+    def differences(self) -> list[Difference]:
+        return [d for a, b, dtype in self.pairs if not torch.equal(a, b) for d in self.terms.obligations(a, b, dtype)]
+
+
+class Prover:
+    """Proves instances; ``certificates`` holds what is known already, ``budget`` limits each query to the solver."""
+
+    def __init__(self, certificates: Certificates | None = None, budget: int = BUDGET) -> None:
+        self.certificates = certificates or Certificates()
+        self.budget = budget
+
+    def prove(self, instance: Instance) -> Certificate:
+        """The certificate of a rule for these arguments; never raises for what cannot be shown."""
+        key = instance_key(instance, self.budget)
+        found = self.certificates.get(key)
+        if found is not None:
+            return found
+        started = time.process_time()
+        made = self._prove(instance, key)
+        made = replace(made, seconds=round(time.process_time() - started, 4))
+        self.certificates.put(made)
+        return made
+
+    def _prove(self, instance: Instance, key: str) -> Certificate:
+        def certificate(shown: Shown, counterexample: str = "") -> Certificate:
+            proof = Proof(shown.level, "one shape", shown.method, tuple(sorted(set(shown.assumptions))))
+            return Certificate(key, instance_text(instance), proof, shown.obligations, counterexample, shown.reason,
+                               (), versions())  # fmt: skip
+
+        try:
+            falsified = falsify(instance)
+        except BeforeRaises as error:
+            return certificate(Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"does not run: {error}"))
+        if falsified.counterexample is not None:
+            reason = f"holds as {falsified.best}" if falsified.best.bitwise else ""
+            return certificate(
+                Shown(Level.REFUTED, "FALSIFY-ONLY", falsified.assumptions, reason=reason), str(falsified.counterexample)
+            )
+        if instance.rule.site == "late" and "mutation" not in instance.rule.preserves:
+            return certificate(Shown(Level.INDEX_EXACT, "LABEL", ("dead-memory",)))
+        shown = self._bits(instance, falsified)
+        if shown is not None and shown.level is Level.REFUTED:
+            return certificate(replace(shown, reason=""), shown.reason)
+        if shown is None or not stronger(shown.level, Level.EXACT_REAL):
+            reals = self._reals(instance, shown)
+            shown = reals if shown is None or stronger(reals.level, shown.level) else shown
+        if stronger(shown.level, falsified.best):
+            if shown.level.bitwise or falsified.best is Level.EXACT_REAL:
+                reason = f"{shown.method} shows {shown.level}, and eager {falsified.best}: the model is wrong"
+                if not (falsified.best.bitwise and shown.level is Level.INDEX_EXACT):
+                    return certificate(Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason))
+        assumed = tuple(instance.rule.assumes)
+        return certificate(replace(shown, assumptions=(*shown.assumptions, *assumed)))
+
+    # -- bits ------------------------------------------------------------------
+
+    def _bits(self, instance: Instance, falsified: Falsified) -> Shown | None:
+        """What is shown of bits; None where nothing is."""
+        try:
+            run = in_terms(instance, layouts=True)
+        except NotModelled:
+            return None
+        noted = _noted(instance)
+        if run.equal:
+            if run.moved_only:
+                return Shown(Level.INDEX_EXACT, "LABEL", noted)
+            return Shown(Level.BIT_EXACT, "TERM", (*noted, "names-do-not-collide", "nan-payload-ignored"))
+        if not stronger(falsified.best, Level.EXACT_REAL):
+            return None
+        try:
+            differences = run.differences()
+        except NotModelled:
+            return None
+        if len(differences) > MAX_OBLIGATIONS:
+            return None
+        parts = []
+        for d in differences:
+            part = self.scalar(d.obligation, falsified.best)
+            wrong = _replayed(instance, d, part)
+            if wrong is not None:
+                return Shown(Level.REFUTED, part.method, (), part.obligations, str(wrong))
+            if part.level is Level.UNKNOWN:
+                return None
+            parts.append(part)
+        return _together(parts, noted)
+
+    def scalar(self, obligation: Obligation, best: Level) -> Shown:
+        """A scalar claim, as strongly as it can be shown and eager has not refuted (``best``)."""
+        key = key_of("obligation", obligation.text, str(best), self.budget)
+        found = self.certificates.get(key)
+        if found is None:
+            found = self._scalar(obligation, best, key)
+            self.certificates.put(found)
+        proof = found.proof
+        differs_for = tuple(json.loads(found.counterexample)) if found.counterexample else ()
+        return Shown(proof.level, proof.method, proof.assumptions, (key,), found.reason, differs_for)
+
+    def _scalar(self, obligation: Obligation, best: Level, key: str) -> Certificate:
+        # z3 takes a third of a second to load, and most instances need no solver.
+        from fxmorph.prove.exhaustion import exhaust
+        from fxmorph.prove.solver import LEVELS, solve
+
+        started = time.process_time()
+        queries: tuple[tuple[str, str], ...] = ()
+        reason = counterexample = ""
+        exhausted = exhaust(obligation) if stronger(best, Level.EXACT_REAL) else None
+        if exhausted is not None and stronger(exhausted.level, Level.EXACT_REAL):
+            proof = Proof(exhausted.level, "all values", "EXHAUSTIVE", exhausted.assumptions)
+        else:
+            worth = [level for level in LEVELS if not stronger(level, best)]
+            solved = solve(obligation, rlimit=self.budget, want=worth)
+            proof = Proof(solved.level, "all values", solved.method, solved.assumptions)
+            queries = tuple((f"{q.mode}: {q.result}, rlimit {q.rlimit}", q.smt) for q in solved.queries)
+            reason = solved.reason
+            if solved.counterexample is not None and solved.conclusive:
+                counterexample = json.dumps([float(v) if isinstance(v, float) else int(v) for v in solved.counterexample])
+        seconds = round(time.process_time() - started, 4)
+        return Certificate(key, obligation.text, proof, (), counterexample, reason, queries, versions(), seconds)
+
+    # -- reals -----------------------------------------------------------------
+
+    def _reals(self, instance: Instance, bits: Shown | None) -> Shown:
+        noted = _noted(instance)
+        run: _Run | None = None
+        try:
+            run = in_terms(instance, layouts=False)
+            if run.equal:
+                return Shown(Level.EXACT_REAL, "TERM", (*noted, "names-do-not-collide", "reduction-order-free"))
+        except NotModelled:
+            pass
+        if bits is not None and bits.level is Level.EXACT_REAL:
+            return bits
+        from fxmorph.prove.field import prove_field
+
+        rule = instance.rule
+        fielded = prove_field(rule.before, rule.after, instance.tensors, instance.scalars)
+        if fielded.equal:
+            method = f"PIT(trials={fielded.trials}, error<{fielded.error:.1g})"
+            return Shown(Level.EXACT_REAL, method, (*noted, *fielded.assumptions))
+        reason = fielded.reason
+        if run is None:
+            return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=reason)
+        try:
+            differences = run.differences()
+        except NotModelled as error:
+            return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {error}")
+        if len(differences) > MAX_OBLIGATIONS:
+            return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {len(differences)} scalar claims")
+        parts = []
+        for d in differences:
+            parts.append(self.scalar(d.obligation, Level.EXACT_REAL))
+            if parts[-1].level in (Level.UNKNOWN, Level.TESTED):
+                return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {parts[-1].reason}")
+        return _together(parts, noted)
+
+
+def _noted(instance: Instance) -> tuple[str, ...]:
+    return ("these-integers",) if _known_arguments(instance) else ()
+
+
+def _known_arguments(instance: Instance) -> set[str]:
+    """Arguments that enter by their values: indices."""
+    if not instance.rule.mixed:
+        return set()
+    return {n for n, t in instance.tensors.items() if not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)}
+
+
+def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
+    level = weakest([p.level for p in parts])
+    method = next(p.method for p in parts if p.level is level)
+    return Shown(level, method, (*noted, *(a for p in parts for a in p.assumptions)),
+                 tuple(o for p in parts for o in p.obligations))  # fmt: skip
+
+
+def _replayed(instance: Instance, difference: Difference, part: Shown) -> Counterexample | None:
+    """The solver's counterexample as arguments of the rule, run in eager; None where it contradicts nothing."""
+    if not part.differs_for or any(o is None for o in difference.origins):
+        return None
+    values = instance.copies()
+    for origin, value in zip(difference.origins, part.differs_for, strict=True):
+        assert origin is not None
+        t = values[origin[0]]
+        torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())[origin[1]] = value
+    return contradiction(instance, values)
+
+
+def in_terms(instance: Instance, layouts: bool) -> _Run:
+    """Run both sides in terms; raises :class:`NotModelled`."""
+    terms = Terms(layouts)
+    known = _known_arguments(instance)
+    names = {
+        n: terms.input(n, t.untyped_storage().nbytes() // max(t.element_size(), 1), t.dtype)
+        for n, t in instance.copies().items()
+        if n not in known
+    }
+    outs: list[list[tuple[torch.Tensor, torch.dtype]]] = []
+    for side in (instance.before, instance.after):
+        memory = Memory(terms)
+        tensors = instance.copies()
+        for n, t in tensors.items():
+            if n in names:
+                memory.whole(t, names[n])
+        out = _guarded(side, tensors, memory)
+        seen = [] if instance.rule.site == "late" else [(memory.shadow(out).clone(), out.dtype)]
+        seen += [(memory.shadow(t).clone(), t.dtype) for t in tensors.values()]
+        outs.append(seen)
+    left, right = outs
+    pairs = []
+    for (a, d), (b, e) in zip(left, right, strict=True):
+        if a.shape != b.shape or d != e:
+            raise NotModelled("sides of different shapes or dtypes")
+        pairs.append((a, b, d))
+    return _Run(terms, pairs)
+
+
+def _guarded(
+    side: Callable[[dict[str, torch.Tensor]], torch.Tensor], tensors: dict[str, torch.Tensor], memory: Memory
+) -> torch.Tensor:
+    try:
+        with torch.no_grad(), Shadowing(memory):
+            return side(tensors)
+    except NotModelled:
+        raise
+    except Exception as error:
+        raise NotModelled(f"{type(error).__name__}: {error}") from error
