@@ -183,7 +183,7 @@ class Campaign:
         )
         log = s.state_dir.resolve() / "workers.log"
         log.write_text("")
-        arguments = ([str(Path(p).resolve()) for p in s.transforms], str(self._cache), str(log))
+        arguments = ([str(Path(p).resolve()) for p in s.transforms], str(self._cache), str(log), str(s.state_dir.resolve() / "proofs"))
         try:
             # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
             preload = ["fxmorph.worker"] if s.devices == ("cpu",) and not self.with_cuda else []

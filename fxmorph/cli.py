@@ -399,6 +399,42 @@ def rules(transforms: Transforms = None, json: Json = None) -> None:
 
 
 @app.command()
+def prove(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[RULE...]", help="Rules, by id or glob.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="Every rule.")] = False,
+    conformance: Annotated[
+        bool, typer.Option("--conformance", help="Compare the prover's model of each operator with eager instead.")
+    ] = False,
+    solver: Annotated[
+        str, typer.Option("--solver", metavar="cvc5|bitwuzla", help="Ask this solver too; disagreement is an error.")
+    ] = "",
+    record: Annotated[str, typer.Option("--record", metavar="FILE", help="Write the levels there too.")] = "",
+    transforms: Transforms = None,
+    jobs: Jobs = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+) -> None:
+    """Prove rules, or show inputs on which they are wrong; exit code 4 where one is refuted."""
+    with _one_line_errors():
+        settings = _settings(transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet)
+        if sum((bool(names), all, conformance)) != 1:
+            _fail("name rules by id or glob, or say --all, or --conformance (`fxmorph rules` lists them)", USAGE)
+        if solver not in ("", "cvc5", "bitwuzla"):
+            _fail(f"--solver {solver}: not cvc5 or bitwuzla", USAGE)
+        from fxmorph.prove.command import check_conformance, prove_rules
+        from fxmorph.report.proofs import ProofTable
+
+        table = ProofTable(_print_line, settings.json, settings.quiet)
+        if conformance:
+            code = check_conformance(table.handle)
+        else:
+            code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
+        table.close()
+    raise typer.Exit(code)
+
+
+@app.command()
 def explain(
     case: Annotated[str, typer.Argument(metavar="CASE", help="Its id, its number in the last run, or a seed file.")],
     backend: Backend = None,

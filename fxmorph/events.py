@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from fxmorph.model import BugClass, Finding, Kind, Status
+from fxmorph.model import BugClass, Finding, Kind, Level, Status
 from fxmorph.records import to_json as record_to_json
 
 
@@ -179,9 +179,43 @@ class RuleListed(_Event):
     site: str
     source: str
     doc: str
+    levels: dict[str, str] = field(default_factory=dict)
 
 
-Event = RunStarted | SeedRefused | CaseDone | FindingMade | Checked | Progress | Warned | RunFinished | RuleListed
+@dataclass(frozen=True)
+class Proved(_Event):
+    """What is shown of a rule for a dtype (``fxmorph prove``).
+
+    ``counterexample`` is set for REFUTED; ``reason`` says why nothing was shown, or what a second
+    solver disagrees with.
+    """
+
+    event: ClassVar[str] = "proved"
+    rule: str
+    dtype: str
+    claim: Level
+    level: Level
+    scope: str
+    method: str
+    assumptions: tuple[str, ...]
+    solver: str
+    seconds: float
+    counterexample: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Conformed(_Event):
+    """Whether the semantic model of an operator agrees with eager (``fxmorph prove --conformance``)."""
+
+    event: ClassVar[str] = "conformed"
+    operator: str
+    dtype: str
+    agrees: bool
+    detail: str
+
+
+Event = RunStarted | SeedRefused | CaseDone | FindingMade | Checked | Progress | Warned | RunFinished | RuleListed | Proved | Conformed
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -190,6 +224,7 @@ _SECONDS = {"type": "number", "minimum": 0}
 _VERDICT = {"enum": [s.value for s in Status]}
 _KINDS = {"type": "array", "items": {"enum": [k.value for k in Kind]}}
 _TRIANGLE = {"enum": ["", "seed-miscompiled", "variant-miscompiled", "both"]}
+_LEVEL = {"enum": [level.value for level in Level]}
 _TABLE = {"type": "object"}
 
 
@@ -288,6 +323,22 @@ SCHEMA: dict[str, Any] = {
             site=_TEXT,
             source=_TEXT,
             doc=_TEXT,
+            levels=_of(_TEXT),
         ),
+        _line(
+            Proved.event,
+            rule=_TEXT,
+            dtype=_TEXT,
+            claim=_LEVEL,
+            level=_LEVEL,
+            scope=_TEXT,
+            method=_TEXT,
+            assumptions=_TEXTS,
+            solver=_TEXT,
+            seconds=_SECONDS,
+            counterexample=_TEXT,
+            reason=_TEXT,
+        ),
+        _line(Conformed.event, operator=_TEXT, dtype=_TEXT, agrees={"type": "boolean"}, detail=_TEXT),
     ],
 }

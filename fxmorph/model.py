@@ -276,6 +276,21 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class RewriteProof:
+    """The proof of one rewrite of a recipe at its site.
+
+    ``certificate`` is the key of its evidence; ``seconds`` is CPU time; ``cached`` says that the
+    certificate was there already.
+    """
+
+    rewrite: str
+    proof: Proof
+    certificate: str
+    seconds: float = 0.0
+    cached: bool = False
+
+
+@dataclass(frozen=True)
 class CompileConfig:
     """How a case is compiled.
 
@@ -384,6 +399,7 @@ class CaseResult:
     seconds: tuple[tuple[str, float], ...] = ()
     wall: float = 0.0
     inductor: tuple[tuple[str, Any], ...] = ()
+    proofs: tuple[RewriteProof, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -412,6 +428,7 @@ class Finding:
     evidence: tuple[str, ...] = ()
     known: str = ""
     rewrites: tuple[str, ...] = ()
+    proofs: tuple[RewriteProof, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
 

@@ -10,7 +10,8 @@ the real values of its site against the rule's claim.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection, Iterator
+import time
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +19,15 @@ import torch
 from torch import fx
 
 from fxmorph.canon import Operation, canonical
+from fxmorph.clock import Clock
 from fxmorph.graph import calls, copy_graph, print_graph
 from fxmorph.inputs import InputSet, dtype_name, relocate, spec_of, storage_key, strided_clone
 from fxmorph.instances import Instance, broken_assumption, holds, sample_arguments, sample_values
 from fxmorph.judge.numeric import same_bits
-from fxmorph.model import Level, Recipe, Rewrite, TensorSpec
+from fxmorph.model import Level, Proof, Recipe, Rewrite, RewriteProof, TensorSpec
 from fxmorph.observe import loss_of
 from fxmorph.prove.falsify import REAL_TOLERANCE, real_gap
+from fxmorph.prove.prover import Prover, stronger
 from fxmorph.rules import PRESERVABLE, Registry, Rule
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.tracing import BoundFloat, BoundInt, TracingError, trace
@@ -289,16 +292,24 @@ def _literals_agree(rule: Rule, match: Match, ops: dict[fx.Node, Operation], ten
 
 
 class Workbench:
-    """A graph under rewriting, its inputs, and its profile, kept in step."""
+    """A graph under rewriting, its inputs, and its profile, kept in step.
 
-    def __init__(self, graph: fx.Graph, inputs: InputSet, no_grad: bool) -> None:
+    With a ``prover`` each rewrite is proved for the arguments of its site, as they are on the CPU.
+    """
+
+    def __init__(
+        self, graph: fx.Graph, inputs: InputSet, no_grad: bool, prover: Prover | None = None, clock: Clock | None = None
+    ) -> None:
+        self.prover, self.clock = prover, clock or Clock()
         self.graph = copy_graph(graph)
         self.inputs = inputs
         self.no_grad = no_grad
         self.applied: list[Rewrite] = []
         #: What every rewrite so far promises to keep.
         self.kept = frozenset(PRESERVABLE)
+        #: How exactly each rewrite keeps values: as claimed, or less where less is shown.
         self.levels: list[Level] = []
+        self.proofs: list[RewriteProof] = []
         self._refresh()
 
     def _refresh(self, backward: bool = False) -> None:
@@ -381,7 +392,7 @@ class Workbench:
         backup = copy_graph(self.graph)
         raw = self._raw_views()
         try:
-            self._insert(rule, rewrite, match)
+            instance = self._insert(rule, rewrite, match)
             self.graph.lint()
             # New names must depend on the graph alone, not on what was tried before.
             self.graph = copy_graph(self.graph)
@@ -391,6 +402,7 @@ class Workbench:
             if moved:
                 raise Inapplicable(f"{rule.id}: {moved[0]} addresses the memory of what changes its layout")
             print_graph(self.graph)
+            level = self._prove(rewrite, instance) if self.prover is not None else rule.claim
         except Unsound:
             raise
         except Exception as error:
@@ -400,8 +412,24 @@ class Workbench:
                 raise
             raise Inapplicable(f"{rule.id}: {type(error).__name__}: {error}") from error
         self.applied.append(rewrite)
-        self.levels.append(rule.claim)
+        self.levels.append(level)
         self.kept &= rule.preserves
+
+    def _prove(self, rewrite: Rewrite, instance: Instance) -> Level:
+        """The weaker of what the rule claims and what is shown here; raises :class:`Unsound` where it is refuted."""
+        assert self.prover is not None
+        started = time.process_time()
+        on_cpu = instance.with_values({n: relocate(t, "cpu") for n, t in instance.tensors.items()})
+        with self.clock.activity("prove"):
+            made, cached = self.prover.proved(on_cpu)
+        proof = made.proof
+        if proof.level is Level.REFUTED:
+            raise Unsound(rewrite, f"refuted: {made.counterexample}")
+        if proof.level is Level.UNKNOWN:  # both sides agree on the site's own values
+            proof = Proof(Level.TESTED, proof.scope, "FALSIFY-ONLY", proof.assumptions)
+        seconds = round(time.process_time() - started, 5)
+        self.proofs.append(RewriteProof(str(rewrite), proof, made.key, seconds, cached))
+        return proof.level if stronger(instance.rule.claim, proof.level) else instance.rule.claim
 
     def _node(self, rewrite: Rewrite) -> fx.Node:
         if rewrite.site not in self.nodes:
@@ -421,7 +449,8 @@ class Workbench:
         self._refresh()
         self.applied.append(rewrite)
 
-    def _insert(self, rule: Rule, rewrite: Rewrite, match: Match) -> None:
+    def _insert(self, rule: Rule, rewrite: Rewrite, match: Match) -> Instance:
+        """Put the replacement in place; the rule with the arguments of the site."""
         p = self.profile
         values = {n: p.values[node] for n, node in match.args.items()}
         scalars = {**match.scalars, **dict(rewrite.choices)}
@@ -446,7 +475,7 @@ class Workbench:
         if rule.site != "late" or "mutation" in rule.preserves:
             check_claim(rewrite, instance, old, out.value)
         if rule.site == "late":
-            return
+            return instance
         if rule.site == "value":
             if rewrite.at:
                 users = [u for u in users if u.name == rewrite.at]
@@ -456,12 +485,13 @@ class Workbench:
             for user in users:
                 if user not in new:
                     user.replace_input_with(match.root, out.node)
-            return
+            return instance
         match.root.replace_all_uses_with(out.node, delete_user_cb=lambda u: u not in made)
         self.graph.erase_node(match.root)
         for inner in sorted(match.inner, key=lambda n: -p.order[n]):
             if not inner.users and not any(k == p.order[inner] for k, _ in p.writes):
                 self.graph.erase_node(inner)
+        return instance
 
     def _anchor(self, rule: Rule, rewrite: Rewrite, match: Match) -> fx.Node:
         """The node before which new nodes go."""

@@ -20,6 +20,8 @@ from fxmorph.investigate import investigate
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding
+from fxmorph.prove.certificates import Certificates
+from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet, warm_imports
 from fxmorph.torchapi.devices import DeviceLost, require_device
@@ -55,8 +57,11 @@ class Confirm:
     folder: str
 
 
-def serve(connection: Connection, transforms: Sequence[str], cache: str, log: str) -> None:
-    """Answer jobs until the connection closes; what programs and compilers print goes to ``log``."""
+def serve(connection: Connection, transforms: Sequence[str], cache: str, log: str, proofs: str) -> None:
+    """Answer jobs until the connection closes; what programs and compilers print goes to ``log``.
+
+    ``proofs`` is the folder of certificates.
+    """
     import torch
 
     _print_to(log)
@@ -64,12 +69,13 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     torch.set_num_threads(1)
     rules = load_rules([Path(p) for p in transforms])
+    prover = Prover(Certificates(Path(proofs)), RUN_BUDGET)
 
     clock = Clock(on_change=lambda phase: connection.send(("phase", phase)), since_birth=True)
     while True:
         job: Any = connection.recv()
         try:
-            answer = _answer(job, rules, clock, cache)
+            answer = _answer(job, rules, prover, clock, cache)
             require_device()
         except DeviceLost as error:
             if clock.failed_in:
@@ -80,11 +86,11 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
         clock.take()
 
 
-def _answer(job: Any, rules: Registry, clock: Clock, cache: str) -> tuple[str, Any]:
+def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str) -> tuple[str, Any]:
     """What to say of a job; raises ``DeviceLost`` when this process can run nothing any more."""
     try:
         if isinstance(job, Judge):
-            return "done", judge_case(job.case, rules, clock)
+            return "done", judge_case(job.case, rules, clock, prover)
         if isinstance(job, Investigate):
             return "done", investigate(job.case, job.result, rules, clock, job.seconds)
         assert isinstance(job, Confirm)

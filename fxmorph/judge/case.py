@@ -29,6 +29,7 @@ from fxmorph.model import (
     GraphLevel,
     Kind,
     Recipe,
+    RewriteProof,
     Status,
     ValuePlan,
     Verdict,
@@ -36,6 +37,7 @@ from fxmorph.model import (
 from fxmorph.observe import Meta, Observation, Slot
 from fxmorph.oracle import Evidence
 from fxmorph.prove.falsify import REAL_TOLERANCE
+from fxmorph.prove.prover import Prover
 from fxmorph.rewrite import EXPOSE, Unsound, Workbench, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 
@@ -56,14 +58,15 @@ class Variant:
     kept: frozenset[str]  # what all rewrites promise to keep, of rules.PRESERVABLE
     bitwise: bool
     assumes: bool  # some rewrite holds only on values like the seed's own
+    proofs: tuple[RewriteProof, ...] = ()
 
 
-def judge_case(case: Case, rules: Registry, clock: Clock) -> CaseResult:
+def judge_case(case: Case, rules: Registry, clock: Clock, prover: Prover | None = None) -> CaseResult:
     """The whole judgement of a case; only ``ToolchainMissing`` and interrupts pass through."""
     started = time.monotonic()
     try:
         with ambient(case.context, case.device):
-            result = _judge(case, rules, clock)
+            result = _judge(case, rules, clock, prover)
     except SeedFailed as error:
         result = _result(case, Status.ERROR, f"seed: {error}")
     except CaptureFailed as error:
@@ -79,17 +82,17 @@ def _result(case: Case, status: Status, reason: str) -> CaseResult:
     return CaseResult(case.id, status, reason=reason)
 
 
-def _judge(case: Case, rules: Registry, clock: Clock) -> CaseResult:
+def _judge(case: Case, rules: Registry, clock: Clock, prover: Prover | None) -> CaseResult:
     with clock.activity("capture"):
         loaded = load_case(case)
     if loaded.meta.get("device") == "cuda" and not torch.cuda.is_available():
         return _result(case, Status.UNSUPPORTED, "the seed is for a CUDA device, and there is none")
     if case.number == 0 and not case.recipe:
         return judge_subject(case, SeedSubject(loaded), clock)
-    variant = make_variant(case, loaded, rules, clock)
+    variant = make_variant(case, loaded, rules, clock, prover)
     if not variant.recipe:
         return _result(case, Status.SKIPPED, "no rewrite applies")
-    result = replace(judge_variant(case, variant, clock), recipe=str(variant.recipe), graph_hash=variant.hash)
+    result = replace(judge_variant(case, variant, clock), recipe=str(variant.recipe), graph_hash=variant.hash, proofs=variant.proofs)
     return result
 
 
@@ -151,7 +154,9 @@ def plan_inputs(plans: Sequence[ValuePlan], base: InputSet, input_seed: int) -> 
     return out
 
 
-def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) -> Variant:
+def make_variant(
+    case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock, prover: Prover | None = None
+) -> Variant:
     """Capture, rewrite, and set up both programs.  Raises :class:`Unsound`, :class:`CaptureFailed`."""
     captured = captured_graph(case, loaded, clock)
     inputs = plan_inputs(case.plans, captured.inputs, case.input_seed)
@@ -161,7 +166,7 @@ def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) 
             inputs[ValuePlan.RESEED] = other.inputs
     with clock.activity("rewrite"):
         text = captured.text
-        bench = Workbench(captured.graph, captured.inputs, loaded.no_grad)
+        bench = Workbench(captured.graph, captured.inputs, loaded.no_grad, prover, clock)
         if case.recipe is not None:
             replay_recipe(bench, rules, case.recipe)
         else:
@@ -185,6 +190,7 @@ def make_variant(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock) 
         bench.kept,
         all(level.bitwise for level in bench.levels),
         any(rules[r.rule].assumes for r in bench.applied if r.rule != EXPOSE),
+        tuple(bench.proofs),
     )
 
 

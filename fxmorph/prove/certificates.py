@@ -15,7 +15,7 @@ import inspect
 import json
 import os
 import tempfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ import torch
 
 from fxmorph.inputs import dtype_name
 from fxmorph.instances import Instance
-from fxmorph.model import Level, Proof
+from fxmorph.model import Proof
+from fxmorph.records import from_json, to_json
 from fxmorph.rules import Rule
 
 #: Counts changes to the prover and its semantic model that may change an outcome; part of every key.
@@ -51,22 +52,6 @@ class Certificate:
     seconds: float = 0.0
 
 
-def certificate_from(body: dict[str, Any]) -> Certificate:
-    """The record of :func:`as_json`'s text; raises ``KeyError`` or ``TypeError`` where it is none."""
-    proof = body["proof"]
-    return Certificate(
-        body["key"],
-        body["claim"],
-        Proof(Level(proof["level"]), proof["scope"], proof["method"], tuple(proof["assumptions"])),
-        tuple(body["obligations"]),
-        body["counterexample"],
-        body["reason"],
-        tuple((a, b) for a, b in body["queries"]),
-        tuple((a, b) for a, b in body["versions"]),
-        body["seconds"],
-    )
-
-
 @dataclass
 class Certificates:
     """Certificates by key, in memory and, with a folder, on disk."""
@@ -78,8 +63,8 @@ class Certificates:
         found = self._memory.get(key)
         if found is None and self.folder is not None:
             try:
-                found = certificate_from(json.loads(self._path(key).read_text()))
-            except (OSError, ValueError, KeyError, TypeError):
+                found = from_json(Certificate, json.loads(self._path(key).read_text()))
+            except (OSError, ValueError):
                 return None  # absent, or half of a file from a machine that lost power
             self._memory[key] = found
         return found
@@ -92,7 +77,7 @@ class Certificates:
         path = self._path(certificate.key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _write_whole(path, json.dumps(asdict(certificate), indent=1))
+            _write_whole(path, json.dumps(to_json(certificate), indent=1))
             for i, (_, script) in enumerate(certificate.queries):
                 if script:
                     _write_whole(path.with_name(f"{certificate.key}.{i}.smt2"), script)
@@ -150,8 +135,8 @@ def instance_text(instance: Instance) -> str:
 def instance_key(instance: Instance, budget: int) -> str:
     """The key of an instance's certificate; index values enter it, other values do not."""
     known = [
-        (n, hashlib.sha256(t.contiguous().reshape(-1).view(torch.uint8).numpy(force=True).tobytes()).hexdigest())
+        (n, t.tolist())
         for n, t in instance.tensors.items()
-        if instance.rule.mixed and t.numel() and not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)
+        if instance.rule.mixed and not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)
     ]
     return key_of("instance", rule_hash(instance.rule), instance_text(instance), known, budget)

@@ -21,10 +21,14 @@ from fxmorph.model import Level
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
 REAL_TOLERANCE = 1e-7
+#: Of the largest argument: results below it are compared as if they were this large.
+REAL_FLOOR = 1e-6
 #: The same in 16 and 32 bits, for sides that choose their dtype themselves: blatant differences only.
 NARROW_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 #: How far gradients may differ: casts inside a side round them, and a wrong one is wrong by a factor.
 GRADIENT_TOLERANCE = 2e-2
+#: Gradients that are zero but for rounding are compared as if they were this large.
+GRADIENT_FLOOR = 1e-3
 #: Arguments with more elements get fewer kinds of values.
 MANY_ELEMENTS = 100_000
 
@@ -211,7 +215,9 @@ def real_gap(instance: Instance) -> float | None:
         return None
     if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
         return None
-    return _relative_gap(sides.before, sides.after)
+    # A result that is zero but for rounding is measured against what it was made of.
+    largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in wide.values() if t.numel()), default=0.0)
+    return _relative_gap(sides.before, sides.after, REAL_FLOOR * largest)
 
 
 def _like_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -223,12 +229,12 @@ def _like_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return out
 
 
-def _relative_gap(a: torch.Tensor, b: torch.Tensor) -> float | None:
+def _relative_gap(a: torch.Tensor, b: torch.Tensor, floor: float = 1e-30) -> float | None:
     finite = torch.isfinite(a)
     if not a.numel() or a.shape != b.shape or bool((finite != torch.isfinite(b)).any()) or not bool(finite.any()):
         return None
     scale = float(a[finite].abs().max())
-    return float((a - b)[finite].abs().max()) / max(scale, 1e-30)
+    return float((a - b)[finite].abs().max()) / max(scale, floor, 1e-30)
 
 
 # -- verdicts --------------------------------------------------------------------
@@ -403,7 +409,7 @@ def _gradient_difference(instance: Instance) -> Counterexample | None:
             return None
         for name in grads[0]:
             a, b = grads[0][name], grads[1][name]
-            gap = _relative_gap(a, b)
+            gap = _relative_gap(a, b, GRADIENT_FLOOR if a.dtype.itemsize > 2 else 0.25)
             if gap is not None and gap > GRADIENT_TOLERANCE:
                 shown = tuple((n, _short(t)) for n, t in values.items())
                 return Counterexample(f"the gradient of {name} differs", shown, _short(a), _short(b))

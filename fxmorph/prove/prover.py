@@ -26,11 +26,14 @@ from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import Certificate, Certificates, instance_key, instance_text, key_of, versions
 from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, falsify
+from fxmorph.prove.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
 from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing
 from fxmorph.prove.terms import Difference, Terms
 
 #: z3's resource units for one query; about a second where it is not solved before.
 BUDGET = 3_000_000
+#: The same within a campaign, where a rewrite that is only tested is used too.
+RUN_BUDGET = 300_000
 #: More scalar claims than these are not tried one by one.
 MAX_OBLIGATIONS = 24
 
@@ -87,15 +90,19 @@ class Prover:
 
     def prove(self, instance: Instance) -> Certificate:
         """The certificate of a rule for these arguments; never raises for what cannot be shown."""
+        return self.proved(instance)[0]
+
+    def proved(self, instance: Instance) -> tuple[Certificate, bool]:
+        """The certificate, and whether it was there already."""
         key = instance_key(instance, self.budget)
         found = self.certificates.get(key)
         if found is not None:
-            return found
+            return found, True
         started = time.process_time()
         made = self._prove(instance, key)
         made = replace(made, seconds=round(time.process_time() - started, 4))
         self.certificates.put(made)
-        return made
+        return made, False
 
     def _prove(self, instance: Instance, key: str) -> Certificate:
         def certificate(shown: Shown, counterexample: str = "") -> Certificate:
@@ -183,13 +190,17 @@ class Prover:
         if exhausted is not None and stronger(exhausted.level, Level.EXACT_REAL):
             proof = Proof(exhausted.level, "all values", "EXHAUSTIVE", exhausted.assumptions)
         else:
-            worth = [level for level in LEVELS if not stronger(level, best)]
-            solved = solve(obligation, rlimit=self.budget, want=worth)
+            apart = _differing(obligation)
+            hopeless = one_sided_cuts(obligation) or rounding_terms(obligation) > MAX_ROUNDED_TERMS
+            bits = stronger(best, Level.EXACT_REAL) and not hopeless and not any(map(ordinary, apart))
+            worth = [level for level in LEVELS if not stronger(level, best)] if bits else [Level.EXACT_REAL]
+            solved = solve(obligation, rlimit=self.budget, want=worth, falsified=apart)
             proof = Proof(solved.level, "all values", solved.method, solved.assumptions)
             queries = tuple((f"{q.mode}: {q.result}, rlimit {q.rlimit}", q.smt) for q in solved.queries)
             reason = solved.reason
-            if solved.counterexample is not None and solved.conclusive:
-                counterexample = json.dumps([float(v) if isinstance(v, float) else int(v) for v in solved.counterexample])
+            example = next(iter(apart), solved.counterexample)
+            if example is not None and solved.conclusive:
+                counterexample = json.dumps([float(v) if isinstance(v, float) else int(v) for v in example])
         seconds = round(time.process_time() - started, 4)
         return Certificate(key, obligation.text, proof, (), counterexample, reason, queries, versions(), seconds)
 
@@ -246,6 +257,13 @@ def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
     method = next(p.method for p in parts if p.level is level)
     return Shown(level, method, (*noted, *(a for p in parts for a in p.assumptions)),
                  tuple(o for p in parts for o in p.obligations))  # fmt: skip
+
+
+def _differing(obligation: Obligation) -> list[tuple[float | int | bool, ...]]:
+    try:
+        return differing(obligation)
+    except NotModelled:
+        return []
 
 
 def _replayed(instance: Instance, difference: Difference, part: Shown) -> Counterexample | None:

@@ -18,7 +18,7 @@ import torch
 
 from fxmorph.inputs import dtype_name
 from fxmorph.prove.expressions import Const, Expression, Obligation, Op, Slot, Var, _argument_text
-from fxmorph.prove.shadowing import Call, Memory, NotModelled
+from fxmorph.prove.shadowing import Call, NotModelled
 from fxmorph.torchapi.dispatch import tree_leaves, tree_map
 
 #: Operators that copy, move or select elements and look at none.  Their own kernels run on the names.

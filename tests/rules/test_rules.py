@@ -14,11 +14,12 @@ from torch import fx
 
 from fxmorph.clock import Clock
 from fxmorph.graph import calls, function_of, graph_hash, print_graph, read_graph
-from fxmorph.inputs import InputSet
+from fxmorph.inputs import InputSet, strided_clone
+from fxmorph.instances import sample_arguments
 from fxmorph.judge.case import Variant, check_rewrite
 from fxmorph.judge.trial import GraphSubject
 from fxmorph.model import Case, CompileConfig, Level, Recipe, Rewrite, Seed, Status, ValuePlan
-from fxmorph.rewrite import Inapplicable, Unsound, Workbench, pattern_of, replay_recipe, sample_arguments, strided_clone
+from fxmorph.rewrite import Inapplicable, Unsound, Workbench, pattern_of, replay_recipe
 from fxmorph.rules import Registry, Rule, load_rules
 from fxmorph.tracing import trace
 

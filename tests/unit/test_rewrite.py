@@ -17,6 +17,7 @@ from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.clock import Clock
 from fxmorph.graph import Unprintable, print_graph, read_graph
 from fxmorph.inputs import InputSet
+from fxmorph.instances import Instance, bind_sizes, holds, sample_arguments
 from fxmorph.judge.case import check_rewrite, make_variant
 from fxmorph.load import load_seed
 from fxmorph.model import Case, CompileConfig, Level, Recipe, Rewrite, TensorSpec, ValuePlan
@@ -24,12 +25,9 @@ from fxmorph.rewrite import (
     Inapplicable,
     Unsound,
     Workbench,
-    bind_sizes,
     check_claim,
-    holds,
     profile,
     replay_recipe,
-    sample_arguments,
 )
 from fxmorph.rules import Rule, RuleError
 from fxmorph.seeds import find_seeds
@@ -199,7 +197,8 @@ def test_assumptions_are_checked_on_the_values() -> None:
 
 def claim(level: Level, old: list[float], new: list[float], rule: Rule | None = None) -> None:
     chosen = rule or made(claim=level)
-    check_claim(chosen, Rewrite("r", "s"), torch.tensor(old), torch.tensor(new), {"x": torch.tensor(old)}, {})
+    x = {"x": torch.tensor(old)}
+    check_claim(Rewrite("r", "s"), Instance(chosen, x, {}), torch.tensor(old), torch.tensor(new))
 
 
 def test_claims_are_checked_as_exactly_as_they_are_made() -> None:

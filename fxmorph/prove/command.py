@@ -1,0 +1,83 @@
+"""``fxmorph prove``: rules through the prover, one line for each rule and dtype."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from fxmorph.config import ConfigError, Settings
+from fxmorph.events import Proved, Warned
+from fxmorph.model import Level
+from fxmorph.prove.levels import record_levels
+from fxmorph.prove.prover import BUDGET
+from fxmorph.prove.rule import RuleProof
+from fxmorph.prove.serving import ProveRule, serve, unproved
+from fxmorph.rules import Registry, Rule, load_rules
+from fxmorph.workers import Pool
+
+#: CPU seconds that a rule may take for one dtype; what does not end by then is UNKNOWN.
+LIMIT = 300.0
+REFUTED, DONE, NOTHING = 4, 0, 5
+
+
+def chosen(rules: Registry, names: Sequence[str]) -> list[Rule]:
+    """Rules by id or glob; all where none is named.  Raises ``RuleError`` for an id that does not exist."""
+    if not names:
+        return list(rules)
+    out: dict[str, Rule] = {}
+    for name in names:
+        if any(c in name for c in "*?["):
+            found = [r for r in rules if fnmatch.fnmatchcase(r.id, name)]
+            if not found:
+                raise ConfigError(f"no rule matches {name!r}")
+        else:
+            found = [rules[name]]
+        out |= {r.id: r for r in found}
+    return list(out.values())
+
+
+def prove_rules(
+    settings: Settings, names: Sequence[str], second: str, record: Path | None, emit: Callable[[object], None]
+) -> int:
+    """Prove, tell each as a :class:`Proved`; 4 where a rule was refuted, else 0."""
+    rules = load_rules([Path(p) for p in settings.transforms])
+    wanted = chosen(rules, names)
+    jobs = [ProveRule(rule.id, dtype, second) for rule in wanted for dtype in rule.dtypes]
+    if not jobs:
+        return NOTHING
+    state = settings.state_dir
+    state.mkdir(parents=True, exist_ok=True)
+    arguments = (settings.transforms, str(state / "proofs"), BUDGET, str(state / "workers.log"))
+    solver = f"z3 {metadata.version('z3-solver')}"
+    done: dict[tuple[str, str], RuleProof] = {}
+    with Pool(min(settings.effective_jobs, len(jobs)), serve, arguments, ["fxmorph.prove.serving"]) as pool:
+        for proof in _all(pool, jobs, rules):
+            done[proof.rule, proof.dtype] = proof
+            emit(_told(proof, solver))
+    if record is not None:
+        record_levels(record, rules, list(done.values()))
+        emit(Warned(f"levels written to {record}"))
+    return REFUTED if any(p.level is Level.REFUTED for p in done.values()) else DONE
+
+
+def _all(pool: Pool, jobs: Sequence[ProveRule], rules: Registry) -> Iterator[RuleProof]:
+    waiting = list(reversed(jobs))
+    while waiting or pool.busy:
+        while waiting and pool.idle:
+            pool.submit(waiting.pop(), LIMIT)
+        for ended in pool.ended(1.0):
+            if ended.value is not None:
+                yield ended.value
+            else:
+                detail = f"{ended.trouble}: {ended.detail}"
+                yield unproved(ended.job, rules[ended.job.rule].claim, detail)
+
+
+def _told(proof: RuleProof, solver: str) -> Proved:
+    used = solver if "Z3" in proof.method else ""
+    return Proved(
+        proof.rule, proof.dtype, proof.claim, proof.level, proof.scope, proof.method, proof.assumptions, used,
+        proof.seconds, proof.counterexample, proof.reason,
+    )  # fmt: skip

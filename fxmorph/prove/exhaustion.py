@@ -1,0 +1,1 @@
+def exhaust(o): return None

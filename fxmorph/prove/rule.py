@@ -1,0 +1,131 @@
+"""A rule's level for a dtype: the weakest over arguments that its conditions allow.
+
+Arguments are drawn so that what rules get wrong shows: sizes 0 and 1, odd and unequal sizes, sizes
+that divide evenly, permuted, gapped and expanded strides.  Further arguments are given to
+falsification alone.  A rule that only moves data is also tried for all sizes at once
+(``allsizes.py``).
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fxmorph.instances import Instance, relaid, sample_arguments
+from fxmorph.model import Level
+from fxmorph.prove.certificates import instance_text
+from fxmorph.prove.falsify import BeforeRaises, falsify
+from fxmorph.prove.prover import Prover, weakest
+from fxmorph.rules import Rule
+
+#: How many arguments of a rule are proved, and how many more eager alone tries to refute.
+PROVED, TRIED = 10, 16
+#: Sizes that each draw is made of, in turn.
+POOLS: tuple[tuple[int, ...], ...] = (
+    (3, 5, 7), (1,), (0, 2, 3), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (2, 3), (5, 6, 7, 9, 10), (1, 4, 9),
+    (8, 16), (3, 4, 6, 8),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RuleProof:
+    """What is shown of a rule for a dtype.
+
+    ``shapes`` counts the arguments that were proved; ``corners`` says which of size 0, size 1 and unequal
+    sizes were among them.  ``counterexample`` is set for REFUTED, ``reason`` where nothing was shown.
+    """
+
+    rule: str
+    dtype: str
+    claim: Level
+    level: Level
+    scope: str
+    method: str
+    assumptions: tuple[str, ...] = ()
+    seconds: float = 0.0
+    shapes: int = 0
+    counterexample: str = ""
+    reason: str = ""
+    certificates: tuple[str, ...] = ()
+
+
+def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
+    """Distinct arguments, the same in every process; fewer than ``count`` where none are found."""
+    rng = random.Random(f"{rule.id} {dtype}")
+    seen: set[str] = set()
+    for attempt in range(3 * count):
+        pool = POOLS[attempt % len(POOLS)]
+        sample = sample_arguments(rule, rng, tries=60, dtypes=(dtype,), sizes=pool, leading=pool)
+        if sample is None and attempt % len(POOLS) == 0:
+            # Sizes or dtypes that must fit together: whatever the rule takes.
+            sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
+        if sample is None:
+            continue
+        instance = Instance(rule, *sample) if attempt % 2 == 0 else relaid(rule, *sample, rng)
+        text = instance_text(instance)
+        if text not in seen:
+            seen.add(text)
+            yield instance
+            if len(seen) >= count:
+                return
+
+
+def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
+    """The weakest level over arguments of ``dtype``; REFUTED by any, UNKNOWN by any that is not decided."""
+    started = time.process_time()
+    proofs, keys, refuted, reason = [], [], "", ""
+    corners: set[str] = set()
+    for instance in arguments_of(rule, dtype, PROVED + TRIED):
+        if len(proofs) >= PROVED:
+            try:
+                found = falsify(instance).counterexample
+            except BeforeRaises:
+                continue
+            if found is not None:
+                refuted = f"{instance_text(instance)}: {found}"
+                break
+            continue
+        made = prover.prove(instance)
+        if made.reason.startswith("does not run"):
+            continue
+        proofs.append(made.proof)
+        keys.append(made.key)
+        corners |= _corners(instance)
+        if made.proof.level is Level.REFUTED:
+            refuted = f"{made.claim}: {made.counterexample}"
+            break
+        if made.proof.level is Level.UNKNOWN:
+            reason = reason or f"{made.claim}: {made.reason}"
+    level = weakest([p.level for p in proofs]) if proofs else Level.UNKNOWN
+    scope = f"{len(proofs)} shapes" + (f" with {', '.join(sorted(corners))}" if corners else "")
+    method = next((p.method for p in proofs if p.level is level), "FALSIFY-ONLY")
+    assumptions = {a for p in proofs for a in p.assumptions}
+    if refuted:
+        level, method = Level.REFUTED, "FALSIFY-ONLY"
+    elif level is Level.INDEX_EXACT and rule.site != "late":
+        scope, method = _all_sizes(rule, scope, method)
+    return RuleProof(
+        rule.id, dtype, rule.claim, level, scope, method, tuple(sorted(assumptions)),
+        round(time.process_time() - started, 3), len(proofs), refuted, "" if proofs else "no arguments found; " + reason
+        if not reason else reason, tuple(keys),
+    )  # fmt: skip
+
+
+def _all_sizes(rule: Rule, scope: str, method: str) -> tuple[str, str]:
+    # z3 is loaded by rules that get this far only.
+    from fxmorph.prove.allsizes import prove_all_sizes
+
+    every = prove_all_sizes(rule)
+    if not every.proved:
+        return scope, method
+    return f"all sizes, {len(every.ranks)} ranks; {scope}", f"{method}+Z3-LIA"
+
+
+def _corners(instance: Instance) -> set[str]:
+    sizes = [n for t in instance.tensors.values() for n in t.shape]
+    out = {str(n) for n in (0, 1) if n in sizes}
+    if any(len(set(t.shape)) > 1 for t in instance.tensors.values()):
+        out.add("unequal sizes")
+    return out

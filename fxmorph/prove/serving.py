@@ -1,0 +1,54 @@
+"""What a worker process of ``fxmorph prove`` does: prove one rule for one dtype.
+
+A solver that crashes, or eats all memory, costs that rule and dtype and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fxmorph.model import Level
+from fxmorph.prove.certificates import Certificates
+from fxmorph.prove.prover import Prover
+from fxmorph.prove.rule import RuleProof, prove_rule
+from fxmorph.rules import load_rules
+
+
+@dataclass(frozen=True)
+class ProveRule:
+    """Job: prove a rule for a dtype; answers a :class:`RuleProof`.  ``second``: another solver to ask too."""
+
+    rule: str
+    dtype: str
+    second: str = ""
+
+
+def serve(connection: Connection, transforms: Sequence[str], folder: str, budget: int, log: str) -> None:
+    """Answer jobs until the connection closes; what libraries print goes to ``log``."""
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    torch.set_num_threads(1)
+    rules = load_rules([Path(p) for p in transforms])
+    prover = Prover(Certificates(Path(folder)), budget)
+    while True:
+        job: Any = connection.recv()
+        try:
+            proof = prove_rule(rules[job.rule], job.dtype, prover)
+            connection.send(("done", asked_again(proof, prover, job.second) if job.second else proof))
+        except Exception as error:
+            traceback.print_exc()
+            connection.send(("error", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"))
+
+
+def unproved(job: ProveRule, claim: Level, reason: str) -> RuleProof:
+    """The record of a job that ended badly."""
+    return RuleProof(job.rule, job.dtype, claim, Level.UNKNOWN, "", "", reason=reason)

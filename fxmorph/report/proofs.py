@@ -1,0 +1,77 @@
+"""What ``fxmorph prove`` prints: a table for people, or event lines."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from fxmorph.events import Conformed, Proved, Warned
+from fxmorph.model import Level
+
+_ORDER = {level.value: i for i, level in enumerate(Level)}
+
+
+class ProofTable:
+    """One line for each rule and dtype as it comes; ``close`` adds the counts of each family."""
+
+    def __init__(self, say: Callable[[str], None], as_json: bool, quiet: bool) -> None:
+        self._say, self._json, self._quiet = say, as_json, quiet
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._refuted: list[Proved] = []
+        self._differing: list[Conformed] = []
+        self._conformed = 0
+        self._seconds = 0.0
+
+    def handle(self, event: Any) -> None:
+        """Take an event of :mod:`fxmorph.prove.command`."""
+        if self._json:
+            if not isinstance(event, Warned):
+                self._say(json.dumps(event.to_json(), ensure_ascii=False))
+        elif isinstance(event, Proved):
+            self._proved(event)
+        elif isinstance(event, Conformed):
+            self._compared(event)
+        else:
+            self._say(event.message)
+
+    def _proved(self, event: Proved) -> None:
+        self._counts[event.rule.split("_", 1)[0], event.level.value] += 1
+        self._seconds += event.seconds
+        if event.level is Level.REFUTED:
+            self._refuted.append(event)
+        if self._quiet and event.level not in (Level.REFUTED, Level.UNKNOWN):
+            return
+        assuming = f"; assumes {', '.join(event.assumptions)}" if event.assumptions else ""
+        why = event.counterexample or event.reason
+        self._say(
+            f"{event.rule:<34} {event.dtype:<9} {event.level.value:<24} {event.method or '-'}: {event.scope}"
+            f"{assuming}  {event.seconds:.2f}s{'  ' + event.solver if event.solver else ''}"
+        )
+        if event.level.value != event.claim.value and _ORDER[event.level] > _ORDER[event.claim]:
+            self._say(f"    claims {event.claim.value}" + (f"; {why}" if why else ""))
+
+    def _compared(self, event: Conformed) -> None:
+        self._conformed += 1
+        if not event.agrees:
+            self._differing.append(event)
+        if not event.agrees or not self._quiet:
+            word = "agrees" if event.agrees else "differs"
+            self._say(f"{event.operator:<28} {event.dtype:<9} {word}{'  ' + event.detail if event.detail else ''}")
+
+    def close(self) -> None:
+        """The last lines."""
+        if self._json:
+            return
+        if self._conformed:
+            self._say(f"{self._conformed} operators and dtypes compared, {len(self._differing)} differ")
+            return
+        families = sorted({f for f, _ in self._counts})
+        for family in families:
+            rows = sorted(((n, lv) for (f, lv), n in self._counts.items() if f == family), key=lambda r: _ORDER[r[1]])
+            total = sum(n for n, _ in rows)
+            self._say(f"{family}: {total}  " + ", ".join(f"{lv} {n} ({100 * n / total:.0f} %)" for n, lv in rows))
+        for event in self._refuted:
+            self._say(f"REFUTED {event.rule} ({event.dtype}): {event.counterexample}")
+        self._say(f"{sum(self._counts.values())} proofs, {len(self._refuted)} refuted, {self._seconds:.0f} CPU seconds")
