@@ -1,0 +1,452 @@
+"""Polynomial identity testing of whole programs: they are run on random elements of a finite field.
+
+Two rational functions that are not the same differ at a random point of a field of p elements but
+with probability degree/p (Schwartz 1980, Zippel 1979), so programs of sums, products and quotients
+are told apart, at full size and at the cost of running them.  exp is a homomorphism from the
+additive group of a second field into the first (Mirage, OSDI 2025), log its inverse; other
+functions are random ones: what holds for a random function holds for all.  Order is one of three
+(:class:`~fxmorph.prove.field_values.Order`).
+
+What is shown equal is equal over the reals, where both are defined.  What is not is *unknown*: the
+model has fewer laws than the reals have.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from fxmorph.inputs import InputSet, storage_key
+from fxmorph.prove.field_ops import MEANINGS, Given
+from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
+from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
+from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing
+from fxmorph.prove.terms import FILLS, MOVES
+from fxmorph.torchapi.dispatch import OpOverload, aten_packet, tree_leaves, tree_map
+
+#: Of MOVES, those whose index arguments must be known, and those that have meanings of their own.
+_POSITIONS = frozenset("index indices mask repeats".split())
+_OWN = frozenset("copy index_put _unsafe_index_put slice_backward select_backward diagonal_backward".split())
+
+
+@dataclass
+class _About:
+    """What is known of a storage's shadow: see :class:`Val`."""
+
+    known: bool
+    num: float = 0.0
+    den: float = 0.0
+    bits: float = 0.0
+    q: bool = True
+
+
+class Field:
+    """The finite-field domain.  A shadow's real part is the element modulo p, its imaginary part that modulo q.
+
+    NaN is an undefined element: 0/0, a logarithm modulo p, an exponential modulo q, uninitialised memory.
+    """
+
+    dtype = torch.complex128
+
+    def __init__(self, seed: int = 0, order: Order = Order.MIXED) -> None:
+        self.m = Arithmetic(seed, order)
+        self._about: dict[int, _About] = {}
+        self._kept: list[Any] = []  # storages stay alive, so that keys stay unique
+        self._fresh = 0
+
+    # -- values ----------------------------------------------------------------
+
+    def input(self, argument: str, elements: int, dtype: torch.dtype) -> torch.Tensor:
+        """Random elements for an argument's memory, the same for the same seed and name."""
+        if dtype.is_complex:
+            raise NotModelled("complex numbers")
+        h = scrambled(torch.arange(elements), salt("input", argument, self.m.seed))
+        return torch.complex(residues(h, P), residues(scrambled(h, 99), Q))
+
+    def note(self, t: torch.Tensor, known: bool, num: float = 0.0) -> None:
+        """Say of a tensor's memory whether its values are those of the native run."""
+        self._about[storage_key(t)] = _About(known, num)
+        self._kept.append(t.untyped_storage())
+
+    def known(self, native: torch.Tensor) -> torch.Tensor:
+        self.note(native, True)
+        return self._joined(self.m.constants(native))
+
+    def load(self, call: Call, t: torch.Tensor) -> Val:
+        shadow, about = call.shadow(t), self._about[storage_key(t)]
+        return Val(shadow.real, shadow.imag if about.q else None, about.num, about.den, about.bits)
+
+    def is_known(self, call: Call, t: torch.Tensor) -> bool:
+        return self._about[storage_key(t)].known
+
+    @staticmethod
+    def _joined(v: Val) -> torch.Tensor:
+        q = torch.full_like(v.p, NAN) if v.q is None else v.q
+        return torch.complex(*torch.broadcast_tensors(v.p, q))
+
+    # -- operators -------------------------------------------------------------
+
+    def apply(self, call: Call) -> list[torch.Tensor]:
+        if call.name.startswith(("empty", "new_empty")):
+            return [self._unknown(t) for t in call.targets]
+        operands = [t for t in call.tensors if call.name not in FILLS or t is not call.arguments.get("self")]
+        known = all(self.is_known(call, t) for t in operands)
+        if known and not any(t.is_floating_point() for t in call.targets):
+            return [self._plain(t) for t in call.targets]
+        try:
+            values = self._values(call)
+        except NotModelled:
+            if not known:
+                raise
+            return [self._plain(t) for t in call.targets]
+        out = []
+        for t, v in zip(call.targets, values, strict=True):
+            if v is None:
+                out.append(self._unknown(t))
+                continue
+            self._set(t, _About(False, v.num, v.den, v.bits, v.q is not None))
+            out.append(self._joined(v).expand(t.shape))
+        return out
+
+    def _plain(self, t: torch.Tensor) -> torch.Tensor:
+        self._set(t, _About(True))
+        return self._joined(self.m.constants(t))
+
+    def _set(self, t: torch.Tensor, about: _About) -> None:
+        key = storage_key(t)
+        old = self._about.get(key)
+        if old is not None:
+            about = _About(
+                old.known and about.known,
+                max(old.num, about.num),
+                max(old.den, about.den),
+                max(old.bits, about.bits),
+                old.q or about.q,
+            )
+        else:
+            self._kept.append(t.untyped_storage())
+        self._about[key] = about
+
+    def _unknown(self, t: torch.Tensor) -> torch.Tensor:
+        """Uninitialised memory, and results that are not modelled: undefined."""
+        self._set(t, _About(False, q=False))
+        return torch.full(t.shape, complex(NAN, NAN), dtype=torch.complex128)
+
+    def _values(self, call: Call) -> list[Val | None]:
+        name = call.name
+        if name in MEANINGS:
+            out = MEANINGS[name](Given(call, self.m, self))
+            return list(out) if isinstance(out, (list, tuple)) else [out]
+        if name in MOVES and name not in _OWN:
+            return self._moved(call)
+        return self._decomposed(call)
+
+    def _moved(self, call: Call) -> list[Val | None]:
+        """Kernels that copy and select elements run on the shadows."""
+        if call.name == "scatter" and "reduce" in call.arguments:
+            raise NotModelled("scatter with reduce")
+        given = Given(call, self.m, self)
+        abouts: list[_About] = []
+
+        def ready(key: str, value: Any) -> Any:
+            if isinstance(value, torch.Tensor):
+                if key in _POSITIONS:
+                    return given.places(value)
+                abouts.append(self._about[storage_key(value)])
+                return call.shadow(value)
+            if isinstance(value, (list, tuple)) and any(isinstance(t, torch.Tensor) for t in value):
+                return [ready(key, t) for t in value]
+            if key in ("value", "fill_value"):
+                v = self.m.constant(value)
+                abouts.append(_About(True))
+                return complex(float(v.p), float(v.q))  # type: ignore[arg-type]
+            return value
+
+        arguments = {k: ready(k, v) for k, v in call.arguments.items()}
+        packet = aten_packet(call.name)
+        if packet is None:
+            raise NotModelled(call.name)
+        try:
+            out = packet(**arguments)
+        except (NotImplementedError, RuntimeError):
+            parts = []
+            for part in ("real", "imag"):
+                take = {
+                    k: tree_map(
+                        lambda t, part=part: (
+                            getattr(t, part)
+                            if isinstance(t, complex) or (isinstance(t, torch.Tensor) and t.is_complex())
+                            else t
+                        ),
+                        v,
+                    )
+                    for k, v in arguments.items()
+                }
+                try:
+                    parts.append(packet(**take))
+                except (NotImplementedError, RuntimeError) as error:
+                    raise NotModelled(f"{call.name}: {str(error).splitlines()[0]}") from None
+            out = torch.complex(parts[0], parts[1])
+        outs = out if isinstance(out, (list, tuple)) else [out]
+        num, den, bits = (max((getattr(a, k) for a in abouts), default=0.0) for k in ("num", "den", "bits"))
+        q = any(a.q for a in abouts) or not abouts
+        return [Val(o.real, o.imag if q else None, num, den, bits) for o in outs]
+
+    def _decomposed(self, call: Call) -> list[Val | None]:
+        """What torch's own decomposition computes."""
+        from torch._decomp import decomposition_table
+
+        func = call.func if call.written == 0 else _functional(call)
+        decomposition = decomposition_table.get(func) if func is not None else None
+        if decomposition is None:
+            raise NotModelled(call.name)
+        arguments = dict(call.arguments)
+        try:
+            with torch.no_grad(), Shadowing(call.memory):
+                out = decomposition(**arguments)
+        except NotModelled as why:
+            raise NotModelled(f"{call.name}: {why}") from None
+        except (TypeError, RuntimeError, NotImplementedError, AssertionError) as error:
+            raise NotModelled(f"{call.name}: {str(error).splitlines()[:1]}") from None
+        outs = [o for o in tree_leaves(out)]
+        while len(outs) < len(call.targets):
+            outs.append(None)
+        return [None if o is None else self.load(call, o) for o in outs]
+
+
+def _functional(call: Call) -> OpOverload | None:
+    packet = aten_packet(call.name)
+    if packet is None:
+        return None
+    for overload in packet.overloads():
+        func = getattr(packet, overload)
+        names = {a.name for a in func._schema.arguments}
+        if call.arguments.keys() <= names and not any(
+            a.alias_info is not None and a.alias_info.is_write for a in func._schema.arguments
+        ):
+            return func  # type: ignore[no-any-return]
+    return None
+
+
+# -- two programs --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fielded:
+    """Whether two programs compute the same over the reals.
+
+    ``equal``: True (with probability 1 - ``error`` over the random choices), False (not shown;
+    *not* a refutation), None (not modelled, or nothing to compare).
+    """
+
+    equal: bool | None
+    trials: int
+    error: float
+    assumptions: tuple[str, ...] = ()
+    reason: str = ""
+    seconds: float = 0.0
+
+
+#: What ``error`` has to be below for programs to count as equal, and how many trials that may take.
+MAX_ERROR = 1e-6
+MAX_TRIALS = 1000
+#: Seconds after which no further trials are begun.
+MAX_SECONDS = 2.0
+
+
+@dataclass
+class _Side:
+    """One program's run: the elements of what it returns and of its arguments' memory at the end."""
+
+    results: dict[str, Val]
+    arithmetic: Arithmetic
+
+
+def _call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> Any:
+    names = inspect.signature(function).parameters
+    return function(**{n: tensors[n] if n in tensors else scalars[n] for n in names})
+
+
+def _run(
+    function: Callable[..., Any],
+    tensors: dict[str, torch.Tensor],
+    scalars: dict[str, Any],
+    field: Field,
+    gradients: bool,
+    integers: bool,
+) -> _Side:
+    copies = dict(zip(tensors, InputSet.snapshot([t.detach() for t in tensors.values()]).rebuild(), strict=True))
+    memory = Memory(field)
+    entered: set[int] = set()
+    for name, t in copies.items():
+        key = storage_key(t)
+        if key in entered:
+            continue
+        entered.add(key)
+        unknown = t.is_floating_point() or (integers and t.dtype != torch.bool and not t.is_complex())
+        if not unknown:
+            memory.shadow(t)
+            continue
+        flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
+        field.note(t, False, 1.0)
+        memory.adopt(flat, field.input(name, flat.numel(), t.dtype))
+    given = dict(copies)
+    leaves: dict[str, torch.Tensor] = {}
+    if gradients:
+        for name, t in copies.items():
+            if t.is_floating_point():
+                leaves[name] = t.requires_grad_()
+                given[name] = t
+    with torch.set_grad_enabled(gradients), Shadowing(memory):
+        out = _call(function, given, scalars)
+        returned = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
+        grads: list[torch.Tensor | None] = []
+        if gradients:
+            wanted = [t for t in returned if t.requires_grad]
+            if not wanted:
+                raise NotModelled("no gradients")
+            seeds = []
+            for i, t in enumerate(wanted):
+                seed = torch.ones_like(t, memory_format=torch.contiguous_format)
+                field.note(seed, False, 1.0)
+                memory.write(seed, field.input(f"gradient {i}", seed.numel(), seed.dtype).reshape(seed.shape))
+                seeds.append(seed)
+            grads = list(torch.autograd.grad(wanted, list(leaves.values()), seeds, allow_unused=True))
+    results: dict[str, Val] = {}
+
+    def note(name: str, t: torch.Tensor) -> None:
+        shadow = memory.shadow(t.detach())
+        about = field._about[storage_key(t)]
+        results[name] = Val(shadow.real, shadow.imag if about.q else None, about.num, about.den, about.bits)
+
+    for i, t in enumerate(returned):
+        note(f"result {i}", t)
+    for name, t in copies.items():
+        note(f"argument {name}", t)
+    for (name, _), grad in zip(leaves.items(), grads, strict=False):
+        if grad is not None:
+            note(f"gradient {name}", grad)
+        else:
+            like = copies[name].detach()
+            zero = torch.zeros(like.shape, dtype=torch.float64)
+            results[f"gradient {name}"] = Val(zero, zero, 0.0)
+    return _Side(results, field.m)
+
+
+@dataclass
+class _Trial:
+    equal: bool | None
+    error: float
+    bits: float
+    reason: str
+    assumptions: set[str]
+
+
+def _trial(
+    before: Any, after: Any, tensors: Any, scalars: Any, seed: int, order: Order, gradients: bool, integers: bool
+) -> _Trial:
+    sides = [_run(f, tensors, scalars, Field(seed, order), gradients, integers) for f in (before, after)]
+    left, right = sides
+    assumptions = left.arithmetic.assumptions | right.arithmetic.assumptions
+    if left.results.keys() != right.results.keys():
+        return _Trial(False, 1.0, 0.0, "another number of results", assumptions)
+    compared, elements, degree, bits = 0, 0, 0.0, 0.0
+    for name, a in left.results.items():
+        b = right.results[name]
+        if a.shape != b.shape:
+            return _Trial(False, 1.0, 0.0, f"{name}: other shape", assumptions)
+        ok = torch.zeros(a.shape, dtype=torch.bool)
+        apart = torch.zeros(a.shape, dtype=torch.bool)
+        for x, y in ((a.p, b.p), (a.q, b.q)):
+            if x is None or y is None:
+                continue
+            defined = ~(x.isnan() | y.isnan())
+            ok |= defined
+            apart |= defined & (x != y)
+        if bool(apart.any()):
+            where = tuple(apart.nonzero()[0].tolist())
+            return _Trial(False, 1.0, 0.0, f"{name}{list(where)} differs", assumptions)
+        if 2 * int(ok.sum()) < ok.numel():
+            return _Trial(None, 1.0, 0.0, f"{name}: mostly undefined", assumptions)
+        elements += ok.numel()
+        compared += int(ok.sum())
+        degree = max(degree, a.num + b.den, b.num + a.den)
+        bits = max(bits, a.bits, b.bits)
+    if not elements:
+        return _Trial(None, 1.0, 0.0, "nothing to compare", assumptions)
+    if compared < elements:
+        assumptions = assumptions | {"where-defined"}
+    hidden = left.arithmetic.hidden + right.arithmetic.hidden
+    coincide = min(1.0, max(degree, 1.0) * (1 + hidden) / Q)
+    return _Trial(True, 1 - 2.0 ** -min(bits, 60.0) * (1 - coincide), bits, "", assumptions)
+
+
+def prove_field(
+    before: Callable[..., Any],
+    after: Callable[..., Any],
+    tensors: dict[str, torch.Tensor],
+    scalars: dict[str, Any],
+    *,
+    seed: int = 0,
+    trials: int = 3,
+    gradients: bool = False,
+) -> Fielded:
+    """Whether two programs compute the same over the reals for these shapes and scalars."""
+    started = time.monotonic()
+    whole = any(not t.is_floating_point() and t.dtype != torch.bool for t in tensors.values())
+    reason, verdict, ran = "", None, 0
+    for integers in (True, False) if whole else (False,):
+        if not integers and not any(t.is_floating_point() for t in tensors.values()):
+            reason = reason or "no unknown arguments"
+            continue
+        for order in Order:
+            result = _several(before, after, tensors, scalars, seed, trials, order, gradients, integers)
+            ran += result.trials
+            if result.equal:
+                extra = () if integers or not whole else ("these integers",)
+                assumptions = tuple(sorted({*result.assumptions, *extra, "reduction-order-free"}))
+                return Fielded(True, ran, result.error, assumptions, "", time.monotonic() - started)
+            reason = f"{reason}; {order}: {result.reason}" if reason else f"{order}: {result.reason}"
+            if result.equal is False:
+                verdict = False
+            if "comparison-as-predicate" not in result.assumptions and result.equal is False:
+                break
+    return Fielded(verdict, ran, 1.0, (), reason, time.monotonic() - started)
+
+
+def _several(
+    before: Any,
+    after: Any,
+    tensors: Any,
+    scalars: Any,
+    seed: int,
+    trials: int,
+    order: Order,
+    gradients: bool,
+    integers: bool,
+) -> Fielded:
+    error, ran, needed = 1.0, 0, trials
+    assumptions: set[str] = set()
+    started = time.monotonic()
+    while ran < needed and (ran < trials or time.monotonic() - started < MAX_SECONDS):
+        try:
+            one = _trial(before, after, tensors, scalars, salt(seed, ran, str(order)), order, gradients, integers)
+        except NotModelled as why:
+            return Fielded(None, ran, 1.0, (), str(why))
+        ran += 1
+        assumptions |= one.assumptions
+        if not one.equal:
+            return Fielded(one.equal, ran, 1.0, tuple(assumptions), one.reason)
+        error *= one.error
+        if ran == needed and error > MAX_ERROR and one.error < 1:
+            wanted = math.ceil(math.log(MAX_ERROR) / math.log(one.error))
+            needed = max(needed, wanted) if wanted <= MAX_TRIALS else ran
+    if error > MAX_ERROR:
+        return Fielded(None, ran, error, tuple(assumptions), f"error bound {error:.2g} after {ran} trials")
+    return Fielded(True, ran, error, tuple(assumptions))
