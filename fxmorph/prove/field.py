@@ -28,7 +28,7 @@ from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
 from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing
 from fxmorph.prove.terms import FILLS, MOVES
-from fxmorph.torchapi.dispatch import OpOverload, aten_packet, tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import OpOverload, aten_packet, schema_of, tree_leaves, tree_map
 
 #: Of MOVES, those whose index arguments must be known, and those that have meanings of their own.
 _POSITIONS = frozenset("index indices mask repeats".split())
@@ -67,11 +67,14 @@ class Field:
         if dtype.is_complex:
             raise NotModelled("complex numbers")
         h = scrambled(torch.arange(elements), salt("input", argument, self.m.seed))
+        if dtype == torch.bool and self.m.order is not Order.MIXED:
+            bit = (h & 1).double()
+            return torch.complex(bit, bit)
         return torch.complex(residues(h, P), residues(scrambled(h, 99), Q))
 
-    def note(self, t: torch.Tensor, known: bool, num: float = 0.0) -> None:
+    def note(self, t: torch.Tensor, known: bool, num: float = 0.0, bits: float = 0.0) -> None:
         """Say of a tensor's memory whether its values are those of the native run."""
-        self._about[storage_key(t)] = _About(known, num)
+        self._about[storage_key(t)] = _About(known, num, 0.0, bits)
         self._kept.append(t.untyped_storage())
 
     def known(self, native: torch.Tensor) -> torch.Tensor:
@@ -140,12 +143,33 @@ class Field:
 
     def _values(self, call: Call) -> list[Val | None]:
         name = call.name
+        if name.startswith("_foreach_"):
+            return self._each(call)
         if name in MEANINGS:
             out = MEANINGS[name](Given(call, self.m, self))
             return list(out) if isinstance(out, (list, tuple)) else [out]
         if name in MOVES and name not in _OWN:
             return self._moved(call)
         return self._decomposed(call)
+
+    def _each(self, call: Call) -> list[Val | None]:
+        """An operator on lists, one after the other."""
+        name = call.name.removeprefix("_foreach_")
+        out: list[Val | None] = []
+        for i, target in enumerate(call.targets):
+            arguments = {k: v[i] if isinstance(v, (list, tuple)) else v for k, v in call.arguments.items()}
+            if "scalars" in arguments:
+                key = {"addcmul": "value", "addcdiv": "value", "pow": "exponent", "lerp": "weight"}.get(name, "other")
+                arguments[key] = arguments.pop("scalars")
+            for old, new in (("scalar", "other"), ("tensors1", "end"), ("weights", "weight")):
+                if old in arguments:
+                    arguments[new] = arguments.pop(old)
+            one = Call(name, call.func, arguments, [target], min(call.written, 1), call.memory)
+            if name not in MEANINGS:
+                raise NotModelled(call.name)
+            value = MEANINGS[name](Given(one, self.m, self))
+            out += value if isinstance(value, list) else [value]
+        return out
 
     def _moved(self, call: Call) -> list[Val | None]:
         """Kernels that copy and select elements run on the shadows."""
@@ -206,10 +230,16 @@ class Field:
         decomposition = decomposition_table.get(func) if func is not None else None
         if decomposition is None:
             raise NotModelled(call.name)
-        arguments = dict(call.arguments)
+        given, keywords = [], {}
+        for a in schema_of(func).arguments:
+            value = call.arguments.get(a.name, a.default_value if a.has_default_value() else None)
+            if not a.kwarg_only:
+                given.append(value)
+            elif a.name in call.arguments:
+                keywords[a.name] = value
         try:
             with torch.no_grad(), Shadowing(call.memory):
-                out = decomposition(**arguments)
+                out = decomposition(*given, **keywords)
         except NotModelled as why:
             raise NotModelled(f"{call.name}: {why}") from None
         except (TypeError, RuntimeError, NotImplementedError, AssertionError) as error:
@@ -289,12 +319,12 @@ def _run(
         if key in entered:
             continue
         entered.add(key)
-        unknown = t.is_floating_point() or (integers and t.dtype != torch.bool and not t.is_complex())
+        unknown = t.is_floating_point() or (integers and not t.is_complex())
         if not unknown:
             memory.shadow(t)
             continue
         flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
-        field.note(t, False, 1.0)
+        field.note(t, False, 1.0, float(t.dtype == torch.bool and field.m.order is not Order.MIXED))
         memory.adopt(flat, field.input(name, flat.numel(), t.dtype))
     given = dict(copies)
     leaves: dict[str, torch.Tensor] = {}
@@ -361,14 +391,11 @@ def _trial(
         b = right.results[name]
         if a.shape != b.shape:
             return _Trial(False, 1.0, 0.0, f"{name}: other shape", assumptions)
-        ok = torch.zeros(a.shape, dtype=torch.bool)
-        apart = torch.zeros(a.shape, dtype=torch.bool)
-        for x, y in ((a.p, b.p), (a.q, b.q)):
-            if x is None or y is None:
-                continue
-            defined = ~(x.isnan() | y.isnan())
-            ok |= defined
-            apart |= defined & (x != y)
+        ok = ~(a.p.isnan() | b.p.isnan())
+        apart = ok & (a.p != b.p)
+        if a.q is not None and b.q is not None:  # where only the elements modulo q are defined
+            logarithmic = ~ok & ~(a.q.isnan() | b.q.isnan())
+            ok, apart = ok | logarithmic, apart | (logarithmic & (a.q != b.q))
         if bool(apart.any()):
             where = tuple(apart.nonzero()[0].tolist())
             return _Trial(False, 1.0, 0.0, f"{name}{list(where)} differs", assumptions)
@@ -399,7 +426,8 @@ def prove_field(
 ) -> Fielded:
     """Whether two programs compute the same over the reals for these shapes and scalars."""
     started = time.monotonic()
-    whole = any(not t.is_floating_point() and t.dtype != torch.bool for t in tensors.values())
+    whole = any(not t.is_floating_point() for t in tensors.values())
+    booleans = any(t.dtype == torch.bool for t in tensors.values())
     reason, verdict, ran = "", None, 0
     for integers in (True, False) if whole else (False,):
         if not integers and not any(t.is_floating_point() for t in tensors.values()):
@@ -415,7 +443,7 @@ def prove_field(
             reason = f"{reason}; {order}: {result.reason}" if reason else f"{order}: {result.reason}"
             if result.equal is False:
                 verdict = False
-            if "comparison-as-predicate" not in result.assumptions and result.equal is False:
+            if "comparison-as-predicate" not in result.assumptions and result.equal is False and not booleans:
                 break
     return Fielded(verdict, ran, 1.0, (), reason, time.monotonic() - started)
 
@@ -439,6 +467,8 @@ def _several(
             one = _trial(before, after, tensors, scalars, salt(seed, ran, str(order)), order, gradients, integers)
         except NotModelled as why:
             return Fielded(None, ran, 1.0, (), str(why))
+        except (RuntimeError, IndexError, ValueError, TypeError, AssertionError, KeyError) as error_:
+            return Fielded(None, ran, 1.0, (), f"{type(error_).__name__}: {str(error_).splitlines()[:1]}")
         ran += 1
         assumptions |= one.assumptions
         if not one.equal:

@@ -11,7 +11,7 @@ import torch
 
 #: Largest denominator of a rational number that a constant is taken for, by dtype of the constant.
 #: Among floats of few bits nearly every one is next to some such fraction, so fewer are tried.
-_DENOMINATORS = {torch.float64: 10_000, torch.float32: 400, torch.float16: 10, torch.bfloat16: 10}
+_DENOMINATORS = {torch.float64: 100_000, torch.float32: 400, torch.float16: 10, torch.bfloat16: 10}
 _ROOT_DENOMINATORS = {torch.float64: 4096, torch.float32: 64}
 
 

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import torch
 
+from fxmorph.prove.field_tables import P
 from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
 from fxmorph.prove.shadowing import Call, NotModelled
 from fxmorph.torchapi.dispatch import aten_packet
@@ -119,7 +120,7 @@ def _mul(g: Given) -> Val:
 def _div(g: Given) -> Val:
     out = g.m.div(g.val("self"), g.val("other"))
     mode = g.get("rounding_mode")
-    return out if mode is None else g.m.function(mode, out)
+    return out if mode is None else unary(g.m, mode, out)
 
 
 @means("floor_divide")
@@ -130,7 +131,7 @@ def _floor_divide(g: Given) -> Val:
 @means("remainder fmod")
 def _remainder(g: Given) -> Val:
     a, b = g.val("self"), g.val("other")
-    whole = g.m.function("floor" if g.call.name == "remainder" else "trunc", g.m.div(a, b))
+    whole = unary(g.m, "floor" if g.call.name == "remainder" else "trunc", g.m.div(a, b))
     return g.m.sub(a, g.m.mul(b, whole))
 
 
@@ -262,11 +263,11 @@ def _gelu(g: Given) -> Val:
         inner = m.add(x, m.mul(m.constant(0.044715), m.power(x, 3)))
         curve = tanh(m, m.mul(m.constant(math.sqrt(2 / math.pi)), inner))
     else:
-        curve = m.function("erf", m.mul(x, m.root(m.fraction(Fraction(1, 2)))))
+        curve = unary(m, "erf", m.mul(x, m.root(m.fraction(Fraction(1, 2)))))
     return m.mul(half, m.add(m.fraction(1), curve))
 
 
-_ODD = frozenset("sin tan asin atan sinh asinh atanh erf erfinv trunc round".split())
+_ODD = frozenset("sin tan asin atan sinh asinh atanh erf erfinv round".split())
 _EVEN = frozenset("cos cosh".split())
 
 
@@ -286,11 +287,13 @@ def unary(m: Arithmetic, name: str, x: Val) -> Val:
         return m.sub(m.fraction(1), unary(m, "erf", x))
     if name == "ceil":
         return m.neg(unary(m, "floor", m.neg(x)))
+    if name == "trunc":  # towards zero
+        return m.where(m.less(x, m.fraction(0)), unary(m, "ceil", x), unary(m, "floor", x))
     if name == "frac":
         return m.sub(x, unary(m, "trunc", x))
     if name in _ODD or name in _EVEN:
         # f(|x|) with |x| the representative below p/2, so that f(-x) = -f(x) or f(x).
-        upper = x.p > (torch.full((), 701399.0) / 2)
+        upper = x.p > P / 2
         flipped = Val(
             torch.where(upper, m.neg(x).p, x.p),
             None if x.q is None else torch.where(upper, m.neg(x).q, x.q),  # type: ignore[arg-type]
@@ -309,7 +312,20 @@ def unary(m: Arithmetic, name: str, x: Val) -> Val:
     return m.function(name, x)
 
 
-@means("atan2 hypot copysign nextafter xlogy igamma igammac bitwise_left_shift bitwise_right_shift")
+@means("bitwise_left_shift __lshift__ __ilshift__")
+def _left_shift(g: Given) -> Val:
+    """Times 2 to the power of a known number."""
+    by = g.get("other")
+    if isinstance(by, torch.Tensor):
+        if not g.loader.is_known(g.call, by) or bool(((by < 0) | (by > 62)).any()):
+            raise NotModelled("a shift by an unknown number")
+        factor = g.m.constants(torch.bitwise_left_shift(torch.ones_like(by, dtype=torch.int64), by))
+    else:
+        factor = g.m.fraction(2**by)
+    return g.m.mul(g.val("self"), factor)
+
+
+@means("atan2 hypot copysign nextafter xlogy igamma igammac bitwise_right_shift __rshift__")
 def _uninterpreted_two(g: Given) -> Val:
     return g.m.function(g.call.name, g.val("self"), g.val("other"))
 
@@ -655,6 +671,37 @@ def _place(g: Given, x: Val, least: bool) -> Val:
     return Val(t, t, 1.0, 0.0, x.bits + math.log2(max(n, 1)))
 
 
+@means("max_pool2d_with_indices max_pool2d max_pool1d")
+def _max_pool(g: Given) -> Any:
+    """The maximum over each window of the input padded with -infinity."""
+    m, x = g.m, g.val("self")
+    n = 1 if g.call.name == "max_pool1d" else 2
+
+    def each(name: str, default: Any) -> list[int]:
+        value = g.get(name, default) or default
+        value = [value] if isinstance(value, int) else list(value)
+        return value * n if len(value) == 1 else value
+
+    size = each("kernel_size", 1)
+    stride, padding, dilation = each("stride", size), each("padding", [0]), each("dilation", [1])
+    if g.get("ceil_mode", False):
+        raise NotModelled("ceil_mode")
+    if any(padding):
+        m.infinite = True
+    around = [p for pad in reversed(padding) for p in (pad, pad)]
+
+    def windows(t: torch.Tensor) -> torch.Tensor:
+        t = F.pad(t, around, value=-math.inf)
+        first = t.ndim - n
+        for i in range(n):
+            t = t.unfold(first + i, dilation[i] * (size[i] - 1) + 1, stride[i])
+        return t[(..., *(slice(None, None, d) for d in dilation))]
+
+    rows = x.map(windows)
+    values = m.largest(rows, list(range(rows.ndim - n, rows.ndim)), False)
+    return [values, None] if g.call.name.endswith("indices") else values
+
+
 @means("argmax argmin")
 def _argmax(g: Given) -> Val:
     return _place(g, g.val("self"), g.call.name == "argmin")
@@ -672,7 +719,7 @@ def _sort(g: Given) -> Any:
     rank = m.rank(x)
     if bool(rank.isnan().any()):
         raise NotModelled("sorting what is undefined")
-    at = rank.argsort(d, descending=descending, stable=True)
+    at = rank.sort(dim=d, descending=descending, stable=True).indices
     if g.call.name == "topk":
         at = at.narrow(d, 0, g.get("k"))
     m.assumptions.add("comparison-as-predicate")

@@ -17,9 +17,9 @@ from fxmorph.prove.field_tables import (
     P,
     Q,
     inverse,
-    logs_p,
+    logs,
     lookup,
-    powers_p,
+    powers,
     residues,
     roots,
     salt,
@@ -292,7 +292,7 @@ class Arithmetic:
         if a.q is None:
             return self.function("exp", a)
         bits = self._hide(a)
-        table = powers_p()
+        table = powers(P)
         bad = ~(a.q.abs() < Q)
         exponent = torch.where(bad, 0.0, a.q).long() * self.base % (P - 1)
         p = torch.where(bad, NAN, table[exponent].double())
@@ -309,7 +309,7 @@ class Arithmetic:
         """The exponent of g, known modulo q only: log(xy) = log(x) + log(y), log(exp(x)) = x."""
         bits = self._hide(a)
         self.assumptions.add("log-argument>0")
-        out = (lookup(logs_p().double(), a.p) % Q) * float(self.per_base) % Q
+        out = (lookup(logs(P).double(), a.p) % Q) * float(self.per_base) % Q
         out = torch.where(a.p == 0, NAN, out)
         lost = a.p.isnan()
         p = torch.full_like(out, NAN)
@@ -321,11 +321,14 @@ class Arithmetic:
     def root(self, a: Val) -> Val:
         """A square root of |x|: root(xy) = root(x) root(y), root(x**2) = |x|, root(x)**2 = |x|."""
         bits = self._hide(a)
-        p = lookup(roots(), a.p)
-        if self.infinite:
-            p = torch.where(a.p == math.inf, math.inf, p)
-        q = residues(scrambled(torch.where(p.isfinite(), p, 0.0).long(), salt("root", self.seed)), Q)
-        return Val(p, torch.where(p.isfinite(), q, p), 1.0, 0.0, bits)
+        parts = []
+        for x, modulus in ((a.p, P), (a.q, Q)):
+            if x is None:
+                parts.append(None)
+                continue
+            r = lookup(roots(modulus), x)
+            parts.append(torch.where(x == math.inf, math.inf, r) if self.infinite else r)
+        return Val(parts[0], parts[1], 1.0, 0.0, bits)  # type: ignore[arg-type]
 
     # -- order -----------------------------------------------------------------
 
