@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from fxmorph.prove.field_tables import P
-from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
+from fxmorph.prove.field_values import NAN, Arithmetic, Val
 from fxmorph.prove.shadowing import Call, NotModelled
 from fxmorph.torchapi.dispatch import aten_packet
 
@@ -66,12 +66,17 @@ class Given:
     def places(self, t: torch.Tensor) -> torch.Tensor:
         if self.loader.is_known(self.call, t):
             return t
-        if self.m.order is Order.MIXED:
+        if self.m.mixed:
             raise NotModelled(f"{self.call.name} at unknown places")
         p = self.loader.load(self.call, t).p
         if bool((~(p < 2**18)).any()):
             raise NotModelled(f"{self.call.name} at unknown places")
         return p.to(t.dtype)
+
+    def boolean(self, *names: str) -> bool:
+        """Whether all of these arguments are truth values."""
+        values = [self.get(n) for n in names]
+        return all(v.dtype == torch.bool if isinstance(v, torch.Tensor) else isinstance(v, bool) for v in values)
 
     def dims(self, ndim: int, name: str = "dim") -> list[int]:
         """Dimensions reduced over, sorted; all where none are given."""
@@ -108,7 +113,14 @@ def _add(g: Given) -> Val:
             a, b = a, g.m.mul(b, scaled)
         else:
             b = g.m.mul(b, scaled)
+    if g.call.name == "add" and g.boolean("self", "other"):
+        return either(g.m, a, b)
     return g.m.add(a, b) if g.call.name == "add" else g.m.sub(a, b)
+
+
+def either(m: Arithmetic, a: Val, b: Val) -> Val:
+    """Whether one of two truth values is true."""
+    return m.sub(m.add(a, b), m.mul(a, b))
 
 
 @means("mul")
@@ -363,6 +375,7 @@ def _copy(g: Given) -> Val:
 def converted(g: Given, x: Val, source: torch.dtype, target: torch.dtype) -> Val:
     """Casts between floating dtypes are the identity: the model is of real numbers."""
     if target == torch.bool and source != torch.bool:
+        g.m.compared = True
         return g.m.negation(g.m.equal(x, g.m.fraction(0)))
     if source.is_floating_point and not target.is_floating_point:
         return unary(g.m, "trunc", x)
@@ -393,6 +406,10 @@ def _full(g: Given) -> Val:
 @means("lt gt le ge eq ne")
 def _compare(g: Given) -> Val:
     a, b, name = g.val("self"), g.val("other"), g.call.name
+    g.m.compared = True
+    if name in ("eq", "ne") and g.boolean("self", "other"):
+        apart = g.m.sub(either(g.m, a, b), g.m.mul(a, b))
+        return apart if name == "ne" else g.m.negation(apart)
     if name in ("eq", "ne"):
         same = g.m.equal(a, b)
         return same if name == "eq" else g.m.negation(same)
@@ -406,6 +423,7 @@ def _compare(g: Given) -> Val:
 @means("logical_not")
 def _not(g: Given) -> Val:
     x = g.val("self")
+    g.m.compared = True
     return g.m.negation(x) if g.native("self").dtype == torch.bool else g.m.equal(x, g.m.fraction(0))
 
 
@@ -418,11 +436,11 @@ def _bitwise_not(g: Given) -> Val:
 def _logic(g: Given) -> Val:
     name, sides = g.call.name, []
     for key in ("self", "other"):
-        value = g.get(key)
-        boolean = value.dtype == torch.bool if isinstance(value, torch.Tensor) else isinstance(value, bool)
+        boolean = g.boolean(key)
         if not boolean and name.startswith("bitwise"):
             return g.m.function(name, g.val("self"), g.val("other"))
         x = g.val(key)
+        g.m.compared = g.m.compared or not boolean
         sides.append(x if boolean else g.m.negation(g.m.equal(x, g.m.fraction(0))))
     a, b = sides
     both = g.m.mul(a, b)
@@ -450,11 +468,15 @@ def _relu(g: Given) -> Val:
 
 @means("maximum fmax")
 def _maximum(g: Given) -> Val:
+    if g.boolean("self", "other"):
+        return either(g.m, g.val("self"), g.val("other"))
     return g.m.maximum(g.val("self"), g.val("other"))
 
 
 @means("minimum fmin")
 def _minimum(g: Given) -> Val:
+    if g.boolean("self", "other"):
+        return g.m.mul(g.val("self"), g.val("other"))
     return g.m.minimum(g.val("self"), g.val("other"))
 
 
@@ -479,6 +501,7 @@ def _leaky_relu(g: Given) -> Val:
 def _threshold(g: Given) -> Val:
     """value where x <= threshold, else x."""
     x = g.val("self")
+    g.m.compared = True
     return g.m.where(g.m.less(g.val("threshold", 0), x), x, g.val("value", 0))
 
 
@@ -499,11 +522,8 @@ def _abs(g: Given) -> Val:
 def _sign(g: Given) -> Val:
     m, x = g.m, g.val("self")
     zero = m.fraction(0)
-    return m.sub(_truth(m, m.less(zero, x)), _truth(m, m.less(x, zero)))
-
-
-def _truth(m: Arithmetic, t: Val) -> Val:
-    return t
+    m.compared = True
+    return m.sub(m.less(zero, x), m.less(x, zero))
 
 
 @means("isnan isinf")
@@ -553,9 +573,13 @@ def _prod(g: Given) -> Val:
 @means("all any")
 def _all(g: Given) -> Val:
     x = g.val("self")
-    if g.native("self").dtype != torch.bool:
+    if not g.boolean("self"):
+        g.m.compared = True
         x = g.m.negation(g.m.equal(x, g.m.fraction(0)))
-    some = g.call.name == "any"
+    return _quantified(g, x, g.call.name == "any")
+
+
+def _quantified(g: Given, x: Val, some: bool) -> Val:
     x = g.m.negation(x) if some else x
     keep = g.get("keepdim", False)
     for d in reversed(g.dims(x.ndim)):
@@ -638,6 +662,8 @@ def _amax(g: Given) -> Val:
 
 
 def _extreme(g: Given, x: Val, least: bool) -> Val:
+    if g.boolean("self"):
+        return _quantified(g, x, not least)
     dims, keep = g.dims(x.ndim), g.get("keepdim", False)
     return g.m.neg(g.m.largest(g.m.neg(x), dims, keep)) if least else g.m.largest(x, dims, keep)
 
@@ -650,7 +676,7 @@ def _max(g: Given) -> Any:
     if "dim" not in g:
         return _extreme(g, x, least)
     values = _extreme(g, x, least)
-    return [values, _place(g, x, least) if g.m.order is not Order.MIXED else None]
+    return [values, _place(g, x, least) if not g.m.mixed else None]
 
 
 def _place(g: Given, x: Val, least: bool) -> Val:
@@ -658,6 +684,7 @@ def _place(g: Given, x: Val, least: bool) -> Val:
     if not x.ndim:
         return g.m.fraction(0)
     keep = g.get("keepdim", False)
+    g.m.compared = True
     x = g.m.neg(x) if least else x
     if "dim" in g:
         d = g.get("dim") % x.ndim
@@ -710,12 +737,17 @@ def _argmax(g: Given) -> Val:
 @means("sort topk")
 def _sort(g: Given) -> Any:
     m, x = g.m, g.val("self")
-    if m.order is Order.MIXED:
-        raise NotModelled(f"{g.call.name} needs an order")
     if not x.ndim:
         return [x, m.fraction(0)]
     d, n = g.get("dim", -1) % x.ndim, x.shape[g.get("dim", -1) % x.ndim]
     descending = g.get("descending", False) if g.call.name == "sort" else g.get("largest", True)
+    if m.mixed and n <= 256:
+        values = m.ordered(x, d)
+        values = values.map(lambda t: t.flip(d)) if descending else values
+        return [values if g.call.name == "sort" else values.map(lambda t: t.narrow(d, 0, g.get("k"))), None]
+    if m.mixed:
+        raise NotModelled(f"{g.call.name} of many")
+    m.compared = True
     rank = m.rank(x)
     if bool(rank.isnan().any()):
         raise NotModelled("sorting what is undefined")
@@ -725,7 +757,7 @@ def _sort(g: Given) -> Any:
     m.assumptions.add("comparison-as-predicate")
     values = x.map(lambda t: t.gather(d, at))
     m._hide(x)
-    values.bits += n * math.log2(max(n, 1))
+    values.bits += math.lgamma(n + 1) / math.log(2)
     t = at.double()
     return [values, Val(t, t, 1.0, 0.0, values.bits)]
 
@@ -1114,4 +1146,5 @@ def _silu_backward(g: Given) -> Val:
 @means("threshold_backward")
 def _threshold_backward(g: Given) -> Val:
     m = g.m
+    m.compared = True
     return m.where(m.less(g.val("threshold", 0), g.val("self")), g.val("grad_output"), m.fraction(0))
