@@ -11,16 +11,16 @@ import torch
 
 #: Largest denominator of a rational number that a constant is taken for, by dtype of the constant.
 #: Among floats of few bits nearly every one is next to some such fraction, so fewer are tried.
-_DENOMINATORS = {torch.float64: 10_000, torch.float32: 400, torch.float16: 10, torch.bfloat16: 10}
+_DENOMINATORS = {torch.float64: 100_000, torch.float32: 400, torch.float16: 10, torch.bfloat16: 10}
 _ROOT_DENOMINATORS = {torch.float64: 4096, torch.float32: 64}
 
 
 @dataclass(frozen=True)
 class Meaning:
-    """``value``, or its positive square root where ``root``."""
+    """``value``, or its positive square root, or that one's (``roots``)."""
 
     value: Fraction
-    root: bool = False
+    roots: int = 0
 
 
 def _rounded(value: float, dtype: torch.dtype) -> float:
@@ -47,7 +47,8 @@ def meaning(value: float, dtype: torch.dtype) -> Meaning:
     """The number meant by a finite constant of a floating dtype (Python floats are float64).
 
     A dyadic number with a small denominator is itself; else the simplest fraction or decimal number
-    that rounds to the constant (0.1, 1/3, 1e-5); else the root of one (1/sqrt(2), to one unit in the last place, since
+    that rounds to the constant (0.1, 1/3, 1e-5); else the root or
+    fourth root of one (1/sqrt(2), to one unit in the last place, since
     such constants are computed); else the constant's exact value.
     """
     exact = Fraction(value)
@@ -60,9 +61,10 @@ def meaning(value: float, dtype: torch.dtype) -> Meaning:
     if short is not None:
         return Meaning(short)
     if value > 0 and dtype in _ROOT_DENOMINATORS:
-        square = Fraction(value * value).limit_denominator(_ROOT_DENOMINATORS[dtype])
-        if square > 0 and abs(math.sqrt(square) - value) <= _last_place(value, dtype):
-            return Meaning(square, root=True)
+        for roots in (1, 2):
+            power = Fraction(value ** (2 * roots)).limit_denominator(_ROOT_DENOMINATORS[dtype])
+            if power > 0 and abs(power ** (0.5 / roots) - value) <= _last_place(value, dtype):
+                return Meaning(power, roots)
     return Meaning(exact)
 
 

@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import torch
 
-from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
+from fxmorph.prove.field_tables import P
+from fxmorph.prove.field_values import NAN, Arithmetic, Val
 from fxmorph.prove.shadowing import Call, NotModelled
 from fxmorph.torchapi.dispatch import aten_packet
 
@@ -65,12 +66,17 @@ class Given:
     def places(self, t: torch.Tensor) -> torch.Tensor:
         if self.loader.is_known(self.call, t):
             return t
-        if self.m.order is Order.MIXED:
+        if self.m.mixed:
             raise NotModelled(f"{self.call.name} at unknown places")
         p = self.loader.load(self.call, t).p
         if bool((~(p < 2**18)).any()):
             raise NotModelled(f"{self.call.name} at unknown places")
         return p.to(t.dtype)
+
+    def boolean(self, *names: str) -> bool:
+        """Whether all of these arguments are truth values."""
+        values = [self.get(n) for n in names]
+        return all(v.dtype == torch.bool if isinstance(v, torch.Tensor) else isinstance(v, bool) for v in values)
 
     def dims(self, ndim: int, name: str = "dim") -> list[int]:
         """Dimensions reduced over, sorted; all where none are given."""
@@ -107,7 +113,14 @@ def _add(g: Given) -> Val:
             a, b = a, g.m.mul(b, scaled)
         else:
             b = g.m.mul(b, scaled)
+    if g.call.name == "add" and g.boolean("self", "other"):
+        return either(g.m, a, b)
     return g.m.add(a, b) if g.call.name == "add" else g.m.sub(a, b)
+
+
+def either(m: Arithmetic, a: Val, b: Val) -> Val:
+    """Whether one of two truth values is true."""
+    return m.sub(m.add(a, b), m.mul(a, b))
 
 
 @means("mul")
@@ -119,7 +132,7 @@ def _mul(g: Given) -> Val:
 def _div(g: Given) -> Val:
     out = g.m.div(g.val("self"), g.val("other"))
     mode = g.get("rounding_mode")
-    return out if mode is None else g.m.function(mode, out)
+    return out if mode is None else unary(g.m, mode, out)
 
 
 @means("floor_divide")
@@ -130,7 +143,7 @@ def _floor_divide(g: Given) -> Val:
 @means("remainder fmod")
 def _remainder(g: Given) -> Val:
     a, b = g.val("self"), g.val("other")
-    whole = g.m.function("floor" if g.call.name == "remainder" else "trunc", g.m.div(a, b))
+    whole = unary(g.m, "floor" if g.call.name == "remainder" else "trunc", g.m.div(a, b))
     return g.m.sub(a, g.m.mul(b, whole))
 
 
@@ -262,11 +275,11 @@ def _gelu(g: Given) -> Val:
         inner = m.add(x, m.mul(m.constant(0.044715), m.power(x, 3)))
         curve = tanh(m, m.mul(m.constant(math.sqrt(2 / math.pi)), inner))
     else:
-        curve = m.function("erf", m.mul(x, m.root(m.fraction(Fraction(1, 2)))))
+        curve = unary(m, "erf", m.mul(x, m.root(m.fraction(Fraction(1, 2)))))
     return m.mul(half, m.add(m.fraction(1), curve))
 
 
-_ODD = frozenset("sin tan asin atan sinh asinh atanh erf erfinv trunc round".split())
+_ODD = frozenset("sin tan asin atan sinh asinh atanh erf erfinv round".split())
 _EVEN = frozenset("cos cosh".split())
 
 
@@ -286,11 +299,13 @@ def unary(m: Arithmetic, name: str, x: Val) -> Val:
         return m.sub(m.fraction(1), unary(m, "erf", x))
     if name == "ceil":
         return m.neg(unary(m, "floor", m.neg(x)))
+    if name == "trunc":  # towards zero
+        return m.where(m.less(x, m.fraction(0)), unary(m, "ceil", x), unary(m, "floor", x))
     if name == "frac":
         return m.sub(x, unary(m, "trunc", x))
     if name in _ODD or name in _EVEN:
         # f(|x|) with |x| the representative below p/2, so that f(-x) = -f(x) or f(x).
-        upper = x.p > (torch.full((), 701399.0) / 2)
+        upper = x.p > P / 2
         flipped = Val(
             torch.where(upper, m.neg(x).p, x.p),
             None if x.q is None else torch.where(upper, m.neg(x).q, x.q),  # type: ignore[arg-type]
@@ -309,7 +324,20 @@ def unary(m: Arithmetic, name: str, x: Val) -> Val:
     return m.function(name, x)
 
 
-@means("atan2 hypot copysign nextafter xlogy igamma igammac bitwise_left_shift bitwise_right_shift")
+@means("bitwise_left_shift __lshift__ __ilshift__")
+def _left_shift(g: Given) -> Val:
+    """Times 2 to the power of a known number."""
+    by = g.get("other")
+    if isinstance(by, torch.Tensor):
+        if not g.loader.is_known(g.call, by) or bool(((by < 0) | (by > 62)).any()):
+            raise NotModelled("a shift by an unknown number")
+        factor = g.m.constants(torch.bitwise_left_shift(torch.ones_like(by, dtype=torch.int64), by))
+    else:
+        factor = g.m.fraction(2**by)
+    return g.m.mul(g.val("self"), factor)
+
+
+@means("atan2 hypot copysign nextafter xlogy igamma igammac bitwise_right_shift __rshift__")
 def _uninterpreted_two(g: Given) -> Val:
     return g.m.function(g.call.name, g.val("self"), g.val("other"))
 
@@ -347,6 +375,7 @@ def _copy(g: Given) -> Val:
 def converted(g: Given, x: Val, source: torch.dtype, target: torch.dtype) -> Val:
     """Casts between floating dtypes are the identity: the model is of real numbers."""
     if target == torch.bool and source != torch.bool:
+        g.m.compared = True
         return g.m.negation(g.m.equal(x, g.m.fraction(0)))
     if source.is_floating_point and not target.is_floating_point:
         return unary(g.m, "trunc", x)
@@ -377,6 +406,10 @@ def _full(g: Given) -> Val:
 @means("lt gt le ge eq ne")
 def _compare(g: Given) -> Val:
     a, b, name = g.val("self"), g.val("other"), g.call.name
+    g.m.compared = True
+    if name in ("eq", "ne") and g.boolean("self", "other"):
+        apart = g.m.sub(either(g.m, a, b), g.m.mul(a, b))
+        return apart if name == "ne" else g.m.negation(apart)
     if name in ("eq", "ne"):
         same = g.m.equal(a, b)
         return same if name == "eq" else g.m.negation(same)
@@ -390,6 +423,7 @@ def _compare(g: Given) -> Val:
 @means("logical_not")
 def _not(g: Given) -> Val:
     x = g.val("self")
+    g.m.compared = True
     return g.m.negation(x) if g.native("self").dtype == torch.bool else g.m.equal(x, g.m.fraction(0))
 
 
@@ -402,11 +436,11 @@ def _bitwise_not(g: Given) -> Val:
 def _logic(g: Given) -> Val:
     name, sides = g.call.name, []
     for key in ("self", "other"):
-        value = g.get(key)
-        boolean = value.dtype == torch.bool if isinstance(value, torch.Tensor) else isinstance(value, bool)
+        boolean = g.boolean(key)
         if not boolean and name.startswith("bitwise"):
             return g.m.function(name, g.val("self"), g.val("other"))
         x = g.val(key)
+        g.m.compared = g.m.compared or not boolean
         sides.append(x if boolean else g.m.negation(g.m.equal(x, g.m.fraction(0))))
     a, b = sides
     both = g.m.mul(a, b)
@@ -434,11 +468,15 @@ def _relu(g: Given) -> Val:
 
 @means("maximum fmax")
 def _maximum(g: Given) -> Val:
+    if g.boolean("self", "other"):
+        return either(g.m, g.val("self"), g.val("other"))
     return g.m.maximum(g.val("self"), g.val("other"))
 
 
 @means("minimum fmin")
 def _minimum(g: Given) -> Val:
+    if g.boolean("self", "other"):
+        return g.m.mul(g.val("self"), g.val("other"))
     return g.m.minimum(g.val("self"), g.val("other"))
 
 
@@ -463,6 +501,7 @@ def _leaky_relu(g: Given) -> Val:
 def _threshold(g: Given) -> Val:
     """value where x <= threshold, else x."""
     x = g.val("self")
+    g.m.compared = True
     return g.m.where(g.m.less(g.val("threshold", 0), x), x, g.val("value", 0))
 
 
@@ -483,11 +522,8 @@ def _abs(g: Given) -> Val:
 def _sign(g: Given) -> Val:
     m, x = g.m, g.val("self")
     zero = m.fraction(0)
-    return m.sub(_truth(m, m.less(zero, x)), _truth(m, m.less(x, zero)))
-
-
-def _truth(m: Arithmetic, t: Val) -> Val:
-    return t
+    m.compared = True
+    return m.sub(m.less(zero, x), m.less(x, zero))
 
 
 @means("isnan isinf")
@@ -537,9 +573,13 @@ def _prod(g: Given) -> Val:
 @means("all any")
 def _all(g: Given) -> Val:
     x = g.val("self")
-    if g.native("self").dtype != torch.bool:
+    if not g.boolean("self"):
+        g.m.compared = True
         x = g.m.negation(g.m.equal(x, g.m.fraction(0)))
-    some = g.call.name == "any"
+    return _quantified(g, x, g.call.name == "any")
+
+
+def _quantified(g: Given, x: Val, some: bool) -> Val:
     x = g.m.negation(x) if some else x
     keep = g.get("keepdim", False)
     for d in reversed(g.dims(x.ndim)):
@@ -622,6 +662,8 @@ def _amax(g: Given) -> Val:
 
 
 def _extreme(g: Given, x: Val, least: bool) -> Val:
+    if g.boolean("self"):
+        return _quantified(g, x, not least)
     dims, keep = g.dims(x.ndim), g.get("keepdim", False)
     return g.m.neg(g.m.largest(g.m.neg(x), dims, keep)) if least else g.m.largest(x, dims, keep)
 
@@ -634,7 +676,7 @@ def _max(g: Given) -> Any:
     if "dim" not in g:
         return _extreme(g, x, least)
     values = _extreme(g, x, least)
-    return [values, _place(g, x, least) if g.m.order is not Order.MIXED else None]
+    return [values, _place(g, x, least) if not g.m.mixed else None]
 
 
 def _place(g: Given, x: Val, least: bool) -> Val:
@@ -642,6 +684,7 @@ def _place(g: Given, x: Val, least: bool) -> Val:
     if not x.ndim:
         return g.m.fraction(0)
     keep = g.get("keepdim", False)
+    g.m.compared = True
     x = g.m.neg(x) if least else x
     if "dim" in g:
         d = g.get("dim") % x.ndim
@@ -655,6 +698,37 @@ def _place(g: Given, x: Val, least: bool) -> Val:
     return Val(t, t, 1.0, 0.0, x.bits + math.log2(max(n, 1)))
 
 
+@means("max_pool2d_with_indices max_pool2d max_pool1d")
+def _max_pool(g: Given) -> Any:
+    """The maximum over each window of the input padded with -infinity."""
+    m, x = g.m, g.val("self")
+    n = 1 if g.call.name == "max_pool1d" else 2
+
+    def each(name: str, default: Any) -> list[int]:
+        value = g.get(name, default) or default
+        value = [value] if isinstance(value, int) else list(value)
+        return value * n if len(value) == 1 else value
+
+    size = each("kernel_size", 1)
+    stride, padding, dilation = each("stride", size), each("padding", [0]), each("dilation", [1])
+    if g.get("ceil_mode", False):
+        raise NotModelled("ceil_mode")
+    if any(padding):
+        m.infinite = True
+    around = [p for pad in reversed(padding) for p in (pad, pad)]
+
+    def windows(t: torch.Tensor) -> torch.Tensor:
+        t = F.pad(t, around, value=-math.inf)
+        first = t.ndim - n
+        for i in range(n):
+            t = t.unfold(first + i, dilation[i] * (size[i] - 1) + 1, stride[i])
+        return t[(..., *(slice(None, None, d) for d in dilation))]
+
+    rows = x.map(windows)
+    values = m.largest(rows, list(range(rows.ndim - n, rows.ndim)), False)
+    return [values, None] if g.call.name.endswith("indices") else values
+
+
 @means("argmax argmin")
 def _argmax(g: Given) -> Val:
     return _place(g, g.val("self"), g.call.name == "argmin")
@@ -663,22 +737,27 @@ def _argmax(g: Given) -> Val:
 @means("sort topk")
 def _sort(g: Given) -> Any:
     m, x = g.m, g.val("self")
-    if m.order is Order.MIXED:
-        raise NotModelled(f"{g.call.name} needs an order")
     if not x.ndim:
         return [x, m.fraction(0)]
     d, n = g.get("dim", -1) % x.ndim, x.shape[g.get("dim", -1) % x.ndim]
     descending = g.get("descending", False) if g.call.name == "sort" else g.get("largest", True)
+    if m.mixed and n <= 256:
+        values = m.ordered(x, d)
+        values = values.map(lambda t: t.flip(d)) if descending else values
+        return [values if g.call.name == "sort" else values.map(lambda t: t.narrow(d, 0, g.get("k"))), None]
+    if m.mixed:
+        raise NotModelled(f"{g.call.name} of many")
+    m.compared = True
     rank = m.rank(x)
     if bool(rank.isnan().any()):
         raise NotModelled("sorting what is undefined")
-    at = rank.argsort(d, descending=descending, stable=True)
+    at = rank.sort(dim=d, descending=descending, stable=True).indices
     if g.call.name == "topk":
         at = at.narrow(d, 0, g.get("k"))
     m.assumptions.add("comparison-as-predicate")
     values = x.map(lambda t: t.gather(d, at))
     m._hide(x)
-    values.bits += n * math.log2(max(n, 1))
+    values.bits += math.lgamma(n + 1) / math.log(2)
     t = at.double()
     return [values, Val(t, t, 1.0, 0.0, values.bits)]
 
@@ -1067,4 +1146,5 @@ def _silu_backward(g: Given) -> Val:
 @means("threshold_backward")
 def _threshold_backward(g: Given) -> Val:
     m = g.m
+    m.compared = True
     return m.where(m.less(g.val("threshold", 0), g.val("self")), g.val("grad_output"), m.fraction(0))

@@ -12,11 +12,10 @@ from functools import cache
 
 import torch
 
-#: p = 2q + 1, both prime.  -1 is not a square modulo p, and all of 2, 3, 5, ... 37 are: a square is
-#: what stands for a positive number, so small positive constants are positive.
-P = 701399
-Q = 350699
-_GENERATOR_P = next(h for h in range(2, P) if pow(h, 2, P) != 1 and pow(h, Q, P) != 1)
+#: p = 2q + 1, both prime.  -1 is not a square modulo either; 2, 3, 5, ... 31 are modulo p and up to 19
+#: modulo q: a square is what stands for a positive number, so small positive constants are positive.
+P = 628319
+Q = 314159
 
 #: The largest sum of products that float64 holds exactly.
 EXACT = 2**53
@@ -34,49 +33,51 @@ def _powers(base: int, modulus: int) -> torch.Tensor:
 
 
 @cache
-def powers_p() -> torch.Tensor:
-    """The powers of a generator modulo p, by exponent (int64)."""
-    return _powers(_GENERATOR_P, P)
+def powers(modulus: int) -> torch.Tensor:
+    """The powers of a generator, by exponent (int64)."""
+    order = modulus - 1
+    primes = [f for f in range(2, 1000) if order % f == 0 and all(f % d for d in range(2, f))]
+    for f in primes:
+        while order % f == 0:
+            order //= f
+    primes += [order] if order > 1 else []  # 1 or a prime for both moduli
+    generator = next(h for h in range(2, modulus) if all(pow(h, (modulus - 1) // f, modulus) != 1 for f in primes))
+    return _powers(generator, modulus)
 
 
 @cache
-def logs_p() -> torch.Tensor:
-    """The exponent of each nonzero element of Z_p; 0 at 0."""
-    out = torch.zeros(P, dtype=torch.int64)
-    out[powers_p()] = torch.arange(P - 1)
+def logs(modulus: int) -> torch.Tensor:
+    """The exponent of each nonzero element; 0 at 0."""
+    out = torch.zeros(modulus, dtype=torch.int64)
+    out[powers(modulus)] = torch.arange(modulus - 1)
     return out
 
 
 @cache
 def inverse(modulus: int) -> torch.Tensor:
     """1/x by x (float64); NaN at 0."""
-    if modulus == P:
-        values = powers_p()
-    else:
-        factors = [f for f in range(2, Q - 1) if (Q - 1) % f == 0]
-        generator = next(h for h in range(2, Q) if all(pow(h, (Q - 1) // f, Q) != 1 for f in factors))
-        values = _powers(generator, Q)
     out = torch.full((modulus,), float("nan"), dtype=torch.float64)
-    out[values] = values.flip(0).roll(1).double()  # h**k and h**(n - k)
+    out[powers(modulus)] = powers(modulus).flip(0).roll(1).double()  # h**k and h**(n - k)
     return out
 
 
 @cache
 def signs() -> torch.Tensor:
     """The Legendre symbol modulo p by x: 1 for squares, -1 for others, 0 at 0 (float64)."""
-    out = (1 - 2 * (logs_p() % 2)).double()
+    out = (1 - 2 * (logs(P) % 2)).double()
     out[0] = 0
     return out
 
 
 @cache
-def roots() -> torch.Tensor:
+def roots(modulus: int) -> torch.Tensor:
     """The square among the roots of |x| = sign(x) x, by x (float64): root(xy) = root(x) root(y), root(xx) = |x|."""
-    logs = logs_p()
-    logs = torch.where(logs % 2 == 0, logs, (logs + Q) % (P - 1))  # |x|
-    half = logs // 2
-    half = torch.where(half % 2 == 0, half, half + Q)
-    out = powers_p()[half].double()
+    half_way = (modulus - 1) // 2
+    exponents = logs(modulus)
+    exponents = torch.where(exponents % 2 == 0, exponents, (exponents + half_way) % (modulus - 1))  # |x|
+    half = exponents // 2
+    half = torch.where(half % 2 == 0, half, half + half_way)
+    out = powers(modulus)[half].double()
     out[0] = 0
     return out
 

@@ -17,9 +17,9 @@ from fxmorph.prove.field_tables import (
     P,
     Q,
     inverse,
-    logs_p,
+    logs,
     lookup,
-    powers_p,
+    powers,
     residues,
     roots,
     salt,
@@ -37,12 +37,15 @@ class Order(StrEnum):
     ``MIXED``: a truth value is a random field element t(d) of the difference d, t(-d) = 1 - t(d),
     and a choice is t a + (1 - t) b.  Choices are linear in t, so what holds for random t holds for
     0 and 1 too, and one trial says as much as for a rational function.  Loses t t = t.
+    ``TIES``: as MIXED, with another random element for equality.  MIXED leaves out that values that are
+    compared may be equal; what also holds here holds there too.
     ``TOTAL``: a random total order, odd (x < y where -y < -x), in which squares are positive.
     ``SIGNED``: x < y where y - x is a square: translations and positive factors keep it; not transitive.
     The last two give one bit of evidence for each comparison.
     """
 
     MIXED = "mixed"
+    TIES = "ties"
     TOTAL = "total"
     SIGNED = "signed"
 
@@ -84,10 +87,16 @@ def _worst(*values: Val) -> tuple[float, float, float]:
 class Arithmetic:
     """Field operations under one choice of random functions (``seed``) and one :class:`Order`."""
 
-    def __init__(self, seed: int, order: Order = Order.MIXED) -> None:
+    def __init__(self, seed: int, order: Order = Order.MIXED, strict: bool = False) -> None:
         self.seed, self.order = seed, order
+        #: Whether logarithms and roots of what stands for negative numbers are undefined, and not
+        #: those of the absolute value: then exp(log(x)) = x, at the price of half of the elements.
+        self.strict = strict
+        self.mixed = order in (Order.MIXED, Order.TIES)
+        #: Whether logarithms or roots were taken, and truth values made that are seen.
+        self.positive = self.compared = False
         self.base = 2 * (1 + salt("base", seed) % (Q - 1))  # exp(1) is the generator to this power
-        self.per_base = pow(self.base // 2, -1, Q)
+        self.per_base = pow(self.base, -1, Q)
         #: Whether infinities may occur; they are kept apart at a cost.
         self.infinite = False
         #: Sum of the degrees of arguments of random functions.
@@ -116,7 +125,9 @@ class Arithmetic:
             return Val(t, t, 0.0)
         meant = meaning(value, dtype)
         number = self.fraction(meant.value)
-        return self.root(number) if meant.root else number
+        for _ in range(meant.roots):
+            number = self.root(number)
+        return number
 
     def constants(self, native: torch.Tensor) -> Val:
         """The elements of a tensor of numbers."""
@@ -292,7 +303,7 @@ class Arithmetic:
         if a.q is None:
             return self.function("exp", a)
         bits = self._hide(a)
-        table = powers_p()
+        table = powers(P)
         bad = ~(a.q.abs() < Q)
         exponent = torch.where(bad, 0.0, a.q).long() * self.base % (P - 1)
         p = torch.where(bad, NAN, table[exponent].double())
@@ -309,8 +320,9 @@ class Arithmetic:
         """The exponent of g, known modulo q only: log(xy) = log(x) + log(y), log(exp(x)) = x."""
         bits = self._hide(a)
         self.assumptions.add("log-argument>0")
-        out = (lookup(logs_p().double(), a.p) % Q) * float(self.per_base) % Q
-        out = torch.where(a.p == 0, NAN, out)
+        out = (lookup(logs(P).double(), a.p) % Q) * float(self.per_base) % Q
+        self.positive = True
+        out = torch.where(lookup(signs(), a.p) == 1 if self.strict else a.p != 0, out, NAN)
         lost = a.p.isnan()
         p = torch.full_like(out, NAN)
         if bool(lost.any()):
@@ -321,11 +333,19 @@ class Arithmetic:
     def root(self, a: Val) -> Val:
         """A square root of |x|: root(xy) = root(x) root(y), root(x**2) = |x|, root(x)**2 = |x|."""
         bits = self._hide(a)
-        p = lookup(roots(), a.p)
-        if self.infinite:
-            p = torch.where(a.p == math.inf, math.inf, p)
-        q = residues(scrambled(torch.where(p.isfinite(), p, 0.0).long(), salt("root", self.seed)), Q)
-        return Val(p, torch.where(p.isfinite(), q, p), 1.0, 0.0, bits)
+        if a.num or a.den:
+            self.positive = True
+            self.assumptions.add("root-argument>=0")
+        parts = []
+        for x, modulus in ((a.p, P), (a.q, Q)):
+            if x is None:
+                parts.append(None)
+                continue
+            r = lookup(roots(modulus), x)
+            if self.strict and modulus == P:
+                r = torch.where(lookup(signs(), x) >= 0, r, NAN)
+            parts.append(torch.where(x == math.inf, math.inf, r) if self.infinite else r)
+        return Val(parts[0], parts[1], 1.0, 0.0, bits)  # type: ignore[arg-type]
 
     # -- order -----------------------------------------------------------------
 
@@ -350,7 +370,7 @@ class Arithmetic:
                 t = torch.where(t.isnan(), t, (t > 0).double())
                 out = Val(t, t, 0.0, 0.0, bits + 1)
             else:
-                out = self._mixed(d, bits)
+                out = self._mixed(d, bits)[0]
         if self.infinite:
             x, y = self._name(a), self._name(b)
             far = (x.isinf() | y.isinf()) & ~x.isnan() & ~y.isnan()
@@ -358,20 +378,24 @@ class Arithmetic:
             out = Val(torch.where(far, known, out.p), torch.where(far, known, out.q), out.num, out.den, out.bits)  # type: ignore[arg-type]
         return out
 
-    def _mixed(self, d: Val, bits: float) -> Val:
+    def _mixed(self, d: Val, bits: float) -> tuple[Val, Val]:
+        """d > 0 and d == 0."""
         x = self._name(d)
         modulus = torch.where(x >= 2 * P, float(Q), float(P))
         x = torch.where(x >= 2 * P, x - 2 * P, x)
         upper = x > modulus / 2
         small = torch.where(upper, modulus - x, x)
         h = scrambled(torch.where(small.isnan(), 0.0, small).long(), salt("order", self.seed))
-        parts = []
+        parts, same = [], []
         for m, h_part in ((P, h), (Q, scrambled(h, 77))):
-            t = residues(h_part, m)
-            t = torch.where(upper, torch.remainder(1 - t, m), t)
-            t = torch.where(x == 0, 0.0, t)
+            t, tie = residues(h_part, m), torch.zeros_like(x)
+            if self.order is Order.TIES:
+                tie = residues(scrambled(h_part, 5), m)
+            t = torch.where(upper, torch.remainder(1 - t - tie, m), t)
+            t, tie = torch.where(x == 0, 0.0, t), torch.where(x == 0, 1.0, tie)
             parts.append(torch.where(x.isnan(), NAN, t))
-        return Val(parts[0], parts[1], 1.0, 0.0, bits)
+            same.append(torch.where(x.isnan(), NAN, tie))
+        return (Val(parts[0], parts[1], 1.0, 0.0, bits), Val(same[0], same[1], 1.0, 0.0, bits))
 
     def _sign(self, a: Val) -> torch.Tensor:
         """-1, 0 or 1: multiplicative; a random odd function where the element modulo p is undefined."""
@@ -400,8 +424,10 @@ class Arithmetic:
         return torch.where(size.isinf(), size, out) if self.infinite else out
 
     def equal(self, a: Val, b: Val) -> Val:
+        bits = self._hide(a, b)
+        if self.order is Order.TIES:
+            return self._mixed(self.sub(b, a), bits)[1]
         x, y = torch.broadcast_tensors(self._name(a), self._name(b))
-        self._hide(a, b)
         t = torch.where(x.isnan() | y.isnan(), NAN, (x == y).double())
         return Val(t, t, 0.0, 0.0, max(a.bits, b.bits))
 
@@ -418,7 +444,7 @@ class Arithmetic:
                 q = torch.where(yes, nan if a.q is None else a.q, nan if b.q is None else b.q)
             num, den, bits = _worst(a, b)
             return Val(torch.where(yes, a.p, b.p), q, num, den, bits + c.bits)
-        if self.order is not Order.MIXED:
+        if not self.mixed:
             c = Val(c.p, None, c.num, c.den, c.bits)
             yes = c.p == 1
             bad = c.p.isnan()
@@ -433,7 +459,7 @@ class Arithmetic:
         return self.where(self.less(a, b), a, b)
 
     def absolute(self, a: Val) -> Val:
-        if self.order is Order.MIXED:
+        if self.mixed:
             zero = self.fraction(0)
             return self.where(self.less(zero, a), a, self.neg(a))
         s = self._sign(a)
@@ -451,7 +477,7 @@ class Arithmetic:
         rows = a.map(lambda t: t.permute([*rest, *dims]).reshape(*lead, n))
         if n == 1:
             out = rows.map(lambda t: t.squeeze(-1))
-        elif self.order is Order.MIXED:
+        elif self.mixed:
             out = self._of_set("amax", rows)
         else:
             self.assumptions.add("comparison-as-predicate")
@@ -465,13 +491,29 @@ class Arithmetic:
 
     def highest(self, rows: Val) -> torch.Tensor:
         """The first place of the highest rank in the last dimension, kept."""
-        if self.order is Order.MIXED:
+        if self.mixed:
             raise NotModelled("places of extrema need an order")
         self._hide(rows)
         return self.rank(rows).nan_to_num(-math.inf, math.inf, -math.inf).argmax(-1, keepdim=True)
 
-    def _of_set(self, name: str, rows: Val) -> Val:
-        """A random function of the set of the last dimension's elements; of a single one, that one."""
+    def ordered(self, rows: Val, dim: int) -> Val:
+        """The last dimension's elements in ascending order, as random functions of them all but for the extremes."""
+        n = rows.shape[dim]
+        rows = rows.map(lambda t: t.movedim(dim, -1))
+        made = [self._of_set(f"ordered {i}", rows, several=True) for i in range(1, n - 1)]
+        ends = [
+            self.neg(self.largest(self.neg(rows), [rows.ndim - 1], False)),
+            self.largest(rows, [rows.ndim - 1], False),
+        ]
+        made = [ends[0], *made, ends[1]] if n > 1 else ends[:1]
+        q = None if any(v.q is None for v in made) else torch.stack([v.q for v in made], dim)  # type: ignore[misc]
+        return Val(torch.stack([v.p for v in made], dim), q, *_worst(*made))
+
+    def _of_set(self, name: str, rows: Val, several: bool = False) -> Val:
+        """A random function of the set of the last dimension's elements; of a single one, that one.
+
+        ``several``: how often an element occurs counts.
+        """
         bits = self._hide(rows)
         self.assumptions.add(f"UF:{name}")
         names = self._name(rows)
@@ -483,7 +525,7 @@ class Arithmetic:
         new = torch.ones_like(names, dtype=torch.bool)
         new[..., 1:] = names[..., 1:] != names[..., :-1]
         h = scrambled(torch.where(names.isfinite(), names, 9e6).long(), salt(name, self.seed))
-        h = scrambled((h * new).sum(-1), 5)
+        h = scrambled(h.sum(-1) if several else (h * new).sum(-1), 5)
         single = rows.map(lambda t: t.gather(-1, order[..., -1:]).squeeze(-1))
         alone = new.sum(-1) == 1
         p = torch.where(alone, single.p, residues(h, P))
