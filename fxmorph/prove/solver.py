@@ -1,0 +1,411 @@
+"""Deciding obligations with z3: the strongest level at which two scalar expressions are equal.
+
+The ladder: equal bits; equal but for the sign of zero; either of these for inputs that meet a
+precondition, weakest first; equal over the reals; that under a precondition.  Verdicts depend on
+z3's resource limit and a fixed seed and never on time; what the limit stops is ``UNKNOWN``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import z3
+
+from fxmorph.model import Level
+from fxmorph.prove import ieee, smtlib
+from fxmorph.prove.conformance import downgraded
+from fxmorph.prove.expressions import Obligation, evaluate
+from fxmorph.prove.model import Claim, translate
+from fxmorph.prove.shadowing import NotModelled
+from fxmorph.prove.sorts import FLOATS, Number, python_value
+
+#: z3's units of work for one query; on a desktop core about 2 s of bit-blasted arithmetic.
+RLIMIT = 6_000_000
+LEVELS = (Level.BIT_EXACT, Level.BIT_EXACT_MOD_ZERO_SIGN, Level.UNDER_PRECONDITION, Level.EXACT_REAL)
+#: Sets of preconditions on every input, weakest and smallest first.
+PRECONDITIONS = (
+    ("no_nan",),
+    ("nonzero",),
+    ("nonneg",),
+    ("finite",),
+    ("finite", "nonzero"),
+    ("finite", "nonneg"),
+    ("finite", "nonneg", "nonzero"),
+)
+#: Lengths at which candidates are run in eager: vector lanes and tails may differ.
+REPLAY_LENGTHS = (1, 8, 33)
+
+Values = tuple[Number, ...]
+
+
+def solver_version() -> str:
+    """For the keys of caches."""
+    return f"z3 {z3.get_version_string()}"
+
+
+@dataclass(frozen=True)
+class Query:
+    """One question to z3.
+
+    ``mode``: what was asked, as ``bits``, ``bits modulo zero sign | finite`` or ``reals``.  ``result`` is
+    z3's; ``unsat`` says that the claim holds.  ``rlimit`` was used.  ``smt`` is the query in SMT-LIB.
+    ``values`` of the variables are z3's for ``sat``: a candidate, to be replayed.
+    """
+
+    mode: str
+    result: str
+    rlimit: int
+    smt: str
+    values: Values | None = None
+
+
+@dataclass(frozen=True)
+class Solved:
+    """What is shown of an obligation.
+
+    ``level`` is never above what a query answered ``unsat`` shows; ``UNKNOWN`` is no success.
+    ``counterexample`` differs in bits, in z3's model: :func:`replay` it before believing it.
+    ``conclusive``: its variables are all inputs, so that a replayed one is a refutation.
+    """
+
+    level: Level
+    assumptions: tuple[str, ...] = ()
+    method: str = ""
+    queries: tuple[Query, ...] = ()
+    counterexample: Values | None = None
+    conclusive: bool = True
+    reason: str = ""
+
+
+def solve(
+    obligation: Obligation,
+    *,
+    rlimit: int = RLIMIT,
+    seed: int = 0,
+    want: Collection[Level] = LEVELS,
+    falsified: Sequence[Values] = (),
+) -> Solved:
+    """The strongest of the levels in ``want`` that z3 shows.
+
+    ``falsified``: values of the variables for which eager was seen to give different bits; preconditions
+    that admit one are not tried.  Raises nothing: what has no meaning is ``UNKNOWN`` with a reason.
+    """
+    return _Ladder(obligation, rlimit, seed, frozenset(want), list(falsified)).climb()
+
+
+class _Ladder:
+    def __init__(
+        self, obligation: Obligation, rlimit: int, seed: int, want: frozenset[Level], falsified: list[Values]
+    ) -> None:
+        self.obligation, self.rlimit, self.seed, self.want = obligation, rlimit, seed, want
+        self.queries: list[Query] = []
+        #: Values that differ in bits, and whether they do so modulo the sign of zero.
+        self.differing: list[tuple[Values, bool]] = [
+            (v, replay(obligation, v, modulo_zero_sign=True)) for v in falsified
+        ]
+        self.counterexample: Values | None = None
+        self.reason = ""
+
+    def climb(self) -> Solved:
+        if self.obligation.left.dtype != self.obligation.right.dtype:
+            return Solved(Level.UNKNOWN, reason="sides of different dtypes")
+        for step in (self._bits, self._reals):
+            try:
+                solved = step()
+            except NotModelled as error:
+                self.reason = str(error)
+                continue
+            if solved is not None:
+                return self._finished(solved)
+        return self._finished(Solved(Level.UNKNOWN, reason=self.reason))
+
+    def _finished(self, solved: Solved) -> Solved:
+        return replace(
+            solved,
+            queries=tuple(self.queries),
+            counterexample=self.counterexample,
+            conclusive=all(self.obligation.inputs),
+        )
+
+    # -- bits ----------------------------------------------------------------------
+
+    def _bits(self) -> Solved | None:
+        if not self.want & set(LEVELS[:3]):
+            return None
+        claim = translate(self.obligation, False, downgraded)
+        floating = self.obligation.left.dtype in FLOATS
+        method = "Z3-FP" if any(d in FLOATS for d in self.obligation.dtypes) else "Z3-BV"
+        needed, names = self._conditions(claim)
+        if needed is None:
+            return None
+        assumptions = names | claim.context.assumptions
+        if method == "Z3-FP":
+            assumptions.add("nan-payload-ignored")
+        exact = claim.left == claim.right
+        modulo = ieee.equal_modulo_zero_sign(claim.left, claim.right) if floating else exact
+        # Conditions that only one side needs are the user's to meet.
+        downgrade = bool(needed) and claim.lopsided
+
+        def shown(level: Level, *more: str) -> Solved:
+            if downgrade:
+                more = (*more, *(("mod_zero_sign",) if level == Level.BIT_EXACT_MOD_ZERO_SIGN else ()))
+                level = Level.UNDER_PRECONDITION
+            return Solved(level, tuple(sorted({*assumptions, *more})), method)
+
+        result = ""
+        if Level.BIT_EXACT in self.want:
+            result = self._ask("bits", claim, exact, needed, modulo)
+            if result == "unsat":
+                return shown(Level.BIT_EXACT)
+        if floating and Level.BIT_EXACT_MOD_ZERO_SIGN in self.want and not any(both for _, both in self.differing):
+            result = self._ask("bits modulo zero sign", claim, modulo, needed, modulo)
+            if result == "unsat":
+                return shown(Level.BIT_EXACT_MOD_ZERO_SIGN)
+        if Level.UNDER_PRECONDITION not in self.want or result == "unknown":
+            return None
+        return self._preconditions(claim, exact, modulo if floating else None, needed, assumptions, method)
+
+    def _preconditions(
+        self, claim: Claim, exact: Any, modulo: Any, needed: list[Any], assumptions: set[str], method: str
+    ) -> Solved | None:
+        goals = [("bits", exact, False)] + ([("bits modulo zero sign", modulo, True)] if modulo is not None else [])
+        sets: Iterable[tuple[str, ...]] = PRECONDITIONS
+        if claim.context.ranges:
+            sets = [("f2i_in_range",), *PRECONDITIONS]
+        tried: set[str] = set()
+        for names in sets:
+            conditions = [self._condition(n, claim) for n in names]
+            meaningful = [c for c in conditions if c is not None]
+            key = " ".join(sorted(c.sexpr() for c in meaningful))
+            if not meaningful or key in tried:
+                continue
+            tried.add(key)
+            for mode, goal, up_to_zero in goals:
+                if any(meets(v, names, self.obligation) and (both or not up_to_zero) for v, both in self.differing):
+                    continue
+                asked = f"{mode} | {' '.join(names)}"
+                result = self._ask(asked, claim, goal, [*needed, *meaningful], exact if modulo is None else modulo)
+                if result == "unknown":
+                    return None
+                if result == "unsat" and self._possible([*needed, *meaningful], claim):
+                    more = {*names, *(["mod_zero_sign"] if up_to_zero else [])}
+                    return Solved(Level.UNDER_PRECONDITION, tuple(sorted(assumptions | more)), method)
+        return None
+
+    def _condition(self, name: str, claim: Claim) -> Any:
+        """A precondition on all variables; None where it says nothing."""
+        if name == "f2i_in_range":
+            return z3.And(*claim.context.ranges)
+        parts = [_meets_term(name, v) for v in claim.variables]
+        kept = [p for p in parts if p is not None]
+        return z3.And(*kept) if kept else None
+
+    # -- reals -----------------------------------------------------------------------
+
+    def _reals(self) -> Solved | None:
+        if Level.EXACT_REAL not in self.want or not any(d in FLOATS for d in self.obligation.dtypes):
+            return None
+        claim = translate(self.obligation, True)
+        needed, names = self._conditions(claim)
+        if needed is None:
+            return None
+        assumptions = claim.context.assumptions | names
+        goal = claim.left == claim.right
+        result = self._ask("reals", claim, goal, needed, None)
+        if result == "unsat":
+            return Solved(Level.EXACT_REAL, tuple(sorted(assumptions)), "Z3-REAL")
+        for given in (("nonzero",), ("nonneg",), ("nonneg", "nonzero")):
+            if result != "sat":
+                return None
+            conditions = [c for n in given if (c := self._condition(n, claim)) is not None]
+            last = self.queries[-1].values
+            if not conditions or (last is not None and meets(last, given, self.obligation)):
+                continue
+            result = self._ask(f"reals | {' '.join(given)}", claim, goal, [*needed, *conditions], None)
+            if result == "unsat" and self._possible([*needed, *conditions], claim):
+                return Solved(Level.EXACT_REAL, tuple(sorted(assumptions | set(given))), "Z3-REAL")
+        return None
+
+    # -- queries -----------------------------------------------------------------------
+
+    def _conditions(self, claim: Claim) -> tuple[list[Any] | None, set[str]]:
+        """The conditions of a claim that may fail, and their assumptions; None where they cannot all hold."""
+        kept: list[Any] = []
+        names: set[str] = set()
+        for name, condition in claim.context.needed:
+            if any(condition.eq(c) for c in kept):
+                continue
+            result, _, _ = check([*claim.context.facts, z3.Not(condition)], self.rlimit // 10, self.seed)
+            if result != "unsat":
+                kept.append(condition)
+                names.add(name)
+        if kept and not self._possible(kept, claim):
+            self.reason = "what the sides need cannot hold"
+            return None, names
+        return kept, names
+
+    def _possible(self, conditions: list[Any], claim: Claim) -> bool:
+        """Whether conditions are not contradictory, as far as z3 can tell; a claim under such ones is empty."""
+        return check([*claim.context.facts, *conditions], self.rlimit // 10, self.seed)[0] != "unsat"
+
+    def _ask(self, mode: str, claim: Claim, goal: Any, assumed: Sequence[Any], modulo: Any) -> str:
+        assertions = [*claim.context.facts, *assumed, z3.Not(goal)]
+        result, used, model = check(assertions, self.rlimit, self.seed)
+        values = None
+        if model is not None:
+            values = self._values(claim, model)
+            if values is not None and not mode.startswith("reals"):
+                both = modulo is not None and z3.is_false(model.eval(modulo, model_completion=True))
+                # Whatever it hangs on, the same model answers every question that admits these values.
+                self.differing.append((values, both))
+                self.counterexample = self.counterexample or values
+        self.queries.append(Query(mode, result, used, smtlib.text(assertions), values))
+        return result
+
+    def _values(self, claim: Claim, model: z3.ModelRef) -> Values | None:
+        values = [
+            python_value(model.eval(v, model_completion=True), d)
+            for v, d in zip(claim.variables, self.obligation.variables, strict=True)
+        ]
+        return None if any(v is None for v in values) else tuple(v for v in values if v is not None)
+
+
+def check(assertions: Sequence[Any], rlimit: int, seed: int) -> tuple[str, int, z3.ModelRef | None]:
+    """z3's answer, the units of work that it took, and its model where there is one."""
+    solver = z3.Solver()
+    solver.set("rlimit", rlimit)
+    solver.set("random_seed", seed)
+    before = _spent(solver)
+    solver.add(*assertions)
+    try:
+        result = str(solver.check())
+    except z3.Z3Exception:
+        result = "unknown"
+    used = max(_spent(solver) - before, 0)
+    return result, used, solver.model() if result == "sat" else None
+
+
+def _spent(solver: z3.Solver) -> int:
+    return next((int(v) for k, v in _pairs(solver.statistics()) if k == "rlimit count"), 0)
+
+
+def _pairs(statistics: z3.Statistics) -> list[tuple[str, Any]]:
+    return [statistics[i] for i in range(len(statistics))]
+
+
+def _meets_term(name: str, variable: Any) -> Any:
+    """A named precondition on one variable; None where it says nothing about its sort."""
+    if z3.is_fp(variable):
+        zero = ieee.zero(variable.sort())
+        if name == "no_nan":
+            return z3.Not(z3.fpIsNaN(variable))
+        if name == "finite":
+            return z3.Not(z3.Or(z3.fpIsNaN(variable), z3.fpIsInf(variable)))
+        return z3.fpGEQ(variable, zero) if name == "nonneg" else z3.Not(z3.fpIsZero(variable))
+    if z3.is_real(variable) or z3.is_bv(variable):
+        if name == "nonneg":
+            return variable >= 0
+        return variable != 0 if name == "nonzero" else None
+    return None
+
+
+def meets(values: Values, names: Iterable[str], obligation: Obligation) -> bool:
+    """Whether values of the variables meet all of the named preconditions (those on inputs alone)."""
+    for value, dtype in zip(values, obligation.variables, strict=True):
+        if dtype == torch.bool:
+            continue
+        for name in names:
+            nan, inf = value != value, value in (float("inf"), float("-inf"))
+            if (
+                (name == "no_nan" and nan)
+                or (name == "finite" and (nan or inf))
+                or (name == "nonzero" and value == 0)
+                or (name == "nonneg" and not value >= 0)
+            ):
+                return False
+            if name == "f2i_in_range":
+                return False  # not known of inputs
+    return True
+
+
+# -- eager -------------------------------------------------------------------------------
+
+
+def bits_differ(left: torch.Tensor, right: torch.Tensor, modulo_zero_sign: bool = False) -> torch.Tensor:
+    """Where two tensors of one shape and dtype differ in bits, all NaNs being one.  Returns bool, of their shape."""
+    if not left.is_floating_point():
+        return left != right
+    same = (left == right) | (left.isnan() & right.isnan())
+    if not modulo_zero_sign:
+        same &= left.isnan() | (left.signbit() == right.signbit())
+    return ~same
+
+
+def replay(
+    obligation: Obligation,
+    values: Values,
+    *,
+    modulo_zero_sign: bool = False,
+    relative: float = 0.0,
+    lengths: Sequence[int] = REPLAY_LENGTHS,
+) -> bool:
+    """Whether eager gives different bits for the two sides on these values of the variables.
+
+    Both sides run on tensors filled with the values, at each length.  ``relative`` asks for results that
+    differ by more than that part of the larger, for claims over the reals.  False where eager cannot run
+    or raises.
+    """
+    if len(values) != len(obligation.variables):
+        raise ValueError(f"{len(values)} values for {len(obligation.variables)} variables")
+    for length in lengths:
+        tensors = [torch.full((length,), v, dtype=d) for v, d in zip(values, obligation.variables, strict=True)]
+        try:
+            left, right = (evaluate(side, tensors) for side in (obligation.left, obligation.right))
+        except (NotModelled, RuntimeError, TypeError, ZeroDivisionError):
+            return False
+        if left.dtype != right.dtype:
+            return True
+        differ = bits_differ(left, right, modulo_zero_sign)
+        if relative and left.is_floating_point():
+            wide, other = left.double(), right.double()
+            differ &= ~((wide - other).abs() <= relative * torch.maximum(wide.abs(), other.abs()))
+        if bool(differ.any()):
+            return True
+    return False
+
+
+# -- isolation ---------------------------------------------------------------------------
+
+
+def _child(connection: Any, obligation: Obligation, options: dict[str, Any]) -> None:
+    connection.send(solve(obligation, **options))
+    connection.close()
+
+
+def solve_isolated(obligation: Obligation, *, wall: float = 60.0, **options: Any) -> Solved:
+    """:func:`solve` in a process of its own that is killed after ``wall`` seconds, which gives ``UNKNOWN``.
+
+    The process is a fork of this one where the platform has it: call it where no threads compute.
+    """
+    methods = multiprocessing.get_all_start_methods()
+    context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(sender, obligation, options), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        if receiver.poll(wall):
+            return receiver.recv()  # type: ignore[no-any-return]
+        return Solved(Level.UNKNOWN, reason=f"stopped after {wall:g} s")
+    except EOFError:
+        process.join(5)
+        return Solved(Level.UNKNOWN, reason=f"the solver's process ended with {process.exitcode}")
+    finally:
+        if process.is_alive():
+            process.kill()
+        process.join()
+        receiver.close()
