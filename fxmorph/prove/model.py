@@ -11,8 +11,10 @@ and Brown, 2016), with torch's kernels in place of LLVM's instructions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import torch
@@ -44,18 +46,24 @@ class Claim:
     right: Any
     variables: tuple[Any, ...]
     context: Context
-    #: The conditions that either side needs, and which of them only one side does.
+    #: Whether one side needs conditions that the other does not.
     lopsided: bool = False
+    #: Uninterpreted functions that one side applies and the other does not.
+    functions_apart: frozenset[str] = frozenset()
 
 
 class Translation:
     """Expressions to terms, in one mode, under one context."""
 
     def __init__(
-        self, variables: tuple[torch.dtype, ...], real: bool = False, downgraded: Downgraded = _never
+        self,
+        variables: tuple[torch.dtype, ...],
+        real: bool = False,
+        downgraded: Downgraded = _never,
+        simple: bool = False,
     ) -> None:
         self.context = Context(real)
-        self.downgraded = downgraded
+        self.downgraded, self.simple = downgraded, simple and real
         try:
             self.variables = tuple(z3.Const(f"v{i}", sort_of(d, real)) for i, d in enumerate(variables))
         except KeyError as error:
@@ -84,9 +92,18 @@ class Translation:
         if not self.context.real:
             return float_value(float(node.value), node.dtype)
         try:
-            return real_value(float(node.value))
+            return real_value(self._number(float(node.value), node.dtype))
         except (ValueError, OverflowError):
             raise NotModelled(f"{node.value} is not a real number") from None
+
+    def _number(self, value: float, dtype: torch.dtype) -> float | Fraction:
+        """A constant, or the simple fraction that it was rounded from."""
+        if not self.simple or not math.isfinite(value):
+            return value
+        fraction = simplest(value, dtype)
+        if fraction != Fraction(value):
+            self.context.assumptions.add("constants-rounded")
+        return fraction
 
     def _applied(self, node: Op, operands: list[Operand]) -> Any:
         if node.dtype not in FLOATS and node.dtype not in INTEGERS and node.dtype != torch.bool:
@@ -108,13 +125,15 @@ class Translation:
         if node.name in _LOGICAL:
             return _LOGICAL[node.name](*[self.cast(o, torch.bool) for o in operands])
         given = {k: operands[v.number] if isinstance(v, Slot) else v for k, v in node.arguments}
+        if self.simple:
+            given = {k: self._number(v, torch.float64) if isinstance(v, float) else v for k, v in given.items()}
         if node.name == "where":
             return self._where(node, given)
         if node.name in _ROWS and "self" not in given:
             given["self"] = operands
         meaning, used = self._meaning(node, operands)
         if used is not operands:
-            given = {k: used[v.number] if isinstance(v, Slot) else v for k, v in node.arguments}
+            given |= {k: used[v.number] for k, v in node.arguments if isinstance(v, Slot)}
         return meaning(ctx, node, used, given)
 
     def _meaning(self, node: Op, operands: list[Operand]) -> tuple[Meaning, list[Operand]]:
@@ -155,6 +174,8 @@ class Translation:
         return z3.If(self.cast(condition, torch.bool), *sides)
 
     def _scalar(self, value: Any, dtype: torch.dtype) -> Any:
+        if isinstance(value, Fraction):
+            return real_value(value)
         if not isinstance(value, (bool, int, float)):
             raise Unmodelled(f"argument {value!r}")
         return self._constant(Const(float(value) if is_float(dtype) else value, dtype))
@@ -171,9 +192,23 @@ _LOGICAL: dict[str, Callable[..., Any]] = {
 }
 
 
-def translate(obligation: Obligation, real: bool = False, downgraded: Downgraded = _never) -> Claim:
-    """Both sides of an obligation; raises :class:`NotModelled` where a dtype or constant has no meaning."""
-    translation = Translation(obligation.variables, real, downgraded)
+def simplest(value: float, dtype: torch.dtype) -> Fraction:
+    """The fraction of least denominator, to 1000, that ``value`` is the rounding of; ``value`` where there is none."""
+    for bound in (1, 10, 100, 1000):
+        fraction = Fraction(value).limit_denominator(bound)
+        if float(torch.tensor(float(fraction), dtype=dtype)) == value:
+            return fraction
+    return Fraction(value)
+
+
+def translate(
+    obligation: Obligation, real: bool = False, downgraded: Downgraded = _never, simple: bool = False
+) -> Claim:
+    """Both sides of an obligation; raises :class:`NotModelled` where a dtype or constant has no meaning.
+
+    ``simple``: over the reals, a constant that a simple fraction rounds to (0.1, 1/3) is that fraction.
+    """
+    translation = Translation(obligation.variables, real, downgraded, simple)
     ctx = translation.context
     left = translation.term(obligation.left)
     before = [c for _, c in ctx.needed]
@@ -181,7 +216,23 @@ def translate(obligation: Obligation, real: bool = False, downgraded: Downgraded
     right = translation.term(obligation.right)
     after = [c for _, c in ctx.needed[len(before) :]]
     lopsided = {c.sexpr() for c in before} != {c.sexpr() for c in after}
-    return Claim(left, right, translation.variables, ctx, lopsided)
+    apart = _functions(left) ^ _functions(right)
+    return Claim(left, right, translation.variables, ctx, lopsided, apart)
+
+
+def _functions(term: Any) -> frozenset[str]:
+    """Uninterpreted functions (not constants) in a term."""
+    seen: set[int] = set()
+    found: set[str] = set()
+    stack = [term]
+    while stack:
+        node = stack.pop()
+        if node.get_id() not in seen:
+            seen.add(node.get_id())
+            stack += node.children()
+            if node.num_args() and node.decl().kind() == z3.Z3_OP_UNINTERPRETED:
+                found.add(node.decl().name())
+    return frozenset(found)
 
 
 def models(operator: str, dtype: torch.dtype) -> bool:

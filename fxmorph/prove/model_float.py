@@ -87,6 +87,8 @@ def _add(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any])
     if abs(alpha) == 1:
         return arithmetic(ctx, "add" if alpha == 1 else "sub", a, b, dtype)
     a, b = (v if isinstance(v, Operand) else Operand(element(v, dtype), dtype) for v in (a, b))
+    if dtype in SIXTEEN and math.frexp(alpha)[0] not in (0.5, -0.5):
+        raise Unmodelled("one rounding in vector lanes, two in tails")
     return narrow(ieee.fma(wide(b, dtype), wide(alpha, dtype), wide(a, dtype)), dtype)
 
 
@@ -94,52 +96,12 @@ def _div(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any])
     mode, dtype = given.get("rounding_mode"), node.dtype
     if mode is None:
         return arithmetic(ctx, "div", given["self"], given["other"], dtype)
+    if mode != "trunc":
+        raise Unmodelled("floor division goes by fmod, which differs by lane for large quotients")
+    if isinstance(given["other"], Operand):
+        return z3.fpRoundToIntegral(z3.RTZ(), arithmetic(ctx, "div", given["self"], given["other"], dtype))
     a, b = wide(given["self"], dtype), wide(given["other"], dtype)
-    if mode == "trunc":
-        return narrow(z3.fpRoundToIntegral(z3.RTZ(), ieee.div(a, b)), dtype)
-    return narrow(_floor_quotient(ctx, a, b, compute(dtype)), dtype)
-
-
-def _floor_divide(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
-    a, b = wide(given["self"], node.dtype), wide(given["other"], node.dtype)
-    return narrow(_floor_quotient(ctx, a, b, compute(node.dtype)), node.dtype)
-
-
-def _modulus(ctx: Context, a: Any, b: Any, dtype: torch.dtype) -> Any:
-    """C's ``fmod``.  SMT-LIB's ``fp.rem`` is another function, and none that solvers close."""
-    return ctx.function("fmod", dtype, a, b)
-
-
-def _opposite(a: Any, b: Any) -> Any:
-    zero = ieee.zero(a.sort())
-    return z3.fpLT(a, zero) != z3.fpLT(b, zero)
-
-
-def _floor_quotient(ctx: Context, a: Any, b: Any, dtype: torch.dtype) -> Any:
-    """``c10::div_floor_floating``, after CPython's ``float_floor_div``."""
-    sort, zero = a.sort(), ieee.zero(a.sort())
-    one, half = z3.FPVal(1.0, sort), z3.FPVal(0.5, sort)
-    mod = _modulus(ctx, a, b, dtype)
-    quotient = ieee.div(ieee.sub(a, mod), b)
-    uneven = z3.And(z3.Not(z3.fpIsZero(mod)), _opposite(b, mod))
-    quotient = z3.If(uneven, ieee.sub(quotient, one), quotient)
-    floor = z3.fpRoundToIntegral(z3.RTN(), quotient)
-    floor = z3.If(z3.fpGT(ieee.sub(quotient, floor), half), ieee.add(floor, one), floor)
-    whole = ieee.div(a, b)
-    signed = z3.If(z3.fpIsNegative(whole), z3.fpMinusZero(sort), zero)
-    return z3.If(z3.fpIsZero(b), whole, z3.If(z3.fpIsZero(quotient), signed, floor))
-
-
-def _remainder(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
-    a, b = wide(given["self"], node.dtype), wide(given["other"], node.dtype)
-    mod = _modulus(ctx, a, b, compute(node.dtype))
-    moved = z3.And(z3.Not(z3.fpIsZero(mod)), _opposite(b, mod))
-    return narrow(z3.If(moved, ieee.add(mod, b), mod), node.dtype)
-
-
-def _fmod(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
-    a, b = wide(given["self"], node.dtype), wide(given["other"], node.dtype)
-    return narrow(_modulus(ctx, a, b, compute(node.dtype)), node.dtype)
+    return narrow(z3.fpRoundToIntegral(z3.RTZ(), ieee.div(a, b)), dtype)
 
 
 # -- one operand ------------------------------------------------------------------
@@ -163,12 +125,17 @@ def _rounding(mode: z3.FPRMRef) -> Meaning:
 
 
 def _sqrt(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
+    """Correctly rounded at 16 bits only: otherwise it is MKL's, which is within one unit in the last place."""
+    if node.dtype not in SIXTEEN:
+        return ctx.function("sqrt", node.dtype, element(given["self"], node.dtype))
     return narrow(ieee.sqrt(wide(given["self"], node.dtype)), node.dtype)
 
 
 def _rsqrt(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
-    x = wide(given["self"], node.dtype)
-    return narrow(ieee.div(z3.FPVal(1.0, x.sort()), ieee.sqrt(x)), node.dtype)
+    if node.dtype in SIXTEEN:
+        raise Unmodelled("one rounding in vector lanes, two in tails")
+    x = element(given["self"], node.dtype)
+    return ieee.div(z3.FPVal(1.0, x.sort()), ieee.sqrt(x))
 
 
 def _reciprocal(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
@@ -193,13 +160,19 @@ def _pow(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any])
         return x.term
     if exponent == 2:
         return arithmetic(ctx, "mul", x, x, dtype)
+    if exponent in (3, -2) and dtype == torch.float16:
+        base = wide(x, dtype)
+        square = ieee.mul(base, base)
+        one = z3.FPVal(1.0, base.sort())
+        return narrow(ieee.mul(square, base) if exponent == 3 else ieee.div(one, square), dtype)
     if exponent == 3:
         return arithmetic(ctx, "mul", Operand(arithmetic(ctx, "mul", x, x, dtype), dtype), x, dtype)
     if exponent == -1:
         return arithmetic(ctx, "div", 1.0, x, dtype)
     if exponent == -2:
         return arithmetic(ctx, "div", 1.0, Operand(arithmetic(ctx, "mul", x, x, dtype), dtype), dtype)
-    if exponent in (0.5, -0.5):
+    # At fp16, pow(-0.0, 0.5) is 0.0 and pow(-inf, 0.5) is inf, as C has it.
+    if exponent in (0.5, -0.5) and dtype != torch.float16:
         return (_sqrt if exponent > 0 else _rsqrt)(ctx, node, [x], {"self": x})
     raise Unmodelled(f"pow {exponent}")
 
@@ -243,12 +216,14 @@ def _clamp(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any
 
 def _threshold(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
     x = element(given["self"], node.dtype)
-    return z3.If(z3.fpLEQ(x, element(given["threshold"], node.dtype)), element(given["value"], node.dtype), x)
+    reached = z3.fpLEQ(wide(given["self"], node.dtype), wide(given["threshold"], node.dtype))
+    return z3.If(reached, element(given["value"], node.dtype), x)
 
 
 def _threshold_backward(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
     grad, x = element(given["grad_output"], node.dtype), element(given["self"], node.dtype)
-    return z3.If(z3.fpLEQ(x, element(given["threshold"], node.dtype)), ieee.zero(x.sort()), grad)
+    reached = z3.fpLEQ(wide(given["self"], node.dtype), wide(given["threshold"], node.dtype))
+    return z3.If(reached, ieee.zero(x.sort()), grad)
 
 
 def _leaky_relu(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
@@ -271,7 +246,7 @@ def _nan_to_num(ctx: Context, node: Op, operands: list[Operand], given: dict[str
 def _heaviside(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
     x, v = element(given["self"], node.dtype), element(given["values"], node.dtype)
     zero, one = ieee.zero(x.sort()), z3.FPVal(1.0, x.sort())
-    return z3.If(z3.fpIsZero(x), v, z3.If(z3.fpLT(x, zero), zero, one))
+    return z3.If(z3.fpIsZero(x), v, z3.If(z3.fpGT(x, zero), one, zero))
 
 
 def _copysign(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
@@ -362,7 +337,6 @@ def _test(of: Any) -> Meaning:
 #: Meanings by operator, for operands that are floating point.
 MEANINGS: dict[str, Meaning] = {
     "add": _add, "sub": _add, "mul": _mul, "multiply": _mul, "div": _div, "true_divide": _div,
-    "floor_divide": _floor_divide, "remainder": _remainder, "fmod": _fmod,
     "neg": _neg, "negative": _neg, "abs": _abs, "absolute": _abs, "positive": lambda c, n, o, g: o[0].term,
     "floor": _rounding(z3.RTN()), "ceil": _rounding(z3.RTP()), "trunc": _rounding(z3.RTZ()), "fix": _rounding(z3.RTZ()),
     "round": _rounding(z3.RNE()), "sqrt": _sqrt, "rsqrt": _rsqrt, "reciprocal": _reciprocal, "square": _square,

@@ -1,6 +1,7 @@
 """What aten's operators on integers and Booleans compute: exact, in two's complement, wrapping.
 
-Division by zero raises in eager, so it is a condition of the meaning.  Shifts by the width or more, or
+Division by zero raises in eager, and the least number divided by -1 ends the process where it is
+truncated, so that they do not happen are conditions of the meaning.  Shifts by the width or more, or
 by a negative number, give 0 or the sign, which is what SMT-LIB's shifts by an unsigned amount give.
 """
 
@@ -12,11 +13,12 @@ from typing import Any
 import torch
 import z3
 
+from fxmorph.prove.eager import TRAPPING
 from fxmorph.prove.expressions import Op
 from fxmorph.prove.meaning import Context, Meaning, Operand, Unmodelled
 from fxmorph.prove.sorts import FLOATS, INTEGERS, SIXTEEN, float_sort
 
-DENOMINATOR = "int_denom!=0"
+DENOMINATOR, OVERFLOW = "int_denom!=0", "int_quotient_fits"
 
 
 def element(value: Any, dtype: torch.dtype) -> Any:
@@ -94,6 +96,9 @@ def _div(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any])
     if mode not in ("floor", "trunc"):
         raise Unmodelled("true division of integers")
     _nonzero(ctx, b)
+    if mode == "trunc" and node.dtype in TRAPPING:
+        least = z3.BitVecVal(1 << (a.size() - 1), a.size())
+        ctx.require(OVERFLOW, z3.Or(a != least, b != -1))
     return _quotient(a, b, node.dtype, mode == "floor")
 
 

@@ -8,6 +8,7 @@ instances of their laws for the terms at hand.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import reduce
 from typing import Any
 
@@ -25,11 +26,11 @@ DENOMINATOR, NONNEGATIVE, POSITIVE = "denom!=0", "nonneg", "log_of_positive"
 MAX_EXPONENTIALS = 10
 
 
-def element(value: Any, ctx: Context | None = None) -> Any:
+def element(value: Any) -> Any:
     """An operand or a finite Python scalar as a real."""
     if isinstance(value, Operand):
         return from_other(value)
-    if isinstance(value, (bool, int, float)) and math.isfinite(value):
+    if isinstance(value, (bool, int, float, Fraction)) and math.isfinite(value):
         return real_value(value)
     raise Unmodelled(f"{value!r} is not a real number")
 

@@ -18,7 +18,8 @@ import z3
 from fxmorph.model import Level
 from fxmorph.prove import ieee, smtlib
 from fxmorph.prove.conformance import downgraded
-from fxmorph.prove.expressions import Obligation, evaluate
+from fxmorph.prove.eager import bits_differ, evaluate
+from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.model import Claim, translate
 from fxmorph.prove.shadowing import NotModelled
 from fxmorph.prove.sorts import FLOATS, Number, python_value
@@ -102,6 +103,7 @@ class _Ladder:
         self, obligation: Obligation, rlimit: int, seed: int, want: frozenset[Level], falsified: list[Values]
     ) -> None:
         self.obligation, self.rlimit, self.seed, self.want = obligation, rlimit, seed, want
+        self.budget = rlimit
         self.queries: list[Query] = []
         #: Values that differ in bits, and whether they do so modulo the sign of zero.
         self.differing: list[tuple[Values, bool]] = [
@@ -145,6 +147,10 @@ class _Ladder:
         assumptions = names | claim.context.assumptions
         if method == "Z3-FP":
             assumptions.add("nan-payload-ignored")
+        self.budget = self.rlimit
+        if len(claim.functions_apart):
+            # Equal bits would be a coincidence: what one side calls, the other does not.
+            self.budget //= 20
         exact = claim.left == claim.right
         modulo = ieee.equal_modulo_zero_sign(claim.left, claim.right) if floating else exact
         # Conditions that only one side needs are the user's to meet.
@@ -209,26 +215,37 @@ class _Ladder:
     def _reals(self) -> Solved | None:
         if Level.EXACT_REAL not in self.want or not any(d in FLOATS for d in self.obligation.dtypes):
             return None
-        claim = translate(self.obligation, True)
+        result, solved = self._real(False)
+        if result == "sat" and solved is None:
+            result, solved = self._real(True)
+        return solved
+
+    def _real(self, simple: bool) -> tuple[str, Solved | None]:
+        """Over the reals, with constants as they are or as the simple fractions that they were rounded from."""
+        claim = translate(self.obligation, True, simple=simple)
+        if simple and "constants-rounded" not in claim.context.assumptions:
+            return "", None
         needed, names = self._conditions(claim)
         if needed is None:
-            return None
+            return "", None
         assumptions = claim.context.assumptions | names
+        self.budget = self.rlimit
         goal = claim.left == claim.right
-        result = self._ask("reals", claim, goal, needed, None)
+        mode = "reals, simple constants" if simple else "reals"
+        first = result = self._ask(mode, claim, goal, needed, None)
         if result == "unsat":
-            return Solved(Level.EXACT_REAL, tuple(sorted(assumptions)), "Z3-REAL")
+            return result, Solved(Level.EXACT_REAL, tuple(sorted(assumptions)), "Z3-REAL")
         for given in (("nonzero",), ("nonneg",), ("nonneg", "nonzero")):
             if result != "sat":
-                return None
+                break
             conditions = [c for n in given if (c := self._condition(n, claim)) is not None]
             last = self.queries[-1].values
             if not conditions or (last is not None and meets(last, given, self.obligation)):
                 continue
-            result = self._ask(f"reals | {' '.join(given)}", claim, goal, [*needed, *conditions], None)
+            result = self._ask(f"{mode} | {' '.join(given)}", claim, goal, [*needed, *conditions], None)
             if result == "unsat" and self._possible([*needed, *conditions], claim):
-                return Solved(Level.EXACT_REAL, tuple(sorted(assumptions | set(given))), "Z3-REAL")
-        return None
+                return result, Solved(Level.EXACT_REAL, tuple(sorted(assumptions | set(given))), "Z3-REAL")
+        return first, None
 
     # -- queries -----------------------------------------------------------------------
 
@@ -254,7 +271,7 @@ class _Ladder:
 
     def _ask(self, mode: str, claim: Claim, goal: Any, assumed: Sequence[Any], modulo: Any) -> str:
         assertions = [*claim.context.facts, *assumed, z3.Not(goal)]
-        result, used, model = check(assertions, self.rlimit, self.seed)
+        result, used, model = check(assertions, self.budget, self.seed)
         values = None
         if model is not None:
             values = self._values(claim, model)
@@ -333,16 +350,6 @@ def meets(values: Values, names: Iterable[str], obligation: Obligation) -> bool:
 
 
 # -- eager -------------------------------------------------------------------------------
-
-
-def bits_differ(left: torch.Tensor, right: torch.Tensor, modulo_zero_sign: bool = False) -> torch.Tensor:
-    """Where two tensors of one shape and dtype differ in bits, all NaNs being one.  Returns bool, of their shape."""
-    if not left.is_floating_point():
-        return left != right
-    same = (left == right) | (left.isnan() & right.isnan())
-    if not modulo_zero_sign:
-        same &= left.isnan() | (left.signbit() == right.signbit())
-    return ~same
 
 
 def replay(

@@ -58,7 +58,7 @@ def float_of(numeral: z3.ExprRef) -> float | None:
     return -value if numeral.isNegative() else value
 
 
-def real_value(value: Number) -> z3.RatNumRef:
+def real_value(value: Number | Fraction) -> z3.RatNumRef:
     """The rational that a finite Python number is."""
     fraction = Fraction(value)
     return z3.RealVal(f"{fraction.numerator}/{fraction.denominator}")
