@@ -87,9 +87,11 @@ def outcome(entry: tuple[Rule, Callable[[], dict[str, Any]], tuple[str, str] | N
     """``refused``, ``inconclusive``, ``accepted``, or ``not applied``."""
     rule, witness, program = entry
     values = witness()
-    graph = read_graph(program[0]) if program else program_of(rule, values, {})
+    tensors = {n: v for n, v in values.items() if n in rule.args}
+    scalars = {n: v for n, v in values.items() if n not in rule.args}
+    graph = read_graph(program[0]) if program else program_of(rule, tensors, scalars)
     before = print_graph(graph)
-    bench = Workbench(graph, InputSet.snapshot(list(values.values())), no_grad=False)
+    bench = Workbench(graph, InputSet.snapshot(list(tensors.values())), no_grad=False)
     try:
         if program:
             site, _, at = program[1].partition(">")
