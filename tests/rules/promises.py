@@ -13,7 +13,7 @@ from fxmorph.inputs import InputSet, spec_of
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.observe import loss_of, meta_of, overlap
-from fxmorph.rewrite import holds, sizes_of
+from fxmorph.rewrite import holds
 from fxmorph.rules import Rule
 
 #: How far two sides that agree over the reals may be apart in fp64, relative to the largest value.
@@ -82,7 +82,11 @@ def broken(rule: Rule, given: dict[str, Any]) -> str:
         return f"stride {a.stride} becomes {b.stride}"
     if "alias" in rule.preserves and old.aliases != new.aliases:
         return f"shares memory with {sorted(old.aliases)}, then with {sorted(new.aliases)}"
-    return _gradients(old, new) if "gradient" in rule.preserves else ""
+    if "gradient" not in rule.preserves:
+        return ""
+    if rule.claim is Level.EXACT_REAL:
+        old, new = _sides_in_fp64(rule, frozen, names, scalars)
+    return _gradients(old, new)
 
 
 def _as_claimed(claim: Level, a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -91,10 +95,16 @@ def _as_claimed(claim: Level, a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def _in_fp64(rule: Rule, frozen: InputSet, names: list[str], scalars: dict[str, Any]) -> dict[str, Any]:
-    wide = InputSet.snapshot([t.detach().double() if t.is_floating_point() else t for t in frozen.rebuild()])
-    old, new = (Side(f, wide, names, scalars) for f in (rule.before, rule.after))
+    old, new = _sides_in_fp64(rule, frozen, names, scalars)
     pairs = {f"{n} afterwards": (t, new.after[n]) for n, t in old.after.items()}
     return {"value": (old.value, new.value), **pairs}
+
+
+def _sides_in_fp64(rule: Rule, frozen: InputSet, names: list[str], scalars: dict[str, Any]) -> tuple[Side, Side]:
+    given = frozen.rebuild()
+    values = [t.detach().double() if t.is_floating_point() else t for t in given]
+    wide = InputSet.snapshot([v.requires_grad_(t.requires_grad) for v, t in zip(values, given, strict=True)])
+    return Side(rule.before, wide, names, scalars), Side(rule.after, wide, names, scalars)
 
 
 def _near(a: torch.Tensor, b: torch.Tensor, tolerance: float) -> bool:
@@ -132,7 +142,7 @@ def samples(rule: Rule, rng: random.Random, wanted: int) -> list[dict[str, Any]]
         given: dict[str, Any] = {}
         for name, text in rule.args.items():
             shape: list[int] = []
-            for word in sizes_of(text):
+            for word in text.split():
                 if word == "...":
                     shape += lead
                 else:

@@ -86,14 +86,6 @@ class right_subtraction_in_float64_rounded_once:
     def after(x, y): return (x.double() - y.double()).float()
 
 
-@rule(args={"x": "..."}, dtypes=("float32", "bfloat16"), claim=Level.BIT_EXACT, preserves=("dtype", "mutation"))
-class right_root_in_float64_rounded_once:
-    """A root is never close enough to a tie for two roundings to differ from one."""
-
-    def before(x): return x.sqrt()
-    def after(x): return x.double().sqrt().to(x.dtype)
-
-
 @rule(args={"x": "..."}, dtypes=HALF, claim=Level.BIT_EXACT, preserves=("dtype", "mutation"))
 class right_scalar_of_a_sum_rounded_first:
     """A sum with a number rounds the number to 16 bits first."""
@@ -228,7 +220,6 @@ WITNESS = {
     "right_product_in_float32_rounded_once": lambda: {"x": normal(500).half(), "y": normal(500).flip(0).half()},
     "right_sum_in_float64_rounded_once": lambda: {"x": normal(500), "y": normal(500).flip(0) * 1e-4},
     "right_subtraction_in_float64_rounded_once": lambda: {"x": floats(*ODD), "y": floats(*ODD).flip(0)},
-    "right_root_in_float64_rounded_once": lambda: {"x": floats(*ODD)},
     "right_scalar_of_a_sum_rounded_first": lambda: {"x": normal(500).bfloat16()},
     "right_scalar_of_a_product_kept_in_float32": lambda: {"x": normal(500).bfloat16()},
     "right_scalar_of_a_comparison_rounded_first": lambda: {"x": floats(0.1, 0.2, dtype=torch.bfloat16)},
