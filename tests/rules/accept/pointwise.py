@@ -64,7 +64,7 @@ class right_negation_as_product:
     def after(x): return x * -1
 
 
-@rule(args={"x": "..."}, claim=Level.BIT_EXACT, preserves=KEEPS)
+@rule(args={"x": "..."}, claim=Level.BIT_EXACT, preserves=VALUE)
 class right_square_as_product:
     """pow(x, 2) is computed as x * x."""
 
@@ -356,6 +356,15 @@ class right_hardtanh_shape_of_selection:
     def after(x): return torch.where(x <= -1, -1.0, torch.where(x >= 1, 1.0, x))
 
 
+@rule(args={"x": "..."}, where=["0 < s <= 1"], scalars={"s": None}, claim=Level.BIT_EXACT_MOD_ZERO_SIGN,
+      preserves=VALUE)
+class right_leaky_relu_as_maximum:
+    """With a slope of at most 1 the product is the larger of the two exactly where x is negative."""
+
+    def before(x, s): return F.leaky_relu(x, s)
+    def after(x, s): return torch.maximum(x, x * s)
+
+
 WITNESS = {
     "right_difference_as_sum_with_the_negative": odd_pairs,
     "right_negated_difference_but_for_zero": odd_pairs,
@@ -375,6 +384,7 @@ WITNESS = {
     "right_silu_by_sigmoid": lambda: {"x": leaf(0.0, -3.0, 2.0)},
     "right_leaky_relu_by_selection": odd,
     "right_relu6_is_clamp": odd,
+    "right_leaky_relu_as_maximum": lambda: {**odd(), "s": 0.5},
     "right_relu_as_threshold": lambda: {"x": leaf(0.0, -0.0, 1.0, -1.0)},
     "right_absolute_value_as_maximum": lambda: {"x": leaf(0.0, -0.0, 1.0, -1.0)},
     "right_sign_times_absolute_value": odd,

@@ -151,7 +151,7 @@ class wrong_odd_by_remainder_one:
 
 @rule(args={"x": "..."}, dtypes=INTS, claim=Level.BIT_EXACT, preserves=VALUE)
 class wrong_thirds_by_a_shifted_product:
-    """171 / 512 is a little more than a third: right below 256 for int16, and then a wrapped product is not."""
+    """171 / 512 is a little more than a third: right for uint8, wrong from 512 on and for some below 0."""
 
     def before(x): return torch.div(x, 3, rounding_mode="floor")
     def after(x): return ((x.to(torch.int32) * 171) >> 9).to(x.dtype)

@@ -2,7 +2,7 @@
 
 import torch
 
-from fxmorph.model import FLOATS, Level
+from fxmorph.model import Level
 from fxmorph.rules import rule
 
 F = torch.nn.functional
@@ -113,8 +113,8 @@ class wrong_equality_by_difference:
 
 
 @rule(args={"x": "..."}, claim=Level.BIT_EXACT)
-class wrong_finite_by_multiplying_zero:
-    """x * 0 is NaN for infinity and NaN, which equals nothing; that is right, but 'not infinite' is not 'finite'."""
+class wrong_finite_is_not_infinite:
+    """NaN is neither."""
 
     def before(x): return x.isfinite()
     def after(x): return torch.logical_not(x.isinf())
@@ -249,7 +249,7 @@ class wrong_root_of_product:
     def after(x, y): return x.sqrt() * y.sqrt()
 
 
-@rule(args={"x": "..."}, preserves=VALUE)
+@rule(args={"x": "..."}, claim=Level.BIT_EXACT_MOD_ZERO_SIGN, preserves=VALUE)
 class wrong_rounding_of_negated_ties:
     """floor(x + 0.5) takes ties up, ceil(x - 0.5) down; only numbers halfway between integers differ."""
 
@@ -257,12 +257,12 @@ class wrong_rounding_of_negated_ties:
     def after(x): return torch.ceil(x - 0.5)
 
 
-@rule(args={"x": "..."}, dtypes=FLOATS, claim=Level.BIT_EXACT, preserves=VALUE)
+@rule(args={"x": "..."}, scalars={"s": None}, claim=Level.BIT_EXACT_MOD_ZERO_SIGN, preserves=VALUE)
 class wrong_leaky_relu_as_maximum:
-    """Right for every number but -0.0 and those whose slope vanishes: the zeros tie and may change sign."""
+    """With a slope above 1 the product is the smaller of the two for every negative x."""
 
-    def before(x): return F.leaky_relu(x, 2.0)
-    def after(x): return torch.maximum(x, x * 2.0)
+    def before(x, s): return F.leaky_relu(x, s)
+    def after(x, s): return torch.maximum(x, x * s)
 
 
 WITNESS = {
@@ -277,7 +277,7 @@ WITNESS = {
     "wrong_selection_with_the_comparison_reversed": lambda: {"x": floats(1.0, NAN), "y": floats(2.0, 3.0)},
     "wrong_selection_by_arithmetic": lambda: {"x": floats(1.0, 2.0), "y": floats(2.0, INF)},
     "wrong_equality_by_difference": lambda: {"x": floats(1.0, INF), "y": floats(1.0, INF)},
-    "wrong_finite_by_multiplying_zero": lambda: {"x": floats(1.0, NAN)},
+    "wrong_finite_is_not_infinite": lambda: {"x": floats(1.0, NAN)},
     "wrong_half_power_is_root_in_float16": lambda: {"x": floats(1.0, -INF, dtype=torch.float16)},
     "wrong_cube_as_product_in_float16": lambda: {"x": normal(999).half()},
     "wrong_root_taken_for_correctly_rounded": lambda: {"x": normal(999).abs()},
@@ -295,5 +295,5 @@ WITNESS = {
     "wrong_logarithm_of_square": lambda: {"x": floats(2.0, -2.0)},
     "wrong_root_of_product": lambda: {"x": floats(2.0, -2.0), "y": floats(3.0, -3.0)},
     "wrong_rounding_of_negated_ties": lambda: {"x": floats(1.25, 0.5)},
-    "wrong_leaky_relu_as_maximum": lambda: {"x": floats(1.0, -1.0)},
+    "wrong_leaky_relu_as_maximum": lambda: {"x": floats(1.0, -1.0), "s": 2.0},
 }
