@@ -133,7 +133,8 @@ class wrong_logical_and_by_bits:
     def after(x, y): return (x & y) != 0
 
 
-@rule(args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], dtypes=SIGNED, claim=Level.BIT_EXACT, preserves=VALUE)
+@rule(args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], dtypes=SIGNED, claim=Level.BIT_EXACT,
+      preserves=VALUE)
 class wrong_minimum_by_negation:
     """The least number has no negative, so it counts as the least on both sides."""
 

@@ -215,6 +215,22 @@ class wrong_operand_returned_where_it_was_copied:
     def after(x): return x.view_as(x)
 
 
+@rule(args={"x": "n"}, dtypes=ANY, claim=Level.INDEX_EXACT, preserves=("dtype", "alias", "mutation"))
+class wrong_expansion_left_uncopied:
+    """The copy has memory of its own; the expanded view has x's, each element of it twice."""
+
+    def before(x): return x.expand(2, x.shape[0]).clone()
+    def after(x): return x.expand(2, x.shape[0])
+
+
+@rule(args={"x": "m n"}, dtypes=FLOATS, claim=Level.INDEX_EXACT, preserves=("dtype", "mutation", "stride"))
+class wrong_strides_of_a_clone_with_gaps:
+    """A clone keeps the strides of dense memory alone: gaps are closed, and a stride of 0 is written out."""
+
+    def before(x): return x.clone()
+    def after(x): return torch.empty_strided(x.shape, x.stride(), dtype=x.dtype).copy_(x)
+
+
 @rule(args={"x": "..."}, dtypes=FLOATS, claim=Level.BIT_EXACT, preserves=("dtype", "mutation"), site="late")
 class wrong_late_one_added_and_taken_off:
     """A tiny number is lost in the sum: 1e-9 + 1 - 1 is 0."""
@@ -283,6 +299,8 @@ WITNESS = {
     "wrong_running_sum_in_place_of_floats": lambda: {"x": 1 / (count(50) + 1)},
     "wrong_result_written_over_an_operand": lambda: {"x": count(3) + 1, "y": count(3)},
     "wrong_operand_returned_where_it_was_copied": lambda: {"x": count(3)},
+    "wrong_expansion_left_uncopied": lambda: {"x": count(3)},
+    "wrong_strides_of_a_clone_with_gaps": lambda: {"x": count(2, 6)[:, ::2]},
     "wrong_late_one_added_and_taken_off": lambda: {"x": torch.tensor([1.0, 1e-9])},
     "wrong_late_doubled_and_halved": lambda: {"x": torch.tensor([1.0, 3e38])},
     "wrong_late_halved_and_doubled": lambda: {"x": torch.tensor([1.0, 2.0**-149])},
