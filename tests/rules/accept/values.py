@@ -203,7 +203,7 @@ class right_gelu_by_erf:
     def after(x): return 0.5 * x * (1 + torch.erf(x * 0.5**0.5))
 
 
-@rule(args={"x": "... n"}, preserves=KEEPS)
+@rule(args={"x": "... n"}, where=["n >= 1"], preserves=KEEPS)
 class right_logsumexp_shifted:
     """The maximum is taken off and added back."""
 
