@@ -125,6 +125,8 @@ _SAFE = {
 #: Sizes that samples are made of unless told otherwise.
 SIZES = (2, 3, 4, 6, 8, 16)
 LEADING = (1, 2, 3, 4, 6, 8)
+#: How many dimensions ``...`` stands for, as often as listed.
+RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
 #: What a scalar that the graph gives may be.
 NUMBERS = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
 
@@ -146,7 +148,7 @@ def sample_arguments(
     for attempt in range(tries):
         dtype = getattr(torch, dtypes[attempt % len(dtypes)])
         chosen: dict[str, int] = {}
-        rank = rng.randint(0, 3) if attempt % 4 else 2
+        rank = rng.choice(RANKS) if max(leading, default=0) < 100 else 1
         lead = [rng.choice(leading) for _ in range(rank)]
         tensors: dict[str, torch.Tensor] = {}
         for name, text in rule.args.items():

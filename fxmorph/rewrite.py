@@ -530,7 +530,7 @@ def check_claim(rewrite: Rewrite, instance: Instance, old: torch.Tensor, new: to
     if rule.claim is Level.BIT_EXACT_MOD_ZERO_SIGN:
         raise Unsound(rewrite, "values differ by more than the sign of zero")
     gap = real_gap(instance)
-    if gap is None:
+    if gap is None or gap == float("inf"):
         raise Inapplicable(f"{rule.id}: cannot be compared in fp64 here")
     if gap <= REAL_TOLERANCE:
         return
@@ -541,7 +541,7 @@ def check_claim(rewrite: Rewrite, instance: Instance, old: torch.Tensor, new: to
         for n, t in instance.tensors.items()
     }
     gap = real_gap(instance.with_values(benign))
-    if gap is None or gap <= REAL_TOLERANCE:
+    if gap is None or gap <= REAL_TOLERANCE or gap == float("inf"):
         raise Inapplicable(f"{rule.id}: ill-conditioned on these values")
     raise Unsound(rewrite, f"in fp64 the sides differ by {gap:.3g} of the largest value")
 

@@ -129,6 +129,8 @@ def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
         "moderate": [0, 1, 2, 3, 5, 7],
         "integers": [-3, -2, -1, 0, 1, 2, 3] if limits.min < 0 else [0, 1, 2, 3],
         "zeros": [0],
+        "wide": [v for v in (127, 128, 255, 256, 32767, 65536, 2**24 + 1, 2**24 - 1, 2**31 - 1, 2**53 + 1, -129, -(2**24) - 1)
+                 if limits.min <= v <= limits.max],
         "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1, -1 % 256 if limits.min == 0 else -1],
     }.get(kind)  # fmt: skip
     if pool is None:
@@ -143,13 +145,13 @@ def kinds(instance: Instance) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
     rule = instance.rule
     yield "own", instance.copies()
     wanted = list(FLOATING)
+    floating = any(t.is_floating_point() for t in instance.tensors.values())
     if "finite" in rule.assumes:
         wanted = list(_FINITE)
     elif "no_nan" in rule.assumes:
         wanted.remove("nan")
     if sum(t.numel() for t in instance.tensors.values()) > MANY_ELEMENTS:
         wanted = [k for k in wanted if k in ("moderate", "zeros", "nan")]
-    floating = any(t.is_floating_point() for t in instance.tensors.values())
     for kind in wanted:
         rng = random.Random(f"{rule.id} {kind}")
         values: dict[str, torch.Tensor] = {}
@@ -158,11 +160,11 @@ def kinds(instance: Instance) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
                 made = FLOATING[kind](t, rng)
                 made = _like(t, made.abs()) if "nonneg" in rule.assumes else made
                 values[name] = _like(t, torch.where(made == 0, 1.0, made).to(t.dtype)) if "nonzero" in rule.assumes else made
-            elif rule.mixed or t.is_complex():
+            elif (rule.mixed and floating) or t.is_complex():
                 values[name] = strided_clone(t)  # indices, masks
             else:
                 values[name] = _integers(t, kind, rng)
-        if floating or kind in ("moderate", "integers", "zeros", "extreme"):
+        if floating or kind in ("moderate", "integers", "zeros", "wide", "extreme"):
             yield kind, values
 
 
@@ -207,7 +209,10 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
 
 
 def real_gap(instance: Instance) -> float | None:
-    """Largest difference of the two sides in fp64, relative to the largest value; None where it is not defined."""
+    """Largest difference of the two sides in fp64, relative to the largest value; None where it is not defined.
+
+    Infinite where one side is finite and the other is not.
+    """
     wide = {n: _like_dtype(t, torch.float64) if t.is_floating_point() else t for n, t in instance.tensors.items()}
     try:
         sides = both(instance, wide)
@@ -231,7 +236,11 @@ def _like_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 def _relative_gap(a: torch.Tensor, b: torch.Tensor, floor: float = 1e-30) -> float | None:
     finite = torch.isfinite(a)
-    if not a.numel() or a.shape != b.shape or bool((finite != torch.isfinite(b)).any()) or not bool(finite.any()):
+    if not a.numel() or a.shape != b.shape:
+        return None
+    if bool((finite != torch.isfinite(b)).any()):
+        return float("inf")
+    if not bool(finite.any()):
         return None
     scale = float(a[finite].abs().max())
     return float((a - b)[finite].abs().max()) / max(scale, floor, 1e-30)
@@ -356,11 +365,13 @@ def _contradicted(
         return None if floats and not torch.equal(old, old) else _shown("values differ", values, sides)
     if kind == "extreme":
         return None
-    gap = real_gap(instance.with_values(values))
+    gap = real_gap(instance.with_values(values)) if "float64" in rule.dtypes else None
+    if gap == float("inf") and kind not in ("moderate", "halves"):
+        return None  # at zeros and Inf a quotient may be finite on one side
     if gap is None:
         limit = NARROW_TOLERANCE.get(old.dtype)
         narrow = _relative_gap(old.double(), new.double()) if limit else None
-        apart = narrow is not None and limit is not None and narrow > limit
+        apart = narrow is not None and limit is not None and limit < narrow < float("inf")
     else:
         apart = gap > REAL_TOLERANCE
     return _shown("values differ over the reals", values, sides) if apart else None
@@ -400,7 +411,8 @@ def _gradient_difference(instance: Instance) -> Counterexample | None:
     They are taken in float64, or the widest dtype that the rule is for.
     """
     for kind, values in kinds(instance):
-        if kind not in ("moderate", "integers", "zeros"):
+        # A rule that claims bits claims them beside NaN too.
+        if kind not in ("moderate", "integers", "zeros", *(("nan",) if instance.rule.claim.bitwise else ())):
             continue
         grads = [_gradients(instance, values, side) for side in ("before", "after")]
         if grads[0] is None or grads[1] is None:

@@ -24,6 +24,7 @@ import torch
 from fxmorph.instances import Instance
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import Certificate, Certificates, instance_key, instance_text, key_of, versions
+from fxmorph.prove.exhaustion import Exhausted, exhaust
 from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, falsify
 from fxmorph.prove.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
@@ -34,6 +35,8 @@ from fxmorph.prove.terms import Difference, Terms
 BUDGET = 3_000_000
 #: The same within a campaign, where a rewrite that is only tested is used too.
 RUN_BUDGET = 300_000
+#: Values that a scalar claim is tried on when they are all there are: one of 16 bits, or two of 8.
+MAX_COMBINATIONS = 1 << 17
 #: More scalar claims than these are not tried one by one.
 MAX_OBLIGATIONS = 24
 
@@ -128,10 +131,10 @@ class Prover:
             reals = self._reals(instance, shown)
             shown = reals if shown is None or stronger(reals.level, shown.level) else shown
         if stronger(shown.level, falsified.best):
-            if shown.level.bitwise or falsified.best is Level.EXACT_REAL:
+            # INDEX_EXACT and BIT_EXACT are the same to eager.
+            if not (falsified.best.bitwise and shown.level is Level.INDEX_EXACT):
                 reason = f"{shown.method} shows {shown.level}, and eager {falsified.best}: the model is wrong"
-                if not (falsified.best.bitwise and shown.level is Level.INDEX_EXACT):
-                    return certificate(Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason))
+                return certificate(Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason))
         assumed = tuple(instance.rule.assumes)
         return certificate(replace(shown, assumptions=(*shown.assumptions, *assumed)))
 
@@ -147,7 +150,7 @@ class Prover:
         if run.equal:
             if run.moved_only:
                 return Shown(Level.INDEX_EXACT, "LABEL", noted)
-            return Shown(Level.BIT_EXACT, "TERM", (*noted, "names-do-not-collide", "nan-payload-ignored"))
+            return _as_eager(Shown(Level.BIT_EXACT, "TERM", (*noted, "names-do-not-collide", "nan-payload-ignored")), falsified)
         if not stronger(falsified.best, Level.EXACT_REAL):
             return None
         try:
@@ -180,13 +183,12 @@ class Prover:
 
     def _scalar(self, obligation: Obligation, best: Level, key: str) -> Certificate:
         # z3 takes a third of a second to load, and most instances need no solver.
-        from fxmorph.prove.exhaustion import exhaust
         from fxmorph.prove.solver import LEVELS, solve
 
         started = time.process_time()
         queries: tuple[tuple[str, str], ...] = ()
         reason = counterexample = ""
-        exhausted = exhaust(obligation) if stronger(best, Level.EXACT_REAL) else None
+        exhausted = _exhausted(obligation) if stronger(best, Level.EXACT_REAL) else None
         if exhausted is not None and stronger(exhausted.level, Level.EXACT_REAL):
             proof = Proof(exhausted.level, "all values", "EXHAUSTIVE", exhausted.assumptions)
         else:
@@ -257,6 +259,21 @@ def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
     method = next(p.method for p in parts if p.level is level)
     return Shown(level, method, (*noted, *(a for p in parts for a in p.assumptions)),
                  tuple(o for p in parts for o in p.obligations))  # fmt: skip
+
+
+def _as_eager(shown: Shown, falsified: Falsified) -> Shown:
+    """Equal terms whose bits differ in eager: the kernel's result depends on the lane that an element falls into."""
+    if not stronger(shown.level, falsified.best):
+        return shown
+    level = falsified.best if falsified.best.bitwise else Level.EXACT_REAL
+    return replace(shown, level=level, assumptions=(*shown.assumptions, "kernel-depends-on-lane"))
+
+
+def _exhausted(obligation: Obligation) -> Exhausted | None:
+    try:
+        return exhaust(obligation, MAX_COMBINATIONS)
+    except NotModelled:
+        return None
 
 
 def _differing(obligation: Obligation) -> list[tuple[float | int | bool, ...]]:

@@ -21,11 +21,11 @@ from fxmorph.prove.prover import Prover, weakest
 from fxmorph.rules import Rule
 
 #: How many arguments of a rule are proved, and how many more eager alone tries to refute.
-PROVED, TRIED = 10, 16
+PROVED, TRIED = 10, 50
 #: Sizes that each draw is made of, in turn.
 POOLS: tuple[tuple[int, ...], ...] = (
     (3, 5, 7), (1,), (0, 2, 3), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (2, 3), (5, 6, 7, 9, 10), (1, 4, 9),
-    (8, 16), (3, 4, 6, 8),
+    (8, 16), (3, 4, 6, 8), (0, 2), (255, 256, 257),
 )  # fmt: skip
 
 
@@ -108,8 +108,8 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
         scope, method = _all_sizes(rule, scope, method)
     return RuleProof(
         rule.id, dtype, rule.claim, level, scope, method, tuple(sorted(assumptions)),
-        round(time.process_time() - started, 3), len(proofs), refuted, "" if proofs else "no arguments found; " + reason
-        if not reason else reason, tuple(keys),
+        round(time.process_time() - started, 3), len(proofs), refuted, reason if proofs else "no arguments found",
+        tuple(keys),
     )  # fmt: skip
 
 
