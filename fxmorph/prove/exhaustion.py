@@ -16,6 +16,7 @@ import torch
 from fxmorph.model import Level
 from fxmorph.prove.eager import bits_differ, evaluate
 from fxmorph.prove.expressions import Expression, Obligation
+from fxmorph.prove.preconditions import PRECONDITIONS, met
 from fxmorph.prove.shadowing import NotModelled
 
 #: Values of the dtypes that can be tried out.
@@ -25,17 +26,6 @@ COUNTS = {torch.bool: 2, torch.int8: 2**8, torch.uint8: 2**8, torch.int16: 2**16
 MAX_COMBINATIONS, CHUNK = 2**24, 2**19
 #: Chunks are this much longer than a power of two, so that vector loops have tails.
 _TAIL = 5
-
-#: Sets of preconditions on all inputs, weakest and smallest first.
-PRECONDITIONS = (
-    ("no_nan",),
-    ("nonzero",),
-    ("nonneg",),
-    ("finite",),
-    ("finite", "nonzero"),
-    ("finite", "nonneg"),
-    ("finite", "nonneg", "nonzero"),
-)
 
 
 @dataclass(frozen=True)
@@ -139,7 +129,7 @@ class _Seen:
                 self.lanes |= modulo
                 self.zero_lanes |= not modulo
             for preconditions, up_to in list(self.open):
-                if up_to == modulo and bool((differ & _met(preconditions, columns)).any()):
+                if up_to == modulo and bool((differ & met(preconditions, columns)).any()):
                     self.open.discard((preconditions, up_to))
 
     def result(self, total: int) -> Exhausted:
@@ -184,18 +174,3 @@ def _sides(expression: Expression, columns: list[torch.Tensor]) -> tuple[list[to
         raises |= mask
     return both, raises
 
-
-def _met(names: tuple[str, ...], columns: list[torch.Tensor]) -> torch.Tensor:
-    """Where all columns meet the named preconditions."""
-    out = torch.ones(len(columns[0]), dtype=torch.bool)
-    for column in columns:
-        if column.dtype == torch.bool:
-            continue
-        for name in names:
-            if name == "no_nan":
-                out &= ~column.isnan()
-            elif name == "finite":
-                out &= column.isfinite()
-            else:
-                out &= column >= 0 if name == "nonneg" else column != 0
-    return out

@@ -78,6 +78,8 @@ def _written(node: Any, names: dict[int, str], declared: set[str], out: list[str
         head = _RENAMED.get(name, name)
     if not node.num_args():
         return str(node.sexpr())
+    if name in ("and", "or") and node.num_args() == 1:
+        return names[node.arg(0).get_id()]
     inner = " ".join(names[c.get_id()] for c in node.children())
     written = f"({head} {inner})"
     if len(written) < 24:

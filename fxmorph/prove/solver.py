@@ -21,22 +21,13 @@ from fxmorph.prove.conformance import downgraded
 from fxmorph.prove.eager import bits_differ, evaluate
 from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.model import Claim, translate
+from fxmorph.prove.preconditions import PRECONDITIONS, met
 from fxmorph.prove.shadowing import NotModelled
 from fxmorph.prove.sorts import FLOATS, Number, python_value
 
 #: z3's units of work for one query; on a desktop core about 2 s of bit-blasted arithmetic.
 RLIMIT = 6_000_000
 LEVELS = (Level.BIT_EXACT, Level.BIT_EXACT_MOD_ZERO_SIGN, Level.UNDER_PRECONDITION, Level.EXACT_REAL)
-#: Sets of preconditions on every input, weakest and smallest first.
-PRECONDITIONS = (
-    ("no_nan",),
-    ("nonzero",),
-    ("nonneg",),
-    ("finite",),
-    ("finite", "nonzero"),
-    ("finite", "nonneg"),
-    ("finite", "nonneg", "nonzero"),
-)
 #: Lengths at which candidates are run in eager: vector lanes and tails may differ.
 REPLAY_LENGTHS = (1, 8, 33)
 
@@ -331,22 +322,11 @@ def _meets_term(name: str, variable: Any) -> Any:
 
 
 def meets(values: Values, names: Iterable[str], obligation: Obligation) -> bool:
-    """Whether values of the variables meet all of the named preconditions (those on inputs alone)."""
-    for value, dtype in zip(values, obligation.variables, strict=True):
-        if dtype == torch.bool:
-            continue
-        for name in names:
-            nan, inf = value != value, value in (float("inf"), float("-inf"))
-            if (
-                (name == "no_nan" and nan)
-                or (name == "finite" and (nan or inf))
-                or (name == "nonzero" and value == 0)
-                or (name == "nonneg" and not value >= 0)
-            ):
-                return False
-            if name == "f2i_in_range":
-                return False  # not known of inputs
-    return True
+    """Whether values of the variables meet all of the named preconditions, as far as these are on variables."""
+    if "f2i_in_range" in names:
+        return False
+    columns = [torch.tensor([v], dtype=d) for v, d in zip(values, obligation.variables, strict=True)]
+    return bool(met(names, columns))
 
 
 # -- eager -------------------------------------------------------------------------------

@@ -1,0 +1,37 @@
+"""Preconditions on inputs: their names, which are tried, and where values meet them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+#: Sets of preconditions on every input, weakest and smallest first.
+PRECONDITIONS = (
+    ("no_nan",),
+    ("nonzero",),
+    ("nonneg",),
+    ("finite",),
+    ("finite", "nonzero"),
+    ("finite", "nonneg"),
+    ("finite", "nonneg", "nonzero"),
+)
+
+
+def met(names: Iterable[str], columns: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Where all of ``columns`` (1-D, alike long) meet the named preconditions; Booleans meet all.  Returns bool."""
+    out = torch.ones(len(columns[0]) if columns else 1, dtype=torch.bool)
+    wanted = tuple(names)
+    for column in columns:
+        if column.dtype == torch.bool:
+            continue
+        for name in wanted:
+            if name == "no_nan":
+                out &= ~column.isnan()
+            elif name == "finite":
+                out &= column.isfinite()
+            elif name in ("nonneg", "nonzero"):
+                out &= column >= 0 if name == "nonneg" else column != 0
+            else:
+                raise ValueError(f"no precondition {name!r}")
+    return out
