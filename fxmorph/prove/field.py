@@ -23,6 +23,7 @@ from typing import Any
 import torch
 
 from fxmorph.inputs import InputSet, storage_key
+from fxmorph.prove import field_nn  # noqa: F401  (fills MEANINGS)
 from fxmorph.prove.field_ops import MEANINGS, Given
 from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
@@ -241,7 +242,7 @@ class Field:
 
         func = call.func if call.written == 0 else _functional(call)
         decomposition = decomposition_table.get(func) if func is not None else None
-        if decomposition is None:
+        if func is None or decomposition is None:
             raise NotModelled(call.name)
         given, keywords = [], {}
         for a in schema_of(func).arguments:
@@ -476,8 +477,8 @@ class _Task:
                 one = self.trial(way)
             except NotModelled as why:
                 return Fielded(None, 0, 1.0, (), str(why)), None
-            except (RuntimeError, IndexError, ValueError, TypeError, AssertionError, KeyError) as error:
-                return Fielded(None, 0, 1.0, (), f"{type(error).__name__}: {str(error).splitlines()[:1]}"), None
+            except (RuntimeError, IndexError, ValueError, TypeError, AssertionError, KeyError) as bad:
+                return Fielded(None, 0, 1.0, (), f"{type(bad).__name__}: {str(bad).splitlines()[:1]}"), None
             attempts += 1
             assumptions |= one.assumptions
             if one.compared is None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import torch
@@ -84,6 +85,10 @@ def _worst(*values: Val) -> tuple[float, float, float]:
     return (max(v.num for v in values), max(v.den for v in values), max(v.bits for v in values))
 
 
+def _narrow(t: torch.Tensor, dim: int, start: int, n: int) -> torch.Tensor:
+    return t.narrow(dim, start, n)
+
+
 class Arithmetic:
     """Field operations under one choice of random functions (``seed``) and one :class:`Order`."""
 
@@ -140,7 +145,8 @@ class Arithmetic:
         values, where = torch.unique(flat, return_inverse=True)
         if len(values) <= 256:
             each = [self.constant(v, native.dtype) for v in values.tolist()]
-            table = torch.stack([torch.stack([e.p, e.q]) for e in each]) if each else torch.zeros(0, 2).double()
+            pairs = [[float(e.p), NAN if e.q is None else float(e.q)] for e in each]
+            table = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2)
             out = table[where]
             return Val(out[:, 0].reshape(native.shape), out[:, 1].reshape(native.shape), 0.0)
         finite = torch.isfinite(flat)
@@ -230,17 +236,15 @@ class Arithmetic:
         n = a.shape[dim]
         if n == 0:
             return self.fraction(1).map(lambda t: t.expand(a.p.sum(dim, keepdim=keepdim).shape))
-        while a.shape[dim] > 1:
-            half, odd = divmod(a.shape[dim], 2)
-            low = a.map(lambda t: t.narrow(dim, 0, half))
-            high = a.map(lambda t: t.narrow(dim, half, half))
-            rest = a.map(lambda t: t.narrow(dim, 2 * half, 1)) if odd else None
-            a = self.mul(low, high)
-            if rest is not None:
-                first = self.mul(a.map(lambda t: t.narrow(dim, 0, 1)), rest)
-                joined = [first.p, a.p.narrow(dim, 1, half - 1)]
-                q = None if a.q is None or first.q is None else torch.cat([first.q, a.q.narrow(dim, 1, half - 1)], dim)
-                a = Val(torch.cat(joined, dim), q, *_worst(first, a))
+        ones = [0] * (2 * (a.ndim - 1 - dim % a.ndim))
+        while (n := a.shape[dim]) > 1:
+            if n % 2:
+                a = a.map(partial(torch.nn.functional.pad, pad=(*ones, 0, 1), value=1.0))
+                n += 1
+            a = self.mul(
+                a.map(partial(_narrow, dim=dim, start=0, n=n // 2)),
+                a.map(partial(_narrow, dim=dim, start=n // 2, n=n // 2)),
+            )
         return a if keepdim else a.map(lambda t: t.squeeze(dim))
 
     def linear(self, f: Callable[..., torch.Tensor], a: Val, terms: int) -> Val:
@@ -278,7 +282,7 @@ class Arithmetic:
         return max(v.bits for v in values)
 
     def function(self, name: str, *values: Val) -> Val:
-        """An uninterpreted function: a random one of the elements modulo p (of those modulo q where that is undefined)."""
+        """An uninterpreted function: a random one of the elements modulo p, else of those modulo q."""
         bits = self._hide(*values)
         self.assumptions.add(f"UF:{name.split('[')[0]}")
         tensors = torch.broadcast_tensors(*[self._name(v) for v in values])
@@ -327,6 +331,7 @@ class Arithmetic:
         p = torch.full_like(out, NAN)
         if bool(lost.any()):
             other = self.function("log", a)
+            assert other.q is not None
             out, p = torch.where(lost, other.q, out), torch.where(lost, other.p, p)
         return Val(p, out, 1.0, 0.0, bits)
 
@@ -336,7 +341,7 @@ class Arithmetic:
         if a.num or a.den:
             self.positive = True
             self.assumptions.add("root-argument>=0")
-        parts = []
+        parts: list[torch.Tensor | None] = []
         for x, modulus in ((a.p, P), (a.q, Q)):
             if x is None:
                 parts.append(None)
@@ -375,7 +380,13 @@ class Arithmetic:
             x, y = self._name(a), self._name(b)
             far = (x.isinf() | y.isinf()) & ~x.isnan() & ~y.isnan()
             known = (torch.where(x.isinf(), x, 0.0) < torch.where(y.isinf(), y, 0.0)).double()
-            out = Val(torch.where(far, known, out.p), torch.where(far, known, out.q), out.num, out.den, out.bits)  # type: ignore[arg-type]
+            out = Val(
+                torch.where(far, known, out.p),
+                torch.where(far, known, out.p if out.q is None else out.q),
+                out.num,
+                out.den,
+                out.bits,
+            )
         return out
 
     def _mixed(self, d: Val, bits: float) -> tuple[Val, Val]:
