@@ -1,0 +1,1 @@
+"""Proofs about rules.  The solver is imported here and nowhere else."""
