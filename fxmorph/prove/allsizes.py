@@ -29,13 +29,16 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove.extents import ONE, ZERO, Case, Extent, Infeasible, NoFit, Poly, Refused, Unsupported, explore
-from fxmorph.prove.symtensor import FUNCTIONS, Shape, Sym, Token, call, factories, in_ranges, regroup
+from fxmorph.prove.extents import Case, Extent, Infeasible, NoFit, Poly, Refused, Unsupported, explore
+from fxmorph.prove.symlookup import factories
+from fxmorph.prove.symtensor import FUNCTIONS, Axis, Digits, Shape, Sym, Token, call, in_ranges, regroup
 from fxmorph.rules import Rule
 
 RANKS = (0, 1, 2, 3, 4)
 RLIMIT = 2_000_000
 CASES = 200
+#: So many times the cases of one combination of ranks are spent on a rule.
+MOST = 8
 #: Orders of factors that are tried for arguments whose sizes are products.
 ORDERS = 24
 
@@ -96,12 +99,15 @@ def prove_all_sizes(
     smt: dict[str, None] = {}
     examples: list[Example] = []
     reason, cases = _outside(rule), 0
-    for lead in itertools.product(*spread) if not reason else ():
-        for picked in itertools.product(*choices.values()):
+    wanted = itertools.product(*spread) if not reason else ()
+    for lead in sorted(wanted, key=lambda ranks: max(ranks, default=0)):
+        for picked in itertools.product(*choices.values()) if not reason else ():
             scalars = {n: None if rule.scalars[n] is None else v for n, v in zip(choices, picked, strict=True)}
             proof = _Proof(rule, dict(zip(rule.args, lead, strict=True)), scalars, rlimit)
             try:
                 explore(proof.run, max_cases)
+                if cases + proof.cases > MOST * max_cases:
+                    raise Unsupported("too many cases of ranks and sizes")
                 fine = True
             except (Unsupported, _NotShown) as error:
                 fine, proof.examples = False, []
@@ -205,7 +211,7 @@ class _Proof:
 
     def _tensors(self, case: Case, shapes: Mapping[str, Shape], order: int) -> dict[str, Sym]:
         shared = Token()
-        out = {}
+        out: dict[str, Sym] = {}
         for name, shape in shapes.items():
             dtype: Any = Token(name) if self.rule.mixed else shared
             for text in self.rule.where:
@@ -245,10 +251,7 @@ class _Proof:
             digits = [[case.int_var("i") for _ in axis] for axis in axes]
             mark = len(case.reads)
             try:
-                left, right = (
-                    side.cell([regroup(case, own, have, ds) for own, have, ds in zip(side.axes, axes, digits, strict=True)])
-                    for side in self._sides(case, before, after)
-                )
+                left, right = (_cell_at(side, axes, digits) for side in self._sides(case, before, after))
             except NoFit as e:
                 error = error or e
                 del case.reads[mark:]
@@ -284,16 +287,24 @@ class _Proof:
             case.solver.add(*(t >= least for t in every), *(t <= 12 for t in every))
             if case.solver.check() == z3.sat:
                 model = case.solver.model()
-                value = lambda t, model=model: model.eval(t, model_completion=True).as_long()  # noqa: E731
                 self.examples.append(Example(
-                    {n: tuple(map(value, ts)) for n, ts in terms.items()},
-                    {n: value(numbers[n]) if n in numbers else v for n, v in scalars.items()},
+                    {n: tuple(_value(model, t) for t in ts) for n, ts in terms.items()},
+                    {n: _value(model, numbers[n]) if n in numbers else v for n, v in scalars.items()},
                 ))  # fmt: skip
                 case.solver.pop()
                 return
             case.solver.pop()
         if case.solver.check() == z3.unknown:
             raise _NotShown("z3: unknown whether there are such sizes")
+
+
+def _value(model: Any, term: Any) -> int:
+    return int(model.eval(term, model_completion=True).as_long())
+
+
+def _cell_at(x: Sym, axes: Sequence[Axis], digits: Digits) -> Any:
+    """The cell at an index that is written in factors of its own."""
+    return x.cell([regroup(x.case, own, have, ds) for own, have, ds in zip(x.axes, axes, digits, strict=True)])
 
 
 def _constant(data: Any) -> Any:
@@ -387,4 +398,4 @@ def _run(function: Callable[..., Any], case: Case, values: Mapping[str, Any]) ->
     return rebuilt(function)(**{n: v for n, v in values.items() if n in taken})
 
 
-__all__ = ["ONE", "ZERO", "AllSizes", "Example", "prove_all_sizes"]
+__all__ = ["AllSizes", "Example", "prove_all_sizes"]

@@ -175,6 +175,7 @@ class Case:
         self.divisions: dict[tuple[Poly, Poly], tuple[Poly, Poly]] = {}
         self.assume_reads = False  # what an operation reads is in range, as eager did not raise
         self.reads: list[Any] = []
+        self.joined: dict[int, tuple[Any, tuple[Poly, ...], tuple[Any, ...]]] = {}  # terms by what they were made of
         self._fresh = 0
 
     # ---- atoms and terms
@@ -219,11 +220,10 @@ class Case:
                 parts = [self._variable((a,)) for a in sorted(set(m))]
                 for part in parts:
                     self.solver.add(z3.Implies(part == 0, out == 0))
-                if all(self.nonneg[a] for a in m):
-                    self.solver.add(out >= 0)
-                    positive = z3.And([part >= 1 for part in parts])
-                    for part in parts:
-                        self.solver.add(z3.Implies(positive, out >= part))
+                self.solver.add(z3.Implies(z3.And([part >= 0 for part in parts]), out >= 0))
+                positive = z3.And([part >= 1 for part in parts])
+                for part in parts:
+                    self.solver.add(z3.Implies(positive, out >= part))
         return self.monomials[m]
 
     # ---- questions
