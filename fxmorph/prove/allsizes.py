@@ -58,7 +58,8 @@ class AllSizes:
     ``ranks``: ranks of the arguments, in their order, for which the rule is proved for all
     sizes; those that its conditions exclude are left out.  ``scalars``: the choices covered,
     and ``"int"`` for numbers of the graph, whichever they are.  ``smt``: every query that
-    the solver answered with "unsat".  ``examples``: sizes of each case.
+    the solver answered with "unsat".  ``examples``: small sizes of the
+    cases, at which the proof can be compared with eager.
     """
 
     rule: str
@@ -109,11 +110,11 @@ def prove_all_sizes(
                 if cases + proof.cases > MOST * max_cases:
                     raise Unsupported("too many cases of ranks and sizes")
                 fine = True
-            except (Unsupported, _NotShown) as error:
-                fine, proof.examples = False, []
+            except (Unsupported, _NotShown, z3.Z3Exception) as error:
+                fine = False
                 reason = reason or f"{error} (ranks {proof.ranks})"
             cases += proof.cases
-            if proof.examples or not fine:
+            if proof.possible or not fine:
                 shown[proof.ranks] = shown.get(proof.ranks, True) and fine
             if fine:
                 smt.update(proof.smt)
@@ -146,6 +147,7 @@ class _Proof:
         self.smt: dict[str, None] = {}
         self.examples: list[Example] = []
         self.cases = 0
+        self.possible = False  # whether there are such sizes at all
 
     def run(self, answers: tuple[bool, ...]) -> list[tuple[bool, ...]]:
         """Prove the case of some answers; the answers to questions that came up on the way."""
@@ -181,12 +183,14 @@ class _Proof:
             before = _run(self.rule.before, case, {**tensors, **scalars})
         except Refused:
             return  # there is no such site
+        except (IndexError, ValueError, TypeError, ArithmeticError) as error:
+            raise Unsupported(f"before raises: {type(error).__name__}: {error}") from None
         case.assume_reads = False
         try:
             after = _run(self.rule.after, case, {**tensors, **scalars})
         except Refused as error:
             raise _NotShown(f"after raises where before does not: {error}") from None
-        except (IndexError, ValueError, TypeError, ZeroDivisionError) as error:
+        except (IndexError, ValueError, TypeError, ArithmeticError) as error:
             raise _NotShown(f"after raises: {type(error).__name__}: {error}") from None
         self._compare(case, before, after)
         self._example(case, shapes, scalars)
@@ -278,24 +282,20 @@ class _Proof:
         yield after
 
     def _example(self, case: Case, shapes: Mapping[str, Shape], scalars: Mapping[str, Any]) -> None:
-        """Small sizes of this case, which also show that its assumptions can be met."""
+        """Small sizes of this case, if the solver finds some."""
         terms = {n: [case.term(case.poly(k)) for k in shape] for n, shape in shapes.items()}
         numbers = {n: case.term(v.poly) for n, v in scalars.items() if isinstance(v, Extent)}
         every = [t for ts in terms.values() for t in ts]
         for least in (2, 1, 0):
-            case.solver.push()
-            case.solver.add(*(t >= least for t in every), *(t <= 12 for t in every))
-            if case.solver.check() == z3.sat:
-                model = case.solver.model()
+            model = case.model(*(t >= least for t in every), *(t <= 12 for t in every))
+            if model is not None:
+                self.possible = True
                 self.examples.append(Example(
                     {n: tuple(_value(model, t) for t in ts) for n, ts in terms.items()},
                     {n: _value(model, numbers[n]) if n in numbers else v for n, v in scalars.items()},
                 ))  # fmt: skip
-                case.solver.pop()
                 return
-            case.solver.pop()
-        if case.solver.check() == z3.unknown:
-            raise _NotShown("z3: unknown whether there are such sizes")
+        self.possible = self.possible or case.solver.check() == z3.sat
 
 
 def _value(model: Any, term: Any) -> int:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 import z3
@@ -22,6 +22,8 @@ Monomial = tuple[str, ...]
 
 #: Numbers that code needs as such (a count of loop turns) are split into cases within this range.
 CONCRETE = 16
+#: A number is divided by an unknown size in one case for each smaller size, up to this number.
+FEW = 8
 
 
 class Unsupported(Exception):
@@ -226,6 +228,20 @@ class Case:
                     self.solver.add(z3.Implies(positive, out >= part))
         return self.monomials[m]
 
+    def model(self, *more: Any) -> Any:
+        """Values of the atoms that meet the assumptions and more, products being products; None where none is found."""
+        self.solver.push()
+        self.solver.add(*more)
+        found = None
+        if self.solver.check() == z3.sat:
+            model = self.solver.model()
+            value = {m: model.eval(v, model_completion=True).as_long() for m, v in self.monomials.items()}
+            self.solver.add(*(v == prod(value[(a,)] for a in m) for m, v in self.monomials.items()))
+            if self.solver.check() == z3.sat:
+                found = self.solver.model()
+        self.solver.pop()
+        return found
+
     # ---- questions
 
     def implied(self, fact: Any) -> bool:
@@ -332,6 +348,12 @@ class Case:
         if d.constant is not None and self.implied(z3.And(term >= -CONCRETE, term <= CONCRETE)):
             value = self.concrete(b)
             return q + Poly.number(value // d.constant), Poly.number(value % d.constant)
+        if b.constant is not None and abs(b.constant) <= FEW:  # one case per small divisor
+            for value in range(1, abs(b.constant) + 1):
+                if self.equal(d, Poly.number(value)):
+                    times, rest = divmod(b.constant, value)
+                    return self.norm(q + Poly.number(times)), Poly.number(rest)
+            return (q, b) if b.constant >= 0 else (q - ONE, self.norm(b + d))
         positive = self.implied(term >= 0)
         count, left = self.fresh("q", positive), self.fresh("r")
         self.solver.add(self.term(left) < size)

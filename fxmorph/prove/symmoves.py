@@ -136,6 +136,8 @@ def cat(tensors: Sequence[Sym], dim: Any = 0) -> Sym:
         xs = [x for x in xs if x.ndim != 1 or not case.equal(x.sizes[0], ZERO)]
     if any(x.ndim != rank for x in xs):
         raise Refused("cat of several ranks")
+    if rank == 1 and not -1 <= dim < 1 and all(case.equal(x.sizes[0], ZERO) for x in xs):
+        raise Unsupported("cat of nothing in no dimension")  # which eager accepts
     d = axis_of(xs[0], dim)
     for k in range(rank):
         if k != d and not all(case.equal(x.sizes[k], xs[0].sizes[k]) for x in xs):
