@@ -38,7 +38,7 @@ RANKS = (0, 1, 2, 3, 4)
 RLIMIT = 2_000_000
 CASES = 200
 #: So many times the cases of one combination of ranks are spent on a rule.
-MOST = 8
+MOST = 4
 #: Orders of factors that are tried for arguments whose sizes are products.
 ORDERS = 24
 
@@ -233,10 +233,8 @@ class _Proof:
             data = z3.Function(f"data.{name}", *domain, sort) if domain else z3.Const(f"data.{name}", sort)
             strides = tuple(case.atom(f"stride.{name}.{k}") for k in range(len(shape)))
             dense = f"{name}.contiguous" in self.rule.where
-            out[name] = Sym(
-                case, tuple(axes), lambda ix, data=data: data(*itertools.chain(*ix)) if any(ix) else _constant(data),
-                dtype, (strides, case.atom(f"offset.{name}"), dense),
-            )  # fmt: skip
+            memory = (strides, case.atom(f"offset.{name}"), dense)
+            out[name] = Sym(case, tuple(axes), _data(data), dtype, memory)
         return out
 
     def _compare(self, case: Case, before: Any, after: Any) -> None:
@@ -307,8 +305,9 @@ def _cell_at(x: Sym, axes: Sequence[Axis], digits: Digits) -> Any:
     return x.cell([regroup(x.case, own, have, ds) for own, have, ds in zip(x.axes, axes, digits, strict=True)])
 
 
-def _constant(data: Any) -> Any:
-    return data() if isinstance(data, z3.FuncDeclRef) else data
+def _data(data: Any) -> Callable[[Digits], Any]:
+    """Cells of an argument: any function of the digits."""
+    return lambda ix: data(*itertools.chain(*ix)) if isinstance(data, z3.FuncDeclRef) else data
 
 
 def _words(name: str, text: str, lead: int) -> list[str]:

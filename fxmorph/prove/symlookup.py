@@ -11,13 +11,13 @@ import z3
 
 from fxmorph.prove.extents import ONE, ZERO, Case, NoFit, Poly, Refused, Unsupported, product
 from fxmorph.prove.symmoves import (
-    _joined,
     cat,
     chunk,
     diag_embed,
     diagonal,
     einsum,
     flip,
+    joined_along,
     narrow,
     pad,
     pixel_shuffle,
@@ -354,7 +354,7 @@ NOT_FUNCTIONS = "getitem compare expand view repeat to new_zeros new_ones new_fu
 FUNCTIONS |= {
     **{n: f for n, f in METHODS.items() if n not in NOT_FUNCTIONS},
     "cat": cat, "concat": cat, "concatenate": cat, "stack": stack, "where": where, "einsum": einsum,
-    "hstack": lambda xs: _joined(1, lambda n: 0 if n == 1 else 1)(xs), "vstack": _joined(2, lambda n: 0),
+    "hstack": lambda xs: joined_along(1, lambda n: 0 if n == 1 else 1)(xs), "vstack": joined_along(2, lambda n: 0),
     "pad": pad, "constant_pad_nd": lambda x, pad_, value=0: pad(x, pad_, value=value),
     "embedding": embedding, "pixel_shuffle": pixel_shuffle, "pixel_unshuffle": pixel_unshuffle, "dropout": dropout,
     "zeros_like": filled_like(0), "ones_like": filled_like(1), "full_like": filled_like(None),

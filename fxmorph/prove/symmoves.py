@@ -183,7 +183,7 @@ def stack(tensors: Sequence[Sym], dim: Any = 0) -> Sym:
     return cat([unsqueeze(x, dim) for x in xs], dim)
 
 
-def _joined(least: int, axis: Callable[[int], int]) -> Callable[[Sequence[Sym]], Sym]:
+def joined_along(least: int, axis: Callable[[int], int]) -> Callable[[Sequence[Sym]], Sym]:
     def call(tensors: Sequence[Sym]) -> Sym:
         xs = [tensor(x) for x in tensors]
         while any(x.ndim < least for x in xs):

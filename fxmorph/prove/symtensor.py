@@ -206,8 +206,10 @@ class Sym:
 
     @property
     def mT(self) -> Sym:
+        if not self.ndim:
+            return same(self)
         if self.ndim < 2:
-            raise Refused("mT of fewer than two dimensions")
+            raise Refused("mT of one dimension")
         return transpose(self, -2, -1)
 
     def size(self, d: Any = None) -> Any:
