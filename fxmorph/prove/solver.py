@@ -197,7 +197,8 @@ class _Ladder:
         """A precondition on all variables; None where it says nothing."""
         if name == "f2i_in_range":
             return z3.And(*claim.context.ranges)
-        parts = [_meets_term(name, v) for v in claim.variables]
+        signed = [v for v, d in zip(claim.variables, self.obligation.variables, strict=True) if d != torch.uint8]
+        parts = [_meets_term(name, v) for v in (signed if name == "nonneg" else claim.variables)]
         kept = [p for p in parts if p is not None]
         return z3.And(*kept) if kept else None
 
@@ -267,7 +268,7 @@ class _Ladder:
         if model is not None:
             values = self._values(claim, model)
             if values is not None and not mode.startswith("reals"):
-                both = modulo is not None and z3.is_false(model.eval(modulo, model_completion=True))
+                both = modulo is not None and z3.is_false(model.eval(modulo.translate(model.ctx), model_completion=True))
                 # Whatever it hangs on, the same model answers every question that admits these values.
                 self.differing.append((values, both))
                 self.counterexample = self.counterexample or values
@@ -276,29 +277,29 @@ class _Ladder:
 
     def _values(self, claim: Claim, model: z3.ModelRef) -> Values | None:
         values = [
-            python_value(model.eval(v, model_completion=True), d)
+            python_value(model.eval(v.translate(model.ctx), model_completion=True), d)
             for v, d in zip(claim.variables, self.obligation.variables, strict=True)
         ]
         return None if any(v is None for v in values) else tuple(v for v in values if v is not None)
 
 
 def check(assertions: Sequence[Any], rlimit: int, seed: int) -> tuple[str, int, z3.ModelRef | None]:
-    """z3's answer, the units of work that it took, and its model where there is one."""
-    solver = z3.Solver()
+    """z3's answer, the units of work that it took, and its model where there is one.
+
+    In a context of its own: what z3 does depends on the numbers of its nodes, and so on everything that a
+    context has seen before.
+    """
+    context = z3.Context()
+    solver = z3.Solver(ctx=context)
     solver.set("rlimit", rlimit)
     solver.set("random_seed", seed)
-    before = _spent(solver)
-    solver.add(*assertions)
+    solver.add(*[a.translate(context) for a in assertions])
     try:
         result = str(solver.check())
     except z3.Z3Exception:
         result = "unknown"
-    used = max(_spent(solver) - before, 0)
+    used = next((int(v) for k, v in _pairs(solver.statistics()) if k == "rlimit count"), 0)
     return result, used, solver.model() if result == "sat" else None
-
-
-def _spent(solver: z3.Solver) -> int:
-    return next((int(v) for k, v in _pairs(solver.statistics()) if k == "rlimit count"), 0)
 
 
 def _pairs(statistics: z3.Statistics) -> list[tuple[str, Any]]:
