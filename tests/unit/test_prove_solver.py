@@ -126,7 +126,7 @@ def test_levels_of_integer_rewrites(name: str, dtype: torch.dtype) -> None:
     before, after, level, assumptions = INTEGERS[name]
     arity = before.__code__.co_argcount if hasattr(before, "__code__") else 2
     claim = obligation(before, after, *[dtype] * arity)
-    solved = solve(claim, rlimit=3_000_000)
+    solved = solve(claim)
     assert solved.level == level and assumptions <= set(solved.assumptions)
     if level in (UNDER, UNKNOWN):
         assert solved.counterexample is not None and replay(claim, solved.counterexample)
