@@ -79,10 +79,17 @@ def _add(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any])
     return a + b if node.name == "add" else a - b
 
 
+def _rest(a: Any, b: Any, dtype: torch.dtype) -> Any:
+    """What truncated division leaves.  By its definition where solvers would never find that out."""
+    if z3.is_bv_value(b):
+        return z3.URem(a, b) if _unsigned(dtype) else z3.SRem(a, b)
+    return a - (z3.UDiv(a, b) if _unsigned(dtype) else a / b) * b
+
+
 def _quotient(a: Any, b: Any, dtype: torch.dtype, floor: bool) -> Any:
     if _unsigned(dtype):
         return z3.UDiv(a, b)
-    quotient, rest = a / b, z3.SRem(a, b)
+    quotient, rest = a / b, _rest(a, b, dtype)
     return z3.If(z3.And(rest != 0, (rest < 0) != (b < 0)), quotient - 1, quotient) if floor else quotient
 
 
@@ -105,9 +112,12 @@ def _div(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any])
 def _remainder(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
     a, b = element(given["self"], node.dtype), element(given["other"], node.dtype)
     _nonzero(ctx, b)
-    if _unsigned(node.dtype):
-        return z3.URem(a, b)
-    return z3.SRem(a, b) if node.name == "fmod" else a % b
+    rest = _rest(a, b, node.dtype)
+    if node.name == "fmod" or _unsigned(node.dtype):
+        return rest
+    if z3.is_bv_value(b):
+        return a % b
+    return a - _quotient(a, b, node.dtype, floor=True) * b
 
 
 def _shift(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:

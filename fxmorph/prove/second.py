@@ -62,10 +62,11 @@ def second_opinion(query_smt: str, solver: Name = "cvc5", *, limit_ms: int = LIM
     """
     package = _package(solver)
     answer = _cvc5 if solver == "cvc5" else _bitwuzla
+    declined = getattr(package, "BitwuzlaException", RuntimeError)
     try:
         return answer(package, query_smt, limit_ms)
-    except (RuntimeError, ValueError, package.BitwuzlaException if solver == "bitwuzla" else RuntimeError):
-        return "unknown"  # a sort or an operator that it has not
+    except (RuntimeError, ValueError, declined):
+        return "unknown"  # a sort or an operator that it has not: bitwuzla declines bfloat16 and reals
 
 
 def _cvc5(cvc5: Any, text: str, limit_ms: int) -> str:
