@@ -13,10 +13,11 @@ import random
 import sys
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from fxmorph import worker
@@ -35,7 +36,9 @@ from fxmorph.model import (
     Finding,
     GraphLevel,
     Kind,
+    Level,
     Recipe,
+    RewriteProof,
     Rung,
     Seed,
     Status,
@@ -183,7 +186,12 @@ class Campaign:
         )
         log = s.state_dir.resolve() / "workers.log"
         log.write_text("")
-        arguments = ([str(Path(p).resolve()) for p in s.transforms], str(self._cache), str(log), str(s.state_dir.resolve() / "proofs"))
+        arguments = (
+            [str(Path(p).resolve()) for p in s.transforms],
+            str(self._cache),
+            str(log),
+            str(s.state_dir.resolve() / "proofs"),
+        )
         try:
             # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
             preload = ["fxmorph.worker"] if s.devices == ("cpu",) and not self.with_cuda else []
@@ -312,17 +320,21 @@ class Campaign:
                 yield None
 
     def _worn_out(self) -> tuple[str, ...]:
-        """Rules whose variants mostly differ: they show one fault again and again, and hide others.
+        """Rules whose variants mostly differ (they show one fault again and again, and hide others), and unsound ones.
 
         Taken from whole rounds only, so that it does not depend on the number of workers.
         """
         used: Counter[str] = Counter()
         differ: Counter[str] = Counter()
+        unsound: set[str] = set()
         for result in self.results.values():
             for name in {r.rule for r in Recipe.parse(result.recipe).rewrites} if result.recipe else ():
                 used[name] += 1
                 differ[name] += result.status is Status.FINDING
-        return tuple(sorted(n for n, k in differ.items() if k >= WORN_FINDINGS and k >= WORN_SHARE * used[n]))
+                if result.status is Status.UNSOUND_REWRITE:
+                    unsound.add(name)
+        worn = {n for n, k in differ.items() if k >= WORN_FINDINGS and k >= WORN_SHARE * used[n]}
+        return tuple(sorted(worn | unsound))
 
     # -- the loop --------------------------------------------------------------
 
@@ -502,7 +514,7 @@ class Campaign:
             return
         folder = self.settings.state_dir / "findings" / finding.id
         with self._clock.activity("store"):
-            write_finding(folder, finding, _versions())
+            write_finding(folder, finding, _versions(), self.settings.state_dir / "proofs")
         self._confirming[finding.fingerprint] = []
         self._to_confirm.append(worker.Confirm(job.index, job.case, finding, str(folder)))
 
@@ -522,7 +534,7 @@ class Campaign:
             finding = replace(finding, known=match or "baseline")
             self.known += 1
         with self._clock.activity("store"):
-            write_finding(folder, finding, _versions())
+            write_finding(folder, finding, _versions(), self.settings.state_dir / "proofs")
             self.store.add_finding(self._run_id, finding, str(folder))
         self.findings[finding.fingerprint] = finding
         self.emit(FindingMade(finding, str(folder), finding.known, ""))
@@ -549,6 +561,7 @@ class Campaign:
             ladder=result.ladder,
             evidence=got.evidence,
             rewrites=got.rewrites,
+            proofs=tuple(p for p in result.proofs if p.rewrite in map(str, Recipe.parse(got.recipe).rewrites)),
             extra={
                 "config": got.config,
                 "check": got.check,
@@ -608,11 +621,27 @@ class Campaign:
         self.emit(finished)
         return code
 
-    def _coverage(self) -> dict[str, int]:
-        """Rules that were applied, and distinct variants."""
+    def _coverage(self) -> dict[str, Any]:
+        """Rules that were applied, distinct variants, and how their rewrites are proved."""
         recipes = [r.recipe for r in self.results.values() if r.recipe and r.status is not Status.UNSOUND_REWRITE]
         used = {part.split("@")[0].split("{")[0].strip() for text in recipes for part in text.split(";")}
-        return {"rules": len(used), "variants": len({r.graph_hash for r in self.results.values() if r.graph_hash})}
+        variants = len({r.graph_hash for r in self.results.values() if r.graph_hash})
+        proofs = [p for r in self.results.values() for p in r.proofs]
+        return {"rules": len(used), "variants": variants, "proofs": summary_of_proofs(proofs)}
+
+
+def summary_of_proofs(proofs: Sequence[RewriteProof]) -> dict[str, Any]:
+    """Of each family of rules how many rewrites have each level; CPU milliseconds of a proof, made and looked up."""
+    levels: dict[str, Counter[str]] = {}
+    for p in proofs:
+        levels.setdefault(p.rewrite.split("_", 1)[0], Counter())[p.proof.level.value] += 1
+
+    def median_ms(cached: bool) -> float | None:
+        times = [p.seconds for p in proofs if p.cached is cached]
+        return round(1000 * median(times), 2) if times else None
+
+    ordered = {f: {lv.value: levels[f][lv.value] for lv in Level if levels[f][lv.value]} for f in sorted(levels)}
+    return {"levels": ordered, "median_ms": {"made": median_ms(False), "looked up": median_ms(True)}}
 
 
 def _rewritable(result: CaseResult) -> bool:

@@ -429,7 +429,8 @@ def prove(
         if conformance:
             code = check_conformance(table.handle)
         else:
-            code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
+            second: Any = solver or None
+            code = prove_rules(settings, names or (), second, Path(record) if record else None, table.handle)
         table.close()
     raise typer.Exit(code)
 

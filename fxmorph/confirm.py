@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fxmorph.config import Settings
 from fxmorph.model import Finding
+from fxmorph.prove.certificates import Certificates
 from fxmorph.records import to_json
 from fxmorph.report.issue import issue_text
 from fxmorph.report.repro import repro_text
@@ -23,8 +24,11 @@ REPRO_SECONDS = 300
 GONE, STILL_THERE = 0, 1
 
 
-def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str]) -> None:
-    """``repro.py``, ``issue.md`` and ``finding.json`` in ``folder``; raises :class:`DiskError`."""
+def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], proofs: Path) -> None:
+    """``repro.py``, ``issue.md`` and ``finding.json`` in ``folder``; raises :class:`DiskError`.
+
+    Certificates of the finding's rewrites, from the folder ``proofs``, go into ``folder/proofs``.
+    """
     files = {
         "repro.py": repro_text(finding),
         "issue.md": issue_text(finding, versions, finding.ladder),
@@ -34,6 +38,7 @@ def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str]) -
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
+        Certificates(proofs).ship([p.certificate for p in finding.proofs], folder / "proofs")
     except OSError as error:
         raise DiskError(
             f"{folder}: cannot write the finding ({error.strerror}); free space or choose --state"

@@ -215,7 +215,19 @@ class Conformed(_Event):
     detail: str
 
 
-Event = RunStarted | SeedRefused | CaseDone | FindingMade | Checked | Progress | Warned | RunFinished | RuleListed | Proved | Conformed
+Event = (
+    RunStarted
+    | SeedRefused
+    | CaseDone
+    | FindingMade
+    | Checked
+    | Progress
+    | Warned
+    | RunFinished
+    | RuleListed
+    | Proved
+    | Conformed
+)
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}

@@ -155,7 +155,7 @@ class algebra_maximum_as_where:
 
 
 @rule(args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], dtypes=NUMBERS,
-      claim=Level.BIT_EXACT_MOD_ZERO_SIGN, preserves=("dtype", "mutation", "gradient"), targets=("kc", "amax"))
+      claim=Level.BIT_EXACT_MOD_ZERO_SIGN, preserves=("dtype", "mutation"), targets=("kc", "amax"))
 class algebra_maximum_as_stack_amax:
     """Takes the maximum as amax over a stack of two.
 

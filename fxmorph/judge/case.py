@@ -92,7 +92,9 @@ def _judge(case: Case, rules: Registry, clock: Clock, prover: Prover | None) -> 
     variant = make_variant(case, loaded, rules, clock, prover)
     if not variant.recipe:
         return _result(case, Status.SKIPPED, "no rewrite applies")
-    result = replace(judge_variant(case, variant, clock), recipe=str(variant.recipe), graph_hash=variant.hash, proofs=variant.proofs)
+    result = replace(
+        judge_variant(case, variant, clock), recipe=str(variant.recipe), graph_hash=variant.hash, proofs=variant.proofs
+    )
     return result
 
 
@@ -174,6 +176,9 @@ def make_variant(
             draw_recipe(bench, rules, rng, case.avoid)
         new = print_graph(bench.graph)
     note(lambda: f"rewrite: {Recipe(tuple(bench.applied))}")
+    for p in bench.proofs:
+        shown = f"  {p.rewrite}: {p.proof.level} ({p.proof.method}), certificate {p.certificate}"
+        note(shown.__str__)
     note(lambda: f"  now {len(calls(bench.graph))} calls; it keeps values, {', '.join(sorted(bench.kept))}")
 
     def subject(text: str) -> GraphSubject:

@@ -89,9 +89,7 @@ class _NotShown(Exception):
     """The two sides are not shown to be equal."""
 
 
-def prove_all_sizes(
-    rule: Rule, ranks: Sequence[int] = RANKS, rlimit: int = RLIMIT, max_cases: int = CASES
-) -> AllSizes:
+def prove_all_sizes(rule: Rule, ranks: Sequence[int] = RANKS, rlimit: int = RLIMIT, max_cases: int = CASES) -> AllSizes:
     """Try to prove a rule for all sizes; ``ranks`` are the numbers of dimensions that ``...`` stands for."""
     started = time.perf_counter()
     choices = {n: c if c is not None else ("int",) for n, c in rule.scalars.items()}
@@ -322,7 +320,7 @@ def _orders(size: Poly) -> list[tuple[Poly, ...]]:
     """Ways to write a size as factors: as it is, or as a product in each order."""
     if len(size.terms) != 1 or len(size.terms[0][0]) < 2:
         return [(size,)]
-    (names, number), = size.terms
+    ((names, number),) = size.terms
     factors = [Poly.atom(a) for a in names] + ([Poly.number(number)] if number != 1 else [])
     return list(dict.fromkeys(itertools.permutations(factors)))[:ORDERS]
 

@@ -138,7 +138,7 @@ def _sources(before: Any, after: Any) -> str:
     try:
         return inspect.getsource(before) + inspect.getsource(after)
     except (OSError, TypeError):  # typed in, not from a file
-        return repr((before.__code__.co_code, before.__code__.co_consts, after.__code__.co_code, after.__code__.co_consts))
+        return repr([(f.__code__.co_code, f.__code__.co_consts) for f in (before, after)])
 
 
 def rule_hash(rule: Rule) -> str:

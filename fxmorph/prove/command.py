@@ -15,6 +15,7 @@ from fxmorph.model import Level
 from fxmorph.prove.levels import record_levels
 from fxmorph.prove.prover import BUDGET
 from fxmorph.prove.rule import RuleProof
+from fxmorph.prove.second import Name, SolverMissing, version
 from fxmorph.prove.serving import ProveRule, serve, unproved
 from fxmorph.rules import Registry, Rule, load_rules
 from fxmorph.workers import Pool
@@ -41,11 +42,13 @@ def chosen(rules: Registry, names: Sequence[str]) -> list[Rule]:
 
 
 def prove_rules(
-    settings: Settings, names: Sequence[str], second: str, record: Path | None, emit: Callable[[object], None]
+    settings: Settings, names: Sequence[str], second: Name | None, record: Path | None, emit: Callable[[object], None]
 ) -> int:
     """Prove, tell each as a :class:`Proved`; 4 where a rule was refuted, else 0."""
     rules = load_rules([Path(p) for p in settings.transforms])
     wanted = chosen(rules, names)
+    if second is not None:
+        _require(second)
     jobs = [ProveRule(rule.id, dtype, second) for rule in wanted for dtype in rule.dtypes]
     if not jobs:
         return NOTHING
@@ -62,6 +65,13 @@ def prove_rules(
         record_levels(record, rules, list(done.values()))
         emit(Warned(f"levels written to {record}"))
     return REFUTED if any(p.level is Level.REFUTED for p in done.values()) else DONE
+
+
+def _require(solver: Name) -> None:
+    try:
+        version(solver)
+    except SolverMissing as error:
+        raise ConfigError(f"--solver {error}") from None
 
 
 def check_conformance(emit: Callable[[object], None]) -> int:

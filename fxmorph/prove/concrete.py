@@ -149,9 +149,7 @@ def _value(node: Any, inner: list[Array], values: Mapping[str, Array], length: i
     return _core(name, kind, node, inner)
 
 
-def _function(
-    node: Any, inner: list[Array], values: Mapping[str, Array], length: int, zero: tuple[str, ...]
-) -> Array:
+def _function(node: Any, inner: list[Array], values: Mapping[str, Array], length: int, zero: tuple[str, ...]) -> Array:
     name = node.decl().name()
     if name in values:
         return values[name]

@@ -321,4 +321,3 @@ def _model(term: Any, columns: list[torch.Tensor], choices: dict[str, bool]) -> 
     values = {f"v{i}": _numbers(c) for i, c in enumerate(columns)}
     values.update({k: np.bool_(v) for k, v in choices.items()})
     return concrete.evaluate(term, values, len(columns[0]), zero=("uf_out_of_range_",))
-

@@ -173,4 +173,3 @@ def _sides(expression: Expression, columns: list[torch.Tensor]) -> tuple[list[to
     for mask in masks:
         raises |= mask
     return both, raises
-

@@ -99,8 +99,8 @@ def _wide(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
 
 def _extreme(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
     f = torch.finfo(t.dtype)
-    pool = [f.max, -f.max, f.tiny, -f.tiny, f.tiny / 2, -f.tiny / 4, f.eps, 1 + f.eps, 1 - f.eps / 2, f.max / 2, 1.0, 0.1,
-            1 / 3, -0.7, 0.0, -0.0]  # fmt: skip
+    pool = [f.max, -f.max, f.tiny, -f.tiny, f.tiny / 2, -f.tiny / 4, f.eps, 1 + f.eps, 1 - f.eps / 2, f.max / 2, 1.0,
+            0.1, 1 / 3, -0.7, 0.0, -0.0]  # fmt: skip
     return _pick(t, pool, rng)
 
 
@@ -122,6 +122,10 @@ REAL_KINDS = ("moderate", "integers", "zeros", "halves")
 _FINITE = ("moderate", "integers", "zeros", "halves", "wide", "extreme")
 
 
+#: Around what 8, 16, 24, 32 and 53 bits can hold.
+WIDE_INTEGERS = (127, 128, 255, 256, 32767, 65536, 2**24 + 1, 2**24 - 1, 2**31 - 1, 2**53 + 1, -129, -(2**24) - 1)
+
+
 def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
     if t.dtype == torch.bool:
         return _pick(t, [0.0, 1.0], rng)
@@ -130,9 +134,9 @@ def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
         "moderate": [0, 1, 2, 3, 5, 7],
         "integers": [-3, -2, -1, 0, 1, 2, 3] if limits.min < 0 else [0, 1, 2, 3],
         "zeros": [0],
-        "wide": [v for v in (127, 128, 255, 256, 32767, 65536, 2**24 + 1, 2**24 - 1, 2**31 - 1, 2**53 + 1, -129, -(2**24) - 1)
-                 if limits.min <= v <= limits.max],
-        "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1, -1 % 256 if limits.min == 0 else -1],
+        "wide": [v for v in WIDE_INTEGERS if limits.min <= v <= limits.max],
+        "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1,
+                    max(-1, limits.min)],
     }.get(kind)  # fmt: skip
     if pool is None:
         return strided_clone(t)
@@ -163,7 +167,9 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
             if t.is_floating_point():
                 made = FLOATING[kind](t, rng)
                 made = _like(t, made.abs()) if "nonneg" in rule.assumes else made
-                values[name] = _like(t, torch.where(made == 0, 1.0, made).to(t.dtype)) if "nonzero" in rule.assumes else made
+                if "nonzero" in rule.assumes:
+                    made = _like(t, torch.where(made == 0, 1.0, made).to(t.dtype))
+                values[name] = made
             elif (rule.mixed and floating) or t.is_complex():
                 values[name] = strided_clone(t)  # indices, masks
             else:
@@ -254,7 +260,10 @@ def _relative_gap(a: torch.Tensor, b: torch.Tensor, floor: float = 1e-30) -> flo
 
 
 def falsify(instance: Instance, quick: bool = False) -> Falsified:
-    """Run both sides on every kind of values (a few, if ``quick``); raises :class:`BeforeRaises` where the pattern does not run at all."""
+    """Run both sides on every kind of values (a few, if ``quick``).
+
+    Raises :class:`BeforeRaises` where the pattern does not run at all.
+    """
     rule = instance.rule
     equal: dict[str, str] = {}  # kind -> "bits", "zero" (equal but for the sign of zero) or "no"
     for kind, values in kinds(instance, quick):

@@ -9,17 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from fxmorph.prove.certificates import rule_hash, versions
 from fxmorph.prove.rule import RuleProof
 from fxmorph.rules import Registry, Rule
+
+#: Rule -> ``hash`` of what it says, and ``levels``: dtype -> [level, scope, method, assumptions].
+Table = dict[str, dict[str, Any]]
 
 
 def record_levels(path: Path, rules: Registry, proofs: Iterable[RuleProof]) -> None:
     """Write ``proofs`` into the file, over what it holds of the same rules; raises ``OSError``."""
     table = _read(path)
     for proof in proofs:
-        entry = table.setdefault(proof.rule, {})
+        entry: dict[str, Any] = table.setdefault(proof.rule, {})
         said = rule_hash(rules[proof.rule])
         if entry.get("hash") != said:
             entry = table[proof.rule] = {"hash": said, "levels": {}}
@@ -29,14 +33,14 @@ def record_levels(path: Path, rules: Registry, proofs: Iterable[RuleProof]) -> N
     path.write_text(json.dumps(body, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
 
-def shipped_levels() -> dict[str, dict[str, dict[str, list[object]]]]:
+def shipped_levels() -> Table:
     """The file's rules; empty where there is no file."""
     import fxmorph.transforms as shipped
 
     return _read(Path(next(iter(shipped.__path__))) / "levels.json")
 
 
-def levels_of(rule: Rule, table: dict[str, dict[str, dict[str, list[object]]]]) -> dict[str, str]:
+def levels_of(rule: Rule, table: Table) -> dict[str, str]:
     """dtype -> level, where the rule is as it was when they were shown."""
     entry = table.get(rule.id)
     if entry is None or entry.get("hash") != rule_hash(rule):
@@ -44,7 +48,7 @@ def levels_of(rule: Rule, table: dict[str, dict[str, dict[str, list[object]]]]) 
     return {dtype: str(shown[0]) for dtype, shown in entry["levels"].items()}
 
 
-def _read(path: Path) -> dict[str, dict[str, dict[str, list[object]]]]:
+def _read(path: Path) -> Table:
     try:
         return json.loads(path.read_text())["rules"]
     except (OSError, ValueError, KeyError):

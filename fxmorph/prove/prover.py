@@ -120,7 +120,8 @@ class Prover:
         if falsified.counterexample is not None:
             reason = f"holds as {falsified.best}" if falsified.best.bitwise else ""
             return certificate(
-                Shown(Level.REFUTED, "FALSIFY-ONLY", falsified.assumptions, reason=reason), str(falsified.counterexample)
+                Shown(Level.REFUTED, "FALSIFY-ONLY", falsified.assumptions, reason=reason),
+                str(falsified.counterexample),
             )
         if instance.rule.site == "late" and "mutation" not in instance.rule.preserves:
             return certificate(Shown(Level.INDEX_EXACT, "LABEL", ("dead-memory",)))
@@ -130,11 +131,11 @@ class Prover:
         if shown is None or not stronger(shown.level, Level.EXACT_REAL):
             reals = self._reals(instance, shown)
             shown = reals if shown is None or stronger(reals.level, shown.level) else shown
-        if stronger(shown.level, falsified.best):
-            # INDEX_EXACT and BIT_EXACT are the same to eager.
-            if not (falsified.best.bitwise and shown.level is Level.INDEX_EXACT):
-                reason = f"{shown.method} shows {shown.level}, and eager {falsified.best}: the model is wrong"
-                return certificate(Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason))
+        # INDEX_EXACT and BIT_EXACT are the same to eager.
+        alike = falsified.best.bitwise and shown.level is Level.INDEX_EXACT
+        if stronger(shown.level, falsified.best) and not alike:
+            reason = f"{shown.method} shows {shown.level}, and eager {falsified.best}: the model is wrong"
+            return certificate(Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason))
         assumed = tuple(instance.rule.assumes)
         return certificate(replace(shown, assumptions=(*shown.assumptions, *assumed)))
 
@@ -150,14 +151,15 @@ class Prover:
         if run.equal:
             if run.moved_only:
                 return Shown(Level.INDEX_EXACT, "LABEL", noted)
-            return _as_eager(Shown(Level.BIT_EXACT, "TERM", (*noted, "names-do-not-collide", "nan-payload-ignored")), falsified)
+            assumed = (*noted, "names-do-not-collide", "nan-payload-ignored")
+            return _as_eager(Shown(Level.BIT_EXACT, "TERM", assumed), falsified)
         if not stronger(falsified.best, Level.EXACT_REAL):
             return None
         try:
             differences = run.differences()
         except NotModelled:
             return None
-        if len(differences) > MAX_OBLIGATIONS:
+        if len(differences) > MAX_OBLIGATIONS or any(_hopeless(d.obligation) for d in differences):
             return None
         parts = []
         for d in differences:
@@ -193,8 +195,7 @@ class Prover:
             proof = Proof(exhausted.level, "all values", "EXHAUSTIVE", exhausted.assumptions)
         else:
             apart = _differing(obligation)
-            hopeless = one_sided_cuts(obligation) or rounding_terms(obligation) > MAX_ROUNDED_TERMS
-            bits = stronger(best, Level.EXACT_REAL) and not hopeless and not any(map(ordinary, apart))
+            bits = stronger(best, Level.EXACT_REAL) and not any(map(ordinary, apart))
             worth = [level for level in LEVELS if not stronger(level, best)] if bits else [Level.EXACT_REAL]
             solved = solve(obligation, rlimit=self.budget, want=worth, falsified=apart)
             proof = Proof(solved.level, "all values", solved.method, solved.assumptions)
@@ -251,7 +252,9 @@ def _known_arguments(instance: Instance) -> set[str]:
     """Arguments that enter by their values: indices."""
     if not instance.rule.mixed:
         return set()
-    return {n for n, t in instance.tensors.items() if not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)}
+    return {
+        n for n, t in instance.tensors.items() if not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)
+    }
 
 
 def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
@@ -259,6 +262,11 @@ def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
     method = next(p.method for p in parts if p.level is level)
     return Shown(level, method, (*noted, *(a for p in parts for a in p.assumptions)),
                  tuple(o for p in parts for o in p.obligations))  # fmt: skip
+
+
+def _hopeless(obligation: Obligation) -> bool:
+    """Whether no solver is to be asked for its bits."""
+    return one_sided_cuts(obligation) or rounding_terms(obligation) > MAX_ROUNDED_TERMS
 
 
 def _as_eager(shown: Shown, falsified: Falsified) -> Shown:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fxmorph.instances import Instance, relaid, sample_arguments
-from fxmorph.model import Level
+from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.falsify import BeforeRaises, falsify
 from fxmorph.prove.prover import Prover, weakest
@@ -75,7 +75,9 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
 def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
     """The weakest level over arguments of ``dtype``; REFUTED by any, UNKNOWN by any that is not decided."""
     started = time.process_time()
-    proofs, keys, refuted, reason = [], [], "", ""
+    proofs: list[Proof] = []
+    keys: list[str] = []
+    refuted = reason = ""
     corners: set[str] = set()
     for instance in arguments_of(rule, dtype, PROVED + TRIED):
         if len(proofs) >= PROVED:

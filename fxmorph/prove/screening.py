@@ -13,7 +13,7 @@ from fxmorph.prove.shadowing import NotModelled
 #: Elements that a claim is evaluated on.
 MANY = 8192
 #: Terms of a sum or a matrix product that a solver may be asked to round one by one.
-MAX_ROUNDED_TERMS = 3
+MAX_ROUNDED_TERMS = 2
 
 
 def hard_values(dtype: torch.dtype) -> torch.Tensor:
@@ -22,8 +22,9 @@ def hard_values(dtype: torch.dtype) -> torch.Tensor:
         return torch.tensor([False, True])
     if dtype.is_floating_point:
         f = torch.finfo(dtype)
-        listed = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.0, 1 / 3, 0.1, -0.7, 2.5, math.inf, -math.inf, math.nan, f.max,
-                  -f.max, f.tiny, -f.tiny, f.tiny / 2, f.eps, 1 + f.eps, 1 - f.eps / 2, 1e3, -7.0, 6.0, 1e-3]  # fmt: skip
+        listed = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.0, 1 / 3, 0.1, -0.7, 2.5, math.inf, -math.inf, math.nan,
+                  f.max, -f.max, f.tiny, -f.tiny, f.tiny / 2, f.eps, 1 + f.eps, 1 - f.eps / 2, 1e3, -7.0, 6.0,
+                  1e-3]  # fmt: skip
         return torch.tensor(listed, dtype=torch.float64).to(dtype)
     i = torch.iinfo(dtype)
     wanted = [0, 1, 2, 3, 5, 7, 8, 31, 63, 100, -1, -2, -3, -7, -8, i.max, i.max - 1, i.min, i.min + 1, i.max // 2 + 1]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Literal
 
-from fxmorph.prove.solver import Query, Solved
+from fxmorph.prove.certificates import Asked
+from fxmorph.prove.solver import Solved
 
 Name = Literal["cvc5", "bitwuzla"]
 NAMES: tuple[Name, ...] = ("cvc5", "bitwuzla")
@@ -98,7 +99,7 @@ def _bitwuzla(bitwuzla: Any, text: str, limit_ms: int) -> str:
     return str(parser.bitwuzla().check_sat()).rsplit(".", 1)[-1].lower()
 
 
-def disagreements(queries: Iterable[Query], solver: Name = "cvc5", *, limit_ms: int = LIMIT_MS) -> list[Disagreement]:
+def disagreements(queries: Iterable[Asked], solver: Name = "cvc5", *, limit_ms: int = LIMIT_MS) -> list[Disagreement]:
     """Where a second solver says the opposite of what z3 said."""
     found = []
     for query in queries:

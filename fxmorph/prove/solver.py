@@ -17,6 +17,7 @@ import z3
 
 from fxmorph.model import Level
 from fxmorph.prove import ieee, smtlib
+from fxmorph.prove.certificates import Asked
 from fxmorph.prove.conformance import downgraded
 from fxmorph.prove.eager import bits_differ, evaluate
 from fxmorph.prove.expressions import Obligation
@@ -40,18 +41,13 @@ def solver_version() -> str:
 
 
 @dataclass(frozen=True)
-class Query:
+class Query(Asked):
     """One question to z3.
 
-    ``mode``: what was asked, as ``bits``, ``bits modulo zero sign | finite`` or ``reals``.  ``result`` is
-    z3's; ``unsat`` says that the claim holds.  ``rlimit`` was used.  ``smt`` is the query in SMT-LIB.
-    ``values`` of the variables are z3's for ``sat``: a candidate, to be replayed.
+    ``mode``: what was asked, as ``bits``, ``bits modulo zero sign | finite`` or ``reals``; ``unsat`` says that
+    the claim holds.  ``values`` of the variables are z3's for ``sat``: a candidate, to be replayed.
     """
 
-    mode: str
-    result: str
-    rlimit: int
-    smt: str
     values: Values | None = None
 
 
@@ -278,8 +274,7 @@ class _Ladder:
 
     def _values(self, claim: Claim, model: z3.ModelRef) -> Values | None:
         values = [
-            python_value(_in(model, v), d)
-            for v, d in zip(claim.variables, self.obligation.variables, strict=True)
+            python_value(_in(model, v), d) for v, d in zip(claim.variables, self.obligation.variables, strict=True)
         ]
         return None if any(v is None for v in values) else tuple(v for v in values if v is not None)
 

@@ -175,9 +175,7 @@ def gather(x: Sym, d: Any, index: Sym) -> Sym:
 
     def cell(ix: Digits) -> Any:
         digits, ok = _lookup(narrowed, d, index.cell(ix), wrap=False)
-        at = [
-            digits if k == d else regroup(x.case, narrowed.axes[k], index.axes[k], ix[k]) for k in range(x.ndim)
-        ]
+        at = [digits if k == d else regroup(x.case, narrowed.axes[k], index.axes[k], ix[k]) for k in range(x.ndim)]
         return _read(narrowed, at, [ok], in_ranges(x.case, index.axes, ix))
 
     return x.of(index.axes, cell)
@@ -207,15 +205,23 @@ def as_strided(x: Sym, size: Any, stride: Any, storage_offset: Any = None) -> Sy
         rows = [product(sizes[k + 1 :]) for k in range(len(sizes))]
         if all(case.norm(a - b) == ZERO for a, b, n in zip(steps, rows, sizes, strict=True) if case.norm(n) != ONE):
             return regrouped(x, sizes)
-    by, moves = _in_strides(case, start - offset, strides), [
-        [ZERO] * len(strides) if n == ONE else _in_strides(case, s, strides) for s, n in zip(steps, sizes, strict=True)
-    ]
+    by, moves = (
+        _in_strides(case, start - offset, strides),
+        [
+            [ZERO] * len(strides) if n == ONE else _in_strides(case, s, strides)
+            for s, n in zip(steps, sizes, strict=True)
+        ],
+    )
     axes: list[Axis] = [(n,) for n in sizes]
     same_as: dict[int, int] = {}
     for k in range(x.ndim):  # an axis that is taken as it is keeps its factors
         users = [j for j in range(len(sizes)) if moves[j][k] != ZERO]
-        if by[k] == ZERO and len(users) == 1 and moves[users[0]] == [ONE if m == k else ZERO for m in range(x.ndim)] \
-                and sizes[users[0]] == x.sizes[k]:
+        if (
+            by[k] == ZERO
+            and len(users) == 1
+            and moves[users[0]] == [ONE if m == k else ZERO for m in range(x.ndim)]
+            and sizes[users[0]] == x.sizes[k]
+        ):
             same_as[k] = users[0]
             axes[users[0]] = x.axes[k]
 

@@ -200,8 +200,9 @@ def flip(x: Sym, *dims: Any) -> Sym:
     sizes = [[x.case.term(f) for f in axis] for axis in x.axes]
 
     def cell(ix: Digits) -> Any:
-        return x.cell([[n - 1 - i for n, i in zip(sizes[k], ix[k], strict=True)] if k in ks else ix[k]
-                       for k in range(x.ndim)])
+        return x.cell(
+            [[n - 1 - i for n, i in zip(sizes[k], ix[k], strict=True)] if k in ks else ix[k] for k in range(x.ndim)]
+        )
 
     return x.of(x.axes, cell)
 
@@ -405,8 +406,12 @@ def pixel_unshuffle(x: Sym, r: Any) -> Sym:
 
 def einsum(equation: str, *operands: Any) -> Sym:
     left, _, right = equation.replace(" ", "").partition("->")
-    if len(operands) != 1 or sorted(left) != sorted(right) or len(set(left)) < len(left) \
-            or not set(left) <= set(string.ascii_letters):
+    if (
+        len(operands) != 1
+        or sorted(left) != sorted(right)
+        or len(set(left)) < len(left)
+        or not set(left) <= set(string.ascii_letters)
+    ):
         raise Unsupported("einsum that is not a permutation")
     x = tensor(operands[0])
     if len(left) != x.ndim:

@@ -236,7 +236,8 @@ class Terms:
         target = call.targets[0]
         given = dict(call.arguments)
         for key in _POSITIONS & given.keys():
-            if any(isinstance(t, torch.Tensor) and not bool((call.shadow(t) < 0).all()) for t in tree_leaves(given[key])):
+            places = [t for t in tree_leaves(given[key]) if isinstance(t, torch.Tensor)]
+            if not all(bool((call.shadow(t) < 0).all()) for t in places):
                 return self._opaque(call)
         if call.name in ("index_put", "_unsafe_index_put") and given.get("accumulate"):
             return self._opaque(call)
@@ -514,7 +515,9 @@ class Terms:
         at = torch.searchsorted(every, ids)
         return numbers[at], places[at]
 
-    def _expand(self, ids: torch.Tensor, dtype: torch.dtype, depth: int = 0) -> list[tuple[torch.Tensor, Any, list[Any]]]:
+    def _expand(
+        self, ids: torch.Tensor, dtype: torch.dtype, depth: int = 0
+    ) -> list[tuple[torch.Tensor, Any, list[Any]]]:
         """Groups of elements with one expression: (rows of ``ids``, expression, names of its leaves).
 
         An expression is ("leaf", i, dtype), a :class:`Const` or (entry, parts).
@@ -576,7 +579,8 @@ class Difference:
 
 def _common(arguments: dict[str, Any]) -> torch.dtype:
     """The dtype that operands are promoted to."""
-    operands = [v for k, v in arguments.items() if isinstance(v, (torch.Tensor, int, float)) and k not in ("alpha", "value")]
+    numbers = {k: v for k, v in arguments.items() if k not in ("alpha", "value")}
+    operands = [v for v in numbers.values() if isinstance(v, (torch.Tensor, int, float))]
     if len(operands) == 1 or not isinstance(operands[-1], (torch.Tensor, int, float)):
         return operands[0].dtype  # type: ignore[union-attr]
     common = torch.result_type(operands[0], operands[1])

@@ -80,6 +80,9 @@ def _description(finding: Finding) -> str:
             f"Found by rewriting `{finding.seed}` into an equivalent program (`{finding.recipe}`); "
             f"{_BLAMED[finding.triangle]}."
         )
+        for p in finding.proofs:
+            assuming = f", assuming {', '.join(p.proof.assumptions)}" if p.proof.assumptions else ""
+            lines.append(f"- `{p.rewrite}`: {p.proof.level} ({p.proof.method}, {p.proof.scope}{assuming})")
     else:
         lines.append(f"Found on `{finding.seed}` as it is.")
     if finding.known:

@@ -192,6 +192,15 @@ class Terminal:
         if told:
             self._print("")
             self._print(self._table_of_findings(told))
+        proofs = event.coverage.get("proofs", {})
+        if proofs.get("levels"):
+            families = [
+                f"{family} {sum(levels.values())} ({', '.join(f'{level} {n}' for level, n in levels.items())})"
+                for family, levels in proofs["levels"].items()
+            ]
+            self._print(f"Rewrites and what is shown of them: {'; '.join(families)}")
+            times = ", ".join(f"{what} {ms:g} ms" for what, ms in proofs["median_ms"].items() if ms is not None)
+            self._print(f"Median proof: {times}")
         if event.seconds:
             total = sum(event.seconds.values()) or 1.0
             parts = sorted(event.seconds.items(), key=lambda item: -item[1])
