@@ -55,7 +55,9 @@ class Conformed:
 
 
 def release() -> str:
-    return ".".join(torch.__version__.split("+")[0].split(".")[:2])
+    """``2.13`` of ``2.13.0+cpu``."""
+    version = torch.__version__
+    return ".".join(version.split("+")[0].split(".")[:2])
 
 
 def downgraded(operator: str, dtype: torch.dtype) -> bool:

@@ -110,7 +110,8 @@ class Translation:
             raise NotModelled(f"elements of {node.dtype}")
         try:
             return self._modelled(node, operands)
-        except Unmodelled:
+        except (Unmodelled, KeyError, OverflowError, z3.Z3Exception):
+            # Arguments that the meaning does not expect: nothing is claimed of them either.
             return self.context.opaque(node, operands)
 
     def _modelled(self, node: Op, operands: list[Operand]) -> Any:

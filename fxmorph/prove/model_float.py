@@ -367,8 +367,27 @@ def cast(ctx: Context, x: Operand, dtype: torch.dtype) -> Any:
     return _to_integer(ctx, x, dtype)
 
 
+def _exactly_from(term: Any, dtype: torch.dtype) -> Any:
+    """The integer that a float was converted from without rounding, where all such fit ``dtype``."""
+    unsigned = z3.is_app_of(term, z3.Z3_OP_FPA_TO_FP_UNSIGNED)
+    if not (unsigned or z3.is_app_of(term, z3.Z3_OP_FPA_TO_FP)) or not z3.is_bv(term.arg(term.num_args() - 1)):
+        return None
+    source = term.arg(term.num_args() - 1)
+    if term.num_args() != 2 or source.size() > term.sort().sbits():
+        return None
+    bits, more = INTEGERS[dtype], INTEGERS[dtype] - source.size()
+    into_unsigned = dtype == torch.uint8
+    fits = more > 0 or (more == 0 and into_unsigned) if unsigned else more >= 0 and not into_unsigned
+    if not fits or bits == source.size():
+        return source if fits else None
+    return z3.ZeroExt(more, source) if unsigned else z3.SignExt(more, source)
+
+
 def _to_integer(ctx: Context, x: Operand, dtype: torch.dtype) -> Any:
     """Truncation; what is out of range is the machine's business."""
+    back = _exactly_from(x.term, dtype)
+    if back is not None:
+        return back
     bits = INTEGERS[dtype]
     signed = dtype != torch.uint8
     sort = z3.BitVecSort(bits)
