@@ -15,7 +15,8 @@ import inspect
 import json
 import os
 import tempfile
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -33,12 +34,22 @@ PROVER_VERSION = 1
 
 
 @dataclass(frozen=True)
+class Asked:
+    """A question to a solver: what was asked, ``sat``, ``unsat`` or ``unknown``, units of work, SMT-LIB script."""
+
+    mode: str
+    result: str
+    rlimit: int
+    smt: str
+
+
+@dataclass(frozen=True)
 class Certificate:
     """A proof with its evidence.
 
     ``claim`` is what was proved, as text; ``obligations`` are the hashes of the scalar claims used;
-    ``counterexample`` is set where ``proof.level`` is REFUTED; ``queries`` are SMT-LIB scripts with
-    their answers; ``versions`` says with what it was made.
+    ``counterexample`` is set where ``proof.level`` is REFUTED, and for an obligation where its bits
+    differ; ``versions`` says with what it was made.
     """
 
     key: str
@@ -47,7 +58,7 @@ class Certificate:
     obligations: tuple[str, ...] = ()
     counterexample: str = ""
     reason: str = ""
-    queries: tuple[tuple[str, str], ...] = ()
+    queries: tuple[Asked, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
     seconds: float = 0.0
 
@@ -78,11 +89,25 @@ class Certificates:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             _write_whole(path, json.dumps(to_json(certificate), indent=1))
-            for i, (_, script) in enumerate(certificate.queries):
-                if script:
-                    _write_whole(path.with_name(f"{certificate.key}.{i}.smt2"), script)
         except OSError:
             self.folder = None
+
+    def ship(self, keys: Iterable[str], folder: Path) -> None:
+        """Write the certificates of ``keys`` and of the obligations that they use, queries as ``.smt2`` files.
+
+        Raises ``OSError``.
+        """
+        todo = list(dict.fromkeys(keys))
+        for key in todo:
+            found = self.get(key)
+            if found is None:
+                continue
+            todo += [k for k in found.obligations if k not in todo]
+            folder.mkdir(parents=True, exist_ok=True)
+            bare = replace(found, queries=tuple(replace(q, smt="") for q in found.queries))
+            (folder / f"{key}.json").write_text(json.dumps(to_json(bare), indent=1) + "\n")
+            for i, asked in enumerate(found.queries):
+                (folder / f"{key}.{i}.smt2").write_text(f"; {asked.mode}: {asked.result}\n{asked.smt}\n")
 
     def _path(self, key: str) -> Path:
         assert self.folder is not None

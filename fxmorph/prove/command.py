@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
+import torch
+
 from fxmorph.config import ConfigError, Settings
-from fxmorph.events import Proved, Warned
+from fxmorph.events import Conformed, Proved, Warned
 from fxmorph.model import Level
 from fxmorph.prove.levels import record_levels
 from fxmorph.prove.prover import BUDGET
@@ -19,7 +21,7 @@ from fxmorph.workers import Pool
 
 #: CPU seconds that a rule may take for one dtype; what does not end by then is UNKNOWN.
 LIMIT = 300.0
-REFUTED, DONE, NOTHING = 4, 0, 5
+REFUTED, DIFFERS, DONE, NOTHING = 4, 1, 0, 5
 
 
 def chosen(rules: Registry, names: Sequence[str]) -> list[Rule]:
@@ -60,6 +62,28 @@ def prove_rules(
         record_levels(record, rules, list(done.values()))
         emit(Warned(f"levels written to {record}"))
     return REFUTED if any(p.level is Level.REFUTED for p in done.values()) else DONE
+
+
+def check_conformance(emit: Callable[[object], None]) -> int:
+    """Compare the semantic model with eager, tell each as a :class:`Conformed`; 1 where something is new, else 0.
+
+    A difference that the model already stands down for (``by lane``, or noted for this release) is told
+    and is no failure.
+    """
+    from fxmorph.prove.conformance import conformance, downgraded
+
+    new = 0
+    for row in conformance():
+        detail = row.arguments
+        if row.by_lane:
+            detail += "  eager depends on the place in memory; left open"
+        elif row.note:
+            detail += f"  {row.note}"
+        elif not row.agrees:
+            detail += f"  for {row.inputs}: model {row.model!r}, eager {row.eager!r}; {row.consequence}"
+            new += not downgraded(row.operator, getattr(torch, row.dtype))
+        emit(Conformed(row.operator, row.dtype, row.agrees, detail.strip()))
+    return DIFFERS if new else DONE
 
 
 def _all(pool: Pool, jobs: Sequence[ProveRule], rules: Registry) -> Iterator[RuleProof]:

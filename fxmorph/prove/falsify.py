@@ -116,6 +116,7 @@ FLOATING: dict[str, Fill] = {
     "infinite": lambda t, r: _pick(t, [_INF, -_INF, 0.0, -0.0, 1.0, -2.0, 0.5], r),
     "nan": lambda t, r: _pick(t, [_NAN, _NAN, _INF, 0.0, -1.0, 2.0], r),
 }
+QUICK = ("moderate", "zeros", "wide", "nan")
 #: Kinds that are finite and of moderate size, on which real equality shows in fp64.
 REAL_KINDS = ("moderate", "integers", "zeros", "halves")
 _FINITE = ("moderate", "integers", "zeros", "halves", "wide", "extreme")
@@ -140,8 +141,11 @@ def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
     return _like(t, drawn.to(t.dtype))
 
 
-def kinds(instance: Instance) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
-    """(kind, values) for every kind that the rule's assumptions allow, after the instance's own."""
+def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
+    """(kind, values) for every kind that the rule's assumptions allow, after the instance's own.
+
+    ``quick``: a few kinds only, as many elements get.
+    """
     rule = instance.rule
     yield "own", instance.copies()
     wanted = list(FLOATING)
@@ -150,8 +154,8 @@ def kinds(instance: Instance) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
         wanted = list(_FINITE)
     elif "no_nan" in rule.assumes:
         wanted.remove("nan")
-    if sum(t.numel() for t in instance.tensors.values()) > MANY_ELEMENTS:
-        wanted = [k for k in wanted if k in ("moderate", "zeros", "nan")]
+    if quick or sum(t.numel() for t in instance.tensors.values()) > MANY_ELEMENTS:
+        wanted = [k for k in wanted if k in QUICK]
     for kind in wanted:
         rng = random.Random(f"{rule.id} {kind}")
         values: dict[str, torch.Tensor] = {}
@@ -249,11 +253,11 @@ def _relative_gap(a: torch.Tensor, b: torch.Tensor, floor: float = 1e-30) -> flo
 # -- verdicts --------------------------------------------------------------------
 
 
-def falsify(instance: Instance) -> Falsified:
-    """Run both sides on every kind of values; raises :class:`BeforeRaises` where the pattern does not run at all."""
+def falsify(instance: Instance, quick: bool = False) -> Falsified:
+    """Run both sides on every kind of values (a few, if ``quick``); raises :class:`BeforeRaises` where the pattern does not run at all."""
     rule = instance.rule
     equal: dict[str, str] = {}  # kind -> "bits", "zero" (equal but for the sign of zero) or "no"
-    for kind, values in kinds(instance):
+    for kind, values in kinds(instance, quick):
         try:
             sides = both(instance, values)
         except BeforeRaises:

@@ -23,7 +23,7 @@ import torch
 
 from fxmorph.instances import Instance
 from fxmorph.model import Level, Proof
-from fxmorph.prove.certificates import Certificate, Certificates, instance_key, instance_text, key_of, versions
+from fxmorph.prove.certificates import Asked, Certificate, Certificates, instance_key, instance_text, key_of, versions
 from fxmorph.prove.exhaustion import Exhausted, exhaust
 from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, falsify
@@ -186,7 +186,7 @@ class Prover:
         from fxmorph.prove.solver import LEVELS, solve
 
         started = time.process_time()
-        queries: tuple[tuple[str, str], ...] = ()
+        queries: tuple[Asked, ...] = ()
         reason = counterexample = ""
         exhausted = _exhausted(obligation) if stronger(best, Level.EXACT_REAL) else None
         if exhausted is not None and stronger(exhausted.level, Level.EXACT_REAL):
@@ -198,7 +198,7 @@ class Prover:
             worth = [level for level in LEVELS if not stronger(level, best)] if bits else [Level.EXACT_REAL]
             solved = solve(obligation, rlimit=self.budget, want=worth, falsified=apart)
             proof = Proof(solved.level, "all values", solved.method, solved.assumptions)
-            queries = tuple((f"{q.mode}: {q.result}, rlimit {q.rlimit}", q.smt) for q in solved.queries)
+            queries = tuple(Asked(q.mode, q.result, q.rlimit, q.smt) for q in solved.queries)
             reason = solved.reason
             example = next(iter(apart), solved.counterexample)
             if example is not None and solved.conclusive:

@@ -80,7 +80,7 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
     for instance in arguments_of(rule, dtype, PROVED + TRIED):
         if len(proofs) >= PROVED:
             try:
-                found = falsify(instance).counterexample
+                found = falsify(instance, quick=True).counterexample
             except BeforeRaises:
                 continue
             if found is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from fxmorph.model import Level
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule import RuleProof, prove_rule
+from fxmorph.prove.second import disagreements
 from fxmorph.rules import load_rules
 
 
@@ -47,6 +48,25 @@ def serve(connection: Connection, transforms: Sequence[str], folder: str, budget
         except Exception as error:
             traceback.print_exc()
             connection.send(("error", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"))
+
+
+def asked_again(proof: RuleProof, prover: Prover, solver: str) -> RuleProof:
+    """The proof with every query that it rests on put to another solver; where one disagrees, UNKNOWN.
+
+    The certificates keep the questions and answers, ``disagreements`` in their folder what differs.
+    """
+    made = [c for key in proof.certificates if (c := prover.certificates.get(key)) is not None]
+    used = {key for certificate in made for key in certificate.obligations}
+    told = ""
+    for key in sorted(used):
+        certificate = prover.certificates.get(key)
+        if certificate is None:
+            continue
+        for wrong in disagreements(certificate.queries, solver):
+            told = f"{solver} says {wrong.second} where z3 says {wrong.first} ({wrong.mode}, obligation {key})"
+            if prover.certificates.folder is not None:
+                prover.certificates.ship([key], prover.certificates.folder / "disagreements")
+    return replace(proof, level=Level.UNKNOWN, reason=told) if told else proof
 
 
 def unproved(job: ProveRule, claim: Level, reason: str) -> RuleProof:
