@@ -429,8 +429,7 @@ def prove(
         if conformance:
             code = check_conformance(table.handle)
         else:
-            second: Any = solver or None
-            code = prove_rules(settings, names or (), second, Path(record) if record else None, table.handle)
+            code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
         table.close()
     raise typer.Exit(code)
 

@@ -15,7 +15,7 @@ from fxmorph.model import Level
 from fxmorph.prove.levels import record_levels
 from fxmorph.prove.prover import BUDGET
 from fxmorph.prove.rule import RuleProof
-from fxmorph.prove.second import Name, SolverMissing, version
+from fxmorph.prove.second import SolverMissing, version
 from fxmorph.prove.serving import ProveRule, serve, unproved
 from fxmorph.rules import Registry, Rule, load_rules
 from fxmorph.workers import Pool
@@ -42,12 +42,12 @@ def chosen(rules: Registry, names: Sequence[str]) -> list[Rule]:
 
 
 def prove_rules(
-    settings: Settings, names: Sequence[str], second: Name | None, record: Path | None, emit: Callable[[object], None]
+    settings: Settings, names: Sequence[str], second: str, record: Path | None, emit: Callable[[object], None]
 ) -> int:
     """Prove, tell each as a :class:`Proved`; 4 where a rule was refuted, else 0."""
     rules = load_rules([Path(p) for p in settings.transforms])
     wanted = chosen(rules, names)
-    if second is not None:
+    if second:
         _require(second)
     jobs = [ProveRule(rule.id, dtype, second) for rule in wanted for dtype in rule.dtypes]
     if not jobs:
@@ -67,7 +67,7 @@ def prove_rules(
     return REFUTED if any(p.level is Level.REFUTED for p in done.values()) else DONE
 
 
-def _require(solver: Name) -> None:
+def _require(solver: str) -> None:
     try:
         version(solver)
     except SolverMissing as error:

@@ -32,9 +32,9 @@ _found: set[tuple[str, str]] = set()
 class Conformed:
     """One operator with its arguments on one dtype.
 
-    ``agrees``: on every value tried.  ``by_lane``: eager's own answer depends on where in memory an
-    element lies (the model leaves it open).  ``inputs``, ``model`` and ``eager`` show the first
-    difference; ``note`` says why nothing was compared.
+    ``agrees``: on every value tried, in vector loops, their tails and scalar loops.  ``by_lane``: eager's
+    own answer depends on which of them an element is computed in (the model leaves it open).  ``inputs``,
+    ``model`` and ``eager`` show the first difference; ``note`` says why nothing was compared.
     """
 
     operator: str
@@ -55,7 +55,9 @@ class Conformed:
 
 
 def release() -> str:
-    return ".".join(torch.__version__.split("+")[0].split(".")[:2])
+    """``2.13`` of ``2.13.0+cpu``."""
+    version = torch.__version__
+    return ".".join(version.split("+")[0].split(".")[:2])
 
 
 def downgraded(operator: str, dtype: torch.dtype) -> bool:
@@ -291,6 +293,7 @@ def _compared(node: Op, dtypes: tuple[torch.dtype, ...]) -> Conformed:
         return _noted(row, f"uninterpreted: {error}")
     try:
         eagers = [evaluate(node, columns), evaluate(node, [c.roll(5) for c in columns]).roll(-5)]
+        eagers.append(evaluate(node, columns, scattered=True))
         # One by one, as the tail of a vectorised loop: two zeros are among the first.
         singles = [evaluate(node, [c[i : i + 1] for c in columns]) for i in range(min(_SINGLES, len(columns[0])))]
         if singles:

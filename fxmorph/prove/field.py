@@ -29,7 +29,7 @@ from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
 from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing
 from fxmorph.prove.terms import FILLS, MOVES
-from fxmorph.torchapi.dispatch import OpOverload, aten_packet, schema_of, tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
 
 #: Of MOVES, those whose index arguments must be known, and those that have meanings of their own.
 _POSITIONS = frozenset("index indices mask repeats".split())
@@ -238,10 +238,8 @@ class Field:
 
     def _decomposed(self, call: Call) -> list[Val | None]:
         """What torch's own decomposition computes."""
-        from torch._decomp import decomposition_table
-
         func = call.func if call.written == 0 else _functional(call)
-        decomposition = decomposition_table.get(func) if func is not None else None
+        decomposition = decomposition_of(func) if func is not None else None
         if func is None or decomposition is None:
             raise NotModelled(call.name)
         given, keywords = [], {}

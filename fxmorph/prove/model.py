@@ -28,7 +28,7 @@ from fxmorph.prove.sorts import FLOATS, INTEGERS, float_value, real_value, sort_
 
 #: Raise it whenever a formula changes that an operator stands for, or what is assumed with it:
 #: verdicts of another version are not reused.
-MODEL_VERSION = "1"
+MODEL_VERSION = "2"
 
 #: Says whether an operator on a dtype is not to be modelled at bit level.
 Downgraded = Callable[[str, torch.dtype], bool]
@@ -110,7 +110,8 @@ class Translation:
             raise NotModelled(f"elements of {node.dtype}")
         try:
             return self._modelled(node, operands)
-        except Unmodelled:
+        except (Unmodelled, KeyError, OverflowError, z3.Z3Exception):
+            # Arguments that the meaning does not expect: nothing is claimed of them either.
             return self.context.opaque(node, operands)
 
     def _modelled(self, node: Op, operands: list[Operand]) -> Any:

@@ -87,8 +87,8 @@ def _add(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any])
     if abs(alpha) == 1:
         return arithmetic(ctx, "add" if alpha == 1 else "sub", a, b, dtype)
     a, b = (v if isinstance(v, Operand) else Operand(element(v, dtype), dtype) for v in (a, b))
-    if dtype in SIXTEEN and math.frexp(alpha)[0] not in (0.5, -0.5):
-        raise Unmodelled("one rounding in vector lanes, two in tails")
+    if dtype in SIXTEEN:
+        raise Unmodelled("one rounding in vector loops, two in scalar ones")
     return narrow(ieee.fma(wide(b, dtype), wide(alpha, dtype), wide(a, dtype)), dtype)
 
 
@@ -133,7 +133,7 @@ def _sqrt(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]
 
 def _rsqrt(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
     if node.dtype in SIXTEEN:
-        raise Unmodelled("one rounding in vector lanes, two in tails")
+        raise Unmodelled("one rounding in vector loops, two in scalar ones")
     x = element(given["self"], node.dtype)
     return ieee.div(z3.FPVal(1.0, x.sort()), ieee.sqrt(x))
 
@@ -313,7 +313,12 @@ def _lerp(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]
     step = ieee.sub(b, a)
     near = z3.fpLT(ieee.absolute(w), z3.FPVal(0.5, w.sort()))
     weight = z3.If(near, w, ieee.sub(w, z3.FPVal(1.0, w.sort())))
-    return narrow(z3.fpFMA(ieee.NEAREST, weight, step, z3.If(near, a, b)), node.dtype)
+    out = narrow(z3.fpFMA(ieee.NEAREST, weight, step, z3.If(near, a, b)), node.dtype)
+    if not isinstance(given["weight"], Operand):
+        return out
+    # With a tensor of weights, scalar loops give another sign to zeros than vector loops do.
+    signed = z3.If(ctx.choice("zero-sign-free-choice"), z3.fpMinusZero(out.sort()), ieee.zero(out.sort()))
+    return z3.If(z3.fpIsZero(out), signed, out)
 
 
 _COMPARED = {"lt": z3.fpLT, "le": z3.fpLEQ, "gt": z3.fpGT, "ge": z3.fpGEQ, "eq": z3.fpEQ, "ne": z3.fpNEQ}
@@ -367,8 +372,27 @@ def cast(ctx: Context, x: Operand, dtype: torch.dtype) -> Any:
     return _to_integer(ctx, x, dtype)
 
 
+def _exactly_from(term: Any, dtype: torch.dtype) -> Any:
+    """The integer that a float was converted from without rounding, where all such fit ``dtype``."""
+    unsigned = z3.is_app_of(term, z3.Z3_OP_FPA_TO_FP_UNSIGNED)
+    if not (unsigned or z3.is_app_of(term, z3.Z3_OP_FPA_TO_FP)) or not z3.is_bv(term.arg(term.num_args() - 1)):
+        return None
+    source = term.arg(term.num_args() - 1)
+    if term.num_args() != 2 or source.size() > term.sort().sbits():
+        return None
+    bits, more = INTEGERS[dtype], INTEGERS[dtype] - source.size()
+    into_unsigned = dtype == torch.uint8
+    fits = more > 0 or (more == 0 and into_unsigned) if unsigned else more >= 0 and not into_unsigned
+    if not fits or bits == source.size():
+        return source if fits else None
+    return z3.ZeroExt(more, source) if unsigned else z3.SignExt(more, source)
+
+
 def _to_integer(ctx: Context, x: Operand, dtype: torch.dtype) -> Any:
     """Truncation; what is out of range is the machine's business."""
+    back = _exactly_from(x.term, dtype)
+    if back is not None:
+        return back
     bits = INTEGERS[dtype]
     signed = dtype != torch.uint8
     sort = z3.BitVecSort(bits)

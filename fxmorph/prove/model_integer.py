@@ -49,7 +49,8 @@ def cast(ctx: Context, x: Operand, dtype: torch.dtype) -> Any:
     """From an integer or Boolean to any dtype; 16-bit floats are rounded to float32 on the way, as in eager."""
     if dtype not in FLOATS:
         return convert(x.term, x.dtype, dtype)
-    through = torch.float32 if dtype in SIXTEEN else dtype
+    exact = x.dtype == torch.bool or INTEGERS[x.dtype] <= FLOATS[dtype][1]
+    through = torch.float32 if dtype in SIXTEEN and not exact else dtype
     bits = element(x, torch.uint8) if x.dtype == torch.bool else x.term
     signed = x.dtype not in (torch.uint8, torch.bool)
     make = z3.fpSignedToFP if signed else z3.fpUnsignedToFP

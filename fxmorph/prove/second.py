@@ -10,15 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any, Protocol
 
-from fxmorph.prove.certificates import Asked
 from fxmorph.prove.solver import Solved
 
-Name = Literal["cvc5", "bitwuzla"]
-NAMES: tuple[Name, ...] = ("cvc5", "bitwuzla")
+NAMES = ("cvc5", "bitwuzla")
 #: Milliseconds after which a second solver gives up, which is ``unknown`` and no verdict.
 LIMIT_MS = 20_000
+
+
+class Question(Protocol):
+    """A query with z3's answer: ``solver.Query``, or a certificate's record of one."""
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def result(self) -> str: ...
+
+    @property
+    def smt(self) -> str: ...
 
 
 class SolverMissing(Exception):
@@ -48,7 +59,7 @@ def _package(name: str) -> Any:
         raise SolverMissing(name) from None
 
 
-def version(solver: Name) -> str:
+def version(solver: str) -> str:
     """For certificates; raises :class:`SolverMissing`."""
     package = _package(solver)
     if solver == "bitwuzla":
@@ -56,7 +67,7 @@ def version(solver: Name) -> str:
     return f"cvc5 {getattr(package, '__version__', '')}".strip()
 
 
-def second_opinion(query_smt: str, solver: Name = "cvc5", *, limit_ms: int = LIMIT_MS) -> str:
+def second_opinion(query_smt: str, solver: str = "cvc5", *, limit_ms: int = LIMIT_MS) -> str:
     """``sat``, ``unsat`` or ``unknown`` for an SMT-LIB script; ``unknown`` too for what the solver does not read.
 
     Raises :class:`SolverMissing` where the package is not installed.
@@ -99,7 +110,7 @@ def _bitwuzla(bitwuzla: Any, text: str, limit_ms: int) -> str:
     return str(parser.bitwuzla().check_sat()).rsplit(".", 1)[-1].lower()
 
 
-def disagreements(queries: Iterable[Asked], solver: Name = "cvc5", *, limit_ms: int = LIMIT_MS) -> list[Disagreement]:
+def disagreements(queries: Iterable[Question], solver: str = "cvc5", *, limit_ms: int = LIMIT_MS) -> list[Disagreement]:
     """Where a second solver says the opposite of what z3 said."""
     found = []
     for query in queries:
@@ -109,7 +120,7 @@ def disagreements(queries: Iterable[Asked], solver: Name = "cvc5", *, limit_ms: 
     return found
 
 
-def confirmed(solved: Solved, solver: Name = "cvc5", *, limit_ms: int = LIMIT_MS) -> tuple[str, list[Disagreement]]:
+def confirmed(solved: Solved, solver: str = "cvc5", *, limit_ms: int = LIMIT_MS) -> tuple[str, list[Disagreement]]:
     """A second solver's answer to the question that gave the level (``unsat`` confirms it), and disagreements on it."""
     if not solved.queries or solved.queries[-1].result != "unsat":
         return "unknown", []

@@ -19,7 +19,7 @@ from fxmorph.model import Level
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule import RuleProof, prove_rule
-from fxmorph.prove.second import Name, disagreements
+from fxmorph.prove.second import disagreements
 from fxmorph.rules import load_rules
 
 
@@ -29,7 +29,7 @@ class ProveRule:
 
     rule: str
     dtype: str
-    second: Name | None = None
+    second: str = ""
 
 
 def serve(connection: Connection, transforms: Sequence[str], folder: str, budget: int, log: str) -> None:
@@ -50,7 +50,7 @@ def serve(connection: Connection, transforms: Sequence[str], folder: str, budget
             connection.send(("error", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"))
 
 
-def asked_again(proof: RuleProof, prover: Prover, solver: Name) -> RuleProof:
+def asked_again(proof: RuleProof, prover: Prover, solver: str) -> RuleProof:
     """The proof with every query that it rests on put to another solver; where one disagrees, UNKNOWN.
 
     The certificates keep the questions and answers, ``disagreements`` in their folder what differs.

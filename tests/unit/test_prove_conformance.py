@@ -34,7 +34,7 @@ def test_casts_between_all_dtypes_agree() -> None:
 
 def test_eager_breaks_ties_by_lane(rows: list[Conformed]) -> None:
     by_lane = {r.operator for r in rows if r.by_lane}
-    assert {"maximum", "minimum"} <= by_lane and not by_lane & {"add", "mul", "div", "clamp_min", "where"}
+    assert {"maximum", "minimum", "lerp"} <= by_lane and not by_lane & {"add", "mul", "div", "clamp_min", "where"}
 
 
 def test_what_is_not_modelled_is_noted_and_not_compared(rows: list[Conformed]) -> None:
