@@ -29,7 +29,8 @@ from fxmorph.model import Proof
 from fxmorph.records import from_json, to_json
 from fxmorph.rules import Rule
 
-#: Counts changes to the prover and its semantic model that may change an outcome; part of every key.
+#: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or
+#: what is assumed with it.  Verdicts of another version are not reused.
 PROVER_VERSION = 1
 
 

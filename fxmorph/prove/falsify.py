@@ -135,8 +135,9 @@ def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
         "integers": [-3, -2, -1, 0, 1, 2, 3] if limits.min < 0 else [0, 1, 2, 3],
         "zeros": [0],
         "wide": [v for v in WIDE_INTEGERS if limits.min <= v <= limits.max],
-        "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1,
-                    max(-1, limits.min)],
+        # Without -1: the smallest integer divided by it ends the process (SIGFPE).
+        # Without -1: the least integer divided by it ends the process (SIGFPE).
+        "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1],
     }.get(kind)  # fmt: skip
     if pool is None:
         return strided_clone(t)

@@ -26,10 +26,6 @@ from fxmorph.prove.meaning import Context, Meaning, Operand, Unmodelled, is_floa
 from fxmorph.prove.shadowing import NotModelled
 from fxmorph.prove.sorts import FLOATS, INTEGERS, float_value, real_value, sort_of
 
-#: Raise it whenever a formula changes that an operator stands for, or what is assumed with it:
-#: verdicts of another version are not reused.
-MODEL_VERSION = "2"
-
 #: Says whether an operator on a dtype is not to be modelled at bit level.
 Downgraded = Callable[[str, torch.dtype], bool]
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import torch
 
-from fxmorph.prove.expressions import ROWS, Obligation, Op, Var, evaluate, walk
+from fxmorph.prove.eager import evaluate
+from fxmorph.prove.expressions import ROWS, Obligation, Op, Var, walk
 from fxmorph.prove.shadowing import NotModelled
 
 #: Elements that a claim is evaluated on.
@@ -69,12 +70,17 @@ def differing(obligation: Obligation) -> list[tuple[float | int | bool, ...]]:
     Raises :class:`NotModelled` where the claim cannot be evaluated.
     """
     values = trials(obligation.variables)
+    excused: list[torch.Tensor] = []  # elements that eager refuses, as a division by zero
     try:
-        apart = bits_differ(evaluate(obligation.left, values), evaluate(obligation.right, values))
+        apart = bits_differ(
+            evaluate(obligation.left, values, excused=excused), evaluate(obligation.right, values, excused=excused)
+        )
     except NotModelled:
         raise
-    except Exception as error:  # integers that eager refuses, as a division by zero
+    except Exception as error:
         raise NotModelled(f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
+    for mask in excused:
+        apart = apart & ~mask
     if not bool(apart.any()):
         return []
     floats = [v for v in values if v.is_floating_point()]

@@ -331,8 +331,9 @@ class Terms:
     ) -> torch.Tensor:
         salt = _salt(name, dtype_name(target.dtype), layout, dtype_name(source) if name in ("any", "all") else "")
         ids = (_mix(_row(rows), salt) & _LOW) | _OPERATOR
+        told = (("layout", _salt(layout)),) if layout else ()
         operand = source if name in ("any", "all") else target.dtype
-        entry = _Entry(name, (), target.dtype, ids, [rows], [operand], row=True, opaque=rows.shape[1] > MAX_ROW)
+        entry = _Entry(name, told, target.dtype, ids, [rows], [operand], row=True, opaque=rows.shape[1] > MAX_ROW)
         return self._enter(entry).reshape(target.shape)
 
     def _product(self, call: Call) -> torch.Tensor | None:

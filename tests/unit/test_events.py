@@ -15,16 +15,18 @@ from fxmorph.events import (
     SCHEMA,
     CaseDone,
     Checked,
+    Conformed,
     Event,
     FindingMade,
     Progress,
+    Proved,
     RuleListed,
     RunFinished,
     RunStarted,
     SeedRefused,
     Warned,
 )
-from fxmorph.model import BugClass, Finding, Kind, Status
+from fxmorph.model import BugClass, Finding, Kind, Level, Status
 from fxmorph.report.jsonlines import JsonLines
 from fxmorph.report.terminal import Terminal, spell_time
 
@@ -74,6 +76,8 @@ ALL: list[Event] = [
     RuleListed(
         "layout_flip", "INDEX_EXACT", ("float32",), ("dtype",), ("ilp",), "op", "transforms/layout_flip.py", "x"
     ),
+    Proved("a", "float32", Level.BIT_EXACT, Level.REFUTED, "10 shapes", "FALSIFY-ONLY", (), "", 0.5, "bits differ"),
+    Conformed("add", "float32", True, ""),
     Progress(3, None, 1, 30.0, 870.0, "judging"),
     FINISHED,
 ]

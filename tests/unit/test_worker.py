@@ -32,7 +32,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, judge: Any) -> list[Any]:
     monkeypatch.setattr(worker, "judge_case", judge)
     connection = Script([worker.Judge(0, None), worker.Judge(1, None)])  # type: ignore[arg-type]
     try:
-        worker.serve(connection, [], "cache", "log")  # type: ignore[arg-type]
+        worker.serve(connection, [], "cache", "log", "proofs")  # type: ignore[arg-type]
     except EOFError:
         connection.sent.append("end")
     return connection.sent
