@@ -314,8 +314,10 @@ def test_integers() -> None:
     assert result.equal and "no-overflow" in result.assumptions
     assert not prove_field(lambda n: n * 2, lambda n: n + n + n - 3, {"n": n}, {}).equal
     at = torch.tensor([0, 2, 1])
-    result = prove_field(lambda x, at: x[at], lambda x, at: x.index_select(0, at), {"x": torch.rand(3, 2), "at": at}, {})
-    assert result.equal and "these integers" in result.assumptions
+    result = prove_field(
+        lambda x, at: x[at], lambda x, at: x.index_select(0, at), {"x": torch.rand(3, 2), "at": at}, {}
+    )
+    assert result.equal and "these-integers" in result.assumptions
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, judge: Any) -> list[Any]:
 
 
 def test_a_lost_device_ends_the_worker_and_names_the_activity_that_lost_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(case: Any, rules: Any, clock: Clock) -> None:
+    def judge(case: Any, rules: Any, clock: Clock, prover: Any) -> None:
         with clock.activity("compile"):
             raise DeviceLost("CUDA error: device-side assert triggered")
 
@@ -52,12 +52,12 @@ def test_a_device_that_broke_unnoticed_spoils_no_later_job(monkeypatch: pytest.M
         raise DeviceLost("unspecified launch failure")
 
     monkeypatch.setattr(worker, "require_device", broken)
-    sent = serve(monkeypatch, lambda case, rules, clock: "result of a broken device")
+    sent = serve(monkeypatch, lambda case, rules, clock, prover: "result of a broken device")
     assert sent == [("lost", "unspecified launch failure")]
 
 
 def test_an_error_of_the_harness_is_one_line_and_the_worker_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    def judge(case: Any, rules: Any, clock: Clock) -> None:
+    def judge(case: Any, rules: Any, clock: Clock, prover: Any) -> None:
         raise RuntimeError("first line\nsecond line")
 
     sent = serve(monkeypatch, judge)
