@@ -378,7 +378,10 @@ def rules(transforms: Transforms = None, json: Json = None) -> None:
     with _one_line_errors():
         settings = _settings(transforms=transforms, json=json)
         from fxmorph.events import RuleListed
+        from fxmorph.prove.levels import levels_of, shipped_levels
         from fxmorph.rules import load_rules
+
+        table = shipped_levels()
 
         found = list(load_rules([Path(folder) for folder in settings.transforms]))
         if settings.json:
@@ -386,15 +389,23 @@ def rules(transforms: Transforms = None, json: Json = None) -> None:
                 preserves = tuple(sorted(rule.preserves))
                 claim = Level(rule.claim).value
                 listed = RuleListed(
-                    rule.id, claim, tuple(rule.dtypes), preserves, rule.targets, rule.site, rule.source, rule.doc
-                )
+                    rule.id, claim, tuple(rule.dtypes), preserves, rule.targets, rule.site, rule.source, rule.doc,
+                    levels_of(rule, table),
+                )  # fmt: skip
                 _print_line(json_format.dumps(listed.to_json()))
         else:
             rows = [
-                (r.id, str(r.claim), ",".join(r.dtypes), ",".join(sorted(r.preserves)), ",".join(r.targets))
+                (
+                    r.id,
+                    str(r.claim),
+                    _levels(levels_of(r, table)),
+                    ",".join(r.dtypes),
+                    ",".join(sorted(r.preserves)),
+                    ",".join(r.targets),
+                )
                 for r in found
             ]
-            _print_columns(("rule", "claim", "dtypes", "preserves", "targets"), rows)
+            _print_columns(("rule", "claim", "shown", "dtypes", "preserves", "targets"), rows)
             _print_line(f"{len(found)} rules")
 
 
@@ -509,6 +520,16 @@ def show(id: Annotated[str, typer.Argument(metavar="ID", help="The start of the 
 
             text = issue_text(finding, (header[1] if header else {}).get("versions", {}), finding.ladder)
         _print_line(text.rstrip("\n"))
+
+
+def _levels(levels: dict[str, str]) -> str:
+    """Each level with the dtypes that it was shown for, or the level alone where it is all of them."""
+    by_level: dict[str, list[str]] = {}
+    for dtype, level in levels.items():
+        by_level.setdefault(level, []).append(dtype)
+    if len(by_level) < 2:
+        return next(iter(by_level), "not proved")
+    return "; ".join(f"{level}: {','.join(dtypes)}" for level, dtypes in by_level.items())
 
 
 @contextmanager
