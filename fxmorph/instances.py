@@ -127,6 +127,8 @@ SIZES = (2, 3, 4, 6, 8, 16)
 LEADING = (1, 2, 3, 4, 6, 8)
 #: How many dimensions ``...`` stands for, as often as listed.
 RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
+#: Samples are no larger, all tensors together.
+MOST_ELEMENTS = 20_000
 #: What a scalar that the graph gives may be.
 NUMBERS = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
 
@@ -150,9 +152,9 @@ def sample_arguments(
         chosen: dict[str, int] = {}
         rank = rng.choice(RANKS) if max(leading, default=0) < 100 else 1
         lead = [rng.choice(leading) for _ in range(rank)]
-        tensors: dict[str, torch.Tensor] = {}
+        shapes: dict[str, list[int]] = {}
         for name, text in rule.args.items():
-            shape: list[int] = []
+            shape = shapes[name] = []
             for word in sizes_of(text):
                 if word == "...":
                     shape += lead
@@ -160,6 +162,10 @@ def sample_arguments(
                     shape.append(int(word))
                 else:
                     shape.append(chosen.setdefault(word, rng.choice(sizes)))
+        if sum(map(product, shapes.values())) > MOST_ELEMENTS:
+            continue
+        tensors: dict[str, torch.Tensor] = {}
+        for name, shape in shapes.items():
             own = getattr(torch, rng.choice([*dtypes, "bool", "int64"])) if rule.mixed else dtype
             tensors[name] = sample_values(shape, own, rng, least=0 if rule.mixed else 1)
         scalars = {n: rng.choice(c if c is not None else NUMBERS) for n, c in rule.scalars.items()}
