@@ -186,7 +186,7 @@ def _batch_norm(g: Given) -> Any:
     mean, var = (g.val(k).map(lambda t: t.reshape(shape)) for k in ("running_mean", "running_var"))
     rstd = m.invert(m.root(m.add(var, m.constant(g.get("eps")))))
     out = _affine(m, m.mul(m.sub(x, mean), rstd), weight, bias)
-    empty = Val(torch.zeros(0, dtype=torch.float64), None, 0.0)
+    empty = Val(torch.zeros(0, dtype=torch.float64), None)
     return [out, empty, empty]
 
 
