@@ -114,6 +114,8 @@ class Field:
             return [self._plain(t) for t in call.targets]
         try:
             values = self._values(call)
+            if len(values) != len(call.targets):  # results that were not asked for
+                values = [v for v in values if v is not None]
         except NotModelled:
             if not known:
                 raise

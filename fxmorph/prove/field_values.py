@@ -30,6 +30,8 @@ from fxmorph.prove.field_tables import (
 from fxmorph.prove.shadowing import NotModelled
 
 NAN = float("nan")
+#: The element that stands for pi: a square in both fields.
+PI = 31415926**2
 
 
 class Order(StrEnum):
@@ -169,6 +171,9 @@ class Arithmetic:
             return Val(t, t, NUMBER)
         meant = meaning(value, dtype)
         number = self.fraction(meant.value)
+        if meant.pi:
+            # A number of which only its sign is used: one element, of which it does not matter which.
+            number = self.mul(number, self.power(self.fraction(PI), meant.pi))
         for _ in range(meant.roots):
             number = self.root(number)
         return number
