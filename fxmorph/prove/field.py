@@ -26,7 +26,7 @@ from fxmorph.inputs import InputSet, storage_key
 from fxmorph.prove import field_nn  # noqa: F401  (fills MEANINGS)
 from fxmorph.prove.field_ops import MEANINGS, Given
 from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
-from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
+from fxmorph.prove.field_values import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
 from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing
 from fxmorph.prove.terms import FILLS, MOVES
 from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
@@ -41,8 +41,7 @@ class _About:
     """What is known of a storage's shadow: see :class:`Val`."""
 
     known: bool
-    num: float = 0.0
-    den: float = 0.0
+    degree: Degree = NUMBER
     bits: float = 0.0
     q: bool = True
 
@@ -83,9 +82,9 @@ class Field:
             p, q = (torch.where(some, torch.remainder(chosen, m), x) for x, m in ((p, P), (q, Q)))
         return torch.complex(p, q)
 
-    def note(self, t: torch.Tensor, known: bool, num: float = 0.0, bits: float = 0.0) -> None:
+    def note(self, t: torch.Tensor, known: bool, degree: Degree = NUMBER, bits: float = 0.0) -> None:
         """Say of a tensor's memory whether its values are those of the native run."""
-        self._about[storage_key(t)] = _About(known, num, 0.0, bits)
+        self._about[storage_key(t)] = _About(known, degree, bits)
         self._kept.append(t.untyped_storage())
 
     def known(self, native: torch.Tensor) -> torch.Tensor:
@@ -94,7 +93,7 @@ class Field:
 
     def load(self, call: Call, t: torch.Tensor) -> Val:
         shadow, about = call.shadow(t), self._about[storage_key(t)]
-        return Val(shadow.real, shadow.imag if about.q else None, about.num, about.den, about.bits)
+        return Val(shadow.real, shadow.imag if about.q else None, about.degree, about.bits)
 
     def is_known(self, call: Call, t: torch.Tensor) -> bool:
         return self._about[storage_key(t)].known
@@ -114,10 +113,12 @@ class Field:
             return [self._unknown(t) for t in call.targets]
         operands = [t for t in call.tensors if call.name not in FILLS or t is not call.arguments.get("self")]
         known = all(self.is_known(call, t) for t in operands)
-        if known and not any(t.is_floating_point() for t in call.targets):
+        if known and (not operands or not any(t.is_floating_point() for t in call.targets)):
             return [self._plain(t) for t in call.targets]
         try:
             values = self._values(call)
+            if len(values) != len(call.targets):  # results that were not asked for
+                values = [v for v in values if v is not None]
         except NotModelled:
             if not known:
                 raise
@@ -127,7 +128,7 @@ class Field:
             if v is None:
                 out.append(self._unknown(t))
                 continue
-            self._set(t, _About(False, v.num, v.den, v.bits, v.q is not None))
+            self._set(t, _About(known, v.degree, v.bits, v.q is not None))
             out.append(self._joined(v).expand(t.shape))
         return out
 
@@ -141,8 +142,7 @@ class Field:
         if old is not None:
             about = _About(
                 old.known and about.known,
-                max(old.num, about.num),
-                max(old.den, about.den),
+                old.degree.worst(about.degree),
                 max(old.bits, about.bits),
                 old.q or about.q,
             )
@@ -232,9 +232,9 @@ class Field:
                     raise NotModelled(f"{call.name}: {str(error).splitlines()[0]}") from None
             out = torch.complex(parts[0], parts[1])
         outs = out if isinstance(out, (list, tuple)) else [out]
-        num, den, bits = (max((getattr(a, k) for a in abouts), default=0.0) for k in ("num", "den", "bits"))
+        degree, bits = NUMBER.worst(*(a.degree for a in abouts)), max((a.bits for a in abouts), default=0.0)
         q = any(a.q for a in abouts) or not abouts
-        return [Val(o.real, o.imag if q else None, num, den, bits) for o in outs]
+        return [Val(o.real, o.imag if q else None, degree, bits) for o in outs]
 
     def _decomposed(self, call: Call) -> list[Val | None]:
         """What torch's own decomposition computes."""
@@ -338,7 +338,7 @@ def _run(
             memory.shadow(t)
             continue
         flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
-        field.note(t, False, 1.0, float(t.dtype == torch.bool and not field.m.mixed))
+        field.note(t, False, FRESH, float(t.dtype == torch.bool and not field.m.mixed))
         memory.adopt(flat, field.input(name, flat.numel(), t.dtype))
     given = dict(copies)
     leaves: dict[str, torch.Tensor] = {}
@@ -347,27 +347,28 @@ def _run(
             if t.is_floating_point():
                 leaves[name] = t.requires_grad_()
                 given[name] = t
-    with torch.set_grad_enabled(gradients), Shadowing(memory):
-        out = _call(function, given, scalars)
+    grads: list[torch.Tensor | None] = []
+    with torch.set_grad_enabled(gradients):
+        with Shadowing(memory):
+            out = _call(function, given, scalars)
         returned = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
-        grads: list[torch.Tensor | None] = []
         if gradients:
             wanted = [t for t in returned if t.requires_grad]
             if not wanted:
                 raise NotModelled("no gradients")
             seeds = []
             for i, t in enumerate(wanted):
-                seed = torch.ones_like(t, memory_format=torch.contiguous_format)
-                field.note(seed, False, 1.0)
-                memory.write(seed, field.input(f"gradient {i}", seed.numel(), seed.dtype).reshape(seed.shape))
-                seeds.append(seed)
-            grads = list(torch.autograd.grad(wanted, list(leaves.values()), seeds, allow_unused=True))
+                seeds.append(torch.ones(t.shape, dtype=t.dtype))
+                field.note(seeds[-1], False, FRESH)
+                memory.adopt(seeds[-1], field.input(f"gradient {i}", t.numel(), t.dtype).reshape(t.shape))
+            with Shadowing(memory):
+                grads = list(torch.autograd.grad(wanted, list(leaves.values()), seeds, allow_unused=True))
     results: dict[str, Val] = {}
 
     def note(name: str, t: torch.Tensor) -> None:
         shadow = memory.shadow(t.detach())
         about = field._about[storage_key(t)]
-        results[name] = Val(shadow.real, shadow.imag if about.q else None, about.num, about.den, about.bits)
+        results[name] = Val(shadow.real, shadow.imag if about.q else None, about.degree, about.bits)
 
     for i, t in enumerate(returned):
         note(f"result {i}", t)
@@ -379,7 +380,7 @@ def _run(
         else:
             like = copies[name].detach()
             zero = torch.zeros(like.shape, dtype=torch.float64)
-            results[f"gradient {name}"] = Val(zero, zero, 0.0)
+            results[f"gradient {name}"] = Val(zero, zero, NUMBER)
     return _Side(results, field.m)
 
 
@@ -442,7 +443,8 @@ class _Task:
         if left.results.keys() != right.results.keys():
             out.compared, out.reason = None, "another number of results"
             return out
-        degree = bits = 0.0
+        degree, bits = 0.0, 0.0
+        inverted = used[0].inverted + used[1].inverted
         compared: dict[str, torch.Tensor] = {}
         for name, a in left.results.items():
             b = right.results[name]
@@ -458,10 +460,13 @@ class _Task:
                 out.compared, out.reason = None, f"{name}{apart.nonzero()[0].tolist()} differs"
                 return out
             compared[name] = ok
-            degree = max(degree, a.num + b.den, b.num + a.den)
+            degree = max(degree, a.degree.plus(b.degree).bound(inverted))
             bits = max(bits, a.bits, b.bits)
         hidden = used[0].hidden + used[1].hidden
-        coincide = min(1.0, max(degree, 1.0) * (1 + hidden) / Q)
+        coincide = max(degree, 1.0) * (1 + hidden) / Q
+        if coincide > 0.1:
+            coincide = min(1.0, (max(degree, 1.0) + hidden) / Q)
+            out.assumptions |= {"independent-functions"}
         out.compared, out.error = compared, 1 - 2.0 ** -min(bits, 60.0) * (1 - coincide)
         return out
 

@@ -17,10 +17,11 @@ _ROOT_DENOMINATORS = {torch.float64: 4096, torch.float32: 64}
 
 @dataclass(frozen=True)
 class Meaning:
-    """``value``, or its positive square root, or that one's (``roots``)."""
+    """``value`` times pi to the power ``pi``, or its positive square root, or that one's (``roots``)."""
 
     value: Fraction
     roots: int = 0
+    pi: int = 0
 
 
 def _rounded(value: float, dtype: torch.dtype) -> float:
@@ -49,11 +50,14 @@ def meaning(value: float, dtype: torch.dtype) -> Meaning:
     A dyadic number with a small denominator is itself; else the simplest fraction or decimal number
     that rounds to the constant (0.1, 1/3, 1e-5); else the root or
     fourth root of one (1/sqrt(2), to one unit in the last place, since
-    such constants are computed); else the constant's exact value.
+    such constants are computed), or one with pi; else the constant's exact value.  Some kernels round
+    Python's numbers to float32, so a float64 constant that is a float32 one is taken for that.
     """
     exact = Fraction(value)
     if exact.denominator <= 4096:
         return Meaning(exact)
+    if dtype == torch.float64 and abs(value) < 3e38 and _rounded(value, torch.float32) == value:
+        return meaning(value, torch.float32)
     near = exact.limit_denominator(_DENOMINATORS.get(dtype, 10))
     if near != 0 and _rounded(near.numerator / near.denominator, dtype) == value:
         return Meaning(near)
@@ -61,10 +65,10 @@ def meaning(value: float, dtype: torch.dtype) -> Meaning:
     if short is not None:
         return Meaning(short)
     if value > 0 and dtype in _ROOT_DENOMINATORS:
-        for roots in (1, 2):
-            power = Fraction(value ** (2 * roots)).limit_denominator(_ROOT_DENOMINATORS[dtype])
-            if power > 0 and abs(power ** (0.5 / roots) - value) <= _last_place(value, dtype):
-                return Meaning(power, roots)
+        for roots, pi in ((1, 0), (2, 0), (1, 1), (1, -1), (1, 2), (1, -2)):
+            power = Fraction(value ** (2 * roots) / math.pi**pi).limit_denominator(_ROOT_DENOMINATORS[dtype])
+            if power > 0 and abs((power * math.pi**pi) ** (0.5 / roots) - value) <= _last_place(value, dtype):
+                return Meaning(power, roots, pi)
     return Meaning(exact)
 
 

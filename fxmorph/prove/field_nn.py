@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +10,7 @@ import torch
 from fxmorph.prove.field_ops import Given, exponentials, means, sigmoid
 from fxmorph.prove.field_values import Arithmetic, Val
 from fxmorph.prove.shadowing import NotModelled
-from fxmorph.torchapi.dispatch import aten_packet
+from fxmorph.torchapi.dispatch import aten_packet, schema_of
 
 F = torch.nn.functional
 
@@ -94,29 +93,61 @@ def _max_pool(g: Given) -> Any:
 
 @means("avg_pool1d avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d adaptive_avg_pool1d")
 def _avg_pool(g: Given) -> Val:
-    """The mean over each window: how many elements each has is counted with ones."""
+    """The mean over each window."""
     x = g.val("self")
     rest = {k: v for k, v in g.call.arguments.items() if k != "self"}
     packet = aten_packet(g.call.name)
     assert packet is not None
-    counts = _denominators(lambda t: packet(t, **rest), x.p)
-    sums = g.m.linear(lambda t: (packet(t, **rest) * counts).round(), x, 10_000)
+    counts = window_counts(g.call.name, rest, x.shape)
+    sums = g.m.linear(lambda t: (packet(t, **rest) * counts).round(), x, int(counts.max()) if counts.numel() else 1)
     return g.m.mul(sums, g.m.constants(1 / counts))
 
 
-def _denominators(pool: Callable[[torch.Tensor], torch.Tensor], like: torch.Tensor) -> torch.Tensor:
-    """How many elements (padding counted as the pool does) each window's sum is divided by."""
-    n = torch.arange(like.numel(), dtype=torch.float64).reshape(like.shape)
-    least = torch.full_like(pool(n), math.inf)
-    # The weight of one element in its window is 1/count: probe with unit impulses on a coarse set of colours.
-    del n
-    if like.numel() > 4096:
-        raise NotModelled("pooling of so many elements")
-    eye = torch.eye(like.numel(), dtype=torch.float64).reshape(-1, *like.shape)
-    for unit in eye:
-        out = pool(unit)
-        least = torch.where(out > 0, torch.minimum(least, 1 / out), least)
-    return least.round()
+@means("avg_pool2d_backward avg_pool3d_backward _adaptive_avg_pool2d_backward _adaptive_avg_pool3d_backward")
+def _avg_pool_backward(g: Given) -> Val:
+    grad, like = g.val("grad_output"), g.native("self")
+    name = g.call.name.removesuffix("_backward")
+    rest = {k: v for k, v in g.call.arguments.items() if k not in ("grad_output", "self")}
+    packet = aten_packet(g.call.name)
+    assert packet is not None
+    if name.startswith("_adaptive"):
+        rest["output_size"] = list(grad.shape[-2 if name.endswith("2d") else -3 :])
+    counts = window_counts(name, rest, like.shape)
+    if name.startswith("_adaptive"):
+        rest = {}
+    else:
+        rest = {a.name: g.call.arguments.get(a.name) for a in schema_of(g.call.func).arguments[2:]}
+    zero = torch.zeros(like.shape, dtype=torch.float64)
+    shares = g.m.mul(grad, g.m.constants(1 / counts))
+    return g.m.linear(lambda t: packet(t * counts, zero, **rest).round(), shares, max(grad.p.numel(), 1))
+
+
+def window_counts(name: str, rest: dict[str, Any], shape: torch.Size) -> torch.Tensor:
+    """What each window's sum is divided by (float64, of the shape of the windows of one channel)."""
+    if "adaptive" in name:
+        out = torch.ones((), dtype=torch.float64)
+        sizes = rest["output_size"]
+        for n, size in zip(shape[-len(sizes) :], sizes, strict=True):
+            widths = [-(-(i + 1) * n // size) - i * n // size for i in range(size)]
+            out = out.unsqueeze(-1) * torch.tensor(widths, dtype=torch.float64)
+        return out
+    if rest.get("divisor_override"):
+        return torch.tensor(float(rest["divisor_override"]), dtype=torch.float64)
+    n = int(name[-2])
+    given = {k: v for k, v in rest.items() if v is not None}
+    one = torch.ones(1, *shape[-n:], dtype=torch.float64)
+    if n == 1:
+        name = "avg_pool2d"
+        for key in ("kernel_size", "stride", "padding"):
+            if given.get(key):
+                value = given[key][0] if isinstance(given[key], (list, tuple)) else given[key]
+                given[key] = [0 if key == "padding" else 1, value]
+        one = one.unsqueeze(1)
+    packet = aten_packet(name)
+    assert packet is not None
+    valid = packet(one, **{**given, "divisor_override": 1})
+    counts = torch.where(valid == 0, 1.0, (valid / packet(one, **given)).round())
+    return counts.reshape(counts.shape[-n:]) if n > 1 else counts.reshape(-1)
 
 
 # -- normalisation -------------------------------------------------------------
@@ -186,16 +217,16 @@ def _batch_norm(g: Given) -> Any:
     mean, var = (g.val(k).map(lambda t: t.reshape(shape)) for k in ("running_mean", "running_var"))
     rstd = m.invert(m.root(m.add(var, m.constant(g.get("eps")))))
     out = _affine(m, m.mul(m.sub(x, mean), rstd), weight, bias)
-    empty = Val(torch.zeros(0, dtype=torch.float64), None, 0.0)
+    empty = Val(torch.zeros(0, dtype=torch.float64), None)
     return [out, empty, empty]
 
 
 # -- attention -----------------------------------------------------------------
 
 
-@means("_scaled_dot_product_flash_attention_for_cpu scaled_dot_product_attention")
-def _attention(g: Given) -> Any:
-    m, q, k, v = g.m, g.val("query"), g.val("key"), g.val("value")
+def _weights(g: Given) -> tuple[Val, Val, Val]:
+    """The weights of attention, the sums that they were divided by, and the scale of scores."""
+    m, q, k = g.m, g.val("query"), g.val("key")
     scale = g.get("scale")
     factor = m.invert(m.root(m.fraction(q.shape[-1]))) if scale is None else m.constant(scale)
     scores = m.mul(m.matmul(q, k.map(lambda t: t.mT)), factor)
@@ -206,8 +237,28 @@ def _attention(g: Given) -> Any:
     if "attn_mask" in g:
         scores = m.add(scores, g.val("attn_mask"))
     e, s = exponentials(m, scores, scores.ndim - 1)
-    out = m.matmul(m.div(e, s), v)
-    return [out, m.log(s.map(lambda t: t.squeeze(-1)))] if g.call.name.startswith("_") else out
+    return m.div(e, s), s, factor
+
+
+@means("_scaled_dot_product_flash_attention_for_cpu scaled_dot_product_attention")
+def _attention(g: Given) -> Any:
+    weights, sums, _ = _weights(g)
+    out = g.m.matmul(weights, g.val("value"))
+    return [out, g.m.log(sums.map(lambda t: t.squeeze(-1)))] if g.call.name.startswith("_") else out
+
+
+@means("_scaled_dot_product_flash_attention_for_cpu_backward")
+def _attention_backward(g: Given) -> Any:
+    m, grad = g.m, g.val("grad_out")
+    weights, _, factor = _weights(g)
+
+    def transposed(v: Val) -> Val:
+        return v.map(lambda t: t.mT)
+
+    inner = m.mul(weights, m.matmul(grad, transposed(g.val("value"))))
+    scores = m.mul(m.sub(inner, m.mul(weights, m.sum(inner, [inner.ndim - 1], True))), factor)
+    query, key = m.matmul(scores, g.val("key")), m.matmul(transposed(scores), g.val("query"))
+    return [query, key, m.matmul(transposed(weights), grad)]
 
 
 # -- losses --------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 
 from fxmorph.prove.field_tables import P
-from fxmorph.prove.field_values import NAN, Arithmetic, Val
+from fxmorph.prove.field_values import FRESH, NAN, Arithmetic, Val
 from fxmorph.prove.shadowing import Call, NotModelled
 from fxmorph.torchapi.dispatch import aten_packet
 
@@ -309,7 +309,7 @@ def unary(m: Arithmetic, name: str, x: Val) -> Val:
         flipped = Val(
             torch.where(upper, m.neg(x).p, x.p),
             None if x.q is None else torch.where(upper, m.neg(x).q, x.q),  # type: ignore[arg-type]
-            x.num, x.den, x.bits,
+            x.degree, x.bits,
         )  # fmt: skip
         out = m.function(name, flipped)
         if name in _EVEN:
@@ -319,7 +319,7 @@ def unary(m: Arithmetic, name: str, x: Val) -> Val:
         return Val(
             torch.where(zero, 0.0, torch.where(upper, other.p, out.p)),
             torch.where(zero, 0.0, torch.where(upper, other.q, out.q)),  # type: ignore[arg-type]
-            out.num, out.den, out.bits,
+            out.degree, out.bits,
         )  # fmt: skip
     return m.function(name, x)
 
@@ -695,7 +695,7 @@ def _place(g: Given, x: Val, least: bool) -> Val:
         at = g.m.highest(x.map(lambda t: t.reshape(-1))).reshape([1] * x.ndim if keep else [])
         n = x.p.numel()
     t = at.double()
-    return Val(t, t, 1.0, 0.0, x.bits + math.log2(max(n, 1)))
+    return Val(t, t, FRESH, x.bits + math.log2(max(n, 1)))
 
 
 @means("argmax argmin")
@@ -728,7 +728,7 @@ def _sort(g: Given) -> Any:
     m._hide(x)
     values.bits += math.lgamma(n + 1) / math.log(2)
     t = at.double()
-    return [values, Val(t, t, 1.0, 0.0, values.bits)]
+    return [values, Val(t, t, FRESH, values.bits)]
 
 
 @means("cumsum")
@@ -749,7 +749,7 @@ def _cumprod(g: Given) -> Val:
     if not rows:
         return x
     q = None if x.q is None else torch.stack([r.q for r in rows], d)  # type: ignore[misc]
-    return Val(torch.stack([r.p for r in rows], d), q, rows[-1].num, rows[-1].den, rows[-1].bits)
+    return Val(torch.stack([r.p for r in rows], d), q, rows[-1].degree, rows[-1].bits)
 
 
 # -- products ------------------------------------------------------------------
@@ -835,7 +835,7 @@ def _index_put(g: Given) -> Val:
         indices,
         nan.expand(values.shape) if values.q is None else values.q,
     )
-    return Val(p, q, max(base.num, values.num), max(base.den, values.den), max(base.bits, values.bits))
+    return Val(p, q, base.degree.worst(values.degree), max(base.bits, values.bits))
 
 
 @means("embedding_dense_backward")

@@ -30,6 +30,8 @@ from fxmorph.prove.field_tables import (
 from fxmorph.prove.shadowing import NotModelled
 
 NAN = float("nan")
+#: The element that stands for pi: a square in both fields.
+PI = 31415926**2
 
 
 class Order(StrEnum):
@@ -51,18 +53,55 @@ class Order(StrEnum):
     SIGNED = "signed"
 
 
+@dataclass(frozen=True)
+class Degree:
+    """Bounds of the degree of rational functions, counted in two ways of which the lower is right.
+
+    As quotients: ``num`` over ``den``.  A sum of n of them may have n denominators.  Over the
+    product S of all that was ever inverted: at most ``common`` + ``times`` deg S over S**``times``,
+    which sums leave as it is.
+    """
+
+    num: float = 1.0
+    den: float = 0.0
+    common: float = 1.0
+    times: float = 0.0
+
+    def plus(self, other: Degree) -> Degree:
+        num = max(self.num + other.den, other.num + self.den)
+        return Degree(num, self.den + other.den, max(self.common, other.common), max(self.times, other.times))
+
+    def by(self, other: Degree) -> Degree:
+        return Degree(self.num + other.num, self.den + other.den, self.common + other.common, self.times + other.times)
+
+    def summed(self, terms: float) -> Degree:
+        n = max(terms, 1)
+        return Degree(self.num + (n - 1) * self.den, n * self.den, self.common, self.times)
+
+    def worst(self, *others: Degree) -> Degree:
+        every = (self, *others)
+        return Degree(*(max(getattr(d, f) for d in every) for f in ("num", "den", "common", "times")))
+
+    def bound(self, inverted: float) -> float:
+        """The degree of the equation that it is 0; ``inverted`` is that of S."""
+        return min(self.num + self.den, self.common + self.times * inverted)
+
+
+FRESH = Degree()
+NUMBER = Degree(0.0, 0.0, 0.0, 0.0)
+
+
 @dataclass
 class Val:
     """Elements modulo p and modulo q (None: undefined everywhere; NaN: undefined), and how complicated they are.
 
-    As rational functions of random elements they are of degree ``num`` over degree ``den``, and
-    multilinear of degree ``bits`` in truth values that are 0 or 1.
+    ``degree`` is that of the rational functions of random elements that they are; ``bits`` that in
+    truth values that are 0 or 1.
     """
 
     p: torch.Tensor
     q: torch.Tensor | None
-    num: float = 1.0
-    den: float = 0.0
+    degree: Degree = FRESH
     bits: float = 0.0
 
     @property
@@ -75,14 +114,14 @@ class Val:
 
     def map(self, f: Callable[[torch.Tensor], torch.Tensor]) -> Val:
         """The same elements moved."""
-        return Val(f(self.p), None if self.q is None else f(self.q), self.num, self.den, self.bits)
+        return Val(f(self.p), None if self.q is None else f(self.q), self.degree, self.bits)
 
     def size(self, dims: Sequence[int]) -> int:
         return math.prod(self.p.shape[d] for d in dims) if self.p.ndim else 1
 
 
-def _worst(*values: Val) -> tuple[float, float, float]:
-    return (max(v.num for v in values), max(v.den for v in values), max(v.bits for v in values))
+def _worst(*values: Val) -> tuple[Degree, float]:
+    return NUMBER.worst(*(v.degree for v in values)), max(v.bits for v in values)
 
 
 def _narrow(t: torch.Tensor, dim: int, start: int, n: int) -> torch.Tensor:
@@ -106,6 +145,8 @@ class Arithmetic:
         self.infinite = False
         #: Sum of the degrees of arguments of random functions.
         self.hidden = 0.0
+        #: The degree of the product of all elements that were inverted.
+        self.inverted = 0.0
         self.assumptions: set[str] = set()
 
     # -- constants -------------------------------------------------------------
@@ -115,7 +156,7 @@ class Arithmetic:
         return Val(
             torch.tensor(residue(value, P), dtype=torch.float64),
             torch.tensor(residue(value, Q), dtype=torch.float64),
-            0.0,
+            NUMBER,
         )
 
     def constant(self, value: Any, dtype: torch.dtype = torch.float64) -> Val:
@@ -127,9 +168,12 @@ class Arithmetic:
         if not math.isfinite(value):
             self.infinite = self.infinite or math.isinf(value)
             t = torch.tensor(value, dtype=torch.float64)
-            return Val(t, t, 0.0)
+            return Val(t, t, NUMBER)
         meant = meaning(value, dtype)
         number = self.fraction(meant.value)
+        if meant.pi:
+            # A number of which only its sign is used: one element, of which it does not matter which.
+            number = self.mul(number, self.power(self.fraction(PI), meant.pi))
         for _ in range(meant.roots):
             number = self.root(number)
         return number
@@ -141,20 +185,20 @@ class Arithmetic:
             raise NotModelled("complex numbers")
         if not native.is_floating_point():
             wide = flat.long()
-            return Val((wide % P).double().reshape(native.shape), (wide % Q).double().reshape(native.shape), 0.0)
+            return Val((wide % P).double().reshape(native.shape), (wide % Q).double().reshape(native.shape), NUMBER)
         values, where = torch.unique(flat, return_inverse=True)
         if len(values) <= 256:
             each = [self.constant(v, native.dtype) for v in values.tolist()]
             pairs = [[float(e.p), NAN if e.q is None else float(e.q)] for e in each]
             table = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2)
             out = table[where]
-            return Val(out[:, 0].reshape(native.shape), out[:, 1].reshape(native.shape), 0.0)
+            return Val(out[:, 0].reshape(native.shape), out[:, 1].reshape(native.shape), NUMBER)
         finite = torch.isfinite(flat)
         if not bool(finite.all()):
             self.infinite = True
         safe = torch.where(finite, flat.double(), torch.zeros(()).double())
         parts = [torch.where(finite, dyadic(safe, m), flat.double()).reshape(native.shape) for m in (P, Q)]
-        return Val(parts[0], parts[1], 0.0)
+        return Val(parts[0], parts[1], NUMBER)
 
     # -- rational functions ----------------------------------------------------
 
@@ -171,15 +215,13 @@ class Arithmetic:
         return p, self.reduced(f(*[v.q for v in values]), Q)
 
     def add(self, a: Val, b: Val) -> Val:
-        num = max(a.num + b.den, b.num + a.den)
-        return Val(*self.both(torch.add, a, b), num, a.den + b.den, max(a.bits, b.bits))
+        return Val(*self.both(torch.add, a, b), a.degree.plus(b.degree), max(a.bits, b.bits))
 
     def sub(self, a: Val, b: Val) -> Val:
-        num = max(a.num + b.den, b.num + a.den)
-        return Val(*self.both(torch.sub, a, b), num, a.den + b.den, max(a.bits, b.bits))
+        return Val(*self.both(torch.sub, a, b), a.degree.plus(b.degree), max(a.bits, b.bits))
 
     def neg(self, a: Val) -> Val:
-        return Val(*self.both(torch.neg, a), a.num, a.den, a.bits)
+        return Val(*self.both(torch.neg, a), a.degree, a.bits)
 
     def mul(self, a: Val, b: Val) -> Val:
         def times(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -187,17 +229,21 @@ class Arithmetic:
             # The sign of an element is not known, so neither is that of its product with infinity.
             return torch.where(out.isinf(), NAN, out) if self.infinite else out
 
-        return Val(*self.both(times, a, b), a.num + b.num, a.den + b.den, a.bits + b.bits)
+        return Val(*self.both(times, a, b), a.degree.by(b.degree), a.bits + b.bits)
 
     def invert(self, a: Val) -> Val:
-        if a.num or a.den:
+        degree = NUMBER
+        if a.degree != NUMBER:
             self.assumptions.add("denom!=0")
+            before, d = self.inverted, a.degree
+            self.inverted += a.p.numel() * (d.common + d.times * before)
+            degree = Degree(d.den, d.num, d.times * before, 1.0)
 
         def one(x: torch.Tensor, modulus: int) -> torch.Tensor:
             out = lookup(inverse(modulus), x)
             return torch.where(x.isinf(), 0.0, out) if self.infinite else out
 
-        return Val(one(a.p, P), None if a.q is None else one(a.q, Q), a.den, a.num, a.bits)
+        return Val(one(a.p, P), None if a.q is None else one(a.q, Q), degree, a.bits)
 
     def div(self, a: Val, b: Val) -> Val:
         return self.mul(a, self.invert(b))
@@ -226,7 +272,7 @@ class Arithmetic:
             return a
         n = max(a.size(dims), 1)
         p, q = self.both(lambda t: t.sum(tuple(dims), keepdim=keepdim), a)
-        return Val(p, q, a.num + (n - 1) * a.den, n * a.den, a.bits)
+        return Val(p, q, a.degree.summed(n), a.bits)
 
     def mean(self, a: Val, dims: Sequence[int], keepdim: bool = False) -> Val:
         n = a.size(dims)
@@ -251,12 +297,11 @@ class Arithmetic:
         """f adds up at most ``terms`` elements of ``a`` for each of its own, with coefficients below p."""
         if terms * P >= EXACT:
             raise NotModelled(f"a sum of {terms} elements")
-        return Val(*self.both(f, a), a.num + (terms - 1) * a.den, terms * a.den, a.bits)
+        return Val(*self.both(f, a), a.degree.summed(terms), a.bits)
 
     def bilinear(self, f: Callable[..., torch.Tensor], a: Val, b: Val, terms: int) -> Val:
         """f adds up at most ``terms`` products of an element of ``a`` and one of ``b`` for each of its own."""
         n = max(terms, 1)
-        num = a.num + b.num + (n - 1) * (a.den + b.den)
 
         def one(x: torch.Tensor, y: torch.Tensor, modulus: int) -> torch.Tensor:
             if n * modulus * modulus < EXACT:
@@ -269,7 +314,7 @@ class Arithmetic:
 
         p = one(a.p, b.p, P)
         q = None if a.q is None or b.q is None else one(a.q, b.q, Q)
-        return Val(p, q, num, n * (a.den + b.den), a.bits + b.bits)
+        return Val(p, q, a.degree.by(b.degree).summed(n), a.bits + b.bits)
 
     def matmul(self, a: Val, b: Val) -> Val:
         return self.bilinear(torch.matmul, a, b, a.shape[-1])
@@ -278,7 +323,7 @@ class Arithmetic:
 
     def _hide(self, *values: Val) -> float:
         """Account for the arguments of a random function; the bits of its values."""
-        self.hidden += max(v.num + v.den for v in values)
+        self.hidden += max(v.degree.bound(self.inverted) for v in values)
         return max(v.bits for v in values)
 
     def function(self, name: str, *values: Val) -> Val:
@@ -294,7 +339,7 @@ class Arithmetic:
             code = torch.where(infinite, t.sign() * 7 - 20, t)
             h = scrambled(h ^ torch.where(t.isnan(), 0.0, code).long(), 0x5BD1E995)
         p, q = residues(h, P), residues(scrambled(h, 0x1234567), Q)
-        return Val(torch.where(bad, NAN, p), torch.where(bad, NAN, q), 1.0, 0.0, bits)
+        return Val(torch.where(bad, NAN, p), torch.where(bad, NAN, q), FRESH, bits)
 
     def _name(self, v: Val) -> torch.Tensor:
         """One number for each element: that modulo p, else that modulo q (told apart)."""
@@ -313,7 +358,7 @@ class Arithmetic:
         p = torch.where(bad, NAN, table[exponent].double())
         if self.infinite:
             p = torch.where(a.q == -math.inf, 0.0, torch.where(a.q == math.inf, math.inf, p))
-        out = Val(p, None, 1.0, 0.0, bits)
+        out = Val(p, None, FRESH, bits)
         lost = a.q.isnan()
         if bool(lost.any()):
             other = self.function("exp", a)
@@ -333,12 +378,12 @@ class Arithmetic:
             other = self.function("log", a)
             assert other.q is not None
             out, p = torch.where(lost, other.q, out), torch.where(lost, other.p, p)
-        return Val(p, out, 1.0, 0.0, bits)
+        return Val(p, out, FRESH, bits)
 
     def root(self, a: Val) -> Val:
         """A square root of |x|: root(xy) = root(x) root(y), root(x**2) = |x|, root(x)**2 = |x|."""
         bits = self._hide(a)
-        if a.num or a.den:
+        if a.degree != NUMBER:
             self.positive = True
             self.assumptions.add("root-argument>=0")
         parts: list[torch.Tensor | None] = []
@@ -347,17 +392,17 @@ class Arithmetic:
                 parts.append(None)
                 continue
             r = lookup(roots(modulus), x)
-            if self.strict and modulus == P:
-                r = torch.where(lookup(signs(), x) >= 0, r, NAN)
+            if self.strict:
+                r = torch.where(lookup(signs(), a.p) >= 0, r, NAN)
             parts.append(torch.where(x == math.inf, math.inf, r) if self.infinite else r)
-        return Val(parts[0], parts[1], 1.0, 0.0, bits)  # type: ignore[arg-type]
+        return Val(parts[0], parts[1], FRESH, bits)  # type: ignore[arg-type]
 
     # -- order -----------------------------------------------------------------
 
     def truth(self, native: torch.Tensor) -> Val:
         """Truth values that are known."""
         t = native.double()
-        return Val(t, t, 0.0)
+        return Val(t, t, NUMBER)
 
     def less(self, a: Val, b: Val) -> Val:
         """x < y as 0, 1 or, for Order.MIXED, an element."""
@@ -367,13 +412,13 @@ class Arithmetic:
             t = (self.rank(a) < self.rank(b)).double()
             bad = self._name(a).isnan() | self._name(b).isnan()
             t = torch.where(bad, NAN, t)
-            out = Val(t, t, 0.0, 0.0, bits + 1)
+            out = Val(t, t, NUMBER, bits + 1)
         else:
             d = self.sub(b, a)
             if self.order is Order.SIGNED:
                 t = self._sign(d)
                 t = torch.where(t.isnan(), t, (t > 0).double())
-                out = Val(t, t, 0.0, 0.0, bits + 1)
+                out = Val(t, t, NUMBER, bits + 1)
             else:
                 out = self._mixed(d, bits)[0]
         if self.infinite:
@@ -383,8 +428,7 @@ class Arithmetic:
             out = Val(
                 torch.where(far, known, out.p),
                 torch.where(far, known, out.p if out.q is None else out.q),
-                out.num,
-                out.den,
+                out.degree,
                 out.bits,
             )
         return out
@@ -406,7 +450,7 @@ class Arithmetic:
             t, tie = torch.where(x == 0, 0.0, t), torch.where(x == 0, 1.0, tie)
             parts.append(torch.where(x.isnan(), NAN, t))
             same.append(torch.where(x.isnan(), NAN, tie))
-        return (Val(parts[0], parts[1], 1.0, 0.0, bits), Val(same[0], same[1], 1.0, 0.0, bits))
+        return (Val(parts[0], parts[1], FRESH, bits), Val(same[0], same[1], FRESH, bits))
 
     def _sign(self, a: Val) -> torch.Tensor:
         """-1, 0 or 1: multiplicative; a random odd function where the element modulo p is undefined."""
@@ -440,7 +484,7 @@ class Arithmetic:
             return self._mixed(self.sub(b, a), bits)[1]
         x, y = torch.broadcast_tensors(self._name(a), self._name(b))
         t = torch.where(x.isnan() | y.isnan(), NAN, (x == y).double())
-        return Val(t, t, 0.0, 0.0, max(a.bits, b.bits))
+        return Val(t, t, NUMBER, max(a.bits, b.bits))
 
     def negation(self, c: Val) -> Val:
         return self.sub(self.fraction(1), c)
@@ -453,13 +497,13 @@ class Arithmetic:
             if a.q is not None or b.q is not None:
                 nan = torch.full((), NAN, dtype=torch.float64)
                 q = torch.where(yes, nan if a.q is None else a.q, nan if b.q is None else b.q)
-            num, den, bits = _worst(a, b)
-            return Val(torch.where(yes, a.p, b.p), q, num, den, bits + c.bits)
+            degree, bits = _worst(a, b)
+            return Val(torch.where(yes, a.p, b.p), q, degree, bits + c.bits)
         if not self.mixed:
-            c = Val(c.p, None, c.num, c.den, c.bits)
+            c = Val(c.p, None, c.degree, c.bits)
             yes = c.p == 1
             bad = c.p.isnan()
-            picked = self.where(Val(yes.double(), None, 0.0, 0.0, c.bits), a, b)
+            picked = self.where(Val(yes.double(), None, NUMBER, c.bits), a, b)
             return picked.map(lambda t: torch.where(bad, NAN, t))
         return self.add(self.mul(c, self.sub(a, b)), b)
 
@@ -475,7 +519,7 @@ class Arithmetic:
             return self.where(self.less(zero, a), a, self.neg(a))
         s = self._sign(a)
         bits = self._hide(a)
-        sign = Val(torch.remainder(s, P), torch.remainder(s, Q), 0.0, 0.0, bits + 1)
+        sign = Val(torch.remainder(s, P), torch.remainder(s, Q), NUMBER, bits + 1)
         return self.mul(sign, a)
 
     def largest(self, a: Val, dims: Sequence[int], keepdim: bool) -> Val:
@@ -542,4 +586,4 @@ class Arithmetic:
         p = torch.where(alone, single.p, residues(h, P))
         other = residues(scrambled(h, 3), Q)
         q = torch.where(alone, torch.full_like(other, NAN) if single.q is None else single.q, other)
-        return Val(torch.where(bad, NAN, p), torch.where(bad, NAN, q), 1.0, 0.0, bits)
+        return Val(torch.where(bad, NAN, p), torch.where(bad, NAN, q), FRESH, bits)
