@@ -21,7 +21,7 @@ EAGER_FACTOR = 4.0
 #: them around each reference one that decides otherwise covers its step.
 SPREAD_FACTOR = 3.0
 #: The part of the median spread that all elements get.
-FLOOR_PART = 0.75
+FLOOR_PART = 0.6
 #: How far above the median relative spread the median absolute one may lift a small element's.
 FLOOR_REACH = 16.0
 #: An element whose envelope exceeds this part of its magnitude is ill-conditioned, and judged

@@ -25,6 +25,7 @@ dtype has; and whether the run was exact, so that no legal reordering could roun
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,6 +81,13 @@ SUM_UNITS, SUM_GROWTH = 0.185, 2 / 3
 REPEATED_UNITS = 0.125
 #: The shadows of float64 are float64 too: eager's rounding is in the difference with the compiled one's.
 OWN_PRECISION = {torch.float64: 2.0, torch.complex128: 2.0}
+
+#: Perturbed lanes around each reference.
+SPREAD = 4
+#: Signs of the perturbed lanes (rows; the first half around ``wide``) at six roundings one after another:
+#: columns of a Hadamard matrix.  Any two are orthogonal, so that up to six roundings of one element add
+#: up by their squares exactly, not just on average; each has both signs, among the lanes of one kind too.
+SIGNS = [[(-1.0) ** (row & column).bit_count() for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
 
 #: Bits of significand: sums are exact while they stay below 2**p quanta.
 PRECISION: dict[torch.dtype, int] = {
@@ -170,9 +178,9 @@ DECOMPOSED = frozenset(
     _scaled_dot_product_attention_math _fused_rms_norm nll_loss_forward binary_cross_entropy mse_loss huber_loss
     smooth_l1_loss""".split()
 )
-#: Units for exponentials inside of them: those that are rescaled when a larger one comes (online softmax),
-#: or by a shorter polynomial (attention).
-ONLINE_UNITS = 4.0
+#: Units for exponentials inside of them: they are rescaled when a larger one comes (online softmax); and
+#: where matrices were multiplied before, for those of fused attention, a shorter polynomial.
+ONLINE_UNITS, FUSED_UNITS = 4.0, 8.0
 #: Of those, kernels that may compute (x - mean) * scale as x * scale - mean * scale: the terms of that round.
 SHIFTED = frozenset(
     """native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
@@ -236,7 +244,10 @@ class Lane:
 
     name: str
     casts_round: bool = False
+    #: Draws the same for all lanes: they differ by their row of SIGNS.
     perturb: torch.Generator | None = None
+    row: int = 0
+    roundings: int = 0
     tie: int = 0
     bases: dict[tuple[int, torch.dtype], torch.Tensor] = field(default_factory=dict)
     broken: str = ""
@@ -329,6 +340,7 @@ class _Elementary(TorchDispatchMode):
         else:
             out = func(*args, **kwargs)
         name = _name(func)
+        self._run.multiplied |= name in INNER_DIMENSION
         if name in ("_to_copy", "convert_element_type"):
             return out
         taken = {storage_key(t) for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
@@ -337,7 +349,8 @@ class _Elementary(TorchDispatchMode):
             if not _wide(o) or storage_key(o) in taken:  # views and writes
                 return o
             o = self._run._rounded(self._lane, func, name, self._dtype, o, False, args, kwargs)
-            return self._run._jittered(self._lane, o, ONLINE_UNITS, self._dtype) if name == "exp" else o
+            units = FUSED_UNITS if self._run.multiplied else ONLINE_UNITS
+            return self._run._jittered(self._lane, o, units, self._dtype) if name == "exp" else o
 
         return tree_map(rounded, out)
 
@@ -345,21 +358,23 @@ class _Elementary(TorchDispatchMode):
 class ReferenceRun(TorchDispatchMode):
     """Dispatch mode of the reference run; see the module's docstring.
 
-    ``spread`` lanes are perturbed around each of ``wide`` and ``cast``; ``fill`` is written into
-    memory that the program leaves uninitialised.
+    ``SPREAD`` lanes are perturbed around each of ``wide`` and ``cast``.
     """
 
-    def __init__(self, spread: int = 4, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0) -> None:
         super().__init__()
         self.gates = Gates()
         self._alive: dict[int, Any] = {}
+        #: Matrices were multiplied: a softmax may become part of fused attention.
+        self.multiplied = False
         #: The dtype that a storage had when it was first viewed under another one.
         self._cast: dict[int, torch.dtype] = {}
         self.lanes = [Lane("wide"), Lane("cast", casts_round=True), Lane("tie:+", tie=1), Lane("tie:-", tie=-1)]
-        for k in range(spread):
+        for k in range(SPREAD):
             for kind in ("wide", "cast"):
-                g = torch.Generator(device="cpu").manual_seed(seed * 1009 + 31 * k + len(kind))
-                self.lanes.append(Lane(f"{kind}:{k}", kind == "cast", g))
+                g = torch.Generator(device="cpu").manual_seed(seed)
+                row = k + SPREAD * (kind == "cast")
+                self.lanes.append(Lane(f"{kind}:{k}", kind == "cast", g, row))
 
     # -- shadows ---------------------------------------------------------------
 
@@ -430,6 +445,7 @@ class ReferenceRun(TorchDispatchMode):
             self.gates.not_exact(name)
             return func(*args, **kwargs)
         self.gates.ops += 1
+        self.multiplied |= name in INNER_DIMENSION
         written = self._written(func, args, kwargs)
         for t in tensors:
             for lane in self.lanes:
@@ -532,11 +548,15 @@ class ReferenceRun(TorchDispatchMode):
             if shadow.shape != native.shape:
                 lane.broken = f"{name}: data-dependent shape"
                 shadow = native
-            self._adopt(lane, native, self._rounded(lane, func, name, native.dtype, shadow, opaque, args, kwargs))
+            self._adopt(
+                lane,
+                native,
+                self._rounded(lane, func, name, native.dtype, shadow, opaque, args, kwargs, _narrows(tensors, native)),
+            )
         for t in written:
             view = self._shadow(lane, t)
             with torch.no_grad():
-                new = self._rounded(lane, func, name, t.dtype, view, opaque, args, kwargs)
+                new = self._rounded(lane, func, name, t.dtype, view, opaque, args, kwargs, _narrows(tensors, t))
                 if new is not view:
                     view.copy_(new)
 
@@ -570,13 +590,16 @@ class ReferenceRun(TorchDispatchMode):
 
     def _rounded(
         self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, shadow: torch.Tensor, opaque: bool,
-        args: Any, kwargs: Any,
+        args: Any, kwargs: Any, narrows: bool = False,
     ) -> torch.Tensor:  # fmt: skip
-        """What ``func`` gives in this lane: ``shadow`` as rounding in ``dtype`` may have made it."""
+        """What ``func`` gives in this lane: ``shadow`` as rounding in ``dtype`` may have made it.
+
+        ``narrows``: an operand has a finer dtype.
+        """
         if dtype not in UNIT:
             return shadow
         if name in ("_to_copy", "copy_", "copy"):
-            if lane.casts_round and dtype in WIDE:
+            if lane.casts_round and dtype in WIDE and narrows:
                 return shadow.to(dtype).to(shadow.dtype)
             return shadow
         if lane.perturb is None:
@@ -585,7 +608,7 @@ class ReferenceRun(TorchDispatchMode):
             return self._jittered(lane, shadow, _units(dtype, OPAQUE_UNITS, shadow), dtype, absolute=True)
         if is_decomposed(func):
             inner = torch.float32 if dtype in AMPLITUDE else dtype
-            if name in SOFTMAXES:
+            if name in SOFTMAXES and (self.multiplied or "log" in name):
                 shadow = self._logsumexp_jitter(lane, name, inner, shadow, args)
             # Each step has rounded; 16-bit types round the result once more.
             return self._jittered(lane, shadow, 1.0, dtype) if dtype in AMPLITUDE else shadow
@@ -596,6 +619,8 @@ class ReferenceRun(TorchDispatchMode):
             return shadow + self._sum_jitter(lane, func, name, dtype, shadow, args, kwargs)
         base = name.removesuffix("_")
         once = name in ROUNDED_ONCE and name not in KERNELS
+        if name in ("mul", "mul_", "div", "div_") and _power_of_two(args[1]):
+            return shadow
         units = ROUNDED_ONCE_AMPLITUDE if once else _units(dtype, UNITS.get(base, DEFAULT_AMPLITUDE), shadow)
         shadow = self._jittered(lane, shadow, units, dtype, absolute=name in KERNELS)
         inside = UNIT[torch.float32 if dtype in AMPLITUDE else dtype]
@@ -626,18 +651,22 @@ class ReferenceRun(TorchDispatchMode):
 
     def _noise(self, lane: Lane, s: torch.Tensor) -> torch.Tensor:
         """1 or -1: of all errors up to 1 those that spread most, and one operator's spread hangs on no chance."""
-        xi = torch.randint(0, 2, s.shape, generator=lane.perturb, dtype=torch.int8, device="cpu")
-        return (xi.double() * 2 - 1).to(s.device)
+        signs = torch.tensor(SIGNS[lane.row], dtype=torch.float64).roll(lane.roundings)
+        lane.roundings += 1
+        # Elements begin at different columns, so that the noise of a sum of them is not one draw for all lanes.
+        first = torch.randint(0, 6, s.shape, generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+        flip = torch.randint(0, 2, s.shape, generator=lane.perturb, dtype=torch.int8, device="cpu")
+        return (signs[first] * (flip.double() * 2 - 1)).to(s.device)
 
     def _logsumexp_jitter(self, lane: Lane, name: str, dtype: torch.dtype, s: torch.Tensor, args: Any) -> torch.Tensor:
         """Error of exp(x - logsumexp) with the logsumexp rounded, as fused attention computes it.
 
-        A row's error is the roundoff of its largest score: large where every score is about -1e4.
+        A row's error is the roundoff of its logsumexp: large where every score is about -1e4.
         """
         x, dim = args[0], args[1]
         if not isinstance(x, torch.Tensor) or not isinstance(dim, int) or not x.numel() or x.ndim == 0:
             return s
-        peak = torch.nan_to_num(x.abs().amin(dim, keepdim=True), nan=0.0, posinf=0.0)
+        peak = torch.nan_to_num(x.logsumexp(dim, keepdim=True).abs(), nan=0.0, posinf=0.0)
         size = 2 * UNIT[dtype] * peak * self._noise(lane, peak)
         return s + size if "log" in name else s * (1 + size)
 
@@ -781,7 +810,7 @@ class ReferenceRun(TorchDispatchMode):
             wanted = args[0].dtype if name != "_to_copy" else kwargs.get("dtype")
             if isinstance(source, torch.Tensor) and wanted is not None:
                 self.gates.cast_out_of_range |= _cannot_hold(source, wanted)
-                self.gates.narrowing_cast |= UNIT.get(source.dtype, 1.0) < UNIT.get(wanted, 0.0)
+                self.gates.narrowing_cast |= _cast_rounds(source, wanted)
         for t in written:
             if _overlaps_itself(t):
                 self.gates.overlapping_write = name
@@ -878,6 +907,10 @@ def _units(dtype: torch.dtype, units: float, at: torch.Tensor) -> float:
     return units
 
 
+def _power_of_two(factor: Any) -> bool:
+    return isinstance(factor, (int, float)) and abs(math.frexp(factor)[0]) == 0.5
+
+
 def _small_exponent(exponent: Any) -> bool:
     """Whether a power is a product or a root."""
     return isinstance(exponent, (int, float)) and abs(exponent) <= 4 and float(exponent * 2).is_integer()
@@ -931,6 +964,17 @@ def _cannot_hold(source: torch.Tensor, wanted: torch.dtype) -> bool:
         return False
     info, x = torch.iinfo(wanted), source.detach().double()
     return bool((x.isnan() | (x.trunc() < info.min) | (x.trunc() > info.max)).any())
+
+
+def _narrows(tensors: list[torch.Tensor], out: torch.Tensor) -> bool:
+    return any(UNIT.get(t.dtype, 1.0) < UNIT.get(out.dtype, 0.0) for t in tensors)
+
+
+def _cast_rounds(source: torch.Tensor, wanted: torch.dtype) -> bool:
+    """Whether floats are cast to a narrower type that does not have all of them."""
+    if UNIT.get(source.dtype, 1.0) >= UNIT.get(wanted, 0.0):
+        return False
+    return not bool(torch.isclose(source.to(wanted).to(source.dtype), source, rtol=0, atol=0, equal_nan=True).all())
 
 
 def _rounds_quotient(name: str, kwargs: dict[str, Any]) -> bool:
