@@ -1,12 +1,17 @@
 """How far single operators are from fp64, eager and compiled: the conformance table.
 
-    python bench/conformance.py [--dtype float32] [--count N] [--device cpu] [OPERATOR ...]
+    python bench/conformance.py [--dtype float32] [--device cpu] [--count N] [OPERATOR ...]
+    python bench/conformance.py --sums
 
-Each operator runs on random values of many magnitudes, on values close to its zeros and on short
-tensors, which vector code leaves to scalar code.  Prints, per operator, the largest error of
-eager and of compiled code (Inductor) in units of roundoff of the result; and the largest of those
-elements whose result is below a quarter, in units of roundoff of 1.  The allowances of ``UNITS`` in
-fxmorph/judge/shadow.py stand above these numbers.
+Each operator runs on random values of many magnitudes and on values close to its zeros.  Prints,
+for eager and for compiled code (Inductor), the largest error in units of roundoff of the result;
+the same of results above 1/4; and the largest of those below, in units of roundoff of 1.
+
+``--sums``: the error of adding float32 numbers one after the other, by their count: of numbers
+that are uniform in [0.5, 1.5), and of equal ones.
+
+The amplitudes in fxmorph/judge/shadow.py (``UNITS``, ``SUM_UNITS``, ``REPEATED_UNITS``) stand above
+these numbers; docs/conformance.md has them.
 """
 
 from __future__ import annotations
@@ -108,15 +113,36 @@ UNARY: dict[str, tuple[Unary, Unary]] = {
 }
 
 
-def worst(got: torch.Tensor, wide: torch.Tensor, dtype: torch.dtype) -> tuple[float, float]:
-    """(relative, absolute where the result is small), in units of roundoff."""
-    info = torch.finfo(dtype)
-    fit = torch.isfinite(wide) & torch.isfinite(got) & (wide.abs() > info.smallest_normal) & (wide.abs() < info.max / 2)
-    error = (got.double() - wide).abs() / UNIT[dtype]
-    large = fit & (wide.abs() >= 0.25)
-    small = fit & (wide.abs() < 0.25)
-    relative = (error / wide.abs())[large]
-    return float(relative.max()) if relative.numel() else 0.0, float(error[small].max()) if small.any() else 0.0
+def worst(got: torch.Tensor, wide: torch.Tensor, dtype: torch.dtype) -> tuple[float, float, float]:
+    """In units of roundoff: relative, of all and of large results, and absolute of small ones."""
+    least, most = torch.finfo(dtype).smallest_normal, torch.finfo(dtype).max
+    fit = torch.isfinite(got) & (wide.abs() > least * 2.0**20) & (wide.abs() < most * 2.0**-20)
+    error, size = (got.double() - wide).abs()[fit] / UNIT[dtype], wide.abs()[fit]
+
+    def largest(t: torch.Tensor) -> float:
+        return float(t.max()) if t.numel() else 0.0
+
+    large = size >= 0.25
+    return largest(error / size), largest((error / size)[large]), largest(error[~large])
+
+
+def print_sums(rows: int = 1 << 15) -> None:
+    g = torch.Generator().manual_seed(0)
+    print("terms: ulps and units of roundoff, largest and RMS, of random terms; units of equal terms, largest")
+    for terms in (8, 32, 64, 128, 256, 1024, 4096):
+        random = (torch.rand(terms, rows, generator=g, dtype=torch.float64) + 0.5).float()
+        equal = random[:1].expand_as(random)
+        cells = []
+        for values in (random, equal):
+            total, wide = torch.zeros(rows), values.double().sum(0)
+            for row in values:
+                total = total + row
+            error = (total.double() - wide).abs()
+            ulps = error / torch.exp2(wide.log2().floor()) * 2.0**23
+            units = error / wide * 2.0**24
+            cells.append((float(ulps.max()), float(units.max()), float(units.square().mean().sqrt())))
+        (ulps_, most, usual), (_, of_equal, _) = cells
+        print(f"{terms:6}: {ulps_:8.3g} {most:8.3g} {usual:8.3g} | {of_equal:8.3g}")
 
 
 def main() -> None:
@@ -125,9 +151,13 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--count", type=int, default=200_000)
+    parser.add_argument("--sums", action="store_true")
     options = parser.parse_args()
     quiet()
     torch.set_num_threads(1)
+    if options.sums:
+        print_sums()
+        return
     dtype = getattr(torch, options.dtype)
     names = options.operators or list(UNARY)
     inputs = [UNARY[n][1](real(options.count)).to(dtype).to(options.device) for n in names]
@@ -138,18 +168,10 @@ def main() -> None:
     compiled = torch.compile(program, dynamic=False)
     eager, wide = program(inputs), program([x.double() for x in inputs])
     runs = {"eager": eager, "compiled": compiled(inputs)}
-    print(f"units of roundoff of {options.dtype}, {options.device}: relative | absolute below 1/4")
+    print("units of roundoff: relative | relative above 1/4 | absolute below")
     for k, name in enumerate(names):
         cells = [worst(out[k], wide[k], dtype) for out in runs.values()]
-        whole = [
-            float(
-                ((out[k].double() - wide[k]).abs() / wide[k].abs() / UNIT[dtype])[
-                    torch.isfinite(wide[k]) & (wide[k].abs() > 1e-30) & (wide[k].abs() < 1e30) & torch.isfinite(out[k])
-                ].max()
-            )
-            for out in runs.values()
-        ]
-        text = "   ".join(f"{r:10.3g} | {a:8.3g} | all {w:10.3g}" for (r, a), w in zip(cells, whole, strict=True))
+        text = "   ".join(f"{way} {a:9.3g} | {b:6.3g} | {c:6.3g}" for way, (a, b, c) in zip(runs, cells, strict=True))
         print(f"{name:16} {text}")
 
 

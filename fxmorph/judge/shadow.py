@@ -205,8 +205,8 @@ UNITS = {
 }  # fmt: skip
 OPAQUE_UNITS = 128.0
 #: Units of roundoff of 1 by which code may be off, however small the result: it computes exp(x) - 1,
-#: log((1+x)/(1-x))/2, 1 + erf(x), a polynomial.  All stay inside torch's default tolerances.
-ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh"), 2.0) | {
+#: log((1+x)/(1-x))/2, 2/(1 + exp(-2x)) - 1, 1 + erf(x), a polynomial.  All stay inside torch's default tolerances.
+ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh", "tanh"), 2.0) | {
     "erf": 8.0, "gelu": 4.0, "logaddexp": 1.0,
 }  # fmt: skip
 #: (operator, factors whose product is rounded inside it).
@@ -298,6 +298,11 @@ def widened(dtype: torch.dtype) -> torch.dtype:
     return WIDE.get(dtype, dtype)
 
 
+def _native_memory(t: torch.Tensor) -> torch.Tensor:
+    """A copy of the memory of ``t``, widened."""
+    return flat_storage(t.detach()).to(widened(t.dtype)).clone()
+
+
 def _name(func: OpOverload) -> str:
     return schema_of(func).name.split("::")[1]
 
@@ -383,7 +388,7 @@ class ReferenceRun(TorchDispatchMode):
         base = lane.bases.get(key)
         if base is None or base.numel() < t.untyped_storage().nbytes() // t.element_size():
             self._alive[key[0]] = t.untyped_storage()
-            base = lane.bases[key] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+            base = lane.bases[key] = _native_memory(t)
         return base
 
     def _shadow(self, lane: Lane, t: torch.Tensor) -> torch.Tensor:
@@ -415,7 +420,7 @@ class ReferenceRun(TorchDispatchMode):
     def _resync(self, t: torch.Tensor) -> None:
         self._alive[storage_key(t)] = t.untyped_storage()  # or its address would come to mean another tensor
         for lane in self.lanes:
-            lane.bases[(storage_key(t), t.dtype)] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+            lane.bases[(storage_key(t), t.dtype)] = _native_memory(t)
 
     def keep(self, t: torch.Tensor) -> Shadows:
         """The shadows of ``t`` now, cloned; for :func:`fxmorph.observe.observe`."""
@@ -536,7 +541,7 @@ class ReferenceRun(TorchDispatchMode):
             self.gates.not_exact(name)
             opaque = True
             for t in written:
-                lane.bases[(storage_key(t), t.dtype)] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+                lane.bases[(storage_key(t), t.dtype)] = _native_memory(t)
             result = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, out)
         written_keys = {(storage_key(t), t.dtype) for t in written}
         for native, shadow in zip(tree_leaves(out), tree_leaves(result), strict=False):
@@ -610,8 +615,8 @@ class ReferenceRun(TorchDispatchMode):
             inner = torch.float32 if dtype in AMPLITUDE else dtype
             if name in SOFTMAXES and (self.multiplied or "log" in name):
                 shadow = self._logsumexp_jitter(lane, name, inner, shadow, args)
-            # Each step has rounded; 16-bit types round the result once more.
-            return self._jittered(lane, shadow, 1.0, dtype) if dtype in AMPLITUDE else shadow
+            # Each step has rounded; 16-bit types round the result once more, and attention's weights before it.
+            return self._jittered(lane, shadow, 1.0, dtype, name in WRITTEN) if dtype in AMPLITUDE else shadow
         accumulating = name in SUMS and not (name in INDEX_PUTS and not _accumulates(args, kwargs))
         if name in EXACT_OPS and not accumulating:
             return shadow
