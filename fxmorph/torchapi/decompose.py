@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 
 @cache
 def _core() -> dict[Any, Callable[..., Any]]:
-    return dict(core_aten_decompositions())
+    return dict(core_aten_decompositions().items())
 
 
 def decomposition(overload: OpOverload) -> Callable[..., Any] | None:
