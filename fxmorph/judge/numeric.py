@@ -15,10 +15,13 @@ from fxmorph.inputs import is_float_dtype
 from fxmorph.judge.shadow import UNIT, Gates, Shadows
 from fxmorph.model import Kind, Status
 
-#: The compiled error may be this many times eager's own.
+#: What eager's own error has beyond the envelope counts this many times for the compiled one.
 EAGER_FACTOR = 4.0
-#: The envelope is this many times the largest deviation that the perturbed lanes showed.
+#: The envelope is this many times the root mean square deviation of the perturbed lanes: with four of
+#: them around each reference one that decides otherwise covers its step.
 SPREAD_FACTOR = 3.0
+#: The part of the median spread that all elements get.
+FLOOR_PART = 0.6
 #: How far above the median relative spread the median absolute one may lift a small element's.
 FLOOR_REACH = 16.0
 #: An element whose envelope exceeds this part of its magnitude is ill-conditioned, and judged
@@ -152,14 +155,17 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     r = lanes["cast"].double() if "cast" in lanes else w
     unit = UNIT[eager.dtype]
     floor = unit * 2 * torch.maximum(w.abs(), r.abs()) + torch.finfo(eager.dtype).smallest_normal * unit
-    wide_bound = SPREAD_FACTOR * _spread(lanes, "wide", w) + floor
-    cast_bound = SPREAD_FACTOR * _spread(lanes, "cast", r) + floor
+    around_wide, around_cast = _squares(lanes, "wide", w), _squares(lanes, "cast", r)
+    # Where casts and decisions round nothing, all lanes are draws around one centre.
+    both = torch.where(w == r, 0.5 * (around_wide + around_cast), torch.nan)
+    wide_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_wide).sqrt(), w) + floor
+    cast_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_cast).sqrt(), r) + floor
     bound = torch.maximum(wide_bound, cast_bound)
     ties = (lanes.get("tie:+", w).double() - w).abs().maximum((lanes.get("tie:-", w).double() - w).abs())
     low, high = torch.minimum(w, r), torch.maximum(w, r)
     outside = torch.maximum(low - c, c - high).clamp(min=0)
     own = torch.minimum((e - w).abs(), (e - r).abs())
-    allowed = EAGER_FACTOR * own + bound
+    allowed = bound + EAGER_FACTOR * (own - bound).clamp(min=0)
     ill = (bound > ILL_CONDITIONED * high.abs().maximum(low.abs())) & (outside <= FAR_OUTSIDE * allowed)
     tied = (ties > floor) & (outside <= FAR_OUTSIDE * (allowed + ties))
     return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill)
@@ -195,7 +201,7 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     alarm = finite & ~equal & (outside > allowed)
     if not bool(alarm.any()):
         r = lanes["cast"].double() if "cast" in lanes else w
-        near_cast = (c - r).abs() <= env.cast_bound + EAGER_FACTOR * (e - r).abs()
+        near_cast = (c - r).abs() <= env.cast_bound + EAGER_FACTOR * ((e - r).abs() - env.cast_bound).clamp(min=0)
         if bool((near_cast | equal).all()):
             used = float(torch.where(finite & ~equal, outside / allowed, 0.0).max())
             return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
@@ -241,20 +247,26 @@ def _nonfinite(
     return Comparison(Status.INCONCLUSIVE, f"eager and fp64 disagree on finiteness: {text}", Kind.NONFINITE)
 
 
-def _spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
-    """Per-element spread of the perturbed lanes, never much below its typical size in the tensor.
-
-    The largest of a few draws underestimates the spread of some elements by chance.  A part of
-    the median spread is therefore a floor for all, but for small elements among large ones
-    only as far as the median relative spread gives reason for it.
-    """
-    out = torch.zeros_like(centre)
+def _squares(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
+    """Mean square of the deviations of the perturbed lanes."""
+    out, count = torch.zeros_like(centre), 0
     for name, lane in lanes.items():
         if name.startswith(f"{around}:"):
-            out = torch.maximum(out, torch.nan_to_num((lane.double() - centre).abs(), nan=torch.inf, posinf=torch.inf))
-    usual = torch.isfinite(out) & (out > 0)
-    if int(usual.sum()) > 1:
-        absolute = 0.5 * out[usual].median()
-        relative = 0.5 * (out[usual] / centre[usual].abs().clamp(min=torch.finfo(torch.float64).tiny)).median()
-        out = torch.maximum(out, torch.minimum(absolute, FLOOR_REACH * relative * centre.abs()))
-    return out
+            out += torch.nan_to_num((lane.double() - centre).square(), nan=torch.inf, posinf=torch.inf)
+            count += 1
+    return out / max(count, 1)
+
+
+def _lifted(spread: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:
+    """The spread of each element, never much below its typical size in the tensor.
+
+    A few draws underestimate the spread of some elements by chance.  A part of the median spread
+    is therefore a floor for all, but for small elements among large ones only as far as the median
+    relative spread gives reason for it.
+    """
+    usual = torch.isfinite(spread) & (spread > 0)
+    if int(usual.sum()) < 2:
+        return spread
+    absolute = FLOOR_PART * spread[usual].median()
+    relative = FLOOR_PART * (spread[usual] / centre[usual].abs().clamp(min=torch.finfo(torch.float64).tiny)).median()
+    return torch.maximum(spread, torch.minimum(absolute, FLOOR_REACH * relative * centre.abs()))

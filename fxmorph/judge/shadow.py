@@ -9,9 +9,10 @@ Lanes:
 
 ``wide``     fp64 throughout: R_wide.  Casts do not round.
 ``cast``     fp64, but explicit casts round, and so do operands of discrete decisions: R_cast.
-``wide:k``   ``wide`` with every rounding operation perturbed at random by a few units in the
-             last place of the native dtype (Monte Carlo arithmetic: Parker 1997; Denis et al.
-             2016), so that their spread around ``wide`` estimates each element's rounding error.
+``wide:k``   ``wide`` with every rounding operation perturbed at random, up or down by what it may
+             round in the native dtype (Monte Carlo arithmetic: Parker 1997; Denis et al. 2016), so
+             that their spread around ``wide`` estimates each element's rounding error.  Kernels of
+             several roundings run as a decomposition into elementary ones, each perturbed.
 ``cast:k``   the same around ``cast``.
 ``tie:±``    ``wide`` with ties at index-giving operators broken upwards, then downwards.
 
@@ -24,12 +25,16 @@ dtype has; and whether the run was exact, so that no legal reordering could roun
 from __future__ import annotations
 
 import functools
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from fxmorph.inputs import flat_storage, storage_key
+from fxmorph.judge.kernels import VARIANCES, WRITTEN, variance
+from fxmorph.torchapi.decompose import decomposition
 from fxmorph.torchapi.dispatch import (
     OpOverload,
     TorchDispatchMode,
@@ -51,7 +56,7 @@ WIDE: dict[torch.dtype, torch.dtype] = {
     torch.complex64: torch.complex128,
 }
 
-#: Unit roundoff of each dtype and how many of them a perturbation may reach.
+#: Unit roundoff of each dtype.
 UNIT: dict[torch.dtype, float] = {
     torch.float64: 2.0**-53,
     torch.float32: 2.0**-24,
@@ -61,10 +66,28 @@ UNIT: dict[torch.dtype, float] = {
     torch.complex128: 2.0**-53,
     torch.complex32: 2.0**-11,
 }
+#: Units of roundoff by which one operator is perturbed, up or down: less where 16-bit types round
+#: the result of finer arithmetic.
 AMPLITUDE: dict[torch.dtype, float] = {torch.float16: 2.0, torch.bfloat16: 2.0}
 DEFAULT_AMPLITUDE = 8.0
-#: The same for operators that IEEE arithmetic rounds once, and for sums, whose terms are counted apart.
-ROUNDED_ONCE_AMPLITUDE = 2.0
+#: The same for operators that IEEE arithmetic rounds once: all that one rounding can do.
+ROUNDED_ONCE_AMPLITUDE = 1.0
+#: A sum of n terms is perturbed by so many units of Σ|terms|, times n^(2/3): above the error of
+#: summing one after the other, which grows as √n where roundings are independent.  Up to √3 times
+#: more where a few terms may be most of the sum.
+SUM_UNITS, SUM_GROWTH = 0.185, 2 / 3
+#: And by so many for each term where terms repeat: their roundings all go one way, n/4 units at most
+#: (3 times this is above that).
+REPEATED_UNITS = 0.125
+#: The shadows of float64 are float64 too: eager's rounding is in the difference with the compiled one's.
+OWN_PRECISION = {torch.float64: 2.0, torch.complex128: 2.0}
+
+#: Perturbed lanes around each reference.
+SPREAD = 4
+#: Signs of the perturbed lanes (rows; the first half around ``wide``) at six roundings one after another:
+#: columns of a Hadamard matrix.  Any two are orthogonal, so that up to six roundings of one element add
+#: up by their squares exactly, not just on average; each has both signs, among the lanes of one kind too.
+SIGNS = [[(-1.0) ** (row & column).bit_count() for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
 
 #: Bits of significand: sums are exact while they stay below 2**p quanta.
 PRECISION: dict[torch.dtype, int] = {
@@ -111,6 +134,14 @@ ABSOLUTE = frozenset(
     "sum mean mm bmm mv dot cumsum addmm baddbmm addmv convolution index_add scatter_add linear matmul".split()
 )
 
+#: Of those, products summed along the last dimension of an argument, and which.
+INNER_DIMENSION = {
+    "mm": 0, "bmm": 0, "mv": 0, "dot": 0, "linear": 0, "matmul": 0, "addmm": 1, "baddbmm": 1, "addmv": 1,
+}  # fmt: skip
+
+#: Of those, sums that may start from a large term.
+WITH_BIAS = frozenset("linear addmm baddbmm addmv convolution".split())
+
 #: Exact in integers while results fit: add, sub, mul (also in place and with scalars).
 RING = frozenset(
     "add add_ sub sub_ mul mul_ rsub square addcmul addcmul_ "
@@ -121,7 +152,7 @@ ROUNDED_ONCE = (
     RING | SUMS | frozenset("div div_ true_divide sqrt sqrt_ reciprocal reciprocal_ _foreach_div _foreach_sqrt".split())
 )
 
-#: Several roundings inside one kernel: inputs are perturbed too, and outputs absolutely.
+#: Several roundings inside one kernel.
 KERNELS = frozenset(
     """_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data native_layer_norm
     native_layer_norm_backward native_group_norm native_group_norm_backward native_batch_norm
@@ -132,32 +163,56 @@ KERNELS = frozenset(
     _scaled_dot_product_cudnn_attention scaled_dot_product_attention logcumsumexp cumprod prod renorm cdist
     _cdist_forward _cdist_backward _fused_rms_norm rms_norm gru_cell lstm_cell nll_loss_forward binary_cross_entropy
     upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d grid_sampler_2d softmax log_softmax
-    layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss atan2 remainder fmod
+    layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss remainder fmod
     remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex linalg_cholesky_ex linalg_lu linalg_qr linalg_svd
     """.split()
+)
+
+#: Of KERNELS, those whose perturbed lanes run PyTorch's decomposition, each operator of it rounded.
+#: In the others inputs are perturbed too, and outputs absolutely.
+DECOMPOSED = frozenset(
+    """_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data native_layer_norm
+    native_layer_norm_backward native_group_norm native_group_norm_backward native_batch_norm
+    _native_batch_norm_legit _native_batch_norm_legit_no_training native_batch_norm_backward batch_norm_backward
+    _batch_norm_with_update logsumexp norm linalg_vector_norm
+    _scaled_dot_product_attention_math _fused_rms_norm nll_loss_forward binary_cross_entropy mse_loss huber_loss
+    smooth_l1_loss""".split()
+)
+#: Units for exponentials inside of them: they are rescaled when a larger one comes (online softmax); and
+#: where matrices were multiplied before, for those of fused attention, a shorter polynomial.
+ONLINE_UNITS, FUSED_UNITS = 4.0, 8.0
+#: Of those, kernels that may compute (x - mean) * scale as x * scale - mean * scale: the terms of that round.
+SHIFTED = frozenset(
+    """native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
+    _native_batch_norm_legit_no_training _batch_norm_with_update""".split()
 )
 
 #: Kernels of the form exp(x - logsumexp(x)) along a dimension.
 SOFTMAXES = frozenset({"_softmax", "softmax", "_log_softmax", "log_softmax"})
 
-#: Units in the last place by which eager kernels themselves may be off, where more than a few
-#: (measured against fp64 on random and structured arguments; see docs/policy.md).
-EXTRA_ULPS = {
-    "pow": 8.0, "pow_": 8.0, "lgamma": 256.0, "digamma": 2e4, "polygamma": 2e4, "special_zeta": 2e4, "erfinv": 16.0,
-    "erf": 4.0, "erf_": 4.0,
-    "tan": 8.0, "tanh": 4.0, "gelu": 8.0, "gelu_backward": 16.0, "erfc": 16.0, "expm1": 4.0, "log1p": 4.0, "sinh": 4.0,
-    "asinh": 8.0, "acosh": 8.0, "atanh": 8.0, "silu": 4.0, "silu_backward": 8.0, "softplus": 8.0, "mish": 8.0,
-    "logit": 8.0, "sigmoid_backward": 4.0, "tanh_backward": 4.0, "special_log_ndtr": 64.0, "special_ndtri": 64.0,
-    "special_bessel_j0": 64.0, "special_bessel_j1": 64.0, "special_i0": 8.0, "special_i1": 8.0, "sin": 4.0, "cos": 4.0,
+#: Units of roundoff by which an operator is perturbed, where not DEFAULT_AMPLITUDE.  With
+#: SPREAD_FACTOR that is at least twice what `bench/conformance.py` shows of eager and of compiled code.
+UNITS = {
+    "exp": 2.0, "exp2": 2.0, "log": 2.0, "log2": 2.0, "log10": 2.0, "log1p": 2.0, "rsqrt": 2.0, "sin": 4.0, "cos": 4.0,
+    "tan": 4.0, "asin": 3.0, "acos": 3.0, "atan": 3.0, "atan2": 4.0, "sinh": 3.0, "cosh": 3.0, "tanh": 3.0,
+    "asinh": 4.0, "acosh": 4.0, "atanh": 4.0, "expm1": 4.0, "elu": 3.0, "erf": 8.0, "erfc": 4.0, "erfinv": 4.0,
+    "sigmoid": 3.0, "silu": 4.0, "hardswish": 3.0, "softplus": 4.0, "mish": 6.0, "log_sigmoid_forward": 4.0,
+    "gelu": 6.0, "pow": 4.0,
+    "gelu_backward": 128.0, "silu_backward": 64.0, "sigmoid_backward": 32.0, "tanh_backward": 32.0, "logit": 64.0,
+    "lgamma": 2048.0, "digamma": 1.6e5, "polygamma": 1.6e5, "special_zeta": 1.6e5, "special_log_ndtr": 512.0,
+    "special_ndtri": 512.0, "special_bessel_j0": 512.0, "special_bessel_j1": 512.0, "special_i0": 64.0,
+    "special_i1": 64.0,
 }  # fmt: skip
-OPAQUE_ULPS = 16.0
-#: Units of roundoff of 1 by which vector code may be off, however small the result: it computes
-#: exp(x) - 1, log((1+x)/(1-x))/2 and a polynomial.  All stay inside torch's default tolerances.
-ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh"), 2.0) | {"erf": 8.0}
+OPAQUE_UNITS = 128.0
+#: Units of roundoff of 1 by which code may be off, however small the result: it computes exp(x) - 1,
+#: log((1+x)/(1-x))/2, 2/(1 + exp(-2x)) - 1, 1 + erf(x), a polynomial.  All stay inside torch's default tolerances.
+ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh", "tanh"), 2.0) | {
+    "erf": 8.0, "gelu": 4.0, "logaddexp": 1.0,
+}  # fmt: skip
 #: (operator, factors whose product is rounded inside it).
 INNER_PRODUCTS = {
     "addcmul": (1, 2), "addcmul_": (1, 2), "addcdiv": (1, 2), "addcdiv_": (1, 2), "linalg_cross": (0, 1),
-    "_foreach_addcmul": (1, 2), "_foreach_addcmul_": (1, 2),
+    "_foreach_addcmul": (1, 2), "_foreach_addcmul_": (1, 2), "lerp": (0, 1), "lerp_": (0, 1),
 }  # fmt: skip
 
 INDEX_GIVING = frozenset(
@@ -189,7 +244,10 @@ class Lane:
 
     name: str
     casts_round: bool = False
+    #: Draws the same for all lanes: they differ by their row of SIGNS.
     perturb: torch.Generator | None = None
+    row: int = 0
+    roundings: int = 0
     tie: int = 0
     bases: dict[tuple[int, torch.dtype], torch.Tensor] = field(default_factory=dict)
     broken: str = ""
@@ -240,28 +298,88 @@ def widened(dtype: torch.dtype) -> torch.dtype:
     return WIDE.get(dtype, dtype)
 
 
+def _native_memory(t: torch.Tensor) -> torch.Tensor:
+    """A copy of the memory of ``t``, widened."""
+    return flat_storage(t.detach()).to(widened(t.dtype)).clone()
+
+
 def _name(func: OpOverload) -> str:
     return schema_of(func).name.split("::")[1]
+
+
+def is_decomposed(func: OpOverload) -> bool:
+    """Whether perturbed lanes run the operator as several, each rounded."""
+    name = _name(func)
+    return name in VARIANCES or name in WRITTEN or (name in DECOMPOSED and decomposition(func) is not None)
+
+
+class _Elementary(TorchDispatchMode):
+    """Runs the decomposition of a kernel on a lane's values, each operator of it rounded in ``dtype``."""
+
+    def __init__(self, run: ReferenceRun, lane: Lane, dtype: torch.dtype) -> None:
+        super().__init__()
+        self._run, self._lane, self._dtype = run, lane, dtype
+
+    def kernel(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Called with the mode on."""
+        name = _name(func)
+        if name in VARIANCES:
+            return variance(self._running, name, *args, **kwargs)
+        if name in WRITTEN:
+            return WRITTEN[name](*args, **kwargs)
+        found = decomposition(func)
+        assert found is not None
+        return found(*args, **kwargs)
+
+    def _running(self, mean: torch.Tensor, terms: float) -> torch.Tensor:
+        with no_dispatch():
+            return self._run._jittered(self._lane, mean, _sum_units(terms), self._dtype)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if is_decomposed(func):
+            with self:
+                out = self.kernel(func, args, kwargs)
+        else:
+            out = func(*args, **kwargs)
+        name = _name(func)
+        self._run.multiplied |= name in INNER_DIMENSION
+        if name in ("_to_copy", "convert_element_type"):
+            return out
+        taken = {storage_key(t) for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
+
+        def rounded(o: Any) -> Any:
+            if not _wide(o) or storage_key(o) in taken:  # views and writes
+                return o
+            o = self._run._rounded(self._lane, func, name, self._dtype, o, False, args, kwargs)
+            units = FUSED_UNITS if self._run.multiplied else ONLINE_UNITS
+            return self._run._jittered(self._lane, o, units, self._dtype) if name == "exp" else o
+
+        return tree_map(rounded, out)
 
 
 class ReferenceRun(TorchDispatchMode):
     """Dispatch mode of the reference run; see the module's docstring.
 
-    ``spread`` lanes are perturbed around each of ``wide`` and ``cast``; ``fill`` is written into
-    memory that the program leaves uninitialised.
+    ``SPREAD`` lanes are perturbed around each of ``wide`` and ``cast``.
     """
 
-    def __init__(self, spread: int = 4, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0) -> None:
         super().__init__()
         self.gates = Gates()
         self._alive: dict[int, Any] = {}
+        #: Matrices were multiplied: a softmax may become part of fused attention.
+        self.multiplied = False
         #: The dtype that a storage had when it was first viewed under another one.
         self._cast: dict[int, torch.dtype] = {}
         self.lanes = [Lane("wide"), Lane("cast", casts_round=True), Lane("tie:+", tie=1), Lane("tie:-", tie=-1)]
-        for k in range(spread):
+        for k in range(SPREAD):
             for kind in ("wide", "cast"):
-                g = torch.Generator(device="cpu").manual_seed(seed * 1009 + 31 * k + len(kind))
-                self.lanes.append(Lane(f"{kind}:{k}", kind == "cast", g))
+                g = torch.Generator(device="cpu").manual_seed(seed)
+                row = k + SPREAD * (kind == "cast")
+                self.lanes.append(Lane(f"{kind}:{k}", kind == "cast", g, row))
 
     # -- shadows ---------------------------------------------------------------
 
@@ -270,7 +388,7 @@ class ReferenceRun(TorchDispatchMode):
         base = lane.bases.get(key)
         if base is None or base.numel() < t.untyped_storage().nbytes() // t.element_size():
             self._alive[key[0]] = t.untyped_storage()
-            base = lane.bases[key] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+            base = lane.bases[key] = _native_memory(t)
         return base
 
     def _shadow(self, lane: Lane, t: torch.Tensor) -> torch.Tensor:
@@ -302,7 +420,7 @@ class ReferenceRun(TorchDispatchMode):
     def _resync(self, t: torch.Tensor) -> None:
         self._alive[storage_key(t)] = t.untyped_storage()  # or its address would come to mean another tensor
         for lane in self.lanes:
-            lane.bases[(storage_key(t), t.dtype)] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+            lane.bases[(storage_key(t), t.dtype)] = _native_memory(t)
 
     def keep(self, t: torch.Tensor) -> Shadows:
         """The shadows of ``t`` now, cloned; for :func:`fxmorph.observe.observe`."""
@@ -332,6 +450,7 @@ class ReferenceRun(TorchDispatchMode):
             self.gates.not_exact(name)
             return func(*args, **kwargs)
         self.gates.ops += 1
+        self.multiplied |= name in INNER_DIMENSION
         written = self._written(func, args, kwargs)
         for t in tensors:
             for lane in self.lanes:
@@ -410,26 +529,19 @@ class ReferenceRun(TorchDispatchMode):
         self, lane: Lane, func: OpOverload, name: str, args: Any, kwargs: Any, out: Any, written: list[torch.Tensor],
         tensors: list[torch.Tensor],
     ) -> None:  # fmt: skip
+        run: Callable[..., Any] = func
         if lane.perturb is not None and name in KERNELS:
-            # Kernels compute in float32 at least.
-            fine = all(t.dtype in (torch.float64, torch.complex128) for t in tensors if t.dtype in UNIT)
-            inside = torch.float64 if fine else torch.float32
-            # What is written to must stay the lane's own memory.
-            kept = {(storage_key(t), t.dtype) for t in written}
-            own = {storage_key(base) for key, base in lane.bases.items() if key in kept}
-            args = tree_map(
-                lambda s: self._jittered(lane, s, 4.0, inside) if _wide(s) and storage_key(s) not in own else s, args
-            )
+            run = self._kernel(lane, func, name, tensors, written)
         try:
             result = self._tie_broken(lane, func, args, kwargs) if lane.tie and name in INDEX_GIVING else None
-            result = func(*args, **kwargs) if result is None else result
+            result = run(*args, **kwargs) if result is None else result
             opaque = False
         except Exception:
             self.gates.opaque.add(name)
             self.gates.not_exact(name)
             opaque = True
             for t in written:
-                lane.bases[(storage_key(t), t.dtype)] = flat_storage(t.detach()).to(widened(t.dtype)).clone()
+                lane.bases[(storage_key(t), t.dtype)] = _native_memory(t)
             result = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, out)
         written_keys = {(storage_key(t), t.dtype) for t in written}
         for native, shadow in zip(tree_leaves(out), tree_leaves(result), strict=False):
@@ -441,66 +553,104 @@ class ReferenceRun(TorchDispatchMode):
             if shadow.shape != native.shape:
                 lane.broken = f"{name}: data-dependent shape"
                 shadow = native
-            self._adopt(lane, native, self._rounded(lane, func, name, native, shadow, opaque, args, kwargs))
+            self._adopt(
+                lane,
+                native,
+                self._rounded(lane, func, name, native.dtype, shadow, opaque, args, kwargs, _narrows(tensors, native)),
+            )
         for t in written:
             view = self._shadow(lane, t)
             with torch.no_grad():
-                new = self._rounded(lane, func, name, t, view, opaque, args, kwargs)
+                new = self._rounded(lane, func, name, t.dtype, view, opaque, args, kwargs, _narrows(tensors, t))
                 if new is not view:
                     view.copy_(new)
 
     def _is_new(self, native: torch.Tensor, lane: Lane) -> bool:
         return (storage_key(native), native.dtype) not in lane.bases
 
+    def _kernel(
+        self, lane: Lane, func: OpOverload, name: str, tensors: list[torch.Tensor], written: list[torch.Tensor]
+    ) -> Callable[..., Any]:
+        """A kernel of several roundings, as a perturbed lane computes it."""
+        # Kernels compute in float32 at least.
+        fine = all(t.dtype in (torch.float64, torch.complex128) for t in tensors if t.dtype in UNIT)
+        inside = torch.float64 if fine else torch.float32
+        # What is written to must stay the lane's own memory.
+        kept = {(storage_key(t), t.dtype) for t in written}
+        own = {storage_key(base) for key, base in lane.bases.items() if key in kept}
+
+        def moved(args: Any, size: float) -> Any:
+            return tree_map(
+                lambda s: self._jittered(lane, s, size, inside) if _wide(s) and storage_key(s) not in own else s, args
+            )
+
+        def whole(*args: Any, **kwargs: Any) -> Any:
+            return func(*moved(args, 4 * DEFAULT_AMPLITUDE), **kwargs)
+
+        def steps(*args: Any, **kwargs: Any) -> Any:
+            try:
+                with _Elementary(self, lane, inside) as elementary:
+                    return elementary.kernel(func, moved(args, 1.0) if name in SHIFTED else args, kwargs)
+            except Exception:  # a release's decomposition may not take what its kernel takes
+                return whole(*args, **kwargs)
+
+        return steps if is_decomposed(func) else whole
+
     def _rounded(
-        self,
-        lane: Lane,
-        func: OpOverload,
-        name: str,
-        native: torch.Tensor,
-        shadow: torch.Tensor,
-        opaque: bool,
-        args: Any,
-        kwargs: Any,
-    ) -> torch.Tensor:
-        if native.dtype not in UNIT:
+        self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, shadow: torch.Tensor, opaque: bool,
+        args: Any, kwargs: Any, narrows: bool = False,
+    ) -> torch.Tensor:  # fmt: skip
+        """What ``func`` gives in this lane: ``shadow`` as rounding in ``dtype`` may have made it.
+
+        ``narrows``: an operand has a finer dtype.
+        """
+        if dtype not in UNIT:
             return shadow
         if name in ("_to_copy", "copy_", "copy"):
-            if lane.casts_round and native.dtype in WIDE:
-                return shadow.to(native.dtype).to(shadow.dtype)
+            if lane.casts_round and dtype in WIDE and narrows:
+                return shadow.to(dtype).to(shadow.dtype)
             return shadow
         if lane.perturb is None:
             return shadow
         if opaque:
-            return self._jittered(lane, shadow, OPAQUE_ULPS, native.dtype, absolute=True)
+            return self._jittered(lane, shadow, _units(dtype, OPAQUE_UNITS, shadow), dtype, absolute=True)
+        if is_decomposed(func):
+            inner = torch.float32 if dtype in AMPLITUDE else dtype
+            if name in SOFTMAXES and (self.multiplied or "log" in name):
+                shadow = self._logsumexp_jitter(lane, name, inner, shadow, args)
+            # Each step has rounded; 16-bit types round the result once more, and attention's weights before it.
+            return self._jittered(lane, shadow, 1.0, dtype, name in WRITTEN) if dtype in AMPLITUDE else shadow
         accumulating = name in SUMS and not (name in INDEX_PUTS and not _accumulates(args, kwargs))
         if name in EXACT_OPS and not accumulating:
             return shadow
-        ulps = EXTRA_ULPS.get(
-            name, ROUNDED_ONCE_AMPLITUDE / DEFAULT_AMPLITUDE if self._rounds_once(name, native) else 1.0
-        )
-        shadow = self._jittered(lane, shadow, ulps, native.dtype, absolute=name in KERNELS)
+        if accumulating and dtype not in AMPLITUDE:
+            return shadow + self._sum_jitter(lane, func, name, dtype, shadow, args, kwargs)
         base = name.removesuffix("_")
+        once = name in ROUNDED_ONCE and name not in KERNELS
+        if name in ("mul", "mul_", "div", "div_") and _power_of_two(args[1]):
+            return shadow
+        units = ROUNDED_ONCE_AMPLITUDE if once else _units(dtype, UNITS.get(base, DEFAULT_AMPLITUDE), shadow)
+        shadow = self._jittered(lane, shadow, units, dtype, absolute=name in KERNELS)
+        inside = UNIT[torch.float32 if dtype in AMPLITUDE else dtype]
         if base in ABSOLUTE_UNITS:
-            shadow = shadow + ABSOLUTE_UNITS[base] * UNIT[native.dtype] * self._noise(lane, shadow)
+            shadow = shadow + ABSOLUTE_UNITS[base] * inside * self._noise(lane, shadow)
+        if base == "pow" and not _small_exponent(args[1]):  # the exponent is rounded, or a product with a logarithm
+            size = torch.nan_to_num(shadow.abs().log().abs(), nan=0.0, posinf=0.0)
+            shadow = shadow * (1 + inside * size * self._noise(lane, shadow))
         if name in INNER_PRODUCTS:
-            shadow = shadow + UNIT[native.dtype] * _inner_product(name, args, shadow) * self._noise(lane, shadow)
-        if name in SOFTMAXES:
-            shadow = self._logsumexp_jitter(lane, name, native.dtype, shadow, args)
+            shadow = shadow + UNIT[dtype] * _inner_product(name, args, shadow) * self._noise(lane, shadow)
         if accumulating:
-            shadow = shadow + self._sum_jitter(lane, func, name, native, shadow, args, kwargs)
+            shadow = shadow + self._sum_jitter(lane, func, name, dtype, shadow, args, kwargs)
         return shadow
 
-    def _rounds_once(self, name: str, native: torch.Tensor) -> bool:
-        return name in ROUNDED_ONCE and name not in KERNELS and native.dtype not in AMPLITUDE
-
     def _jittered(
-        self, lane: Lane, s: torch.Tensor, ulps: float, dtype: torch.dtype, absolute: bool = False
+        self, lane: Lane, s: torch.Tensor, units: float, dtype: torch.dtype, absolute: bool = False
     ) -> torch.Tensor:
-        """``s`` with each element moved by up to ``ulps`` amplitudes of the dtype's roundoff."""
-        size = UNIT[dtype] * AMPLITUDE.get(dtype, DEFAULT_AMPLITUDE) * ulps
+        """``s`` with each element moved, up or down, by ``units`` of the dtype's roundoff."""
+        size = UNIT[dtype] * units * OWN_PRECISION.get(dtype, 1.0)
         xi = self._noise(lane, s)
-        out = s * (1 + size * xi)
+        # The parts of a complex number are off by its size.
+        out = s + s.abs() * size * torch.complex(xi, self._noise(lane, s)) if s.is_complex() else s * (1 + size * xi)
         if absolute and s.numel():
             scale = torch.nan_to_num(s.abs(), nan=0.0, posinf=0.0).max()
             out = out + size * scale * self._noise(lane, s)
@@ -508,27 +658,31 @@ class ReferenceRun(TorchDispatchMode):
         return out + tiny * UNIT[dtype] * 2 * xi
 
     def _noise(self, lane: Lane, s: torch.Tensor) -> torch.Tensor:
-        xi = torch.rand(s.shape, generator=lane.perturb, dtype=torch.float64, device="cpu") * 2 - 1
-        return xi.to(s.device)
+        """1 or -1: of all errors up to 1 those that spread most, and one operator's spread hangs on no chance."""
+        signs = torch.tensor(SIGNS[lane.row], dtype=torch.float64).roll(lane.roundings)
+        lane.roundings += 1
+        # Elements begin at different columns, so that the noise of a sum of them is not one draw for all lanes.
+        first = torch.randint(0, 6, s.shape, generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+        flip = torch.randint(0, 2, s.shape, generator=lane.perturb, dtype=torch.int8, device="cpu")
+        return (signs[first] * (flip.double() * 2 - 1)).to(s.device)
 
     def _logsumexp_jitter(self, lane: Lane, name: str, dtype: torch.dtype, s: torch.Tensor, args: Any) -> torch.Tensor:
         """Error of exp(x - logsumexp) with the logsumexp rounded, as fused attention computes it.
 
-        A row's error is the roundoff of its largest score: large where every score is about -1e4.
+        A row's error is the roundoff of its logsumexp: large where every score is about -1e4.
         """
         x, dim = args[0], args[1]
         if not isinstance(x, torch.Tensor) or not isinstance(dim, int) or not x.numel() or x.ndim == 0:
             return s
-        peak = torch.nan_to_num(x.abs().amin(dim, keepdim=True), nan=0.0, posinf=0.0)
-        size = UNIT[dtype] * AMPLITUDE.get(dtype, DEFAULT_AMPLITUDE) * peak * self._noise(lane, peak)
+        peak = torch.nan_to_num(x.logsumexp(dim, keepdim=True).abs(), nan=0.0, posinf=0.0)
+        size = 2 * UNIT[dtype] * peak * self._noise(lane, peak)
         return s + size if "log" in name else s * (1 + size)
 
     def _sum_jitter(
-        self, lane: Lane, func: OpOverload, name: str, native: torch.Tensor, s: torch.Tensor, args: Any, kwargs: Any
+        self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, s: torch.Tensor, args: Any, kwargs: Any
     ) -> torch.Tensor:
-        """Error of summing in another order: about u·√n·Σ|terms| (n terms, random signs)."""
-        reads = sum(a.numel() for a in tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor))
-        terms = max(reads / max(s.numel(), 1), 1.0)
+        """Error of summing in another order, or one after the other."""
+        terms = _terms(name, args, s)
         total: torch.Tensor
         try:
             if name not in ABSOLUTE:
@@ -536,7 +690,14 @@ class ReferenceRun(TorchDispatchMode):
             total = func(*tree_map(_absolute, args), **tree_map(_absolute, kwargs))
         except Exception:
             total = torch.nan_to_num(s.abs(), nan=0.0, posinf=0.0).max() if s.numel() else s
-        return UNIT[native.dtype] * 2 * terms**0.5 * total * self._noise(lane, s)
+        if terms is None:
+            reads = sum(a.numel() for a in tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor))
+            size = 2 * max(reads / max(s.numel(), 1), 1.0) ** 0.5 + ROUNDED_ONCE_AMPLITUDE
+        else:
+            even = 0.0 if name in WITH_BIAS else _evenness(args)
+            size = max(_sum_units(terms, even), REPEATED_UNITS * terms if _repeating(args) else 0.0)
+        size *= OWN_PRECISION.get(dtype, 1.0)
+        return UNIT[dtype] * size * total * self._noise(lane, s)
 
     def _tie_broken(self, lane: Lane, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """The operator on an input whose ties are broken by position; None where that changes nothing."""
@@ -657,7 +818,7 @@ class ReferenceRun(TorchDispatchMode):
             wanted = args[0].dtype if name != "_to_copy" else kwargs.get("dtype")
             if isinstance(source, torch.Tensor) and wanted is not None:
                 self.gates.cast_out_of_range |= _cannot_hold(source, wanted)
-                self.gates.narrowing_cast |= UNIT.get(source.dtype, 1.0) < UNIT.get(wanted, 0.0)
+                self.gates.narrowing_cast |= _cast_rounds(source, wanted)
         for t in written:
             if _overlaps_itself(t):
                 self.gates.overlapping_write = name
@@ -742,12 +903,86 @@ class ReferenceRun(TorchDispatchMode):
                 return
 
 
+def _units(dtype: torch.dtype, units: float, at: torch.Tensor) -> float:
+    """Amplitude in units of ``dtype`` of an operator that is so many units off in its own arithmetic.
+
+    16-bit types round the result of float32.  What is measured on the CPU is not less elsewhere.
+    """
+    if at.device.type != "cpu":
+        units = max(units, DEFAULT_AMPLITUDE)
+    if dtype in AMPLITUDE:
+        return AMPLITUDE[dtype] + units * UNIT[torch.float32] / UNIT[dtype]
+    return units
+
+
+def _power_of_two(factor: Any) -> bool:
+    return isinstance(factor, (int, float)) and abs(math.frexp(factor)[0]) == 0.5
+
+
+def _small_exponent(exponent: Any) -> bool:
+    """Whether a power is a product or a root."""
+    return isinstance(exponent, (int, float)) and abs(exponent) <= 4 and float(exponent * 2).is_integer()
+
+
+def _sum_units(terms: float, even: float = 0.0) -> float:
+    return max(ROUNDED_ONCE_AMPLITUDE, SUM_UNITS * terms**SUM_GROWTH * (3 - 2 * even) ** 0.5)
+
+
+def _samples(args: Any) -> list[torch.Tensor]:
+    """A few thousand numbers of each tensor that is summed."""
+    operands = [t.resolve_conj() for t in tree_leaves(args) if _wide(t) and t.numel() > 1]
+    flat = [(torch.view_as_real(t) if t.is_complex() else t).flatten() for t in operands]
+    return [t[:: max(t.numel() // 4096, 1)] for t in flat]
+
+
+def _evenness(args: Any) -> float:
+    """1 where all terms are of one size, 0 where a few are all of the sum."""
+    out = 1.0
+    for some in _samples(args):
+        square = float(some.square().mean())
+        out *= min(float(some.abs().mean()) ** 2 / square, 1.0) if 0 < square < float("inf") else 0.0
+    return out
+
+
+def _repeating(args: Any) -> bool:
+    """Whether most of what is summed are equal numbers, the lanes' noise apart."""
+    samples = _samples(args)
+    for some in samples:
+        leading = some.float().view(torch.int32) >> 6
+        if leading.unique().numel() * 2 > some.numel():
+            return False
+    return bool(samples)
+
+
+def _terms(name: str, args: Any, s: torch.Tensor) -> float | None:
+    """How many terms each element of a sum has; None where that hangs on the values of indices."""
+    if name in INNER_DIMENSION:
+        return float(args[INNER_DIMENSION[name]].shape[-1]) + (name in WITH_BIAS)
+    if name == "convolution":
+        weight, transposed = args[1], args[6]
+        return weight.numel() / max(weight.shape[1 if transposed else 0], 1) + 1
+    if name == "cumsum":
+        return float(args[0].shape[args[1]]) if args[0].ndim else 1.0
+    return max(args[0].numel() / max(s.numel(), 1), 1.0) if name in ("sum", "nansum", "mean") else None
+
+
 def _cannot_hold(source: torch.Tensor, wanted: torch.dtype) -> bool:
     """Whether floats are cast to an integer type that cannot hold all of them: C++ leaves that undefined."""
     if not source.is_floating_point() or wanted.is_floating_point or wanted.is_complex or wanted == torch.bool:
         return False
     info, x = torch.iinfo(wanted), source.detach().double()
     return bool((x.isnan() | (x.trunc() < info.min) | (x.trunc() > info.max)).any())
+
+
+def _narrows(tensors: list[torch.Tensor], out: torch.Tensor) -> bool:
+    return any(UNIT.get(t.dtype, 1.0) < UNIT.get(out.dtype, 0.0) for t in tensors)
+
+
+def _cast_rounds(source: torch.Tensor, wanted: torch.dtype) -> bool:
+    """Whether floats are cast to a narrower type that does not have all of them."""
+    if UNIT.get(source.dtype, 1.0) >= UNIT.get(wanted, 0.0):
+        return False
+    return not bool(torch.isclose(source.to(wanted).to(source.dtype), source, rtol=0, atol=0, equal_nan=True).all())
 
 
 def _rounds_quotient(name: str, kwargs: dict[str, Any]) -> bool:
@@ -758,7 +993,8 @@ def _inner_product(name: str, args: Any, like: torch.Tensor) -> torch.Tensor | f
     """A bound of the products that the operator forms inside: elementwise where shapes allow it."""
     a, b = (args[i] for i in INNER_PRODUCTS[name])
     if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.numel() and b.numel():
-        size = (a / b if "div" in name else a * b).abs()
+        from_either_end = name.startswith("lerp")  # start + weight * (end - start)
+        size = a.abs() + b.abs() if from_either_end else (a / b if "div" in name else a * b).abs()
         if name == "linalg_cross":
             return float(torch.nan_to_num(a.abs(), posinf=0.0).max() * torch.nan_to_num(b.abs(), posinf=0.0).max())
         return torch.nan_to_num(size, nan=0.0, posinf=0.0).expand_as(like)

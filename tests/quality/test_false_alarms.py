@@ -329,8 +329,29 @@ def losses(x: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
     )
 
 
+def spelt_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Becomes a fused kernel, which keeps the logsumexp of a row, rounded, and computes from it."""
+    return ((q @ k.transpose(-2, -1)) / math.sqrt(q.size(-1))).softmax(-1) @ v
+
+
+def equal_terms(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Roundings of equal terms go one way."""
+    y = x * 0 + 0.1
+    return y.sum(0), y.mean(0), y.sum(1), y.sum(), y.cumsum(0)
+
+
+def from_a_large_term(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Every partial sum is as large as the first term."""
+    large = torch.full((b.shape[1],), 1000.0)
+    return torch.addmm(large, a, b), F.linear(a, b.t(), large), torch.cat([large[None], b]).sum(0)
+
+
 def complexes(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return z * z, z.abs(), z.angle(), z / (z + 1), z.conj() * z, z.exp()
+
+
+def heads(dtype: torch.dtype = torch.float32, scale: float = 1.0) -> list[torch.Tensor]:
+    return [(draw(2, 3, 7, 8, seed=k, dtype=dtype) * scale).requires_grad_() for k in range(3)]
 
 
 OWN_RANDOM = (("fallback_random", False),)
@@ -422,6 +443,13 @@ ALARMS: dict[str, Alarm] = {
     "resized images": Alarm(ROUNDING, resized, [draw(1, 2, 7, 9)]),
     "approximated functions": Alarm(ROUNDING, approximations, [torch.linspace(-0.999, 0.999, 501)]),
     "losses of large scores": Alarm({CLEAN, ILL, SKIPPED}, losses, [draw(8, 10).requires_grad_(), torch.arange(8)]),
+    "attention that is fused": Alarm(ROUNDING, spelt_attention, heads()),
+    "attention that is fused, in float64": Alarm(ROUNDING, spelt_attention, heads(torch.float64)),
+    "attention of large scores that is fused": Alarm(ROUNDING, spelt_attention, heads(scale=4.0)),
+    "sums of equal terms": Alarm(ROUNDING, equal_terms, [draw(4096, 48)]),
+    "sums that begin with a large term": Alarm(
+        ROUNDING, from_a_large_term, [draw(256, 32), draw(32, 256, seed=1).abs()]
+    ),
     "complex arithmetic": Alarm(ROUNDING, complexes, [torch.complex(draw(100), draw(100, seed=1))]),
     # What C++ leaves undefined, signs of zero made values, quotients and products rounded inside.
     "casts to int8 out of range": Alarm({CLEAN, EDGE, SKIPPED, TIE}, lambda x: (x * 300).to(torch.int8), [draw(67)]),
