@@ -20,8 +20,9 @@ from fxmorph.prove.falsify import BeforeRaises, falsify
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.rules import Rule
 
-#: How many arguments of a rule are proved, and how many more eager alone tries to refute.
-PROVED, TRIED = 10, 50
+#: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a
+#: rule forgets are the same for all of its dtypes, so that the first one gets most of them.
+PROVED, TRIED, TRIED_AGAIN = 10, 50, 10
 #: Sizes that each draw is made of, in turn.
 POOLS: tuple[tuple[int, ...], ...] = (
     (3, 5, 7), (1,), (0, 2, 3), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (2, 3), (5, 6, 7, 9, 10), (1, 4, 9),
@@ -79,7 +80,8 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
     keys: list[str] = []
     refuted = reason = ""
     corners: set[str] = set()
-    for instance in arguments_of(rule, dtype, PROVED + TRIED):
+    more = TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
+    for instance in arguments_of(rule, dtype, PROVED + more):
         if len(proofs) >= PROVED:
             try:
                 found = falsify(instance, quick=True).counterexample
