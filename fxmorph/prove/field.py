@@ -7,6 +7,15 @@ additive group of a second field into the first (Mirage, OSDI 2025), log its inv
 functions are random ones: what holds for a random function holds for all.  Order is one of three
 (:class:`~fxmorph.prove.field_values.Order`).
 
+``error`` of one trial: the difference of two elements is a rational function of degree D in random
+elements and in values of random functions, so it is 0 by chance with probability at most D / q, and
+arguments of those functions that differ coincide with probability at most their degrees / q.  If at
+most D such coincidences could hide a difference, (1 + sum of those degrees) D / q bounds all; where
+that is above 1/10, degrees are added up instead and ``independent-functions`` is assumed.  The
+symbols of squares, which stand for signs, are taken for independent (Weil: up to D / sqrt(p)).  A
+difference of degree k in truth values that are 0 or 1 shows with probability 2**-k.  Trials are
+independent.
+
 What is shown equal is equal over the reals, where both are defined.  What is not is *unknown*: the
 model has fewer laws than the reals have.
 """
@@ -29,7 +38,7 @@ from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
 from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing
 from fxmorph.prove.terms import FILLS, MOVES
-from fxmorph.torchapi.dispatch import OpOverload, aten_packet, schema_of, tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
 
 #: Of MOVES, those whose index arguments must be known, and those that have meanings of their own.
 _POSITIONS = frozenset("index indices mask repeats".split())
@@ -80,7 +89,7 @@ class Field:
         if self.planted:
             pool = residues(scrambled(torch.arange(2), salt("pool", self.m.seed)), Q)
             values = torch.cat([torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64), pool, -pool[:1]])
-            which = (scrambled(h, 17) & (2**40 - 1)) % (len(values) + 2)
+            which = (scrambled(h, 17) & (2**40 - 1)) % (len(values) + 2 * (self.m.seed % 2))
             some = which < len(values)
             chosen = values[torch.where(some, which, 0)]
             p, q = (torch.where(some, torch.remainder(chosen, m), x) for x, m in ((p, P), (q, Q)))
@@ -245,10 +254,8 @@ class Field:
 
     def _decomposed(self, call: Call) -> list[Val | None]:
         """What torch's own decomposition computes."""
-        from torch._decomp import decomposition_table
-
         func = call.func if call.written == 0 else _functional(call)
-        decomposition = decomposition_table.get(func) if func is not None else None
+        decomposition = None if func is None else decomposition_of(func)
         if func is None or decomposition is None:
             raise NotModelled(call.name)
         given, keywords = [], {}
@@ -307,8 +314,9 @@ class Fielded:
 #: What ``error`` has to be below for programs to count as equal, and how many trials that may take.
 MAX_ERROR = 1e-6
 MAX_TRIALS = 400
-#: Trials with many equal elements, where truth values of comparisons are seen.
-PLANTED_TRIALS = 8
+#: Trials with many equal elements, where truth values of comparisons are seen: as many as it takes
+#: to try this many elements, within these bounds.
+PLANTED_ELEMENTS, PLANTED_TRIALS = 2000, (8, 96)
 #: Elements of results that trials beyond those asked for may compare in all; not a time, so that
 #: verdicts do not depend on the load of the machine.
 MAX_COMPARED = 4_000_000
@@ -350,6 +358,7 @@ def _run(
         flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
         field.note(t, False, FRESH, float(t.dtype == torch.bool and not field.m.mixed))
         memory.adopt(flat, field.input(name, flat.numel(), t.dtype))
+    shared = len(entered) < len(copies)
     given = dict(copies)
     leaves: dict[str, torch.Tensor] = {}
     if gradients:
@@ -360,19 +369,25 @@ def _run(
     grads: list[torch.Tensor | None] = []
     with torch.set_grad_enabled(gradients):
         with Shadowing(memory):
+            for name, t in leaves.items():  # a leaf may not be written; a copy with its strides may
+                copied = t.clone()
+                if not shared and copied.stride() == t.stride():
+                    given[name] = copied
             out = _call(function, given, scalars)
         returned = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
         if gradients:
             wanted = [t for t in returned if t.requires_grad]
-            if not wanted:
-                raise NotModelled("no gradients")
             seeds = []
             for i, t in enumerate(wanted):
                 seeds.append(torch.ones(t.shape, dtype=t.dtype))
                 field.note(seeds[-1], False, FRESH)
                 memory.adopt(seeds[-1], field.input(f"gradient {i}", t.numel(), t.dtype).reshape(t.shape))
             with Shadowing(memory):
-                grads = list(torch.autograd.grad(wanted, list(leaves.values()), seeds, allow_unused=True))
+                grads = (
+                    [None] * len(leaves)
+                    if not wanted
+                    else list(torch.autograd.grad(wanted, list(leaves.values()), seeds, allow_unused=True))
+                )
     results: dict[str, Val] = {}
 
     def note(name: str, t: torch.Tensor) -> None:
@@ -382,7 +397,7 @@ def _run(
 
     for i, t in enumerate(returned):
         note(f"result {i}", t)
-    for name, t in copies.items():
+    for name, t in given.items():
         note(f"argument {name}", t)
     for (name, _), grad in zip(leaves.items(), grads, strict=False):
         if grad is not None:
@@ -527,8 +542,10 @@ class _Task:
             return Fielded(None, attempts, error, (), f"error bound {error:.2g} after {attempts} trials"), one
         return Fielded(True, attempts, error, tuple(assumptions)), one
 
-    def ties_hold(self, way: _Way, trials: int) -> bool:
+    def ties_hold(self, way: _Way) -> bool:
         """Whether nothing differs where most elements are among a few values."""
+        elements = sum(t.numel() for t in self.tensors.values())
+        trials = min(max(PLANTED_ELEMENTS // max(elements, 1), PLANTED_TRIALS[0]), PLANTED_TRIALS[1])
         try:
             return all(self.trial(way, planted=True).compared is not None for _ in range(trials))
         except NotModelled:
@@ -579,14 +596,14 @@ def prove_field(
         if not result.equal:
             verdict = False if result.equal is False else verdict
             reasons.append(f"{way}: {result.reason}")
-            compared |= result.equal is None and last is None
+            compared |= result.equal is None
             continue
         extra = {"reduction-order-free"}
         if whole:
             extra.add("no-overflow" if way.integers else "these integers")
         if last is not None and last.ties:
             rigorous = way.order is Order.MIXED and task.shown(replace(way, order=Order.TIES), trials)[0].equal
-            if not rigorous and not task.ties_hold(way, PLANTED_TRIALS):
+            if not rigorous and not task.ties_hold(way):
                 reasons.append(f"{way}: differs at ties")
                 verdict = False
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ __all__ = [
     "OpOverloadPacket",
     "TorchDispatchMode",
     "aten_packet",
+    "decomposition_of",
     "is_random",
     "mutated_arguments",
     "no_dispatch",
@@ -36,6 +38,13 @@ def aten_packet(name: str) -> OpOverloadPacket | None:
     except (AttributeError, RuntimeError):
         return None
     return packet if isinstance(packet, OpOverloadPacket) else None
+
+
+def decomposition_of(overload: OpOverload) -> Callable[..., Any] | None:
+    """torch's own spelling of an operator in simpler ones, or None."""
+    from torch._decomp import decomposition_table
+
+    return decomposition_table.get(overload)
 
 
 def schema_of(overload: OpOverload) -> Any:

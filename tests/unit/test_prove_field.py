@@ -345,6 +345,14 @@ def test_undefined_is_not_equal() -> None:
     assert not result.equal
 
 
+@pytest.mark.parametrize("n", [2, 3, 4, 7])
+def test_ties_of_small_tensors(n: int) -> None:
+    x = {"x": torch.rand(n)}
+    for seed in range(3):
+        flipped = prove_field(lambda x: x.argmax(0), lambda x: n - 1 - x.flip(0).argmax(0), x, {}, seed=seed)
+        assert not flipped.equal
+
+
 def test_shared_memory() -> None:
     base = torch.rand(10)
     tensors = {"x": base[:8], "y": base[2:]}
