@@ -7,6 +7,15 @@ additive group of a second field into the first (Mirage, OSDI 2025), log its inv
 functions are random ones: what holds for a random function holds for all.  Order is one of three
 (:class:`~fxmorph.prove.field_values.Order`).
 
+``error`` of one trial: the difference of two elements is a rational function of degree D in random
+elements and in values of random functions, so it is 0 by chance with probability at most D / q, and
+arguments of those functions that differ coincide with probability at most their degrees / q.  If at
+most D such coincidences could hide a difference, (1 + sum of those degrees) D / q bounds all; where
+that is above 1/10, degrees are added up instead and ``independent-functions`` is assumed.  The
+symbols of squares, which stand for signs, are taken for independent (Weil: up to D / sqrt(p)).  A
+difference of degree k in truth values that are 0 or 1 shows with probability 2**-k.  Trials are
+independent.
+
 What is shown equal is equal over the reals, where both are defined.  What is not is *unknown*: the
 model has fewer laws than the reals have.
 """
@@ -49,15 +58,19 @@ class _About:
 class Field:
     """The finite-field domain.  A shadow's real part is the element modulo p, its imaginary part that modulo q.
 
-    NaN is an undefined element: 0/0, a logarithm modulo p, an exponential modulo q, uninitialised memory.
+    NaN is an undefined element: 1/0, a logarithm modulo p, an exponential modulo q.
     """
 
     dtype = torch.complex128
 
-    def __init__(self, seed: int = 0, order: Order = Order.MIXED, strict: bool = False, planted: bool = False) -> None:
+    def __init__(
+        self, seed: int = 0, order: Order = Order.MIXED, strict: bool = False, planted: bool = False, side: int = 0
+    ) -> None:
         self.m = Arithmetic(seed, order, strict)
         #: Whether most elements of arguments are 0, 1, -1 or one of two others, so that ties occur.
         self.planted = planted
+        #: Which of the programs that are compared is run.
+        self.side = side
         self._about: dict[int, _About] = {}
         self._kept: list[Any] = []  # storages stay alive, so that keys stay unique
         self._fresh = 0
@@ -76,7 +89,7 @@ class Field:
         if self.planted:
             pool = residues(scrambled(torch.arange(2), salt("pool", self.m.seed)), Q)
             values = torch.cat([torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64), pool, -pool[:1]])
-            which = (scrambled(h, 17) & (2**40 - 1)) % (len(values) + 2)
+            which = (scrambled(h, 17) & (2**40 - 1)) % (len(values) + 2 * (self.m.seed % 2))
             some = which < len(values)
             chosen = values[torch.where(some, which, 0)]
             p, q = (torch.where(some, torch.remainder(chosen, m), x) for x, m in ((p, P), (q, Q)))
@@ -110,7 +123,7 @@ class Field:
 
     def apply(self, call: Call) -> list[torch.Tensor]:
         if call.name.startswith(("empty", "new_empty")):
-            return [self._unknown(t) for t in call.targets]
+            return [self._uninitialised(t) for t in call.targets]
         operands = [t for t in call.tensors if call.name not in FILLS or t is not call.arguments.get("self")]
         known = all(self.is_known(call, t) for t in operands)
         if known and (not operands or not any(t.is_floating_point() for t in call.targets)):
@@ -150,8 +163,14 @@ class Field:
             self._kept.append(t.untyped_storage())
         self._about[key] = about
 
+    def _uninitialised(self, t: torch.Tensor) -> torch.Tensor:
+        """Elements that no other program has."""
+        self._fresh += 1
+        self._set(t, _About(False, FRESH))
+        return self.input(f"uninitialised {self.side} {self._fresh}", t.numel(), t.dtype).reshape(t.shape)
+
     def _unknown(self, t: torch.Tensor) -> torch.Tensor:
-        """Uninitialised memory, and results that are not modelled: undefined."""
+        """Results that are not modelled: undefined."""
         self._set(t, _About(False, q=False))
         return torch.full(t.shape, complex(NAN, NAN), dtype=torch.complex128)
 
@@ -239,7 +258,7 @@ class Field:
     def _decomposed(self, call: Call) -> list[Val | None]:
         """What torch's own decomposition computes."""
         func = call.func if call.written == 0 else _functional(call)
-        decomposition = decomposition_of(func) if func is not None else None
+        decomposition = None if func is None else decomposition_of(func)
         if func is None or decomposition is None:
             raise NotModelled(call.name)
         given, keywords = [], {}
@@ -297,11 +316,13 @@ class Fielded:
 
 #: What ``error`` has to be below for programs to count as equal, and how many trials that may take.
 MAX_ERROR = 1e-6
-MAX_TRIALS = 1000
-#: Trials with many equal elements, where truth values of comparisons are seen.
-PLANTED_TRIALS = 8
-#: Elements compared, over all trials, after which no further ones are begun (verdicts never hang on time).
-MAX_WORK = 5_000_000
+MAX_TRIALS = 400
+#: Trials with many equal elements, where truth values of comparisons are seen: as many as it takes
+#: to try this many elements, within these bounds.
+PLANTED_ELEMENTS, PLANTED_TRIALS = 2000, (8, 96)
+#: Elements of results that trials beyond those asked for may compare in all; not a time, so that
+#: verdicts do not depend on the load of the machine.
+MAX_COMPARED = 4_000_000
 
 
 @dataclass
@@ -340,6 +361,7 @@ def _run(
         flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
         field.note(t, False, FRESH, float(t.dtype == torch.bool and not field.m.mixed))
         memory.adopt(flat, field.input(name, flat.numel(), t.dtype))
+    shared = len(entered) < len(copies)
     given = dict(copies)
     leaves: dict[str, torch.Tensor] = {}
     if gradients:
@@ -350,19 +372,25 @@ def _run(
     grads: list[torch.Tensor | None] = []
     with torch.set_grad_enabled(gradients):
         with Shadowing(memory):
+            for name, t in leaves.items():  # a leaf may not be written; a copy with its strides may
+                copied = t.clone()
+                if not shared and copied.stride() == t.stride():
+                    given[name] = copied
             out = _call(function, given, scalars)
         returned = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
         if gradients:
             wanted = [t for t in returned if t.requires_grad]
-            if not wanted:
-                raise NotModelled("no gradients")
             seeds = []
             for i, t in enumerate(wanted):
                 seeds.append(torch.ones(t.shape, dtype=t.dtype))
                 field.note(seeds[-1], False, FRESH)
                 memory.adopt(seeds[-1], field.input(f"gradient {i}", t.numel(), t.dtype).reshape(t.shape))
             with Shadowing(memory):
-                grads = list(torch.autograd.grad(wanted, list(leaves.values()), seeds, allow_unused=True))
+                grads = (
+                    [None] * len(leaves)
+                    if not wanted
+                    else list(torch.autograd.grad(wanted, list(leaves.values()), seeds, allow_unused=True))
+                )
     results: dict[str, Val] = {}
 
     def note(name: str, t: torch.Tensor) -> None:
@@ -372,7 +400,7 @@ def _run(
 
     for i, t in enumerate(returned):
         note(f"result {i}", t)
-    for name, t in copies.items():
+    for name, t in given.items():
         note(f"argument {name}", t)
     for (name, _), grad in zip(leaves.items(), grads, strict=False):
         if grad is not None:
@@ -429,9 +457,14 @@ class _Task:
         self.ran += 1
         left, right = (
             _run(
-                f, self.tensors, self.scalars, Field(seed, way.order, way.strict, planted), self.gradients, way.integers
+                f,
+                self.tensors,
+                self.scalars,
+                Field(seed, way.order, way.strict, planted, side),
+                self.gradients,
+                way.integers,
             )
-            for f in self.programs
+            for side, f in enumerate(self.programs)
         )
         used = [left.arithmetic, right.arithmetic]
         out = _Trial(
@@ -499,10 +532,10 @@ class _Task:
             enough = least >= needed and not (way.strict and missing)
             if not enough and attempts >= trials and needed > MAX_TRIALS:
                 return Fielded(None, attempts, one.error, (), "too many comparisons for a bound"), one
-            late = attempts >= trials and attempts * elements > MAX_WORK
+            late = attempts >= trials and attempts * elements > MAX_COMPARED
             if enough or late or attempts >= (needed if not way.strict else max(40, 4 * needed)):
                 break
-        if 2 * missing > elements or (way.strict and missing):
+        if any(2 * int((c > 0).sum()) < c.numel() for c in counts.values()) or (way.strict and missing):
             return Fielded(None, attempts, 1.0, (), f"{missing} of {elements} elements undefined"), one
         if missing:
             assumptions.add("where-defined")
@@ -512,8 +545,10 @@ class _Task:
             return Fielded(None, attempts, error, (), f"error bound {error:.2g} after {attempts} trials"), one
         return Fielded(True, attempts, error, tuple(assumptions)), one
 
-    def ties_hold(self, way: _Way, trials: int) -> bool:
+    def ties_hold(self, way: _Way) -> bool:
         """Whether nothing differs where most elements are among a few values."""
+        elements = sum(t.numel() for t in self.tensors.values())
+        trials = min(max(PLANTED_ELEMENTS // max(elements, 1), PLANTED_TRIALS[0]), PLANTED_TRIALS[1])
         try:
             return all(self.trial(way, planted=True).compared is not None for _ in range(trials))
         except NotModelled:
@@ -564,14 +599,14 @@ def prove_field(
         if not result.equal:
             verdict = False if result.equal is False else verdict
             reasons.append(f"{way}: {result.reason}")
-            compared |= result.equal is None and last is None
+            compared |= result.equal is None
             continue
         extra = {"reduction-order-free"}
         if whole:
             extra.add("no-overflow" if way.integers else "these-integers")
         if last is not None and last.ties:
             rigorous = way.order is Order.MIXED and task.shown(replace(way, order=Order.TIES), trials)[0].equal
-            if not rigorous and not task.ties_hold(way, PLANTED_TRIALS):
+            if not rigorous and not task.ties_hold(way):
                 reasons.append(f"{way}: differs at ties")
                 verdict = False
                 continue

@@ -343,3 +343,23 @@ def _threshold_backward(g: Given) -> Val:
     m = g.m
     m.compared = True
     return m.where(m.less(g.val("threshold", 0), g.val("self")), g.val("grad_output"), m.fraction(0))
+
+
+@means("softplus_backward")
+def _softplus_backward(g: Given) -> Val:
+    m = g.m
+    return m.mul(g.val("grad_output"), sigmoid(m, m.mul(g.val("self"), m.constant(g.get("beta", 1)))))
+
+
+@means("log_sigmoid_backward")
+def _log_sigmoid_backward(g: Given) -> Val:
+    return g.m.mul(g.val("grad_output"), sigmoid(g.m, g.m.neg(g.val("self"))))
+
+
+@means("max_pool2d_with_indices_backward")
+def _max_pool_backward(g: Given) -> Val:
+    """To the element of each window that was the largest."""
+    at, grad, like = g.positions("indices"), g.val("grad_output"), g.native("self")
+    zero = torch.zeros((*like.shape[:-2], like.shape[-2] * like.shape[-1]), dtype=torch.float64)
+    flat = at.flatten(-2)
+    return g.m.linear(lambda t: zero.scatter_add(-1, flat, t.flatten(-2)).reshape(like.shape), grad, grad.p.numel())

@@ -224,10 +224,12 @@ class Prover:
 
         rule = instance.rule
         fielded = prove_field(rule.before, rule.after, instance.tensors, instance.scalars)
-        if fielded.equal:
+        # Integers wrap, and real numbers do not.
+        wraps = "no-overflow" in fielded.assumptions and not _floating(instance)
+        if fielded.equal and not wraps:
             method = f"PIT(trials={fielded.trials}, error<{fielded.error:.1g})"
             return Shown(Level.EXACT_REAL, method, (*noted, *fielded.assumptions))
-        reason = fielded.reason
+        reason = "shown for integers that do not overflow" if wraps else fielded.reason
         if run is None:
             return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=reason)
         try:
@@ -246,6 +248,10 @@ class Prover:
 
 def _noted(instance: Instance) -> tuple[str, ...]:
     return ("these-integers",) if _known_arguments(instance) else ()
+
+
+def _floating(instance: Instance) -> bool:
+    return any(t.is_floating_point() for t in instance.tensors.values())
 
 
 def _known_arguments(instance: Instance) -> set[str]:

@@ -41,8 +41,7 @@ def aten_packet(name: str) -> OpOverloadPacket | None:
 
 
 def decomposition_of(overload: OpOverload) -> Callable[..., Any] | None:
-    """What the operator does in terms of others, as torch defines it for its compilers; None where it does not."""
-    # Late: it imports half of torch.
+    """torch's own spelling of an operator in simpler ones, or None."""
     from torch._decomp import decomposition_table
 
     return decomposition_table.get(overload)
