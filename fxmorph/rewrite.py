@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,15 +57,24 @@ class Unsound(Exception):
 
 @dataclass
 class Profile:
-    """One run of a graph, node by node.  ``values`` are clones as they were when computed."""
+    """One run of a graph, node by node.
+
+    ``values`` are clones as they were when computed; ``reread`` has those that were written to since,
+    as a later node read them, by (reader, read).
+    """
 
     order: dict[fx.Node, int] = field(default_factory=dict)
     values: dict[fx.Node, Any] = field(default_factory=dict)
+    reread: dict[tuple[fx.Node, fx.Node], torch.Tensor] = field(default_factory=dict)
     specs: dict[fx.Node, TensorSpec] = field(default_factory=dict)
     storages: dict[fx.Node, frozenset[int]] = field(default_factory=dict)
     writes: list[tuple[int, int]] = field(default_factory=list)  # (order of the writer, storage)
     #: Nodes that require grad once the graph has run; a later write may have made them.
     differentiable: frozenset[fx.Node] = frozenset()
+
+    def read_by(self, readers: Iterable[fx.Node], node: fx.Node) -> Any:
+        """The value of ``node`` as the first of ``readers`` that reads it found it, which is all of them's."""
+        return next((self.reread[r, node] for r in readers if (r, node) in self.reread), self.values[node])
 
     def written_after(self, storages: frozenset[int], order: int) -> bool:
         """Whether a later node writes to any of the storages."""
@@ -101,6 +110,9 @@ class _Profiler(fx.Interpreter):
 
     def run_node(self, n: fx.Node) -> Any:
         read = [self.env[a] for a in n.all_input_nodes if isinstance(self.env.get(a), torch.Tensor)]
+        for a in n.all_input_nodes:
+            if a in self.profile.specs and self.profile.written_after(self.profile.storages[a], self.profile.order[a]):
+                self.profile.reread[n, a] = strided_clone(self.env[a])
         result = super().run_node(n)
         p = self.profile
         k = p.order[n] = len(p.order)
@@ -452,7 +464,7 @@ class Workbench:
     def _insert(self, rule: Rule, rewrite: Rewrite, match: Match) -> Instance:
         """Put the replacement in place; the rule with the arguments of the site."""
         p = self.profile
-        values = {n: p.values[node] for n, node in match.args.items()}
+        values = {n: p.read_by((*match.inner, match.root), node) for n, node in match.args.items()}
         scalars = {**match.scalars, **dict(rewrite.choices)}
         if rule.site == "op":
             match.scalars = {k: v for k, v in scalars.items()}
@@ -469,7 +481,6 @@ class Workbench:
                 out, made = trace(rule.after, self.graph, given, scalars)
             except TracingError as error:
                 raise Inapplicable(f"{rule.id}: {error}") from error
-        # An operand may have been written to since its value was noted: both sides get the same.
         instance = Instance(rule, values, scalars)
         old = instance.before(instance.copies())
         if rule.site != "late" or "mutation" in rule.preserves:

@@ -288,3 +288,19 @@ def test_gradients_flow_through_captured_programs() -> None:
     w = torch.ones(3, requires_grad=True)
     (found,) = capture_torch(Invocation(lambda w: w * 2, [w], lambda g: g(w)), CompileConfig.make(), False)
     assert Workbench(found.graph, found.inputs, False).profile.specs
+
+
+def test_assumptions_are_of_what_the_site_reads_and_not_of_what_it_was() -> None:
+    text = (
+        "def fn(x, m):\n    s = x * 2\n    s.masked_fill_(m, -float('inf'))\n"
+        "    p = torch.nn.functional.softmax(s, dim=-1)\n    return (p,)\n"
+    )
+    shifted = made(
+        before=lambda x: torch.nn.functional.softmax(x, dim=-1),
+        after=lambda x: torch.nn.functional.softmax(x - x.mean(-1, keepdim=True), dim=-1),
+        assumes=("finite",), preserves=frozenset({"dtype", "alias"}),
+    )  # fmt: skip
+    masked = torch.tensor([[True, False, False]] * 2)
+    with pytest.raises(Inapplicable, match="finite"):
+        bench_of(text, torch.randn(2, 3), masked).apply(shifted, Rewrite("algebra_test", "p"))
+    bench_of(text, torch.randn(2, 3), ~masked & masked).apply(shifted, Rewrite("algebra_test", "p"))
