@@ -27,7 +27,7 @@ from fxmorph.prove import field_nn  # noqa: F401  (fills MEANINGS)
 from fxmorph.prove.field_ops import MEANINGS, Given
 from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
-from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing
+from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing, Unread, shape_of_values
 from fxmorph.prove.terms import FILLS, MOVES
 from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
 
@@ -116,6 +116,11 @@ class Field:
         known = all(self.is_known(call, t) for t in operands)
         if known and not any(t.is_floating_point() for t in call.targets):
             return [self._plain(t) for t in call.targets]
+        if shape_of_values(call):
+            given = [v for k, v in call.arguments.items() if k in ("indices", "mask", "repeats")]
+            places = [t for t in tree_leaves(given) if isinstance(t, torch.Tensor)]
+            if not places or not all(self.is_known(call, t) for t in places):
+                raise NotModelled(f"{call.name}: a shape that depends on values")
         try:
             values = self._values(call)
         except NotModelled:
@@ -347,7 +352,7 @@ def _run(
             if t.is_floating_point():
                 leaves[name] = t.requires_grad_()
                 given[name] = t
-    with torch.set_grad_enabled(gradients), Shadowing(memory):
+    with torch.set_grad_enabled(gradients), Shadowing(memory), Unread():
         out = _call(function, given, scalars)
         returned = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
         grads: list[torch.Tensor | None] = []
