@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ from fxmorph.rules import Rule
 
 #: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or
 #: what is assumed with it.  Verdicts of another version are not reused.
-PROVER_VERSION = 1
+PROVER_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,10 @@ class Certificates:
         if found is None and self.folder is not None:
             try:
                 found = from_json(Certificate, json.loads(self._path(key).read_text()))
-            except (OSError, ValueError):
+            except (OSError, ValueError, TypeError, KeyError, AttributeError):
                 return None  # absent, or half of a file from a machine that lost power
+            if found.key != key:
+                return None
             self._memory[key] = found
         return found
 
@@ -134,12 +137,42 @@ def key_of(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
+def _compiled(code: CodeType) -> list[Any]:
+    nested = [_compiled(c) if isinstance(c, CodeType) else c for c in code.co_consts]
+    return [code.co_code, nested, code.co_names, code.co_varnames, code.co_freevars]
+
+
+def _context(function: Any, seen: set[Any]) -> list[str]:
+    """What a function uses besides its text: closed over or global values, and functions of its own module."""
+    if function in seen:
+        return []
+    seen.add(function)
+    code = function.__code__
+    used: dict[str, Any] = {n: function.__globals__[n] for n in code.co_names if n in function.__globals__}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            used[name] = cell.cell_contents
+        except ValueError:
+            continue  # not set yet
+    # Two functions on one line have one text.
+    out = [repr(_compiled(code)), repr(function.__defaults__), repr(function.__kwdefaults__)]
+    for name, value in sorted(used.items()):
+        if isinstance(value, FunctionType):
+            if value.__module__ == function.__module__:
+                out += [name, *_context(value, seen)]
+        elif isinstance(value, torch.Tensor):
+            out += [name, repr(value.tolist())]
+        elif isinstance(value, (int, float, str, tuple, list, dict, torch.dtype)) or value is None:
+            out += [name, repr(value) if " at 0x" not in repr(value) else ""]
+    return out
+
+
 @functools.cache
 def _sources(before: Any, after: Any) -> str:
     try:
         return inspect.getsource(before) + inspect.getsource(after)
     except (OSError, TypeError):  # typed in, not from a file
-        return repr([(f.__code__.co_code, f.__code__.co_consts) for f in (before, after)])
+        return repr([_compiled(f.__code__) for f in (before, after)])
 
 
 def rule_hash(rule: Rule) -> str:
@@ -165,4 +198,6 @@ def instance_key(instance: Instance, budget: int) -> str:
         for n, t in instance.tensors.items()
         if instance.rule.mixed and not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)
     ]
-    return key_of("instance", rule_hash(instance.rule), instance_text(instance), known, budget)
+    rule = instance.rule
+    context = [_context(f, set()) for f in (rule.before, rule.after) if isinstance(f, FunctionType)]
+    return key_of("instance", rule_hash(rule), context, instance_text(instance), known, budget)

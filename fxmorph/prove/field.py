@@ -36,7 +36,7 @@ from fxmorph.prove import field_nn  # noqa: F401  (fills MEANINGS)
 from fxmorph.prove.field_ops import MEANINGS, Given
 from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
-from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing
+from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing, Unread, shape_of_values
 from fxmorph.prove.terms import FILLS, MOVES
 from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
 
@@ -128,6 +128,11 @@ class Field:
         known = all(self.is_known(call, t) for t in operands)
         if known and (not operands or not any(t.is_floating_point() for t in call.targets)):
             return [self._plain(t) for t in call.targets]
+        if shape_of_values(call):
+            given = [v for k, v in call.arguments.items() if k in ("indices", "mask", "repeats")]
+            places = [t for t in tree_leaves(given) if isinstance(t, torch.Tensor)]
+            if not places or not all(self.is_known(call, t) for t in places):
+                raise NotModelled(f"{call.name}: a shape that depends on values")
         try:
             values = self._values(call)
             if len(values) != len(call.targets):  # results that were not asked for
@@ -371,7 +376,7 @@ def _run(
                 given[name] = t
     grads: list[torch.Tensor | None] = []
     with torch.set_grad_enabled(gradients):
-        with Shadowing(memory):
+        with Shadowing(memory), Unread():
             for name, t in leaves.items():  # a leaf may not be written; a copy with its strides may
                 copied = t.clone()
                 if not shared and copied.stride() == t.stride():

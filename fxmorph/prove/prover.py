@@ -28,7 +28,7 @@ from fxmorph.prove.exhaustion import Exhausted, exhaust
 from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, falsify
 from fxmorph.prove.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
-from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing
+from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.terms import Difference, Terms
 
 #: z3's resource units for one query; about a second where it is not solved before.
@@ -132,7 +132,7 @@ class Prover:
             reals = self._reals(instance, shown)
             shown = reals if shown is None or stronger(reals.level, shown.level) else shown
         # INDEX_EXACT and BIT_EXACT are the same to eager.
-        alike = falsified.best.bitwise and shown.level is Level.INDEX_EXACT
+        alike = falsified.best is Level.BIT_EXACT and shown.level is Level.INDEX_EXACT
         if stronger(shown.level, falsified.best) and not alike:
             reason = f"{shown.method} shows {shown.level}, and eager {falsified.best}: the model is wrong"
             return certificate(Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason))
@@ -174,7 +174,7 @@ class Prover:
 
     def scalar(self, obligation: Obligation, best: Level) -> Shown:
         """A scalar claim, as strongly as it can be shown and eager has not refuted (``best``)."""
-        key = key_of("obligation", obligation.text, str(best), self.budget)
+        key = key_of("obligation", obligation.text, obligation.inputs, str(best), self.budget)
         found = self.certificates.get(key)
         if found is None:
             found = self._scalar(obligation, best, key)
@@ -342,7 +342,7 @@ def _guarded(
     side: Callable[[dict[str, torch.Tensor]], torch.Tensor], tensors: dict[str, torch.Tensor], memory: Memory
 ) -> torch.Tensor:
     try:
-        with torch.no_grad(), Shadowing(memory):
+        with torch.no_grad(), Shadowing(memory), Unread():
             return side(tensors)
     except NotModelled:
         raise

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from fxmorph.inputs import storage_key
 from fxmorph.torchapi.dispatch import (
@@ -114,7 +115,7 @@ class Memory:
         self._natives[key] = (t.untyped_storage(), t.dtype)
         size = t.untyped_storage().nbytes() // max(t.element_size(), 1)
         self._bases[key] = torch.zeros(size, dtype=self.domain.dtype, device=t.device)
-        self.write(t, shadow)
+        self._bases[key].as_strided(t.shape, t.stride(), t.storage_offset()).copy_(shadow)
 
     def whole(self, t: torch.Tensor, base: torch.Tensor) -> None:
         """Make ``base`` (1-D) what all of the memory under ``t`` means, gaps between elements included."""
@@ -122,10 +123,12 @@ class Memory:
         self._bases[storage_key(t)] = base.clone()
 
     def write(self, t: torch.Tensor, shadow: torch.Tensor) -> None:
+        """Make ``shadow`` what ``t`` means from now on; shadows that were given out before stay as they were."""
         key = storage_key(t)
         own = self._natives[key][1]
         if own != t.dtype:
             shadow = self.domain.bitcast(shadow, t.dtype, own)
+        self._bases[key] = self._bases[key].clone()
         self._bases[key].as_strided(t.shape, t.stride(), t.storage_offset()).copy_(shadow)
 
 
@@ -149,6 +152,50 @@ def _arguments(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if a.name not in _IMMATERIAL and not (same and a.has_default_value()):
             out[a.name] = value
     return out
+
+
+def shape_of_values(call: Call) -> bool:
+    """Whether the shape of the result depends on values, as that of ``nonzero`` and ``x[mask]`` does."""
+    if torch.Tag.dynamic_output_shape not in call.func.tags:
+        return False
+    if call.name in ("index", "_unsafe_index"):
+        places = [t for t in tree_leaves(call.arguments["indices"]) if isinstance(t, torch.Tensor)]
+        return any(t.dtype in (torch.bool, torch.uint8) for t in places)
+    return True
+
+
+def _overlaps_itself(t: torch.Tensor) -> bool:
+    """Whether two elements lie in one place."""
+    extent = 1
+    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
+        if size > 1 and stride < extent:
+            reach = 1 + sum((n - 1) * s for s, n in zip(t.stride(), t.shape, strict=True))
+            places = torch.arange(max(reach, 1)).as_strided(t.shape, t.stride())
+            return t.numel() > 0 and places.unique().numel() < t.numel()
+        extent += (size - 1) * stride
+    return False
+
+
+#: Methods by which Python reads memory, or gets at it, past the dispatcher.
+_READERS = frozenset(
+    "tolist numpy __array__ __dlpack__ data_ptr storage untyped_storage _typed_storage __cuda_array_interface__".split()
+)
+
+
+class Unread(TorchFunctionMode):
+    """Raises :class:`NotModelled` where a program reads values, or memory, into Python past the dispatcher."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _READERS:
+            raise NotModelled(f"{name}: values read into Python")
+        return func(*args, **(kwargs or {}))
+
+
+#: Operators that write running statistics and do not say so.
+_HIDDEN_WRITES = frozenset("native_batch_norm cudnn_batch_norm miopen_batch_norm _batch_norm_impl_index".split())
 
 
 class Shadowing(TorchDispatchMode):
@@ -184,6 +231,10 @@ class Shadowing(TorchDispatchMode):
         for i, which in mutated_arguments(func):
             value = args[i] if i < len(args) else kwargs.get(which)
             written += [t for t in tree_leaves(value) if isinstance(t, torch.Tensor)]
+        if any(map(_overlaps_itself, written)):
+            raise NotModelled(f"{name} writes elements that lie in one place")
+        if name in _HIDDEN_WRITES and any(k.startswith("running") for k in _arguments(func, args, kwargs)):
+            raise NotModelled(f"running statistics of {name}")
 
         out = func(*args, **kwargs)
 
@@ -192,9 +243,14 @@ class Shadowing(TorchDispatchMode):
         for o in made:
             if o.layout != torch.strided:
                 raise NotModelled(f"{name} gives a {o.layout} tensor")
-            if not self.memory.knows(o) and all(storage_key(o) != storage_key(f) for f in fresh):
-                fresh.append(o)
+            if self.memory.knows(o):
+                continue
+            if any(storage_key(o) == storage_key(f) for f in fresh):
+                raise NotModelled(f"{name} gives tensors over one memory")
+            fresh.append(o)
         targets = [*fresh, *written]
+        if not made and any(isinstance(o, (bool, int, float)) for o in tree_leaves(out)):
+            raise NotModelled(f"{name}: values read into Python")
         if not targets:
             return out  # views, or nothing
         call = Call(name, func, _arguments(func, args, kwargs), targets, len(written), self.memory)

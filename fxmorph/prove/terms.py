@@ -10,15 +10,16 @@ of equal variables that occurs among the elements that differ, so that together 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from fxmorph.inputs import dtype_name
+from fxmorph.inputs import dtype_name, storage_key
 from fxmorph.prove.expressions import Const, Expression, Obligation, Op, Slot, Var, _argument_text
-from fxmorph.prove.shadowing import Call, NotModelled
+from fxmorph.prove.shadowing import Call, NotModelled, shape_of_values
 from fxmorph.torchapi.dispatch import tree_leaves, tree_map
 
 #: Operators that copy, move or select elements and look at none.  Their own kernels run on the names.
@@ -33,7 +34,7 @@ MOVES = frozenset(
     unsqueeze_copy t_copy transpose_copy select_copy slice_copy narrow_copy as_strided_copy unfold_copy""".split()
 )
 #: Of MOVES, arguments that say where to: their values must be known.
-_POSITIONS = frozenset("index indices mask".split())
+_POSITIONS = frozenset("index indices mask repeats".split())
 #: Those of MOVES that have no kernel for integers.
 _FLOAT_ONLY = frozenset(
     """reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
@@ -45,10 +46,13 @@ PROMOTES = frozenset(
     """add sub mul div maximum minimum fmax fmin eq ne lt le gt ge remainder fmod floor_divide atan2 addcmul addcdiv
     lerp bitwise_and bitwise_or bitwise_xor hypot copysign""".split()
 )
+#: Of PROMOTES, those that compute integers as floating point.
+_TO_FLOAT = frozenset("div atan2 copysign".split())
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
 #: Equal with operands exchanged, bit for bit but for NaN payloads.
 COMMUTES = frozenset("add mul eq ne bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor".split())
-#: Reductions by name of the term; those in SORTED do not depend on the order of what they reduce.
+#: Reductions by name of the term; those in SORTED do not depend on the order of what they reduce,
+#: but for the sign of zero: which of two zeros is the largest depends on the lane.
 REDUCTIONS = frozenset("sum mean prod amax amin any all".split())
 SORTED = frozenset("amax amin any all".split())
 _SIXTEEN = (torch.float16, torch.bfloat16)
@@ -212,6 +216,10 @@ class Terms:
         others = [t for t in tensors if call.name not in FILLS or t is not call.arguments.get("self")]
         if all(bool((call.shadow(t) < 0).all()) for t in others):
             return [self.known(t) for t in call.targets]  # of constants only: eager has computed it
+        places = [t for k in _POSITIONS & call.arguments.keys() for t in tree_leaves(call.arguments[k])]
+        fixed = all(bool((call.shadow(t) < 0).all()) for t in places if isinstance(t, torch.Tensor))
+        if shape_of_values(call) and not (call.name in MOVES and fixed):
+            raise NotModelled(f"{call.name}: a shape that depends on values")
         if call.name in MOVES:
             return self._move(call)
         if call.name in ("_to_copy", "to"):
@@ -239,6 +247,8 @@ class Terms:
             places = [t for t in tree_leaves(given[key]) if isinstance(t, torch.Tensor)]
             if not all(bool((call.shadow(t) < 0).all()) for t in places):
                 return self._opaque(call)
+            if call.written and any(storage_key(t) == storage_key(target) for t in places):
+                raise NotModelled(f"{call.name} overwrites what says where to")
         if call.name in ("index_put", "_unsafe_index_put") and given.get("accumulate"):
             return self._opaque(call)
         if call.name == "scatter" and "reduce" in given:
@@ -301,6 +311,8 @@ class Terms:
 
         flags = call.shadow(condition)
         if bool((flags < 0).all()):
+            if call.written and storage_key(condition) == storage_key(target):
+                raise NotModelled(f"{call.name} overwrites its own mask")
             return torch.where(condition, side(left), side(right)).expand(target.shape)
         arguments = {"condition": Slot(0), "self": Slot(1), "other": Slot(2)}
         kinds = [condition.dtype, target.dtype, target.dtype]
@@ -321,9 +333,10 @@ class Terms:
         for d in dims:
             width *= x.shape[d]
         rows = ids.permute(rest + dims).reshape(-1, width) if x.ndim else ids.reshape(1, 1)
-        if call.name in SORTED:
+        ordered = call.name not in SORTED or (self.layouts and target.dtype.is_floating_point)
+        if not ordered:
             rows = rows.sort(dim=1).values
-        layout = (x.shape, x.stride(), dims) if self.layouts and call.name not in SORTED else ()
+        layout = (x.shape, x.stride(), dims) if self.layouts and ordered else ()
         return self._over_rows(call.name, target, rows, layout, x.dtype)
 
     def _over_rows(
@@ -378,13 +391,15 @@ class Terms:
         if call.name == "rsub":
             given["self"], given["other"] = given["other"], given["self"]
         name = {"rsub": "sub", "true_divide": "div"}.get(call.name, call.name)
+        if given.get("rounding_mode", "") is None:
+            del given["rounding_mode"]
         tensors = [t for t in tree_leaves(list(given.values())) if isinstance(t, torch.Tensor)]
         result = target.dtype
         computed = result
         if name in PROMOTES:
             computed = _common(given)
             result = torch.bool if name in COMPARISONS else computed
-            if name == "div" and "rounding_mode" not in given and not computed.is_floating_point:
+            if name in _TO_FLOAT and "rounding_mode" not in given and not computed.is_floating_point:
                 computed = result = torch.get_default_dtype()
         widest = max(t.ndim for t in tensors)
         operands: list[torch.Tensor] = []
@@ -394,7 +409,9 @@ class Terms:
             if not isinstance(value, torch.Tensor):
                 return value
             ids, scalar = call.shadow(value), False
-            if name in PROMOTES and value.dtype != computed:
+            if name not in PROMOTES:
+                scalar = value.ndim == 0 and widest > 0 and any(t.dtype != value.dtype for t in tensors)
+            elif value.dtype != computed:
                 scalar = value.ndim == 0 and widest > 0 and computed in _SIXTEEN
                 if not scalar:
                     ids = self._cast(ids, value.dtype, computed)
@@ -409,7 +426,7 @@ class Terms:
 
     def _opaque(self, call: Call) -> list[torch.Tensor]:
         """A function of all of its operands' elements, known by its name only."""
-        parts: list[object] = [call.name]
+        parts: list[object] = [call.name, *(dtype_name(t.dtype) for t in call.targets)]
         for key, value in sorted(call.arguments.items()):
             if any(isinstance(t, torch.Tensor) for t in tree_leaves(value)):
                 for t in tree_leaves(value):
@@ -584,10 +601,17 @@ def _common(arguments: dict[str, Any]) -> torch.dtype:
     operands = [v for v in numbers.values() if isinstance(v, (torch.Tensor, int, float))]
     if len(operands) == 1 or not isinstance(operands[-1], (torch.Tensor, int, float)):
         return operands[0].dtype  # type: ignore[union-attr]
-    common = torch.result_type(operands[0], operands[1])
-    for extra in operands[2:]:
-        common = torch.result_type(torch.empty(1, dtype=common), extra)
-    return common
+    # Elements count before 0-dim tensors, and those before numbers.
+    common: torch.Tensor | None = None
+    for shape in ((1,), ()):
+        dtypes = [t.dtype for t in operands if isinstance(t, torch.Tensor) and min(t.ndim, 1) == len(shape)]
+        if dtypes:
+            alike = torch.empty(shape, dtype=functools.reduce(torch.promote_types, dtypes))
+            common = alike if common is None else torch.empty(1, dtype=torch.result_type(common, alike))
+    assert common is not None
+    for number in (v for v in operands if not isinstance(v, torch.Tensor)):
+        common = torch.empty(common.shape, dtype=torch.result_type(common, number))
+    return common.dtype
 
 
 def _leaf_dtypes(expr: Any, start: int) -> dict[int, torch.dtype]:
