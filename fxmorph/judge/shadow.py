@@ -164,7 +164,9 @@ KERNELS = frozenset(
     _cdist_forward _cdist_backward _fused_rms_norm rms_norm gru_cell lstm_cell nll_loss_forward binary_cross_entropy
     upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d grid_sampler_2d softmax log_softmax
     layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss remainder fmod
-    remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex linalg_cholesky_ex linalg_lu linalg_qr linalg_svd
+    upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
+    grid_sampler_2d_backward remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex linalg_cholesky_ex
+    linalg_lu linalg_qr linalg_svd
     """.split()
 )
 
@@ -209,6 +211,9 @@ OPAQUE_UNITS = 128.0
 ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh", "tanh"), 2.0) | {
     "erf": 8.0, "gelu": 4.0, "logaddexp": 1.0,
 }  # fmt: skip
+#: Gradients of activations that have zeros, and units of the incoming gradient by which they are off there.
+CROSSING = frozenset("gelu_backward silu_backward mish_backward".split())
+CROSSING_UNITS = 8.0
 #: (operator, factors whose product is rounded inside it).
 INNER_PRODUCTS = {
     "addcmul": (1, 2), "addcmul_": (1, 2), "addcdiv": (1, 2), "addcdiv_": (1, 2), "linalg_cross": (0, 1),
@@ -634,6 +639,9 @@ class ReferenceRun(TorchDispatchMode):
         inside = UNIT[torch.float32 if dtype in AMPLITUDE else dtype]
         if base in ABSOLUTE_UNITS:
             shadow = shadow + ABSOLUTE_UNITS[base] * inside * self._noise(lane, shadow)
+        if name in CROSSING and isinstance(args[0], torch.Tensor):
+            size = CROSSING_UNITS * inside * OWN_PRECISION.get(dtype, 1.0) * args[0].abs().nan_to_num(posinf=0.0)
+            shadow = shadow + size * self._noise(lane, shadow)
         if base == "pow" and not _small_exponent(args[1]):  # the exponent is rounded, or a product with a logarithm
             size = torch.nan_to_num(shadow.abs().log().abs(), nan=0.0, posinf=0.0)
             shadow = shadow * (1 + inside * size * self._noise(lane, shadow))

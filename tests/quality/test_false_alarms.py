@@ -346,6 +346,10 @@ def from_a_large_term(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, .
     return torch.addmm(large, a, b), F.linear(a, b.t(), large), torch.cat([large[None], b]).sum(0)
 
 
+def activated(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return F.mish(x), F.silu(x), F.gelu(x), F.gelu(x, approximate="tanh"), F.softplus(x), x.tanh(), x.sigmoid()
+
+
 def complexes(z: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return z * z, z.abs(), z.angle(), z / (z + 1), z.conj() * z, z.exp()
 
@@ -446,6 +450,11 @@ ALARMS: dict[str, Alarm] = {
     "attention that is fused": Alarm(ROUNDING, spelt_attention, heads()),
     "attention that is fused, in float64": Alarm(ROUNDING, spelt_attention, heads(torch.float64)),
     "attention of large scores that is fused": Alarm(ROUNDING, spelt_attention, heads(scale=4.0)),
+    "gradients of activations": Alarm(ROUNDING, activated, [torch.linspace(-4, 4, 4001).requires_grad_()]),
+    "gradients of activations in float64": Alarm(
+        ROUNDING, activated, [torch.linspace(-4, 4, 4001, dtype=torch.float64).requires_grad_()]
+    ),
+    "gradients of resized images": Alarm(ROUNDING, resized, [draw(1, 2, 7, 9).requires_grad_()]),
     "sums of equal terms": Alarm(ROUNDING, equal_terms, [draw(4096, 48)]),
     "sums that begin with a large term": Alarm(
         ROUNDING, from_a_large_term, [draw(256, 32), draw(32, 256, seed=1).abs()]
