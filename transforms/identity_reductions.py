@@ -95,7 +95,7 @@ class identity_cumsum_one:
 
 
 @rule(args={"x": "..."}, dtypes=NUMBERS, site="value", claim=Level.BIT_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=("kc", "prod"))
+      preserves=("dtype", "mutation"), targets=("kc", "prod"))
 class identity_prod_one:
     """Takes the product over a new dimension of size 1.
 

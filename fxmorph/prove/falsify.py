@@ -128,7 +128,7 @@ WIDE_INTEGERS = (127, 128, 255, 256, 32767, 65536, 2**24 + 1, 2**24 - 1, 2**31 -
 
 def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
     if t.dtype == torch.bool:
-        return _pick(t, [0.0, 1.0], rng)
+        return _pick(t, {"zeros": [0.0], "wide": [1.0]}.get(kind, [0.0, 1.0]), rng)
     limits = torch.iinfo(t.dtype)
     pool = {
         "moderate": [0, 1, 2, 3, 5, 7],

@@ -22,11 +22,11 @@ from fxmorph.rules import Rule
 
 #: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a
 #: rule forgets are the same for all of its dtypes, so that the first one gets most of them.
-PROVED, TRIED, TRIED_AGAIN = 10, 50, 10
+PROVED, TRIED, TRIED_AGAIN = 10, 50, 25
 #: Sizes that each draw is made of, in turn.
 POOLS: tuple[tuple[int, ...], ...] = (
     (3, 5, 7), (1,), (0, 2, 3), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (2, 3), (5, 6, 7, 9, 10), (1, 4, 9),
-    (8, 16), (3, 4, 6, 8), (0, 2), (255, 256, 257),
+    (0, 1, 2), (3, 4, 6, 8), (0, 2), (256,),
 )  # fmt: skip
 
 

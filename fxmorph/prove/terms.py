@@ -20,7 +20,7 @@ import torch
 from fxmorph.inputs import dtype_name, storage_key
 from fxmorph.prove.expressions import Const, Expression, Obligation, Op, Slot, Var, _argument_text
 from fxmorph.prove.shadowing import Call, NotModelled, shape_of_values
-from fxmorph.torchapi.dispatch import tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import aten_packet, tree_leaves, tree_map
 
 #: Operators that copy, move or select elements and look at none.  Their own kernels run on the names.
 MOVES = frozenset(
@@ -62,6 +62,16 @@ _OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
 MAX_ROW, MAX_NODES = 64, 300
 #: Tensors of more distinct constants are known by their hashes only.
 MAX_CONSTANTS = 4096
+
+
+@functools.cache
+def is_pointwise(name: str) -> bool:
+    """Whether each element of the result is of one element of each operand; torch tags some overloads only."""
+    packet = aten_packet(name)
+    if packet is None:
+        return False
+    tagged = (torch.Tag.pointwise in getattr(packet, o).tags for o in packet.overloads())
+    return name == "floor_divide" or any(tagged)
 
 
 def _salt(*parts: object) -> int:
@@ -232,7 +242,7 @@ class Terms:
             made = self._product(call)
             if made is not None:
                 return [made]
-        if torch.Tag.pointwise in call.func.tags and len(call.targets) == 1:
+        if is_pointwise(call.name) and len(call.targets) == 1:
             return [self._pointwise(call)]
         return self._opaque(call)
 
