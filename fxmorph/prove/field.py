@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -55,10 +55,17 @@ class Field:
 
     dtype = torch.complex128
 
-    def __init__(self, seed: int = 0, order: Order = Order.MIXED, strict: bool = False, planted: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int = 0,
+        order: Order = Order.MIXED,
+        strict: bool = False,
+        planted: bool = False,
+        numbers: Sequence[tuple[float, float]] = (),
+    ) -> None:
         self.m = Arithmetic(seed, order, strict)
-        #: Whether most elements of arguments are 0, 1, -1 or one of two others, so that ties occur.
-        self.planted = planted
+        #: Whether most elements of arguments are 0, 1, -1, one of two others or of ``numbers``, so that ties occur.
+        self.planted, self.numbers = planted, numbers
         self._about: dict[int, _About] = {}
         self._kept: list[Any] = []  # storages stay alive, so that keys stay unique
         self._fresh = 0
@@ -77,10 +84,12 @@ class Field:
         if self.planted:
             pool = residues(scrambled(torch.arange(2), salt("pool", self.m.seed)), Q)
             values = torch.cat([torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64), pool, -pool[:1]])
-            which = (scrambled(h, 17) & (2**40 - 1)) % (len(values) + 2)
-            some = which < len(values)
-            chosen = values[torch.where(some, which, 0)]
-            p, q = (torch.where(some, torch.remainder(chosen, m), x) for x, m in ((p, P), (q, Q)))
+            noted = torch.tensor(self.numbers, dtype=torch.float64).reshape(-1, 2)
+            which = (scrambled(h, 17) & (2**40 - 1)) % (len(values) + len(noted) + 2)
+            some = which < len(values) + len(noted)
+            at = torch.where(some, which, 0)
+            pools = (torch.cat([torch.remainder(values, m), noted[:, i]]) for i, m in enumerate((P, Q)))
+            p, q = (torch.where(some, pool[at], x) for x, pool in zip((p, q), pools, strict=True))
         return torch.complex(p, q)
 
     def note(self, t: torch.Tensor, known: bool, num: float = 0.0, bits: float = 0.0) -> None:
@@ -427,17 +436,22 @@ class _Task:
         self.programs = (before, after)
         self.tensors, self.scalars, self.gradients, self.seed = tensors, scalars, gradients, seed
         self.ran = 0
+        #: Numbers that the programs were seen to use.
+        self.numbers: set[tuple[float, float]] = set()
 
     def trial(self, way: _Way, planted: bool = False) -> _Trial:
         seed = salt(self.seed, self.ran, str(way), planted)
         self.ran += 1
+        numbers = sorted(self.numbers)[:8] if planted else ()
         left, right = (
             _run(
-                f, self.tensors, self.scalars, Field(seed, way.order, way.strict, planted), self.gradients, way.integers
+                f, self.tensors, self.scalars, Field(seed, way.order, way.strict, planted, numbers), self.gradients,
+                way.integers,
             )
             for f in self.programs
-        )
+        )  # fmt: skip
         used = [left.arithmetic, right.arithmetic]
+        self.numbers.update(used[0].numbers, used[1].numbers)
         out = _Trial(
             {},
             assumptions=frozenset(used[0].assumptions | used[1].assumptions),

@@ -107,6 +107,8 @@ class Arithmetic:
         #: Sum of the degrees of arguments of random functions.
         self.hidden = 0.0
         self.assumptions: set[str] = set()
+        #: Numbers of the program, modulo p and q.
+        self.numbers: set[tuple[float, float]] = set()
 
     # -- constants -------------------------------------------------------------
 
@@ -123,7 +125,7 @@ class Arithmetic:
         if isinstance(value, complex):
             raise NotModelled("complex numbers")
         if isinstance(value, (bool, int)):
-            return self.fraction(int(value))
+            return self._noted(self.fraction(int(value)))
         if not math.isfinite(value):
             self.infinite = self.infinite or math.isinf(value)
             t = torch.tensor(value, dtype=torch.float64)
@@ -132,6 +134,11 @@ class Arithmetic:
         number = self.fraction(meant.value)
         for _ in range(meant.roots):
             number = self.root(number)
+        return self._noted(number)
+
+    def _noted(self, number: Val) -> Val:
+        if number.q is not None:
+            self.numbers.add((float(number.p), float(number.q)))
         return number
 
     def constants(self, native: torch.Tensor) -> Val:
