@@ -29,7 +29,15 @@ from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import NAN, Arithmetic, Order, Val
 from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing, Unread, shape_of_values
 from fxmorph.prove.terms import FILLS, MOVES
-from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import (
+    OpOverload,
+    aten_packet,
+    decomposition_of,
+    no_dispatch,
+    schema_of,
+    tree_leaves,
+    tree_map,
+)
 
 #: Of MOVES, those whose index arguments must be known, and those that have meanings of their own.
 _POSITIONS = frozenset("index indices mask repeats".split())
@@ -361,8 +369,9 @@ def _run(
             if t.is_floating_point():
                 leaves[name] = t.requires_grad_()
                 given[name] = t
-    with torch.set_grad_enabled(gradients), Shadowing(memory), Unread():
-        out = _call(function, given, scalars)
+    with torch.set_grad_enabled(gradients), Shadowing(memory):
+        with Unread():
+            out = _call(function, given, scalars)
         returned = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
         grads: list[torch.Tensor | None] = []
         if gradients:
@@ -372,8 +381,9 @@ def _run(
             seeds = []
             for i, t in enumerate(wanted):
                 seed = torch.ones_like(t, memory_format=torch.contiguous_format)
-                field.note(seed, False, 1.0)
-                memory.write(seed, field.input(f"gradient {i}", seed.numel(), seed.dtype).reshape(seed.shape))
+                with no_dispatch():  # names are no part of the program
+                    field.note(seed, False, 1.0)
+                    memory.write(seed, field.input(f"gradient {i}", seed.numel(), seed.dtype).reshape(seed.shape))
                 seeds.append(seed)
             grads = list(torch.autograd.grad(wanted, list(leaves.values()), seeds, allow_unused=True))
     results: dict[str, Val] = {}
