@@ -32,7 +32,7 @@ from fxmorph.rules import Rule
 
 #: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or
 #: what is assumed with it.  Verdicts of another version are not reused.
-PROVER_VERSION = 2
+PROVER_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,17 @@ def _write_whole(path: Path, text: str) -> None:
     os.replace(name, path)
 
 
+def _installed(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
 @functools.cache
 def versions() -> tuple[tuple[str, str], ...]:
     """With what proofs are made here."""
-    return (("prover", str(PROVER_VERSION)), ("torch", torch.__version__), ("z3", metadata.version("z3-solver")))
+    return (("prover", str(PROVER_VERSION)), ("torch", torch.__version__), ("z3", _installed("z3-solver")))
 
 
 def key_of(*parts: object) -> str:

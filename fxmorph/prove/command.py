@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterator, Sequence
-from importlib import metadata
 from pathlib import Path
 
 import torch
@@ -12,6 +11,7 @@ import torch
 from fxmorph.config import ConfigError, Settings
 from fxmorph.events import Conformed, Proved, Warned
 from fxmorph.model import Level
+from fxmorph.prove.certificates import versions as made_with
 from fxmorph.prove.levels import record_levels
 from fxmorph.prove.prover import BUDGET
 from fxmorph.prove.rule import RuleProof
@@ -55,7 +55,7 @@ def prove_rules(
     state = settings.state_dir
     state.mkdir(parents=True, exist_ok=True)
     arguments = (settings.transforms, str(state / "proofs"), BUDGET, str(state / "workers.log"))
-    solver = f"z3 {metadata.version('z3-solver')}"
+    solver = f"z3 {dict(made_with())['z3']}"
     done: dict[tuple[str, str], RuleProof] = {}
     with Pool(min(settings.effective_jobs, len(jobs)), serve, arguments, ["fxmorph.prove.serving"]) as pool:
         for proof in _all(pool, jobs, rules):

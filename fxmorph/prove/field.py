@@ -25,7 +25,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,7 +38,14 @@ from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
 from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing, Unread, shape_of_values
 from fxmorph.prove.terms import FILLS, MOVES
-from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import (
+    OpOverload,
+    aten_packet,
+    decomposition_of,
+    schema_of,
+    tree_leaves,
+    tree_map,
+)
 
 #: Of MOVES, those whose index arguments must be known, and those that have meanings of their own.
 _POSITIONS = frozenset("index indices mask repeats".split())
@@ -64,11 +71,17 @@ class Field:
     dtype = torch.complex128
 
     def __init__(
-        self, seed: int = 0, order: Order = Order.MIXED, strict: bool = False, planted: bool = False, side: int = 0
+        self,
+        seed: int = 0,
+        order: Order = Order.MIXED,
+        strict: bool = False,
+        planted: bool = False,
+        side: int = 0,
+        numbers: Sequence[tuple[float, float]] = (),
     ) -> None:
         self.m = Arithmetic(seed, order, strict)
-        #: Whether most elements of arguments are 0, 1, -1 or one of two others, so that ties occur.
-        self.planted = planted
+        #: Whether most elements of arguments are 0, 1, -1, one of two others or of ``numbers``, so that ties occur.
+        self.planted, self.numbers = planted, numbers
         #: Which of the programs that are compared is run.
         self.side = side
         self._about: dict[int, _About] = {}
@@ -89,10 +102,12 @@ class Field:
         if self.planted:
             pool = residues(scrambled(torch.arange(2), salt("pool", self.m.seed)), Q)
             values = torch.cat([torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64), pool, -pool[:1]])
-            which = (scrambled(h, 17) & (2**40 - 1)) % (len(values) + 2 * (self.m.seed % 2))
-            some = which < len(values)
-            chosen = values[torch.where(some, which, 0)]
-            p, q = (torch.where(some, torch.remainder(chosen, m), x) for x, m in ((p, P), (q, Q)))
+            noted = torch.tensor(self.numbers, dtype=torch.float64).reshape(-1, 2)
+            which = (scrambled(h, 17) & (2**40 - 1)) % (len(values) + len(noted) + 2 * (self.m.seed % 2))
+            some = which < len(values) + len(noted)
+            at = torch.where(some, which, 0)
+            pools = (torch.cat([torch.remainder(values, m), noted[:, i]]) for i, m in enumerate((P, Q)))
+            p, q = (torch.where(some, pool[at], x) for x, pool in zip((p, q), pools, strict=True))
         return torch.complex(p, q)
 
     def note(self, t: torch.Tensor, known: bool, degree: Degree = NUMBER, bits: float = 0.0) -> None:
@@ -456,22 +471,26 @@ class _Task:
         self.programs = (before, after)
         self.tensors, self.scalars, self.gradients, self.seed = tensors, scalars, gradients, seed
         self.ran = 0
+        #: Numbers that the programs were seen to use.
+        self.numbers: set[tuple[float, float]] = set()
 
     def trial(self, way: _Way, planted: bool = False) -> _Trial:
         seed = salt(self.seed, self.ran, str(way), planted)
         self.ran += 1
+        numbers = sorted(self.numbers)[:8] if planted else ()
         left, right = (
             _run(
                 f,
                 self.tensors,
                 self.scalars,
-                Field(seed, way.order, way.strict, planted, side),
+                Field(seed, way.order, way.strict, planted, side, numbers),
                 self.gradients,
                 way.integers,
             )
             for side, f in enumerate(self.programs)
         )
         used = [left.arithmetic, right.arithmetic]
+        self.numbers.update(used[0].numbers, used[1].numbers)
         out = _Trial(
             {},
             assumptions=frozenset(used[0].assumptions | used[1].assumptions),

@@ -148,6 +148,8 @@ class Arithmetic:
         #: The degree of the product of all elements that were inverted.
         self.inverted = 0.0
         self.assumptions: set[str] = set()
+        #: Numbers of the program, modulo p and q.
+        self.numbers: set[tuple[float, float]] = set()
 
     # -- constants -------------------------------------------------------------
 
@@ -164,7 +166,7 @@ class Arithmetic:
         if isinstance(value, complex):
             raise NotModelled("complex numbers")
         if isinstance(value, (bool, int)):
-            return self.fraction(int(value))
+            return self._noted(self.fraction(int(value)))
         if not math.isfinite(value):
             self.infinite = self.infinite or math.isinf(value)
             t = torch.tensor(value, dtype=torch.float64)
@@ -176,6 +178,11 @@ class Arithmetic:
             number = self.mul(number, self.power(self.fraction(PI), meant.pi))
         for _ in range(meant.roots):
             number = self.root(number)
+        return self._noted(number)
+
+    def _noted(self, number: Val) -> Val:
+        if number.q is not None:
+            self.numbers.add((float(number.p), float(number.q)))
         return number
 
     def constants(self, native: torch.Tensor) -> Val:

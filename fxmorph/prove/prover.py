@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fxmorph.instances import Instance
+from fxmorph.instances import Instance, broken_assumption
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import Asked, Certificate, Certificates, instance_key, instance_text, key_of, versions
 from fxmorph.prove.exhaustion import Exhausted, exhaust
@@ -29,7 +29,7 @@ from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, falsify
 from fxmorph.prove.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
 from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing, Unread
-from fxmorph.prove.terms import Difference, Terms
+from fxmorph.prove.terms import LANE_DEPENDENT, Difference, Terms
 
 #: z3's resource units for one query; about a second where it is not solved before.
 BUDGET = 3_000_000
@@ -148,6 +148,8 @@ class Prover:
         except NotModelled:
             return None
         noted = _noted(instance)
+        if run.terms.computed & LANE_DEPENDENT:
+            return Shown(Level.EXACT_REAL, "TERM", (*noted, "kernel-depends-on-lane")) if run.equal else None
         if run.equal:
             if run.moved_only:
                 return Shown(Level.INDEX_EXACT, "LABEL", noted)
@@ -185,7 +187,11 @@ class Prover:
 
     def _scalar(self, obligation: Obligation, best: Level, key: str) -> Certificate:
         # z3 takes a third of a second to load, and most instances need no solver.
-        from fxmorph.prove.solver import LEVELS, solve
+        try:
+            from fxmorph.prove.solver import LEVELS, solve
+        except ImportError as error:
+            unasked = Proof(Level.UNKNOWN, "all values", "FALSIFY-ONLY")
+            return Certificate(key, obligation.text, unasked, reason=f"no solver: {error}", versions=versions())
 
         started = time.process_time()
         queries: tuple[Asked, ...] = ()
@@ -306,7 +312,7 @@ def _replayed(instance: Instance, difference: Difference, part: Shown) -> Counte
         assert origin is not None
         t = values[origin[0]]
         torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())[origin[1]] = value
-    return contradiction(instance, values)
+    return None if broken_assumption(instance.rule, values) else contradiction(instance, values)
 
 
 def in_terms(instance: Instance, layouts: bool) -> _Run:

@@ -80,6 +80,7 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
     keys: list[str] = []
     refuted = reason = ""
     corners: set[str] = set()
+    full = False  # whether there was anything to compare
     more = TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
     for instance in arguments_of(rule, dtype, PROVED + more):
         if len(proofs) >= PROVED:
@@ -97,12 +98,15 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
         proofs.append(made.proof)
         keys.append(made.key)
         corners |= _corners(instance)
+        full |= all(t.numel() for t in instance.tensors.values())
         if made.proof.level is Level.REFUTED:
             refuted = f"{made.claim}: {made.counterexample}"
             break
         if made.proof.level is Level.UNKNOWN:
             reason = reason or f"{made.claim}: {made.reason}"
-    level = weakest([p.level for p in proofs]) if proofs else Level.UNKNOWN
+    level = weakest([p.level for p in proofs]) if full else Level.UNKNOWN
+    if proofs and not full:
+        reason = reason or "only empty arguments were compared"
     scope = f"{len(proofs)} shapes" + (f" with {', '.join(sorted(corners))}" if corners else "")
     method = next((p.method for p in proofs if p.level is level), "FALSIFY-ONLY")
     assumptions = {a for p in proofs for a in p.assumptions}

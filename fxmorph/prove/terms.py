@@ -55,6 +55,9 @@ COMMUTES = frozenset("add mul eq ne bitwise_and bitwise_or bitwise_xor logical_a
 #: but for the sign of zero: which of two zeros is the largest depends on the lane.
 REDUCTIONS = frozenset("sum mean prod amax amin any all".split())
 SORTED = frozenset("amax amin any all".split())
+#: Operators of one element whose kernels give other bits in another lane: strided memory takes other
+#: loops than contiguous memory (measured on every 16-bit value and on random ones).
+LANE_DEPENDENT = frozenset("sigmoid silu exp2 rsqrt".split())
 _SIXTEEN = (torch.float16, torch.bfloat16)
 
 _OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
@@ -343,7 +346,9 @@ class Terms:
         for d in dims:
             width *= x.shape[d]
         rows = ids.permute(rest + dims).reshape(-1, width) if x.ndim else ids.reshape(1, 1)
-        ordered = call.name not in SORTED or (self.layouts and target.dtype.is_floating_point)
+        # Integers wrap alike in any order, and have one zero.
+        inexact = target.dtype.is_floating_point
+        ordered = inexact and (call.name not in SORTED or self.layouts)
         if not ordered:
             rows = rows.sort(dim=1).values
         layout = (x.shape, x.stride(), dims) if self.layouts and ordered else ()

@@ -281,3 +281,13 @@ def test_what_is_not_shown_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     made.apply(rule, rewrite)
     assert [p.proof.level for p in made.proofs] == [Level.TESTED]
     assert made.levels == [Level.TESTED]
+
+
+def test_a_tie_with_a_number_of_the_program_is_tried() -> None:
+    """Random elements of a field are never 1234.5."""
+
+    def before(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (torch.where(x == 1234.5, 7.0, x) + y) + x
+
+    made = Prover(budget=BUDGET).prove(instance(before, lambda x, y: (x + x) + y, x(7), x(7) + 2))
+    assert made.proof.level in (Level.UNKNOWN, Level.REFUTED)

@@ -92,3 +92,13 @@ def test_arguments_beyond_the_proved_are_tried() -> None:
     wrong = rule(lambda x: x.t(), lambda x: x.t() * (2 if x.shape == late else 1), {"x": "m n"})
     proof = prove_rule(wrong, "float32", Prover())
     assert proof.level is Level.REFUTED and proof.shapes == PROVED
+
+
+def test_empty_arguments_alone_show_nothing() -> None:
+    def raises(x: torch.Tensor) -> torch.Tensor:
+        if x.numel():
+            raise ValueError
+        return x * 1
+
+    proof = prove_rule(rule(lambda x: x * 2, raises, {"x": "m n"}), "float32", Prover())
+    assert proof.level is Level.UNKNOWN and proof.reason == "only empty arguments were compared"
