@@ -136,7 +136,7 @@ NUMBERS = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
 def sample_arguments(
     rule: Rule,
     rng: random.Random,
-    tries: int = 400,
+    tries: int = 1500,
     dtypes: Sequence[str] = (),
     sizes: Sequence[int] = SIZES,
     leading: Sequence[int] = LEADING,

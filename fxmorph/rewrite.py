@@ -540,6 +540,8 @@ def check_claim(rewrite: Rewrite, instance: Instance, old: torch.Tensor, new: to
         return
     if rule.claim is Level.BIT_EXACT_MOD_ZERO_SIGN:
         raise Unsound(rewrite, "values differ by more than the sign of zero")
+    if bool((torch.isfinite(old) != torch.isfinite(new)).any()):
+        raise Inapplicable(f"{rule.id}: one side overflows on these values")
     gap = real_gap(instance)
     if gap is None or gap == float("inf"):
         raise Inapplicable(f"{rule.id}: cannot be compared in fp64 here")

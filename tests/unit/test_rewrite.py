@@ -213,6 +213,17 @@ def test_claims_are_checked_as_exactly_as_they_are_made() -> None:
             claim(level, old, new)
 
 
+def test_a_side_that_overflows_is_no_rewrite_here() -> None:
+    text = "def fn(x):\n    p = torch.nn.functional.softmax(x, dim=-1)\n    return (p,)\n"
+    shifted = made(
+        before=lambda x: torch.nn.functional.softmax(x, dim=-1),
+        after=lambda x: torch.nn.functional.softmax(x - x.mean(-1, keepdim=True), dim=-1),
+        assumes=("finite",),
+    )
+    with pytest.raises(Inapplicable, match="overflows"):
+        bench_of(text, torch.tensor([[1.0, -3.4e38, -3.4e38]])).apply(shifted, Rewrite("algebra_test", "p"))
+
+
 def test_an_unknown_site_or_rule_is_refused(rules: Any) -> None:
     bench = bench_of("def fn(x):\n    a = x * 2\n    return (a,)\n", torch.ones(3))
     with pytest.raises(Inapplicable, match="nowhere"):
