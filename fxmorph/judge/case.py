@@ -28,6 +28,7 @@ from fxmorph.model import (
     CompileConfig,
     GraphLevel,
     Kind,
+    Level,
     Recipe,
     RewriteProof,
     Status,
@@ -194,7 +195,8 @@ def make_variant(
         graph_hash(bench.graph),
         bench.kept,
         all(level.bitwise for level in bench.levels),
-        any(rules[r.rule].assumes for r in bench.applied if r.rule != EXPOSE),
+        any(rules[r.rule].assumes for r in bench.applied if r.rule != EXPOSE)
+        or any(p.proof.level is Level.UNDER_PRECONDITION for p in bench.proofs),
         tuple(bench.proofs),
     )
 

@@ -15,6 +15,7 @@ import torch
 from fxmorph.inputs import dtype_name
 from fxmorph.instances import Instance
 from fxmorph.model import Level
+from fxmorph.prove.levels import levels_of, shipped_levels
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule import prove_rule
 from fxmorph.rules import Rule, load_rules
@@ -96,3 +97,10 @@ def test_published_rules_are_as_expected(name: str) -> None:
 def test_the_lists_are_long_enough() -> None:
     assert len(ACCEPT) >= 120
     assert len(REFUSE) >= 80
+
+
+def test_the_shipped_levels_are_of_the_rules_as_they_are_and_none_is_refuted() -> None:
+    table = shipped_levels()
+    levels = {rule.id: levels_of(rule, table) for rule in load_rules()}
+    assert [name for name, shown in levels.items() if not shown] == []
+    assert [name for name, shown in levels.items() if Level.REFUTED.value in shown.values()] == []
