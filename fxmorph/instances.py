@@ -29,18 +29,19 @@ class Instance:
 
     def before(self, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
         """The rule's pattern on these tensors themselves, which it may write to."""
-        return _call(self.rule.before, tensors, self.scalars)
+        return call(self.rule.before, tensors, self.scalars)
 
     def after(self, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
         """The rule's replacement on these tensors themselves, which it may write to."""
-        return _call(self.rule.after, tensors, self.scalars)
+        return call(self.rule.after, tensors, self.scalars)
 
     def copies(self) -> dict[str, torch.Tensor]:
         """The tensors over memory of their own, strides kept."""
         return {n: strided_clone(t) for n, t in self.tensors.items()}
 
 
-def _call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> torch.Tensor:
+def call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> Any:
+    """A rule's body with the arguments that it names."""
     names = inspect.signature(function).parameters
     return function(**{n: tensors[n] if n in tensors else scalars[n] for n in names})
 

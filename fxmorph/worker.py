@@ -25,6 +25,7 @@ from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet, warm_imports
 from fxmorph.torchapi.devices import DeviceLost, require_device
+from fxmorph.workers import print_to
 
 warm_imports()
 
@@ -64,7 +65,7 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
     """
     import torch
 
-    _print_to(log)
+    print_to(log)
     quiet()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     torch.set_num_threads(1)
@@ -105,11 +106,3 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str)
         traceback.print_exc()  # to the log
         line = next(iter(str(error).splitlines()), "")
         return "error", f"{type(error).__name__}: {line}"
-
-
-def _print_to(log: str) -> None:
-    """Standard output is the parent's, which may hold JSON lines."""
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(target, 1)
-    os.dup2(target, 2)
-    os.close(target)

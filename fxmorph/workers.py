@@ -195,6 +195,14 @@ class Pool:
         self.close()
 
 
+def print_to(log: str) -> None:
+    """Let what this process prints go to ``log``: standard output is the parent's, which may hold JSON lines."""
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+
+
 def _session_cpu(session: int | None) -> float:
     """CPU seconds of all live processes of a session and of their waited-for children (Linux; else 0)."""
     if session is None or not os.path.isdir("/proc/self"):

@@ -29,11 +29,13 @@ def evaluate(
     scattered: bool = False,
     excused: list[torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """As ``expressions.evaluate``; raises :class:`Traps` where a kernel would end the process.
+    """The expression's value by aten's own kernels, for each element of the variables' tensors.
 
-    ``values``: of each variable, 1-D, alike long.  Returns a tensor of their shape.  ``scattered``: every
-    operand lies in memory with gaps, so that kernels take their scalar loops and not their vector ones.
-    ``excused``: elements that would raise or trap are divided by one instead, and a mask of them is added.
+    Raises :class:`NotModelled` where an operator cannot be called on elements, :class:`Traps` where a kernel
+    would end the process.  ``values``: of each variable, 1-D, alike long.  Returns a tensor of their shape.
+    ``scattered``: every operand lies in memory with gaps, so that kernels take their scalar loops and not
+    their vector ones.  ``excused``: elements that would raise or trap are divided by one
+    instead, and a mask of them is added.
     """
     done: dict[int, torch.Tensor] = {}
     like = values[0] if values else torch.zeros(1)

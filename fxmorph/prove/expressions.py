@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,23 +150,6 @@ class Obligation:
         """All dtypes that occur."""
         nodes = [*walk(self.left), *walk(self.right)]
         return {n.dtype for n in nodes}
-
-
-def evaluate(expression: Expression, values: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The expression's value by aten's own kernels, for each element of the variables' tensors (1-D, alike long).
-
-    Raises :class:`NotModelled` where an operator cannot be called on elements.
-    """
-    done: dict[int, torch.Tensor] = {}
-    like = values[0] if values else torch.zeros(1)
-    for node in walk(expression):
-        if isinstance(node, Var):
-            done[id(node)] = values[node.number]
-        elif isinstance(node, Const):
-            done[id(node)] = torch.full(like.shape, node.value, dtype=node.dtype, device=like.device)
-        else:
-            done[id(node)] = apply_operator(node, [done[id(o)] for o in node.operands])
-    return done[id(expression)]
 
 
 def apply_operator(node: Op, operands: list[torch.Tensor]) -> torch.Tensor:

@@ -22,7 +22,6 @@ model has fewer laws than the reals have.
 
 from __future__ import annotations
 
-import inspect
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -32,6 +31,7 @@ from typing import Any
 import torch
 
 from fxmorph.inputs import InputSet, storage_key
+from fxmorph.instances import call
 from fxmorph.prove import field_nn  # noqa: F401  (fills MEANINGS)
 from fxmorph.prove.field_ops import MEANINGS, Given
 from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
@@ -353,11 +353,6 @@ class _Side:
     arithmetic: Arithmetic
 
 
-def _call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> Any:
-    names = inspect.signature(function).parameters
-    return function(**{n: tensors[n] if n in tensors else scalars[n] for n in names})
-
-
 def _run(
     function: Callable[..., Any],
     tensors: dict[str, torch.Tensor],
@@ -396,7 +391,7 @@ def _run(
                 copied = t.clone()
                 if not shared and copied.stride() == t.stride():
                     given[name] = copied
-            out = _call(function, given, scalars)
+            out = call(function, given, scalars)
         returned = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
         if gradients:
             wanted = [t for t in returned if t.requires_grad]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from fxmorph.instances import Instance, relaid, sample_arguments
 from fxmorph.model import Level, Proof
-from fxmorph.prove.certificates import instance_text
+from fxmorph.prove.certificates import instance_text, rule_hash
 from fxmorph.prove.falsify import BeforeRaises, falsify
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.rules import Rule
@@ -121,14 +121,20 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
     )  # fmt: skip
 
 
+#: Ranks for which a rule was shown for all sizes, by what the rule says: the dtype does not matter.
+_shown_for_all_sizes: dict[str, int] = {}
+
+
 def _all_sizes(rule: Rule, scope: str, method: str) -> tuple[str, str]:
     # z3 is loaded by rules that get this far only.
     from fxmorph.prove.allsizes import prove_all_sizes
 
-    every = prove_all_sizes(rule)
-    if not every.proved:
-        return scope, method
-    return f"all sizes, {len(every.ranks)} ranks; {scope}", f"{method}+Z3-LIA"
+    key = rule_hash(rule)
+    if key not in _shown_for_all_sizes:
+        every = prove_all_sizes(rule)
+        _shown_for_all_sizes[key] = len(every.ranks) if every.proved else 0
+    ranks = _shown_for_all_sizes[key]
+    return (f"all sizes, {ranks} ranks; {scope}", f"{method}+Z3-LIA") if ranks else (scope, method)
 
 
 def _corners(instance: Instance) -> set[str]:

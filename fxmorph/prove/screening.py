@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from fxmorph.prove.eager import evaluate
+from fxmorph.prove.eager import bits_differ, evaluate
 from fxmorph.prove.expressions import ROWS, Obligation, Op, Var, walk
 from fxmorph.prove.shadowing import NotModelled
 
@@ -54,14 +54,6 @@ def trials(variables: Sequence[torch.dtype]) -> list[torch.Tensor]:
     else:
         grids = [p[torch.randint(len(p), (MANY,), generator=generator)] for p in pools]
     return [torch.cat([g, _random(d, MANY // 2, generator)]) for g, d in zip(grids, variables, strict=True)]
-
-
-def bits_differ(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Elementwise; NaN equals NaN, and -0.0 does not equal 0.0."""
-    if not left.is_floating_point():
-        return left != right
-    same = ((left == right) & (left.signbit() == right.signbit())) | (left.isnan() & right.isnan())
-    return ~same
 
 
 def differing(obligation: Obligation) -> list[tuple[float | int | bool, ...]]:

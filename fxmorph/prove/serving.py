@@ -5,7 +5,6 @@ A solver that crashes, or eats all memory, costs that rule and dtype and nothing
 
 from __future__ import annotations
 
-import os
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule import RuleProof, prove_rule
 from fxmorph.prove.second import disagreements
 from fxmorph.rules import load_rules
+from fxmorph.workers import print_to
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,7 @@ class ProveRule:
 
 def serve(connection: Connection, transforms: Sequence[str], folder: str, budget: int, log: str) -> None:
     """Answer jobs until the connection closes; what libraries print goes to ``log``."""
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(target, 1)
-    os.dup2(target, 2)
+    print_to(log)
     torch.set_num_threads(1)
     rules = load_rules([Path(p) for p in transforms])
     prover = Prover(Certificates(Path(folder)), budget)

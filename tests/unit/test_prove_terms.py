@@ -11,7 +11,8 @@ from obligations import obligations
 
 from fxmorph.instances import Instance
 from fxmorph.model import Level
-from fxmorph.prove.expressions import Op, evaluate, walk
+from fxmorph.prove.eager import evaluate
+from fxmorph.prove.expressions import Op, walk
 from fxmorph.prove.prover import in_terms
 from fxmorph.prove.shadowing import NotModelled
 from fxmorph.rules import Rule
