@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fxmorph.instances import Instance, broken_assumption
+from fxmorph.instances import Instance, broken
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import Asked, Certificate, Certificates, instance_key, instance_text, key_of, versions
 from fxmorph.prove.exhaustion import Exhausted, exhaust
 from fxmorph.prove.expressions import Obligation
-from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, falsify
+from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, drawn, falsify
 from fxmorph.prove.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
 from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.terms import LANE_DEPENDENT, Difference, Terms
@@ -102,7 +102,7 @@ class Prover:
         if found is not None:
             return found, True
         started = time.process_time()
-        made = self._prove(instance, key)
+        made = self._prove(drawn(instance), key)
         made = replace(made, seconds=round(time.process_time() - started, 4))
         self.certificates.put(made)
         return made, False
@@ -253,20 +253,11 @@ class Prover:
 
 
 def _noted(instance: Instance) -> tuple[str, ...]:
-    return ("these-integers",) if _known_arguments(instance) else ()
+    return ("these-integers",) if instance.known() else ()
 
 
 def _floating(instance: Instance) -> bool:
     return any(t.is_floating_point() for t in instance.tensors.values())
-
-
-def _known_arguments(instance: Instance) -> set[str]:
-    """Arguments that enter by their values: indices."""
-    if not instance.rule.mixed:
-        return set()
-    return {
-        n for n, t in instance.tensors.items() if not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)
-    }
 
 
 def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
@@ -312,13 +303,13 @@ def _replayed(instance: Instance, difference: Difference, part: Shown) -> Counte
         assert origin is not None
         t = values[origin[0]]
         torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())[origin[1]] = value
-    return None if broken_assumption(instance.rule, values) else contradiction(instance, values)
+    return None if broken(instance.rule.assumes, values) else contradiction(instance, values)
 
 
 def in_terms(instance: Instance, layouts: bool) -> _Run:
     """Run both sides in terms; raises :class:`NotModelled`."""
     terms = Terms(layouts)
-    known = _known_arguments(instance)
+    known = instance.known()
     names = {
         n: terms.input(n, t.untyped_storage().nbytes() // max(t.element_size(), 1), t.dtype)
         for n, t in instance.copies().items()
