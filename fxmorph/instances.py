@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import is_float_dtype, spec_of, strided_clone
+from fxmorph.inputs import is_float_dtype, relocate, spec_of, strided_clone
 from fxmorph.model import FLOATS, INTS, TensorSpec
 from fxmorph.prove.preconditions import met
 from fxmorph.rules import Rule, RuleError
@@ -35,6 +35,15 @@ class Instance:
     def after(self, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
         """The rule's replacement on these tensors themselves, which it may write to."""
         return call(self.rule.after, tensors, self.scalars)
+
+    @property
+    def device(self) -> str:
+        """The type of the device that the tensors are on."""
+        return next((t.device.type for t in self.tensors.values()), "cpu")
+
+    def on(self, device: str) -> Instance:
+        """The same with every tensor on ``device``."""
+        return self if self.device == device else self.with_values(relocate(self.tensors, device))
 
     def known(self) -> frozenset[str]:
         """Arguments whose values enter a proof: the indices of a mixed rule."""

@@ -306,7 +306,7 @@ def _literals_agree(rule: Rule, match: Match, ops: dict[fx.Node, Operation], ten
 class Workbench:
     """A graph under rewriting, its inputs, and its profile, kept in step.
 
-    With a ``prover`` each rewrite is proved for the arguments of its site, as they are on the CPU.
+    With a ``prover`` each rewrite is proved for the arguments of its site.
     """
 
     def __init__(
@@ -433,9 +433,8 @@ class Workbench:
         """The weaker of what the rule claims and what is shown here; raises :class:`Unsound` where it is refuted."""
         assert self.prover is not None
         started = time.process_time()
-        on_cpu = instance.with_values({n: relocate(t, "cpu") for n, t in instance.tensors.items()})
         with self.clock.activity("prove"):
-            made, cached = self.prover.proved(on_cpu)
+            made, cached = self.prover.proved(instance)
         proof = made.proof
         if proof.level is Level.REFUTED:
             raise Unsound(rewrite, f"refuted: {made.counterexample}")

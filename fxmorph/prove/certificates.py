@@ -203,4 +203,4 @@ def instance_key(instance: Instance, budget: int) -> str:
     known = [(n, instance.tensors[n].tolist()) for n in sorted(instance.known())]
     rule = instance.rule
     context = [_context(f, set()) for f in (rule.before, rule.after) if isinstance(f, FunctionType)]
-    return key_of("instance", rule_hash(rule), context, instance_text(instance), known, budget)
+    return key_of("instance", rule_hash(rule), context, instance_text(instance), known, budget, instance.device)

@@ -480,7 +480,9 @@ def _gradients(instance: Instance, values: dict[str, torch.Tensor], side: str) -
         out = getattr(instance, side)(given)
         if not out.requires_grad:
             return None
-        weights = torch.linspace(0.5, 1.5, max(out.numel(), 1), dtype=torch.float64)[: out.numel()].reshape(out.shape)
+        weights = torch.linspace(0.5, 1.5, max(out.numel(), 1), dtype=torch.float64, device=out.device)[
+            : out.numel()
+        ].reshape(out.shape)
         (out.double() * weights).sum().backward()
     except Exception:
         return None
