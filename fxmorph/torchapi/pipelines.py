@@ -73,6 +73,8 @@ class Step:
         return tuple(c for c in self.conditions if not self._holds(c))
 
     def _holds(self, condition: str) -> bool:
+        if condition in self.assigned:  # a count of what fired before, not a setting
+            return True
         scope = {**self.pipeline.__globals__, **self.imported, **_KNOWN, "example_inputs": (), "counters": {}}
         try:
             with torch.no_grad():
@@ -242,7 +244,9 @@ def steps() -> tuple[Step, ...]:
         with contextlib.suppress(OSError, SyntaxError):  # no source beside the byte code
             for step in _Reader(stage, function, graph_module).read():
                 found.setdefault((stage, step.name), step)
-    return tuple(found.values())
+    # The sort that a pipeline repeats under another condition is the same pass.
+    first = {(s.stage, s.function): s for s in reversed(found.values()) if s.function is not None}
+    return tuple(s for s in found.values() if s.function is None or first[s.stage, s.function] is s)
 
 
 def run_step(step: Step, gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
