@@ -21,6 +21,7 @@ from fxmorph.torchapi.passes import (
     as_compiling,
     configuration,
     fake_inputs,
+    lazy_module,
     metadata_kept,
     propagate_shapes,
     run_extra,
@@ -65,16 +66,19 @@ class Applied:
 def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
     """Run one unit on a clone of ``gm``, a graph of the unit's stage with that stage's metadata.
 
-    The clone is linted and recompiled; ``gm`` is as it was.  Of a pattern pass with lowering entries the
-    others are applied.  Raises :class:`NotInEager`, :class:`CannotRun` for a pass that needs a running
-    compile, ``UnknownUnit``, and whatever the unit itself or the lint raises.  Some patterns crash torch
-    on odd shapes: run what is not known to be safe in a process of its own.
+    The clone is linted; ``gm`` is as it was, and is ``after`` itself where the unit cannot fire.  Of a
+    pattern pass with lowering entries the others are applied.  Raises :class:`NotInEager`,
+    :class:`CannotRun` for a pass that needs a running compile, ``UnknownUnit``, and whatever the unit
+    itself or the lint raises.  Some patterns crash torch on odd shapes: run what is not known to be safe
+    in a process of its own.  Run ``after`` with ``fx.Interpreter``: a pass may write what has no source text.
     """
     if not unit.eager:
         raise NotInEager(f"{unit.name} makes Inductor's IR, which eager cannot run")
+    item = listed(unit.name)
+    if not _may_fire(item, gm.graph):
+        return Applied(gm, False, 0)
     after = clone_module(gm)
     before = structure(gm)
-    item = listed(unit.name)
     with as_compiling(after.graph), configuration(item.settings), _metadata(item, after):
         result, matches = _run(item, after)
     if isinstance(result, fx.GraphModule):
@@ -84,6 +88,22 @@ def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
     after.graph.lint()
     after.recompile()
     return Applied(after, matches > 0 or structure(after) != before, matches)
+
+
+def _may_fire(item: Listed, graph: fx.Graph) -> bool:
+    """False where the graph has none of the operators that the unit starts from."""
+    match item.handle:
+        case Entry():
+            wanted: set[Any] = set(item.handle.keys)
+            if any(op == "call_module" for op, _ in wanted):  # keyed by the class of the module
+                return True
+        case Decomposition():
+            wanted = {("call_function", item.handle.operator)}
+        case NoopRule():
+            wanted = {("call_function", operator) for operator in item.handle.operators}
+        case _:
+            return True
+    return any((node.op, node.target) in wanted for node in graph.nodes)
 
 
 def _run(item: Listed, gm: fx.GraphModule) -> tuple[Any, int]:
@@ -103,9 +123,12 @@ def _run(item: Listed, gm: fx.GraphModule) -> tuple[Any, int]:
         case Extra():
             return run_extra(handle, gm), 0
         case NoopRule():
-            return run_noop_rule(handle, gm), 0
+            run_noop_rule(handle, gm)
+            return None, 0
         case Opted():
-            return (run_fusion(handle, gm) if handle.made_by is not None else None), 0
+            if handle.made_by is not None:
+                run_fusion(handle, gm)
+            return None, 0
         case Lowering():
             raise NotInEager(f"{item.unit.name} makes Inductor's IR, which eager cannot run")
 
@@ -121,7 +144,7 @@ def _metadata(item: Listed, gm: fx.GraphModule) -> Iterator[None]:
 
 def clone_module(gm: fx.GraphModule) -> fx.GraphModule:
     """A copy whose graph and subgraphs can be edited; tensors, modules and ``meta`` values are shared."""
-    made = fx.GraphModule(gm, copy_graph(gm.graph), gm.__class__.__name__)
+    made = lazy_module(gm, copy_graph(gm.graph))
     made.meta = dict(gm.meta)
     for name, child in gm.named_children():
         if isinstance(child, fx.GraphModule):

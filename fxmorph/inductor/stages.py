@@ -62,8 +62,9 @@ def stage_graphs(
 ) -> list[StageGraph]:
     """The graphs of one compile of ``fn`` by stage, and those of another one without decompositions.
 
-    With ``freezing`` the latter are left out.  The program is ``drive(compiled)``; without it ``compiled(*inputs)`` and, if ``training``, a backward.
-    Subgraphs of higher-order operators are part of the graphs that call them.  Raises :class:`CaptureFailed`.
+    With ``freezing`` the latter are left out.  The program is ``drive(compiled)``; without it
+    ``compiled(*inputs)`` and, if ``training``, a backward.  Subgraphs of higher-order operators are part
+    of the graphs that call them.  Raises :class:`CaptureFailed`.
     """
     if training and freezing:
         raise ValueError("freezing is for inference alone")

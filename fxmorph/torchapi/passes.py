@@ -157,6 +157,17 @@ def fake_mode_of(graph: fx.Graph) -> Any:
     return None
 
 
+def lazy_module(root: fx.GraphModule, graph: fx.Graph) -> fx.GraphModule:
+    """A module that generates the code of its graph when it is first called, as the modules of a compile do.
+
+    Passes may put what has no source text into a graph (a built-in method as an argument): only the
+    interpreter can run those.
+    """
+    made = _attribute("torch.fx._lazy_graph_module", "_LazyGraphModule") or fx.GraphModule
+    module: fx.GraphModule = made(root, graph, type(root).__name__)
+    return module
+
+
 @contextlib.contextmanager
 def as_compiling(graph: fx.Graph) -> Iterator[None]:
     """What a pass finds around it while Inductor compiles: no autograd, the graph's fake mode."""

@@ -55,7 +55,7 @@ def _backend(see: See, ran: Ran, hooks: Hooks, arguments: dict[str, Any]) -> Cal
         names = _placeholders(gm)
         inner = functools.partial(_inner_compile, _not_shown if arguments else show, tell)
         with hooks(show, tell):
-            compiled = inductor.compile_fx(gm, example_inputs, inner_compile=inner, **arguments)
+            compiled: Any = inductor.compile_fx(gm, example_inputs, inner_compile=inner, **arguments)
 
         def run(*args: Any) -> Any:
             tell("torch", names, args)
@@ -106,7 +106,8 @@ def _before_post_grad(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> None
     from torch._inductor.fx_passes.post_grad import view_to_reshape
 
     view_to_reshape(gm)
-    inductor.fake_tensor_prop(gm, example_inputs, True)
+    propagate: Any = inductor.fake_tensor_prop
+    propagate(gm, example_inputs, True)
 
 
 @contextlib.contextmanager
