@@ -1,0 +1,51 @@
+"""The units of Inductor that have a name of their own: passes, pattern entries, decompositions, lowerings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Stage(StrEnum):
+    """A part of one compile, in the order in which a program goes through them."""
+
+    DYNAMO = "dynamo"
+    PRE_GRAD = "pre_grad"
+    DECOMPOSITION = "decomposition"
+    AOT = "aot"
+    JOINT = "joint"
+    FREEZING = "freezing"
+    POST_GRAD = "post_grad"
+    LOWERING = "lowering"
+    SCHEDULER = "scheduler"
+    CODEGEN = "codegen"
+
+
+class UnitKind(StrEnum):
+    """What a unit is: a pass over a whole graph, one entry of a pattern pass, the meaning of one operator."""
+
+    PASS = "pass"
+    ENTRY = "entry"
+    DECOMPOSITION = "decomposition"
+    LOWERING = "lowering"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit, under PyTorch's own name.
+
+    ``name`` is unique: ``<stage>.<name>``, of a pattern entry ``<stage>.<pass list>[i]/<entry>``.  ``module``
+    defines it; ``flag`` turns it on where it is not on by ``default``; ``device`` is ``all``, ``cpu`` or
+    ``cuda``; the result of an ``eager`` unit can be run in eager (Inductor's IR cannot).  ``note``: what sort of
+    entry, rule or lowering it is.
+    """
+
+    name: str
+    stage: Stage
+    kind: UnitKind
+    module: str
+    default: bool
+    flag: str
+    device: str
+    eager: bool
+    note: str = ""
