@@ -172,7 +172,7 @@ class Prover:
             if part.level is Level.UNKNOWN:
                 return None
             parts.append(part)
-        return _together(parts, noted)
+        return together(parts, noted)
 
     def scalar(self, obligation: Obligation, best: Level) -> Shown:
         """A scalar claim, as strongly as it can be shown and eager has not refuted (``best``)."""
@@ -249,7 +249,7 @@ class Prover:
             parts.append(self.scalar(d.obligation, Level.EXACT_REAL))
             if parts[-1].level in (Level.UNKNOWN, Level.TESTED):
                 return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {parts[-1].reason}")
-        return _together(parts, noted)
+        return together(parts, noted)
 
 
 def _noted(instance: Instance) -> tuple[str, ...]:
@@ -269,7 +269,7 @@ def _known_arguments(instance: Instance) -> set[str]:
     }
 
 
-def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
+def together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
     level = weakest([p.level for p in parts])
     method = next(p.method for p in parts if p.level is level)
     return Shown(level, method, (*noted, *(a for p in parts for a in p.assumptions)),
