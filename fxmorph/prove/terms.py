@@ -61,8 +61,8 @@ LANE_DEPENDENT = frozenset("sigmoid silu exp2 rsqrt".split())
 _SIXTEEN = (torch.float16, torch.bfloat16)
 
 _OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
-#: More names than this in one row, or one expression, are not taken apart.
-MAX_ROW, MAX_NODES = 64, 300
+#: More names than this in one row, or in all expressions of one operator's results, are not taken apart.
+MAX_ROW, MAX_LEAVES = 64, 15_000
 #: Tensors of more distinct constants are known by their hashes only.
 MAX_CONSTANTS = 4096
 
@@ -119,13 +119,14 @@ class Terms:
 
     ``layouts``: operators whose rounding depends on how their operands lie in memory (sums, matrix
     products, kernels) are told apart by shape and strides; equal names are then equal bits.  Without,
-    equal names are equal over the reals.
+    equal names are equal over the reals.  ``leaves``: what expressions are made of, beyond which they
+    are not taken apart.
     """
 
     dtype = torch.int64
 
-    def __init__(self, layouts: bool = True) -> None:
-        self.layouts = layouts
+    def __init__(self, layouts: bool = True, leaves: int = MAX_LEAVES) -> None:
+        self.layouts, self.leaves = layouts, leaves
         self.entries: list[Applied] = []
         self._inputs: list[tuple[str, torch.dtype, int]] = []  # (argument, dtype, first name)
         self._next = 1
@@ -607,7 +608,7 @@ class Terms:
                         for sub, expr, more in self._expand(column[inner], d, cut, depth + 1):
                             grown.append((inner[sub], [*parts, expr], [c[sub] for c in leaves] + more))
                     partial = grown
-                    if sum(len(g[2]) for g in partial) > 50 * MAX_NODES:
+                    if sum(len(g[2]) for g in partial) > self.leaves:
                         raise NotModelled("an expression too large to take apart")
                 groups += [(rows[inner], (entry, parts), leaves) for inner, parts, leaves in partial]
         return groups

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -24,13 +24,17 @@ from fxmorph.inductor.running import program
 from fxmorph.inputs import InputSet, Unsupported, flat_storage, storage_key
 from fxmorph.model import Kind, Level, Status, ValuePlan
 from fxmorph.prove.descent import Pairs, descend
+from fxmorph.prove.expressions import walk
 from fxmorph.prove.prover import RUN_BUDGET, Prover, Shown, stronger, together, weakest
+from fxmorph.prove.screening import MAX_ROUNDED_TERMS, rounding_terms
 from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.terms import LANE_DEPENDENT, Difference, Terms
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: More scalar claims than these are not tried one by one.
 MAX_CLAIMS = 64
+#: Nodes of a claim, and leaves of its expressions, beyond which no solver is asked.
+MAX_CLAIM_NODES, MAX_LEAVES = 80, 120
 #: Elements of inputs and outputs beyond which the finite field is not asked.
 MAX_FIELD_ELEMENTS = 200_000
 #: Preconditions that a pass may not make of the values that programs compute.
@@ -90,6 +94,7 @@ class _Names:
     terms: Terms
     pairs: list[Pairs]
     common: torch.Tensor
+    noted: tuple[str, ...]
 
     @property
     def equal(self) -> bool:
@@ -98,6 +103,16 @@ class _Names:
     @property
     def moved_only(self) -> bool:
         return all(self.terms.moved_only(p.left) and self.terms.moved_only(p.right) for p in self.pairs)
+
+    def shown(self) -> Shown:
+        """What equal names show."""
+        if not self.terms.layouts:
+            return Shown(Level.EXACT_REAL, "TERM", (*self.noted, "names-do-not-collide", "reduction-order-free"))
+        if self.moved_only:
+            return Shown(Level.INDEX_EXACT, "LABEL", self.noted)
+        if self.terms.computed & LANE_DEPENDENT:
+            return Shown(Level.EXACT_REAL, "TERM", (*self.noted, "kernel-depends-on-lane"))
+        return Shown(Level.BIT_EXACT, "TERM", (*self.noted, "names-do-not-collide", "nan-payload-ignored"))
 
 
 class _Different(Exception):
@@ -150,49 +165,53 @@ class _Task:
 
     def _shown(self) -> tuple[Shown, str]:
         """The strongest that is shown, and what refutes it if anything."""
-        shown, refuted = Shown(Level.UNKNOWN, "FALSIFY-ONLY"), ""
-        integers = any(_counts(v) for v in self.given)
-        for layouts in (True, False):
-            for known in (False, True) if integers else (False,):
-                noted = ("these-integers",) if known else ()
-                try:
-                    names = self._names(layouts, known)
-                except NotModelled as error:
-                    self.unmodelled = str(error)
-                    continue
+        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="not tried")
+        bits = list(self._runs(layouts=True))
+        for names in bits:
+            if names.equal:
+                return names.shown(), ""
+        for names in bits if stronger(self.best, Level.EXACT_REAL) else ():
+            one, refuted = self._of_claims(names, self.best)
+            if refuted or stronger(one.level, Level.EXACT_REAL):
+                return one, refuted
+            shown = one if stronger(one.level, shown.level) else shown
+        reals = list(self._runs(layouts=False))
+        for names in reals:
+            if names.equal:
+                return names.shown(), ""
+        if shown.level is Level.EXACT_REAL:
+            return shown, ""
+        shown = self._field(shown)
+        for names in reals if shown.level is Level.UNKNOWN else ():
+            one, refuted = self._of_claims(names, Level.EXACT_REAL)
+            if refuted or one.level is not Level.UNKNOWN:
                 self.unmodelled = ""
-                one, refuted = self._of_names(names, layouts, noted)
-                if refuted:
-                    return one, refuted
-                shown = one if stronger(one.level, shown.level) else shown
-                if stronger(shown.level, Level.EXACT_REAL):
-                    return shown, ""
-            if shown.level is Level.EXACT_REAL:
-                return shown, ""
-        return self._field(shown), ""
+                return one, refuted
+            shown = replace(shown, reason=one.reason) if shown.reason == "not tried" else shown
+        return shown, ""
 
-    def _of_names(self, names: _Names, layouts: bool, noted: tuple[str, ...]) -> tuple[Shown, str]:
-        if names.equal:
-            if not layouts:
-                real = ("names-do-not-collide", "reduction-order-free")
-                return Shown(Level.EXACT_REAL, "TERM", (*noted, *real)), ""
-            if names.moved_only:
-                return Shown(Level.INDEX_EXACT, "LABEL", noted), ""
-            if names.terms.computed & LANE_DEPENDENT:
-                return Shown(Level.EXACT_REAL, "TERM", (*noted, "kernel-depends-on-lane")), ""
-            return Shown(Level.BIT_EXACT, "TERM", (*noted, "names-do-not-collide", "nan-payload-ignored")), ""
-        best = self.best if layouts else Level.EXACT_REAL
-        shown, refuted = Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="not tried"), ""
+    def _runs(self, layouts: bool) -> Iterator[_Names]:
+        """Both graphs in terms; where they have tensors of integers, also with those at their own values."""
+        integers = any(_counts(v) for v in self.given)
+        for known in (False, True) if integers else (False,):
+            try:
+                yield self._names(layouts, known)
+            except NotModelled as error:
+                self.unmodelled = str(error)
+
+    def _of_claims(self, names: _Names, best: Level) -> tuple[Shown, str]:
+        """What scalar claims show, small ones first, and what refutes them."""
+        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="not tried")
         for claims in (self._small_claims, self._cut_claims, self._large_claims):
             try:
                 differences = claims(names)
             except NotModelled as error:
-                shown = replace(shown, reason=str(error)) if shown.level is Level.UNKNOWN else shown
+                shown = replace(shown, reason=str(error)) if shown.reason == "not tried" else shown
                 continue
-            one, refuted = self._claims(differences, best, noted)
+            one, refuted = self._claims(differences, best, names.noted)
             if refuted:
                 return one, refuted
-            if stronger(one.level, shown.level) or shown.level is Level.UNKNOWN:
+            if stronger(one.level, shown.level) or shown.reason == "not tried":
                 shown = one
             if shown.level not in (Level.UNKNOWN, Level.UNDER_PRECONDITION):
                 break
@@ -211,7 +230,12 @@ class _Task:
         if len(differences) > MAX_CLAIMS:
             return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{len(differences)} scalar claims"), ""
         parts: list[Shown] = []
+        bits = stronger(best, Level.EXACT_REAL)
         for difference in differences:
+            if _size(difference) > MAX_CLAIM_NODES:
+                return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="a scalar claim too large to solve"), ""
+            if bits and rounding_terms(difference.obligation) > MAX_ROUNDED_TERMS:
+                return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="a sum whose roundings no solver follows"), ""
             part = self.prover.scalar(difference.obligation, best)
             parts.append(part)
             needed = INADMISSIBLE & set(part.assumptions)
@@ -239,7 +263,7 @@ class _Task:
 
     def _names(self, layouts: bool, known: bool) -> _Names:
         """Run both graphs; raises :class:`NotModelled` and :class:`_Different`."""
-        terms = Terms(layouts)
+        terms = Terms(layouts, MAX_LEAVES)
         entered: dict[int, torch.Tensor] = {}
         sides: list[list[tuple[torch.Tensor, torch.dtype]]] = []
         plain: list[list[Any]] = []
@@ -258,7 +282,7 @@ class _Task:
             if a.shape != b.shape or d != e:
                 raise _Different(f"before gives {d} {tuple(a.shape)}, after {e} {tuple(b.shape)}")
             pairs.append(Pairs(a.reshape(-1), b.reshape(-1), d))
-        return _Names(terms, pairs, _common(terms, split))
+        return _Names(terms, pairs, _common(terms, split), ("these-integers",) if known else ())
 
     def _side(
         self, gm: fx.GraphModule, terms: Terms, entered: dict[int, torch.Tensor], known: bool
@@ -330,6 +354,10 @@ def _claims_of(terms: Terms, pairs: list[Pairs], cut: torch.Tensor | None) -> li
         for difference in terms.obligations(p.left, p.right, p.dtype, cut):
             found.setdefault(difference.obligation.hash, difference)
     return list(found.values())
+
+
+def _size(difference: Difference) -> int:
+    return sum(1 for side in (difference.obligation.left, difference.obligation.right) for _ in walk(side))
 
 
 def _conditional(parts: Sequence[Shown]) -> bool:
