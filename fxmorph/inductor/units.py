@@ -36,7 +36,8 @@ class Unit:
 
     ``name`` is unique: ``<stage>.<name>``, of a pattern entry ``<stage>.<pass list>[i]/<entry>``.  ``module``
     defines it; ``flag`` turns it on where it is not on by ``default``; ``device`` is ``all``, ``cpu`` or
-    ``cuda``; the result of an ``eager`` unit can be run in eager (Inductor's IR cannot).
+    ``cuda``; the result of an ``eager`` unit can be run in eager (Inductor's IR cannot).  ``note``: what sort of
+    entry, rule or lowering it is.
     """
 
     name: str
@@ -47,3 +48,4 @@ class Unit:
     flag: str
     device: str
     eager: bool
+    note: str = ""

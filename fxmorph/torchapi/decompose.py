@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import operator
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import torch
+from torch import fx
 from torch._decomp import core_aten_decompositions, decomposition_table
+from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 
 @cache
@@ -19,3 +26,74 @@ def decomposition(overload: OpOverload) -> Callable[..., Any] | None:
     """How PyTorch computes an operator by others; None where it does not say."""
     found = decomposition_table.get(overload)
     return found if found is not None else _core().get(overload)
+
+
+def inductor_decompositions() -> dict[Any, Callable[..., Any]]:
+    """The table that Inductor gives to AOTAutograd, overloads alone, by name."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    table = {op: function for op, function in select_decomp_table().items() if isinstance(op, OpOverload)}
+    return dict(sorted(table.items(), key=lambda item: str(item[0])))
+
+
+def decompose_calls(gm: fx.GraphModule, overload: Any, function: Callable[..., Any]) -> int:
+    """Replace each call of ``overload`` by the calls that ``function`` makes; the number of calls replaced.
+
+    Nothing else in the graph changes.  Calls that the decomposition declines (``NotImplemented``) stay.
+    Nodes need ``meta['val']``.
+    """
+    done = 0
+    for node in gm.graph.find_nodes(op="call_function", target=overload):
+        leaves, form = tree_flatten((node.args, node.kwargs))
+        feeds = list(dict.fromkeys(leaf for leaf in leaves if isinstance(leaf, fx.Node)))
+
+        def body(*values: Any, leaves: Any = leaves, form: Any = form, feeds: Any = feeds) -> Any:
+            known = dict(zip(feeds, values, strict=True))
+            given = [known[leaf] if isinstance(leaf, fx.Node) else leaf for leaf in leaves]
+            args, kwargs = tree_unflatten(given, form)
+            made = function(*args, **kwargs)
+            if made is NotImplemented:
+                raise _Declined
+            return made
+
+        with contextlib.suppress(_Declined):
+            _inline(gm, node, feeds, _traced(body, feeds))
+            done += 1
+    return done
+
+
+class _Declined(Exception):
+    """The decomposition is not for these arguments."""
+
+
+def _traced(body: Callable[..., Any], feeds: Sequence[fx.Node]) -> fx.GraphModule:
+    """The calls that ``body`` makes of what the nodes stand for."""
+    values = [feed.meta["val"] for feed in feeds]
+    mode = next((v.fake_mode for v in values if hasattr(v, "fake_mode")), contextlib.nullcontext())
+    with torch.no_grad(), enable_python_dispatcher(), mode:
+        return make_fx(body)(*values)
+
+
+def _inline(gm: fx.GraphModule, node: fx.Node, feeds: Sequence[fx.Node], traced: fx.GraphModule) -> None:
+    """Put the traced calls before ``node``, have its users read their results, and erase it."""
+    *calls, output = traced.graph.nodes
+    result = output.args[0]
+    if not isinstance(result, fx.Node) and any(user.target is not operator.getitem for user in node.users):
+        raise _Declined  # several results, handed on together
+    seen: dict[fx.Node, fx.Node] = dict(zip((n for n in calls if n.op == "placeholder"), feeds, strict=True))
+    with gm.graph.inserting_before(node):
+        for call in calls:
+            if call.op == "get_attr":
+                name = f"{node.name}_{call.target}".replace(".", "_")
+                setattr(gm, name, getattr(traced, str(call.target)))
+                seen[call] = gm.graph.create_node("get_attr", name)
+                seen[call].meta = dict(call.meta)
+            elif call.op != "placeholder":
+                seen[call] = gm.graph.node_copy(call, seen.__getitem__)
+    if isinstance(result, fx.Node):
+        node.replace_all_uses_with(seen[result])
+    else:
+        for user in list(node.users):
+            user.replace_all_uses_with(seen[result[user.args[1]]])
+            gm.graph.erase_node(user)
+    gm.graph.erase_node(node)

@@ -17,7 +17,7 @@ import importlib
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -42,7 +42,13 @@ _NO_PASSES = frozenset(
     " replace_params_with_constants GraphTransformObserver pass_execution_and_save trace_structured __copy__".split()
 )
 #: Names of a pipeline's own that stand for something whenever a pass runs alone.
-_KNOWN = {"is_inference": True, "is_cpu": True, "input_device": torch.device("cpu"), "add_passes": None}
+_KNOWN = {
+    "is_inference": True,
+    "is_cpu": True,
+    "input_device": torch.device("cpu"),
+    "add_passes": None,
+    "remove_passes": None,
+}
 
 
 class CannotRun(Exception):
@@ -54,7 +60,8 @@ class Step:
     """One call of a pass in a pipeline.
 
     ``call`` is the expression, ``conditions`` the tests around it as written, ``function`` the pass where
-    it is a function, ``pattern_pass`` the ``PatternMatcherPass`` where it is one.
+    it is a function, ``pattern_pass`` the ``PatternMatcherPass`` where it is one; ``observed``: it runs under
+    a ``GraphTransformObserver`` of that name, which can leave it out.
     """
 
     stage: str
@@ -65,6 +72,7 @@ class Step:
     conditions: tuple[str, ...]
     function: Callable[..., Any] | None = None
     pattern_pass: Any = None
+    observed: bool = False
     assigned: dict[str, ast.expr] = field(default_factory=dict, repr=False)
     imported: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -73,6 +81,8 @@ class Step:
         return tuple(c for c in self.conditions if not self._holds(c))
 
     def _holds(self, condition: str) -> bool:
+        if condition in self.assigned:  # a count of what fired before, not a setting
+            return True
         scope = {**self.pipeline.__globals__, **self.imported, **_KNOWN, "example_inputs": (), "counters": {}}
         try:
             with torch.no_grad():
@@ -84,12 +94,11 @@ class Step:
         """Settings of ``torch._inductor.config`` that make its conditions hold, where a switch does."""
         import torch._inductor.config as config
 
-        wanted: dict[str, Any] = {}
-        for condition in self.off():
-            for name in _switches(ast.parse(condition, mode="eval").body):
-                if _setting(config, name) in (False, None):
-                    wanted[name] = True
-        return wanted
+        return {name: True for name in _switches(self.off()) if _setting(config, name) in (False, None)}
+
+    def switches(self) -> tuple[str, ...]:
+        """Settings of ``torch._inductor.config`` that turn it off when they are false."""
+        return tuple(_switches(self.conditions))
 
 
 def _setting(config: Any, dotted: str) -> Any:
@@ -98,15 +107,15 @@ def _setting(config: Any, dotted: str) -> Any:
     return config
 
 
-def _switches(test: ast.expr) -> Iterator[str]:
-    """Settings that a conjunction wants to be true."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        for value in test.values:
-            yield from _switches(value)
-    elif isinstance(test, ast.Attribute):
-        dotted = ast.unparse(test)
-        if dotted.startswith("config."):
-            yield dotted.removeprefix("config.")
+def _switches(conditions: Sequence[str]) -> Iterator[str]:
+    """Settings that all of the conditions together want to be true."""
+    tests = [ast.parse(condition, mode="eval").body for condition in conditions]
+    while tests:
+        test = tests.pop(0)
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+            tests[:0] = test.values
+        elif isinstance(test, ast.Attribute) and ast.unparse(test).startswith("config."):
+            yield ast.unparse(test).removeprefix("config.")
 
 
 def _calls_in(statement: ast.stmt) -> Iterator[ast.Call]:
@@ -189,7 +198,7 @@ class _Reader:
                 return  # a list of passes, or the user's own
             suffix = ".graph" if function.attr == "apply_graph_pass" else ""
             given = ast.parse(f"{self.module_name}{suffix}", mode="eval").body
-            self._add(name, ast.Call(call.args[0], [given], []), call.args[0], conditions)
+            self._add(name, ast.Call(call.args[0], [given], []), call.args[0], conditions, True)
         elif _leaf(function) not in _NO_PASSES and self._takes_graph(call):
             name = observed or _leaf(function).lstrip("_")
             self._add(name, call, function, conditions)
@@ -199,7 +208,9 @@ class _Reader:
         on_graph = isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) in ours
         return on_graph or any(ast.unparse(a) in ours for a in call.args)
 
-    def _add(self, name: str, call: ast.expr, passed: ast.expr, conditions: tuple[str, ...]) -> None:
+    def _add(
+        self, name: str, call: ast.expr, passed: ast.expr, conditions: tuple[str, ...], observed: bool = False
+    ) -> None:
         target, pattern_pass = self._resolve(passed)
         if pattern_pass is not None:
             name = getattr(pattern_pass, "pass_name", None) or ast.unparse(passed).removesuffix(".apply")
@@ -210,8 +221,21 @@ class _Reader:
             return
         if "custom_p" in name:  # a pass of Inductor's, observed under the name of the user's
             name = own
-        step = Step(self.stage, name, self.function, self.module_name, call, conditions, target, pattern_pass)
-        self.found.append(replace(step, assigned=self.assigned, imported=self.imported))
+        self.found.append(
+            Step(
+                self.stage,
+                name,
+                self.function,
+                self.module_name,
+                call,
+                conditions,
+                target,
+                pattern_pass,
+                observed,
+                self.assigned,
+                self.imported,
+            )
+        )
 
     def _resolve(self, passed: ast.expr) -> tuple[Callable[..., Any] | None, Any]:
         """(function, pattern pass) behind what is called: a name, ``partial(name, …)``, ``lambda``, ``pass.apply``."""
@@ -242,7 +266,9 @@ def steps() -> tuple[Step, ...]:
         with contextlib.suppress(OSError, SyntaxError):  # no source beside the byte code
             for step in _Reader(stage, function, graph_module).read():
                 found.setdefault((stage, step.name), step)
-    return tuple(found.values())
+    # The sort that a pipeline repeats under another condition is the same pass.
+    first = {(s.stage, s.function): s for s in reversed(found.values()) if s.function is not None}
+    return tuple(s for s in found.values() if s.function is None or first[s.stage, s.function] is s)
 
 
 def run_step(step: Step, gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:

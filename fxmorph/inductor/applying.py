@@ -1,0 +1,174 @@
+"""One unit alone on a graph of its stage."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from fxmorph.graph import copy_graph
+from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, listed
+from fxmorph.inductor.units import Stage, Unit
+from fxmorph.torchapi.decompose import decompose_calls
+from fxmorph.torchapi.lowerings import Lowering
+from fxmorph.torchapi.passes import (
+    Extra,
+    NoopRule,
+    Opted,
+    as_compiling,
+    configuration,
+    fake_inputs,
+    lazy_module,
+    metadata_kept,
+    propagate_shapes,
+    run_extra,
+    run_fusion,
+    run_noop_rule,
+)
+from fxmorph.torchapi.patterns import Entry, apply_entries
+from fxmorph.torchapi.pipelines import CannotRun, Step, run_step
+
+__all__ = ["Applied", "CannotRun", "NotInEager", "apply_unit", "clone_module", "structure"]
+
+#: Passes that read ``tensor_meta``, which their pipeline computes before them.
+_READ_TENSOR_META = ("linear_permute_fusion", "permute_linear_fusion", "permute_matmul_fusion")
+#: Passes after the point where ``post_grad_passes`` recomputes the metadata of what changed.
+_AFTER_METADATA = (
+    "reinplace_inplaceable_ops",
+    "fix_auto_functionalized_dtype_views",
+    "decompose_triton_kernel_wrapper_functional",
+    "decompose_auto_functionalized",
+    "decompose_scan_to_while_loop",
+    "decompose_map_to_while_loop",
+)
+
+
+class NotInEager(Exception):
+    """The unit makes Inductor's IR, which eager cannot run."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What a unit made of a graph.
+
+    ``fired``: the graph has changed, or a pattern matched; ``matches`` counts matches of patterns and
+    decomposed calls, and is 0 for passes that do not count.
+    """
+
+    after: fx.GraphModule
+    fired: bool
+    matches: int
+
+
+def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
+    """Run one unit on a clone of ``gm``, a graph of the unit's stage with that stage's metadata.
+
+    The clone is linted; ``gm`` is as it was, and is ``after`` itself where the unit cannot fire.  Of a
+    pattern pass with lowering entries the others are applied.  Raises :class:`NotInEager`,
+    :class:`CannotRun` for a pass that needs a running compile, ``UnknownUnit``, and whatever the unit
+    itself or the lint raises.  Some patterns crash torch on odd shapes: run what is not known to be safe
+    in a process of its own.  Run ``after`` with ``fx.Interpreter``: a pass may write what has no source text.
+    """
+    if not unit.eager:
+        raise NotInEager(f"{unit.name} makes Inductor's IR, which eager cannot run")
+    item = listed(unit.name)
+    if not _may_fire(item, gm.graph):
+        return Applied(gm, False, 0)
+    after = clone_module(gm)
+    before = structure(gm)
+    with as_compiling(after.graph), configuration(item.settings), _metadata(item, after):
+        result, matches = _run(item, after)
+    if isinstance(result, fx.GraphModule):
+        after = result
+    elif isinstance(result, fx.Graph):
+        after.graph = result
+    after.graph.lint()
+    after.recompile()
+    return Applied(after, matches > 0 or structure(after) != before, matches)
+
+
+def _may_fire(item: Listed, graph: fx.Graph) -> bool:
+    """False where the graph has none of the operators that the unit starts from."""
+    match item.handle:
+        case Entry():
+            wanted: set[Any] = set(item.handle.keys)
+            if any(op == "call_module" for op, _ in wanted):  # keyed by the class of the module
+                return True
+        case Decomposition():
+            wanted = {("call_function", item.handle.operator)}
+        case NoopRule():
+            wanted = {("call_function", operator) for operator in item.handle.operators}
+        case _:
+            return True
+    return any((node.op, node.target) in wanted for node in graph.nodes)
+
+
+def _run(item: Listed, gm: fx.GraphModule) -> tuple[Any, int]:
+    """(What the unit returned, matches)."""
+    handle = item.handle
+    match handle:
+        case Entry():
+            return None, apply_entries(gm.graph, [handle])
+        case PatternPass():
+            return None, apply_entries(gm.graph, [e for e in handle.entries if e.kind != "lowering"])
+        case Decomposition():
+            return None, decompose_calls(gm, handle.operator, handle.function)
+        case Step():
+            if handle.name in _READ_TENSOR_META:
+                propagate_shapes(gm)
+            return run_step(handle, gm, fake_inputs(gm.graph)), 0
+        case Extra():
+            return run_extra(handle, gm), 0
+        case NoopRule():
+            run_noop_rule(handle, gm)
+            return None, 0
+        case Opted():
+            if handle.made_by is not None:
+                run_fusion(handle, gm)
+            return None, 0
+        case Lowering():
+            raise NotInEager(f"{item.unit.name} makes Inductor's IR, which eager cannot run")
+
+
+@contextlib.contextmanager
+def _metadata(item: Listed, gm: fx.GraphModule) -> Iterator[None]:
+    """``meta['val']`` as the pipeline leaves it: recomputed after the passes of post_grad that do not do so."""
+    own = item.unit.name.partition(".")[2]
+    recomputed = item.unit.stage is Stage.POST_GRAD and own not in _AFTER_METADATA
+    with metadata_kept(gm) if recomputed else contextlib.nullcontext():
+        yield
+
+
+def clone_module(gm: fx.GraphModule) -> fx.GraphModule:
+    """A copy whose graph and subgraphs can be edited; tensors, modules and ``meta`` values are shared."""
+    made = lazy_module(gm, copy_graph(gm.graph))
+    made.meta = dict(gm.meta)
+    for name, child in gm.named_children():
+        if isinstance(child, fx.GraphModule):
+            setattr(made, name, clone_module(child))
+    return made
+
+
+def structure(gm: fx.GraphModule) -> tuple[Any, ...]:
+    """Calls, targets and constants of a graph and its subgraphs; equal for equal graphs whatever the names."""
+    number: dict[fx.Node, int] = {}
+    rows: list[Any] = []
+
+    def show(value: Any) -> Any:
+        if isinstance(value, fx.Node):
+            return "node", number[value]
+        if isinstance(value, (list, tuple)):
+            return tuple(map(show, value))
+        if isinstance(value, dict):
+            return tuple((key, show(v)) for key, v in value.items())
+        return repr(value)
+
+    for node in gm.graph.nodes:
+        number[node] = len(number)
+        target = "" if node.op == "placeholder" else str(node.target)
+        rows.append((node.op, target, show(node.args) if node.op != "placeholder" else (), show(node.kwargs)))
+    children = ((n, c) for n, c in gm.named_children() if isinstance(c, fx.GraphModule))
+    return (*rows, *((name, structure(child)) for name, child in children))
