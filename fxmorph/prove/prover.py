@@ -172,7 +172,7 @@ class Prover:
             if part.level is Level.UNKNOWN:
                 return None
             parts.append(part)
-        return _together(parts, noted)
+        return together(parts, noted)
 
     def scalar(self, obligation: Obligation, best: Level, device: str = "cpu") -> Shown:
         """A scalar claim on ``device``, as strongly as it can be shown and eager has not refuted (``best``)."""
@@ -251,7 +251,7 @@ class Prover:
             parts.append(self.scalar(d.obligation, Level.EXACT_REAL, instance.device))
             if parts[-1].level in (Level.UNKNOWN, Level.TESTED):
                 return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {parts[-1].reason}")
-        return _together(parts, noted)
+        return together(parts, noted)
 
 
 def _harmless(instance: Instance) -> bool:
@@ -269,7 +269,7 @@ def _floating(instance: Instance) -> bool:
     return any(t.is_floating_point() for t in instance.tensors.values())
 
 
-def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
+def together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
     level = weakest([p.level for p in parts])
     method = next(p.method for p in parts if p.level is level)
     return Shown(level, method, (*noted, *(a for p in parts for a in p.assumptions)),

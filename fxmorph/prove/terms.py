@@ -61,8 +61,8 @@ LANE_DEPENDENT = frozenset("sigmoid silu exp2 rsqrt".split())
 _SIXTEEN = (torch.float16, torch.bfloat16)
 
 _OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
-#: More names than this in one row, or one expression, are not taken apart.
-MAX_ROW, MAX_NODES = 64, 300
+#: More names than this in one row, or in all expressions of one operator's results, are not taken apart.
+MAX_ROW, MAX_LEAVES = 64, 15_000
 #: Tensors of more distinct constants are known by their hashes only.
 MAX_CONSTANTS = 4096
 
@@ -99,7 +99,7 @@ def _row(ids: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass
-class _Entry:
+class Applied:
     """One operator's application to whole tensors: ``ids`` (n,) of the results, operands (n,) each or a row (n, k)."""
 
     name: str
@@ -110,6 +110,8 @@ class _Entry:
     dtypes: list[torch.dtype]  # of the operands; one for all of a row
     row: bool = False
     opaque: bool = False
+    #: Of an operator whose every element depends on all of its operands: the operands, flat, and their dtypes.
+    whole: tuple[tuple[torch.Tensor, torch.dtype], ...] = ()
 
 
 class Terms:
@@ -117,14 +119,15 @@ class Terms:
 
     ``layouts``: operators whose rounding depends on how their operands lie in memory (sums, matrix
     products, kernels) are told apart by shape and strides; equal names are then equal bits.  Without,
-    equal names are equal over the reals.
+    equal names are equal over the reals.  ``leaves``: what expressions are made of, beyond which they
+    are not taken apart.
     """
 
     dtype = torch.int64
 
-    def __init__(self, layouts: bool = True) -> None:
-        self.layouts = layouts
-        self.entries: list[_Entry] = []
+    def __init__(self, layouts: bool = True, leaves: int = MAX_LEAVES) -> None:
+        self.layouts, self.leaves = layouts, leaves
+        self.entries: list[Applied] = []
         self._inputs: list[tuple[str, torch.dtype, int]] = []  # (argument, dtype, first name)
         self._next = 1
         self._consts: dict[int, Const] = {}
@@ -163,7 +166,7 @@ class Terms:
         """The name of a constant."""
         return int(self.known(torch.tensor(value, dtype=dtype)))
 
-    def _enter(self, entry: _Entry) -> torch.Tensor:
+    def _enter(self, entry: Applied) -> torch.Tensor:
         self.entries.append(entry)
         self._index = None
         self.computed.add(entry.name)
@@ -188,7 +191,7 @@ class Terms:
         for h in hashed:
             ids = _mix(ids, h)
         ids = (ids & _LOW) | _OPERATOR
-        return self._enter(_Entry(name, given, dtype, ids, flat, dtypes)).reshape(operands[0].shape)
+        return self._enter(Applied(name, given, dtype, ids, flat, dtypes)).reshape(operands[0].shape)
 
     def _cast(self, ids: torch.Tensor, old: torch.dtype, new: torch.dtype) -> torch.Tensor:
         if old == new:
@@ -235,7 +238,7 @@ class Terms:
             raise NotModelled(f"{call.name}: a shape that depends on values")
         if call.name in MOVES:
             return self._move(call)
-        if call.name in ("_to_copy", "to"):
+        if call.name in ("_to_copy", "to", "convert_element_type"):
             return [self._cast(call.shadow(tensors[0]), tensors[0].dtype, call.targets[0].dtype)]
         if call.name in ("where", "masked_fill"):
             return [self._select(call)]
@@ -361,7 +364,7 @@ class Terms:
         ids = (_mix(_row(rows), salt) & _LOW) | _OPERATOR
         told = (("layout", _salt(layout)),) if layout else ()
         operand = source if name in ("any", "all") else target.dtype
-        entry = _Entry(name, told, target.dtype, ids, [rows], [operand], row=True, opaque=rows.shape[1] > MAX_ROW)
+        entry = Applied(name, told, target.dtype, ids, [rows], [operand], row=True, opaque=rows.shape[1] > MAX_ROW)
         return self._enter(entry).reshape(target.shape)
 
     def _product(self, call: Call) -> torch.Tensor | None:
@@ -442,22 +445,27 @@ class Terms:
     def _opaque(self, call: Call) -> list[torch.Tensor]:
         """A function of all of its operands' elements, known by its name only."""
         parts: list[object] = [call.name, *(dtype_name(t.dtype) for t in call.targets)]
+        rows: list[int] = []
+        whole: list[tuple[torch.Tensor, torch.dtype]] = []
         for key, value in sorted(call.arguments.items()):
             if any(isinstance(t, torch.Tensor) for t in tree_leaves(value)):
                 for t in tree_leaves(value):
                     if isinstance(t, torch.Tensor):
-                        ids = call.shadow(t)
-                        rows = int(_row(ids.reshape(1, -1))) if ids.numel() else 0
-                        parts += [key, rows, tuple(t.shape), dtype_name(t.dtype), t.stride() if self.layouts else ()]
+                        ids = call.shadow(t).reshape(1, -1)
+                        rows.append(int(_row(ids)) if ids.numel() else 0)
+                        whole.append((ids.reshape(-1), t.dtype))
+                        parts += [key, tuple(t.shape), dtype_name(t.dtype), t.stride() if self.layouts else ()]
                     else:
                         parts += [key, repr(t)]
             else:
                 parts += [key, repr(value)]
         outs = []
+        given = _salt(*parts)
         for i, t in enumerate(call.targets):
-            ids = _mix(torch.arange(t.numel()), _salt(i, *parts))
+            ids = _mix(torch.arange(t.numel()), _salt(i, given, *rows))
             ids = (ids & _LOW) | _OPERATOR
-            entry = _Entry(call.name, (("output", i),), t.dtype, ids, [], [], opaque=True)
+            told = (("output", i), ("given", given))
+            entry = Applied(call.name, told, t.dtype, ids, [], [], opaque=True, whole=tuple(whole))
             outs.append(self._enter(entry).reshape(t.shape))
         return outs
 
@@ -467,10 +475,12 @@ class Terms:
         """Whether every element is one of an argument or a constant."""
         return bool((ids < _OPERATOR).all())
 
-    def obligations(self, left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype) -> list[Difference]:
+    def obligations(
+        self, left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, cut: torch.Tensor | None = None
+    ) -> list[Difference]:
         """Claims that together say that ``left`` and ``right`` (names, alike shaped) are equal.
 
-        Raises :class:`NotModelled` where an element's expression is too large.
+        ``cut``: names that are not taken apart but stand for any value.  Raises :class:`NotModelled` where an element's expression is too large.
         """
         left, right = left.reshape(-1), right.reshape(-1)
         apart = (left != right).nonzero().reshape(-1)
@@ -479,8 +489,8 @@ class Terms:
         pairs = torch.unique(torch.stack([left[apart], right[apart]]), dim=1)
         left, right = pairs[0], pairs[1]
         out: list[Difference] = []
-        for rows, l_expr, l_leaves in self._expand(left, dtype):
-            for inner, r_expr, r_leaves in self._expand(right[rows], dtype):
+        for rows, l_expr, l_leaves in self._expand(left, dtype, cut):
+            for inner, r_expr, r_leaves in self._expand(right[rows], dtype, cut):
                 columns = [c[inner] for c in l_leaves] + list(r_leaves)
                 out += self._patterns(l_expr, r_expr, len(l_leaves), columns, dtype)
         found: dict[str, Difference] = {}
@@ -530,13 +540,13 @@ class Terms:
         argument, _, first = max((i for i in self._inputs if i[2] <= name), key=lambda i: i[2])
         return None if argument == "uninitialised" else (argument, name - first)
 
-    def _made(self, ids: torch.Tensor) -> torch.Tensor:
+    def made(self, ids: torch.Tensor) -> torch.Tensor:
         """Which names are an operator's; others are bits of one seen in another dtype."""
         if not self.entries:
             return torch.zeros_like(ids, dtype=torch.bool)
         return torch.isin(ids, torch.cat([e.ids for e in self.entries]))
 
-    def _lookup(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def lookup(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Of each operator's name, its entry and its place in it."""
         if self._index is None:
             every = torch.cat([e.ids for e in self.entries])
@@ -549,7 +559,7 @@ class Terms:
         return numbers[at], places[at]
 
     def _expand(
-        self, ids: torch.Tensor, dtype: torch.dtype, depth: int = 0
+        self, ids: torch.Tensor, dtype: torch.dtype, cut: torch.Tensor | None, depth: int = 0
     ) -> list[tuple[torch.Tensor, Any, list[Any]]]:
         """Groups of elements with one expression: (rows of ``ids``, expression, names of its leaves).
 
@@ -559,7 +569,9 @@ class Terms:
             raise NotModelled("an expression too deep to take apart")
         groups: list[tuple[torch.Tensor, Any, list[Any]]] = []
         places = torch.arange(len(ids))
-        leaf = ((ids >= 0) & (ids < _OPERATOR)) | ((ids >= _OPERATOR) & ~self._made(ids))
+        leaf = ((ids >= 0) & (ids < _OPERATOR)) | ((ids >= _OPERATOR) & ~self.made(ids))
+        if cut is not None:
+            leaf |= (ids >= _OPERATOR) & torch.isin(ids, cut)
         if bool(leaf.any()):
             rows = places[leaf]
             groups.append((rows, ("leaf", dtype), [ids[rows]]))
@@ -574,7 +586,7 @@ class Terms:
                 groups.append((rows, const, []) if const is not None else (rows, ("leaf", dtype), [ids[rows]]))
         operators = (ids >= _OPERATOR) & ~leaf
         if bool(operators.any()):
-            entry_of, place_of = self._lookup(ids[operators])
+            entry_of, place_of = self.lookup(ids[operators])
             rows_here = places[operators]
             for number in torch.unique(entry_of).tolist():
                 entry = self.entries[number]
@@ -593,10 +605,10 @@ class Terms:
                 for column, d in zip(columns, dtypes, strict=True):
                     grown = []
                     for inner, parts, leaves in partial:
-                        for sub, expr, more in self._expand(column[inner], d, depth + 1):
+                        for sub, expr, more in self._expand(column[inner], d, cut, depth + 1):
                             grown.append((inner[sub], [*parts, expr], [c[sub] for c in leaves] + more))
                     partial = grown
-                    if sum(len(g[2]) for g in partial) > 50 * MAX_NODES:
+                    if sum(len(g[2]) for g in partial) > self.leaves:
                         raise NotModelled("an expression too large to take apart")
                 groups += [(rows[inner], (entry, parts), leaves) for inner, parts, leaves in partial]
         return groups

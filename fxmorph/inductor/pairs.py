@@ -1,0 +1,176 @@
+"""Judging one pair of graphs: what a pass was given, and what it made of it.
+
+The same oracles and the same numeric policy that judge compiled programs judge the pair: ``before``
+is the program, interpreted in eager and in fp64, ``after`` is what stands in for the compiled one.
+Results that are equal bit for bit need no reference, so that most pairs cost milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.capture import inputs_under
+from fxmorph.clock import Clock
+from fxmorph.inductor.metadata import wrong_notes
+from fxmorph.inductor.running import draws, program
+from fxmorph.inputs import InputSet, NotApplicable, Unsupported
+from fxmorph.judge.numeric import same_bits
+from fxmorph.judge.trial import GraphSubject, Trial, summary
+from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict
+from fxmorph.observe import Observation
+
+#: The seed's own values, exact ones, masks outside {0, 1}, signed zeros with Inf and NaN.
+PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.SPECIAL)
+_LAYOUT = frozenset({Kind.STRIDE, Kind.OFFSET})
+_ALIASES = frozenset({Kind.ALIAS, Kind.IDENTITY})
+
+
+@dataclass(frozen=True)
+class PairVerdict:
+    """What is to be said of a pair.
+
+    ``plan`` is that of the values on which ``status`` was decided, None where values do not matter.
+    ``notes`` are differences that the caller allows (strides) or that only matter later.
+    ``best`` is the strongest level that no values contradicted, TESTED where there was nothing to run.
+    """
+
+    status: Status
+    kinds: tuple[Kind, ...] = ()
+    reason: str = ""
+    plan: ValuePlan | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+    best: Level = Level.TESTED
+
+
+class _Pair(Trial):
+    """A trial whose compiled side is the graph after the pass."""
+
+    def __init__(self, subject: GraphSubject, after: Callable[..., Any]) -> None:
+        super().__init__(subject, CompileConfig.make(), 0, Clock())
+        self._after = after
+
+    def compiled(self, plan: ValuePlan) -> Observation:
+        return self.observe(plan, lambda _: self._after)
+
+
+def judge_pair(
+    before: fx.GraphModule,
+    after: fx.GraphModule,
+    inputs: Sequence[Any],
+    *,
+    aliases: bool,
+    strides: bool = False,
+    notes: bool = True,
+    plans: Sequence[ValuePlan] = PLANS,
+    seed: int = 0,
+) -> PairVerdict:
+    """Judge ``after`` against ``before`` on ``inputs`` (tensors and numbers) and on other values in their place.
+
+    ``aliases``: which outputs share memory with what counts; only graphs that came through AOTAutograd
+    share memory as programs do.  ``strides``: strides and storage offsets of outputs count; elsewhere
+    later stages restore those that the caller sees.  ``notes``: dtypes and shapes that nodes of
+    ``after`` note count, unless ``before`` notes the same wrongly.  ``seed`` is that of drawn values.
+    Raises nothing for what the graphs do.
+    """
+    wrong = _wrong_metadata(before, after) if notes else ([], [])
+    try:
+        base = InputSet.snapshot(inputs)
+    except Unsupported as error:
+        return PairVerdict(Status.UNSUPPORTED, reason=f"inputs: {error}")
+    pair = _Pair(GraphSubject(program(before), _values(base, plans, seed), lambda c: c, no_grad=True), program(after))
+    verdicts: list[Verdict] = list(wrong[0])
+    told: list[str] = [*wrong[1]]
+    seen: dict[ValuePlan, str] = {}
+    for plan in pair.subject.inputs:  # type: ignore[attr-defined]
+        old = pair.eager(plan)
+        if old.raised:
+            if plan is ValuePlan.SEED:
+                return PairVerdict(Status.UNSUPPORTED, reason=f"before raises {old.raised}", plan=plan)
+            continue
+        new = pair.compiled(plan)
+        seen[plan] = _equality(old, new)
+        for verdict in pair.weigh(plan, old, new):
+            said = replace(verdict, reason=_in_words(verdict.reason), plan=plan)
+            dropped = (verdict.kind in _LAYOUT and not strides) or (verdict.kind in _ALIASES and not aliases)
+            skipped = verdict.status is Status.SKIPPED and plan is not ValuePlan.SEED
+            if dropped or skipped:
+                told.append(f"{said.slot}: {said.reason}")
+            else:
+                verdicts.append(said)
+    return _verdict(verdicts, tuple(dict.fromkeys(told)), _best(seen), draws(before) or draws(after))
+
+
+def _values(base: InputSet, plans: Sequence[ValuePlan], seed: int) -> dict[ValuePlan, InputSet]:
+    out: dict[ValuePlan, InputSet] = {}
+    for plan in plans:
+        try:
+            out[plan] = base if plan is ValuePlan.SEED else inputs_under(plan, base, seed)
+        except NotApplicable:
+            continue
+    return out
+
+
+def _verdict(verdicts: list[Verdict], notes: tuple[str, ...], best: Level, random: str) -> PairVerdict:
+    if random:
+        # Another order of draws gives other numbers, which is no difference in meaning.
+        verdicts = [
+            replace(v, status=Status.SKIPPED, kind=None, reason=f"random numbers of {random}; {v.reason}")
+            if v.kind in (Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.RNG)
+            else v
+            for v in verdicts
+        ]
+    status, kinds, reason = summary(verdicts)
+    plan = next((v.plan for v in verdicts if v.status is status), None)
+    return PairVerdict(status, kinds, reason, plan, tuple(verdicts), notes, best)
+
+
+def _wrong_metadata(before: fx.GraphModule, after: fx.GraphModule) -> tuple[list[Verdict], list[str]]:
+    """Verdicts on the notes of ``after``, and strides that are noted wrongly."""
+    found = wrong_notes(after)
+    if found:
+        old = {(w.node, w.kind) for w in wrong_notes(before)}
+        found = [w for w in found if (w.node, w.kind) not in old]
+    verdicts = [Verdict(Status.FINDING, w.kind, w.node, str(w)) for w in found if w.kind is not Kind.STRIDE]
+    return verdicts, [str(w) for w in found if w.kind is Kind.STRIDE]
+
+
+def _in_words(reason: str) -> str:
+    """A reason of the oracles, which speak of eager and of compiled programs."""
+    return reason.replace("eager", "before").replace("compiled", "after")
+
+
+# -- what values leave open ------------------------------------------------------
+
+
+def _equality(old: Observation, new: Observation) -> str:
+    """``bits``, ``zero`` (equal but for the sign of zero) or ``no``."""
+    mine, theirs = old.slots(), new.slots()
+    if new.raised or mine.keys() != theirs.keys():
+        return "no"
+    worst = "bits"
+    for name, slot in mine.items():
+        a, b = slot.value, theirs[name].value
+        if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
+            continue
+        if same_bits(a, b):
+            continue
+        zero = a.is_floating_point() and a.dtype == b.dtype and same_bits(a + 0.0, b + 0.0)
+        worst = "zero" if zero and worst != "no" else "no"
+    return worst
+
+
+def _best(seen: dict[ValuePlan, str]) -> Level:
+    if not seen:
+        return Level.TESTED
+    ordinary = {word for plan, word in seen.items() if plan is not ValuePlan.SPECIAL}
+    if "no" in ordinary:
+        return Level.EXACT_REAL
+    if seen.get(ValuePlan.SPECIAL) == "no":
+        return Level.UNDER_PRECONDITION
+    return Level.BIT_EXACT_MOD_ZERO_SIGN if "zero" in seen.values() else Level.BIT_EXACT

@@ -1,0 +1,41 @@
+"""A graph as a program: its nodes one after the other on real tensors, or on fake ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.torchapi.dispatch import OpOverload, is_random
+
+
+class _OneCall(fx.Interpreter):
+    """Tensors that the module holds are copied for each call: what a call writes to them stays its own."""
+
+    def __init__(self, gm: fx.GraphModule) -> None:
+        super().__init__(gm)
+        self._held: dict[str, Any] = {}
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if target not in self._held:
+            value = super().get_attr(target, args, kwargs)
+            self._held[target] = value.detach().clone() if isinstance(value, torch.Tensor) else value
+        return self._held[target]
+
+
+def program(gm: fx.GraphModule) -> Callable[..., Any]:
+    """The graph as a function of its placeholders.
+
+    Interpreted: the code that torch.fx prints loses the sign of zero and NaN in complex constants.
+    """
+    return lambda *args: _OneCall(gm).run(*args)
+
+
+def draws(gm: fx.GraphModule) -> str:
+    """The name of an operator of the graph that draws random numbers, or ""."""
+    for node in gm.graph.nodes:
+        if isinstance(node.target, OpOverload) and is_random(node.target, node.args, node.kwargs):
+            return str(node.target)
+    return ""
