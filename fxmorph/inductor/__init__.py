@@ -1,0 +1,1 @@
+"""Inductor from inside: its units, one unit alone on a graph, the graphs that a compile passes through."""
