@@ -64,8 +64,8 @@ SCALARS: dict[str, Any] = {
     "w_quant_min": -128,
     "w_quant_max": 127,
     "w_dtype": torch.int8,
-    "o_inv_scale": 0.3,
-    "o_zp": 4,
+    "o_inv_scale": 0.1,
+    "o_zp": 3,
     "o_qmin": 0,
     "o_qmax": 255,
     "o_dtype": torch.uint8,
@@ -91,7 +91,8 @@ SCALARS: dict[str, Any] = {
     "ceil_mode": False,
     "window_size": [2, 2],
     "memory_format": torch.contiguous_format,
-    "permute_dims": [1, 0],
+    "dtype_fp16": torch.float16,
+    "dtype_fp32": torch.float32,
 }
 #: Tensors by name: dtype (None: the graph's own), how they are filled.
 TENSORS: dict[str, tuple[torch.dtype | None, str]] = {
@@ -110,12 +111,14 @@ TENSORS: dict[str, tuple[torch.dtype | None, str]] = {
     "x_zp": (torch.int64, "=1"),
     "scale": (torch.float32, "positive"),
     "zero_point": (torch.int64, "=1"),
+    "a": (torch.int8, "normal"),
 }
 #: Names of arguments that are parameters of a frozen model.
 PARAMETERS = frozenset(
-    "weight W B mat2 bias q_weight qw packed_weight w_scale w_zp w_zero_point scales zero_points b weight0 weight1 "
+    "weight W w B mat2 bias q_weight qw packed_weight w_scale w_zp w_zero_point scales zero_points b weight0 weight1 "
     "weight2 weight3".split()
 )
+_WEIGHTS = frozenset("weight W w q_weight qw packed_weight".split())
 _VECTORS = frozenset("bias B b w_scale w_zp w_zero_point scales zero_points".split())
 #: Rank that operators want of their tensor arguments.
 RANKS = {
@@ -134,9 +137,11 @@ RANKS = {
     "qlinear_pointwise": 2,
 }
 ARITHMETIC = frozenset("add sub mul div".split())
+#: Operators whose result has the shape that an argument of theirs gives.
+RESHAPING = frozenset("view reshape _unsafe_view expand".split())
 #: Operators whose result has the shape of their tensor arguments.
 SAME_SHAPE = frozenset(
-    "convert_element_type dequantize_per_tensor quantize_per_tensor clone relu add sub mul div neg exp erf tanh sigmoid "
+    "convert_element_type dequantize_per_tensor dequantize_per_channel quantize_per_tensor clone relu add sub mul div neg exp erf tanh sigmoid "
     "clamp_min clamp_max where gt permute".split()
 )
 
@@ -162,8 +167,13 @@ class Place:
         return self.type in ("Tensor", "Optional[Tensor]")
 
     @property
+    def is_weight(self) -> bool:
+        return self.argument in _WEIGHTS or self.name in _WEIGHTS
+
+    @property
     def is_vector(self) -> bool:
-        return self.argument in _VECTORS or self.name in _VECTORS or (self.op, self.argument) == ("addmm", "self")
+        named = self.argument in _VECTORS or (self.name in _VECTORS and self.argument != "mat2")
+        return named or (self.op, self.argument) == ("addmm", "self")
 
     @property
     def is_parameter(self) -> bool:
@@ -176,7 +186,8 @@ class Choices:
 
     ``integer`` is the dtype of quantised activations, ``optional`` whether optional tensors are there,
     ``per_channel`` whether the other operand of arithmetic is a constant with one value a channel,
-    ``computed`` whether it is a result and no input (what is written in place must be).
+    ``computed`` whether it is a result and no input (what is written in place must be),
+    ``readers`` how many nodes read the pattern's result (0: it is the graph's result).
     """
 
     dtype: torch.dtype
@@ -185,6 +196,7 @@ class Choices:
     optional: bool
     per_channel: bool = False
     computed: bool = False
+    readers: int = 0
 
 
 def choices(rng: random.Random, attempt: int, frozen: bool) -> Choices:
@@ -197,19 +209,20 @@ def choices(rng: random.Random, attempt: int, frozen: bool) -> Choices:
 def _choices(rng: random.Random, attempt: int) -> Choices:
     common = [
         Choices(torch.float32, 2, torch.uint8, True),
-        Choices(torch.float32, 4, torch.uint8, True),
         Choices(torch.bfloat16, 2, torch.uint8, True),
+        Choices(torch.float32, 4, torch.uint8, True),
         Choices(torch.bfloat16, 4, torch.uint8, True),
-        Choices(torch.float32, 3, torch.uint8, False),
+        Choices(torch.float32, 3, torch.uint8, True),
+        Choices(torch.bfloat16, 3, torch.uint8, True),
+        Choices(torch.float16, 2, torch.uint8, False),
         Choices(torch.float16, 4, torch.uint8, True),
-        Choices(torch.float16, 2, torch.uint8, True),
-        Choices(torch.bfloat16, 3, torch.uint8, False),
+        Choices(torch.float32, 3, torch.uint8, False),
     ]
     if attempt < 2 * len(common):
-        return replace(common[attempt % len(common)], computed=attempt >= len(common))
+        return replace(common[attempt % len(common)], computed=attempt >= len(common), readers=2 * (attempt % 2))
     dtype = rng.choice((torch.float32, torch.float32, torch.bfloat16, torch.float16))
     rank, integer = rng.choice((1, 2, 3, 4, 5)), rng.choice((torch.uint8, torch.int8))
-    return Choices(dtype, rank, integer, rng.random() < 0.5, computed=rng.random() < 0.3)
+    return Choices(dtype, rank, integer, rng.random() < 0.5, computed=rng.random() < 0.3, readers=rng.choice((0, 2)))
 
 
 def tensor_shape(place: Place, chosen: Choices, rng: random.Random) -> tuple[int, ...]:
@@ -219,9 +232,9 @@ def tensor_shape(place: Place, chosen: Choices, rng: random.Random) -> tuple[int
     if place.name in ("x_scale", "x_zp") or place.argument in ("scale", "zero_point", "x_scale", "x_zp"):
         return ()
     rank = place.rank if place.rank is not None else chosen.rank
-    if place.argument in ("weight", "W", "qw") and rank >= 4:
+    if place.is_weight and (place.rank or 0) >= 4:
         return (SIZE, SIZE, *[rng.choice((1, 1, 3))] * (rank - 2))
-    if place.argument in ("weight", "W", "qw"):
+    if place.is_weight:
         return SHAPES[2]
     if place.beside and place.op in SAME_SHAPE:
         shape = tuple(place.beside[0].shape)
@@ -233,6 +246,11 @@ def tensor_shape(place: Place, chosen: Choices, rng: random.Random) -> tuple[int
 
 def scalar(place: Place, chosen: Choices, rng: random.Random) -> Any:
     """A value for a leaf that is no tensor; raises ``KeyError`` for a type that has none."""
+    if place.op.startswith("dequantize") and place.beside and not place.beside[0].is_floating_point():
+        info = torch.iinfo(place.beside[0].dtype)
+        known = {"dtype": place.beside[0].dtype, "quant_min": info.min, "quant_max": info.max}
+        if place.argument in known:
+            return known[place.argument]
     for name in (place.name, place.argument):
         if name in SCALARS:
             value = SCALARS[name]
@@ -240,7 +258,11 @@ def scalar(place: Place, chosen: Choices, rng: random.Random) -> Any:
                 return [*value, value[0]]
             return list(value) if isinstance(value, list) else value
     if "dtype" in place.name or "dtype" in place.argument or "ScalarType" in place.type:
-        return rng.choice((chosen.dtype, torch.float32, torch.bfloat16))
+        return rng.choice((chosen.dtype, chosen.dtype, chosen.dtype, torch.float32, torch.bfloat16))
+    if place.argument == "index":
+        return rng.choice((0, 0, 1))
+    if place.argument == "dim" and place.beside and place.type in ("int", "SymInt"):
+        return rng.randrange(-place.beside[0].ndim, max(1, place.beside[0].ndim))
     if place.type.startswith("List") and place.beside:
         return sizes(place, place.beside[0], rng)
     if place.argument == "size":
@@ -264,7 +286,7 @@ def sizes(place: Place, beside: torch.Tensor, rng: random.Random) -> list[int]:
     """A list of integers: a shape, dimensions or axes that suit the tensor beside it."""
     shape = [int(s) for s in beside.shape]
     last = shape[-1] if shape else 1
-    if place.op in ("view", "reshape", "_unsafe_view"):
+    if place.op in RESHAPING - {"expand"}:
         rows = beside.numel() // max(1, last)
         if place.rank == 3 or (place.rank is None and len(shape) == 2):
             return [2, rows // 2, last] if rows % 2 == 0 else [1, rows, last]

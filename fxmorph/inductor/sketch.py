@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MethodType
 from typing import Any
 
@@ -21,6 +21,7 @@ from fxmorph.inductor.derived import InputSpec, spec_for
 from fxmorph.inductor.leaves import (
     ARITHMETIC,
     RANKS,
+    RESHAPING,
     SAME_SHAPE,
     TENSORS,
     Choices,
@@ -74,9 +75,11 @@ class _Builder:
             return None
         if place.is_tensor:
             dtype, fill = TENSORS.get(place.name) or TENSORS.get(place.argument) or (None, "normal")
-            if place.argument == "input" and "quantize" in place.op and place.op.startswith("dequantize"):
+            if place.argument == "input" and place.op.startswith("dequantize"):
                 dtype = torch.int8 if "channel" in place.op else self.chosen.integer
-            elif place.name in ("x", "accum") and not place.op.startswith(("dequant", "q")):
+            elif place.op == "_int_mm" or (place.op == "convert_element_type" and place.is_weight):
+                dtype = torch.int8
+            elif place.op in ARITHMETIC or (place.name in ("x", "accum") and not place.op.startswith("q")):
                 dtype = None
             if dtype is None and place.beside and place.op in SAME_SHAPE | {"mm", "addmm", "bmm", "convolution"}:
                 dtype = place.beside[0].dtype
@@ -168,7 +171,9 @@ class _Builder:
         wanted = call.args
         if wanted is None:
             wanted = tuple(Leaf() for a in arguments if not a.has_default_value() and not a.kwarg_only)
-        inner = RANKS.get(name, rank if name in SAME_SHAPE else None)
+        inner = RANKS.get(name, rank if name in SAME_SHAPE or name == "expand" else None)
+        if name in ("reshape", "view") and rank == 2:
+            inner = 3  # what is made 2-D for a product of matrices had more dimensions
         if name.startswith(("_conv", "conv", "qconv")) and self.chosen.rank == 5:
             inner = 5
         values: list[Any] = [None] * len(wanted)
@@ -179,11 +184,17 @@ class _Builder:
             kind = str(argument.type) if argument is not None else "Tensor"
             present = [v for v in [*values, *kwargs.values()] if isinstance(v, fx.Node)]
             beside = tuple(v.meta["val"] for v in present if isinstance(v.meta["val"], torch.Tensor))
-            return Place(name, getattr(argument, "name", ""), kind, "", inner, beside)
+            resized = name in RESHAPING and "Tensor" not in kind
+            return Place(name, getattr(argument, "name", ""), kind, "", rank if resized else inner, beside)
 
         for i in order:
-            values[i] = self.build(wanted[i], place(arguments[i] if i < len(arguments) else None))
+            at = place(arguments[i] if i < len(arguments) else None)
+            if target is operator.getitem and i == 1:
+                at = replace(at, type="int", argument="index")
+            values[i] = self.build(wanted[i], at)
         by_name = {a.name: a for a in arguments}
+        if "out_dtype" in by_name and name.startswith("dequantize") and self.chosen.dtype == torch.bfloat16:
+            kwargs["out_dtype"] = torch.bfloat16
         for key, value in call.kwargs.items():
             kwargs[key] = self.build(value, place(by_name.get(key)))
         for argument in arguments[len(values) :]:
@@ -207,6 +218,9 @@ class _Builder:
 
     def finish(self, roots: list[Any]) -> Sketch:
         outputs: list[fx.Node] = []
+        if self.chosen.readers and len(roots) == 1 and isinstance(roots[0].meta["val"], torch.Tensor):
+            make = torch.ops.aten.neg.default
+            roots = [self.emit("call_function", make, (roots[0],), {}) for _ in range(self.chosen.readers)]
         for root in roots:
             if not isinstance(root, fx.Node):
                 continue
