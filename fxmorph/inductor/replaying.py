@@ -1,0 +1,55 @@
+"""A graph that a unit was given, as a seed on disk: to compile it as a whole, and to show the unit alone again."""
+
+from __future__ import annotations
+
+import pprint
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.capture import inputs_under, lift_constants
+from fxmorph.graph import Unprintable, print_graph
+from fxmorph.inputs import InputSet
+from fxmorph.model import ValuePlan
+
+_SEED = '''"""{title}"""
+import os
+
+import torch
+
+META = {meta}
+
+{text}
+
+def make_inputs():
+    return torch.load(os.path.join(os.path.dirname(os.path.abspath(__file__)), "inputs.pt"), weights_only=False)
+'''
+
+
+def export_program(
+    folder: Path, title: str, before: fx.GraphModule, after: fx.GraphModule, inputs: InputSet, plan: ValuePlan,
+    settings: dict[str, Any],
+) -> str:  # fmt: skip
+    """Write ``seed.py`` with its ``inputs.pt``, ``before.txt`` and ``after.txt``; the seed's path, "" if it has none.
+
+    ``plan`` says which values show the difference; ``settings`` of Inductor's switch the unit on.
+    Attributes of the graph become inputs.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "before.txt").write_text(f"{title}\n\n{before.graph}\n", encoding="utf-8")
+    (folder / "after.txt").write_text(f"{after.graph}\n", encoding="utf-8")
+    try:
+        graph, constants = lift_constants(before)
+        text = print_graph(graph)
+    except Unprintable:
+        return ""
+    base = InputSet.snapshot([*inputs.rebuild(), *constants])
+    given = base if plan is ValuePlan.SEED else inputs_under(plan, base, 0)
+    torch.save([v.detach() if isinstance(v, torch.Tensor) else v for v in given.rebuild()], folder / "inputs.pt")
+    meta = {"no_grad": True, "config": settings}
+    file = folder / "seed.py"
+    source = _SEED.format(title=" ".join(title.split()).replace('"""', "'''"), meta=pprint.pformat(meta), text=text)
+    file.write_text(source, encoding="utf-8")
+    return str(file)

@@ -1,0 +1,303 @@
+"""The pass rung: units of Inductor, each alone, on the graphs that a source gives; judged and proved.
+
+A source is a seed under one mode, a variant of a seed, or a graph derived from a pattern entry.  What a
+unit made of a graph is judged by the oracles that judge compiled programs, then validated.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import random
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.capture import CaptureFailed
+from fxmorph.graph import function_of
+from fxmorph.inductor.applying import CannotRun, NotInEager, apply_unit, structure
+from fxmorph.inductor.derived import Derived
+from fxmorph.inductor.inventory import inventory, listed
+from fxmorph.inductor.pairs import PairVerdict, judge_pair
+from fxmorph.inductor.replaying import export_program
+from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of
+from fxmorph.inductor.units import Stage, Unit
+from fxmorph.inputs import InputSet, Unsupported
+from fxmorph.load import LoadedSeed, SeedFailed, load_seed
+from fxmorph.model import Case, Kind, Level, Seed, Status, ValuePlan
+from fxmorph.observe import loss_of
+from fxmorph.prove.prover import Prover
+from fxmorph.prove.validation import Outcome, validate
+from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
+from fxmorph.rules import Registry
+from fxmorph.torchapi.dispatch import tree_leaves
+
+#: Graphs with more nodes are left out: proofs and judgement are of what fits a screen.
+MAX_NODES = 600
+
+
+class Mode(StrEnum):
+    """How a seed is compiled for the graphs of its stages."""
+
+    INFERENCE = "inference"
+    DYNAMIC = "dynamic"
+    TRAINING = "training"
+    FREEZING = "freezing"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where graphs come from: a seed under a mode (its variant ``number``, 0 as it is), or a derived graph."""
+
+    seed: Seed | None = None
+    mode: Mode = Mode.INFERENCE
+    number: int = 0
+    derived: Derived | None = None
+
+    @property
+    def label(self) -> str:
+        if self.derived is not None:
+            return f"pattern {self.derived.entry}" + (f" ({self.derived.change})" if self.derived.change else "")
+        assert self.seed is not None
+        return f"{self.seed.label} {self.mode}" + (f" variant {self.number}" if self.number else "")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A unit that fired on a graph, and what was found of it.
+
+    ``graph`` is a hash of the structure before; ``outcome``, ``level``, ``method`` and ``unproved`` are those
+    of a :class:`~fxmorph.prove.validation.Validation`, ``outcome`` "" where there was none.  ``program`` is a
+    folder with the graph as a seed, for findings.
+    """
+
+    unit: str
+    source: str
+    part: str
+    graph: str
+    matches: int
+    status: Status
+    kinds: tuple[Kind, ...] = ()
+    reason: str = ""
+    plan: str = ""
+    outcome: str = ""
+    level: Level = Level.UNKNOWN
+    method: str = ""
+    assumptions: tuple[str, ...] = ()
+    unproved: str = ""
+    counterexample: str = ""
+    program: str = ""
+    seconds: float = 0.0
+    proof_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class PassesJudged:
+    """The answer to one source.
+
+    ``tried`` counts graphs by unit where it had something to look at, fired or not; ``cannot`` says why a
+    unit did not run alone.  ``skipped`` says why the source gave nothing.
+    """
+
+    pairs: tuple[Pair, ...] = ()
+    tried: dict[str, int] = field(default_factory=dict)
+    cannot: dict[str, str] = field(default_factory=dict)
+    graphs: int = 0
+    skipped: str = ""
+
+
+def chosen_units(patterns: Collection[str]) -> tuple[Unit, ...]:
+    """Units by name, glob, stage or kind, all that eager can run for ``*``; raises ``UnknownUnit`` for one of none."""
+    units = inventory()
+    out: dict[str, Unit] = {}
+    for pattern in patterns:
+        found = [u for u in units if pattern in (u.stage.value, u.kind.value) or _matches(u.name, pattern)]
+        if not found:
+            listed(pattern)  # raises, with names like it
+        out.update((u.name, u) for u in found)
+    return tuple(u for u in units if u.name in out)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    # Brackets are part of names: `joint.pass_patterns[0]/*`.
+    return name == pattern or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
+
+
+def judge_source(
+    source: Source, units: Collection[Unit], prover: Prover, rules: Registry, campaign_seed: int, folder: Path,
+    skip: Collection[str] = (), tell: Callable[[str], None] = lambda _: None,
+) -> PassesJudged:  # fmt: skip
+    """Every unit of ``units`` on every graph of its stage; ``tell`` hears the unit that runs.
+
+    Programs of findings are written below ``folder``.  Raises nothing for what graphs and units do.
+    """
+    tell("capture")
+    try:
+        graphs = _graphs(source, rules, campaign_seed)
+    except (CaptureFailed, SeedFailed, Unsupported) as error:
+        return PassesJudged(skipped=str(error))
+    pairs: list[Pair] = []
+    tried: dict[str, int] = {}
+    cannot: dict[str, str] = {}
+    seen: set[tuple[str, str]] = set()
+    judged = 0
+    by_stage: dict[Stage, list[Unit]] = {}
+    for unit in units:
+        if unit.eager and unit.name not in skip:
+            by_stage.setdefault(stages_of(unit), []).append(unit)
+    for graph in graphs:
+        if graph.inputs is None or len(graph.gm.graph.nodes) > MAX_NODES:
+            continue
+        judged += 1
+        key = hashlib.sha256(repr(structure(graph.gm)).encode()).hexdigest()[:16]
+        mine = [u for u in by_stage.get(graph.stage, ()) if source.derived is None or u.name == source.derived.entry]
+        for unit in mine:
+            if (unit.name, key) in seen:
+                continue
+            seen.add((unit.name, key))
+            tell(unit.name)
+            started = time.process_time()
+            try:
+                applied = apply_unit(unit, graph.gm)
+            except (CannotRun, NotInEager) as error:
+                cannot[unit.name] = str(error)
+                continue
+            except Exception as error:
+                cannot[unit.name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+                continue
+            if applied.after is graph.gm:
+                continue
+            tried[unit.name] = tried.get(unit.name, 0) + 1
+            if applied.fired:
+                pair = _judged(unit, source, graph, applied.after, applied.matches, key, prover, folder)
+                pairs.append(_timed(pair, started))
+    return PassesJudged(tuple(pairs), tried, cannot, judged)
+
+
+def _timed(pair: Pair, started: float) -> Pair:
+    import dataclasses
+
+    return dataclasses.replace(pair, seconds=round(time.process_time() - started, 4))
+
+
+def _judged(
+    unit: Unit, source: Source, graph: StageGraph, after: fx.GraphModule, matches: int, key: str, prover: Prover,
+    folder: Path,
+) -> Pair:  # fmt: skip
+    assert graph.inputs is not None
+    inputs = graph.inputs.rebuild()
+    verdict = judge_pair(graph.gm, after, inputs, aliases=source.derived is None and _real_aliases(graph))
+    outcome, level, method, assumptions, unproved, counterexample, seconds = "", Level.UNKNOWN, "", (), "", "", 0.0
+    if verdict.status not in (Status.UNSUPPORTED, Status.ERROR):
+        shown = validate(graph.gm, after, graph.inputs.rebuild(), judged=verdict, prover=prover)
+        outcome, level, method, seconds = str(shown.outcome), shown.level, shown.method, shown.seconds
+        assumptions, unproved, counterexample = shown.assumptions, shown.reason, shown.counterexample
+        verdict = _with_refutation(verdict, shown.outcome, counterexample)
+    program = ""
+    if verdict.status is Status.FINDING:
+        program = _exported(unit, source, graph, after, verdict, key, folder)
+    return Pair(
+        unit.name, source.label, graph.part, key, matches, verdict.status, verdict.kinds, verdict.reason,
+        str(verdict.plan or ""), outcome, level, method, assumptions, unproved, counterexample, program,
+        proof_seconds=seconds,
+    )  # fmt: skip
+
+
+def _with_refutation(verdict: PairVerdict, outcome: Outcome, counterexample: str) -> PairVerdict:
+    """A refutation on values that nobody drew counts too; where they are Inf, NaN or -0.0, as an edge case."""
+    import dataclasses
+
+    if outcome is Outcome.REFUTED and verdict.status is Status.CLEAN:
+        return dataclasses.replace(verdict, status=Status.EDGE_CASE, reason=f"refuted: {counterexample}")
+    return verdict
+
+
+def _real_aliases(graph: StageGraph) -> bool:
+    """Whether which outputs share memory is what the program will see."""
+    return graph.part in ("inference", "forward", "backward")
+
+
+def _exported(
+    unit: Unit, source: Source, graph: StageGraph, after: fx.GraphModule, verdict: PairVerdict, key: str, folder: Path
+) -> str:
+    assert graph.inputs is not None
+    kinds = "-".join(verdict.kinds)
+    where = folder / hashlib.sha256(f"{unit.name} {kinds} {key}".encode()).hexdigest()[:12]
+    settings = (
+        {"freezing": True, **listed(unit.name).settings}
+        if graph.stage is Stage.FREEZING
+        else dict(listed(unit.name).settings)
+    )
+    title = f"What {unit.name} was given ({source.label}, {graph.part}): {kinds}: {verdict.reason}"
+    return export_program(where, title, graph.gm, after, graph.inputs, verdict.plan or ValuePlan.SEED, settings)
+
+
+# -- graphs -----------------------------------------------------------------------
+
+
+def _graphs(source: Source, rules: Registry, campaign_seed: int) -> list[StageGraph]:
+    if source.derived is not None:
+        return [_derived_graph(source.derived)]
+    assert source.seed is not None
+    loaded = load_seed(source.seed)
+    if source.number:
+        return _variant_graphs(loaded, source, rules, campaign_seed)
+    made = loaded.fresh()
+    drive = made.drive
+    if source.mode is Mode.TRAINING:
+        if loaded.no_grad:
+            raise CaptureFailed("the seed runs without gradients")
+        drive = _trained(made.drive)
+    return stage_graphs(
+        made.fn, training=source.mode is Mode.TRAINING, dynamic=source.mode is Mode.DYNAMIC,
+        freezing=source.mode is Mode.FREEZING, drive=drive,
+    )  # fmt: skip
+
+
+def _trained(drive: Drive) -> Drive:
+    def run(compiled: Callable[..., Any]) -> None:
+        out = drive(compiled)
+        loss = loss_of([t for t in tree_leaves(out) if isinstance(t, torch.Tensor)], False)
+        if loss is None or not loss.requires_grad:
+            raise CaptureFailed("nothing requires grad")
+        loss.backward()
+
+    return run
+
+
+def _variant_graphs(loaded: LoadedSeed, source: Source, rules: Registry, campaign_seed: int) -> list[StageGraph]:
+    """The stages of a rewritten seed, so that units see what the corpus does not spell."""
+    from fxmorph.clock import Clock
+    from fxmorph.graph import print_graph
+    from fxmorph.judge.case import captured_graph
+
+    assert source.seed is not None
+    case = Case(seed=source.seed, number=source.number, campaign_seed=campaign_seed)
+    captured = captured_graph(case, loaded, Clock())
+    bench = Workbench(captured.graph, captured.inputs, loaded.no_grad)
+    try:
+        draw_recipe(bench, rules, random.Random(f"passes {campaign_seed} {source.seed.hash} {source.number}"))
+    except (Unsound, Inapplicable) as error:
+        raise CaptureFailed(str(error)) from None
+    if not bench.applied:
+        raise CaptureFailed("no rewrite applies")
+    fn = function_of(print_graph(bench.graph))
+    values = captured.inputs.rebuild()
+    training = source.mode is Mode.TRAINING and any(getattr(v, "requires_grad", False) for v in values)
+    return stage_graphs(fn, values, training=training, dynamic=source.mode is Mode.DYNAMIC)
+
+
+def _derived_graph(derived: Derived) -> StageGraph:
+    stage = stages_of(listed(derived.entry).unit)
+    return StageGraph(stage, "derived", derived.graph_module(), InputSet.snapshot(derived.values()))
+
+
+def fired_units(pairs: Collection[Pair]) -> Iterator[str]:
+    """Names of the units that fired, each once."""
+    yield from dict.fromkeys(p.unit for p in pairs)
