@@ -291,8 +291,12 @@ class Campaign:
             relaid=number % RELAID_EVERY == 0 and number > 0,
         )
 
-    def _order(self) -> Iterator[tuple[int, Case] | None]:
-        """(index, case) in order; None where the results so far must come in first."""
+    def _order(self) -> Iterator[Any]:
+        """Jobs, each with an ``index``, in order; None where the results so far must come in first."""
+        for entry in self._cases():
+            yield None if entry is None else worker.Judge(*entry)
+
+    def _cases(self) -> Iterator[tuple[int, Case] | None]:
         if self._listed is not None:
             yield from enumerate(self._listed)
             return
@@ -344,7 +348,7 @@ class Campaign:
     def _loop(self) -> None:
         s = self.settings
         order = self._order()
-        waiting: tuple[int, Case] | None = None
+        waiting: Any = None
         exhausted = False
         told = 0.0
         self._spent = 0.0
@@ -367,15 +371,12 @@ class Campaign:
                         exhausted = True
                     if waiting is None:
                         break
-                index, case = waiting
-                if s.max_cases is not None and index >= s.max_cases:
+                if s.max_cases is not None and waiting.index >= s.max_cases:
                     exhausted = True
                     break
-                waiting = None
-                if case.id in self._done:
-                    self._take(index, case, self._done[case.id], stored=True)
-                    continue
-                self._pool.submit(worker.Judge(index, case), s.case_timeout)
+                job, waiting = waiting, None
+                if not self._done_before(job):
+                    self._pool.submit(job, s.case_timeout)
             if not self._pool.busy and (elapsed >= s.max_time or not case_time or exhausted) and not self._to_do():
                 break
             if elapsed >= s.max_time:
@@ -393,6 +394,13 @@ class Campaign:
             self.emit(
                 Warned(f"{left} differing cases were not investigated for lack of time; a longer --max-time does")
             )
+
+    def _done_before(self, job: worker.Judge) -> bool:
+        """Whether a resumed run has the job's result already, which is then taken."""
+        stored = self._done.get(job.case.id)
+        if stored is not None:
+            self._take(job.index, job.case, stored, stored=True)
+        return stored is not None
 
     def _to_do(self) -> bool:
         return bool(self.found or self._to_confirm) and self._elapsed < self.settings.max_time
