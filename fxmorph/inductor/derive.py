@@ -1,0 +1,204 @@
+"""Seeds made from pattern entries: for each entry a graph that it alone changes, or the reason why there is none.
+
+Three ways are tried: a program written for the entry (:mod:`fxmorph.inductor.programs`), the search
+function of a registered replacement (:mod:`fxmorph.inductor.searched`), the pattern expression itself
+(:mod:`fxmorph.inductor.sketch`).  Some entries crash PyTorch on some graphs, so the work is done in
+forked processes: a crash costs the entry that caused it and no other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.inductor.derived import Derived, from_json
+from fxmorph.inductor.forked import Crashed, Said, forked
+from fxmorph.inductor.nearmiss import neighbours
+from fxmorph.inductor.programs import programs
+from fxmorph.inductor.searched import VARIATIONS, searched
+from fxmorph.inductor.settings import settings_of
+from fxmorph.inductor.sketch import Misfit, Sketch, sketch
+from fxmorph.model import CompileConfig
+from fxmorph.torchapi.compiling import configured, quiet
+from fxmorph.torchapi.expressions import UnknownExpression, expression_of
+from fxmorph.torchapi.patterns import Entry, apply_entries, entries
+
+#: Attempts at a graph from one expression, and seconds for one entry.
+ATTEMPTS, SECONDS = 40, 20
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """What came of one entry.
+
+    ``graphs``: the first fires and is unchanged; near misses and other values follow.  Empty where
+    nothing fired; then ``reason`` says why.
+    """
+
+    entry: str
+    kind: str
+    graphs: tuple[Derived, ...]
+    reason: str = ""
+
+    @property
+    def fired(self) -> bool:
+        return bool(self.graphs)
+
+    def to_json(self) -> str:
+        graphs = [json.loads(g.to_json()) for g in self.graphs]
+        return json.dumps({"entry": self.entry, "kind": self.kind, "graphs": graphs, "reason": self.reason})
+
+
+def _from_json(line: str) -> Derivation:
+    data = json.loads(line)
+    graphs = tuple(from_json(json.dumps(g)) for g in data["graphs"])
+    return Derivation(data["entry"], data["kind"], graphs, data["reason"])
+
+
+@dataclass(frozen=True)
+class Firing:
+    """What an entry did to a graph: how often it matched, whether the graph changed, and the graph after."""
+
+    matches: int
+    changed: bool
+    after: fx.GraphModule
+
+
+def fire(derived: Derived, entry: Entry) -> Firing:
+    """Apply the entry alone to the derived graph, under the settings it needs.
+
+    Raises what the graph, the check or the handler raises.
+    """
+    with configured(CompileConfig(inductor=derived.settings)):
+        gm = derived.graph_module()
+        before = str(gm.graph)
+        matches = apply_entries(gm.graph, [entry])
+        changed = str(gm.graph) != before
+        gm.recompile()
+    return Firing(matches, changed, gm)
+
+
+def _candidates(entry: Entry, seed: int, attempts: int) -> Iterator[Derived | str]:
+    """Graphs to try, in order; a string says why one could not be made."""
+    settings = settings_of(entry.full_name)
+
+    def made(sketched: Sketch, how: str) -> Derived:
+        return Derived(entry.full_name, sketched.text, sketched.inputs, how, settings)
+
+    for program in programs(entry.full_name):
+        yield made(program, "program")
+    frozen = entry.pass_name.startswith("freezing")
+    if entry.source is not None:
+        for variation in VARIATIONS:
+            try:
+                yield made(searched(entry.source, frozen, variation), "search function")
+            except Misfit as misfit:
+                yield str(misfit)
+        return
+    try:
+        expression = expression_of(entry.entry.pattern)
+    except UnknownExpression as error:
+        yield f"unknown pattern expression {error}"
+        return
+    for attempt in range(attempts):
+        try:
+            yield made(sketch(expression, seed, attempt, frozen), "expression")
+        except Misfit as misfit:
+            yield str(misfit)
+
+
+def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Derivation:
+    """A graph that the entry alone changes, in this process (which a crash of PyTorch ends)."""
+    problems: Counter[str] = Counter()
+    for candidate in _candidates(entry, seed, attempts):
+        if isinstance(candidate, str):
+            problems[candidate] += 1
+            continue
+        try:
+            firing = fire(candidate, entry)
+        except Exception as error:  # checks and handlers are PyTorch's own and may raise anything
+            problems[f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"] += 1
+            continue
+        if firing.matches and firing.changed:
+            return Derivation(entry.full_name, entry.kind, (candidate,))
+        problems["matched, but the graph stays" if firing.matches else "no match, or refused by its check"] += 1
+    reason = problems.most_common(1)[0][0] if problems else "nothing to try"
+    return Derivation(entry.full_name, entry.kind, (), reason)
+
+
+def _runs(derived: Derived) -> bool:
+    try:
+        with torch.no_grad():
+            derived.graph_module()(*derived.values())
+    except Exception:
+        return False
+    return True
+
+
+def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
+    """Lines that a forked process says of one entry, each replacing the one before."""
+    quiet()
+    torch.set_num_threads(1)
+    found = derive_entry(entry, seed, attempts)
+    yield found.to_json()
+    if not found.fired:
+        return
+    first = found.graphs[0]
+    if entry.kind != "lowering":
+        first = replace(first, runs=_runs(first))
+        found = replace(found, graphs=(first,))
+        yield found.to_json()
+    if near:
+        yield replace(found, graphs=(first, *neighbours(first, lambda d: fire(d, entry).changed, seed))).to_json()
+
+
+def derive_all(
+    chosen: Iterable[Entry] | None = None, seed: int = 0, attempts: int = ATTEMPTS, near: bool = True
+) -> Iterator[Derivation]:
+    """One derivation an entry (default: of all), in order; equal seeds give equal graphs.
+
+    ``near``: with near misses and adversarial values.
+    """
+    todo = list(entries() if chosen is None else chosen)
+    warm = [e for e in todo if e.source is not None and e.source.training][:1]
+    for entry in warm:  # the first trace imports much that forked processes then share
+        derive_entry(entry, seed, 1)
+    for entry, outcome in forked(todo, lambda e: _work(e, seed, attempts, near), SECONDS):
+        yield _read(entry, outcome)
+
+
+def _read(entry: Entry, outcome: Said | Crashed) -> Derivation:
+    if isinstance(outcome, Said):
+        return _from_json(outcome.line)
+    if not outcome.line:
+        return Derivation(entry.full_name, entry.kind, (), outcome.reason)
+    found = _from_json(outcome.line)
+    if not found.fired:
+        return replace(found, reason=outcome.reason)
+    ran = found.graphs[0].runs
+    graphs = (replace(found.graphs[0], runs=False if ran is None and entry.kind != "lowering" else ran),)
+    return replace(found, graphs=graphs, reason=f"afterwards: {outcome.reason}")
+
+
+def save(path: Path, derivations: Sequence[Derivation], seed: int) -> None:
+    """Write them as JSON lines, the first of which says for which torch they hold."""
+    head = json.dumps({"torch": torch.__version__, "seed": seed, "entries": len(derivations)})
+    path.write_text("\n".join([head, *(d.to_json() for d in derivations)]) + "\n")
+
+
+def load(path: Path, seed: int) -> list[Derivation] | None:
+    """What :func:`save` wrote; None where there is none for this torch and seed."""
+    if not path.is_file():
+        return None
+    head, *lines = path.read_text().splitlines()
+    known: dict[str, Any] = json.loads(head)
+    if (known["torch"], known["seed"]) != (torch.__version__, seed) or known["entries"] != len(lines):
+        return None
+    return [_from_json(line) for line in lines]
