@@ -163,13 +163,13 @@ class Campaign:
             some = Seed(path=s.cases, form="", hash="")
             self._listed = read_list(Path(s.cases), replace(self._case(some, 0), plans=(*PLANS, ValuePlan.RESEED)))
             self._seeds = list(dict.fromkeys(case.seed for case in self._listed))
-        header = {"torch": _version("torch"), "device": s.device, "seed": s.seed}
+        header = {"torch": version_of("torch"), "device": s.device, "seed": s.seed}
         self._run_id = self.resumed or self.store.create_run(s, header)
         self._done = self.store.results(self._run_id) if self.resumed else {}
         stored = self.store.findings(self._run_id, duplicates=True) if self.resumed else []
         self._concluded = {f.case_id for f in stored}
         self.findings = {f.fingerprint: f for f in stored if f.id == f.fingerprint}
-        self._cache = s.state_dir.resolve() / "cache" / f"{_version('torch')}-{s.device}"
+        self._cache = s.state_dir.resolve() / "cache" / f"{version_of('torch')}-{s.device}"
         self._prepare_cache()
         self._announce()
         for refusal in refusals:
@@ -243,12 +243,12 @@ class Campaign:
     def _announce(self) -> None:
         s = self.settings
         notes = [f"resuming run {self._run_id}: {len(self._done)} cases are done"] if self.resumed else []
-        versions = {"fxmorph": _version("fxmorph"), "torch": _version("torch"), "python": sys.version.split()[0]}
+        versions = {"fxmorph": version_of("fxmorph"), "torch": version_of("torch"), "python": sys.version.split()[0]}
         self.emit(
             RunStarted(
                 run_id=self._run_id,
                 seed=s.seed,
-                torch=_version("torch"),
+                torch=version_of("torch"),
                 device=s.device,
                 rungs=(self._rung().value,),
                 versions=versions,
@@ -285,7 +285,7 @@ class Campaign:
             device=s.device,
             level=GraphLevel(s.level),
             avoid=avoid,
-            torch=_version("torch"),
+            torch=version_of("torch"),
             dtype=s.dtype,
             context=s.context,
             relaid=number % RELAID_EVERY == 0 and number > 0,
@@ -340,6 +340,10 @@ class Campaign:
         return tuple(sorted(worn | unsound))
 
     # -- the loop --------------------------------------------------------------
+
+    @property
+    def _judged_so_far(self) -> int:
+        return len(self.results)
 
     @property
     def _elapsed(self) -> float:
@@ -432,7 +436,7 @@ class Campaign:
         left = max(s.max_time - self._elapsed, 0.0)
         planned = s.max_cases if s.max_cases is not None else (len(self._seeds) if not s.rewrites else None)
         phase = "judging" if case_time else "investigating findings"
-        self.emit(Progress(len(self.results), planned, len(self.findings), self._elapsed, left, phase))
+        self.emit(Progress(self._judged_so_far, planned, len(self.findings), self._elapsed, left, phase))
 
     # -- results ---------------------------------------------------------------
 
@@ -521,7 +525,7 @@ class Campaign:
             return
         folder = self.settings.state_dir / "findings" / finding.id
         with self._clock.activity("store"):
-            write_finding(folder, finding, _versions(), self.settings.state_dir / "proofs")
+            write_finding(folder, finding, versions(), self.settings.state_dir / "proofs")
         self._confirming[finding.fingerprint] = []
         self._to_confirm.append(worker.Confirm(job.index, job.case, finding, str(folder)))
 
@@ -536,12 +540,12 @@ class Campaign:
             for other in same:  # their programs may
                 self._settle(replace(job, finding=other))
             return
-        match = self._known.match(finding, _version("torch"))
+        match = self._known.match(finding, version_of("torch"))
         if match or finding.fingerprint in self._baseline:
             finding = replace(finding, known=match or "baseline")
             self.known += 1
         with self._clock.activity("store"):
-            write_finding(folder, finding, _versions(), self.settings.state_dir / "proofs")
+            write_finding(folder, finding, versions(), self.settings.state_dir / "proofs")
             self.store.add_finding(self._run_id, finding, str(folder))
         self.findings[finding.fingerprint] = finding
         self.emit(FindingMade(finding, str(folder), finding.known, ""))
@@ -591,10 +595,10 @@ class Campaign:
         bad = [f for f in self.findings.values() if not f.known or self.settings.fail_on_known]
         if bad or (self.check and self.counts[Status.FINDING.value]):
             return FINDINGS
-        if not self.results:
+        if not self._judged_so_far:
             return NOTHING_RAN
         errors = self.counts[Status.ERROR.value]
-        if errors > 3 and errors > TOO_MANY_ERRORS * len(self.results):
+        if errors > 3 and errors > TOO_MANY_ERRORS * self._judged_so_far:
             return INTERNAL
         if self.counts["unconfirmed"] or self.found:
             return FINDINGS
@@ -613,12 +617,12 @@ class Campaign:
             run_id=self._run_id,
             exit_code=code,
             counts=dict(self.counts),
-            rungs={self._rung().value: len(self.results)},
+            rungs={self._rung().value: self._judged_so_far},
             findings=new,
             known=self.known,
             duplicates=self.duplicates,
             edge_cases=edge,
-            cases=len(self.results),
+            cases=self._judged_so_far,
             coverage=self._coverage(),
             seconds={k: round(v, 2) for k, v in sorted(self.seconds.items())},
             wall_s=round(self._elapsed, 1),
@@ -663,19 +667,19 @@ def _baseline(path: str | None) -> frozenset[str]:
     return frozenset(line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "unknown"
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
     import platform
 
     return {
-        "fxmorph": _version("fxmorph"),
-        "torch": _version("torch"),
-        "python": platform.python_version(),
+        "fxmorph": version_of("fxmorph"),
+        "torch": version_of("torch"),
+        "python": platform.pythonversion_of(),
         "platform": platform.platform(terse=True),
     }

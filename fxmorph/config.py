@@ -57,6 +57,7 @@ class Settings:
     dtype: str = ""
     context: str = ""
     rewrites: bool = True
+    passes: tuple[str, ...] = ()
     all: bool = False
     edge_cases: bool = False
     fail_on_known: bool = False

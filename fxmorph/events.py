@@ -167,6 +167,29 @@ class RunFinished(_Event):
 
 
 @dataclass(frozen=True)
+class PairJudged(_Event):
+    """A unit of Inductor changed a graph, and what was found of it.
+
+    ``outcome`` is that of the validation (``proved``, ``refuted``, ``unknown``, ``unsupported``), "" if none.
+    """
+
+    event: ClassVar[str] = "pair"
+    unit: str
+    source: str
+    part: str
+    graph: str
+    matches: int
+    verdict: Status
+    kinds: tuple[Kind, ...] = ()
+    reason: str = ""
+    outcome: str = ""
+    level: Level = Level.UNKNOWN
+    method: str = ""
+    unproved: str = ""
+    cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class RuleListed(_Event):
     """One line of ``fxmorph rules --json``."""
 
@@ -324,6 +347,22 @@ SCHEMA: dict[str, Any] = {
             seconds=_of(_SECONDS),
             wall_s=_SECONDS,
             report=_TEXT,
+        ),
+        _line(
+            PairJudged.event,
+            unit=_TEXT,
+            source=_TEXT,
+            part=_TEXT,
+            graph=_TEXT,
+            matches=_COUNT,
+            verdict=_VERDICT,
+            kinds=_KINDS,
+            reason=_TEXT,
+            outcome={"enum": ["", "proved", "refuted", "unknown", "unsupported"]},
+            level=_LEVEL,
+            method=_TEXT,
+            unproved=_TEXT,
+            cpu_s=_SECONDS,
         ),
         _line(
             RuleListed.event,

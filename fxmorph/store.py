@@ -26,7 +26,7 @@ from fxmorph.records import from_json, to_json
 
 DATABASE = "fxmorph.db"
 LOCK = "lock"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _TABLES = """
 CREATE TABLE runs(
@@ -40,6 +40,8 @@ CREATE TABLE findings(
     duplicate_of TEXT NOT NULL, finding TEXT NOT NULL, PRIMARY KEY(run, id));
 CREATE TABLE refusals(run TEXT NOT NULL REFERENCES runs(id), seed TEXT NOT NULL, reason TEXT NOT NULL,
     PRIMARY KEY(run, seed));
+CREATE TABLE passes(run TEXT NOT NULL REFERENCES runs(id), position INTEGER NOT NULL, source TEXT NOT NULL,
+    judged TEXT NOT NULL, PRIMARY KEY(run, position));
 CREATE TABLE seconds(run TEXT NOT NULL REFERENCES runs(id), activity TEXT NOT NULL, seconds REAL NOT NULL,
     PRIMARY KEY(run, activity));
 """
@@ -181,6 +183,18 @@ class Store:
             f"no finding {finding_id!r}",
         )
         return row[0], row[1]
+
+    def add_passes(self, run_id: str, index: int, source: str, judged: Any) -> None:
+        """Record what units did on the graphs of one source; ``judged`` is a plain table."""
+        self._write(
+            "INSERT OR REPLACE INTO passes(run, position, source, judged) VALUES(?, ?, ?, ?)",
+            (run_id, index, source, _dump(judged)),
+        )
+
+    def summaries(self) -> list[tuple[str, dict[str, Any]]]:
+        """Id and summary of each finished run, newest first."""
+        rows = self._read("SELECT id, summary FROM runs WHERE summary IS NOT NULL ORDER BY rowid DESC")
+        return [(run_id, self._table(text)) for run_id, text in rows]
 
     def add_refusal(self, run_id: str, seed_path: str, reason: str) -> None:
         """Record that a seed did not load."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -49,6 +49,27 @@ class Investigate:
 
 
 @dataclass(frozen=True)
+class JudgePasses:
+    """Job: units of Inductor by name on the graphs of ``source``; answers (a ``PassesJudged``, seconds)."""
+
+    index: int
+    source: Any
+    units: tuple[str, ...]
+    campaign_seed: int
+    folder: str
+    skip: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Derive:
+    """Job: graphs that pattern entries fire on; answers (a tuple of ``Derivation``, seconds)."""
+
+    index: int
+    entries: tuple[str, ...]
+    seed: int
+
+
+@dataclass(frozen=True)
 class Confirm:
     """Job: run the repro in ``folder`` in a fresh process; answers (it shows, what it said)."""
 
@@ -76,7 +97,10 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
     while True:
         job: Any = connection.recv()
         try:
-            answer = _answer(job, rules, prover, clock, cache)
+            if isinstance(job, (JudgePasses, Derive)):
+                answer = _about_units(job, rules, prover, clock, lambda unit: connection.send(("phase", unit)))
+            else:
+                answer = _answer(job, rules, prover, clock, cache)
             require_device()
         except DeviceLost as error:
             if clock.failed_in:
@@ -85,6 +109,34 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
             return
         connection.send(answer)
         clock.take()
+
+
+def _about_units(
+    job: JudgePasses | Derive, rules: Registry, prover: Prover, clock: Clock, tell: Callable[[str], None]
+) -> tuple[str, Any]:
+    """Jobs of the pass rung, whose modules other runs do not load."""
+    from fxmorph.inductor.inventory import listed
+    from fxmorph.inductor.rung import judge_source
+
+    try:
+        if isinstance(job, JudgePasses):
+            with clock.activity("passes"):
+                units = [listed(name).unit for name in job.units]
+                judged = judge_source(
+                    job.source, units, prover, rules, job.campaign_seed, Path(job.folder), job.skip, tell
+                )
+            return "done", (judged, clock.take())
+        from fxmorph.inductor.derive import derive_all
+        from fxmorph.torchapi.patterns import entries
+
+        with clock.activity("derive"):
+            chosen = [e for e in entries() if e.full_name in job.entries]
+            made = tuple(derive_all(chosen, job.seed))
+        return "done", (made, clock.take())
+    except Exception as error:
+        traceback.print_exc()  # to the log
+        line = next(iter(str(error).splitlines()), "")
+        return "error", f"{type(error).__name__}: {line}"
 
 
 def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str) -> tuple[str, Any]:

@@ -1,0 +1,274 @@
+"""``fxmorph run --pass``: units of Inductor alone, on the graphs of seeds, of variants, and of the units' own patterns.
+
+Sources in order: each seed in each mode, between them the graphs derived from the chosen pattern
+entries, then variants of seeds; a seed whose graphs made units fire for the first time is drawn more
+often.  What a finding was given is then compiled as a whole, to say whether a program would show it.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fxmorph import worker
+from fxmorph.campaign import Campaign, Emit, version_of, versions
+from fxmorph.config import ConfigError, Settings
+from fxmorph.events import FindingMade, PairJudged, Warned
+from fxmorph.inductor.coverage import Coverage
+from fxmorph.inductor.rung import Mode, Pair, PassesJudged, Source, chosen_units
+from fxmorph.inductor.units import Unit, UnitKind
+from fxmorph.investigate import bug_class
+from fxmorph.model import CaseResult, CompileConfig, Finding, Rung, Seed, Status, ValuePlan, digest
+from fxmorph.records import to_json
+from fxmorph.report.passes import write_pass_finding
+from fxmorph.store import Store
+from fxmorph.workers import Ended
+
+#: Entries that one job derives graphs from.
+ENTRIES_A_JOB = 8
+#: How many programs of one unit and kind are compiled as a whole.
+REPLAYS = 2
+#: A seed's weight grows by this for each unit that its graphs made fire first.
+ENERGY = 3.0
+#: CPU seconds for one source, and for deriving graphs from a few entries.
+SOURCE_SECONDS, DERIVE_SECONDS = 120.0, 240.0
+
+
+def run_passes(settings: Settings, emit: Emit) -> int:
+    """The campaign of the ``pass`` rung; returns the exit code."""
+    if settings.resume:
+        raise ConfigError("--resume is not for --pass: its cases take milliseconds; start it anew")
+    with Store(settings.state_dir) as store:
+        return PassCampaign(settings, store, emit, None).run()
+
+
+@dataclass
+class _Blamed:
+    """A unit that a finding accuses, with the first pair and what whole compiles of its programs said."""
+
+    pair: Pair
+    count: int = 0
+    compiled: list[str] = field(default_factory=list)
+    waiting: int = 0
+    told: bool = False
+
+
+class PassCampaign(Campaign):
+    """One run of the ``pass`` rung on the CPU."""
+
+    def run(self) -> int:
+        from fxmorph.inductor.inventory import UnknownUnit
+
+        try:
+            self._units = chosen_units(self.settings.passes)
+        except UnknownUnit as error:
+            raise ConfigError(f"--pass: {error}") from None
+        self.tally = Coverage()
+        self._derived: deque[Any] = deque()
+        self._deriving = 0
+        self._replays: deque[tuple[tuple[Any, ...], worker.Judge]] = deque()
+        self._replaying: dict[int, tuple[Any, ...]] = {}
+        self._blamed: dict[tuple[Any, ...], _Blamed] = {}
+        self._energy: dict[str, float] = {}
+        self._skip: dict[str, set[str]] = defaultdict(set)
+        self._later: deque[worker.JudgePasses] = deque()
+        self._sources = 0
+        self._programs = self.settings.state_dir.resolve() / "programs"
+        shutil.rmtree(self._programs, ignore_errors=True)
+        return super().run()
+
+    def _rung(self) -> Rung:
+        return Rung.PASS
+
+    # -- jobs ------------------------------------------------------------------
+
+    def _order(self) -> Iterator[Any]:
+        index = 0
+        planned = self._first_round()
+        rng = random.Random(f"passes {self.settings.seed}")
+        numbers: Counter[str] = Counter()
+        while True:
+            while self._replays:
+                key, job = self._replays.popleft()
+                job = replace(job, index=index)
+                self._replaying[index] = key
+                yield job
+                index += 1
+            job = self._next_source(planned, rng, numbers)
+            if job == "wait":
+                yield None
+                continue
+            if job is None:
+                return
+            yield replace(job, index=index)
+            index += 1
+
+    def _next_source(self, planned: Iterator[Any], rng: random.Random, numbers: Counter[str]) -> Any:
+        if self._later:
+            return self._later.popleft()
+        if self._derived:
+            return self._job(Source(derived=self._derived.popleft()))
+        job = next(planned, None)
+        if job is not None:
+            return job
+        if self._deriving or self._pool.busy and (self._derived or self._replays):
+            return "wait"
+        if not self.settings.rewrites or not self._seeds:
+            return "wait" if self._pool.busy else None
+        weights = [1.0 + self._energy.get(s.label, 0.0) for s in self._seeds]
+        seed = rng.choices(self._seeds, weights)[0]
+        numbers[seed.label] += 1
+        mode = rng.choice((Mode.INFERENCE, Mode.TRAINING, Mode.DYNAMIC))
+        return self._job(Source(seed, mode, numbers[seed.label]))
+
+    def _first_round(self) -> Iterator[Any]:
+        """Seeds in their modes, with a job that derives graphs between any two of them."""
+        entries = [u.name for u in self._units if u.kind is UnitKind.ENTRY]
+        chunks = [tuple(entries[i : i + ENTRIES_A_JOB]) for i in range(0, len(entries), ENTRIES_A_JOB)]
+        derive = iter(chunks)
+        for mode in Mode:
+            for seed in self._seeds:
+                chunk = next(derive, None)
+                if chunk:
+                    self._deriving += 1
+                    yield worker.Derive(0, chunk, self.settings.seed)
+                yield self._job(Source(seed, mode))
+        for chunk in derive:
+            self._deriving += 1
+            yield worker.Derive(0, chunk, self.settings.seed)
+
+    def _job(self, source: Source) -> worker.JudgePasses:
+        names = tuple(u.name for u in self._units)
+        skip = tuple(sorted(self._skip[source.label]))
+        return worker.JudgePasses(0, source, names, self.settings.seed, str(self._programs), skip)
+
+    def _done_before(self, job: Any) -> bool:
+        return False
+
+    # -- answers ---------------------------------------------------------------
+
+    def _ended(self, ended: Ended) -> None:
+        job = ended.job
+        if isinstance(job, worker.JudgePasses):
+            self._judged(job, ended)
+        elif isinstance(job, worker.Derive):
+            self._deriving -= 1
+            if ended.value is None:
+                self.emit(Warned(f"deriving graphs from {job.entries[0]} and others: {ended.detail or ended.trouble}"))
+                return
+            derivations, seconds = ended.value
+            self._add_seconds(seconds)
+            for derivation in derivations:
+                self.tally.derived(derivation)
+                self._derived.extend(derivation.graphs)
+        elif isinstance(job, worker.Judge):
+            self._replayed(job, ended)
+        else:
+            super()._ended(ended)
+
+    def _judged(self, job: worker.JudgePasses, ended: Ended) -> None:
+        self._sources += 1
+        if ended.value is None:
+            unit = ended.phase
+            said = f"{ended.trouble} of {unit} on {job.source.label}: {ended.detail}"
+            self.tally.crashed(unit, said)
+            self.emit(Warned(said))
+            if unit in {u.name for u in self._units}:
+                self._skip[job.source.label].add(unit)
+                if job.source.derived is None:
+                    self._later.append(self._job(job.source))
+            return
+        judged: PassesJudged
+        judged, seconds = ended.value
+        self._add_seconds(seconds)
+        new = self.tally.add(judged)
+        self.store.add_passes(self._run_id, job.index, job.source.label, to_json(judged))
+        if new and job.source.seed is not None:
+            label = job.source.seed.label
+            self._energy[label] = self._energy.get(label, 0.0) + ENERGY * len(new)
+        for pair in judged.pairs:
+            self.counts[pair.status.value] += 1
+            self.emit(
+                PairJudged(
+                    pair.unit, pair.source, pair.part, pair.graph, pair.matches, pair.status, pair.kinds, pair.reason,
+                    pair.outcome, pair.level, pair.method, pair.unproved, pair.seconds,
+                )
+            )  # fmt: skip
+            if pair.status is Status.FINDING:
+                self._accuse(pair)
+
+    def _accuse(self, pair: Pair) -> None:
+        key = (pair.unit, pair.kinds)
+        blamed = self._blamed.setdefault(key, _Blamed(pair))
+        blamed.count += 1
+        if not pair.program or len(blamed.compiled) + blamed.waiting >= REPLAYS:
+            if not blamed.waiting:
+                self._tell(key)
+            return
+        blamed.waiting += 1
+        seed = Seed(path=pair.program, form="module", hash=digest([pair.program, pair.graph], 16))
+        case = replace(self._case(seed, 0), plans=(ValuePlan.SEED,), compile=CompileConfig.make())
+        self._replays.append((key, worker.Judge(0, case)))
+
+    def _replayed(self, job: worker.Judge, ended: Ended) -> None:
+        key = self._replaying.pop(job.index)
+        blamed = self._blamed[key]
+        blamed.waiting -= 1
+        result = ended.value if ended.value is not None else self._trouble(job.case, ended)
+        self._add_seconds(result.seconds)
+        blamed.compiled.append(_in_words(result))
+        if result.status is Status.FINDING or not blamed.waiting:
+            self._tell(key)
+
+    def _tell(self, key: tuple[Any, ...]) -> None:
+        """Write down the finding of a unit and kind, once."""
+        blamed = self._blamed[key]
+        if blamed.told:
+            return
+        blamed.told = True
+        finding = self._pass_finding(blamed)
+        known = self._known.match(finding, version_of("torch"))
+        if known or finding.fingerprint in self._baseline:
+            finding = replace(finding, known=known or "baseline")
+            self.known += 1
+        folder = self.settings.state_dir / "findings" / finding.id
+        write_pass_finding(folder, finding, blamed.pair, blamed.compiled, versions())
+        self.store.add_finding(self._run_id, finding, str(folder))
+        self.findings[finding.fingerprint] = finding
+        self.emit(FindingMade(finding, str(folder), finding.known, ""))
+
+    def _pass_finding(self, blamed: _Blamed) -> Finding:
+        pair = blamed.pair
+        stage = pair.unit.partition(".")[0]
+        id = digest([pair.unit, [k.value for k in pair.kinds]], 12)
+        return Finding(
+            id=id, case_id=pair.graph, seed=pair.source, recipe="", kinds=pair.kinds,
+            bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
+            triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
+            evidence=tuple(filter(None, (pair.reason, pair.counterexample, *blamed.compiled))),
+            extra={"rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan},
+        )  # fmt: skip
+
+    # -- after -----------------------------------------------------------------
+
+    def _exit_code(self) -> int:
+        for key in self._blamed:
+            self._tell(key)
+        return super()._exit_code()
+
+    @property
+    def _judged_so_far(self) -> int:
+        return self.tally.fired
+
+    def _coverage(self) -> dict[str, Any]:
+        return {"passes": self.tally.table(self._units), "sources": self._sources}
+
+
+def _in_words(result: CaseResult) -> str:
+    if result.status is Status.FINDING:
+        return f"compiled as a whole: {', '.join(result.kinds)}: {result.reason}"
+    return f"compiled as a whole: {result.status.value}" + (f" ({result.reason})" if result.reason else "")
