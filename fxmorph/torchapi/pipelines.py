@@ -219,7 +219,9 @@ class _Reader:
         own = getattr(target, "__name__", "")
         if own in {pipeline[2] for pipeline in PIPELINES}:
             return
-        if "custom_p" in name:  # a pass of Inductor's, observed under the name of the user's
+        if "custom_p" in name:  # the user's own pass, or one of Inductor's that is observed under its name
+            if not own:
+                return
             name = own
         self.found.append(
             Step(
