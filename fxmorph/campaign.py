@@ -680,6 +680,6 @@ def versions() -> dict[str, str]:
     return {
         "fxmorph": version_of("fxmorph"),
         "torch": version_of("torch"),
-        "python": platform.pythonversion_of(),
+        "python": platform.python_version(),
         "platform": platform.platform(terse=True),
     }

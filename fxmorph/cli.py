@@ -190,6 +190,10 @@ Dtype = Annotated[
     Text, typer.Option("--dtype", metavar="NAME", help="Convert floating-point inputs and parameters, as bfloat16.")
 ]
 Context = Annotated[Text, typer.Option("--context", metavar="inference|autocast", help="Run everything under it.")]
+Passes = Annotated[
+    list[str] | None,
+    typer.Option("--pass", metavar="NAME", help="Units of Inductor alone: a name, a glob, a stage or a kind."),
+]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
 All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions too.")]
 EdgeCases = Annotated[Flag, typer.Option("--edge-cases", help="Show signed zeros, NaN inputs and dtype limits too.")]
@@ -220,6 +224,7 @@ def run(
     cases: Cases = None,
     level: GraphLevel = None,
     no_rewrites: NoRewrites = None,
+    passes: Passes = None,
     all: All = None,
     baseline: Baseline = None,
     fail_on: FailOn = None,
@@ -250,6 +255,7 @@ def run(
             cases=cases,
             level=level,
             rewrites=False if no_rewrites else None,
+            passes=passes,
             all=all,
             baseline=baseline,
             fail_on=fail_on,
@@ -261,10 +267,15 @@ def run(
             verbose=verbose or None,
         )
         _check_paths(settings)
-        from fxmorph.campaign import run_campaign
-
         with _reporting(settings) as emit:
-            code = run_campaign(settings, emit)
+            if settings.passes:
+                from fxmorph.inductor.campaign import run_passes
+
+                code = run_passes(settings, emit)
+            else:
+                from fxmorph.campaign import run_campaign
+
+                code = run_campaign(settings, emit)
     raise typer.Exit(code)
 
 
@@ -469,6 +480,16 @@ def passes(
         from fxmorph.report.jsonlines import JsonLines
 
         list_units(stage, kind, JsonLines().handle if json else None, _print_line)
+
+
+@app.command()
+def coverage(state: State = None, json: Json = None) -> None:
+    """Say which units of Inductor fired in the last run of the pass rung, and why the others did not."""
+    with _one_line_errors():
+        settings = _settings(state=state, json=json)
+        from fxmorph.inductor.command import show_coverage
+
+        show_coverage(settings, _print_line)
 
 
 @passes_app.command("show")

@@ -236,6 +236,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "dtype": _word(*FLOATS),
     "context": _word(*filter(None, CONTEXTS)),
     "rewrites": _flag,
+    "passes": _texts,
     "all": _flag,
     "edge_cases": _flag,
     "fail_on": _fail_on,

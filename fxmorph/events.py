@@ -259,6 +259,7 @@ Event = (
     | SeedRefused
     | CaseDone
     | FindingMade
+    | PairJudged
     | Checked
     | Progress
     | Warned

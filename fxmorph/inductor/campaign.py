@@ -20,7 +20,7 @@ from fxmorph.config import ConfigError, Settings
 from fxmorph.events import FindingMade, PairJudged, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.rung import Mode, Pair, PassesJudged, Source, chosen_units
-from fxmorph.inductor.units import Unit, UnitKind
+from fxmorph.inductor.units import UnitKind
 from fxmorph.investigate import bug_class
 from fxmorph.model import CaseResult, CompileConfig, Finding, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.records import to_json
@@ -115,7 +115,7 @@ class PassCampaign(Campaign):
         job = next(planned, None)
         if job is not None:
             return job
-        if self._deriving or self._pool.busy and (self._derived or self._replays):
+        if self._deriving or (self._pool.busy and (self._derived or self._replays)):
             return "wait"
         if not self.settings.rewrites or not self._seeds:
             return "wait" if self._pool.busy else None

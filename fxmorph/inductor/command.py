@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from fxmorph.config import ConfigError
+from fxmorph.config import ConfigError, Settings
 from fxmorph.events import UnitListed
 from fxmorph.inductor.describing import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed
 from fxmorph.inductor.units import Stage, Unit, UnitKind
+from fxmorph.report.passes import summary_lines, unit_rows
+from fxmorph.store import Store
 from fxmorph.torchapi.switching import release
 
 Print = Callable[[str], None]
@@ -65,3 +68,23 @@ def show_unit(name: str, line: Print) -> None:
         raise ConfigError(str(error)) from None
     for row in describe(item):
         line(row)
+
+
+def show_coverage(settings: Settings, line: Print) -> None:
+    """Print the units of the last run of the pass rung with their counts; raises ``ConfigError`` if there was none."""
+    with Store(settings.state_dir, write=False) as store:
+        found = next(
+            ((i, s["coverage"]["passes"]) for i, s in store.summaries() if "passes" in s.get("coverage", {})), None
+        )
+    if found is None:
+        raise ConfigError(f"no run of the pass rung in {settings.state} (fxmorph run corpus/ --pass '*')")
+    run_id, table = found
+    if settings.json:
+        line(json.dumps({"event": "coverage", "run_id": run_id, **table}))
+        return
+    rows = list(unit_rows(table["units"]))
+    width = max((len(row[0]) for row in rows), default=0)
+    for name, tried, fired, verdicts, rest in rows:
+        line(f"{name:{width}}  {fired:>5} of {tried:>5}  {verdicts}{'; ' if verdicts else ''}{rest}")
+    for text in summary_lines(table):
+        line(text)

@@ -53,3 +53,27 @@ def export_program(
     source = _SEED.format(title=" ".join(title.split()).replace('"""', "'''"), meta=pprint.pformat(meta), text=text)
     file.write_text(source, encoding="utf-8")
     return str(file)
+
+
+def changes_meaning(folder: str, name: str) -> int:
+    """Run the unit alone on the seed in ``folder`` again: 1 while it changes what the graph means, else 0."""
+    from fxmorph.graph import read_graph
+    from fxmorph.inductor.applying import apply_unit
+    from fxmorph.inductor.inventory import listed
+    from fxmorph.inductor.pairs import judge_pair
+    from fxmorph.model import Status
+    from fxmorph.torchapi.fake import annotate
+
+    text = Path(folder, "seed.py").read_text(encoding="utf-8")
+    start = text.index("def fn(")
+    graph = read_graph(text[start : text.index("\ndef make_inputs(", start)].strip() + "\n")
+    inputs = torch.load(Path(folder, "inputs.pt"), weights_only=False)
+    gm = fx.GraphModule({}, graph)
+    annotate(gm, inputs)
+    applied = apply_unit(listed(name).unit, gm)
+    if not applied.fired:
+        print("it does not fire any more")
+        return 0
+    verdict = judge_pair(gm, applied.after, inputs, aliases=False)
+    print(f"{verdict.status}: {', '.join(verdict.kinds)} {verdict.reason}")
+    return int(verdict.status is Status.FINDING)

@@ -30,7 +30,7 @@ from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of
 from fxmorph.inductor.units import Stage, Unit
 from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
-from fxmorph.model import Case, Kind, Level, Seed, Status, ValuePlan
+from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
 from fxmorph.observe import loss_of
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.validation import Outcome, validate
@@ -193,7 +193,8 @@ def _judged(
     assert graph.inputs is not None
     inputs = graph.inputs.rebuild()
     verdict = judge_pair(graph.gm, after, inputs, aliases=source.derived is None and _real_aliases(graph))
-    outcome, level, method, assumptions, unproved, counterexample, seconds = "", Level.UNKNOWN, "", (), "", "", 0.0
+    outcome, level, method, unproved, counterexample, seconds = "", Level.UNKNOWN, "", "", "", 0.0
+    assumptions: tuple[str, ...] = ()
     if verdict.status not in (Status.UNSUPPORTED, Status.ERROR):
         shown = validate(graph.gm, after, graph.inputs.rebuild(), judged=verdict, prover=prover)
         outcome, level, method, seconds = str(shown.outcome), shown.level, shown.method, shown.seconds
@@ -278,7 +279,7 @@ def _variant_graphs(loaded: LoadedSeed, source: Source, rules: Registry, campaig
     from fxmorph.judge.case import captured_graph
 
     assert source.seed is not None
-    case = Case(seed=source.seed, number=source.number, campaign_seed=campaign_seed)
+    case = Case(source.seed, source.number, campaign_seed, plans=(ValuePlan.SEED,), compile=CompileConfig.make())
     captured = captured_graph(case, loaded, Clock())
     bench = Workbench(captured.graph, captured.inputs, loaded.no_grad)
     try:

@@ -21,6 +21,7 @@ from fxmorph.events import (
     Checked,
     Event,
     FindingMade,
+    PairJudged,
     Progress,
     RunFinished,
     RunStarted,
@@ -98,6 +99,8 @@ class Terminal:
                 self._checked(event)
             case CaseDone():
                 self._case(event)
+            case PairJudged():
+                self._pair(event)
             case Progress():
                 self._progress(event)
             case RunFinished():
@@ -156,6 +159,13 @@ class Terminal:
             reason = f": {event.reason}" if event.reason else ""
             self._say(f"case {event.index} {event.verdict}{kinds} {event.seed}{recipe}{reason}")
 
+    def _pair(self, event: PairJudged) -> None:
+        if self._verbose > 1 or (self._verbose and event.verdict != Status.CLEAN):
+            kinds = f" {','.join(event.kinds)}" if event.kinds else ""
+            shown = f"; {event.outcome} {event.level} {event.method}" if event.outcome else ""
+            reason = f": {event.reason}" if event.reason else ""
+            self._say(f"pair {event.unit} on {event.source} ({event.part}) {event.verdict}{kinds}{shown}{reason}")
+
     def _progress(self, event: Progress) -> None:
         of = f" of {event.planned}" if event.planned is not None else ""
         findings = _count(event.findings, "finding")
@@ -192,6 +202,13 @@ class Terminal:
         if told:
             self._print("")
             self._print(self._table_of_findings(told))
+        passes = event.coverage.get("passes")
+        if passes:
+            from fxmorph.report.passes import summary_lines
+
+            for line in summary_lines(passes):
+                self._print(line)
+            self._print("`fxmorph coverage` lists the units, and why the others did not fire")
         proofs = event.coverage.get("proofs", {})
         if proofs.get("levels"):
             families = [

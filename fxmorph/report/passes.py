@@ -1,0 +1,127 @@
+"""What a campaign of the pass rung leaves for people: a folder a finding, and a table of units."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fxmorph.inductor.rung import Pair
+from fxmorph.model import Finding
+from fxmorph.records import to_json
+from fxmorph.store import DiskError
+
+#: Verdict columns of the table of units.
+_VERDICTS = ("clean", "finding", "known", "edge-case", "expected", "tie", "ill-conditioned", "inconclusive", "skipped",
+             "unsupported", "error")  # fmt: skip
+_OUTCOMES = ("proved", "refuted", "unknown", "unsupported")
+
+_WHOLE = """# fxmorph {id}: {unit} changes what this graph means; torch.compile shows it
+# Exits 1 while torch.compile differs from eager, 0 once it does not.  Needs torch, seed.py and inputs.pt.
+import os, sys
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import torch, torch._inductor.config
+import seed
+
+for name, value in seed.META["config"].items():
+    setattr(torch._inductor.config, name, value)
+with torch.no_grad():
+    eager = seed.fn(*seed.make_inputs())
+    try:
+        compiled = torch.compile(seed.fn)(*seed.make_inputs())
+    except Exception as error:
+        sys.exit(f"torch.compile raises {{type(error).__name__}}: {{error}}")
+leaves = torch.utils._pytree.tree_leaves
+for i, (a, b) in enumerate(zip(leaves(eager), leaves(compiled))):
+    same = not isinstance(a, torch.Tensor) or (a.dtype == b.dtype and torch.allclose(a, b, 1e-3, 1e-4, equal_nan=True))
+    if not same:
+        print(f"output {{i}}:\\n  eager    {{a}}\\n  compiled {{b}}")
+        sys.exit(1)
+"""
+_ALONE = """# fxmorph {id}: {unit} alone changes what this graph means
+# Exits 1 while it does, 0 once it does not.  Needs fxmorph, seed.py and inputs.pt; {compiled}
+import os, sys
+from fxmorph.inductor.replaying import changes_meaning
+
+sys.exit(changes_meaning(os.path.dirname(os.path.abspath(__file__)), {unit!r}))
+"""
+
+
+def write_pass_finding(
+    folder: Path, finding: Finding, pair: Pair, compiled: Sequence[str], versions: Mapping[str, str]
+) -> None:
+    """``repro.py``, ``issue.md``, ``finding.json``, the graphs before and after; raises :class:`DiskError`.
+
+    ``compiled`` says what whole compiles of the graph showed.
+    """
+    shows = any(_differs(said) for said in compiled)
+    template = _WHOLE if shows else _ALONE
+    text = template.format(id=finding.id, unit=finding.unit, compiled="; ".join(compiled) or "not compiled as a whole")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if pair.program:
+            shutil.copytree(Path(pair.program).parent, folder, dirs_exist_ok=True)
+            (folder / "repro.py").write_text(text, encoding="utf-8")
+        (folder / "finding.json").write_text(json.dumps(to_json(finding), indent=1, ensure_ascii=False) + "\n")
+        (folder / "issue.md").write_text(_issue(finding, pair, compiled, versions), encoding="utf-8")
+    except OSError as error:
+        raise DiskError(
+            f"{folder}: cannot write the finding ({error.strerror}); free space or choose --state"
+        ) from None
+
+
+def _differs(said: str) -> bool:
+    kinds = said.removeprefix("compiled as a whole: ").partition(":")[0].split(" ")[0].rstrip(",")
+    return kinds in {"value", "nonfinite", "dtype", "shape", "mutation", "structure", "compile-error", "raises"}
+
+
+def _issue(finding: Finding, pair: Pair, compiled: Sequence[str], versions: Mapping[str, str]) -> str:
+    lines = [
+        f"# {finding.unit} changes what a graph means: {', '.join(finding.kinds)}",
+        f"Alone on the graph in `before.txt` ({pair.source}, {pair.part}), the unit makes the graph in `after.txt`.",
+        f"Interpreted on the same inputs (plan {pair.plan or 'none'}): {finding.reason}",
+        *([f"Translation validation: {pair.outcome}; {pair.counterexample}"] if pair.counterexample else []),
+        *(f"- {said}" for said in compiled),
+        f"`fxmorph passes show {finding.unit!r}` says where it is written and how to switch it off.",
+        "### Versions",
+        *(f"- {name} {version}" for name, version in versions.items()),
+    ]
+    return "\n\n".join(lines) + "\n"
+
+
+def unit_rows(units: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, ...]]:
+    """(unit, graphs tried, fired, verdicts, outcomes or why it did not fire), what fired first."""
+    for name, row in sorted(units.items(), key=lambda item: (-item[1].get("fired", 0), item[0])):
+        verdicts = _told(row.get("verdicts", {}), _VERDICTS)
+        yield (
+            name,
+            str(row.get("tried", 0)),
+            str(row.get("fired", 0)),
+            verdicts,
+            (_told(row.get("outcomes", {}), _OUTCOMES) if row.get("fired") else str(row.get("why", ""))),
+        )
+
+
+def _told(counts: Mapping[str, int], order: Sequence[str]) -> str:
+    return ", ".join(f"{word} {counts[word]}" for word in order if counts.get(word))
+
+
+def summary_lines(table: Mapping[str, Any]) -> Iterator[str]:
+    """The campaign's units in a few lines."""
+    fired = ", ".join(f"{n} {kind}" for kind, n in table["fired"].items()) or "none"
+    minutes = table["cpu_seconds"] / 60 or 1.0
+    yield (
+        f"Units that fired: {fired}; pattern entries {table['entries_fired']}"
+        f" ({table['entries_matched_only']} matched only: their result is Inductor's IR)"
+    )
+    yield (
+        f"Pairs fired and judged: {table['pairs']} of {table['tried']} tried on {table['graphs']} graphs,"
+        f" {table['pairs'] / minutes:.0f} a CPU minute; {_told(table['verdicts'], _VERDICTS)}"
+    )
+    proved = table["outcomes"].get("proved", 0)
+    modelled = sum(n for word, n in table["outcomes"].items() if word != "unsupported")
+    share = f" ({proved / modelled:.1%} of those whose operators are modelled)" if modelled else ""
+    slow = f"{table['proofs_over_5s']} took over 5 s"
+    yield f"Translation validation: {_told(table['outcomes'], _OUTCOMES)}{share}; {slow}"
