@@ -39,13 +39,15 @@ class Derivation:
     """What came of one entry.
 
     ``graphs``: the first fires and is unchanged; near misses and other values follow.  Empty where
-    nothing fired; then ``reason`` says why.
+    nothing fired; then ``reason`` says why.  ``raising`` is the first graph on which the entry's own
+    check or handler raised: a compile may raise there too.
     """
 
     entry: str
     kind: str
     graphs: tuple[Derived, ...]
     reason: str = ""
+    raising: Derived | None = None
 
     @property
     def fired(self) -> bool:
@@ -53,13 +55,16 @@ class Derivation:
 
     def to_json(self) -> str:
         graphs = [json.loads(g.to_json()) for g in self.graphs]
-        return json.dumps({"entry": self.entry, "kind": self.kind, "graphs": graphs, "reason": self.reason})
+        raising = json.loads(self.raising.to_json()) if self.raising else None
+        data = {"entry": self.entry, "kind": self.kind, "graphs": graphs, "reason": self.reason, "raising": raising}
+        return json.dumps(data)
 
 
 def _from_json(line: str) -> Derivation:
     data = json.loads(line)
     graphs = tuple(from_json(json.dumps(g)) for g in data["graphs"])
-    return Derivation(data["entry"], data["kind"], graphs, data["reason"])
+    raising = from_json(json.dumps(data["raising"])) if data["raising"] else None
+    return Derivation(data["entry"], data["kind"], graphs, data["reason"], raising)
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,7 @@ def _candidates(entry: Entry, seed: int, attempts: int) -> Iterator[Derived | st
 def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Derivation:
     """A graph that the entry alone changes, in this process (which a crash of PyTorch ends)."""
     problems: Counter[str] = Counter()
+    raising: Derived | None = None
     for candidate in _candidates(entry, seed, attempts):
         if isinstance(candidate, str):
             problems[candidate] += 1
@@ -124,22 +130,28 @@ def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Deriv
         try:
             firing = fire(candidate, entry)
         except Exception as error:  # checks and handlers are PyTorch's own and may raise anything
-            problems[f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"] += 1
+            problems[_said(error)] += 1
+            raising = raising or candidate
             continue
         if firing.matches and firing.changed:
-            return Derivation(entry.full_name, entry.kind, (candidate,))
+            return Derivation(entry.full_name, entry.kind, (candidate,), raising=raising)
         problems["matched, but the graph stays" if firing.matches else "no match, or refused by its check"] += 1
     reason = problems.most_common(1)[0][0] if problems else "nothing to try"
-    return Derivation(entry.full_name, entry.kind, (), reason)
+    return Derivation(entry.full_name, entry.kind, (), reason, raising)
 
 
-def _runs(derived: Derived) -> bool:
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+
+
+def _why_not_run(derived: Derived) -> str:
+    """What eager PyTorch raises on the graph, empty where it runs."""
     try:
         with torch.no_grad():
             derived.graph_module()(*derived.values())
-    except Exception:
-        return False
-    return True
+    except Exception as error:
+        return _said(error)
+    return ""
 
 
 def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
@@ -152,8 +164,9 @@ def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
         return
     first = found.graphs[0]
     if entry.kind != "lowering":
-        first = replace(first, runs=_runs(first))
-        found = replace(found, graphs=(first,))
+        why = _why_not_run(first)
+        first = replace(first, runs=not why)
+        found = replace(found, graphs=(first,), reason=f"eager: {why}" if why else "")
         yield found.to_json()
     if near:
         yield replace(found, graphs=(first, *neighbours(first, lambda d: fire(d, entry).changed, seed))).to_json()
@@ -184,7 +197,7 @@ def _read(entry: Entry, outcome: Said | Crashed) -> Derivation:
         return replace(found, reason=outcome.reason)
     ran = found.graphs[0].runs
     graphs = (replace(found.graphs[0], runs=False if ran is None and entry.kind != "lowering" else ran),)
-    return replace(found, graphs=graphs, reason=f"afterwards: {outcome.reason}")
+    return replace(found, graphs=graphs, reason=f"eager: {outcome.reason}")
 
 
 def save(path: Path, derivations: Sequence[Derivation], seed: int) -> None:

@@ -38,7 +38,7 @@ def _qconv(total: str, swapped: bool) -> str:
 
 
 _QCONV_INPUTS = (
-    "x=uint8[2,8,8,8] y=uint8[2,8,8,8] w=int8[8,8,1,1]:const s=float32[8]:positive:const z=int64[8]:=0:const "
+    "x=uint8[2,8,8,8] y=uint8[2,8,8,8] w=int8[8,8,1,1]:packed-conv:const s=float32[8]:positive:const z=int64[8]:=0:const "
     "b=float32[8]:const"
 )
 _RELU = "r = torch.ops.aten.relu.default(t)\nreturn (r,)"
@@ -251,10 +251,21 @@ _PROGRAMS: tuple[tuple[str, str, str], ...] = (
     (
         "freezing.pass_patterns[2]/_recover_linear.linear_bias_pattern",
         "t = torch.ops.aten.permute.default(w, [1, 0])\n"
-        "k = torch.ops.mkldnn._reorder_linear_weight.default(t, 4)\n"
+        "k = torch.ops.mkldnn._reorder_linear_weight(t, 4)\n"
         "l = torch.ops.mkldnn._linear_pointwise.default(x, k, None, 'none', [], '')\n"
         "o = torch.ops.aten.add.Tensor(l, b)\nreturn (o,)",
         "x=bfloat16[4,8] w=bfloat16[8,8]:const b=bfloat16[8]:const",
+    ),
+    (
+        "freezing.pass_patterns[4]/_register_concat_linear_int8_woq_lowering.woq_int8",
+        "".join(
+            f"t{i} = torch.ops.aten.permute.default(w{i}, [1, 0])\n"
+            f"c{i} = torch.ops.prims.convert_element_type.default(t{i}, torch.bfloat16)\n"
+            for i in (1, 2, 3)
+        )
+        + "k = torch.ops.aten.cat.default([c1, c2, c3], 1)\nm = torch.ops.aten.mm.default(x, k)\n"
+        "o = torch.ops.aten.mul.Tensor(m, s)\nreturn (o,)",
+        "x=bfloat16[4,8] w1=int8[8,8]:const w2=int8[8,8]:const w3=int8[8,8]:const s=bfloat16[24]:positive:const",
     ),
     *(
         (f"freezing.pass_patterns[{n}]/{_QCONV}{number}", _qconv(tail, swapped), _QCONV_INPUTS)

@@ -85,6 +85,8 @@ class _Builder:
                 dtype = place.beside[0].dtype
             if place.op == "where" and place.argument == "condition":
                 dtype = torch.bool
+            if place.name == "packed_weight":
+                fill = "packed-linear" if place.op.startswith("qlinear") else "packed-conv"
             shape = tensor_shape(place, self.chosen, self.rng)
             scaling = self.chosen.per_channel and place.op in ARITHMETIC
             constant = self.frozen and (place.is_parameter or scaling)
