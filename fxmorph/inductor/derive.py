@@ -30,6 +30,12 @@ from fxmorph.torchapi.compiling import configured, quiet
 from fxmorph.torchapi.expressions import UnknownExpression, expression_of
 from fxmorph.torchapi.patterns import Entry, apply_entries, entries
 
+#: Entries whose check or handler asks for a GPU: nothing fires them on a CPU.
+_GPU_ONLY = frozenset(
+    "fix_iota_device bmm_to_mm bmm_pattern_training bmm_pattern_inference mm_pattern_training mm_pattern_inference "
+    "addmm_pattern_training addmm_pattern_inference unfuse_bias_add_to_pointwise b2b_gemm_handler "
+    "prepare_softmax_pattern".split()
+)
 #: Attempts at a graph from one expression, and seconds for one entry.
 ATTEMPTS, SECONDS = 40, 20
 
@@ -69,7 +75,7 @@ def _from_json(line: str) -> Derivation:
 
 @dataclass(frozen=True)
 class Firing:
-    """What an entry did to a graph: how often it matched, whether the graph changed, and the graph after."""
+    """What an entry did to a graph: how often it matched, whether the graph changed, the graph after (not recompiled)."""
 
     matches: int
     changed: bool
@@ -86,7 +92,6 @@ def fire(derived: Derived, entry: Entry) -> Firing:
         before = str(gm.graph)
         matches = apply_entries(gm.graph, [entry])
         changed = str(gm.graph) != before
-        gm.recompile()
     return Firing(matches, changed, gm)
 
 
@@ -137,6 +142,8 @@ def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Deriv
             return Derivation(entry.full_name, entry.kind, (candidate,), raising=raising)
         problems["matched, but the graph stays" if firing.matches else "no match, or refused by its check"] += 1
     reason = problems.most_common(1)[0][0] if problems else "nothing to try"
+    if entry.name in _GPU_ONLY:
+        reason = f"asks for a GPU: {reason}"
     return Derivation(entry.full_name, entry.kind, (), reason, raising)
 
 
@@ -169,7 +176,9 @@ def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
         found = replace(found, graphs=(first,), reason=f"eager: {why}" if why else "")
         yield found.to_json()
     if near:
-        yield replace(found, graphs=(first, *neighbours(first, lambda d: fire(d, entry).changed, seed))).to_json()
+        per_kind = 1 if entry.kind == "lowering" else 3
+        around = neighbours(first, lambda d: fire(d, entry).changed, seed, per_kind)
+        yield replace(found, graphs=(first, *around)).to_json()
 
 
 def derive_all(

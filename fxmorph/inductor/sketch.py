@@ -263,5 +263,3 @@ def sketch(expression: Any, seed: int, attempt: int, frozen: bool) -> Sketch:
     members = expression.members if isinstance(expression, Outputs) else (expression,)
     roots = [builder.build(m, anywhere) for m in members if m is not None]
     return builder.finish([r for root in roots for r in (root if isinstance(root, list) else [root])])
-
-
