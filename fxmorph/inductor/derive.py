@@ -30,6 +30,12 @@ from fxmorph.torchapi.compiling import configured, quiet
 from fxmorph.torchapi.expressions import UnknownExpression, expression_of
 from fxmorph.torchapi.patterns import Entry, apply_entries, entries
 
+#: Entries whose check or handler asks for a GPU: nothing fires them on a CPU.
+_GPU_ONLY = frozenset(
+    "fix_iota_device bmm_to_mm bmm_pattern_training bmm_pattern_inference mm_pattern_training mm_pattern_inference "
+    "addmm_pattern_training addmm_pattern_inference unfuse_bias_add_to_pointwise b2b_gemm_handler "
+    "prepare_softmax_pattern".split()
+)
 #: Attempts at a graph from one expression, and seconds for one entry.
 ATTEMPTS, SECONDS = 40, 20
 
@@ -39,13 +45,15 @@ class Derivation:
     """What came of one entry.
 
     ``graphs``: the first fires and is unchanged; near misses and other values follow.  Empty where
-    nothing fired; then ``reason`` says why.
+    nothing fired; then ``reason`` says why.  ``raising`` is the first graph on which the entry's own
+    check or handler raised: a compile may raise there too.
     """
 
     entry: str
     kind: str
     graphs: tuple[Derived, ...]
     reason: str = ""
+    raising: Derived | None = None
 
     @property
     def fired(self) -> bool:
@@ -53,18 +61,21 @@ class Derivation:
 
     def to_json(self) -> str:
         graphs = [json.loads(g.to_json()) for g in self.graphs]
-        return json.dumps({"entry": self.entry, "kind": self.kind, "graphs": graphs, "reason": self.reason})
+        raising = json.loads(self.raising.to_json()) if self.raising else None
+        data = {"entry": self.entry, "kind": self.kind, "graphs": graphs, "reason": self.reason, "raising": raising}
+        return json.dumps(data)
 
 
 def _from_json(line: str) -> Derivation:
     data = json.loads(line)
     graphs = tuple(from_json(json.dumps(g)) for g in data["graphs"])
-    return Derivation(data["entry"], data["kind"], graphs, data["reason"])
+    raising = from_json(json.dumps(data["raising"])) if data["raising"] else None
+    return Derivation(data["entry"], data["kind"], graphs, data["reason"], raising)
 
 
 @dataclass(frozen=True)
 class Firing:
-    """What an entry did to a graph: how often it matched, whether the graph changed, and the graph after."""
+    """What an entry did to a graph: how often it matched, whether the graph changed, the graph after (not recompiled)."""
 
     matches: int
     changed: bool
@@ -81,7 +92,6 @@ def fire(derived: Derived, entry: Entry) -> Firing:
         before = str(gm.graph)
         matches = apply_entries(gm.graph, [entry])
         changed = str(gm.graph) != before
-        gm.recompile()
     return Firing(matches, changed, gm)
 
 
@@ -117,6 +127,7 @@ def _candidates(entry: Entry, seed: int, attempts: int) -> Iterator[Derived | st
 def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Derivation:
     """A graph that the entry alone changes, in this process (which a crash of PyTorch ends)."""
     problems: Counter[str] = Counter()
+    raising: Derived | None = None
     for candidate in _candidates(entry, seed, attempts):
         if isinstance(candidate, str):
             problems[candidate] += 1
@@ -124,22 +135,30 @@ def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Deriv
         try:
             firing = fire(candidate, entry)
         except Exception as error:  # checks and handlers are PyTorch's own and may raise anything
-            problems[f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"] += 1
+            problems[_said(error)] += 1
+            raising = raising or candidate
             continue
         if firing.matches and firing.changed:
-            return Derivation(entry.full_name, entry.kind, (candidate,))
+            return Derivation(entry.full_name, entry.kind, (candidate,), raising=raising)
         problems["matched, but the graph stays" if firing.matches else "no match, or refused by its check"] += 1
     reason = problems.most_common(1)[0][0] if problems else "nothing to try"
-    return Derivation(entry.full_name, entry.kind, (), reason)
+    if entry.name in _GPU_ONLY:
+        reason = f"asks for a GPU: {reason}"
+    return Derivation(entry.full_name, entry.kind, (), reason, raising)
 
 
-def _runs(derived: Derived) -> bool:
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
+
+
+def _why_not_run(derived: Derived) -> str:
+    """What eager PyTorch raises on the graph, empty where it runs."""
     try:
         with torch.no_grad():
             derived.graph_module()(*derived.values())
-    except Exception:
-        return False
-    return True
+    except Exception as error:
+        return _said(error)
+    return ""
 
 
 def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
@@ -152,11 +171,14 @@ def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
         return
     first = found.graphs[0]
     if entry.kind != "lowering":
-        first = replace(first, runs=_runs(first))
-        found = replace(found, graphs=(first,))
+        why = _why_not_run(first)
+        first = replace(first, runs=not why)
+        found = replace(found, graphs=(first,), reason=f"eager: {why}" if why else "")
         yield found.to_json()
     if near:
-        yield replace(found, graphs=(first, *neighbours(first, lambda d: fire(d, entry).changed, seed))).to_json()
+        per_kind = 1 if entry.kind == "lowering" else 3
+        around = neighbours(first, lambda d: fire(d, entry).changed, seed, per_kind)
+        yield replace(found, graphs=(first, *around)).to_json()
 
 
 def derive_all(
@@ -184,7 +206,7 @@ def _read(entry: Entry, outcome: Said | Crashed) -> Derivation:
         return replace(found, reason=outcome.reason)
     ran = found.graphs[0].runs
     graphs = (replace(found.graphs[0], runs=False if ran is None and entry.kind != "lowering" else ran),)
-    return replace(found, graphs=graphs, reason=f"afterwards: {outcome.reason}")
+    return replace(found, graphs=graphs, reason=f"eager: {outcome.reason}")
 
 
 def save(path: Path, derivations: Sequence[Derivation], seed: int) -> None:

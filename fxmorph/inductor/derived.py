@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import fx
@@ -51,21 +51,27 @@ class Derived:
 
     def graph_module(self) -> fx.GraphModule:
         """The graph with constants as attributes and fake results in ``meta`` (``val`` and ``example_value``)."""
-        graph, gm = read_graph(self.text), None
-        gm = fx.GraphModule({}, graph)
+        gm = fx.GraphModule({}, read_graph(self.text))
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         values = self._all_values(seed=0)
+        packed: dict[str, InputSpec] = {}
         for node, spec, value in zip(placeholders, self.inputs, values, strict=True):
             if not spec.constant:
                 continue
             name = f"constant_{node.name}"
             gm.register_buffer(name, value)
+            if spec.fill.startswith("packed-"):
+                packed[name] = spec
             with gm.graph.inserting_before(node):
                 attribute = gm.graph.get_attr(name)
             node.replace_all_uses_with(attribute)
             gm.graph.erase_node(node)
         gm.recompile()
         annotate(gm, self._inputs_of(values))
+        for name, buffer in list(gm.named_buffers()):
+            spec = packed.get(name)
+            if spec is not None:  # only now: fake tensors know no opaque layouts
+                setattr(gm, name, _pack(spec.fill, buffer))
         return gm
 
     def values(self, seed: int = 0) -> list[torch.Tensor]:
@@ -99,7 +105,8 @@ def fill(spec: InputSpec, seed: int) -> torch.Tensor:
     Fills: ``normal`` (integers: 0 to 3), ``positive`` (0.5 to 1.5), ``mask`` (0 or 1),
     ``masked-rows`` (a mask whose first half of rows is 0), ``mask-values`` (0, 1, 2, 3, or -1 for signed
     dtypes), ``special`` (normal, with signed zeros, Inf, NaN and the dtype's limits among them),
-    ``zeros`` (both signs where there are two), ``permutation`` (0 to n - 1, shuffled), ``=V`` (V everywhere).
+    ``zeros`` (both signs where there are two), ``=V`` (V everywhere),
+    ``packed-linear`` and ``packed-conv`` (normal; :meth:`Derived.graph_module` puts them into oneDNN's order).
     """
     dtype = getattr(torch, spec.dtype)
     generator = torch.Generator().manual_seed(seed)
@@ -113,8 +120,6 @@ def _values(how: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
     floating = dtype.is_floating_point
     if how.startswith("="):
         return torch.full(shape, float(how[1:]) if floating else int(how[1:]))
-    if how == "permutation":
-        return torch.randperm(max(1, shape[0] if shape else 1), generator=g).reshape(shape)
     if how == "positive":
         return torch.rand(shape, generator=g) + 0.5 if floating else torch.randint(1, 4, shape, generator=g)
     if how in ("mask", "masked-rows"):
@@ -136,6 +141,18 @@ def _values(how: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
         picked = table[torch.randint(len(table), shape, generator=g)]
         return torch.where(torch.rand(shape, generator=g) < 0.3, picked, normal)
     return normal
+
+
+def _pack(how: str, weight: torch.Tensor) -> torch.Tensor:
+    """An int8 weight as oneDNN's quantised operators take it: a plain one makes eager crash.
+
+    Stride, padding and dilation are those of :data:`fxmorph.inductor.leaves.SCALARS`.
+    """
+    if how == "packed-linear":
+        return cast(torch.Tensor, torch.ops.onednn.qlinear_prepack(weight, None))
+    scales = torch.ones(weight.shape[0])
+    packed = torch.ops.onednn.qconv_prepack(weight, scales, 0.1, 3, [1, 1], [0, 0], [1, 1], 1, None)
+    return cast(torch.Tensor, packed)
 
 
 def spec_for(value: torch.Tensor, fill: str = "normal", constant: bool = False) -> InputSpec:

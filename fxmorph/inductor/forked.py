@@ -21,7 +21,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Crashed:
-    """The process ended while it worked on an item; ``line`` is the last one before, or empty."""
+    """The work on an item raised, or ended the process; ``line`` is the last one before, or empty."""
 
     line: str
     reason: str
@@ -32,25 +32,26 @@ def forked(
 ) -> Iterator[tuple[T, Said | Crashed]]:
     """Each item with what came of it, in order.
 
-    ``work`` yields lines of text without line breaks, at least one; it runs in a child, and what it
-    raises ends the child.  An item takes at most ``seconds``.
+    ``work`` yields lines of text without line breaks, at least one; it runs in a child.  An item takes
+    at most ``seconds``.
     """
     done = 0
     while done < len(items):
         pid, lines = _child(items[done:], work, seconds)
-        last = ""
+        last, ended = "", False
         try:
             for line in lines:
                 mark, _, text = line.rstrip("\n").partition(" ")
                 if mark == "line":
                     last = text
-                else:
-                    yield items[done], Said(last)
-                    done, last = done + 1, ""
+                    continue
+                yield items[done], Said(last) if mark == "done" else Crashed(last, text)
+                done, last = done + 1, ""
+            ended = True
         finally:
             lines.close()
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL if done < len(items) and not last else signal.SIGTERM)
+            if not ended:
+                os.kill(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
         if done < len(items):
             yield items[done], Crashed(last, _reason(status, seconds))
@@ -70,9 +71,12 @@ def _child(items: Sequence[T], work: Callable[[T], Iterator[str]], seconds: floa
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             for item in items:
                 signal.setitimer(signal.ITIMER_REAL, seconds)
-                for line in work(item):
-                    out.write(f"line {line}\n")
-                out.write("done\n")
+                try:
+                    for line in work(item):
+                        out.write(f"line {line}\n")
+                    out.write("done\n")
+                except Exception as error:
+                    out.write(f"raised {type(error).__name__}: {' '.join(str(error).split())}\n")
         code = 0
     finally:
         os._exit(code)
@@ -84,4 +88,4 @@ def _reason(status: int, seconds: float) -> str:
         if number == signal.SIGALRM:
             return f"more than {seconds:g} s"
         return f"crashed ({signal.Signals(number).name})"
-    return "raised an exception"
+    return f"exited with {os.waitstatus_to_exitcode(status)}"

@@ -18,9 +18,7 @@ _SIX = "s = torch.functional.split(x, [2, 2, 2, 2, 2, 2], dim=1)\n" + "".join(f"
 _UNBIND = "u = torch.unbind(x, dim=0)\na = u[0]\nb = u[1]\nc = u[2]\n"
 _UNBIND_1 = "u = torch.unbind(x, dim=1)\n" + "".join(f"p{i} = u[{i}]\n" for i in range(4))
 _ATEN_SPLIT = "s = torch.ops.aten.split_with_sizes.default(x, [2, 2, 2], 1)\na = s[0]\nb = s[1]\nc = s[2]\n"
-_DQ = (
-    "d0 = torch.ops.quantized_decomposed.dequantize_per_tensor.default({}, 0.1, 3, 0, 255, torch.uint8)\n"
-)
+_DQ = "d0 = torch.ops.quantized_decomposed.dequantize_per_tensor.default({}, 0.1, 3, 0, 255, torch.uint8)\n"
 _SOFTMAX = "m = torch.ops.aten.amax.default(s, [1], True)\no = torch.ops.aten.sub.Tensor(s, m)\nreturn (o,)"
 _BN = "o = torch.nn.functional.batch_norm(c, m, v, w, b, False, 0.1, 1e-05)\nreturn (o,)"
 _BN_INPUTS = "x=float32[2,4,6,6] k=float32[8,4,3,3] m=float32[8] v=float32[8]:positive w=float32[8] b=float32[8]"
@@ -38,7 +36,7 @@ def _qconv(total: str, swapped: bool) -> str:
 
 
 _QCONV_INPUTS = (
-    "x=uint8[2,8,8,8] y=uint8[2,8,8,8] w=int8[8,8,1,1]:const s=float32[8]:positive:const z=int64[8]:=0:const "
+    "x=uint8[2,8,8,8] y=uint8[2,8,8,8] w=int8[8,8,1,1]:packed-conv:const s=float32[8]:positive:const z=int64[8]:=0:const "
     "b=float32[8]:const"
 )
 _RELU = "r = torch.ops.aten.relu.default(t)\nreturn (r,)"
@@ -61,13 +59,21 @@ def _woq(count: int) -> str:
 
 #: Full name of the entry, the body, its inputs (``name=dtype[sizes]:fill:const``).
 _PROGRAMS: tuple[tuple[str, str, str], ...] = (
-    ("pre_grad.normalization_pass/normalize_split_default", "s = x.split(2, 1)\na = s[0]\nreturn (a,)", "x=float32[3,8]"),
+    (
+        "pre_grad.normalization_pass/normalize_split_default",
+        "s = x.split(2, 1)\na = s[0]\nreturn (a,)",
+        "x=float32[3,8]",
+    ),
     (
         "pre_grad.normalization_pass/normalize_split_default#2",
         "s = torch.functional.split(x, 2, 1)\na = s[1]\nreturn (a,)",
         "x=float32[3,8]",
     ),
-    ("pre_grad.normalization_pass/normalize_unbind_default", "u = x.unbind(-1)\na = u[1]\nreturn (a,)", "x=float32[4,3]"),
+    (
+        "pre_grad.normalization_pass/normalize_unbind_default",
+        "u = x.unbind(-1)\na = u[1]\nreturn (a,)",
+        "x=float32[4,3]",
+    ),
     (
         "pre_grad.normalization_pass/normalize_unbind_default#2",
         "u = torch.unbind(x, -1)\na = u[1]\nreturn (a,)",
@@ -85,7 +91,11 @@ _PROGRAMS: tuple[tuple[str, str, str], ...] = (
     ),
     ("pre_grad.normalization_pass/normalize_squeeze_default", "o = x.squeeze(1)\nreturn (o,)", "x=float32[2,1,3]"),
     ("pre_grad.normalization_pass/normalize_reshape_default", "o = x.reshape(4, -1)\nreturn (o,)", "x=float32[2,6]"),
-    ("pre_grad.normalization_pass/normalize_clamp_default", "o = torch.clamp(x, -1.0, 1.0)\nreturn (o,)", "x=float32[2,6]"),
+    (
+        "pre_grad.normalization_pass/normalize_clamp_default",
+        "o = torch.clamp(x, -1.0, 1.0)\nreturn (o,)",
+        "x=float32[2,6]",
+    ),
     ("pre_grad.normalization_pass/normalize_clamp_default#2", "o = x.clamp(-1.0, 1.0)\nreturn (o,)", "x=float32[2,6]"),
     ("pre_grad.normalization_pass/normalize_detach_default", "o = x.detach()\nreturn (o,)", "x=float32[2,6]"),
     (
@@ -115,32 +125,31 @@ _PROGRAMS: tuple[tuple[str, str, str], ...] = (
     ),
     *(
         (
-            f"pre_grad.split_cat_pass/{name}",
+            f"pre_grad.split_cat_pass/merge_split_squeeze{number}",
             "s = torch.functional.split(x, [1, 1], dim=1)\na = s[0]\nb = s[1]\n"
             f"c = torch.squeeze(a, {dim}1)\nd = torch.squeeze(b, {dim}1)\nreturn (c, d)",
             "x=float32[3,2,4]",
         )
-        for name, dim in (("merge_split_squeeze", ""), ("merge_split_squeeze#2", "dim="))
+        for number in ("", "#2")
+        for dim in ("", "dim=")
     ),
     *(
         (
-            f"pre_grad.split_cat_pass/{name}",
+            f"pre_grad.split_cat_pass/simplify_split_cat{number}",
             _SPLIT + _PARTS + f"y = torch.sin(c)\no = torch.cat({call})\nreturn (o, y)",
             "x=float32[3,8]",
         )
-        for name, call in (
-            ("simplify_split_cat", "tensors=[a, b, y], dim=1"),
-            ("simplify_split_cat#2", "[a, b, y], dim=1"),
-            ("simplify_split_cat#3", "[a, b, y], 1"),
-        )
+        for number in ("", "#2", "#3")
+        for call in ("tensors=[a, b, y], dim=1", "[a, b, y], dim=1", "[a, b, y], 1")
     ),
     *(
-        (f"pre_grad.unbind_stack_pass/{name}", _UNBIND + f"o = torch.stack({call})\nreturn (o,)", "x=float32[3,8]")
-        for name, call in (
-            ("merge_unbind_stack", "[a, b, c], 0"),
-            ("merge_unbind_stack#2", "[a, b, c], dim=0"),
-            ("merge_unbind_stack#3", "tensors=[a, b, c], dim=0"),
+        (
+            f"pre_grad.unbind_stack_pass/merge_unbind_stack{number}",
+            _UNBIND + f"o = torch.stack({call})\nreturn (o,)",
+            "x=float32[3,8]",
         )
+        for number in ("", "#2", "#3")
+        for call in ("[a, b, c], 0", "[a, b, c], dim=0", "tensors=[a, b, c], dim=0")
     ),
     (
         "pre_grad.split_cat_to_slices_pass/split_cat_to_slices",
@@ -166,7 +175,7 @@ _PROGRAMS: tuple[tuple[str, str, str], ...] = (
         "pre_grad.move_reshape_out_of_split_stack_pass/move_reshape_out_of_split_stack",
         _SIX
         + "".join(f"r{i} = torch.reshape(p{i}, (3, 2))\n" for i in range(6))
-        + "o = torch.stack([r0, r1, r2, r3, r4, r5], dim=0)\nreturn (o,)",
+        + "o = torch.stack([r0, r1, r2, r3, r4, r5], dim=1)\nreturn (o,)",
         "x=float32[3,12]",
     ),
     (
@@ -203,7 +212,11 @@ _PROGRAMS: tuple[tuple[str, str, str], ...] = (
         "o = torch.ops.aten.scatter.value(f, 1, i, 1.5)\nreturn (o,)",
         "i=int64[4,1]",
     ),
-    ("joint.early_patterns/pointless_view", "o = torch.ops.aten.view.default(x, [4, 8])\nreturn (o,)", "x=float32[4,8]"),
+    (
+        "joint.early_patterns/pointless_view",
+        "o = torch.ops.aten.view.default(x, [4, 8])\nreturn (o,)",
+        "x=float32[4,8]",
+    ),
     *(
         (
             "joint.pass_patterns[1]/" + name,
@@ -251,10 +264,21 @@ _PROGRAMS: tuple[tuple[str, str, str], ...] = (
     (
         "freezing.pass_patterns[2]/_recover_linear.linear_bias_pattern",
         "t = torch.ops.aten.permute.default(w, [1, 0])\n"
-        "k = torch.ops.mkldnn._reorder_linear_weight.default(t, 4)\n"
+        "k = torch.ops.mkldnn._reorder_linear_weight(t, 4)\n"
         "l = torch.ops.mkldnn._linear_pointwise.default(x, k, None, 'none', [], '')\n"
         "o = torch.ops.aten.add.Tensor(l, b)\nreturn (o,)",
         "x=bfloat16[4,8] w=bfloat16[8,8]:const b=bfloat16[8]:const",
+    ),
+    (
+        "freezing.pass_patterns[4]/_register_concat_linear_int8_woq_lowering.woq_int8",
+        "".join(
+            f"t{i} = torch.ops.aten.permute.default(w{i}, [1, 0])\n"
+            f"c{i} = torch.ops.prims.convert_element_type.default(t{i}, torch.bfloat16)\n"
+            for i in (1, 2, 3)
+        )
+        + "k = torch.ops.aten.cat.default([c1, c2, c3], 1)\nm = torch.ops.aten.mm.default(x, k)\n"
+        "o = torch.ops.aten.mul.Tensor(m, s)\nreturn (o,)",
+        "x=bfloat16[4,8] w1=int8[8,8]:const w2=int8[8,8]:const w3=int8[8,8]:const s=bfloat16[24]:positive:const",
     ),
     *(
         (f"freezing.pass_patterns[{n}]/{_QCONV}{number}", _qconv(tail, swapped), _QCONV_INPUTS)

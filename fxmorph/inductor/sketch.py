@@ -85,6 +85,8 @@ class _Builder:
                 dtype = place.beside[0].dtype
             if place.op == "where" and place.argument == "condition":
                 dtype = torch.bool
+            if place.name == "packed_weight":
+                fill = "packed-linear" if place.op.startswith("qlinear") else "packed-conv"
             shape = tensor_shape(place, self.chosen, self.rng)
             scaling = self.chosen.per_channel and place.op in ARITHMETIC
             constant = self.frozen and (place.is_parameter or scaling)
@@ -261,5 +263,3 @@ def sketch(expression: Any, seed: int, attempt: int, frozen: bool) -> Sketch:
     members = expression.members if isinstance(expression, Outputs) else (expression,)
     roots = [builder.build(m, anywhere) for m in members if m is not None]
     return builder.finish([r for root in roots for r in (root if isinstance(root, list) else [root])])
-
-
