@@ -29,7 +29,7 @@ from fxmorph.store import Store
 from fxmorph.workers import Ended
 
 #: Entries that one job derives graphs from.
-ENTRIES_A_JOB = 8
+ENTRIES_A_JOB = 4
 #: How many programs of one unit and kind are compiled as a whole.
 REPLAYS = 2
 #: A seed's weight grows by this for each unit that its graphs made fire first.
