@@ -569,8 +569,17 @@ LENGTH_WEIGHTS = (2, 4, 4, 3, 2, 1)
 FAMILY_WEIGHTS = {"mutate": 5.0, "identity": 2.0, "fusion": 1.5, "layout": 2.0, "reduce": 0.7, "dtype": 0.7}
 
 
-def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, avoid: Collection[str] = ()) -> Recipe:
-    """Apply random rewrites to the bench; the recipe is what took.  Raises :class:`Unsound`."""
+def draw_recipe(
+    bench: Workbench,
+    rules: Registry,
+    rng: random.Random,
+    avoid: Collection[str] = (),
+    favour: Collection[str] = (),
+) -> Recipe:
+    """Apply random rewrites to the bench; the recipe is what took.  Raises :class:`Unsound`.
+
+    Of the rules in ``favour`` one is tried first in every other draw.
+    """
     pool = [r for r in rules if r.id not in avoid]
     wanted = rng.choices(LENGTHS, LENGTH_WEIGHTS)[0]
     original = set(bench.nodes)
@@ -584,7 +593,11 @@ def draw_recipe(bench: Workbench, rules: Registry, rng: random.Random, avoid: Co
                 families.setdefault(rule.family, []).append(rule)
         names = sorted(families)
         family = rng.choices(names, [FAMILY_WEIGHTS.get(f, 1.0) for f in names])[0]
-        for rule in rng.sample(families[family], min(len(families[family]), 8)):
+        chosen = rng.sample(families[family], min(len(families[family]), 8))
+        if favour and rng.random() < 0.5:
+            liked = [r for f in names for r in families[f] if r.id in favour]
+            chosen = [*rng.sample(liked, min(len(liked), 2)), *chosen]
+        for rule in chosen:
             if _try_rule(bench, rule, rng):
                 if rule.site == "value" and rng.random() < CHASE_SHARE:
                     _chase(bench, [r for r in pool if r.site == "late"], rng)

@@ -10,7 +10,7 @@ import fnmatch
 import hashlib
 import random
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -53,12 +53,16 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Where graphs come from: a seed under a mode (its variant ``number``, 0 as it is), or a derived graph."""
+    """Where graphs come from: a seed under a mode (its variant ``number``, 0 as it is), or a derived graph.
+
+    ``favour`` names the rules that a variant's recipe is rather drawn from.
+    """
 
     seed: Seed | None = None
     mode: Mode = Mode.INFERENCE
     number: int = 0
     derived: Derived | None = None
+    favour: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -102,7 +106,7 @@ class PassesJudged:
     """The answer to one source.
 
     ``tried`` counts graphs by unit where it had something to look at, fired or not; ``cannot`` says why a
-    unit did not run alone.  ``skipped`` says why the source gave nothing.
+    unit did not run alone.  ``skipped`` says why the source gave nothing; ``recipe`` is that of a variant.
     """
 
     pairs: tuple[Pair, ...] = ()
@@ -110,6 +114,7 @@ class PassesJudged:
     cannot: dict[str, str] = field(default_factory=dict)
     graphs: int = 0
     skipped: str = ""
+    recipe: str = ""
 
 
 def chosen_units(patterns: Collection[str]) -> tuple[Unit, ...]:
@@ -139,7 +144,7 @@ def judge_source(
     """
     tell("capture")
     try:
-        graphs = _graphs(source, rules, campaign_seed)
+        graphs, recipe = _graphs(source, rules, campaign_seed)
     except (CaptureFailed, SeedFailed, Unsupported) as error:
         return PassesJudged(skipped=str(error))
     pairs: list[Pair] = []
@@ -177,7 +182,7 @@ def judge_source(
             if applied.fired:
                 pair = _judged(unit, source, graph, applied.after, applied.matches, key, prover, folder)
                 pairs.append(_timed(pair, started))
-    return PassesJudged(tuple(pairs), tried, cannot, judged)
+    return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
 
 
 def _timed(pair: Pair, started: float) -> Pair:
@@ -242,9 +247,10 @@ def _exported(
 # -- graphs -----------------------------------------------------------------------
 
 
-def _graphs(source: Source, rules: Registry, campaign_seed: int) -> list[StageGraph]:
+def _graphs(source: Source, rules: Registry, campaign_seed: int) -> tuple[list[StageGraph], str]:
+    """The source's graphs, and the recipe of a variant."""
     if source.derived is not None:
-        return [_derived_graph(source.derived)]
+        return [_derived_graph(source.derived)], ""
     assert source.seed is not None
     loaded = load_seed(source.seed)
     if source.number:
@@ -255,10 +261,11 @@ def _graphs(source: Source, rules: Registry, campaign_seed: int) -> list[StageGr
         if loaded.no_grad:
             raise CaptureFailed("the seed runs without gradients")
         drive = _trained(made.drive)
-    return stage_graphs(
+    graphs = stage_graphs(
         made.fn, training=source.mode is Mode.TRAINING, dynamic=source.mode is Mode.DYNAMIC,
         freezing=source.mode is Mode.FREEZING, drive=drive,
     )  # fmt: skip
+    return graphs, ""
 
 
 def _trained(drive: Drive) -> Drive:
@@ -272,7 +279,9 @@ def _trained(drive: Drive) -> Drive:
     return run
 
 
-def _variant_graphs(loaded: LoadedSeed, source: Source, rules: Registry, campaign_seed: int) -> list[StageGraph]:
+def _variant_graphs(
+    loaded: LoadedSeed, source: Source, rules: Registry, campaign_seed: int
+) -> tuple[list[StageGraph], str]:
     """The stages of a rewritten seed, so that units see what the corpus does not spell."""
     from fxmorph.clock import Clock
     from fxmorph.graph import print_graph
@@ -283,7 +292,8 @@ def _variant_graphs(loaded: LoadedSeed, source: Source, rules: Registry, campaig
     captured = captured_graph(case, loaded, Clock())
     bench = Workbench(captured.graph, captured.inputs, loaded.no_grad)
     try:
-        draw_recipe(bench, rules, random.Random(f"passes {campaign_seed} {source.seed.hash} {source.number}"))
+        rng = random.Random(f"passes {campaign_seed} {source.seed.hash} {source.number}")
+        recipe = draw_recipe(bench, rules, rng, favour=source.favour)
     except (Unsound, Inapplicable) as error:
         raise CaptureFailed(str(error)) from None
     if not bench.applied:
@@ -291,14 +301,9 @@ def _variant_graphs(loaded: LoadedSeed, source: Source, rules: Registry, campaig
     fn = function_of(print_graph(bench.graph))
     values = captured.inputs.rebuild()
     training = source.mode is Mode.TRAINING and any(getattr(v, "requires_grad", False) for v in values)
-    return stage_graphs(fn, values, training=training, dynamic=source.mode is Mode.DYNAMIC)
+    return stage_graphs(fn, values, training=training, dynamic=source.mode is Mode.DYNAMIC), str(recipe)
 
 
 def _derived_graph(derived: Derived) -> StageGraph:
     stage = stages_of(listed(derived.entry).unit)
     return StageGraph(stage, "derived", derived.graph_module(), InputSet.snapshot(derived.values()))
-
-
-def fired_units(pairs: Collection[Pair]) -> Iterator[str]:
-    """Names of the units that fired, each once."""
-    yield from dict.fromkeys(p.unit for p in pairs)
