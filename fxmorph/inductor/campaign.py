@@ -2,7 +2,8 @@
 
 Sources in order: each seed in each mode, between them the graphs derived from the chosen pattern
 entries, then variants of seeds; a seed whose graphs made units fire for the first time is drawn more
-often, and so are rules whose rewrites did.  What a finding was given is then compiled as a whole, to say whether a program would show it.
+often, and so are rules whose rewrites did.  What a finding was given is then compiled as a whole, to
+say whether a program would show it.
 """
 
 from __future__ import annotations
