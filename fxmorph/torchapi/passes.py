@@ -31,7 +31,9 @@ class Opted:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {self.option: {self.name: {}}}
+        """What switches it on; groups of two are fused too (torch's default, 5, is for large models)."""
+        options = {} if self.made_by is None else {"min_fuse_set_size": 2}
+        return {self.option: {self.name: options}}
 
 
 @dataclass(frozen=True)

@@ -269,9 +269,9 @@ def steps() -> tuple[Step, ...]:
         with contextlib.suppress(OSError, SyntaxError):  # no source beside the byte code
             for step in _Reader(stage, function, graph_module).read():
                 found.setdefault((stage, step.name), step)
-    # The sort that a pipeline repeats under another condition is the same pass.
-    first = {(s.stage, s.function): s for s in reversed(found.values()) if s.function is not None}
-    return tuple(s for s in found.values() if s.function is None or first[s.stage, s.function] is s)
+    # The sort that a pipeline repeats without an observer is the pass that was observed.
+    observed = {(s.stage, s.function) for s in found.values() if s.observed and s.function is not None}
+    return tuple(s for s in found.values() if s.observed or (s.stage, s.function) not in observed)
 
 
 def run_step(step: Step, gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
