@@ -13,6 +13,7 @@ from fxmorph.torchapi.lowerings import Lowering, lowerings
 from fxmorph.torchapi.passes import Extra, NoopRule, Opted, extras, noop_rules, opted
 from fxmorph.torchapi.patterns import Entry, entries
 from fxmorph.torchapi.pipelines import Step, steps
+from fxmorph.torchapi.switching import stage_of_subsystem
 
 #: Where a pass or an entry is defined says for which device it is, but for these.
 _DEVICES = {
@@ -32,6 +33,13 @@ _DEVICE_OF = {
     "b2b_gemm_pass": "cuda",
     "quant_lift_up": "all",
 }
+#: Modules whose passes move and merge the collectives of distributed programs.
+_DISTRIBUTED = tuple(
+    f"torch._inductor.fx_passes.{name}"
+    for name in (
+        "bucketing ddp_fusion decomp_comms fsdp low_contention_collectives micro_pipeline_tp overlap_scheduling"
+    ).split()
+)
 #: Pattern passes that are always applied and whose handlers ask a setting first.
 _ASKED = {
     "pre_grad.efficient_conv_bn_eval_pass": "efficient_conv_bn_eval_fx_passes",
@@ -86,6 +94,16 @@ def listed(name: str) -> Listed:
         return _listed()[name]
     except KeyError:
         raise UnknownUnit(name, near(name)) from None
+
+
+def observed_unit(subsystem: str, name: str) -> str:
+    """The unit that a ``GraphTransformObserver`` or the bisector calls ``name``; "" where none is known.
+
+    ``subsystem`` is theirs, as ``joint_graph_passes``; the list ``pass_pattern_1`` is ``pass_patterns[1]`` here.
+    """
+    own = f"pass_patterns[{name.removeprefix('pass_pattern_')}]" if name.startswith("pass_pattern_") else name
+    unit = f"{stage_of_subsystem(subsystem)}.{own}"
+    return unit if unit in _listed() else ""
 
 
 def near(name: str, count: int = 3) -> tuple[str, ...]:
@@ -189,7 +207,8 @@ def _step(step: Step) -> Listed:
     if step.stage == "freezing":
         settings = {"freezing": True, **settings}
         flag = " and ".join(["freezing=True", *filter(None, [flag])])
-    return Listed(_pass(f"{step.stage}.{step.name}", module, flag), step, settings)
+    note = "collectives" if module in _DISTRIBUTED or step.name.startswith("bucket_") else ""
+    return Listed(_pass(f"{step.stage}.{step.name}", module, flag, note), step, settings)
 
 
 def _flag(step: Step) -> str:

@@ -284,7 +284,12 @@ def run_step(step: Step, gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
     scope = {**step.pipeline.__globals__, **step.imported, **_KNOWN, step.module_name: gm}
     scope |= dict.fromkeys(("example_inputs", "aot_example_inputs"), inputs)
     with config.patch(step.settings()):
-        return _evaluate(step, step.call, scope)
+        try:
+            return _evaluate(step, step.call, scope)
+        except ValueError as error:
+            if "process group" in str(error):
+                raise CannotRun(f"{step.name} needs an initialised process group") from error
+            raise
 
 
 def _evaluate(step: Step, expression: ast.expr, scope: dict[str, Any]) -> Any:

@@ -14,10 +14,13 @@ import pytest
 import torch
 
 from fxmorph.inductor import inventory as inventory_module
+from fxmorph.inductor.applying import clone_module
 from fxmorph.inductor.describing import describe
-from fxmorph.inductor.inventory import UnknownUnit, inventory, listed, near, unwrapped
+from fxmorph.inductor.inventory import UnknownUnit, inventory, listed, near, observed_unit, unwrapped
+from fxmorph.inductor.stages import stage_graphs
 from fxmorph.inductor.units import Stage, UnitKind
 from fxmorph.torchapi import pipelines
+from fxmorph.torchapi.passes import as_compiling
 from fxmorph.torchapi.pipelines import Step
 
 EXPECTED = """
@@ -48,6 +51,30 @@ def test_what_is_off_by_default_has_a_flag() -> None:
         assert unit.device in ("all", "cpu", "cuda"), unit
     assert listed("post_grad.batch_aten_relu").unit.flag == "post_grad_fusion_options={'batch_aten_relu': {}}"
     assert listed("freezing.constant_fold").settings == {"freezing": True}
+
+
+def test_every_pass_that_a_compile_observes_is_a_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import compile_fx
+    from torch._inductor.fx_passes import post_grad
+    from torch.fx.passes.graph_transform_observer import GraphTransformObserver
+
+    seen: set[tuple[str, str]] = set()
+    original = GraphTransformObserver.__init__
+
+    def spy(self: object, gm: object, passname: str, subsystem: str | None = None, *args: object) -> None:
+        seen.add((subsystem or "", passname))
+        original(self, gm, passname, subsystem, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(GraphTransformObserver, "__init__", spy)
+    graphs = {g.stage: g.gm for g in stage_graphs(lambda x: (x @ x).softmax(1) + 1, (torch.randn(4, 4),))}
+    with as_compiling(graphs[Stage.POST_GRAD].graph):
+        compile_fx._recursive_post_grad_passes(clone_module(graphs[Stage.POST_GRAD]), is_inference=True)
+    named = {(subsystem, name) for subsystem, name in seen if subsystem and name != "pattern_matcher"}
+    assert {s for s, _ in named} >= {"joint_graph_passes", "post_grad_passes"}
+    unknown = {(s, n) for s, n in named if not observed_unit(s, n)}
+    # group_batch_fusion_passes borrows the name of the user's pass; a list without entries does nothing.
+    empty = {("post_grad_passes", f"pass_pattern_{i}") for i, p in enumerate(post_grad.pass_patterns) if not p.patterns}
+    assert unknown <= {("post_grad_passes", "post_grad_custom_pre_pass"), *empty}
 
 
 def test_lowerings_and_lowering_entries_are_not_for_eager() -> None:
