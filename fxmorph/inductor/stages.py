@@ -62,14 +62,15 @@ def stage_graphs(
 ) -> list[StageGraph]:
     """The graphs of one compile of ``fn`` by stage.
 
-    The program is ``drive(compiled)``; without it ``compiled(*inputs)`` on copies of the inputs and, if
-    ``training``, a backward.  Subgraphs of higher-order operators are part of the graphs that call them.
-    Raises :class:`CaptureFailed`.
+    The program is ``drive(compiled)``, without it ``compiled(*inputs)`` on copies of the inputs; if
+    ``training``, a backward of what it returns follows.  A program that raises gives the graphs that ran
+    before.  Subgraphs of higher-order operators are part of the graphs that call them.  Raises
+    :class:`CaptureFailed` where nothing ran.
     """
     if training and freezing:
         raise ValueError("freezing is for inference alone")
     settings = {"freezing": True} if freezing else {}
-    found = _watched(stage_backend, fn, drive or _driver(inputs, training), training, dynamic, settings)
+    found = _watched(stage_backend, fn, drive or _calling(inputs), training, dynamic, settings)
     return [*found, *_prepared(found)]
 
 
@@ -82,9 +83,9 @@ def undecomposed_graphs(
 ) -> list[StageGraph]:
     """The graphs that decompositions take: those of AOTAutograd without any.
 
-    The program runs as in :func:`stage_graphs`.  Raises :class:`CaptureFailed`.
+    The program runs as in :func:`stage_graphs`, which tells what is raised.
     """
-    return _watched(undecomposed_backend, fn, drive or _driver(inputs, training), training, dynamic, {})
+    return _watched(undecomposed_backend, fn, drive or _calling(inputs), training, dynamic, {})
 
 
 def _watched(
@@ -97,28 +98,31 @@ def _watched(
 ) -> list[StageGraph]:
     watching = _Watching()
     reset()
+    why = "Dynamo found nothing to compile"
     try:
         with torch.set_grad_enabled(training), configured(CompileConfig.make("inductor", {}, settings, {})):
             torch.manual_seed(2)
-            drive(torch.compile(fn, backend=make_backend(watching.see, watching.ran), dynamic=dynamic))
+            result = drive(torch.compile(fn, backend=make_backend(watching.see, watching.ran), dynamic=dynamic))
+            if training:
+                _backward(result)
     except Exception as error:
-        raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     finally:
         reset()
     found = watching.graphs()
     if not found:
-        raise CaptureFailed("Dynamo found nothing to compile")
+        raise CaptureFailed(why)
     return found
 
 
-def _driver(inputs: Sequence[Any], training: bool) -> Drive:
-    def drive(compiled: Callable[..., Any]) -> None:
-        result = compiled(*InputSet.snapshot(inputs).rebuild())
-        loss = loss_of([t for t in tree_leaves(result) if isinstance(t, torch.Tensor)], False) if training else None
-        if loss is not None:
-            loss.backward()
+def _calling(inputs: Sequence[Any]) -> Drive:
+    return lambda compiled: compiled(*InputSet.snapshot(inputs).rebuild())
 
-    return drive
+
+def _backward(result: Any) -> None:
+    loss = loss_of([t for t in tree_leaves(result) if isinstance(t, torch.Tensor)], False)
+    if loss is not None:
+        loss.backward()
 
 
 def _prepared(graphs: Sequence[StageGraph]) -> Iterator[StageGraph]:
