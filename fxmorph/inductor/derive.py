@@ -75,7 +75,7 @@ def _from_json(line: str) -> Derivation:
 
 @dataclass(frozen=True)
 class Firing:
-    """What an entry did to a graph: how often it matched, whether the graph changed, the graph after (not recompiled)."""
+    """What an entry did to a graph: matches, whether the graph changed, and the graph after (not recompiled)."""
 
     matches: int
     changed: bool

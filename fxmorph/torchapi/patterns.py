@@ -13,6 +13,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -233,6 +234,33 @@ def entries() -> tuple[Entry, ...]:
             kind = _KINDS.get(type(entry).__name__, "graph")
             found.append(Entry(pass_name, name, kind, entry, tuple(keys[number]), source))
     return tuple(found)
+
+
+@contextlib.contextmanager
+def registered(keep: Callable[[Entry], bool]) -> Iterator[None]:
+    """Compiles inside see only the pattern entries that ``keep`` accepts.
+
+    All but one switch an entry off; one alone shows what it does in a whole compile, as a ``lowering``
+    entry, whose result only Inductor can run, needs.
+    """
+    kept: dict[str, set[int]] = {}
+    for entry in entries():
+        if keep(entry):
+            kept.setdefault(entry.pass_name, set()).add(id(entry.entry))
+    before = [(pass_object, pass_object.patterns) for _, pass_object in _passes()]
+    try:
+        for name, pass_object in _passes():
+            chosen = kept.get(name, set())
+            left: defaultdict[Any, list[Any]] = defaultdict(list)
+            for key, registered_there in pass_object.patterns.items():
+                members = [e for e in registered_there if id(e) in chosen]
+                if members:
+                    left[key] = members
+            pass_object.patterns = left
+        yield
+    finally:
+        for pass_object, patterns in before:
+            pass_object.patterns = patterns
 
 
 def search_graph(source: Source, growth: int = 1) -> fx.GraphModule:
