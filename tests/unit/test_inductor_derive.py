@@ -200,7 +200,7 @@ def test_neighbours_that_are_no_graphs_are_left_out() -> None:
     derived = Derived("e", text, square, "program")
 
     def fires(near: Derived) -> bool:
-        near.graph_module()
+        near.graph_module()(*near.values())
         return near.inputs[0].dtype == "float32"
 
     around = neighbours(derived, fires, seed=0, per_kind=9)
