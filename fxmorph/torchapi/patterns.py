@@ -209,11 +209,16 @@ def _own_name(entry: Any, source: Source | None) -> str:
     return str(name).replace(".<locals>", "").replace("<lambda>", "lambda")
 
 
+def _known_precompiled() -> list[Any]:
+    return list(getattr(_matcher(), "_known_precompiled_patterns", []))
+
+
 @functools.cache
 def entries() -> tuple[Entry, ...]:
     """Every pattern entry of this torch, freezing and mkldnn included: by pass list, then by key."""
     examples = _initialise()
-    known = getattr(_matcher(), "_known_precompiled_patterns", [])
+    # Tuples up to 2.14, records with the same fields in the same order after.
+    known = [p if isinstance(p, tuple) else tuple(vars(p).values()) for p in _known_precompiled()]
     precompiled = {id(item[4]): tuple(item[1]) for item in known}
     found: list[Entry] = []
     for pass_name, pass_object in _passes():
