@@ -13,6 +13,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -20,6 +21,8 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map
 
 #: Modules of ``torch._inductor.fx_passes`` with a ``lazy_init``, and the stage each belongs to.
 _INITIALISED = {
@@ -236,6 +239,62 @@ def entries() -> tuple[Entry, ...]:
             kind = _KINDS.get(type(entry).__name__, "graph")
             found.append(Entry(pass_name, name, kind, entry, tuple(keys[number]), source))
     return tuple(found)
+
+
+@contextlib.contextmanager
+def registered(keep: Callable[[Entry], bool]) -> Iterator[None]:
+    """Compiles inside see only the pattern entries that ``keep`` accepts.
+
+    All but one switch an entry off; one alone shows what it does in a whole compile, as a ``lowering``
+    entry, whose result only Inductor can run, needs.
+    """
+    kept: dict[str, set[int]] = {}
+    for entry in entries():
+        if keep(entry):
+            kept.setdefault(entry.pass_name, set()).add(id(entry.entry))
+    before = [(pass_object, pass_object.patterns) for _, pass_object in _passes()]
+    try:
+        for name, pass_object in _passes():
+            chosen = kept.get(name, set())
+            left: defaultdict[Any, list[Any]] = defaultdict(list)
+            for key, registered_there in pass_object.patterns.items():
+                members = [e for e in registered_there if id(e) in chosen]
+                if members:
+                    left[key] = members
+            pass_object.patterns = left
+        yield
+    finally:
+        for pass_object, patterns in before:
+            pass_object.patterns = patterns
+
+
+def search_graph(source: Source, growth: int = 1) -> fx.GraphModule:
+    """The search function's graph on its example inputs, with fake ``meta['val']``.
+
+    ``growth`` multiplies the first size of each input.
+
+    Placeholders are the search function's arguments and, of a training pattern, tangents.
+    Raises what tracing raises, ``ValueError`` where the example inputs are not known.
+    """
+    names = list(inspect.signature(source.search_fn).parameters)
+    if len(source.example_inputs) + len(source.scalars) < len(names):
+        raise ValueError("example inputs unknown: the pattern was registered before it could be recorded")
+    mode = FakeTensorMode()
+    given = iter(source.example_inputs)
+
+    def fresh(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        shape, stride = [int(s) for s in value.shape], [int(s) for s in value.stride()]
+        if growth > 1 and shape:
+            shape[0] *= growth
+        made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
+        return made.requires_grad_(value.requires_grad)
+
+    with mode:  # as when the pattern was registered
+        arguments = [source.scalars[n] if n in source.scalars else tree_map(fresh, next(given)) for n in names]
+        traced: fx.GraphModule = source.trace_fn(source.search_fn, arguments)
+    return traced
 
 
 def _fake_mode(graph: fx.Graph) -> Any:
