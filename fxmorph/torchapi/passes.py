@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.torchapi.pipelines import CannotRun
+from fxmorph.torchapi.pipelines import CannotRun, setting
 
 _FX_PASSES = "torch._inductor.fx_passes"
 
@@ -218,6 +218,6 @@ def configuration(settings: dict[str, Any]) -> contextlib.AbstractContextManager
     """These settings of Inductor, as far as this torch has them."""
     import torch._inductor.config as config
 
-    known = {k: v for k, v in settings.items() if hasattr(config, k.partition(".")[0])}
+    known = {name: value for name, value in settings.items() if setting(name) is not ...}
     patched: contextlib.AbstractContextManager[None] = config.patch(known)
     return patched

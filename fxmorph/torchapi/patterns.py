@@ -24,6 +24,8 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map
 
+from fxmorph.torchapi.passes import as_compiling
+
 #: Modules of ``torch._inductor.fx_passes`` with a ``lazy_init``, and the stage each belongs to.
 _INITIALISED = {
     "pre_grad": "pre_grad",
@@ -297,27 +299,15 @@ def search_graph(source: Source, growth: int = 1) -> fx.GraphModule:
     return traced
 
 
-def _fake_mode(graph: fx.Graph) -> Any:
-    for node in graph.nodes:
-        for name in ("val", "example_value"):
-            mode = getattr(node.meta.get(name), "fake_mode", None)
-            if mode is not None:
-                return mode
-    return None
-
-
 def apply_entries(graph: fx.Graph, chosen: Sequence[Entry]) -> int:
     """Apply only these entries, in this order, to the graph in place; the number of matches.
 
     The graph needs an ``owning_module`` and the ``meta`` that its stage has (``val``, or
     ``example_value`` before AOTAutograd).  What a handler or check raises is raised.
     """
-    from torch._inductor.virtualized import V
-
     alone = _matcher().PatternMatcherPass()
     for entry in chosen:
         for key in entry.keys:
             alone.patterns[key].append(entry.entry)
-    mode = _fake_mode(graph)
-    with torch.no_grad(), V.set_fake_mode(mode) if mode is not None else contextlib.nullcontext():
+    with as_compiling(graph):
         return int(alone.apply(graph) or 0)

@@ -93,16 +93,18 @@ class Step:
 
     def settings(self) -> dict[str, Any]:
         """Settings of ``torch._inductor.config`` that make its conditions hold, where a switch does."""
-        import torch._inductor.config as config
-
-        return {name: True for name in _switches(self.off()) if _setting(config, name) in (False, None)}
+        return {name: True for name in _switches(self.off()) if setting(name) in (False, None)}
 
     def switches(self) -> tuple[str, ...]:
         """Settings of ``torch._inductor.config`` that turn it off when they are false."""
         return tuple(_switches(self.conditions))
 
 
-def _setting(config: Any, dotted: str) -> Any:
+def setting(dotted: str) -> Any:
+    """The value of a setting of ``torch._inductor.config``, ``...`` where this torch has none of that name."""
+    import torch._inductor.config
+
+    config: Any = torch._inductor.config
     for part in dotted.split("."):
         config = getattr(config, part, ...)
     return config
