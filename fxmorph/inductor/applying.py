@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import fx
 
 from fxmorph.graph import copy_graph
-from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, listed
+from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, inventory, listed
 from fxmorph.inductor.units import Stage, Unit
 from fxmorph.torchapi.decompose import decompose_calls
 from fxmorph.torchapi.lowerings import Lowering
@@ -43,6 +44,15 @@ _AFTER_METADATA = (
     "decompose_scan_to_while_loop",
     "decompose_map_to_while_loop",
 )
+#: Passes whose decisions about functionalised calls are notes in ``meta``, which later passes carry out.
+_CARRIED_OUT_BY = {
+    "post_grad.reinplace_inplaceable_ops": (
+        "post_grad.fix_auto_functionalized_dtype_views",
+        "post_grad.decompose_triton_kernel_wrapper_functional",
+        "post_grad.decompose_auto_functionalized",
+    )
+}
+_FUNCTIONALISED = ("auto_functionalized", "auto_functionalized_v2", "triton_kernel_wrapper_functional")
 
 
 class NotInEager(Exception):
@@ -67,7 +77,8 @@ def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
 
     The clone is sorted and its metadata recomputed where the pipeline would, and linted; ``gm`` is as it
     was, and is ``after`` itself where the unit cannot fire.  Of a pattern pass with lowering entries the
-    others are applied.  Raises :class:`NotInEager`, :class:`CannotRun` for what needs a running compile,
+    others are applied; what ``reinplace_inplaceable_ops`` decides of functionalised calls is carried out.
+    Raises :class:`NotInEager`, :class:`CannotRun` for what needs a running compile,
     an operator or a process group that is not there, ``UnknownUnit``, and whatever the unit itself or the
     lint raises.  Some patterns crash torch on odd shapes: run what is not known to be safe in a process of
     its own.  Run ``after`` with ``fx.Interpreter``: a pass may write what has no source text.
@@ -78,12 +89,14 @@ def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
     if not _may_fire(item, gm.graph):
         return Applied(gm, False, 0)
     after = clone_module(gm)
-    before = structure(gm)
+    completing = _completing(unit, gm.graph)
+    before = structure(_carried_out(completing, clone_module(gm)) if completing else gm)
     with as_compiling(after.graph), configuration(item.settings):
         update = metadata_updater(after) if _metadata_follows(unit) else None
         result, matches = _run(item, after)
         if isinstance(item.handle, (Entry, PatternPass, Opted)):
             sort_graph(after.graph)
+        _carried_out(completing, after)
         changed = isinstance(result, (fx.Graph, fx.GraphModule)) or structure(after) != before
         if changed and update is not None:
             update()
@@ -94,6 +107,22 @@ def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
     after.graph.lint()
     after.recompile()
     return Applied(after, matches > 0 or (changed and structure(after) != before), matches)
+
+
+def _completing(unit: Unit, graph: fx.Graph) -> list[Listed]:
+    """The passes that carry out what this one decides, where the graph has something to decide."""
+    names = _CARRIED_OUT_BY.get(unit.name, ())
+    if not names or not any(getattr(node.target, "__name__", "") in _FUNCTIONALISED for node in graph.nodes):
+        return []
+    existing = {each.name for each in inventory()}
+    return [listed(name) for name in names if name in existing]
+
+
+def _carried_out(completing: Sequence[Listed], gm: fx.GraphModule) -> fx.GraphModule:
+    with as_compiling(gm.graph):
+        for item in completing:
+            _run(item, gm)
+    return gm
 
 
 def _may_fire(item: Listed, graph: fx.Graph) -> bool:

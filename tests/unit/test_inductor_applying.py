@@ -278,6 +278,35 @@ def test_the_known_cumsum_entry_alone_is_wrong() -> None:
     assert run(applied.after, graph)[0].max() == 12 and run(graph.gm, graph)[0].max() == 4
 
 
+@pytest.fixture(scope="module")
+def accumulate() -> Any:
+    @torch.library.custom_op("fxmorph_tests::accumulate", mutates_args=("x",))
+    def accumulate(x: torch.Tensor, y: torch.Tensor) -> None:
+        x.add_(y)
+
+    accumulate.register_fake(lambda x, y: None)
+    return accumulate
+
+
+@pytest.mark.parametrize(("reused", "fires"), [(False, True), (True, False)])
+def test_what_reinplacing_decides_of_a_custom_operator_is_carried_out(
+    accumulate: Any, reused: bool, fires: bool
+) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        z = x.sin()
+        kept = z + 0 if not reused else z.clone()
+        accumulate(z, x)
+        return z * kept if reused else z * 2
+
+    graph = one(stage_graphs(program, (torch.randn(3),)), Stage.POST_GRAD, "inference")
+    applied = alone("post_grad.reinplace_inplaceable_ops", graph)
+    assert any("accumulate" in str(t) for t in targets(applied.after))
+    assert not any("auto_functionalized" in str(t) for t in targets(applied.after))
+    torch.testing.assert_close(run(applied.after, graph), run(graph.gm, graph))
+    assert applied.fired is fires
+    assert any("clone" in str(t) for t in targets(applied.after)) is not fires
+
+
 def test_lowerings_are_refused(inference: list[StageGraph]) -> None:
     for name in ("lowering.aten.sin.default", "post_grad.pass_patterns[1]/mm_plus_mm"):
         with pytest.raises(NotInEager, match="Inductor's IR"):
