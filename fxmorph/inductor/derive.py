@@ -75,7 +75,7 @@ def _from_json(line: str) -> Derivation:
 
 @dataclass(frozen=True)
 class Firing:
-    """What an entry did to a graph: how often it matched, whether the graph changed, the graph after (not recompiled)."""
+    """What an entry did to a graph: matches, whether the graph changed, and the graph after (not recompiled)."""
 
     matches: int
     changed: bool
@@ -151,11 +151,15 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
 
 
+def _run(derived: Derived) -> None:
+    with torch.no_grad():
+        fx.Interpreter(derived.graph_module()).run(*derived.values())
+
+
 def _why_not_run(derived: Derived) -> str:
     """What eager PyTorch raises on the graph, empty where it runs."""
     try:
-        with torch.no_grad():
-            derived.graph_module()(*derived.values())
+        _run(derived)
     except Exception as error:
         return _said(error)
     return ""
@@ -176,9 +180,14 @@ def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
         found = replace(found, graphs=(first,), reason=f"eager: {why}" if why else "")
         yield found.to_json()
     if near:
-        per_kind = 1 if entry.kind == "lowering" else 3
-        around = neighbours(first, lambda d: fire(d, entry).changed, seed, per_kind)
-        yield replace(found, graphs=(first, *around)).to_json()
+        per_kind = 3 if entry.kind == "graph" else 1  # the others come in many variants of one pattern
+
+        def fires(neighbour: Derived) -> bool:
+            if entry.kind != "lowering":
+                _run(neighbour)  # fake tensors accept dtypes that eager refuses
+            return fire(neighbour, entry).changed
+
+        yield replace(found, graphs=(first, *neighbours(first, fires, seed, per_kind))).to_json()
 
 
 def derive_all(

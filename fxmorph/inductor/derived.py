@@ -69,9 +69,8 @@ class Derived:
         gm.recompile()
         annotate(gm, self._inputs_of(values))
         for name, buffer in list(gm.named_buffers()):
-            spec = packed.get(name)
-            if spec is not None:  # only now: fake tensors know no opaque layouts
-                setattr(gm, name, _pack(spec.fill, buffer))
+            if name in packed:  # only now: fake tensors know no opaque layouts
+                setattr(gm, name, _pack(packed[name].fill, buffer))
         return gm
 
     def values(self, seed: int = 0) -> list[torch.Tensor]:
@@ -138,8 +137,9 @@ def _values(how: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
     if how == "special":
         info = torch.finfo(dtype)
         table = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), info.max, info.tiny])
-        picked = table[torch.randint(len(table), shape, generator=g)]
-        return torch.where(torch.rand(shape, generator=g) < 0.3, picked, normal)
+        places = torch.randperm(normal.numel(), generator=g)[: max(1, round(0.3 * normal.numel()))]
+        start = int(torch.randint(len(table), (1,), generator=g))
+        normal.view(-1)[places] = table[(torch.arange(len(places)) + start) % len(table)]
     return normal
 
 

@@ -141,8 +141,8 @@ ARITHMETIC = frozenset("add sub mul div".split())
 RESHAPING = frozenset("view reshape _unsafe_view expand".split())
 #: Operators whose result has the shape of their tensor arguments.
 SAME_SHAPE = frozenset(
-    "convert_element_type dequantize_per_tensor dequantize_per_channel quantize_per_tensor clone relu add sub mul div neg exp erf tanh sigmoid "
-    "clamp_min clamp_max where gt permute".split()
+    "convert_element_type dequantize_per_tensor dequantize_per_channel quantize_per_tensor clone relu "
+    "add sub mul div neg exp erf tanh sigmoid clamp_min clamp_max where gt permute".split()
 )
 
 

@@ -36,8 +36,8 @@ def _qconv(total: str, swapped: bool) -> str:
 
 
 _QCONV_INPUTS = (
-    "x=uint8[2,8,8,8] y=uint8[2,8,8,8] w=int8[8,8,1,1]:packed-conv:const s=float32[8]:positive:const z=int64[8]:=0:const "
-    "b=float32[8]:const"
+    "x=uint8[2,8,8,8] y=uint8[2,8,8,8] w=int8[8,8,1,1]:packed-conv:const s=float32[8]:positive:const "
+    "z=int64[8]:=0:const b=float32[8]:const"
 )
 _RELU = "r = torch.ops.aten.relu.default(t)\nreturn (r,)"
 _TO_BF16 = "k = torch.ops.prims.convert_element_type.default(t, torch.bfloat16)\n"

@@ -246,7 +246,8 @@ class _Builder:
 
 
 def _inputs_first(graph: fx.Graph) -> fx.Graph:
-    new, seen = fx.Graph(), {}
+    new = fx.Graph()
+    seen: dict[fx.Node, fx.Node] = {}
     for node in sorted(graph.nodes, key=lambda n: n.op != "placeholder"):
         seen[node] = new.node_copy(node, lambda n: seen[n])
     return new

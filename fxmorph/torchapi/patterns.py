@@ -13,6 +13,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -22,6 +23,8 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map
+
+from fxmorph.torchapi.passes import as_compiling
 
 #: Modules of ``torch._inductor.fx_passes`` with a ``lazy_init``, and the stage each belongs to.
 _INITIALISED = {
@@ -240,6 +243,33 @@ def entries() -> tuple[Entry, ...]:
     return tuple(found)
 
 
+@contextlib.contextmanager
+def registered(keep: Callable[[Entry], bool]) -> Iterator[None]:
+    """Compiles inside see only the pattern entries that ``keep`` accepts.
+
+    All but one switch an entry off; one alone shows what it does in a whole compile, as a ``lowering``
+    entry, whose result only Inductor can run, needs.
+    """
+    kept: dict[str, set[int]] = {}
+    for entry in entries():
+        if keep(entry):
+            kept.setdefault(entry.pass_name, set()).add(id(entry.entry))
+    before = [(pass_object, pass_object.patterns) for _, pass_object in _passes()]
+    try:
+        for name, pass_object in _passes():
+            chosen = kept.get(name, set())
+            left: defaultdict[Any, list[Any]] = defaultdict(list)
+            for key, registered_there in pass_object.patterns.items():
+                members = [e for e in registered_there if id(e) in chosen]
+                if members:
+                    left[key] = members
+            pass_object.patterns = left
+        yield
+    finally:
+        for pass_object, patterns in before:
+            pass_object.patterns = patterns
+
+
 def search_graph(source: Source, growth: int = 1) -> fx.GraphModule:
     """The search function's graph on its example inputs, with fake ``meta['val']``.
 
@@ -269,27 +299,15 @@ def search_graph(source: Source, growth: int = 1) -> fx.GraphModule:
     return traced
 
 
-def _fake_mode(graph: fx.Graph) -> Any:
-    for node in graph.nodes:
-        for name in ("val", "example_value"):
-            mode = getattr(node.meta.get(name), "fake_mode", None)
-            if mode is not None:
-                return mode
-    return None
-
-
 def apply_entries(graph: fx.Graph, chosen: Sequence[Entry]) -> int:
     """Apply only these entries, in this order, to the graph in place; the number of matches.
 
     The graph needs an ``owning_module`` and the ``meta`` that its stage has (``val``, or
     ``example_value`` before AOTAutograd).  What a handler or check raises is raised.
     """
-    from torch._inductor.virtualized import V
-
     alone = _matcher().PatternMatcherPass()
     for entry in chosen:
         for key in entry.keys:
             alone.patterns[key].append(entry.entry)
-    mode = _fake_mode(graph)
-    with torch.no_grad(), V.set_fake_mode(mode) if mode is not None else contextlib.nullcontext():
+    with as_compiling(graph):
         return int(alone.apply(graph) or 0)
