@@ -26,7 +26,7 @@ from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.inventory import inventory, listed
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.replaying import export_program
-from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of
+from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
 from fxmorph.inductor.units import Stage, Unit
 from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
@@ -255,16 +255,20 @@ def _graphs(source: Source, rules: Registry, campaign_seed: int) -> tuple[list[S
     loaded = load_seed(source.seed)
     if source.number:
         return _variant_graphs(loaded, source, rules, campaign_seed)
-    made = loaded.fresh()
-    drive = made.drive
-    if source.mode is Mode.TRAINING:
-        if loaded.no_grad:
-            raise CaptureFailed("the seed runs without gradients")
-        drive = _trained(made.drive)
-    graphs = stage_graphs(
-        made.fn, training=source.mode is Mode.TRAINING, dynamic=source.mode is Mode.DYNAMIC,
-        freezing=source.mode is Mode.FREEZING, drive=drive,
-    )  # fmt: skip
+    training = source.mode is Mode.TRAINING
+    if training and loaded.no_grad:
+        raise CaptureFailed("the seed runs without gradients")
+
+    def fresh() -> tuple[Callable[..., Any], Drive]:
+        made = loaded.fresh()
+        return made.fn, _trained(made.drive) if training else made.drive
+
+    fn, drive = fresh()
+    dynamic = source.mode is Mode.DYNAMIC
+    graphs = stage_graphs(fn, training=training, dynamic=dynamic, freezing=source.mode is Mode.FREEZING, drive=drive)
+    if source.mode in (Mode.INFERENCE, Mode.TRAINING):
+        fn, drive = fresh()
+        graphs += undecomposed_graphs(fn, training=training, drive=drive)
     return graphs, ""
 
 
