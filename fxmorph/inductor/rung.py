@@ -16,7 +16,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import fx
 
 from fxmorph.capture import CaptureFailed
@@ -31,12 +30,10 @@ from fxmorph.inductor.units import Stage, Unit
 from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
-from fxmorph.observe import loss_of
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.validation import Outcome, validate
 from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 from fxmorph.rules import Registry
-from fxmorph.torchapi.dispatch import tree_leaves
 
 #: Graphs with more nodes are left out: proofs and judgement are of what fits a screen.
 MAX_NODES = 600
@@ -261,7 +258,7 @@ def _graphs(source: Source, rules: Registry, campaign_seed: int) -> tuple[list[S
 
     def fresh() -> tuple[Callable[..., Any], Drive]:
         made = loaded.fresh()
-        return made.fn, _trained(made.drive) if training else made.drive
+        return made.fn, made.drive
 
     fn, drive = fresh()
     dynamic = source.mode is Mode.DYNAMIC
@@ -269,18 +266,9 @@ def _graphs(source: Source, rules: Registry, campaign_seed: int) -> tuple[list[S
     if source.mode in (Mode.INFERENCE, Mode.TRAINING):
         fn, drive = fresh()
         graphs += undecomposed_graphs(fn, training=training, drive=drive)
+    if training and not any(g.part == "joint" for g in graphs):
+        raise CaptureFailed("nothing requires grad")
     return graphs, ""
-
-
-def _trained(drive: Drive) -> Drive:
-    def run(compiled: Callable[..., Any]) -> None:
-        out = drive(compiled)
-        loss = loss_of([t for t in tree_leaves(out) if isinstance(t, torch.Tensor)], False)
-        if loss is None or not loss.requires_grad:
-            raise CaptureFailed("nothing requires grad")
-        loss.backward()
-
-    return run
 
 
 def _variant_graphs(
