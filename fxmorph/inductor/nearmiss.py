@@ -153,7 +153,7 @@ def _others(value: Any, node: fx.Node) -> list[Any]:
     if not node.op.startswith("call") or node.target is operator.getitem or isinstance(value, bool):
         return []
     if isinstance(value, int):
-        fills = [2, -1] if str(node.target).startswith(("aten.full", "aten.scatter")) else []
+        fills = [2.5, -1] if str(node.target).startswith(("aten.full", "aten.scatter")) else []
         return [*fills, 0 if value else 1]
     if isinstance(value, float):
         return [-value, 0.0, float("inf")]

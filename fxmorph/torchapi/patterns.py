@@ -320,4 +320,7 @@ def apply_entries(graph: fx.Graph, chosen: Sequence[Entry]) -> int:
             alone.patterns[key].append(entry.entry)
     mode = _fake_mode(graph)
     with torch.no_grad(), V.set_fake_mode(mode) if mode is not None else contextlib.nullcontext():
-        return int(alone.apply(graph) or 0)
+        matches = int(alone.apply(graph) or 0)
+    if matches:  # handlers insert nodes before what they read; every stage sorts after its patterns
+        _matcher().stable_topological_sort(graph)
+    return matches
