@@ -16,7 +16,7 @@ from torch import fx
 from fxmorph.inductor.derive import Derivation, derive_all, derive_entry, fire, load, save
 from fxmorph.inductor.derived import Derived, InputSpec, fill, from_json
 from fxmorph.inductor.forked import Crashed, Said, forked
-from fxmorph.inductor.nearmiss import neighbours, value_variants
+from fxmorph.inductor.nearmiss import near_misses, neighbours, value_variants
 from fxmorph.inductor.programs import programs
 from fxmorph.inductor.settings import settings_of
 from fxmorph.inductor.sketch import Misfit, sketch
@@ -77,6 +77,15 @@ def test_the_known_cumsum_fault_is_among_the_near_misses(few: list[Derivation]) 
     before = fx.Interpreter(wrong.graph_module()).run(*wrong.values())[0]
     after = fx.Interpreter(fire(wrong, by_name(cumsum.entry)).after).run(*wrong.values())[0]
     assert (after - before).max() == 2 * 8
+
+
+def test_an_input_is_permuted_otherwise_into_the_same_shape() -> None:
+    text = "def fn(x):\n    p = torch.ops.aten.permute.default(x, [0, 2, 1])\n    return (p,)\n"
+    derived = Derived("e", text, (InputSpec("float32", (2, 3, 4), (12, 4, 1)),), "program")
+    near = {c: d for c, d in near_misses(derived, seed=0, per_kind=9) if c.startswith("p: [0, 2, 1] is")}
+    assert {c.rpartition(" is ")[2] for c in near} == {"[2, 1, 0]", "[1, 0, 2]", "[1, 2, 0]", "[2, 0, 1]"}
+    for other in near.values():
+        assert other.graph_module()(*other.values())[0].shape == (2, 4, 3)
 
 
 def test_masks_get_values_that_are_no_mask(few: list[Derivation]) -> None:
