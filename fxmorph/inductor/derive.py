@@ -180,7 +180,7 @@ def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
         found = replace(found, graphs=(first,), reason=f"eager: {why}" if why else "")
         yield found.to_json()
     if near:
-        per_kind = 3 if entry.kind == "graph" else 1  # the others come in many variants of one pattern
+        per_kind = {"graph": 3, "replacement": 2}.get(entry.kind, 1)  # the others: many variants of one pattern
 
         def fires(neighbour: Derived) -> bool:
             if entry.kind != "lowering":

@@ -4,11 +4,12 @@ A pattern's check is an under-approximation of what its replacement needs, and w
 tensors it does not look at all.  Other *values* keep the graph and fill inputs with what checks
 cannot see: masks beyond 0 and 1, fully masked rows, zeros of both signs, Inf and NaN.  *Near misses*
 change one thing that the check should refuse: another user of an inner node, another dtype, a
-factor, a size, a dimension.  Where the entry fires all the same, the change is worth judging first.
+factor, a size, a dimension, a permutation.  Where the entry fires all the same, the change is worth judging first.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
 import random
 from collections.abc import Callable, Iterator
@@ -80,7 +81,7 @@ def _is_mask(node: fx.Node, spec: InputSpec) -> bool:
 def near_misses(first: Derived, seed: int, per_kind: int) -> Iterator[tuple[str, Derived]]:
     """(what was changed, the graph), not yet known to be valid."""
     rng = random.Random(f"{seed} {first.entry}")
-    for make in (_extra_users, _dtypes, _sizes, _constants, _factors):
+    for make in (_extra_users, _dtypes, _sizes, _constants, _factors, _permutations):
         made = list(make(first))
         rng.shuffle(made)
         yield from made[:per_kind]
@@ -149,11 +150,41 @@ def _constants(first: Derived) -> Iterator[tuple[str, Derived]]:
                     yield f"{node.name}: {value} is {other}", made
 
 
+def _permutations(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """An input is permuted otherwise, with its sizes chosen so that the result keeps its shape.
+
+    A key permuted straight into place is such a graph (pytorch/pytorch#195320).
+    """
+    nodes = list(read_graph(first.text).nodes)
+    for number, node in enumerate(nodes):
+        if not str(node.target).startswith("aten.permute") or node.args[0].op != "placeholder":
+            continue
+        index, dims = nodes.index(node.args[0]), list(node.args[1])
+        spec = first.inputs[index]
+        if len(dims) < 3 or len(node.args[0].users) > 1:
+            continue
+        sizes = [spec.shape[d] for d in dims]
+        for last in itertools.permutations(sorted(dims[-3:])):
+            other = [*dims[:-3], *last]
+            if other in (dims, sorted(dims)):
+                continue
+            shape = [0] * len(dims)
+            for place, d in enumerate(other):
+                shape[d] = sizes[place]
+            graph = read_graph(first.text)
+            list(graph.nodes)[number].update_arg(1, other)
+            made = _with_text(first, graph)
+            if made is not None:
+                strides = torch.empty(shape, device="meta").stride()
+                changed = replace(spec, shape=tuple(shape), stride=tuple(strides))
+                yield f"{node.name}: {dims} is {other}", _with_input(made, index, changed)
+
+
 def _others(value: Any, node: fx.Node) -> list[Any]:
     if not node.op.startswith("call") or node.target is operator.getitem or isinstance(value, bool):
         return []
     if isinstance(value, int):
-        fills = [2, -1] if str(node.target).startswith(("aten.full", "aten.scatter")) else []
+        fills = [2.5, -1] if str(node.target).startswith(("aten.full", "aten.scatter")) else []
         return [*fills, 0 if value else 1]
     if isinstance(value, float):
         return [-value, 0.0, float("inf")]

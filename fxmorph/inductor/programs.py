@@ -325,7 +325,7 @@ _PROGRAMS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "post_grad.pass_patterns[1]/pointless_cumsum_replacement",
-        "f = torch.ops.aten.full.default([4, 8], 1, dtype=torch.int64, layout=torch.strided, "
+        "f = torch.ops.aten.full.default([4, 8], 3, dtype=torch.int64, layout=torch.strided, "
         "device=torch.device('cpu'), pin_memory=False)\no = torch.ops.aten.cumsum.default(f, 1)\n"
         "p = torch.ops.aten.add.Tensor(o, x)\nreturn (p,)",
         "x=int64[4,8]",

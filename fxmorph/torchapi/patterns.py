@@ -24,7 +24,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map
 
-from fxmorph.torchapi.passes import as_compiling
+from fxmorph.torchapi.passes import as_compiling, sort_graph
 
 #: Modules of ``torch._inductor.fx_passes`` with a ``lazy_init``, and the stage each belongs to.
 _INITIALISED = {
@@ -310,4 +310,7 @@ def apply_entries(graph: fx.Graph, chosen: Sequence[Entry]) -> int:
         for key in entry.keys:
             alone.patterns[key].append(entry.entry)
     with as_compiling(graph):
-        return int(alone.apply(graph) or 0)
+        matches = int(alone.apply(graph) or 0)
+    if matches:  # handlers insert nodes before what they read; every stage sorts after its patterns
+        sort_graph(graph)
+    return matches

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import fx
 
 from fxmorph.inductor.derive import Derivation, derive_all, derive_entry, fire, load, save
 from fxmorph.inductor.derived import Derived, InputSpec, fill, from_json
 from fxmorph.inductor.forked import Crashed, Said, forked
-from fxmorph.inductor.nearmiss import neighbours, value_variants
+from fxmorph.inductor.nearmiss import near_misses, neighbours, value_variants
 from fxmorph.inductor.programs import programs
 from fxmorph.inductor.settings import settings_of
 from fxmorph.inductor.sketch import Misfit, sketch
 from fxmorph.torchapi.expressions import Call, Leaf, expression_of
-from fxmorph.torchapi.patterns import Entry, entries
+from fxmorph.torchapi.patterns import Entry, entries, registered
 
 FEW = (
     "pre_grad.split_cat_pass/simplify_split_cat",
@@ -67,11 +69,23 @@ def test_a_near_miss_is_told_from_a_hit(few: list[Derivation]) -> None:
     assert changes == {True, False}
 
 
+@pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="mended in later releases")
 def test_the_known_cumsum_fault_is_among_the_near_misses(few: list[Derivation]) -> None:
-    """The replacement ignores the fill's dtype (pytorch/pytorch#189518): a fill of bool, and 2.13 counts by 2."""
+    """The replacement ignores the fill's dtype (pytorch/pytorch#189518): True + True counts by 3."""
     cumsum = next(d for d in few if "cumsum" in d.entry)
-    wrong = [g for g in cumsum.graphs if g.change == "f: dtype is torch.bool"]
-    assert len(wrong) == 1
+    wrong = next(g for g in cumsum.graphs if g.change == "f: dtype is torch.bool")
+    before = fx.Interpreter(wrong.graph_module()).run(*wrong.values())[0]
+    after = fx.Interpreter(fire(wrong, by_name(cumsum.entry)).after).run(*wrong.values())[0]
+    assert (after - before).max() == 2 * 8
+
+
+def test_an_input_is_permuted_otherwise_into_the_same_shape() -> None:
+    text = "def fn(x):\n    p = torch.ops.aten.permute.default(x, [0, 2, 1])\n    return (p,)\n"
+    derived = Derived("e", text, (InputSpec("float32", (2, 3, 4), (12, 4, 1)),), "program")
+    near = {c: d for c, d in near_misses(derived, seed=0, per_kind=9) if c.startswith("p: [0, 2, 1] is")}
+    assert {c.rpartition(" is ")[2] for c in near} == {"[2, 1, 0]", "[1, 0, 2]", "[1, 2, 0]", "[2, 0, 1]"}
+    for other in near.values():
+        assert other.graph_module()(*other.values())[0].shape == (2, 4, 3)
 
 
 def test_masks_get_values_that_are_no_mask(few: list[Derivation]) -> None:
@@ -169,6 +183,17 @@ def test_opt_in_entries_know_their_setting() -> None:
     assert settings_of("pre_grad.unbind_stack_pass/x") == (("pre_grad_fusion_options", {"unbind_stack_pass": {}}),)
     assert settings_of("joint.pass_patterns[0]/x") == settings_of("post_grad.pass_patterns[1]/x") == ()
     assert dict(settings_of("freezing.pass_patterns[3]/x")) == {"freezing": True}
+
+
+def test_a_compile_sees_only_the_registered_entries() -> None:
+    entry = by_name("joint.early_patterns/pointless_permute_pair")
+    matcher = sys.modules["torch._inductor.fx_passes.joint_graph"]
+    before = matcher.early_patterns.patterns  # type: ignore[attr-defined]
+    with registered(lambda e: e is entry):
+        inside = matcher.early_patterns.patterns  # type: ignore[attr-defined]
+        assert [e for es in inside.values() for e in es] == [entry.entry]
+        assert not matcher.pass_patterns[0].patterns  # type: ignore[attr-defined]
+    assert matcher.early_patterns.patterns is before  # type: ignore[attr-defined]
 
 
 def work(item: str) -> Iterator[str]:
