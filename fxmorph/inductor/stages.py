@@ -68,32 +68,50 @@ def stage_graphs(
     """
     if training and freezing:
         raise ValueError("freezing is for inference alone")
-    config = CompileConfig.make("inductor", {}, {"freezing": True} if freezing else {}, {})
-    found: list[StageGraph] = []
-    for make_backend in (stage_backend,) if freezing else (stage_backend, undecomposed_backend):
-        watching = _Watching()
-        reset()
-        try:
-            with torch.set_grad_enabled(training), configured(config):
-                torch.manual_seed(2)
-                compiled = torch.compile(fn, backend=make_backend(watching.see, watching.ran), dynamic=dynamic)
-                (drive or _driver(inputs, training))(compiled)
-        except Exception as error:
-            raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
-        finally:
-            reset()
-        found += watching.graphs()
+    drive = drive or _driver(inputs, training)
+    found = compile_graphs(fn, drive, training, dynamic, freezing)
+    if not freezing:
+        found += compile_graphs(fn, drive, training, dynamic, make_backend=undecomposed_backend)
     if not found:
         raise CaptureFailed("Dynamo found nothing to compile")
     return [*found, *_prepared(found)]
 
 
+def compile_graphs(
+    fn: Callable[..., Any],
+    drive: Drive,
+    training: bool = False,
+    dynamic: bool = False,
+    freezing: bool = False,
+    make_backend: Callable[..., Any] = stage_backend,
+) -> list[StageGraph]:
+    """The graphs of one compile of ``fn`` by stage, none where Dynamo found none; raises :class:`CaptureFailed`."""
+    config = CompileConfig.make("inductor", {}, {"freezing": True} if freezing else {}, {})
+    watching = _Watching()
+    reset()
+    try:
+        with torch.set_grad_enabled(training), configured(config):
+            torch.manual_seed(2)
+            drive(torch.compile(fn, backend=make_backend(watching.see, watching.ran), dynamic=dynamic))
+    except Exception as error:
+        raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+    finally:
+        reset()
+    return watching.graphs()
+
+
+def backpropagate(result: Any) -> None:
+    """A backward pass from all that a program returned and that requires grad."""
+    loss = loss_of([t for t in tree_leaves(result) if isinstance(t, torch.Tensor)], False)
+    if loss is not None:
+        loss.backward()
+
+
 def _driver(inputs: Sequence[Any], training: bool) -> Drive:
     def drive(compiled: Callable[..., Any]) -> None:
         result = compiled(*inputs)
-        loss = loss_of([t for t in tree_leaves(result) if isinstance(t, torch.Tensor)], False) if training else None
-        if loss is not None:
-            loss.backward()
+        if training:
+            backpropagate(result)
 
     return drive
 
