@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ import typer
 
 from fxmorph import __version__
 from fxmorph.config import ConfigError, Settings, load_settings
+from fxmorph.inductor.units import Stage, UnitKind
 from fxmorph.model import Level
 
 USAGE, INTERNAL, NOTHING_RAN, INTERRUPTED = 2, 3, 5, 130
@@ -443,6 +445,43 @@ def prove(
             code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
         table.close()
     raise typer.Exit(code)
+
+
+passes_app = typer.Typer(help="List the passes, pattern entries, decompositions and lowerings of Inductor.")
+app.add_typer(passes_app, name="passes")
+
+
+@passes_app.callback(invoke_without_command=True)
+def passes(
+    context: typer.Context,
+    stage: Annotated[str, typer.Option("--stage", metavar="NAME", help="Those of one stage.")] = "",
+    kind: Annotated[str, typer.Option("--kind", metavar="NAME", help="pass, entry, decomposition or lowering.")] = "",
+    json: Json = None,
+) -> None:
+    """List the passes, pattern entries, decompositions and lowerings of the installed torch."""
+    if context.invoked_subcommand is not None:
+        return
+    with _one_line_errors():
+        _one_of("--stage", stage, Stage)
+        _one_of("--kind", kind, UnitKind)
+        from fxmorph.inductor.command import list_units
+        from fxmorph.report.jsonlines import JsonLines
+
+        list_units(stage, kind, JsonLines().handle if json else None, _print_line)
+
+
+@passes_app.command("show")
+def show_pass(name: Annotated[str, typer.Argument(metavar="NAME", help="As `fxmorph passes` lists it.")]) -> None:
+    """Say where a unit is written, what it matches, and how to do without it."""
+    with _one_line_errors():
+        from fxmorph.inductor.command import show_unit
+
+        show_unit(name, _print_line)
+
+
+def _one_of(option: str, value: str, names: type[StrEnum]) -> None:
+    if value and value not in list(names):
+        _fail(f"{option} {value}: want one of {', '.join(names)}", USAGE)
 
 
 @app.command()

@@ -215,6 +215,22 @@ class Conformed(_Event):
     detail: str
 
 
+@dataclass(frozen=True)
+class UnitListed(_Event):
+    """One line of ``fxmorph passes --json``; the fields are those of ``fxmorph.inductor.units.Unit``."""
+
+    event: ClassVar[str] = "unit"
+    name: str
+    stage: str
+    kind: str
+    default: bool
+    flag: str
+    device: str
+    module: str
+    eager: bool
+    note: str = ""
+
+
 Event = (
     RunStarted
     | SeedRefused
@@ -227,10 +243,12 @@ Event = (
     | RuleListed
     | Proved
     | Conformed
+    | UnitListed
 )
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
+_FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}
 _SECONDS = {"type": "number", "minimum": 0}
 _VERDICT = {"enum": [s.value for s in Status]}
@@ -351,6 +369,18 @@ SCHEMA: dict[str, Any] = {
             counterexample=_TEXT,
             reason=_TEXT,
         ),
-        _line(Conformed.event, operator=_TEXT, dtype=_TEXT, agrees={"type": "boolean"}, detail=_TEXT),
+        _line(Conformed.event, operator=_TEXT, dtype=_TEXT, agrees=_FLAG, detail=_TEXT),
+        _line(
+            UnitListed.event,
+            name=_TEXT,
+            stage=_TEXT,
+            kind=_TEXT,
+            default=_FLAG,
+            flag=_TEXT,
+            device=_TEXT,
+            module=_TEXT,
+            eager=_FLAG,
+            note=_TEXT,
+        ),
     ],
 }

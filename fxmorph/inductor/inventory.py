@@ -113,10 +113,37 @@ def _listed() -> dict[str, Listed]:
     return by_name
 
 
+def unwrapped(function: Any) -> Any:
+    """The function behind partials, and behind wrappers that keep it or bear its name."""
+    while True:
+        if isinstance(function, functools.partial):
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        else:
+            inner = _namesake(function)
+            if inner is None:
+                return function
+            function = inner
+
+
+def _namesake(function: Any) -> Any:
+    """What a wrapper closes over that has the name which the wrapper was given."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_name == function.__name__:
+        return None
+    for cell in function.__closure__ or ():
+        inner = cell.cell_contents
+        while isinstance(inner, functools.partial):
+            inner = inner.func
+        if inner is not function and getattr(inner, "__name__", "") == function.__name__:
+            return inner
+    return None
+
+
 def defined_in(function: Any) -> str:
     """The module of a function, of a partial's function or of an object's class."""
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = unwrapped(function)
     return str(getattr(function, "__module__", None) or type(function).__module__)
 
 

@@ -31,13 +31,14 @@ PIPELINES = (
     ("joint", f"{_FX_PASSES}.joint_graph", "joint_graph_passes", "graph"),
     ("joint", f"{_FX_PASSES}.replace_random", "replace_random_passes", "gm"),
     ("freezing", "torch._inductor.freezing", "_freeze", "aot_autograd_gm"),
+    ("freezing", "torch._inductor.freezing", "freeze", "aot_autograd_gm"),
     ("freezing", f"{_FX_PASSES}.freezing_patterns", "freezing_passes", "gm"),
     ("post_grad", f"{_FX_PASSES}.post_grad", "post_grad_passes", "gm"),
 )
 #: Calls in them that change no graph.
 _NO_PASSES = frozenset(
     "lint recompile print_readable lazy_init fake_tensor_prop record_has_frozen_params is_cpu_device get_all_devices"
-    " detect_fake_mode ShapeProp propagate FakeTensorUpdater spmd_check chunk count lazy_format_graph_code"
+    " detect_fake_mode ShapeProp shape_prop propagate FakeTensorUpdater spmd_check chunk count lazy_format_graph_code"
     " mark_mixed_dtype_allowed_computation_ops recover_original_precision_folded_computation_ops find_nodes"
     " replace_params_with_constants GraphTransformObserver pass_execution_and_save trace_structured __copy__".split()
 )
@@ -219,7 +220,9 @@ class _Reader:
         own = getattr(target, "__name__", "")
         if own in {pipeline[2] for pipeline in PIPELINES}:
             return
-        if "custom_p" in name:  # a pass of Inductor's, observed under the name of the user's
+        if "custom_p" in name:  # the user's own pass, or one of Inductor's that is observed under its name
+            if not own:
+                return
             name = own
         self.found.append(
             Step(

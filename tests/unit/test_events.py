@@ -24,6 +24,7 @@ from fxmorph.events import (
     RunFinished,
     RunStarted,
     SeedRefused,
+    UnitListed,
     Warned,
 )
 from fxmorph.model import BugClass, Finding, Kind, Level, Status
@@ -78,6 +79,7 @@ ALL: list[Event] = [
     ),
     Proved("a", "float32", Level.BIT_EXACT, Level.REFUTED, "10 shapes", "FALSIFY-ONLY", (), "", 0.5, "bits differ"),
     Conformed("add", "float32", True, ""),
+    UnitListed("joint.remove_noop_ops", "joint", "pass", True, "", "all", "torch._inductor.x", True),
     Progress(3, None, 1, 30.0, 870.0, "judging"),
     FINISHED,
 ]
