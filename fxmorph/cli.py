@@ -422,6 +422,7 @@ def prove(
         str, typer.Option("--solver", metavar="cvc5|bitwuzla", help="Ask this solver too; disagreement is an error.")
     ] = "",
     record: Annotated[str, typer.Option("--record", metavar="FILE", help="Write the levels there too.")] = "",
+    device: Annotated[str | None, typer.Option("--device", help="Of --conformance: cpu or cuda.")] = None,
     transforms: Transforms = None,
     jobs: Jobs = None,
     state: State = None,
@@ -430,7 +431,7 @@ def prove(
 ) -> None:
     """Prove rules, or show inputs on which they are wrong; exit code 4 where one is refuted."""
     with _one_line_errors():
-        settings = _settings(transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet)
+        settings = _settings(transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, device=device)
         if sum((bool(names), all, conformance)) != 1:
             _fail("name rules by id or glob, or say --all, or --conformance (`fxmorph rules` lists them)", USAGE)
         if solver not in ("", "cvc5", "bitwuzla"):
@@ -440,10 +441,44 @@ def prove(
 
         table = ProofTable(_print_line, settings.json, settings.quiet)
         if conformance:
-            code = check_conformance(table.handle)
+            code = check_conformance(settings.device, table.handle)
         else:
             code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
         table.close()
+    raise typer.Exit(code)
+
+
+@app.command("check-pass")
+def check_pass(
+    name: Annotated[str, typer.Argument(metavar="PASS", help="module:NAME, file.py:NAME, or the name of a plug-in.")],
+    paths: Annotated[
+        list[str] | None, typer.Argument(metavar="PATHS", help="Seeds, as for run [the corpus that comes with fxmorph].")
+    ] = None,
+    stage: Annotated[
+        str, typer.Option("--stage", metavar="NAME", help="Graphs it is given: pre_grad, joint or post_grad.")
+    ] = "post_grad",
+    every: Annotated[bool, typer.Option("--all", help="Go on after the first finding.")] = False,
+    max_time: MaxTime = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Check an FX pass of your own on the graphs of a corpus: right, wrong with an example, proved."""
+    with _one_line_errors():
+        settings = _settings(
+            paths=paths, max_time=max_time, state=state, json=json, quiet=quiet, verbose=verbose or None
+        )
+        if stage not in ("pre_grad", "joint", "post_grad"):
+            _fail(f"--stage {stage}: want pre_grad, joint or post_grad", USAGE)
+        if paths:
+            _check_paths(settings)
+        from fxmorph.inductor.checkpass import check_pass as check
+        from fxmorph.report.jsonlines import JsonLines
+        from fxmorph.report.pairs import PairLines
+
+        emit = JsonLines().handle if json else PairLines(_print_line, settings.quiet, bool(settings.verbose)).handle
+        code = check(name, Stage(stage), settings, every, emit)
     raise typer.Exit(code)
 
 

@@ -132,6 +132,7 @@ class _Task:
         self.given, self.judged, self.prover = inputs, judged, prover
         self.best = Level.BIT_EXACT if judged is None or judged.best is Level.TESTED else judged.best
         self.unmodelled = ""
+        self.device = next((v.device.type for v in inputs if isinstance(v, torch.Tensor)), "cpu")
 
     def run(self) -> Validation:
         judged = self.judged
@@ -236,7 +237,7 @@ class _Task:
                 return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="a scalar claim too large to solve"), ""
             if bits and rounding_terms(difference.obligation) > MAX_ROUNDED_TERMS:
                 return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="a sum whose roundings no solver follows"), ""
-            part = self.prover.scalar(difference.obligation, best)
+            part = self.prover.scalar(difference.obligation, best, self.device)
             parts.append(part)
             needed = INADMISSIBLE & set(part.assumptions)
             if needed or part.level in (Level.UNKNOWN, Level.TESTED):
