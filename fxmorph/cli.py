@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -112,13 +112,14 @@ def _may_hold_seeds(path: str) -> bool:
 
 
 @contextmanager
-def _reporting(settings: Settings) -> Iterator[Callable[[Any], None]]:
-    """A function that tells every reporter; with --json people's text goes to stderr."""
+def _reporting(settings: Settings, people: Callable[[TextIO], Any] | None = None) -> Iterator[Callable[[Any], None]]:
+    """A function that tells every reporter; with --json the text of ``people``'s reporter goes to stderr."""
     from fxmorph.report.jsonlines import JsonLines
     from fxmorph.report.terminal import Reporter, Terminal
 
     stream = sys.stderr if settings.json else sys.stdout
-    reporters: list[Reporter] = [Terminal(stream, quiet=settings.quiet, verbose=settings.verbose)]
+    told = people(stream) if people else Terminal(stream, quiet=settings.quiet, verbose=settings.verbose)
+    reporters: list[Reporter] = [told]
     if settings.json:
         reporters.append(JsonLines())
 
@@ -452,7 +453,8 @@ def prove(
 def check_pass(
     name: Annotated[str, typer.Argument(metavar="PASS", help="module:NAME, file.py:NAME, or the name of a plug-in.")],
     paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATHS", help="Seeds, as for run [the corpus that comes with fxmorph].")
+        list[str] | None,
+        typer.Argument(metavar="PATHS", help="Seeds, as for run [the corpus that comes with fxmorph]."),
     ] = None,
     stage: Annotated[
         str, typer.Option("--stage", metavar="NAME", help="Graphs it is given: pre_grad, joint or post_grad.")
@@ -474,11 +476,10 @@ def check_pass(
         if paths:
             _check_paths(settings)
         from fxmorph.inductor.checkpass import check_pass as check
-        from fxmorph.report.jsonlines import JsonLines
         from fxmorph.report.pairs import PairLines
 
-        emit = JsonLines().handle if json else PairLines(_print_line, settings.quiet, bool(settings.verbose)).handle
-        code = check(name, Stage(stage), settings, every, emit)
+        with _reporting(settings, lambda to: PairLines(to, settings.quiet, bool(settings.verbose))) as emit:
+            code = check(name, Stage(stage), settings, every, emit)
     raise typer.Exit(code)
 
 

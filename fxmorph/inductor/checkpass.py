@@ -61,7 +61,7 @@ def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: C
     with Pool(1, _serve, (name, stage.value, str(state)), ["fxmorph.inductor.passworker"]) as pool:
         for result in _results(pool, ordered(seeds, source), started + settings.max_time):
             count.add(result)
-            emit(_told(name, result, _written(result, state)))
+            emit(told(name, result, _written(result, state)))
             if result.status is Status.FINDING and not every:
                 break
     code = count.code()
@@ -194,7 +194,8 @@ class _Count:
         )  # fmt: skip
 
 
-def _told(name: str, r: PassResult, repro: str) -> PairJudged:
+def told(name: str, r: PassResult, repro: str) -> PairJudged:
+    """The event of a result; ``repro`` is the path of its script."""
     return PairJudged(
         name, r.seed, r.stage.value, r.part, r.nodes, r.fired, r.status, r.kinds, r.reason, r.outcome, r.level,
         r.method, r.assumptions, r.unproved, r.changes, str(r.plan or ""), r.inputs, repro,

@@ -58,6 +58,14 @@ def load_pass(name: str) -> OwnPass:
     return own_pass(value, name)
 
 
+def source_of(value: Any) -> str:
+    """The text that an object, or its class, was written as; "" where it is not known."""
+    for candidate in (value, type(value)):
+        with contextlib.suppress(OSError, TypeError):
+            return inspect.getsource(candidate)
+    return ""
+
+
 def _module(where: str) -> ModuleType:
     if not where.endswith(".py"):
         sys.path[:0] = [""] if "" not in sys.path else []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TextIO
 
 from fxmorph.events import PairJudged, PassChecked
 from fxmorph.model import Status
@@ -15,8 +15,8 @@ SHOWN = 16
 class PairLines:
     """Takes events of :mod:`fxmorph.inductor.checkpass`; ``verbose`` shows graphs that did not change too."""
 
-    def __init__(self, say: Callable[[str], None], quiet: bool, verbose: bool) -> None:
-        self._say, self._quiet, self._verbose = say, quiet, verbose
+    def __init__(self, stream: TextIO, quiet: bool, verbose: bool) -> None:
+        self._stream, self._quiet, self._verbose = stream, quiet, verbose
 
     def handle(self, event: Any) -> None:
         if isinstance(event, PairJudged):
@@ -41,6 +41,9 @@ class PairLines:
 
     def close(self) -> None:
         """Nothing is kept back."""
+
+    def _say(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
 
 
 def _proof(e: PairJudged) -> str:
