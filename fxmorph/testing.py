@@ -26,7 +26,7 @@ def check_pass(
     Raises ``AssertionError`` with the first counterexample, ``ValueError`` for what is no pass or no corpus.
     """
     from fxmorph.inductor.checking import STAGES, Checker
-    from fxmorph.inductor.checkpass import ordered, shipped_corpus, told
+    from fxmorph.inductor.checkpass import ordered, pass_source, shipped_corpus, told
     from fxmorph.inductor.ownpass import load_pass, own_pass, source_of
     from fxmorph.inductor.units import Stage
     from fxmorph.load import SeedFailed, load_seed
@@ -41,7 +41,7 @@ def check_pass(
     checker = Checker(checked, Stage(stage))
     graphs = fired = 0
     seeds, _ = find_seeds([os.fspath(path) for path in given])
-    for seed, train in ordered(seeds, source_of(own)):
+    for seed, train in ordered(seeds, pass_source(own) if isinstance(own, str) else source_of(own)):
         if train and not training:
             continue
         try:

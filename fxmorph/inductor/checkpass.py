@@ -5,6 +5,8 @@ Runs without torch: the parent orders seeds, hands them out and counts.
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib.util
 import re
 import sys
@@ -80,23 +82,33 @@ def _serve(*arguments: object) -> None:
 
 
 def pass_source(name: str) -> str:
-    """The text of the file that a pass is in, "" for a plug-in; raises ``ConfigError`` where there is none."""
-    where, colon, _ = name.rpartition(":")
+    """The text of a pass, or of its file where it is made by a call; "" for a plug-in.
+
+    Raises ``ConfigError`` where there is no such file or module.
+    """
+    where, colon, attribute = name.rpartition(":")
     if not colon:
         return ""
-    if where.endswith(".py"):
-        if not Path(where).is_file():
-            raise ConfigError(f"{where}: no such file")
-        return Path(where).read_text(errors="replace")
+    file = Path(where) if where.endswith(".py") else _module_file(where)
+    if not file.is_file():
+        raise ConfigError(f"{where}: no such file")
+    text = file.read_text(errors="replace") if file.suffix == ".py" else ""
+    with contextlib.suppress(SyntaxError):
+        for node in ast.parse(text).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == attribute:
+                return ast.get_source_segment(text, node) or text
+    return text
+
+
+def _module_file(where: str) -> Path:
     sys.path[:0] = [""] if "" not in sys.path else []
     try:
         spec = importlib.util.find_spec(where)
     except (ImportError, ValueError) as error:
         raise ConfigError(f"{where}: no such module ({error})") from None
-    if spec is None:
+    if spec is None or spec.origin is None:
         raise ConfigError(f"{where}: no such module; run where it can be imported, or name its file as file.py:NAME")
-    file = Path(spec.origin or "")
-    return file.read_text(errors="replace") if file.suffix == ".py" and file.is_file() else ""
+    return Path(spec.origin)
 
 
 def ordered(seeds: Sequence[Seed], source: str) -> list[tuple[Seed, bool]]:

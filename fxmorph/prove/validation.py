@@ -166,7 +166,7 @@ class _Task:
 
     def _shown(self) -> tuple[Shown, str]:
         """The strongest that is shown, and what refutes it if anything."""
-        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="not tried")
+        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY")
         bits = list(self._runs(layouts=True))
         for names in bits:
             if names.equal:
@@ -175,7 +175,7 @@ class _Task:
             one, refuted = self._of_claims(names, self.best)
             if refuted or stronger(one.level, Level.EXACT_REAL):
                 return one, refuted
-            shown = one if stronger(one.level, shown.level) else shown
+            shown = one if not stronger(shown.level, one.level) else shown
         reals = list(self._runs(layouts=False))
         for names in reals:
             if names.equal:
@@ -188,7 +188,6 @@ class _Task:
             if refuted or one.level is not Level.UNKNOWN:
                 self.unmodelled = ""
                 return one, refuted
-            shown = replace(shown, reason=one.reason) if shown.reason == "not tried" else shown
         return shown, ""
 
     def _runs(self, layouts: bool) -> Iterator[_Names]:
@@ -202,17 +201,17 @@ class _Task:
 
     def _of_claims(self, names: _Names, best: Level) -> tuple[Shown, str]:
         """What scalar claims show, small ones first, and what refutes them."""
-        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="not tried")
+        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY")
         for claims in (self._small_claims, self._cut_claims, self._large_claims):
             try:
                 differences = claims(names)
             except NotModelled as error:
-                shown = replace(shown, reason=str(error)) if shown.reason == "not tried" else shown
+                shown = shown if shown.reason else replace(shown, reason=str(error))
                 continue
             one, refuted = self._claims(differences, best, names.noted)
             if refuted:
                 return one, refuted
-            if stronger(one.level, shown.level) or shown.reason == "not tried":
+            if not stronger(shown.level, one.level):
                 shown = one
             if shown.level not in (Level.UNKNOWN, Level.UNDER_PRECONDITION):
                 break
