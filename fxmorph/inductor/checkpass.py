@@ -113,8 +113,7 @@ def _module_file(where: str) -> Path:
 
 def ordered(seeds: Sequence[Seed], source: str) -> list[tuple[Seed, bool]]:
     """(seed, whether to train): first those whose text has the operators that the pass names, small ones first."""
-    wanted = {operator.removesuffix("_") for operator in _OPERATOR.findall(source)}
-    spelled = [_SPELLED.get(w, (w,)) for w in sorted(wanted)]
+    spelled = [_SPELLED.get(operator, (operator,)) for operator in sorted(_operators(source))]
     ranked = []
     for place, seed in enumerate(seeds):
         text = _body(Path(seed.path))
@@ -123,6 +122,13 @@ def ordered(seeds: Sequence[Seed], source: str) -> list[tuple[Seed, bool]]:
     order = [(seeds[place], -hits) for hits, _, place in sorted(ranked)]
     near = [(s, t) for t in (False, True) for s, hits in order if hits]
     return [*near, *((s, t) for t in (False, True) for s, hits in order if not hits)]
+
+
+def _operators(source: str) -> set[str]:
+    """Operators that a text calls, or that words of its names are."""
+    named = {operator.removesuffix("_") for operator in _OPERATOR.findall(source)}
+    words = {word.removesuffix("s") for name in re.findall(r"\w+", source) for word in name.split("_")}
+    return named | (words & _SPELLED.keys())
 
 
 def _body(path: Path) -> str:

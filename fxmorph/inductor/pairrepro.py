@@ -27,7 +27,12 @@ def seen(function):
     return out, held[: len(held) - len(out)], shares
 
 
-old, new = seen(before), seen(after)
+old = seen(before)
+try:
+    new = seen(after)
+except Exception as error:
+    print("before returns, after raises", type(error).__name__, error)
+    sys.exit(1)
 differs = old[2] != new[2] or len(old[0]) != len(new[0])
 if old[2] != new[2]:
     print("results share memory with: before", old[2], "after", new[2])

@@ -302,10 +302,10 @@ class _Task:
         try:
             with torch.no_grad(), Shadowing(memory), Unread():
                 out = tree_leaves(program(gm)(*args))
-        except NotModelled:
-            raise
+        except NotModelled as error:
+            raise NotModelled(_first_line(error)) from None
         except Exception as error:
-            raise NotModelled(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+            raise NotModelled(f"{type(error).__name__}: {_first_line(error)}") from error
         results = [(memory.shadow(o.detach()).clone(), o.dtype) for o in out if isinstance(o, torch.Tensor)]
         results += [(memory.shadow(flat_storage(t)).clone(), t.dtype) for _, t in tensors]
         return results, [o for o in out if not isinstance(o, torch.Tensor)]
@@ -328,8 +328,13 @@ class _Task:
             return Shown(Level.EXACT_REAL, method, fielded.assumptions)
         if fielded.equal is not None:
             self.unmodelled = ""
-        reason = "shown for integers that do not overflow" if wraps else fielded.reason
+        reason = "shown for integers that do not overflow" if wraps else fielded.reason.split("\n\n", 1)[0]
         return replace(shown, reason="; ".join(filter(None, (shown.reason, reason))))
+
+
+def _first_line(error: Exception) -> str:
+    """Without the place in the graph, which the interpreter adds."""
+    return next(iter(str(error).splitlines()), "")
 
 
 def _counts(value: Any) -> bool:
