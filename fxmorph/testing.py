@@ -40,6 +40,7 @@ def check_pass(
     checked = load_pass(own) if isinstance(own, str) else own_pass(own)
     checker = Checker(checked, Stage(stage))
     graphs = fired = 0
+    trouble = ""
     seeds, _ = find_seeds([os.fspath(path) for path in given])
     for seed, train in ordered(seeds, pass_source(own) if isinstance(own, str) else source_of(own)):
         if train and not training:
@@ -50,9 +51,10 @@ def check_pass(
             continue  # the corpus' fault, and not the pass's
         for result in results:
             graphs += bool(result.part)
+            trouble = trouble or ("" if result.part else f" ({result.seed}: {result.reason})")
             fired += result.fired
             if result.status is Status.FINDING:
                 raise AssertionError("\n".join(finding_lines(told(checked.name, result, ""))))
     if fires and not fired:
-        raise AssertionError(f"{checked.name} fired on 0 of {graphs} {stage} graphs: nothing was checked")
+        raise AssertionError(f"{checked.name} fired on 0 of {graphs} {stage} graphs: nothing was checked{trouble}")
     return fired
