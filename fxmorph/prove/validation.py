@@ -301,11 +301,11 @@ class _Task:
             memory.whole(t, entered[i])
         try:
             with torch.no_grad(), Shadowing(memory), Unread():
-                out = tree_leaves(program(gm)(*args))
-        except NotModelled as error:
-            raise NotModelled(_first_line(error)) from None
+                out = tree_leaves(program(gm, located=False)(*args))
+        except NotModelled:
+            raise
         except Exception as error:
-            raise NotModelled(f"{type(error).__name__}: {_first_line(error)}") from error
+            raise NotModelled(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
         results = [(memory.shadow(o.detach()).clone(), o.dtype) for o in out if isinstance(o, torch.Tensor)]
         results += [(memory.shadow(flat_storage(t)).clone(), t.dtype) for _, t in tensors]
         return results, [o for o in out if not isinstance(o, torch.Tensor)]
@@ -319,7 +319,7 @@ class _Task:
         from fxmorph.prove.field import prove_field
 
         scalars = {f"input{i}": v for i, v in enumerate(self.given) if not isinstance(v, torch.Tensor)}
-        sides = [_named(program(gm), len(self.given)) for gm in self.graphs]
+        sides = [_named(program(gm, located=False), len(self.given)) for gm in self.graphs]
         fielded = prove_field(sides[0], sides[1], tensors, scalars)
         wraps = "no-overflow" in fielded.assumptions and not any(t.is_floating_point() for t in tensors.values())
         if fielded.equal and not wraps:
@@ -328,13 +328,8 @@ class _Task:
             return Shown(Level.EXACT_REAL, method, fielded.assumptions)
         if fielded.equal is not None:
             self.unmodelled = ""
-        reason = "shown for integers that do not overflow" if wraps else fielded.reason.split("\n\n", 1)[0]
+        reason = "shown for integers that do not overflow" if wraps else fielded.reason
         return replace(shown, reason="; ".join(filter(None, (shown.reason, reason))))
-
-
-def _first_line(error: Exception) -> str:
-    """Without the place in the graph, which the interpreter adds."""
-    return next(iter(str(error).splitlines()), "")
 
 
 def _counts(value: Any) -> bool:

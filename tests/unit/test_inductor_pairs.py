@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -127,3 +128,14 @@ def test_notes_of_nodes_are_propagated_anew() -> None:
     assert verdict.status is Status.FINDING and verdict.kinds == (Kind.DTYPE,) and len(verdict.notes) == 1
     assert judge_pair(good, gm, [X], aliases=True, notes=False).status is Status.CLEAN
     assert judge_pair(gm, gm, [X], aliases=True).status is Status.CLEAN  # it was wrong before
+
+
+def test_operators_on_lists_that_write_give_what_they_wrote() -> None:
+    """As reinplacing leaves them: eager returns None, Inductor's lowering the list."""
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    twice = graph.call_function(aten.mul.Tensor, (x, 2))
+    added = graph.call_function(aten._foreach_add_.Scalar, ([twice], 1))
+    graph.output(graph.call_function(operator.getitem, (added, 0)))
+    after = fx.GraphModule({}, graph)
+    assert judge_pair(traced(lambda x: x * 2 + 1, X), after, [X], aliases=True).status is Status.CLEAN
