@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from torch import fx
 
 from fxmorph.graph import copy_graph
-from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, listed
+from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, inventory, listed
 from fxmorph.inductor.units import Stage, Unit
 from fxmorph.torchapi.decompose import decompose_calls
 from fxmorph.torchapi.lowerings import Lowering
@@ -22,11 +21,12 @@ from fxmorph.torchapi.passes import (
     configuration,
     fake_inputs,
     lazy_module,
-    metadata_kept,
+    metadata_updater,
     propagate_shapes,
     run_extra,
     run_fusion,
     run_noop_rule,
+    sort_graph,
 )
 from fxmorph.torchapi.patterns import Entry, apply_entries
 from fxmorph.torchapi.pipelines import CannotRun, Step, run_step
@@ -44,6 +44,15 @@ _AFTER_METADATA = (
     "decompose_scan_to_while_loop",
     "decompose_map_to_while_loop",
 )
+#: Passes whose decisions about functionalised calls are notes in ``meta``, which later passes carry out.
+_CARRIED_OUT_BY = {
+    "post_grad.reinplace_inplaceable_ops": (
+        "post_grad.fix_auto_functionalized_dtype_views",
+        "post_grad.decompose_triton_kernel_wrapper_functional",
+        "post_grad.decompose_auto_functionalized",
+    )
+}
+_FUNCTIONALISED = ("auto_functionalized", "auto_functionalized_v2", "triton_kernel_wrapper_functional")
 
 
 class NotInEager(Exception):
@@ -66,11 +75,13 @@ class Applied:
 def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
     """Run one unit on a clone of ``gm``, a graph of the unit's stage with that stage's metadata.
 
-    The clone is linted; ``gm`` is as it was, and is ``after`` itself where the unit cannot fire.  Of a
-    pattern pass with lowering entries the others are applied.  Raises :class:`NotInEager`,
-    :class:`CannotRun` for a pass that needs a running compile, ``UnknownUnit``, and whatever the unit
-    itself or the lint raises.  Some patterns crash torch on odd shapes: run what is not known to be safe
-    in a process of its own.  Run ``after`` with ``fx.Interpreter``: a pass may write what has no source text.
+    The clone is sorted and its metadata recomputed where the pipeline would, and linted; ``gm`` is as it
+    was, and is ``after`` itself where the unit cannot fire.  Of a pattern pass with lowering entries the
+    others are applied; what ``reinplace_inplaceable_ops`` decides of functionalised calls is carried out.
+    Raises :class:`NotInEager`, :class:`CannotRun` for what needs a running compile,
+    an operator or a process group that is not there, ``UnknownUnit``, and whatever the unit itself or the
+    lint raises.  Some patterns crash torch on odd shapes: run what is not known to be safe in a process of
+    its own.  Run ``after`` with ``fx.Interpreter``: a pass may write what has no source text.
     """
     if not unit.eager:
         raise NotInEager(f"{unit.name} makes Inductor's IR, which eager cannot run")
@@ -78,23 +89,48 @@ def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
     if not _may_fire(item, gm.graph):
         return Applied(gm, False, 0)
     after = clone_module(gm)
-    before = structure(gm)
-    with as_compiling(after.graph), configuration(item.settings), _metadata(item, after):
+    completing = _completing(unit, gm.graph)
+    before = structure(_carried_out(completing, clone_module(gm)) if completing else gm)
+    with as_compiling(after.graph), configuration(item.settings):
+        update = metadata_updater(after) if _metadata_follows(unit) else None
         result, matches = _run(item, after)
+        if isinstance(item.handle, (Entry, PatternPass, Opted)):
+            sort_graph(after.graph)
+        _carried_out(completing, after)
+        changed = isinstance(result, (fx.Graph, fx.GraphModule)) or structure(after) != before
+        if changed and update is not None:
+            update()
     if isinstance(result, fx.GraphModule):
         after = result
     elif isinstance(result, fx.Graph):
         after.graph = result
     after.graph.lint()
     after.recompile()
-    return Applied(after, matches > 0 or structure(after) != before, matches)
+    return Applied(after, matches > 0 or (changed and structure(after) != before), matches)
+
+
+def _completing(unit: Unit, graph: fx.Graph) -> list[Listed]:
+    """The passes that carry out what this one decides, where the graph has something to decide."""
+    names = _CARRIED_OUT_BY.get(unit.name, ())
+    if not names or not any(getattr(node.target, "__name__", "") in _FUNCTIONALISED for node in graph.nodes):
+        return []
+    existing = {each.name for each in inventory()}
+    return [listed(name) for name in names if name in existing]
+
+
+def _carried_out(completing: Sequence[Listed], gm: fx.GraphModule) -> fx.GraphModule:
+    with as_compiling(gm.graph):
+        for item in completing:
+            _run(item, gm)
+    return gm
 
 
 def _may_fire(item: Listed, graph: fx.Graph) -> bool:
     """False where the graph has none of the operators that the unit starts from."""
     match item.handle:
-        case Entry():
-            wanted: set[Any] = set(item.handle.keys)
+        case Entry() | PatternPass():
+            members = [item.handle] if isinstance(item.handle, Entry) else item.handle.entries
+            wanted: set[Any] = {key for member in members for key in member.keys}
             if any(op == "call_module" for op, _ in wanted):  # keyed by the class of the module
                 return True
         case Decomposition():
@@ -133,13 +169,9 @@ def _run(item: Listed, gm: fx.GraphModule) -> tuple[Any, int]:
             raise NotInEager(f"{item.unit.name} makes Inductor's IR, which eager cannot run")
 
 
-@contextlib.contextmanager
-def _metadata(item: Listed, gm: fx.GraphModule) -> Iterator[None]:
-    """``meta['val']`` as the pipeline leaves it: recomputed after the passes of post_grad that do not do so."""
-    own = item.unit.name.partition(".")[2]
-    recomputed = item.unit.stage is Stage.POST_GRAD and own not in _AFTER_METADATA
-    with metadata_kept(gm) if recomputed else contextlib.nullcontext():
-        yield
+def _metadata_follows(unit: Unit) -> bool:
+    """Whether the pipeline recomputes ``meta['val']`` after the unit, which does not do so itself."""
+    return unit.stage is Stage.POST_GRAD and unit.name.partition(".")[2] not in _AFTER_METADATA
 
 
 def clone_module(gm: fx.GraphModule) -> fx.GraphModule:

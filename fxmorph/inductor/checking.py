@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from fxmorph.inductor.ownpass import OwnPass, apply_pass
 from fxmorph.inductor.pairrepro import repro_text
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.passresult import PassResult
-from fxmorph.inductor.stages import StageGraph, backpropagate, compile_graphs
+from fxmorph.inductor.stages import StageGraph, stage_graphs
 from fxmorph.inductor.units import Stage
 from fxmorph.inputs import InputSet, NotApplicable, dtype_name
 from fxmorph.load import LoadedSeed
@@ -78,13 +78,8 @@ class Checker:
 def seed_graphs(loaded: LoadedSeed, stage: Stage, training: bool) -> list[StageGraph]:
     """The graphs of a seed's own program that a stage takes; raises :class:`CaptureFailed`."""
     made = loaded.fresh()
-
-    def drive(compiled: Callable[..., Any]) -> None:
-        result = made.drive(compiled)
-        if training:
-            backpropagate(result)
-
-    return [g for g in compile_graphs(made.fn, drive, training) if g.stage is stage]
+    found = stage_graphs(made.fn, training=training, drive=made.drive, prepared=False)
+    return [g for g in found if g.stage is stage]
 
 
 def _result(

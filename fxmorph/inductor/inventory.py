@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fxmorph.inductor.settings import settings_of
 from fxmorph.inductor.units import Stage, Unit, UnitKind
 from fxmorph.torchapi.decompose import inductor_decompositions
 from fxmorph.torchapi.lowerings import Lowering, lowerings
 from fxmorph.torchapi.passes import Extra, NoopRule, Opted, extras, noop_rules, opted
 from fxmorph.torchapi.patterns import Entry, entries
 from fxmorph.torchapi.pipelines import Step, steps
+from fxmorph.torchapi.switching import stage_of_subsystem
 
 #: Where a pass or an entry is defined says for which device it is, but for these.
 _DEVICES = {
@@ -32,11 +34,13 @@ _DEVICE_OF = {
     "b2b_gemm_pass": "cuda",
     "quant_lift_up": "all",
 }
-#: Pattern passes that are always applied and whose handlers ask a setting first.
-_ASKED = {
-    "pre_grad.efficient_conv_bn_eval_pass": "efficient_conv_bn_eval_fx_passes",
-    "pre_grad.apply_gumbel_max_trick_pass": "apply_gumbel_max_trick",
-}
+#: Modules whose passes move and merge the collectives of distributed programs.
+_DISTRIBUTED = tuple(
+    f"torch._inductor.fx_passes.{name}"
+    for name in (
+        "bucketing ddp_fusion decomp_comms fsdp low_contention_collectives micro_pipeline_tp overlap_scheduling"
+    ).split()
+)
 
 
 class UnknownUnit(Exception):
@@ -86,6 +90,16 @@ def listed(name: str) -> Listed:
         return _listed()[name]
     except KeyError:
         raise UnknownUnit(name, near(name)) from None
+
+
+def observed_unit(subsystem: str, name: str) -> str:
+    """The unit that a ``GraphTransformObserver`` or the bisector calls ``name``; "" where none is known.
+
+    ``subsystem`` is theirs, as ``joint_graph_passes``; the list ``pass_pattern_1`` is ``pass_patterns[1]`` here.
+    """
+    own = f"pass_patterns[{name.removeprefix('pass_pattern_')}]" if name.startswith("pass_pattern_") else name
+    unit = f"{stage_of_subsystem(subsystem)}.{own}"
+    return unit if unit in _listed() else ""
 
 
 def near(name: str, count: int = 3) -> tuple[str, ...]:
@@ -164,7 +178,7 @@ def _passes() -> Iterator[Listed]:
         name = f"post_grad.remove_noop_ops/{rule.name}"
         yield Listed(_entry(name, defined_in(rule.condition), "", "all", "rule"), rule, {})
     for name, members in grouped.items():
-        yield from _pattern_pass(name, tuple(members), options.get(name))
+        yield from _pattern_pass(name, tuple(members))
 
 
 def _stage_of(option: Opted) -> Stage:
@@ -189,7 +203,8 @@ def _step(step: Step) -> Listed:
     if step.stage == "freezing":
         settings = {"freezing": True, **settings}
         flag = " and ".join(["freezing=True", *filter(None, [flag])])
-    return Listed(_pass(f"{step.stage}.{step.name}", module, flag), step, settings)
+    note = "collectives" if module in _DISTRIBUTED or step.name.startswith("bucket_") else ""
+    return Listed(_pass(f"{step.stage}.{step.name}", module, flag, note), step, settings)
 
 
 def _flag(step: Step) -> str:
@@ -210,36 +225,36 @@ def _option(name: str, option: Opted) -> Listed:
     return Listed(_pass(name, module, flag, note), option, dict(option.settings))
 
 
-def _pattern_pass(name: str, members: tuple[Entry, ...], option: Opted | None) -> Iterator[Listed]:
-    flag, settings = _pattern_flag(name, members, option)
+def _pattern_pass(name: str, members: tuple[Entry, ...]) -> Iterator[Listed]:
+    settings = {**_step_settings(members[0]), **dict(settings_of(name))}
     modules = [_module_of(entry) for entry in members]
     device = _DEVICES.get(modules[0], "all") if len(set(modules)) == 1 else "all"
+    device = _DEVICE_OF.get(name.partition(".")[2], device)
     eager = any(entry.kind != "lowering" for entry in members)
-    note = f"{len(members)} entries"
-    whole = _pass(name, modules[0], flag, note, _DEVICE_OF.get(name.partition(".")[2], device), eager)
+    note = f"{len(members)} {'entry' if len(members) == 1 else 'entries'}"
+    whole = _pass(name, modules[0], _spelled(settings), note, device, eager)
     yield Listed(whole, PatternPass(members), settings)
     for entry, module in zip(members, modules, strict=True):
+        own = {**settings, **dict(settings_of(entry.full_name))}
         device = _DEVICE_OF.get(entry.name, _DEVICES.get(module, "all"))
-        yield Listed(_entry(entry.full_name, module, flag, device, entry.kind), entry, settings)
+        yield Listed(_entry(entry.full_name, module, _spelled(own), device, entry.kind), entry, own)
+
+
+def _spelled(settings: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in settings.items())
+
+
+def _step_settings(entry: Entry) -> dict[str, Any]:
+    """What switches on the pipeline's call of the pass that an entry is registered in."""
+    for step in steps():
+        registered = getattr(step.pattern_pass, "patterns", {})
+        if any(entry.entry in group for group in registered.values()):
+            return step.settings()
+    return {}
 
 
 def _module_of(entry: Entry) -> str:
     return defined_in(entry.source.search_fn if entry.source else entry.handler)
-
-
-def _pattern_flag(name: str, members: tuple[Entry, ...], option: Opted | None) -> tuple[str, dict[str, Any]]:
-    """What turns a pattern pass on, and the settings for it."""
-    if option is not None:
-        return f"{option.option}={{'{option.name}': {{}}}}", dict(option.settings)
-    if name in _ASKED:
-        return f"{_ASKED[name]}=True", {_ASKED[name]: True}
-    if name.startswith("freezing."):
-        return "freezing=True", {"freezing": True}
-    for step in steps():
-        registered = getattr(step.pattern_pass, "patterns", {})
-        if any(members[0].entry in group for group in registered.values()):
-            return _flag(step), step.settings()
-    return "", {}
 
 
 def _decompositions() -> Iterator[Listed]:

@@ -18,7 +18,7 @@ from torch import fx
 
 from fxmorph.inductor.applying import clone_module, structure
 from fxmorph.inductor.units import Stage
-from fxmorph.torchapi.passes import as_compiling, metadata_kept
+from fxmorph.torchapi.passes import as_compiling, metadata_updater, sort_graph
 
 #: The entry-point group under which packages offer passes by name.
 GROUP = "fxmorph.passes"
@@ -104,7 +104,7 @@ def own_pass(value: Any, name: str = "") -> OwnPass:
         except Exception as error:
             raise PassError(f"{name}: a class that cannot be called without arguments: {error}") from error
     if hasattr(value, "patterns") and callable(getattr(value, "apply", None)):
-        return OwnPass(name, lambda gm: value.apply(gm.graph))
+        return OwnPass(name, lambda gm: _matched(value, gm.graph))
     if not callable(value):
         raise PassError(f"{name} is a {type(value).__name__}: want a callable, a PatternMatcherPass or CustomGraphPass")
     takes = _takes(value)
@@ -113,6 +113,12 @@ def own_pass(value: Any, name: str = "") -> OwnPass:
     if takes is fx.GraphModule:
         return OwnPass(name, value)
     return OwnPass(name, lambda gm: _either(value, gm))
+
+
+def _matched(patterns: Any, graph: fx.Graph) -> None:
+    """Replacements are inserted where patterns end, so that Inductor sorts graphs after them."""
+    patterns.apply(graph)
+    sort_graph(graph)
 
 
 def _takes(value: Any) -> type | None:
@@ -159,10 +165,8 @@ def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Made:
     Raises whatever the pass raises, and what ``Graph.lint`` does.
     """
     after = clone_module(gm)
-    recompute = contextlib.ExitStack()
     with as_compiling(after.graph):
-        if stage is Stage.POST_GRAD:
-            recompute.enter_context(metadata_kept(after))
+        update = metadata_updater(after) if stage is Stage.POST_GRAD else None
         result = own.call(after)
         result = getattr(result, "graph_module", result)  # a PassResult
         if isinstance(result, fx.GraphModule):
@@ -171,7 +175,7 @@ def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Made:
             after.graph = result
         after.graph.lint()
         fired = structure(after) != structure(gm)
-        if fired:
+        if fired and update is not None:
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged
-                recompute.close()
+                update()
     return Made(after, fired)

@@ -59,61 +59,71 @@ def stage_graphs(
     dynamic: bool = False,
     freezing: bool = False,
     drive: Drive | None = None,
+    prepared: bool = True,
 ) -> list[StageGraph]:
-    """The graphs of one compile of ``fn`` by stage, and those of another one without decompositions.
+    """The graphs of one compile of ``fn`` by stage.
 
-    With ``freezing`` the latter are left out.  The program is ``drive(compiled)``; without it
-    ``compiled(*inputs)`` and, if ``training``, a backward.  Subgraphs of higher-order operators are part
-    of the graphs that call them.  Raises :class:`CaptureFailed`.
+    The program is ``drive(compiled)``, without it ``compiled(*inputs)`` on copies of the inputs; if
+    ``training``, a backward of what it returns follows.  A program that raises gives the graphs that ran
+    before.  ``prepared`` adds what passes leave that others count on.  Subgraphs of higher-order operators
+    are part of the graphs that call them.  Raises :class:`CaptureFailed` where nothing ran.
     """
     if training and freezing:
         raise ValueError("freezing is for inference alone")
-    drive = drive or _driver(inputs, training)
-    found = compile_graphs(fn, drive, training, dynamic, freezing)
-    if not freezing:
-        found += compile_graphs(fn, drive, training, dynamic, make_backend=undecomposed_backend)
-    if not found:
-        raise CaptureFailed("Dynamo found nothing to compile")
-    return [*found, *_prepared(found)]
+    settings = {"freezing": True} if freezing else {}
+    found = _watched(stage_backend, fn, drive or _calling(inputs), training, dynamic, settings)
+    return [*found, *(_prepared(found) if prepared else ())]
 
 
-def compile_graphs(
+def undecomposed_graphs(
     fn: Callable[..., Any],
-    drive: Drive,
+    inputs: Sequence[Any] = (),
     training: bool = False,
     dynamic: bool = False,
-    freezing: bool = False,
-    make_backend: Callable[..., Any] = stage_backend,
+    drive: Drive | None = None,
 ) -> list[StageGraph]:
-    """The graphs of one compile of ``fn`` by stage, none where Dynamo found none; raises :class:`CaptureFailed`."""
-    config = CompileConfig.make("inductor", {}, {"freezing": True} if freezing else {}, {})
+    """The graphs that decompositions take: those of AOTAutograd without any.
+
+    The program runs as in :func:`stage_graphs`, which tells what is raised.
+    """
+    return _watched(undecomposed_backend, fn, drive or _calling(inputs), training, dynamic, {})
+
+
+def _watched(
+    make_backend: Callable[..., Any],
+    fn: Callable[..., Any],
+    drive: Drive,
+    training: bool,
+    dynamic: bool,
+    settings: dict[str, Any],
+) -> list[StageGraph]:
     watching = _Watching()
     reset()
+    why = "Dynamo found nothing to compile"
     try:
-        with torch.set_grad_enabled(training), configured(config):
+        with torch.set_grad_enabled(training), configured(CompileConfig.make("inductor", {}, settings, {})):
             torch.manual_seed(2)
-            drive(torch.compile(fn, backend=make_backend(watching.see, watching.ran), dynamic=dynamic))
+            result = drive(torch.compile(fn, backend=make_backend(watching.see, watching.ran), dynamic=dynamic))
+            if training:
+                _backward(result)
     except Exception as error:
-        raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
     finally:
         reset()
-    return watching.graphs()
+    found = watching.graphs()
+    if not found:
+        raise CaptureFailed(why)
+    return found
 
 
-def backpropagate(result: Any) -> None:
-    """A backward pass from all that a program returned and that requires grad."""
+def _calling(inputs: Sequence[Any]) -> Drive:
+    return lambda compiled: compiled(*InputSet.snapshot(inputs).rebuild())
+
+
+def _backward(result: Any) -> None:
     loss = loss_of([t for t in tree_leaves(result) if isinstance(t, torch.Tensor)], False)
     if loss is not None:
         loss.backward()
-
-
-def _driver(inputs: Sequence[Any], training: bool) -> Drive:
-    def drive(compiled: Callable[..., Any]) -> None:
-        result = compiled(*inputs)
-        if training:
-            backpropagate(result)
-
-    return drive
 
 
 def _prepared(graphs: Sequence[StageGraph]) -> Iterator[StageGraph]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
 __all__ = ["FakeTensor", "FakeTensorMode", "annotate"]
 
@@ -17,11 +18,13 @@ class _Annotating(fx.Interpreter):
         result = super().run_node(n)
         if n.op != "output":
             n.meta["val"] = n.meta["example_value"] = result
+            if isinstance(result, torch.Tensor):
+                n.meta["tensor_meta"] = _extract_tensor_metadata(result)
         return result
 
 
 def annotate(gm: fx.GraphModule, inputs: Sequence[Any]) -> None:
-    """Give each node its fake result as ``meta['val']`` and ``meta['example_value']``, static shapes.
+    """Give each node its fake result as ``val``, ``example_value`` and ``tensor_meta``, with static shapes.
 
     Raises what the graph raises on such shapes and dtypes.
     """

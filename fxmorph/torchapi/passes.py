@@ -15,6 +15,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.torchapi.pipelines import CannotRun, setting
+
 _FX_PASSES = "torch._inductor.fx_passes"
 
 
@@ -31,7 +33,9 @@ class Opted:
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {self.option: {self.name: {}}}
+        """What switches it on; groups of two are fused too (torch's default, 5, is for large models)."""
+        options = {} if self.made_by is None else {"min_fuse_set_size": 2}
+        return {self.option: {self.name: options}}
 
 
 @dataclass(frozen=True)
@@ -74,12 +78,17 @@ def opted() -> list[Opted]:
 
 
 def run_fusion(fusion: Opted, gm: fx.GraphModule) -> None:
-    """Fuse groups of nodes of ``gm`` in place, this one fusion alone."""
+    """Fuse groups of nodes of ``gm`` in place, this one fusion alone; raises :class:`CannotRun`."""
     import torch._inductor.config as config
 
     run: Any = _attribute(f"{_FX_PASSES}.group_batch_fusion", "group_batch_fusion_passes")
     with config.patch(fusion.settings):
-        run(gm.graph, pre_grad=fusion.option.startswith("pre_grad"))
+        try:
+            run(gm.graph, pre_grad=fusion.option.startswith("pre_grad"))
+        except AttributeError as error:
+            if "_OpNamespace" in str(error):
+                raise CannotRun(f"{fusion.name} needs an operator that this build lacks: {error}") from error
+            raise
 
 
 #: AOTAutograd's passes over a whole graph, and Inductor's between it and ``post_grad_passes``: stage, module,
@@ -178,6 +187,13 @@ def as_compiling(graph: fx.Graph) -> Iterator[None]:
         yield
 
 
+def sort_graph(graph: fx.Graph) -> None:
+    """Put nodes after what they read, as pipelines do after patterns and fusions, which may not."""
+    from torch._inductor.pattern_matcher import stable_topological_sort
+
+    stable_topological_sort(graph)
+
+
 def propagate_shapes(gm: fx.GraphModule) -> None:
     """Give each node the ``tensor_meta`` that passes over torch-level graphs read."""
     from torch.fx.passes.shape_prop import ShapeProp
@@ -185,23 +201,23 @@ def propagate_shapes(gm: fx.GraphModule) -> None:
     ShapeProp(gm, fake_mode=fake_mode_of(gm.graph)).propagate(*fake_inputs(gm.graph))
 
 
-@contextlib.contextmanager
-def metadata_kept(gm: fx.GraphModule) -> Iterator[None]:
-    """After the body, recompute ``meta['val']`` where the graph has changed, as ``post_grad_passes`` does."""
+def metadata_updater(gm: fx.GraphModule) -> Callable[[], object]:
+    """A function that recomputes ``meta['val']`` where the graph has changed since, as ``post_grad_passes`` does."""
     from torch._inductor.fx_utils import FakeTensorUpdater
 
+    make: Any = FakeTensorUpdater
     try:
-        updater = FakeTensorUpdater(gm)
+        updater = make(gm)
     except AttributeError:  # older releases take the graph
-        updater = FakeTensorUpdater(gm.graph)  # type: ignore[arg-type]
-    yield
-    updater.incremental_update()
+        updater = make(gm.graph)
+    update: Callable[[], object] = updater.incremental_update
+    return update
 
 
 def configuration(settings: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
     """These settings of Inductor, as far as this torch has them."""
     import torch._inductor.config as config
 
-    known = {k: v for k, v in settings.items() if hasattr(config, k.partition(".")[0])}
+    known = {name: value for name, value in settings.items() if setting(name) is not ...}
     patched: contextlib.AbstractContextManager[None] = config.patch(known)
     return patched

@@ -13,6 +13,7 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -20,6 +21,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_map
+
+from fxmorph.torchapi.passes import as_compiling
 
 #: Modules of ``torch._inductor.fx_passes`` with a ``lazy_init``, and the stage each belongs to.
 _INITIALISED = {
@@ -238,13 +243,60 @@ def entries() -> tuple[Entry, ...]:
     return tuple(found)
 
 
-def _fake_mode(graph: fx.Graph) -> Any:
-    for node in graph.nodes:
-        for name in ("val", "example_value"):
-            mode = getattr(node.meta.get(name), "fake_mode", None)
-            if mode is not None:
-                return mode
-    return None
+@contextlib.contextmanager
+def registered(keep: Callable[[Entry], bool]) -> Iterator[None]:
+    """Compiles inside see only the pattern entries that ``keep`` accepts.
+
+    All but one switch an entry off; one alone shows what it does in a whole compile, as a ``lowering``
+    entry, whose result only Inductor can run, needs.
+    """
+    kept: dict[str, set[int]] = {}
+    for entry in entries():
+        if keep(entry):
+            kept.setdefault(entry.pass_name, set()).add(id(entry.entry))
+    before = [(pass_object, pass_object.patterns) for _, pass_object in _passes()]
+    try:
+        for name, pass_object in _passes():
+            chosen = kept.get(name, set())
+            left: defaultdict[Any, list[Any]] = defaultdict(list)
+            for key, registered_there in pass_object.patterns.items():
+                members = [e for e in registered_there if id(e) in chosen]
+                if members:
+                    left[key] = members
+            pass_object.patterns = left
+        yield
+    finally:
+        for pass_object, patterns in before:
+            pass_object.patterns = patterns
+
+
+def search_graph(source: Source, growth: int = 1) -> fx.GraphModule:
+    """The search function's graph on its example inputs, with fake ``meta['val']``.
+
+    ``growth`` multiplies the first size of each input.
+
+    Placeholders are the search function's arguments and, of a training pattern, tangents.
+    Raises what tracing raises, ``ValueError`` where the example inputs are not known.
+    """
+    names = list(inspect.signature(source.search_fn).parameters)
+    if len(source.example_inputs) + len(source.scalars) < len(names):
+        raise ValueError("example inputs unknown: the pattern was registered before it could be recorded")
+    mode = FakeTensorMode()
+    given = iter(source.example_inputs)
+
+    def fresh(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        shape, stride = [int(s) for s in value.shape], [int(s) for s in value.stride()]
+        if growth > 1 and shape:
+            shape[0] *= growth
+        made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
+        return made.requires_grad_(value.requires_grad)
+
+    with mode:  # as when the pattern was registered
+        arguments = [source.scalars[n] if n in source.scalars else tree_map(fresh, next(given)) for n in names]
+        traced: fx.GraphModule = source.trace_fn(source.search_fn, arguments)
+    return traced
 
 
 def apply_entries(graph: fx.Graph, chosen: Sequence[Entry]) -> int:
@@ -253,12 +305,9 @@ def apply_entries(graph: fx.Graph, chosen: Sequence[Entry]) -> int:
     The graph needs an ``owning_module`` and the ``meta`` that its stage has (``val``, or
     ``example_value`` before AOTAutograd).  What a handler or check raises is raised.
     """
-    from torch._inductor.virtualized import V
-
     alone = _matcher().PatternMatcherPass()
     for entry in chosen:
         for key in entry.keys:
             alone.patterns[key].append(entry.entry)
-    mode = _fake_mode(graph)
-    with torch.no_grad(), V.set_fake_mode(mode) if mode is not None else contextlib.nullcontext():
+    with as_compiling(graph):
         return int(alone.apply(graph) or 0)

@@ -93,16 +93,18 @@ class Step:
 
     def settings(self) -> dict[str, Any]:
         """Settings of ``torch._inductor.config`` that make its conditions hold, where a switch does."""
-        import torch._inductor.config as config
-
-        return {name: True for name in _switches(self.off()) if _setting(config, name) in (False, None)}
+        return {name: True for name in _switches(self.off()) if setting(name) in (False, None)}
 
     def switches(self) -> tuple[str, ...]:
         """Settings of ``torch._inductor.config`` that turn it off when they are false."""
         return tuple(_switches(self.conditions))
 
 
-def _setting(config: Any, dotted: str) -> Any:
+def setting(dotted: str) -> Any:
+    """The value of a setting of ``torch._inductor.config``, ``...`` where this torch has none of that name."""
+    import torch._inductor.config
+
+    config: Any = torch._inductor.config
     for part in dotted.split("."):
         config = getattr(config, part, ...)
     return config
@@ -269,9 +271,9 @@ def steps() -> tuple[Step, ...]:
         with contextlib.suppress(OSError, SyntaxError):  # no source beside the byte code
             for step in _Reader(stage, function, graph_module).read():
                 found.setdefault((stage, step.name), step)
-    # The sort that a pipeline repeats under another condition is the same pass.
-    first = {(s.stage, s.function): s for s in reversed(found.values()) if s.function is not None}
-    return tuple(s for s in found.values() if s.function is None or first[s.stage, s.function] is s)
+    # The sort that a pipeline repeats without an observer is the pass that was observed.
+    observed = {(s.stage, s.function) for s in found.values() if s.observed and s.function is not None}
+    return tuple(s for s in found.values() if s.observed or (s.stage, s.function) not in observed)
 
 
 def run_step(step: Step, gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
@@ -284,7 +286,12 @@ def run_step(step: Step, gm: fx.GraphModule, inputs: Sequence[Any]) -> Any:
     scope = {**step.pipeline.__globals__, **step.imported, **_KNOWN, step.module_name: gm}
     scope |= dict.fromkeys(("example_inputs", "aot_example_inputs"), inputs)
     with config.patch(step.settings()):
-        return _evaluate(step, step.call, scope)
+        try:
+            return _evaluate(step, step.call, scope)
+        except ValueError as error:
+            if "process group" in str(error):
+                raise CannotRun(f"{step.name} needs an initialised process group") from error
+            raise
 
 
 def _evaluate(step: Step, expression: ast.expr, scope: dict[str, Any]) -> Any:

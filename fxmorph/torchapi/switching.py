@@ -19,6 +19,11 @@ _SUBSYSTEMS = {
 }
 
 
+def stage_of_subsystem(subsystem: str) -> str:
+    """The stage that PyTorch's observers and bisector call ``subsystem``; "" where it is none."""
+    return next((stage for stage, name in _SUBSYSTEMS.items() if name == subsystem), "")
+
+
 def disabling_variable(name: str) -> str:
     """The environment variable that leaves out the observed pass ``name``; "" where this torch has none."""
     import torch._inductor.config as config

@@ -1,0 +1,90 @@
+"""Work on items one after another in a forked process, which is replaced when it crashes or hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Said:
+    """The last line that the work on an item gave."""
+
+    line: str
+
+
+@dataclass(frozen=True)
+class Crashed:
+    """The work on an item raised, or ended the process; ``line`` is the last one before, or empty."""
+
+    line: str
+    reason: str
+
+
+def forked(
+    items: Sequence[T], work: Callable[[T], Iterator[str]], seconds: float
+) -> Iterator[tuple[T, Said | Crashed]]:
+    """Each item with what came of it, in order.
+
+    ``work`` yields lines of text without line breaks, at least one; it runs in a child.  An item takes
+    at most ``seconds``.
+    """
+    done = 0
+    while done < len(items):
+        pid, lines = _child(items[done:], work, seconds)
+        last, ended = "", False
+        try:
+            for line in lines:
+                mark, _, text = line.rstrip("\n").partition(" ")
+                if mark == "line":
+                    last = text
+                    continue
+                yield items[done], Said(last) if mark == "done" else Crashed(last, text)
+                done, last = done + 1, ""
+            ended = True
+        finally:
+            lines.close()
+            if not ended:
+                os.kill(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+        if done < len(items):
+            yield items[done], Crashed(last, _reason(status, seconds))
+            done += 1
+
+
+def _child(items: Sequence[T], work: Callable[[T], Iterator[str]], seconds: float) -> tuple[int, IO[str]]:
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, os.fdopen(reading, "r")
+    os.close(reading)
+    code = 1
+    try:
+        with os.fdopen(writing, "w", buffering=1) as out:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            for item in items:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+                try:
+                    for line in work(item):
+                        out.write(f"line {line}\n")
+                    out.write("done\n")
+                except Exception as error:
+                    out.write(f"raised {type(error).__name__}: {' '.join(str(error).split())}\n")
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _reason(status: int, seconds: float) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number == signal.SIGALRM:
+            return f"more than {seconds:g} s"
+        return f"crashed ({signal.Signals(number).name})"
+    return f"exited with {os.waitstatus_to_exitcode(status)}"

@@ -1,0 +1,180 @@
+"""Neighbours of a graph that a pattern entry fires on: other values, and near misses.
+
+A pattern's check is an under-approximation of what its replacement needs, and what is in the free
+tensors it does not look at all.  Other *values* keep the graph and fill inputs with what checks
+cannot see: masks beyond 0 and 1, fully masked rows, zeros of both signs, Inf and NaN.  *Near misses*
+change one thing that the check should refuse: another user of an inner node, another dtype, a
+factor, a size, a dimension.  Where the entry fires all the same, the change is worth judging first.
+"""
+
+from __future__ import annotations
+
+import operator
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.graph import Unprintable, print_graph, read_graph
+from fxmorph.inductor.derived import Derived, InputSpec
+from fxmorph.torchapi.dispatch import OpOverload, schema_of
+
+#: Operators whose result depends on whether their first argument equals, or exceeds, a number.
+_COMPARISONS = frozenset(
+    "aten.eq.Scalar aten.ne.Scalar aten.ge.Scalar aten.gt.Scalar aten.le.Scalar aten.lt.Scalar".split()
+)
+_OTHER_DTYPE = {"float32": "bfloat16", "bfloat16": "float32", "float16": "float32", "uint8": "int8", "int8": "uint8"}
+
+#: Says whether the entry still changes a graph; may raise what PyTorch raises.
+Fires = Callable[[Derived], bool]
+
+
+def neighbours(first: Derived, fires: Fires, seed: int, per_kind: int) -> list[Derived]:
+    """Neighbours that are valid graphs, each with whether the entry fires on it; those it fires on first.
+
+    ``per_kind``: at most so many near misses of each kind.
+    """
+    found = list(value_variants(first))
+    for change, near in near_misses(first, seed, per_kind):
+        try:
+            fired = fires(near)
+        except Exception:  # no graph of valid shapes and dtypes, or one that the entry's own code does not take
+            continue
+        found.append(replace(near, change=change, fires=fired, runs=None))
+    return sorted(found, key=lambda d: not d.fires)
+
+
+def value_variants(first: Derived) -> Iterator[Derived]:
+    """The same graph with other values in its inputs."""
+    graph = read_graph(first.text)
+    placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+    masks = [i for i, n in enumerate(placeholders) if _is_mask(n, first.inputs[i])]
+    floats = [i for i, s in enumerate(first.inputs) if _is_float(s) and not s.constant and i not in masks]
+    plans = [("mask-values", masks), ("masked-rows", masks), ("special", floats), ("zeros", floats)]
+    for fill, where in plans:
+        if where:
+            inputs = tuple(replace(s, fill=fill) if i in where else s for i, s in enumerate(first.inputs))
+            yield replace(first, inputs=inputs, change=f"values: {fill}")
+
+
+def _is_float(spec: InputSpec) -> bool:
+    return bool(getattr(torch, spec.dtype).is_floating_point)
+
+
+def _is_mask(node: fx.Node, spec: InputSpec) -> bool:
+    if spec.fill == "mask" or spec.dtype == "bool":
+        return True
+    seen = [node]
+    for user in seen:  # through views and conversions, which keep the values
+        for reader in user.users:
+            if str(reader.target) in _COMPARISONS:
+                return True
+            if str(reader.target).startswith(("aten.view", "aten.expand", "aten.unsqueeze", "prims.convert")):
+                seen.append(reader)
+    return False
+
+
+def near_misses(first: Derived, seed: int, per_kind: int) -> Iterator[tuple[str, Derived]]:
+    """(what was changed, the graph), not yet known to be valid."""
+    rng = random.Random(f"{seed} {first.entry}")
+    for make in (_extra_users, _dtypes, _sizes, _constants, _factors):
+        made = list(make(first))
+        rng.shuffle(made)
+        yield from made[:per_kind]
+
+
+def _with_text(first: Derived, graph: fx.Graph) -> Derived | None:
+    try:
+        return replace(first, text=print_graph(graph))
+    except Unprintable:
+        return None
+
+
+def _extra_users(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """An inner node is a result of the graph too."""
+    inner = [
+        n.name for n in read_graph(first.text).nodes if n.op.startswith("call") and n.target is not operator.getitem
+    ]
+    for name in inner:
+        graph = read_graph(first.text)
+        nodes = {n.name: n for n in graph.nodes}
+        output = next(n for n in graph.nodes if n.op == "output")
+        given: Any = output.args[0]
+        results = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        if nodes[name] in results or any(u.target is operator.getitem for u in nodes[name].users):
+            continue
+        output.args = ((*results, nodes[name]),)
+        made = _with_text(first, graph)
+        if made is not None:
+            yield f"another user of {name}", made
+
+
+def _dtypes(first: Derived) -> Iterator[tuple[str, Derived]]:
+    for i, spec in enumerate(first.inputs):
+        if spec.dtype in _OTHER_DTYPE:
+            other = replace(spec, dtype=_OTHER_DTYPE[spec.dtype])
+            yield f"input {i} of {other.dtype}", _with_input(first, i, other)
+    floats = [i for i, s in enumerate(first.inputs) if _is_float(s)]
+    if floats:
+        wide = tuple(replace(s, dtype="float64") if i in floats else s for i, s in enumerate(first.inputs))
+        yield "all inputs of float64", replace(first, inputs=wide)
+
+
+def _sizes(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """One size of one input is 1, so that it is broadcast."""
+    for i, spec in enumerate(first.inputs):
+        for d, size in enumerate(spec.shape):
+            if size > 1:
+                shape = (*spec.shape[:d], 1, *spec.shape[d + 1 :])
+                yield f"size {d} of input {i} is 1", _with_input(first, i, replace(spec, shape=shape))
+
+
+def _with_input(first: Derived, index: int, spec: InputSpec) -> Derived:
+    return replace(first, inputs=(*first.inputs[:index], spec, *first.inputs[index + 1 :]))
+
+
+def _constants(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """A number, a dimension or a fill value of one call is another one."""
+    for number, node in enumerate(read_graph(first.text).nodes):
+        for position, value in enumerate(node.args):
+            for other in _others(value, node):
+                graph = read_graph(first.text)
+                changed = list(graph.nodes)[number]
+                changed.update_arg(position, other)
+                made = _with_text(first, graph)
+                if made is not None:
+                    yield f"{node.name}: {value} is {other}", made
+
+
+def _others(value: Any, node: fx.Node) -> list[Any]:
+    if not node.op.startswith("call") or node.target is operator.getitem or isinstance(value, bool):
+        return []
+    if isinstance(value, int):
+        fills = [2, -1] if str(node.target).startswith(("aten.full", "aten.scatter")) else []
+        return [*fills, 0 if value else 1]
+    if isinstance(value, float):
+        return [-value, 0.0, float("inf")]
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], int):
+        return [[0 if value[0] else -1]]
+    return []
+
+
+def _factors(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """``alpha`` or ``beta`` of one call is not 1; a ``dtype`` is another one."""
+    for number, node in enumerate(read_graph(first.text).nodes):
+        if not isinstance(node.target, OpOverload):
+            continue
+        names = {a.name for a in schema_of(node.target).arguments if a.kwarg_only}
+        changes: list[tuple[str, Any]] = [(n, 2) for n in ("alpha", "beta") if n in names]
+        if "dtype" in node.kwargs:
+            changes += [("dtype", torch.int64), ("dtype", torch.bool)]
+        for name, value in changes:
+            graph = read_graph(first.text)
+            changed = list(graph.nodes)[number]
+            changed.kwargs = {**changed.kwargs, name: value}
+            made = _with_text(first, graph)
+            if made is not None:
+                yield f"{node.name}: {name} is {value}", made

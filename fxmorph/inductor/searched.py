@@ -1,0 +1,64 @@
+"""A graph that a registered replacement matches: its own search function, traced on its own example inputs."""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from fxmorph.graph import Unprintable, print_graph
+from fxmorph.inductor.derived import spec_for
+from fxmorph.inductor.sketch import Misfit, Sketch
+from fxmorph.torchapi.patterns import Source, search_graph
+
+#: Names of arguments that hold parameters of a frozen model.
+_FROZEN = ("w", "b", "s")
+
+
+#: How the traced graph may be varied, the most likely to fire first.
+VARIATIONS = ("numbers", "tensors", "larger", "vectors")
+#: What stands for a 0-d tensor argument that is made a number, and by how much sizes grow.
+_NUMBER, _GROWTH = 2.0, 16
+
+
+def searched(source: Source, frozen: bool, variation: str) -> Sketch:
+    """The traced search function as text; raises :class:`Misfit`.
+
+    ``frozen``: weights, biases and scales (by the names of the arguments) are constants.
+    ``variation``: ``numbers`` makes 0-d tensors numbers (a scale is one in programs), ``tensors`` keeps
+    them, ``larger`` also grows first sizes (for slices that the example inputs do not fill),
+    ``vectors`` makes 2-D biases 1-D.
+    """
+    try:
+        gm = search_graph(source, _GROWTH if variation == "larger" else 1)
+    except Exception as error:  # the search function is PyTorch's and may raise anything
+        raise Misfit(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from error
+    graph, specs = fx.Graph(), []
+    seen: dict[fx.Node, fx.Node] = {}
+    for node in gm.graph.nodes:
+        if node.op == "placeholder":
+            value = node.meta.get("val")
+            if not isinstance(value, torch.Tensor):
+                if node.users:
+                    raise Misfit(f"input {node.name} is a {type(value).__name__}")
+                continue
+            if variation == "numbers" and not value.ndim and not node.name.startswith("tangents"):
+                node.replace_all_uses_with(_NUMBER)  # type: ignore[arg-type]
+                continue
+            if variation == "vectors" and value.ndim == 2 and node.name.startswith("b"):
+                value = value[0]
+            constant = frozen and node.name.startswith(_FROZEN)
+            fill = _fill(node, value)
+            specs.append(spec_for(value, fill, constant))
+        seen[node] = graph.node_copy(node, lambda n: seen[n])
+        seen[node].meta = {}
+    try:
+        return Sketch(print_graph(graph), tuple(specs))
+    except Unprintable as error:
+        raise Misfit(str(error)) from error
+
+
+def _fill(node: fx.Node, value: torch.Tensor) -> str:
+    """Masks hold 0 and 1, divisors are positive; everything else is normal."""
+    if "mask" in node.name and not node.name.startswith("tangents"):
+        return "mask"
+    return "positive" if "scale" in node.name else "normal"

@@ -1,0 +1,61 @@
+"""``fxmorph passes`` from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+
+from fxmorph.events import SCHEMA
+
+ROOT = Path(__file__).parents[2]
+
+
+def passes(*arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "fxmorph", "passes", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=180)
+
+
+def test_one_stage_and_kind_as_a_table() -> None:
+    done = passes("--stage", "joint", "--kind", "pass")
+    *rows, summary = done.stdout.splitlines()
+    assert done.returncode == 0, done.stderr
+    assert {row.split()[0] for row in rows} >= {"joint.remove_noop_ops", "joint.pass_patterns[0]"}
+    assert all(row.split()[1:3] == ["joint", "pass"] for row in rows)
+    assert f"{len(rows)} units; joint: {len(rows)} passes" in summary
+
+
+def test_all_as_event_lines() -> None:
+    done = passes("--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr
+    validator = jsonschema.Draft202012Validator(SCHEMA)
+    for line in lines[:: len(lines) // 50]:
+        validator.validate(line)
+    assert {line["event"] for line in lines} == {"unit"}
+    assert {line["stage"] for line in lines} == {
+        "pre_grad", "decomposition", "aot", "joint", "freezing", "post_grad", "lowering",
+    }  # fmt: skip
+    flags = {line["name"]: line["flag"] for line in lines}
+    assert flags["pre_grad.split_cat_pass"] == "pre_grad_fusion_options={'split_cat_pass': {}}"
+    assert flags["post_grad.reinplace_inplaceable_ops"] == ""
+
+
+def test_show_says_where_and_how_to_do_without() -> None:
+    done = passes("show", "joint.constant_fold_uniform_value")
+    assert done.returncode == 0, done.stderr
+    assert "joint_graph.py:" in done.stdout
+    assert "torch._inductor.config.joint_graph_constant_folding = False" in done.stdout
+
+
+def test_show_of_an_unknown_name_suggests() -> None:
+    done = passes("show", "joint.remove_nop_ops")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    (line,) = [row for row in done.stderr.splitlines() if row.startswith("fxmorph:")]
+    assert "did you mean joint.remove_noop_ops" in line
