@@ -61,7 +61,7 @@ def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: C
     started = time.monotonic()
     count = _Count()
     with Pool(1, _serve, (name, stage.value, str(state)), ["fxmorph.inductor.passworker"]) as pool:
-        for result in _results(pool, ordered(seeds, source), started + settings.max_time):
+        for result in _results(pool, ordered(seeds, source), stage, started + settings.max_time):
             count.add(result)
             emit(told(name, result, _written(result, state)))
             if result.status is Status.FINDING and not every:
@@ -140,7 +140,7 @@ def _body(path: Path) -> str:
 # -- the worker ------------------------------------------------------------------
 
 
-def _results(pool: Pool, jobs: Sequence[tuple[Seed, bool]], deadline: float) -> Iterator[PassResult]:
+def _results(pool: Pool, jobs: Sequence[tuple[Seed, bool]], stage: Stage, deadline: float) -> Iterator[PassResult]:
     from fxmorph.inductor.passjobs import CheckSeed, LoadPass
 
     pool.submit(LoadPass(), LIMIT)
@@ -153,7 +153,7 @@ def _results(pool: Pool, jobs: Sequence[tuple[Seed, bool]], deadline: float) -> 
         pool.submit(CheckSeed(seed, training), LIMIT)
         ended = _next(pool)
         if ended.trouble:
-            yield _troubled(seed, training, ended)
+            yield _troubled(seed, stage, training, ended)
         else:
             yield from ended.value
 
@@ -164,14 +164,14 @@ def _next(pool: Pool) -> Ended:
             return ended
 
 
-def _troubled(seed: Seed, training: bool, ended: Ended) -> PassResult:
+def _troubled(seed: Seed, stage: Stage, training: bool, ended: Ended) -> PassResult:
     """A worker that crashed or hung while the pass ran accuses the pass."""
     part = "training" if training else "inference"
     reason = f"{ended.trouble} in {ended.phase}: {ended.detail}"
     kind = {"crash": Kind.CRASH, "timeout": Kind.TIMEOUT}.get(ended.trouble)
     if ended.phase == "pass" and kind is not None:
-        return PassResult(seed.label, Stage.POST_GRAD, part, True, Status.FINDING, (kind,), reason)
-    return PassResult(seed.label, Stage.POST_GRAD, "", False, Status.ERROR, reason=reason)
+        return PassResult(seed.label, stage, part, True, Status.FINDING, (kind,), reason)
+    return PassResult(seed.label, stage, "", False, Status.ERROR, reason=reason)
 
 
 # -- what is told ----------------------------------------------------------------
