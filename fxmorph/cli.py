@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -112,13 +112,14 @@ def _may_hold_seeds(path: str) -> bool:
 
 
 @contextmanager
-def _reporting(settings: Settings) -> Iterator[Callable[[Any], None]]:
-    """A function that tells every reporter; with --json people's text goes to stderr."""
+def _reporting(settings: Settings, people: Callable[[TextIO], Any] | None = None) -> Iterator[Callable[[Any], None]]:
+    """A function that tells every reporter; with --json the text of ``people``'s reporter goes to stderr."""
     from fxmorph.report.jsonlines import JsonLines
     from fxmorph.report.terminal import Reporter, Terminal
 
     stream = sys.stderr if settings.json else sys.stdout
-    reporters: list[Reporter] = [Terminal(stream, quiet=settings.quiet, verbose=settings.verbose)]
+    told = people(stream) if people else Terminal(stream, quiet=settings.quiet, verbose=settings.verbose)
+    reporters: list[Reporter] = [told]
     if settings.json:
         reporters.append(JsonLines())
 
@@ -456,6 +457,40 @@ def prove(
         else:
             code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
         table.close()
+    raise typer.Exit(code)
+
+
+@app.command("check-pass")
+def check_pass(
+    name: Annotated[str, typer.Argument(metavar="PASS", help="module:NAME, file.py:NAME, or the name of a plug-in.")],
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="PATHS", help="Seeds, as for run [the corpus that comes with fxmorph]."),
+    ] = None,
+    stage: Annotated[
+        str, typer.Option("--stage", metavar="NAME", help="Graphs it is given: pre_grad, joint or post_grad.")
+    ] = "post_grad",
+    every: Annotated[bool, typer.Option("--all", help="Go on after the first finding.")] = False,
+    max_time: MaxTime = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Check an FX pass of your own on the graphs of a corpus: right, wrong with an example, proved."""
+    with _one_line_errors():
+        settings = _settings(
+            paths=paths, max_time=max_time, state=state, json=json, quiet=quiet, verbose=verbose or None
+        )
+        if stage not in ("pre_grad", "joint", "post_grad"):
+            _fail(f"--stage {stage}: want pre_grad, joint or post_grad", USAGE)
+        if paths:
+            _check_paths(settings)
+        from fxmorph.inductor.checkpass import check_pass as check
+        from fxmorph.report.pairs import PairLines
+
+        with _reporting(settings, lambda to: PairLines(to, settings.quiet, bool(settings.verbose))) as emit:
+            code = check(name, Stage(stage), settings, every, emit)
     raise typer.Exit(code)
 
 

@@ -254,6 +254,51 @@ class UnitListed(_Event):
     note: str = ""
 
 
+@dataclass(frozen=True)
+class PairJudged(_Event):
+    """A pass of the user's on one graph (``fxmorph check-pass``); see ``fxmorph.inductor.passresult``.
+
+    ``reproduce`` is the path of a script that shows a finding.
+    """
+
+    event: ClassVar[str] = "pair"
+    name: str
+    seed: str
+    stage: str
+    part: str
+    nodes: int
+    fired: bool
+    verdict: Status
+    kinds: tuple[Kind, ...]
+    reason: str
+    outcome: str
+    level: Level
+    method: str
+    assumptions: tuple[str, ...]
+    unproved: str
+    changes: tuple[str, ...]
+    plan: str
+    inputs: tuple[str, ...]
+    reproduce: str
+
+
+@dataclass(frozen=True)
+class PassChecked(_Event):
+    """The end of ``fxmorph check-pass``: counts of graphs, and of those on which the pass fired."""
+
+    event: ClassVar[str] = "pass-checked"
+    name: str
+    stage: str
+    seeds: int
+    graphs: int
+    fired: int
+    verdicts: dict[str, int]
+    outcomes: dict[str, int]
+    levels: dict[str, int]
+    wall_s: float
+    exit_code: int
+
+
 Event = (
     RunStarted
     | SeedRefused
@@ -268,6 +313,8 @@ Event = (
     | Proved
     | Conformed
     | UnitListed
+    | PairJudged
+    | PassChecked
 )
 
 _TEXT = {"type": "string"}
@@ -421,6 +468,40 @@ SCHEMA: dict[str, Any] = {
             module=_TEXT,
             eager=_FLAG,
             note=_TEXT,
+        ),
+        _line(
+            PairJudged.event,
+            name=_TEXT,
+            seed=_TEXT,
+            stage=_TEXT,
+            part=_TEXT,
+            nodes=_COUNT,
+            fired={"type": "boolean"},
+            verdict=_VERDICT,
+            kinds=_KINDS,
+            reason=_TEXT,
+            outcome=_TEXT,
+            level=_LEVEL,
+            method=_TEXT,
+            assumptions=_TEXTS,
+            unproved=_TEXT,
+            changes=_TEXTS,
+            plan=_TEXT,
+            inputs=_TEXTS,
+            reproduce=_TEXT,
+        ),
+        _line(
+            PassChecked.event,
+            name=_TEXT,
+            stage=_TEXT,
+            seeds=_COUNT,
+            graphs=_COUNT,
+            fired=_COUNT,
+            verdicts=_of(_COUNT),
+            outcomes=_of(_COUNT),
+            levels=_of(_COUNT),
+            wall_s=_SECONDS,
+            exit_code=_COUNT,
         ),
     ],
 }

@@ -126,6 +126,9 @@ def _verdict(verdicts: list[Verdict], notes: tuple[str, ...], best: Level, rando
             for v in verdicts
         ]
     status, kinds, reason = summary(verdicts)
+    if kinds:  # one reason of each kind
+        first = {v.kind: v for v in reversed(verdicts) if v.status is status}
+        reason = "; ".join(dict.fromkeys(f"{v.slot}: {v.reason}" for v in (first[k] for k in kinds)))
     plan = next((v.plan for v in verdicts if v.status is status), None)
     return PairVerdict(status, kinds, reason, plan, tuple(verdicts), notes, best)
 

@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.torchapi.dispatch import OpOverload, is_random
+from fxmorph.torchapi.dispatch import OpOverload, is_random, schema_of
 
 
 class _OneCall(fx.Interpreter):
     """Tensors that the module holds are copied for each call: what a call writes to them stays its own."""
 
-    def __init__(self, gm: fx.GraphModule) -> None:
+    def __init__(self, gm: fx.GraphModule, located: bool) -> None:
         super().__init__(gm)
+        self.extra_traceback = located
         self._held: dict[str, Any] = {}
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
@@ -24,13 +25,21 @@ class _OneCall(fx.Interpreter):
             self._held[target] = value.detach().clone() if isinstance(value, torch.Tensor) else value
         return self._held[target]
 
+    def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        out = super().call_function(target, args, kwargs)
+        if out is None and isinstance(target, OpOverload) and schema_of(target).name.startswith("aten::_foreach_"):
+            # Reinplaced operators on lists return nothing, and Inductor's lowering what they wrote.
+            return args[0]
+        return out
 
-def program(gm: fx.GraphModule) -> Callable[..., Any]:
+
+def program(gm: fx.GraphModule, located: bool = True) -> Callable[..., Any]:
     """The graph as a function of its placeholders.
 
     Interpreted: the code that torch.fx prints loses the sign of zero and NaN in complex constants.
+    ``located``: exceptions say at which node.
     """
-    return lambda *args: _OneCall(gm).run(*args)
+    return lambda *args: _OneCall(gm, located).run(*args)
 
 
 def draws(gm: fx.GraphModule) -> str:

@@ -59,19 +59,20 @@ def stage_graphs(
     dynamic: bool = False,
     freezing: bool = False,
     drive: Drive | None = None,
+    prepared: bool = True,
 ) -> list[StageGraph]:
     """The graphs of one compile of ``fn`` by stage.
 
     The program is ``drive(compiled)``, without it ``compiled(*inputs)`` on copies of the inputs; if
     ``training``, a backward of what it returns follows.  A program that raises gives the graphs that ran
-    before.  Subgraphs of higher-order operators are part of the graphs that call them.  Raises
-    :class:`CaptureFailed` where nothing ran.
+    before.  ``prepared`` adds what passes leave that others count on.  Subgraphs of higher-order operators
+    are part of the graphs that call them.  Raises :class:`CaptureFailed` where nothing ran.
     """
     if training and freezing:
         raise ValueError("freezing is for inference alone")
     settings = {"freezing": True} if freezing else {}
     found = _watched(stage_backend, fn, drive or _calling(inputs), training, dynamic, settings)
-    return [*found, *_prepared(found)]
+    return [*found, *(_prepared(found) if prepared else ())]
 
 
 def undecomposed_graphs(

@@ -209,7 +209,9 @@ class Prover:
             proof = Proof(solved.level, "all values", solved.method, (*solved.assumptions, *unpinned))
             queries = tuple(Asked(q.mode, q.result, q.rlimit, q.smt) for q in solved.queries)
             reason = solved.reason
-            example = next(iter(apart), solved.counterexample)
+            found = [*apart, *([solved.counterexample] if solved.counterexample is not None else [])]
+            # What eager was tried on may be excused by a precondition; where none was found, the solver's is not.
+            example = next(iter(found[::-1] if solved.level is Level.UNKNOWN else found), None)
             if example is not None and solved.conclusive:
                 counterexample = json.dumps([float(v) if isinstance(v, float) else int(v) for v in example])
         seconds = round(time.process_time() - started, 4)

@@ -56,7 +56,8 @@ class Solved:
     """What is shown of an obligation.
 
     ``level`` is never above what a query answered ``unsat`` shows; ``UNKNOWN`` is no success.
-    ``counterexample`` differs in bits, in z3's model: :func:`replay` it before believing it.
+    ``counterexample`` differs in bits, in z3's model, beyond the sign of zero where one that does was
+    found: :func:`replay` it before believing it.
     ``conclusive``: its variables are all inputs, so that a replayed one is a refutation.
     """
 
@@ -275,8 +276,9 @@ class _Ladder:
             if values is not None and not mode.startswith("reals"):
                 both = modulo is not None and z3.is_false(_in(model, modulo))
                 # Whatever it hangs on, the same model answers every question that admits these values.
+                if self.counterexample is None or (both and not any(b for _, b in self.differing)):
+                    self.counterexample = values
                 self.differing.append((values, both))
-                self.counterexample = self.counterexample or values
         self.queries.append(Query(mode, result, used, smtlib.text(assertions), values))
         return result
 

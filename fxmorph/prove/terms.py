@@ -480,7 +480,8 @@ class Terms:
     ) -> list[Difference]:
         """Claims that together say that ``left`` and ``right`` (names, alike shaped) are equal.
 
-        ``cut``: names that are not taken apart but stand for any value.  Raises :class:`NotModelled` where an element's expression is too large.
+        ``cut``: names that are not taken apart but stand for any value.  Raises :class:`NotModelled`
+        where an element's expression is too large.
         """
         left, right = left.reshape(-1), right.reshape(-1)
         apart = (left != right).nonzero().reshape(-1)

@@ -132,6 +132,7 @@ class _Task:
         self.given, self.judged, self.prover = inputs, judged, prover
         self.best = Level.BIT_EXACT if judged is None or judged.best is Level.TESTED else judged.best
         self.unmodelled = ""
+        self.device = next((v.device.type for v in inputs if isinstance(v, torch.Tensor)), "cpu")
 
     def run(self) -> Validation:
         judged = self.judged
@@ -165,7 +166,7 @@ class _Task:
 
     def _shown(self) -> tuple[Shown, str]:
         """The strongest that is shown, and what refutes it if anything."""
-        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="not tried")
+        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY")
         bits = list(self._runs(layouts=True))
         for names in bits:
             if names.equal:
@@ -174,7 +175,7 @@ class _Task:
             one, refuted = self._of_claims(names, self.best)
             if refuted or stronger(one.level, Level.EXACT_REAL):
                 return one, refuted
-            shown = one if stronger(one.level, shown.level) else shown
+            shown = one if not stronger(shown.level, one.level) else shown
         reals = list(self._runs(layouts=False))
         for names in reals:
             if names.equal:
@@ -187,7 +188,6 @@ class _Task:
             if refuted or one.level is not Level.UNKNOWN:
                 self.unmodelled = ""
                 return one, refuted
-            shown = replace(shown, reason=one.reason) if shown.reason == "not tried" else shown
         return shown, ""
 
     def _runs(self, layouts: bool) -> Iterator[_Names]:
@@ -201,17 +201,17 @@ class _Task:
 
     def _of_claims(self, names: _Names, best: Level) -> tuple[Shown, str]:
         """What scalar claims show, small ones first, and what refutes them."""
-        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="not tried")
+        shown = Shown(Level.UNKNOWN, "FALSIFY-ONLY")
         for claims in (self._small_claims, self._cut_claims, self._large_claims):
             try:
                 differences = claims(names)
             except NotModelled as error:
-                shown = replace(shown, reason=str(error)) if shown.reason == "not tried" else shown
+                shown = shown if shown.reason else replace(shown, reason=str(error))
                 continue
             one, refuted = self._claims(differences, best, names.noted)
             if refuted:
                 return one, refuted
-            if stronger(one.level, shown.level) or shown.reason == "not tried":
+            if not stronger(shown.level, one.level):
                 shown = one
             if shown.level not in (Level.UNKNOWN, Level.UNDER_PRECONDITION):
                 break
@@ -236,7 +236,7 @@ class _Task:
                 return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="a scalar claim too large to solve"), ""
             if bits and rounding_terms(difference.obligation) > MAX_ROUNDED_TERMS:
                 return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="a sum whose roundings no solver follows"), ""
-            part = self.prover.scalar(difference.obligation, best)
+            part = self.prover.scalar(difference.obligation, best, self.device)
             parts.append(part)
             needed = INADMISSIBLE & set(part.assumptions)
             if needed or part.level in (Level.UNKNOWN, Level.TESTED):
@@ -301,7 +301,7 @@ class _Task:
             memory.whole(t, entered[i])
         try:
             with torch.no_grad(), Shadowing(memory), Unread():
-                out = tree_leaves(program(gm)(*args))
+                out = tree_leaves(program(gm, located=False)(*args))
         except NotModelled:
             raise
         except Exception as error:
@@ -319,7 +319,7 @@ class _Task:
         from fxmorph.prove.field import prove_field
 
         scalars = {f"input{i}": v for i, v in enumerate(self.given) if not isinstance(v, torch.Tensor)}
-        sides = [_named(program(gm), len(self.given)) for gm in self.graphs]
+        sides = [_named(program(gm, located=False), len(self.given)) for gm in self.graphs]
         fielded = prove_field(sides[0], sides[1], tensors, scalars)
         wraps = "no-overflow" in fielded.assumptions and not any(t.is_floating_point() for t in tensors.values())
         if fielded.equal and not wraps:

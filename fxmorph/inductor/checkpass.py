@@ -1,0 +1,231 @@
+"""``fxmorph check-pass``: a pass of one's own on the graphs of a corpus, in a worker process.
+
+Runs without torch: the parent orders seeds, hands them out and counts.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib.util
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from fxmorph.config import ConfigError, Settings
+from fxmorph.events import PairJudged, PassChecked, Warned
+from fxmorph.inductor.passresult import PassResult
+from fxmorph.inductor.units import Stage
+from fxmorph.model import Kind, Seed, Status, digest
+from fxmorph.seeds import find_seeds
+from fxmorph.workers import Ended, Pool
+
+#: CPU seconds that one program may take, its compile included; what starts a worker is not counted.
+LIMIT = 120.0
+DONE, FINDINGS, INTERNAL, NOTHING = 0, 1, 3, 5
+
+#: How programs spell ATen's operators, where they do not call them by name.
+_SPELLED = {
+    "add": ("+",), "sub": ("-",), "mul": ("*",), "div": ("/",), "mm": ("@", "matmul", "linear"),
+    "bmm": ("@", "matmul", "bmm"), "addmm": ("@", "linear"), "permute": ("permute", "transpose", ".t()", ".mT"),
+    "clone": ("clone", "contiguous", "+ 0"), "_to_copy": (".to(", ".float()"), "pow": ("**", "pow"),
+    "convert_element_type": (".to(", ".float()", ".half()", ".bfloat16()", ".type("), "view": ("view", "reshape"),
+    "_softmax": ("softmax",), "copy_": ("copy_",), "sigmoid": ("sigmoid", "silu"), "select": ("[",), "slice": ("[",),
+    "unsqueeze": ("unsqueeze", "None"), "rsqrt": ("rsqrt", "sqrt"), "full": ("full", "zeros", "ones"),
+}  # fmt: skip
+_OPERATOR = re.compile(r"\b(?:aten|prims|torch|ops)\.(\w+)")
+
+
+def shipped_corpus() -> str:
+    """The folder of the corpus that is installed with fxmorph."""
+    import fxmorph.corpus as shipped
+
+    return str(next(iter(shipped.__path__)))
+
+
+def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: Callable[[object], None]) -> int:
+    """Check the pass on the seeds at ``settings.paths``; stops at the first finding unless ``every``.
+
+    Tells :class:`PairJudged` of each graph and :class:`PassChecked` at the end; returns the exit code.
+    Raises ``ConfigError`` for a pass that does not load.
+    """
+    source = pass_source(name)
+    seeds, refusals = find_seeds(list(settings.paths) or [shipped_corpus()], settings.all)
+    for refusal in refusals:
+        emit(Warned(f"{refusal.path}: {refusal.reason}"))
+    state = settings.state_dir
+    state.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    count = _Count()
+    with Pool(1, _serve, (name, stage.value, str(state)), ["fxmorph.inductor.passworker"]) as pool:
+        for result in _results(pool, ordered(seeds, source), stage, started + settings.max_time):
+            count.add(result)
+            emit(told(name, result, _written(result, state)))
+            if result.status is Status.FINDING and not every:
+                break
+    code = count.code()
+    emit(count.finished(name, stage, len(seeds), round(time.monotonic() - started, 2), code))
+    return code
+
+
+def _serve(*arguments: object) -> None:
+    """In the worker, which has torch: the parent has not."""
+    from fxmorph.inductor.passworker import serve
+
+    serve(*arguments)  # type: ignore[arg-type]
+
+
+# -- which seeds first -----------------------------------------------------------
+
+
+def pass_source(name: str) -> str:
+    """The text of a pass, or of its file where it is made by a call; "" for a plug-in.
+
+    Raises ``ConfigError`` where there is no such file or module.
+    """
+    where, colon, attribute = name.rpartition(":")
+    if not colon:
+        return ""
+    file = Path(where) if where.endswith(".py") else _module_file(where)
+    if not file.is_file():
+        raise ConfigError(f"{where}: no such file")
+    text = file.read_text(errors="replace") if file.suffix == ".py" else ""
+    with contextlib.suppress(SyntaxError):
+        for node in ast.parse(text).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == attribute:
+                return ast.get_source_segment(text, node) or text
+    return text
+
+
+def _module_file(where: str) -> Path:
+    sys.path[:0] = [""] if "" not in sys.path else []
+    try:
+        spec = importlib.util.find_spec(where)
+    except (ImportError, ValueError) as error:
+        raise ConfigError(f"{where}: no such module ({error})") from None
+    if spec is None or spec.origin is None:
+        raise ConfigError(f"{where}: no such module; run where it can be imported, or name its file as file.py:NAME")
+    return Path(spec.origin)
+
+
+def ordered(seeds: Sequence[Seed], source: str) -> list[tuple[Seed, bool]]:
+    """(seed, whether to train): first those whose text has the operators that the pass names, small ones first."""
+    spelled = [_SPELLED.get(operator, (operator,)) for operator in sorted(_operators(source))]
+    ranked = []
+    for place, seed in enumerate(seeds):
+        text = _body(Path(seed.path))
+        hits = sum(any(s in text for s in words) for words in spelled)
+        ranked.append((-hits, len(text), place))
+    order = [(seeds[place], -hits) for hits, _, place in sorted(ranked)]
+    near = [(s, t) for t in (False, True) for s, hits in order if hits]
+    return [*near, *((s, t) for t in (False, True) for s, hits in order if not hits)]
+
+
+def _operators(source: str) -> set[str]:
+    """Operators that a text calls, or that words of its names are."""
+    named = {operator.removesuffix("_") for operator in _OPERATOR.findall(source)}
+    words = {word.removesuffix("s") for name in re.findall(r"\w+", source) for word in name.split("_")}
+    return named | (words & _SPELLED.keys())
+
+
+def _body(path: Path) -> str:
+    """The text of a seed but for its docstring and inputs."""
+    text = path.read_text(errors="replace") if path.suffix == ".py" else ""
+    return re.sub(r"def make_inputs\(\):.*?(?=\n\S)", "", text.split("ORIGIN", 1)[-1], flags=re.DOTALL)
+
+
+# -- the worker ------------------------------------------------------------------
+
+
+def _results(pool: Pool, jobs: Sequence[tuple[Seed, bool]], stage: Stage, deadline: float) -> Iterator[PassResult]:
+    from fxmorph.inductor.passjobs import CheckSeed, LoadPass
+
+    pool.submit(LoadPass(), LIMIT)
+    loaded = _next(pool)
+    if loaded.trouble or loaded.value:
+        raise ConfigError(loaded.value or f"the pass does not load: {loaded.trouble} {loaded.detail}".strip())
+    for seed, training in jobs:
+        if time.monotonic() > deadline:
+            return
+        pool.submit(CheckSeed(seed, training), LIMIT)
+        ended = _next(pool)
+        if ended.trouble:
+            yield _troubled(seed, stage, training, ended)
+        else:
+            yield from ended.value
+
+
+def _next(pool: Pool) -> Ended:
+    while True:
+        for ended in pool.ended(1.0):
+            return ended
+
+
+def _troubled(seed: Seed, stage: Stage, training: bool, ended: Ended) -> PassResult:
+    """A worker that crashed or hung while the pass ran accuses the pass."""
+    part = "training" if training else "inference"
+    reason = f"{ended.trouble} in {ended.phase}: {ended.detail}"
+    kind = {"crash": Kind.CRASH, "timeout": Kind.TIMEOUT}.get(ended.trouble)
+    if ended.phase == "pass" and kind is not None:
+        return PassResult(seed.label, stage, part, True, Status.FINDING, (kind,), reason)
+    return PassResult(seed.label, stage, "", False, Status.ERROR, reason=reason)
+
+
+# -- what is told ----------------------------------------------------------------
+
+
+class _Count:
+    """How many graphs there were, and what came of those on which the pass fired."""
+
+    def __init__(self) -> None:
+        self.graphs = self.fired = self.errors = 0
+        self.verdicts: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
+        self.levels: Counter[str] = Counter()
+
+    def add(self, result: PassResult) -> None:
+        self.errors += result.status is Status.ERROR
+        self.graphs += bool(result.part)
+        if not result.fired:
+            return
+        self.fired += 1
+        self.verdicts[result.status.value] += 1
+        if result.outcome:
+            self.outcomes[result.outcome] += 1
+        if result.outcome == "proved":
+            self.levels[result.level.value] += 1
+
+    def code(self) -> int:
+        if self.verdicts[Status.FINDING.value]:
+            return FINDINGS
+        if not self.fired:
+            return INTERNAL if self.errors and not self.graphs else NOTHING
+        return DONE
+
+    def finished(self, name: str, stage: Stage, seeds: int, wall: float, code: int) -> PassChecked:
+        return PassChecked(
+            name, stage.value, seeds, self.graphs, self.fired, dict(self.verdicts), dict(self.outcomes),
+            dict(self.levels), wall, code,
+        )  # fmt: skip
+
+
+def told(name: str, r: PassResult, repro: str) -> PairJudged:
+    """The event of a result; ``repro`` is the path of its script."""
+    return PairJudged(
+        name, r.seed, r.stage.value, r.part, r.nodes, r.fired, r.status, r.kinds, r.reason, r.outcome, r.level,
+        r.method, r.assumptions, r.unproved, r.changes, str(r.plan or ""), r.inputs, repro,
+    )  # fmt: skip
+
+
+def _written(result: PassResult, state: Path) -> str:
+    """The path of the script that shows a finding, "" where there is none."""
+    if not result.repro:
+        return ""
+    folder = state / "check-pass"
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{Path(result.seed).stem}-{result.part.split()[0]}-{digest(result.repro, 8)}.py"
+    file.write_text(result.repro)
+    return str(file)

@@ -1,0 +1,181 @@
+"""A user's own FX pass, in any of the forms that Inductor takes: found, loaded, and applied to a copy of a graph."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import fx
+
+from fxmorph.inductor.applying import clone_module, structure
+from fxmorph.inductor.units import Stage
+from fxmorph.torchapi.passes import as_compiling, metadata_updater, sort_graph
+
+#: The entry-point group under which packages offer passes by name.
+GROUP = "fxmorph.passes"
+
+
+class PassError(ValueError):
+    """A text that names no pass, or an object that is none; the message says what is wrong."""
+
+
+@dataclass(frozen=True)
+class OwnPass:
+    """A pass under the name that the user gave; ``call`` takes a GraphModule and returns what the pass returns."""
+
+    name: str
+    call: Callable[[fx.GraphModule], Any]
+
+
+def load_pass(name: str) -> OwnPass:
+    """The pass that ``package.module:attribute``, ``file.py:attribute`` or the name of a plug-in names.
+
+    Raises :class:`PassError`.
+    """
+    where, colon, attribute = name.rpartition(":")
+    if not colon:
+        found = [point for point in metadata.entry_points(group=GROUP) if point.name == name]
+        if not found:
+            raise PassError(f"{name}: no such plug-in; name a pass as module:attribute or file.py:attribute")
+        if len(found) > 1:
+            raise PassError(f"pass {name!r} is defined twice: {found[0].value} and {found[1].value}")
+        return own_pass(_guarded(found[0].load, name), name)
+    module = _guarded(lambda: _module(where), where)
+    value: Any = module
+    for part in attribute.split("."):
+        if not hasattr(value, part):
+            raise PassError(f"{where} has no {attribute!r}")
+        value = getattr(value, part)
+    return own_pass(value, name)
+
+
+def source_of(value: Any) -> str:
+    """The text that an object, or its class, was written as; "" where it is not known."""
+    for candidate in (value, type(value)):
+        with contextlib.suppress(OSError, TypeError):
+            return inspect.getsource(candidate)
+    return ""
+
+
+def _module(where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        sys.path[:0] = [""] if "" not in sys.path else []
+        return importlib.import_module(where)
+    file = Path(where)
+    if not file.is_file():
+        raise PassError(f"{where}: no such file")
+    spec = importlib.util.spec_from_file_location(f"_fxmorph_pass_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    with contextlib.suppress(ValueError):
+        sys.path.insert(0, str(file.parent.resolve()))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _guarded(load: Callable[[], Any], what: str) -> Any:
+    try:
+        return load()
+    except PassError:
+        raise
+    except Exception as error:
+        raise PassError(f"{what} does not load: {type(error).__name__}: {error}") from error
+
+
+def own_pass(value: Any, name: str = "") -> OwnPass:
+    """A pass of a callable on a Graph or a GraphModule, a ``PatternMatcherPass`` or a ``CustomGraphPass``.
+
+    A class is called without arguments first.  Raises :class:`PassError`.
+    """
+    name = name or getattr(value, "__name__", type(value).__name__)
+    if inspect.isclass(value):
+        try:
+            value = value()
+        except Exception as error:
+            raise PassError(f"{name}: a class that cannot be called without arguments: {error}") from error
+    if hasattr(value, "patterns") and callable(getattr(value, "apply", None)):
+        return OwnPass(name, lambda gm: _matched(value, gm.graph))
+    if not callable(value):
+        raise PassError(f"{name} is a {type(value).__name__}: want a callable, a PatternMatcherPass or CustomGraphPass")
+    takes = _takes(value)
+    if takes is fx.Graph:
+        return OwnPass(name, lambda gm: value(gm.graph))
+    if takes is fx.GraphModule:
+        return OwnPass(name, value)
+    return OwnPass(name, lambda gm: _either(value, gm))
+
+
+def _matched(patterns: Any, graph: fx.Graph) -> None:
+    """Replacements are inserted where patterns end, so that Inductor sorts graphs after them."""
+    patterns.apply(graph)
+    sort_graph(graph)
+
+
+def _takes(value: Any) -> type | None:
+    """What the first parameter is by its annotation or its name; None where neither tells."""
+    try:
+        parameters = list(inspect.signature(value).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    if not parameters:
+        raise PassError(f"{value!r} takes no arguments: a pass takes a graph")
+    first = parameters[0]
+    said = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
+    for kind in (fx.GraphModule, fx.Graph):
+        if said.rpartition(".")[2].strip("'\"") == kind.__name__:
+            return kind
+    if first.name in ("gm", "graph_module", "module", "mod"):
+        return fx.GraphModule
+    return fx.Graph if first.name in ("graph", "g") else None
+
+
+def _either(value: Any, gm: fx.GraphModule) -> Any:
+    """Inductor hands its custom passes a Graph; what wants more than that gets the module."""
+    spare = clone_module(gm)
+    try:
+        return value(gm.graph)
+    except AttributeError as error:
+        if "'Graph' object has no attribute" not in str(error):
+            raise
+    gm.graph = spare.graph
+    return value(gm)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a pass made of a graph; ``fired`` says whether that is another graph."""
+
+    after: fx.GraphModule
+    fired: bool
+
+
+def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Made:
+    """Run the pass on a copy of a graph of ``stage``, and what Inductor does after such a pass.
+
+    Raises whatever the pass raises, and what ``Graph.lint`` does.
+    """
+    after = clone_module(gm)
+    with as_compiling(after.graph):
+        update = metadata_updater(after) if stage is Stage.POST_GRAD else None
+        result = own.call(after)
+        result = getattr(result, "graph_module", result)  # a PassResult
+        if isinstance(result, fx.GraphModule):
+            after = result
+        elif isinstance(result, fx.Graph):
+            after.graph = result
+        after.graph.lint()
+        fired = structure(after) != structure(gm)
+        if fired and update is not None:
+            with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged
+                update()
+    return Made(after, fired)

@@ -1,0 +1,79 @@
+"""What ``fxmorph check-pass`` prints: a line for each graph that the pass changed, findings in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from fxmorph.events import PairJudged, PassChecked
+from fxmorph.model import Status
+
+#: Lines of nodes that differ, and of inputs, which are shown of a finding.
+SHOWN = 16
+
+
+class PairLines:
+    """Takes events of :mod:`fxmorph.inductor.checkpass`; ``verbose`` shows graphs that did not change too."""
+
+    def __init__(self, stream: TextIO, quiet: bool, verbose: bool) -> None:
+        self._stream, self._quiet, self._verbose = stream, quiet, verbose
+
+    def handle(self, event: Any) -> None:
+        if isinstance(event, PairJudged):
+            for line in self._pair(event):
+                self._say(line)
+        elif isinstance(event, PassChecked):
+            self._say(summary(event))
+        elif not self._quiet:
+            self._say(f"warning: {event.message}")
+
+    def _pair(self, e: PairJudged) -> Iterator[str]:
+        found = e.verdict is Status.FINDING
+        if not self._quiet and (e.fired or self._verbose or e.verdict is Status.ERROR):
+            where = f"{e.seed}  {e.part or '-'} ({e.nodes} nodes)"
+            if not e.fired:
+                yield f"{where}  {'not changed' if e.verdict is Status.CLEAN else f'{e.verdict}: {e.reason}'}"
+            else:
+                why = "" if found or e.verdict is Status.CLEAN else f" ({e.reason})"
+                yield f"{where}  {e.verdict}{why}; {_proof(e)}"
+        if found:
+            yield from finding_lines(e)
+
+    def close(self) -> None:
+        """Nothing is kept back."""
+
+    def _say(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+
+def _proof(e: PairJudged) -> str:
+    if e.outcome == "proved":
+        assumed = f", assuming {', '.join(e.assumptions)}" if e.assumptions else ""
+        return f"proved {e.level} by {e.method}{assumed}"
+    return f"{e.outcome or 'not tried'}{f': {e.unproved}' if e.unproved else ''}"
+
+
+def finding_lines(e: PairJudged) -> list[str]:
+    """A finding: what differs, the nodes that the pass changed, and the values that show it."""
+    lines = [f"WRONG {e.name} on {e.seed} ({e.stage} graph, {e.part})", f"  {', '.join(e.kinds)}: {e.reason}"]
+    if e.changes:
+        lines += ["  the pass changed", *_first(e.changes)]
+    if e.inputs:
+        lines += [f"  inputs ({e.plan or 'seed'} values)", *_first(e.inputs)]
+    if e.reproduce:
+        lines.append(f"  show it again: python {e.reproduce}")
+    return lines
+
+
+def _first(lines: tuple[str, ...]) -> list[str]:
+    more = [f"    ... {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return [*(f"    {line}" for line in lines[:SHOWN]), *more]
+
+
+def summary(e: PassChecked) -> str:
+    """The last line."""
+    judged = ", ".join(f"{n} {word}" for word, n in e.verdicts.items())
+    levels = ", ".join(f"{word} {n}" for word, n in e.levels.items())
+    proofs = ", ".join(f"{n} {word}{f' ({levels})' if word == 'proved' else ''}" for word, n in e.outcomes.items())
+    tail = "".join(f"; {part}" for part in (judged, proofs) if part)
+    return f"{e.name}: fired on {e.fired} of {e.graphs} {e.stage} graphs{tail}; {e.wall_s:.1f} s"

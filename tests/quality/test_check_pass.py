@@ -1,0 +1,143 @@
+"""``fxmorph check-pass``: subtly wrong passes of a user's own are refuted on the shipped corpus, right ones pass."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import own_passes
+import pytest
+
+from fxmorph.inductor.ownpass import PassError, load_pass
+from fxmorph.testing import check_pass
+
+HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
+PASSES, SEEDS = HERE / "own_passes.py", ROOT / "corpus" / "seeds"
+#: Graphs that may be looked at before a wrong pass is refuted: some 20 are within ten seconds.
+MOST_GRAPHS = 20
+#: Where the passes fire.
+SOME = [SEEDS / f"{name}.py" for name in ("layout_axis_cycle", "cast_scaled_counts", "layout_window_partition")]
+
+
+def run(name: str, *arguments: object, cwd: Path) -> tuple[int, list[dict[str, Any]], str]:
+    """(exit code, event lines, text for people)."""
+    command = [sys.executable, "-m", "fxmorph", "check-pass", f"{PASSES}:{name}", *map(str, arguments), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=170)
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch, torch_quiet: None) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("drop_noops", {"dtype", "alias", "identity"}),
+        ("fold_permutes", {"value"}),
+        ("matcher", {"value", "raises", "shape"}),
+    ],
+)
+def test_a_wrong_pass_is_refuted_on_the_shipped_corpus(name: str, kinds: set[str], tmp_path: Path) -> None:
+    code, events, text = run(name, cwd=tmp_path)
+    assert code == 1, text
+    found, end = events[-2], events[-1]
+    assert found["verdict"] == "finding" and set(found["kinds"]) & kinds
+    assert end["event"] == "pass-checked" and end["graphs"] <= MOST_GRAPHS
+    assert found["changes"] and found["inputs"] and "before" in found["reason"]
+    assert "WRONG" in text and f"fired on {end['fired']} of {end['graphs']}" in text
+    shown = subprocess.run([sys.executable, tmp_path / found["reproduce"]], capture_output=True, text=True)
+    assert shown.returncode == 1 and "before" in shown.stdout, shown.stderr
+
+
+@pytest.mark.parametrize("name", ["drop_noops_guarded", "fold_permutes_right", "HalvesAsProducts", "halves"])
+def test_a_right_pass_passes(name: str) -> None:
+    assert check_pass(getattr(own_passes, name), SOME) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["drop_noops_guarded", "fold_permutes_right", "HalvesAsProducts"])
+def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path) -> None:
+    code, events, text = run(name, "--all", "--max-time", "10m", cwd=tmp_path)
+    assert code == 0, text
+    assert events[-1]["outcomes"]["proved"] >= 0.8 * events[-1]["fired"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("drop_noops", "dtype"),
+        ("fold_permutes", "value"),
+        ("raises", "the pass raises KeyError"),
+        ("leaves_a_dangling_node", "the pass raises"),
+    ],
+)
+def test_the_assertion_holds_the_counterexample(name: str, words: str) -> None:
+    with pytest.raises(AssertionError, match="WRONG") as error:
+        check_pass(getattr(own_passes, name), SOME)
+    assert words in str(error.value)
+
+
+def test_a_pass_that_never_fires_was_not_checked() -> None:
+    with pytest.raises(AssertionError, match=r"fired on 0 of [1-9]"):
+        check_pass(own_passes.never_fires, SOME[0])
+    assert check_pass(own_passes.never_fires, SOME[0], fires=False) == 0
+
+
+def test_notes_that_are_wrong_before_the_last_stage() -> None:
+    with pytest.raises(AssertionError, match="dtype"):
+        check_pass(own_passes.forgets_the_dtype, SEEDS / "cast_uint8_image_normalise.py", stage="joint")
+
+
+def test_graphs_of_dynamo_can_be_checked() -> None:
+    assert check_pass(lambda graph: graph.eliminate_dead_code() and None, SOME[0], stage="pre_grad", fires=False) == 0
+
+
+def test_a_crash_is_the_passes_own_and_does_not_end_the_command(tmp_path: Path) -> None:
+    code, events, _ = run("crashes", SOME[0], SOME[1], "--all", cwd=tmp_path)
+    found = [e for e in events if e["event"] == "pair"]
+    assert code == 1 and len({e["seed"] for e in found}) == 2
+    assert all(e["kinds"] == ["crash"] and "SIGSEGV" in e["reason"] for e in found)
+
+
+def test_nothing_fired_is_an_exit_code_of_its_own(tmp_path: Path) -> None:
+    code, events, text = run("never_fires", SOME[0], cwd=tmp_path)
+    assert code == 5 and events[-1]["fired"] == 0
+    assert "fired on 0 of 1 post_grad graphs" in text
+
+
+def test_what_does_not_load_is_one_line(tmp_path: Path) -> None:
+    code, events, text = run("no_such_pass", SOME[0], cwd=tmp_path)
+    assert code == 2 and not events
+    assert "has no 'no_such_pass'" in text and text.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (f"{PASSES}:aten", "want a callable, a PatternMatcherPass or CustomGraphPass"),
+        (f"{PASSES}:NEUTRAL", "is a dict"),
+        ("nowhere.py:x", "nowhere.py: no such file"),
+        ("fxmorph.nowhere:x", "does not load: ModuleNotFoundError"),
+        ("nowhere", "no such plug-in"),
+    ],
+)
+def test_what_is_no_pass_says_so(name: str, words: str) -> None:
+    with pytest.raises(PassError, match=re.escape(words)):
+        load_pass(name)
+
+
+def test_plug_ins_are_found_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = EntryPoint("halving", "own_passes:halves", "fxmorph.passes")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [point] if group == "fxmorph.passes" else [])
+    assert load_pass("halving").name == "halving"
+    twice = [point, EntryPoint("halving", "own_passes:drop_noops", "fxmorph.passes")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: twice)
+    with pytest.raises(PassError, match="defined twice: own_passes:halves and own_passes:drop_noops"):
+        load_pass("halving")
