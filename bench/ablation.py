@@ -77,7 +77,8 @@ def main() -> int:
             cache = os.path.join(temp, name)  # neither finds what the other compiled
             os.mkdir(cache)
             log = os.path.join(cache, "workers.log")
-            with Pool(options.jobs, worker.serve, ([], cache, log, os.path.join(cache, "proofs")), ["fxmorph.worker"]) as pool:
+            arguments = ([], cache, log, os.path.join(cache, "proofs"))
+            with Pool(options.jobs, worker.serve, arguments, ["fxmorph.worker"]) as pool:
                 _judge(arm, pool, seeds, options.seed, options.cases)
                 _blame(arm, pool, options.investigate)
             arms.append(arm)

@@ -167,13 +167,13 @@ class RunFinished(_Event):
 
 
 @dataclass(frozen=True)
-class PairJudged(_Event):
+class UnitFired(_Event):
     """A unit of Inductor changed a graph, and what was found of it.
 
     ``outcome`` is that of the validation (``proved``, ``refuted``, ``unknown``, ``unsupported``), "" if none.
     """
 
-    event: ClassVar[str] = "pair"
+    event: ClassVar[str] = "unit-fired"
     unit: str
     source: str
     part: str
@@ -304,7 +304,7 @@ Event = (
     | SeedRefused
     | CaseDone
     | FindingMade
-    | PairJudged
+    | UnitFired
     | Checked
     | Progress
     | Warned
@@ -415,7 +415,7 @@ SCHEMA: dict[str, Any] = {
             report=_TEXT,
         ),
         _line(
-            PairJudged.event,
+            UnitFired.event,
             unit=_TEXT,
             source=_TEXT,
             part=_TEXT,

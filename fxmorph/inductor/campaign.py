@@ -18,7 +18,7 @@ from typing import Any
 from fxmorph import worker
 from fxmorph.campaign import Campaign, Emit, version_of, versions
 from fxmorph.config import ConfigError, Settings
-from fxmorph.events import FindingMade, PairJudged, Warned
+from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.rung import Mode, Pair, PassesJudged, Source, chosen_units
 from fxmorph.inductor.units import UnitKind
@@ -201,7 +201,7 @@ class PassCampaign(Campaign):
         for pair in judged.pairs:
             self.counts[pair.status.value] += 1
             self.emit(
-                PairJudged(
+                UnitFired(
                     pair.unit, pair.source, pair.part, pair.graph, pair.matches, pair.status, pair.kinds, pair.reason,
                     pair.outcome, pair.level, pair.method, pair.unproved, pair.seconds,
                 )

@@ -21,11 +21,11 @@ from fxmorph.events import (
     Checked,
     Event,
     FindingMade,
-    PairJudged,
     Progress,
     RunFinished,
     RunStarted,
     SeedRefused,
+    UnitFired,
     Warned,
 )
 from fxmorph.model import SEVERITY, Finding, Status
@@ -99,8 +99,8 @@ class Terminal:
                 self._checked(event)
             case CaseDone():
                 self._case(event)
-            case PairJudged():
-                self._pair(event)
+            case UnitFired():
+                self._unit(event)
             case Progress():
                 self._progress(event)
             case RunFinished():
@@ -159,7 +159,7 @@ class Terminal:
             reason = f": {event.reason}" if event.reason else ""
             self._say(f"case {event.index} {event.verdict}{kinds} {event.seed}{recipe}{reason}")
 
-    def _pair(self, event: PairJudged) -> None:
+    def _unit(self, event: UnitFired) -> None:
         if self._verbose > 1 or (self._verbose and event.verdict != Status.CLEAN):
             kinds = f" {','.join(event.kinds)}" if event.kinds else ""
             shown = f"; {event.outcome} {event.level} {event.method}" if event.outcome else ""
