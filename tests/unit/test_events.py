@@ -26,6 +26,7 @@ from fxmorph.events import (
     RunFinished,
     RunStarted,
     SeedRefused,
+    UnitFired,
     UnitListed,
     Warned,
 )
@@ -82,6 +83,7 @@ ALL: list[Event] = [
     Proved("a", "float32", Level.BIT_EXACT, Level.REFUTED, "10 shapes", "FALSIFY-ONLY", (), "", 0.5, "bits differ"),
     Conformed("add", "float32", True, ""),
     UnitListed("joint.remove_noop_ops", "joint", "pass", True, "", "all", "torch._inductor.x", True),
+    UnitFired("joint.p", "corpus/seeds/a.py inference", "joint", "0" * 16, 1, Status.CLEAN, outcome="proved"),
     PairJudged(
         "p.py:fold",
         "a.py",
