@@ -180,7 +180,7 @@ def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
         found = replace(found, graphs=(first,), reason=f"eager: {why}" if why else "")
         yield found.to_json()
     if near:
-        per_kind = {"graph": 3, "replacement": 2}.get(entry.kind, 1)  # the others: many variants of one pattern
+        per_kind = _near_misses(entry)
 
         def fires(neighbour: Derived) -> bool:
             if entry.kind != "lowering":
@@ -188,6 +188,13 @@ def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
             return fire(neighbour, entry).changed
 
         yield replace(found, graphs=(first, *neighbours(first, fires, seed, per_kind))).to_json()
+
+
+def _near_misses(entry: Entry) -> int:
+    """Near misses of each kind: fewer where an entry is one of many variants of a pattern, or slow to trace."""
+    if entry.source is not None:
+        return 0 if entry.source.training else 2
+    return 3 if entry.kind == "graph" else 1
 
 
 def derive_all(
