@@ -170,7 +170,7 @@ def test_another_format_is_not_touched(tmp_path: Path) -> None:
     db = sqlite3.connect(tmp_path / DATABASE)
     db.execute("PRAGMA user_version = 99")
     db.close()
-    with pytest.raises(StoreError, match="has format 99, this fxmorph reads 1") as caught:
+    with pytest.raises(StoreError, match="has format 99, this fxmorph reads 2") as caught:
         Store(tmp_path)
     assert not isinstance(caught.value, DiskError)
 
