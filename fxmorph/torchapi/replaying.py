@@ -1,0 +1,122 @@
+"""Inductor's pipeline with the graphs run in eager: all passes, no lowering, no code.
+
+AOTAutograd's runtime around the graphs is the real one, so what it adds (input mutation, output
+aliasing, the autograd function) is there as in a compiled program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+#: ``ran(graph module, inputs)`` when a graph is called, before it may change its inputs.
+Ran = Callable[[fx.GraphModule, list[Any]], None]
+
+
+@contextlib.contextmanager
+def graphs_in_eager(ran: Ran | None = None) -> Iterator[None]:
+    """``torch.compile(backend="inductor")`` runs the final FX graphs as they are."""
+    from torch._inductor import compile_fx
+    from torch._inductor.virtualized import V
+
+    def inner(gm: fx.GraphModule, example_inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        if hasattr(compile_fx, "view_to_reshape"):
+            compile_fx.view_to_reshape(gm)
+        with torch.no_grad():
+            fake_mode = compile_fx.fake_tensor_prop(gm, example_inputs)
+        with V.set_fake_mode(fake_mode):
+            compile_fx._recursive_post_grad_passes(gm, is_inference=bool(kwargs.get("is_inference")))
+        gm.recompile()
+
+        def run(boxed: list[Any]) -> Any:
+            values = list(boxed)
+            boxed.clear()
+            if ran is not None:
+                ran(gm, values)
+            with torch.no_grad():
+                return gm(*values)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    original = compile_fx._compile_fx_inner
+    compile_fx._compile_fx_inner = inner
+    try:
+        yield
+    finally:
+        compile_fx._compile_fx_inner = original
+
+
+@contextlib.contextmanager
+def dynamo_inputs(called: Ran) -> Iterator[None]:
+    """``called(graph module, inputs)`` when a function that Inductor compiled from Dynamo's graph is called."""
+    from torch._inductor import compile_fx
+
+    original = compile_fx.compile_fx
+
+    @functools.wraps(original)
+    def watched(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        compiled = original(gm, *args, **kwargs)
+        if not callable(compiled):
+            return compiled
+
+        @functools.wraps(compiled)
+        def run(*values: Any) -> Any:
+            called(gm, list(values))
+            return compiled(*values)
+
+        return run
+
+    compile_fx.compile_fx = watched
+    try:
+        yield
+    finally:
+        compile_fx.compile_fx = original
+
+
+# -- the partitioner ---------------------------------------------------------
+
+
+@contextlib.contextmanager
+def whole_joint_graphs() -> Iterator[None]:
+    """No partitioner: forward and backward both run the joint graph, and only inputs are saved."""
+    from torch._inductor import compile_fx
+
+    original = compile_fx.min_cut_rematerialization_partition
+    compile_fx.min_cut_rematerialization_partition = _both_whole
+    try:
+        yield
+    finally:
+        compile_fx.min_cut_rematerialization_partition = original
+
+
+def _both_whole(
+    joint: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_: Any
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    holders = [n for n in joint.graph.nodes if n.op == "placeholder"]
+    tangents = [n for n in holders if n.name.startswith("tangents")]
+    given = [n for n in holders if n not in tangents]
+    sizes = [n for n in given if not isinstance(n.meta.get("val"), torch.Tensor)]
+    saved = [n for n in given if n not in sizes]
+    outputs = list(next(n for n in reversed(joint.graph.nodes) if n.op == "output").args[0])
+    forward = _part(joint, given, [*outputs[:num_fwd_outputs], *saved, *sizes])
+    backward = _part(joint, [*sizes, *saved, *tangents], outputs[num_fwd_outputs:])
+    return forward, backward
+
+
+def _part(joint: fx.GraphModule, inputs: list[fx.Node], outputs: list[Any]) -> fx.GraphModule:
+    """The calls of ``joint`` that ``outputs`` need, as a function of ``inputs``."""
+    graph, made = fx.Graph(), dict[fx.Node, fx.Node]()
+    for node in inputs:
+        made[node] = graph.node_copy(node)
+    for node in joint.graph.nodes:
+        if node.op not in ("placeholder", "output") and all(n in made for n in node.all_input_nodes):
+            made[node] = graph.node_copy(node, lambda n: made[n])
+    graph.output(fx.node.map_arg(tuple(outputs), lambda n: made[n]))
+    graph.eliminate_dead_code()
+    return fx.GraphModule(joint, graph)
