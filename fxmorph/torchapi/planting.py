@@ -22,6 +22,10 @@ PASS_MODULES = {
     "pre_grad": "torch._inductor.fx_passes.pre_grad",
     "joint_graph": "torch._inductor.fx_passes.joint_graph",
     "post_grad": "torch._inductor.fx_passes.post_grad",
+    "quantization": "torch._inductor.fx_passes.quantization",
+    "freezing": "torch._inductor.freezing",
+    "compile_fx": "torch._inductor.compile_fx",
+    "partitioner": "torch._functorch.partitioners",
 }
 
 

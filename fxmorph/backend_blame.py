@@ -1,0 +1,99 @@
+"""What only generated code shows: lowering, scheduler or code generation, with real compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fxmorph.blame import SETTINGS, Blame, redo_of
+from fxmorph.inductor.units import Stage
+from fxmorph.judge.ladder import LAYOUT_KINDS
+from fxmorph.probing import Answer, Held, Probe, first_showing
+from fxmorph.torchapi.tracking import Group, Step
+
+ALL = Held()
+#: Parts that a setting takes away, tried where neither vectorisation nor fusion nor a lowering is guilty.
+_LAST = tuple(unit for unit in SETTINGS if unit != "codegen.CppVecKernel")
+_LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
+
+
+def blame_backend(probe: Probe) -> Blame:
+    """The graphs are right in eager, or no pass was to blame: try the parts behind them."""
+    answer, steps = probe.watch(ALL)
+    if answer is not Answer.SHOWS:
+        return Blame(Stage.CODEGEN, "", False, ("not seen again in a fresh compile",), ())
+    found = _pattern_to_ir(probe, steps[Group.PASS])
+    if found is None and probe.accused <= LAYOUT_KINDS:
+        found = _by_setting(probe, _LAYOUT)
+    found = found or _by_setting(probe, ("codegen.CppVecKernel",))
+    found = found or _fusion(probe, steps[Group.FUSION])
+    found = found or _lowering(probe, steps[Group.LOWERING])
+    found = found or _by_setting(probe, _LAST)
+    if found is not None:
+        return found
+    evidence = ("graphs are right in eager, compiled they are wrong; no part that can be switched off explains it",)
+    return Blame(Stage.CODEGEN, "", False, evidence, ())
+
+
+def _pattern_to_ir(probe: Probe, passes: Sequence[Step]) -> Blame | None:
+    """A pattern entry whose result is Inductor's IR, which eager graphs are run without."""
+    from fxmorph.torchapi.patterns import entries
+
+    to_ir = {e.full_name for e in entries() if e.kind == "lowering"}
+    applied = list(dict.fromkeys(s.unit for s in passes if s.changed and s.unit in to_ir))
+    if not applied or probe.ask(ALL.without(*applied)) is not Answer.GONE:
+        return None
+    for unit in applied:
+        if probe.ask(ALL.without(unit)) is Answer.GONE:
+            return _blame(Stage(unit.partition(".")[0]), unit, "graphs without the entry are right in eager")
+    return _blame(Stage.POST_GRAD, applied[0], f"gone only with all of {', '.join(applied)} switched off")
+
+
+def _by_setting(probe: Probe, units: Sequence[str]) -> Blame | None:
+    for unit in units:
+        if probe.spent:
+            return None
+        setting = tuple(SETTINGS[unit].items())
+        try:
+            answer = probe.ask(Held(settings=setting))
+        except ValueError:  # a setting that this release does not have
+            continue
+        if answer is Answer.GONE:
+            return _blame(Stage(unit.partition(".")[0]), unit, f"gone with {dict(setting)}")
+    return None
+
+
+def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
+    """The first pair whose fusion shows the finding."""
+    if not fusions or probe.ask(ALL.below(Group.FUSION, 0)) is not Answer.GONE:
+        return None
+
+    def shows(count: int) -> bool:
+        return probe.ask(ALL.below(Group.FUSION, count)) is Answer.SHOWS
+
+    step = fusions[first_showing(0, len(fusions), shows) - 1]
+    return _blame(
+        Stage.SCHEDULER, step.unit, "gone without fusion", f"first shows with the fusion of {step.detail}"
+    )
+
+
+def _lowering(probe: Probe, lowerings: Sequence[Step]) -> Blame | None:
+    """The first node, in the order of the graph, whose lowering shows the finding.
+
+    Nodes behind it are given to eager kernels: what a guilty node computed stays wrong in them.
+    """
+    if not lowerings or probe.ask(ALL.below(Group.LOWERING, 0)) is not Answer.GONE:
+        return None
+
+    def shows(count: int) -> bool:
+        return probe.ask(ALL.below(Group.LOWERING, count)) is Answer.SHOWS
+
+    step = lowerings[first_showing(0, len(lowerings), shows) - 1]
+    said = f"first shows where {step.detail} is lowered and later nodes run eager kernels"
+    gone = probe.ask(ALL.without(step.unit)) is Answer.GONE
+    last = f"with {step.unit} switched off: {'gone' if gone else 'still there'} (compiled)"
+    return Blame(Stage.LOWERING, step.unit, gone, (said, last), redo_of(Stage.LOWERING, step.unit))
+
+
+def _blame(stage: Stage, unit: str, *evidence: str) -> Blame:
+    """A blame that was seen to be right by taking the unit away."""
+    return Blame(stage, unit, True, evidence, redo_of(stage, unit))

@@ -1,0 +1,166 @@
+"""Faults planted all over the compiler must be blamed on the stage and the unit that they were planted in.
+
+Each case plants one fault in this process and asks for blame as an investigation does, on a small
+program.  The default run holds those that need no or few generated kernels; ``-m slow`` the rest
+and the count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import fx
+
+from fxmorph.blame import Blame
+from fxmorph.clock import Clock
+from fxmorph.inputs import InputSet
+from fxmorph.judge.ladder import kinds_of
+from fxmorph.judge.trial import GraphSubject, Trial
+from fxmorph.localize import localize
+from fxmorph.model import CompileConfig, ValuePlan
+from fxmorph.probing import Probe
+from fxmorph.torchapi.compiling import cpp_compiler, reset
+from fxmorph.torchapi import planting
+
+pytestmark = [
+    pytest.mark.usefixtures("torch_quiet"),
+    pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler"),
+]
+aten = torch.ops.aten
+Plant = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+def blame_of(
+    plant: Plant, fn: Callable[..., Any], inputs: Sequence[Any], config: CompileConfig, no_grad: bool = False
+) -> Blame:
+    """What is blamed for the finding that ``fn`` shows under the plant; fails where there is no finding."""
+    subject = GraphSubject(fn, {ValuePlan.SEED: InputSet.snapshot(inputs)}, lambda c: c, no_grad)
+
+    def trial(config: CompileConfig) -> Trial:
+        return Trial(subject, config, 0, Clock())
+
+    reset()
+    try:
+        with plant():
+            accused = kinds_of(trial(config).judge(ValuePlan.SEED))
+            assert accused, "the plant shows nothing"
+            early = CompileConfig.make("eager")
+            stage = "dynamo" if kinds_of(trial(early).judge(ValuePlan.SEED)) & accused else "inductor"
+            return localize(Probe(trial, config, ValuePlan.SEED, accused, 300.0), stage)
+    finally:
+        reset()
+
+
+def swapping(old: Any, new: Any) -> Callable[[fx.Graph], None]:
+    """A graph edit: every call of ``old`` is one of ``new``."""
+
+    def edit(graph: fx.Graph) -> None:
+        for node in graph.find_nodes(op="call_function", target=old):
+            node.target = new
+
+    return edit
+
+
+SIN_TO_COS = swapping(aten.sin.default, aten.cos.default)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plant, a program, and where the blame must fall."""
+
+    plant: Plant
+    fn: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    unit: str
+    config: CompileConfig = field(default_factory=CompileConfig.make)
+    no_grad: bool = False
+
+
+def randn(*shape: int, grad: bool = False) -> torch.Tensor:
+    values = torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+    return values.requires_grad_(grad)
+
+
+def sines(x: torch.Tensor, y: torch.Tensor) -> Any:
+    a = torch.relu(x * 2 + y) - y
+    b = torch.sin(a) * y
+    return b.sum(0), a.mT
+
+
+XY = (randn(4, 6), randn(4, 6) * 0.5)
+
+
+def wrong_silu(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.sigmoid(x * 1.01)
+
+
+def wrong_softmax(x: torch.Tensor, dim: int, half: bool) -> torch.Tensor:
+    e = torch.exp(x - x.amax(dim, keepdim=True))
+    return e / (e.sum(dim, keepdim=True) + 0.1)
+
+
+def contiguous_copysign(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.where(y < 0, -x.abs(), x.abs()).contiguous()
+
+
+def wrong_tanh_backward(grad: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    return grad * (1 - out)
+
+
+QUICK: dict[str, Case] = {
+    "pre_grad pass": Case(
+        lambda: planting.planted_pass(swapping(torch.sin, torch.cos), "numpy_compat_normalization", "pre_grad"),
+        sines, XY, "pre_grad.numpy_compat_normalization",
+    ),
+    "pre_grad pass of another module": Case(
+        lambda: planting.planted_pass(swapping(torch.sin, torch.cos), "quant_lift_up", "quantization"),
+        sines, XY, "pre_grad.quant_lift_up",
+    ),
+    "decomposition": Case(
+        lambda: planting.planted_decomposition("silu", wrong_silu),
+        lambda x: F.silu(x + 1) * 2, XY[:1], "decomposition.aten.silu.default",
+    ),
+    "inner decomposition": Case(
+        lambda: planting.planted_decomposition("_softmax", wrong_softmax),
+        lambda x, y: torch.softmax(x * 2, -1) + y, XY, "decomposition.aten._softmax.default",
+    ),
+    "decomposition's strides": Case(
+        lambda: planting.planted_decomposition("copysign", contiguous_copysign),
+        lambda x, y: torch.copysign(x.mT, y.mT), XY, "decomposition.aten.copysign.Tensor",
+    ),
+    "backward decomposition": Case(
+        lambda: planting.planted_decomposition("tanh_backward", wrong_tanh_backward),
+        lambda x, y: torch.tanh(x * y) + 1, (randn(4, 6, grad=True), XY[1]), "decomposition.aten.tanh_backward.default",
+    ),
+    "joint pass": Case(
+        lambda: planting.planted_pass(SIN_TO_COS), sines, XY, "joint.constant_fold_uniform_value"
+    ),
+    "joint pass, gradient": Case(
+        lambda: planting.planted_pass(swapping(aten.cos.default, aten.sin.default)),
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "joint.constant_fold_uniform_value",
+    ),
+    "post_grad pass": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "remove_assert_ops", "post_grad"),
+        sines, XY, "post_grad.remove_assert_ops",
+    ),
+    "view_to_reshape": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "view_to_reshape", "compile_fx"),
+        sines, XY, "post_grad.view_to_reshape",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_blame_falls_where_the_fault_was_planted(name: str) -> None:
+    case = QUICK[name]
+    blame = blame_of(case.plant, case.fn, case.inputs, case.config, case.no_grad)
+    assert (blame.unit, blame.stage) == (case.unit, case.unit.partition(".")[0]), blame
+    assert blame.confirmed, blame
+    assert blame.redo
