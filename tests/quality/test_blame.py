@@ -26,8 +26,8 @@ from fxmorph.judge.trial import GraphSubject, Trial
 from fxmorph.localize import localize
 from fxmorph.model import CompileConfig, ValuePlan
 from fxmorph.probing import Probe
+from fxmorph.torchapi import planting, planting_backend
 from fxmorph.torchapi.compiling import cpp_compiler, reset
-from fxmorph.torchapi import planting
 
 pytestmark = [
     pytest.mark.usefixtures("torch_quiet"),
@@ -71,6 +71,13 @@ def swapping(old: Any, new: Any) -> Callable[[fx.Graph], None]:
 SIN_TO_COS = swapping(aten.sin.default, aten.cos.default)
 
 
+def drop_scale(graph: fx.Graph) -> None:
+    """The replacement's attention scales as it does by default, not as it was told."""
+    for node in graph.nodes:
+        if "scaled_dot_product" in str(node.target):
+            node.kwargs = {k: v for k, v in node.kwargs.items() if k != "scale"}
+
+
 @dataclass(frozen=True)
 class Case:
     """A plant, a program, and where the blame must fall."""
@@ -106,8 +113,8 @@ def wrong_softmax(x: torch.Tensor, dim: int, half: bool) -> torch.Tensor:
     return e / (e.sum(dim, keepdim=True) + 0.1)
 
 
-def contiguous_copysign(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    return torch.where(y < 0, -x.abs(), x.abs()).contiguous()
+def contiguous_silu(x: torch.Tensor) -> torch.Tensor:
+    return (x * torch.sigmoid(x)).contiguous()
 
 
 def wrong_tanh_backward(grad: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -132,8 +139,8 @@ QUICK: dict[str, Case] = {
         lambda x, y: torch.softmax(x * 2, -1) + y, XY, "decomposition.aten._softmax.default",
     ),
     "decomposition's strides": Case(
-        lambda: planting.planted_decomposition("copysign", contiguous_copysign),
-        lambda x, y: torch.copysign(x.mT, y.mT), XY, "decomposition.aten.copysign.Tensor",
+        lambda: planting.planted_decomposition("silu", contiguous_silu),
+        lambda x: F.silu(x.mT), XY[:1], "decomposition.aten.silu.default",
     ),
     "backward decomposition": Case(
         lambda: planting.planted_decomposition("tanh_backward", wrong_tanh_backward),
@@ -153,6 +160,69 @@ QUICK: dict[str, Case] = {
     "view_to_reshape": Case(
         lambda: planting.planted_pass(SIN_TO_COS, "view_to_reshape", "compile_fx"),
         sines, XY, "post_grad.view_to_reshape",
+    ),
+    "cse": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "fx_graph_cse", "partitioner"),
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "aot.fx_graph_cse",
+    ),
+    "partitioner": Case(
+        lambda: planting_backend.planted_partition(swapping(aten.cos.default, aten.sin.default)),
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "aot.min_cut_rematerialization_partition",
+    ),
+    "runtime": Case(
+        lambda: planting_backend.planted_runtime(torch.clone),
+        lambda x, y: (x.mT, x + y), XY, "aot.runtime_wrappers",
+    ),
+    "attention pattern": Case(
+        lambda: planting_backend.planted_entry(
+            "joint.pass_patterns[0]/_sfdp_pattern_1_inference", drop_scale
+        ),
+        lambda q, k, v: (torch.matmul(q, k.transpose(-2, -1)).div(3.0)).softmax(dim=-1).matmul(v),
+        (randn(1, 2, 8, 4), randn(1, 2, 8, 4) * 2, randn(1, 2, 8, 4) + 1),
+        "joint.pass_patterns[0]/_sfdp_pattern_1_inference",
+    ),
+    "joint graph entry": Case(
+        lambda: planting_backend.planted_entry("joint.pass_patterns[1]/mul_softmax_pattern", swapping(
+            aten.amax.default, aten.amin.default)),
+        lambda x: torch.softmax(x * 200, -1), XY[:1], "joint.pass_patterns[1]/mul_softmax_pattern",
+    ),
+    "post_grad entry": Case(
+        lambda: planting_backend.planted_entry(
+            "post_grad.pass_patterns[1]/pointless_cumsum_replacement", SIN_TO_COS
+        ),
+        lambda x: torch.sin(x) + torch.ones(4, 6).cumsum(1), XY[:1],
+        "post_grad.pass_patterns[1]/pointless_cumsum_replacement",
+    ),
+    "reinplace": Case(
+        lambda: planting.planted_pass(swapping(aten.copy_.default, aten.add_.Tensor),
+                                      "reinplace_inplaceable_ops", "post_grad"),
+        lambda x, y: x.copy_(y * 2), XY, "post_grad.reinplace_inplaceable_ops",
+    ),
+    "noop removal": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "remove_noop_ops", "post_grad"), sines, XY, "joint.remove_noop_ops",
+    ),
+    "reorder_for_locality": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "reorder_for_locality", "post_grad"),
+        sines, XY, "post_grad.reorder_for_locality", no_grad=True,
+    ),
+    "freezing": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "constant_fold", "freezing"),
+        sines, XY, "freezing.constant_fold", CompileConfig.make(inductor={"freezing": True}), no_grad=True,
+    ),
+    "lowering": Case(
+        lambda: planting.planted_lowering("sin", "cos"), sines, XY, "lowering.aten.sin.default"
+    ),
+    "reduction's lowering": Case(
+        lambda: planting.planted_lowering("amax", "amin"),
+        lambda x, y: torch.amax(x * y, 1) + 1, XY, "lowering.aten.amax.default",
+    ),
+    "vectorised code": Case(
+        lambda: planting_backend.planted_cpp("exp", "{0}.exp() + {0}"),
+        lambda x: torch.exp(x * 0.5) + 1, (randn(8, 32),), "codegen.CppVecKernel",
+    ),
+    "fusion legality": Case(
+        lambda: planting_backend.planted_fusion_check("fusable_read_and_write"),
+        lambda x, y: ((x.exp() * 2).sum(0) / x.sum(), y.cumsum(0)), XY, "scheduler.can_fuse_vertical",
     ),
 }  # fmt: skip
 
