@@ -222,12 +222,11 @@ class Campaign:
             check_settings(self._config())
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        if s.device == "cuda":
-            import torch
+        from fxmorph.torchapi.devices import missing
 
-            if not torch.cuda.is_available():
-                raise ConfigError("--device cuda: this torch sees no CUDA device (see `fxmorph doctor`)")
-        elif s.backend == "inductor" and cpp_compiler() is None:
+        if missing(s.device):
+            raise ConfigError(missing(s.device))
+        if s.device != "cuda" and s.backend == "inductor" and cpp_compiler() is None:
             raise ConfigError(
                 "no C++ compiler found, and Inductor needs one on CPU: install g++ (apt install g++) or set CXX,"
                 " or choose --backend aot_eager"

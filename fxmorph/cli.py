@@ -420,6 +420,7 @@ def prove(
         str, typer.Option("--solver", metavar="cvc5|bitwuzla", help="Ask this solver too; disagreement is an error.")
     ] = "",
     record: Annotated[str, typer.Option("--record", metavar="FILE", help="Write the levels there too.")] = "",
+    device: Annotated[str | None, typer.Option("--device", help="Of --conformance: cpu or cuda.")] = None,
     transforms: Transforms = None,
     jobs: Jobs = None,
     state: State = None,
@@ -428,7 +429,7 @@ def prove(
 ) -> None:
     """Prove rules, or show inputs on which they are wrong; exit code 4 where one is refuted."""
     with _one_line_errors():
-        settings = _settings(transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet)
+        settings = _settings(transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, device=device)
         if sum((bool(names), all, conformance)) != 1:
             _fail("name rules by id or glob, or say --all, or --conformance (`fxmorph rules` lists them)", USAGE)
         if solver not in ("", "cvc5", "bitwuzla"):
@@ -438,7 +439,7 @@ def prove(
 
         table = ProofTable(_print_line, settings.json, settings.quiet)
         if conformance:
-            code = check_conformance(table.handle)
+            code = check_conformance(settings.device, table.handle)
         else:
             code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
         table.close()

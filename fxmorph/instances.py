@@ -5,14 +5,15 @@ from __future__ import annotations
 import builtins
 import inspect
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from fxmorph.inputs import spec_of, strided_clone
+from fxmorph.inputs import is_float_dtype, relocate, spec_of, strided_clone
 from fxmorph.model import FLOATS, INTS, TensorSpec
+from fxmorph.prove.preconditions import met
 from fxmorph.rules import Rule, RuleError
 
 
@@ -34,6 +35,21 @@ class Instance:
     def after(self, tensors: dict[str, torch.Tensor]) -> torch.Tensor:
         """The rule's replacement on these tensors themselves, which it may write to."""
         return call(self.rule.after, tensors, self.scalars)
+
+    @property
+    def device(self) -> str:
+        """The type of the device that the tensors are on."""
+        return next((t.device.type for t in self.tensors.values()), "cpu")
+
+    def on(self, device: str) -> Instance:
+        """The same with every tensor on ``device``."""
+        return self if self.device == device else self.with_values(relocate(self.tensors, device))
+
+    def known(self) -> frozenset[str]:
+        """Arguments whose values enter a proof: the indices of a mixed rule."""
+        if not self.rule.mixed:
+            return frozenset()
+        return frozenset(n for n, t in self.tensors.items() if t.dtype != torch.bool and not is_float_dtype(t.dtype))
 
     def copies(self) -> dict[str, torch.Tensor]:
         """The tensors over memory of their own, strides kept."""
@@ -214,18 +230,10 @@ def product(shape: list[int]) -> int:
     return out
 
 
-_ASSUMPTIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "finite": lambda t: torch.isfinite(t).all(),
-    "no_nan": lambda t: ~t.isnan().any(),
-    "nonneg": lambda t: (t >= 0).all(),
-    "nonzero": lambda t: (t != 0).all(),
-}
-
-
-def broken_assumption(rule: Rule, values: dict[str, torch.Tensor]) -> str:
-    """The first of the rule's stated assumptions that does not hold for these values, or ""."""
-    for word in rule.assumes:
+def broken(names: Iterable[str], values: dict[str, torch.Tensor]) -> str:
+    """The first of the named preconditions that these values do not meet, or ""."""
+    for name in names:
         for t in values.values():
-            if t.is_floating_point() and not bool(_ASSUMPTIONS[word](t)):
-                return word
+            if t.is_floating_point() and not bool(met((name,), [t.reshape(-1)]).all()):
+                return name
     return ""

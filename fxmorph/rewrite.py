@@ -22,7 +22,7 @@ from fxmorph.canon import Operation, canonical
 from fxmorph.clock import Clock
 from fxmorph.graph import calls, copy_graph, print_graph
 from fxmorph.inputs import InputSet, dtype_name, relocate, spec_of, storage_key, strided_clone
-from fxmorph.instances import Instance, broken_assumption, holds, sample_arguments, sample_values
+from fxmorph.instances import Instance, broken, holds, sample_arguments, sample_values
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level, Proof, Recipe, Rewrite, RewriteProof, TensorSpec
 from fxmorph.observe import loss_of
@@ -306,7 +306,7 @@ def _literals_agree(rule: Rule, match: Match, ops: dict[fx.Node, Operation], ten
 class Workbench:
     """A graph under rewriting, its inputs, and its profile, kept in step.
 
-    With a ``prover`` each rewrite is proved for the arguments of its site, as they are on the CPU.
+    With a ``prover`` each rewrite is proved for the arguments of its site.
     """
 
     def __init__(
@@ -322,6 +322,8 @@ class Workbench:
         #: How exactly each rewrite keeps values: as claimed, or less where less is shown.
         self.levels: list[Level] = []
         self.proofs: list[RewriteProof] = []
+        #: What the values at the site of a rewrite must meet beside its rule's assumptions.
+        self.conditions: dict[str, tuple[str, ...]] = {}
         self._refresh()
 
     def _refresh(self, backward: bool = False) -> None:
@@ -431,9 +433,8 @@ class Workbench:
         """The weaker of what the rule claims and what is shown here; raises :class:`Unsound` where it is refuted."""
         assert self.prover is not None
         started = time.process_time()
-        on_cpu = instance.with_values({n: relocate(t, "cpu") for n, t in instance.tensors.items()})
         with self.clock.activity("prove"):
-            made, cached = self.prover.proved(on_cpu)
+            made, cached = self.prover.proved(instance)
         proof = made.proof
         if proof.level is Level.REFUTED:
             raise Unsound(rewrite, f"refuted: {made.counterexample}")
@@ -470,9 +471,9 @@ class Workbench:
             match.scalars = {k: v for k, v in scalars.items()}
             if not _literals_agree(rule, match, self.ops, values):
                 raise Inapplicable(f"{rule.id}: literals differ at {rewrite.site}")
-        broken = broken_assumption(rule, values)
-        if broken:
-            raise Inapplicable(f"{rule.id}: values are not {broken}")
+        unmet = broken((*rule.assumes, *self.conditions.get(str(rewrite), ())), values)
+        if unmet:
+            raise Inapplicable(f"{rule.id}: values are not {unmet}")
         anchor = self._anchor(rule, rewrite, match)
         users = list(match.root.users)
         given = {n: (node, strided_clone(values[n])) for n, node in match.args.items()}

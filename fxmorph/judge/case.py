@@ -18,6 +18,7 @@ from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
+from fxmorph.judge.preconditioned import satisfying_sets
 from fxmorph.judge.shadow import Shadows
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
 from fxmorph.load import LoadedSeed, SeedFailed, ambient, load_case
@@ -28,7 +29,6 @@ from fxmorph.model import (
     CompileConfig,
     GraphLevel,
     Kind,
-    Level,
     Recipe,
     RewriteProof,
     Status,
@@ -39,7 +39,7 @@ from fxmorph.observe import Meta, Observation, Slot
 from fxmorph.oracle import Evidence
 from fxmorph.prove.falsify import REAL_TOLERANCE
 from fxmorph.prove.prover import Prover
-from fxmorph.rewrite import EXPOSE, Unsound, Workbench, draw_recipe, profile, replay_recipe
+from fxmorph.rewrite import Unsound, Workbench, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
@@ -58,7 +58,6 @@ class Variant:
     hash: str
     kept: frozenset[str]  # what all rewrites promise to keep, of rules.PRESERVABLE
     bitwise: bool
-    assumes: bool  # some rewrite holds only on values like the seed's own
     proofs: tuple[RewriteProof, ...] = ()
 
 
@@ -176,11 +175,15 @@ def make_variant(
             rng = random.Random(f"recipe {case.campaign_seed} {case.seed.hash} {case.number}")
             draw_recipe(bench, rules, rng, case.avoid)
         new = print_graph(bench.graph)
-    note(lambda: f"rewrite: {Recipe(tuple(bench.applied))}")
+    recipe = Recipe(tuple(bench.applied))
+    note(lambda: f"rewrite: {recipe}")
     for p in bench.proofs:
         shown = f"  {p.rewrite}: {p.proof.level} ({p.proof.method}), certificate {p.certificate}"
         note(shown.__str__)
     note(lambda: f"  now {len(calls(bench.graph))} calls; it keeps values, {', '.join(sorted(bench.kept))}")
+
+    with clock.activity("rewrite"):
+        inputs = satisfying_sets(bench, captured, inputs, loaded.no_grad, rules)
 
     def subject(text: str) -> GraphSubject:
         return GraphSubject(
@@ -190,13 +193,11 @@ def make_variant(
     return Variant(
         subject(text),
         subject(new),
-        Recipe(tuple(bench.applied)),
+        recipe,
         new,
         graph_hash(bench.graph),
         bench.kept,
         all(level.bitwise for level in bench.levels),
-        any(rules[r.rule].assumes for r in bench.applied if r.rule != EXPOSE)
-        or any(p.proof.level is Level.UNDER_PRECONDITION for p in bench.proofs),
         tuple(bench.proofs),
     )
 
@@ -339,7 +340,7 @@ def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | No
             slots += [*evidence.paired(mine.gradients, theirs.gradients)]
         note(f"E(G) against E(G'), plan {plan}")
         broken = _broken_promise(variant, mine, theirs)
-        if broken and (plan is ValuePlan.SEED or not variant.assumes):
+        if broken:
             return _unsound(case, broken)
         with clock.activity("judge"):
             refusal = _compare_sides(case, variant, plan, evidence, slots, lambda: other.reference(plan, theirs))  # noqa: B023
@@ -363,9 +364,6 @@ def _compare_sides(
         got = evidence.compare(name, a, b)
         if got.status is not Status.FINDING:
             continue
-        if variant.assumes and plan is not ValuePlan.SEED:
-            del variant.subject.inputs[plan]  # values outside a rule's precondition
-            return None
         if variant.bitwise or not a.value.is_floating_point():
             return _unsound(case, f"{name}: {got.reason}")
         if _differ_in_fp64(evidence.reference.shadows(name), reference().shadows(name)):

@@ -32,7 +32,7 @@ from fxmorph.rules import Rule
 
 #: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or
 #: what is assumed with it.  Verdicts of another version are not reused.
-PROVER_VERSION = 4
+PROVER_VERSION = 5
 
 
 @dataclass(frozen=True)
@@ -200,11 +200,7 @@ def instance_text(instance: Instance) -> str:
 
 def instance_key(instance: Instance, budget: int) -> str:
     """The key of an instance's certificate; index values enter it, other values do not."""
-    known = [
-        (n, t.tolist())
-        for n, t in instance.tensors.items()
-        if instance.rule.mixed and not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)
-    ]
+    known = [(n, instance.tensors[n].tolist()) for n in sorted(instance.known())]
     rule = instance.rule
     context = [_context(f, set()) for f in (rule.before, rule.after) if isinstance(f, FunctionType)]
-    return key_of("instance", rule_hash(rule), context, instance_text(instance), known, budget)
+    return key_of("instance", rule_hash(rule), context, instance_text(instance), known, budget, instance.device)

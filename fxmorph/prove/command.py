@@ -74,16 +74,19 @@ def _require(solver: str) -> None:
         raise ConfigError(f"--solver {error}") from None
 
 
-def check_conformance(emit: Callable[[object], None]) -> int:
-    """Compare the semantic model with eager, tell each as a :class:`Conformed`; 1 where something is new, else 0.
+def check_conformance(device: str, emit: Callable[[object], None]) -> int:
+    """Compare the semantic model with eager on ``device``, tell each; 1 where something new differs, else 0.
 
     A difference that the model already stands down for (``by lane``, or noted for this release) is told
     and is no failure.
     """
-    from fxmorph.prove.conformance import conformance, downgraded
+    from fxmorph.prove.conformance import conformance, downgraded, pinned
+    from fxmorph.torchapi.devices import missing
 
+    if missing(device):
+        raise ConfigError(missing(device))
     new = 0
-    for row in conformance():
+    for row in conformance(device):
         detail = row.arguments
         if row.by_lane:
             detail += "  eager depends on the place in memory; left open"
@@ -91,7 +94,7 @@ def check_conformance(emit: Callable[[object], None]) -> int:
             detail += f"  {row.note}"
         elif not row.agrees:
             detail += f"  for {row.inputs}: model {row.model!r}, eager {row.eager!r}; {row.consequence}"
-            new += not downgraded(row.operator, getattr(torch, row.dtype))
+            new += not (pinned(device) and downgraded(row.operator, getattr(torch, row.dtype), device))
         emit(Conformed(row.operator, row.dtype, row.agrees, detail.strip()))
     return DIFFERS if new else DONE
 

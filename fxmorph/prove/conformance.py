@@ -22,10 +22,10 @@ from fxmorph.prove.expressions import Op, Slot, Var, _argument_text
 from fxmorph.prove.shadowing import NotModelled
 from fxmorph.prove.sorts import FLOATS, INTEGERS
 
-#: What is known to differ from the model, by torch release: (operator, dtype).
-MISMATCHES: dict[str, frozenset[tuple[str, str]]] = {"2.13": frozenset()}
+#: What differs from the model, by torch release and device: (operator, dtype).
+MISMATCHES: dict[tuple[str, str], frozenset[tuple[str, str]]] = {("2.13", "cpu"): frozenset()}
 
-_found: set[tuple[str, str]] = set()
+_found: set[tuple[str, str, str]] = set()
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,25 @@ def release() -> str:
     return ".".join(version.split("+")[0].split(".")[:2])
 
 
-def downgraded(operator: str, dtype: torch.dtype) -> bool:
-    """Whether an operator on a dtype is not to be modelled at bit level: known, or found and adopted."""
+def pinned(device: str) -> bool:
+    """Whether the model was compared with eager on this release and device."""
+    return (release(), device) in MISMATCHES
+
+
+def downgraded(operator: str, dtype: torch.dtype, device: str = "cpu") -> bool:
+    """Whether an operator on a dtype is not to be modelled at bit level: known to differ, or found and adopted.
+
+    On a device other than the CPU, which the model was made of, that is all where nothing was compared.
+    """
     key = (operator, dtype_name(dtype))
-    return key in _found or key in MISMATCHES.get(release(), ())
+    if device != "cpu" and not pinned(device):
+        return True
+    return (*key, device) in _found or key in MISMATCHES.get((release(), device), ())
 
 
-def adopt(rows: Iterable[Conformed]) -> frozenset[tuple[str, str]]:
-    """Downgrade, in this process, what ``rows`` say differs.  Returns what is downgraded."""
-    _found.update((r.operator, r.dtype) for r in rows if not r.agrees)
+def adopt(rows: Iterable[Conformed], device: str = "cpu") -> frozenset[tuple[str, str, str]]:
+    """Downgrade, in this process, what ``rows`` say differs on ``device``.  Returns what is downgraded."""
+    _found.update((r.operator, r.dtype, device) for r in rows if not r.agrees)
     return frozenset(_found)
 
 
@@ -258,17 +268,12 @@ def _tensor(values: Any, dtype: torch.dtype) -> torch.Tensor:
 
 
 def conformance(device: str = "cpu", operators: Iterable[str] = ()) -> list[Conformed]:
-    """Model and eager compared; of ``operators`` only where given.
-
-    Raises ``ValueError`` for devices other than the CPU: the model is of its kernels.
-    """
-    if torch.device(device).type != "cpu":
-        raise ValueError(f"the model is of CPU kernels, not of {device}")
+    """Model and eager on ``device`` compared; of ``operators`` only where given."""
     wanted = set(operators)
-    return [_compared(node, dtypes) for node, dtypes in _rows() if not wanted or node.name in wanted]
+    return [_compared(node, dtypes, device) for node, dtypes in _rows() if not wanted or node.name in wanted]
 
 
-def _compared(node: Op, dtypes: tuple[torch.dtype, ...]) -> Conformed:
+def _compared(node: Op, dtypes: tuple[torch.dtype, ...], device: str) -> Conformed:
     from fxmorph.prove.model import Translation
 
     name = dtype_name(dtypes[0] if node.name != "where" else node.dtype)
@@ -291,15 +296,17 @@ def _compared(node: Op, dtypes: tuple[torch.dtype, ...]) -> Conformed:
         ]
     except concrete.NotConcrete as error:
         return _noted(row, f"uninterpreted: {error}")
+    there = [c.to(device) for c in columns]
     try:
-        eagers = [evaluate(node, columns), evaluate(node, [c.roll(5) for c in columns]).roll(-5)]
-        eagers.append(evaluate(node, columns, scattered=True))
+        eagers = [evaluate(node, there), evaluate(node, [c.roll(5) for c in there]).roll(-5)]
+        eagers.append(evaluate(node, there, scattered=True))
         # One by one, as the tail of a vectorised loop: two zeros are among the first.
-        singles = [evaluate(node, [c[i : i + 1] for c in columns]) for i in range(min(_SINGLES, len(columns[0])))]
+        singles = [evaluate(node, [c[i : i + 1] for c in there]) for i in range(min(_SINGLES, len(there[0])))]
         if singles:
             eagers.append(torch.cat([*singles, eagers[0][len(singles) :]]))
     except (NotModelled, RuntimeError, TypeError) as error:
         return _noted(row, f"eager: {str(error).splitlines()[0]}")
+    eagers = [e.cpu() for e in eagers]
     lanes = any(bool(bits_differ(eagers[0], e).any()) for e in eagers[1:])
     for eager in eagers:
         wrong = torch.stack([bits_differ(m, eager) for m in models]).all(0)

@@ -53,12 +53,6 @@ def combinations(obligation: Obligation) -> int | None:
     return math.prod(COUNTS[d] for d in obligation.variables)
 
 
-def exhaustible(obligation: Obligation, limit: int = MAX_COMBINATIONS) -> bool:
-    """Whether :func:`exhaust` can decide it within ``limit`` combinations."""
-    count = combinations(obligation)
-    return count is not None and count <= limit
-
-
 def values_of(dtype: torch.dtype) -> torch.Tensor:
     """Every value of a dtype of at most 16 bits, all NaNs being the canonical one."""
     if dtype == torch.bool:
@@ -85,8 +79,8 @@ def _chunks(obligation: Obligation, total: int) -> Iterator[list[torch.Tensor]]:
         yield columns[::-1]
 
 
-def exhaust(obligation: Obligation, limit: int = MAX_COMBINATIONS) -> Exhausted:
-    """The strongest level that holds of all values.
+def exhaust(obligation: Obligation, limit: int = MAX_COMBINATIONS, device: str = "cpu") -> Exhausted:
+    """The strongest level that holds of all values, computed on ``device``.
 
     Raises :class:`NotModelled` where there are more than ``limit`` combinations or eager cannot compute a side.
     """
@@ -97,7 +91,7 @@ def exhaust(obligation: Obligation, limit: int = MAX_COMBINATIONS) -> Exhausted:
         raise NotModelled("sides of different dtypes")
     seen = _Seen(obligation)
     for columns in _chunks(obligation, total):
-        seen.add(columns)
+        seen.add([c.to(device) for c in columns])
     return seen.result(total)
 
 
@@ -169,7 +163,7 @@ def _sides(expression: Expression, columns: list[torch.Tensor]) -> tuple[list[to
         both = [evaluate(expression, columns, scattered=s, excused=masks) for s in (False, True)]
     except (RuntimeError, TypeError) as error:
         raise NotModelled(f"eager: {str(error).splitlines()[0]}") from None
-    raises = torch.zeros(len(columns[0]), dtype=torch.bool)
+    raises = torch.zeros_like(columns[0], dtype=torch.bool)
     for mask in masks:
         raises |= mask
     return both, raises

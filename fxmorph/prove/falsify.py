@@ -18,6 +18,7 @@ from fxmorph.inputs import dtype_name, storage_key, strided_clone
 from fxmorph.instances import Instance
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
+from fxmorph.rules import Rule
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
 REAL_TOLERANCE = 1e-7
@@ -135,7 +136,6 @@ def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
         "integers": [-3, -2, -1, 0, 1, 2, 3] if limits.min < 0 else [0, 1, 2, 3],
         "zeros": [0],
         "wide": [v for v in WIDE_INTEGERS if limits.min <= v <= limits.max],
-        # Without -1: the smallest integer divided by it ends the process (SIGFPE).
         # Without -1: the least integer divided by it ends the process (SIGFPE).
         "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1],
     }.get(kind)  # fmt: skip
@@ -166,17 +166,43 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
         values: dict[str, torch.Tensor] = {}
         for name, t in instance.tensors.items():
             if t.is_floating_point():
-                made = FLOATING[kind](t, rng)
-                made = _like(t, made.abs()) if "nonneg" in rule.assumes else made
-                if "nonzero" in rule.assumes:
-                    made = _like(t, torch.where(made == 0, 1.0, made).to(t.dtype))
-                values[name] = made
+                values[name] = _assumed(rule, FLOATING[kind](t, rng))
             elif (rule.mixed and floating) or t.is_complex():
                 values[name] = strided_clone(t)  # indices, masks
             else:
                 values[name] = _integers(t, kind, rng)
         if floating or kind in ("moderate", "integers", "zeros", "wide", "extreme"):
             yield kind, values
+
+
+def _assumed(rule: Rule, t: torch.Tensor) -> torch.Tensor:
+    """Floating-point values made such that they meet what the rule assumes."""
+    made = _like(t, t.abs()) if "nonneg" in rule.assumes else t
+    return _like(made, torch.where(made == 0, 1.0, made).to(t.dtype)) if "nonzero" in rule.assumes else made
+
+
+def drawn(instance: Instance) -> Instance:
+    """The instance with values that its rule, shapes and dtypes alone decide.
+
+    Values that enter a proof (the indices of a mixed rule) stay.  What is shown of an instance is
+    kept for all with the same key, so that no one site's values may have a say in it.
+    """
+    rule = instance.rule
+    rng = random.Random(f"{rule.id} drawn")
+
+    known = instance.known()
+
+    def one(name: str, t: torch.Tensor) -> torch.Tensor:
+        if t.is_complex():
+            parts = [_uniform(torch.empty(t.shape, dtype=torch.float64), -2, 2, rng) for _ in range(2)]
+            return _like(t, torch.complex(*parts).to(t.dtype))
+        if t.is_floating_point():
+            return _assumed(rule, _uniform(t, -2, 2, rng))
+        if t.dtype == torch.bool:
+            return _pick(t, [0.0, 1.0], rng)
+        return strided_clone(t) if name in known else _pick(t, [1.0, 2.0, 3.0, 5.0, 7.0], rng)
+
+    return instance.with_values({n: one(n, t) for n, t in instance.tensors.items()})
 
 
 # -- both sides ------------------------------------------------------------------
@@ -454,7 +480,9 @@ def _gradients(instance: Instance, values: dict[str, torch.Tensor], side: str) -
         out = getattr(instance, side)(given)
         if not out.requires_grad:
             return None
-        weights = torch.linspace(0.5, 1.5, max(out.numel(), 1), dtype=torch.float64)[: out.numel()].reshape(out.shape)
+        weights = torch.linspace(0.5, 1.5, max(out.numel(), 1), dtype=torch.float64, device=out.device)[
+            : out.numel()
+        ].reshape(out.shape)
         (out.double() * weights).sum().backward()
     except Exception:
         return None

@@ -20,7 +20,7 @@ PRECONDITIONS = (
 
 def met(names: Iterable[str], columns: Sequence[torch.Tensor]) -> torch.Tensor:
     """Where all of ``columns`` (1-D, alike long) meet the named preconditions; Booleans meet all.  Returns bool."""
-    out = torch.ones(len(columns[0]) if columns else 1, dtype=torch.bool)
+    out = torch.ones_like(columns[0], dtype=torch.bool) if columns else torch.ones(1, dtype=torch.bool)
     wanted = tuple(names)
     for column in columns:
         if column.dtype == torch.bool:

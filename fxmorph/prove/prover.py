@@ -21,12 +21,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fxmorph.instances import Instance, broken_assumption
+from fxmorph.instances import Instance, broken
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import Asked, Certificate, Certificates, instance_key, instance_text, key_of, versions
 from fxmorph.prove.exhaustion import Exhausted, exhaust
 from fxmorph.prove.expressions import Obligation
-from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, falsify
+from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, drawn, falsify
 from fxmorph.prove.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
 from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.terms import LANE_DEPENDENT, Difference, Terms
@@ -102,7 +102,7 @@ class Prover:
         if found is not None:
             return found, True
         started = time.process_time()
-        made = self._prove(instance, key)
+        made = self._prove(drawn(instance), key)
         made = replace(made, seconds=round(time.process_time() - started, 4))
         self.certificates.put(made)
         return made, False
@@ -114,7 +114,7 @@ class Prover:
                                (), versions())  # fmt: skip
 
         try:
-            falsified = falsify(instance)
+            falsified = falsify(instance if _harmless(instance) else instance.on("cpu"))
         except BeforeRaises as error:
             return certificate(Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"does not run: {error}"))
         if falsified.counterexample is not None:
@@ -144,7 +144,7 @@ class Prover:
     def _bits(self, instance: Instance, falsified: Falsified) -> Shown | None:
         """What is shown of bits; None where nothing is."""
         try:
-            run = in_terms(instance, layouts=True)
+            run = in_terms(instance.on("cpu"), layouts=True)
         except NotModelled:
             return None
         noted = _noted(instance)
@@ -165,7 +165,7 @@ class Prover:
             return None
         parts = []
         for d in differences:
-            part = self.scalar(d.obligation, falsified.best)
+            part = self.scalar(d.obligation, falsified.best, instance.device)
             wrong = _replayed(instance, d, part)
             if wrong is not None:
                 return Shown(Level.REFUTED, part.method, (), part.obligations, str(wrong))
@@ -174,20 +174,21 @@ class Prover:
             parts.append(part)
         return _together(parts, noted)
 
-    def scalar(self, obligation: Obligation, best: Level) -> Shown:
-        """A scalar claim, as strongly as it can be shown and eager has not refuted (``best``)."""
-        key = key_of("obligation", obligation.text, obligation.inputs, str(best), self.budget)
+    def scalar(self, obligation: Obligation, best: Level, device: str = "cpu") -> Shown:
+        """A scalar claim on ``device``, as strongly as it can be shown and eager has not refuted (``best``)."""
+        key = key_of("obligation", obligation.text, obligation.inputs, str(best), self.budget, device)
         found = self.certificates.get(key)
         if found is None:
-            found = self._scalar(obligation, best, key)
+            found = self._scalar(obligation, best, key, device)
             self.certificates.put(found)
         proof = found.proof
         differs_for = tuple(json.loads(found.counterexample)) if found.counterexample else ()
         return Shown(proof.level, proof.method, proof.assumptions, (key,), found.reason, differs_for)
 
-    def _scalar(self, obligation: Obligation, best: Level, key: str) -> Certificate:
+    def _scalar(self, obligation: Obligation, best: Level, key: str, device: str) -> Certificate:
         # z3 takes a third of a second to load, and most instances need no solver.
         try:
+            from fxmorph.prove.conformance import pinned
             from fxmorph.prove.solver import LEVELS, solve
         except ImportError as error:
             unasked = Proof(Level.UNKNOWN, "all values", "FALSIFY-ONLY")
@@ -196,15 +197,16 @@ class Prover:
         started = time.process_time()
         queries: tuple[Asked, ...] = ()
         reason = counterexample = ""
-        exhausted = _exhausted(obligation) if stronger(best, Level.EXACT_REAL) else None
+        exhausted = _exhausted(obligation, device) if stronger(best, Level.EXACT_REAL) else None
         if exhausted is not None and stronger(exhausted.level, Level.EXACT_REAL):
             proof = Proof(exhausted.level, "all values", "EXHAUSTIVE", exhausted.assumptions)
         else:
             apart = _differing(obligation)
             bits = stronger(best, Level.EXACT_REAL) and not any(map(ordinary, apart))
             worth = [level for level in LEVELS if not stronger(level, best)] if bits else [Level.EXACT_REAL]
-            solved = solve(obligation, rlimit=self.budget, want=worth, falsified=apart)
-            proof = Proof(solved.level, "all values", solved.method, solved.assumptions)
+            solved = solve(obligation, rlimit=self.budget, want=worth, falsified=apart, device=device)
+            unpinned = ("release-not-compared",) if solved.method.startswith("Z3-") and not pinned(device) else ()
+            proof = Proof(solved.level, "all values", solved.method, (*solved.assumptions, *unpinned))
             queries = tuple(Asked(q.mode, q.result, q.rlimit, q.smt) for q in solved.queries)
             reason = solved.reason
             example = next(iter(apart), solved.counterexample)
@@ -219,7 +221,7 @@ class Prover:
         noted = _noted(instance)
         run: _Run | None = None
         try:
-            run = in_terms(instance, layouts=False)
+            run = in_terms(instance.on("cpu"), layouts=False)
             if run.equal:
                 return Shown(Level.EXACT_REAL, "TERM", (*noted, "names-do-not-collide", "reduction-order-free"))
         except NotModelled:
@@ -229,7 +231,7 @@ class Prover:
         from fxmorph.prove.field import prove_field
 
         rule = instance.rule
-        fielded = prove_field(rule.before, rule.after, instance.tensors, instance.scalars)
+        fielded = prove_field(rule.before, rule.after, instance.on("cpu").tensors, instance.scalars)
         # Integers wrap, and real numbers do not.
         wraps = "no-overflow" in fielded.assumptions and not _floating(instance)
         if fielded.equal and not wraps:
@@ -246,27 +248,25 @@ class Prover:
             return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {len(differences)} scalar claims")
         parts = []
         for d in differences:
-            parts.append(self.scalar(d.obligation, Level.EXACT_REAL))
+            parts.append(self.scalar(d.obligation, Level.EXACT_REAL, instance.device))
             if parts[-1].level in (Level.UNKNOWN, Level.TESTED):
                 return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {parts[-1].reason}")
         return _together(parts, noted)
 
 
+def _harmless(instance: Instance) -> bool:
+    """Whether values drawn for it may be run on its device: a wrong index breaks a GPU for good."""
+    known = instance.known()
+    kept = all(n in known or t.is_floating_point() or t.dtype == torch.bool for n, t in instance.tensors.items())
+    return kept or instance.device == "cpu"
+
+
 def _noted(instance: Instance) -> tuple[str, ...]:
-    return ("these-integers",) if _known_arguments(instance) else ()
+    return ("these-integers",) if instance.known() else ()
 
 
 def _floating(instance: Instance) -> bool:
     return any(t.is_floating_point() for t in instance.tensors.values())
-
-
-def _known_arguments(instance: Instance) -> set[str]:
-    """Arguments that enter by their values: indices."""
-    if not instance.rule.mixed:
-        return set()
-    return {
-        n for n, t in instance.tensors.items() if not (t.is_floating_point() or t.is_complex() or t.dtype == torch.bool)
-    }
 
 
 def _together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
@@ -289,9 +289,9 @@ def _as_eager(shown: Shown, falsified: Falsified) -> Shown:
     return replace(shown, level=level, assumptions=(*shown.assumptions, "kernel-depends-on-lane"))
 
 
-def _exhausted(obligation: Obligation) -> Exhausted | None:
+def _exhausted(obligation: Obligation, device: str) -> Exhausted | None:
     try:
-        return exhaust(obligation, MAX_COMBINATIONS)
+        return exhaust(obligation, MAX_COMBINATIONS, device)
     except NotModelled:
         return None
 
@@ -311,14 +311,14 @@ def _replayed(instance: Instance, difference: Difference, part: Shown) -> Counte
     for origin, value in zip(difference.origins, part.differs_for, strict=True):
         assert origin is not None
         t = values[origin[0]]
-        torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())[origin[1]] = value
-    return None if broken_assumption(instance.rule, values) else contradiction(instance, values)
+        torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage())[origin[1]] = value
+    return None if broken(instance.rule.assumes, values) else contradiction(instance, values)
 
 
 def in_terms(instance: Instance, layouts: bool) -> _Run:
     """Run both sides in terms; raises :class:`NotModelled`."""
     terms = Terms(layouts)
-    known = _known_arguments(instance)
+    known = instance.known()
     names = {
         n: terms.input(n, t.untyped_storage().nbytes() // max(t.element_size(), 1), t.dtype)
         for n, t in instance.copies().items()

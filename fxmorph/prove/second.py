@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
 
-from fxmorph.prove.solver import Solved
-
 NAMES = ("cvc5", "bitwuzla")
 #: Milliseconds after which a second solver gives up, which is ``unknown`` and no verdict.
 LIMIT_MS = 20_000
@@ -118,11 +116,3 @@ def disagreements(queries: Iterable[Question], solver: str = "cvc5", *, limit_ms
         if {query.result, other} == {"sat", "unsat"}:
             found.append(Disagreement(query.mode, query.result, other, solver, query.smt))
     return found
-
-
-def confirmed(solved: Solved, solver: str = "cvc5", *, limit_ms: int = LIMIT_MS) -> tuple[str, list[Disagreement]]:
-    """A second solver's answer to the question that gave the level (``unsat`` confirms it), and disagreements on it."""
-    if not solved.queries or solved.queries[-1].result != "unsat":
-        return "unknown", []
-    last = solved.queries[-1]
-    return second_opinion(last.smt, solver, limit_ms=limit_ms), disagreements([last], solver, limit_ms=limit_ms)

@@ -7,7 +7,7 @@ z3's resource limit and a fixed seed and never on time; what the limit stops is 
 
 from __future__ import annotations
 
-import multiprocessing
+import functools
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -76,20 +76,28 @@ def solve(
     seed: int = 0,
     want: Collection[Level] = LEVELS,
     falsified: Sequence[Values] = (),
+    device: str = "cpu",
 ) -> Solved:
-    """The strongest of the levels in ``want`` that z3 shows.
+    """The strongest of the levels in ``want`` that z3 shows of eager on ``device``.
 
     ``falsified``: values of the variables for which eager was seen to give different bits; preconditions
     that admit one are not tried.  Raises nothing: what has no meaning is ``UNKNOWN`` with a reason.
     """
-    return _Ladder(obligation, rlimit, seed, frozenset(want), list(falsified)).climb()
+    return _Ladder(obligation, rlimit, seed, frozenset(want), list(falsified), device).climb()
 
 
 class _Ladder:
     def __init__(
-        self, obligation: Obligation, rlimit: int, seed: int, want: frozenset[Level], falsified: list[Values]
+        self,
+        obligation: Obligation,
+        rlimit: int,
+        seed: int,
+        want: frozenset[Level],
+        falsified: list[Values],
+        device: str,
     ) -> None:
         self.obligation, self.rlimit, self.seed, self.want = obligation, rlimit, seed, want
+        self.downgraded = functools.partial(downgraded, device=device)
         self.budget, self.floats = rlimit, any(d in FLOATS for d in obligation.dtypes)
         self.queries: list[Query] = []
         #: Values that differ in bits, and whether they do so modulo the sign of zero.
@@ -125,7 +133,7 @@ class _Ladder:
     def _bits(self) -> Solved | None:
         if not self.want & set(LEVELS[:3]):
             return None
-        claim = translate(self.obligation, False, downgraded)
+        claim = translate(self.obligation, False, self.downgraded)
         floating = self.obligation.left.dtype in FLOATS
         method = "Z3-FP" if any(d in FLOATS for d in self.obligation.dtypes) else "Z3-BV"
         needed, names = self._conditions(claim)
@@ -389,36 +397,3 @@ def replay(
         if bool(differ.any()):
             return True
     return False
-
-
-# -- isolation ---------------------------------------------------------------------------
-
-
-def _child(connection: Any, obligation: Obligation, options: dict[str, Any]) -> None:
-    connection.send(solve(obligation, **options))
-    connection.close()
-
-
-def solve_isolated(obligation: Obligation, *, wall: float = 60.0, **options: Any) -> Solved:
-    """:func:`solve` in a process of its own that is killed after ``wall`` seconds, which gives ``UNKNOWN``.
-
-    The process is a fork of this one where the platform has it: call it where no threads compute.
-    """
-    methods = multiprocessing.get_all_start_methods()
-    context: Any = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_child, args=(sender, obligation, options), daemon=True)
-    process.start()
-    sender.close()
-    try:
-        if receiver.poll(wall):
-            return receiver.recv()  # type: ignore[no-any-return]
-        return Solved(Level.UNKNOWN, reason=f"stopped after {wall:g} s")
-    except EOFError:
-        process.join(5)
-        return Solved(Level.UNKNOWN, reason=f"the solver's process ended with {process.exitcode}")
-    finally:
-        if process.is_alive():
-            process.kill()
-        process.join()
-        receiver.close()

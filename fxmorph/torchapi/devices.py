@@ -1,8 +1,15 @@
-"""Whether the accelerator of this process can still be used."""
+"""Whether the accelerator can be used: at all, and still."""
 
 from __future__ import annotations
 
 import torch
+
+
+def missing(device: str) -> str:
+    """Why programs cannot run on ``device`` (``cpu``, ``cuda``) here, or ""."""
+    if device == "cuda" and not torch.cuda.is_available():
+        return "--device cuda: this torch sees no CUDA device (see `fxmorph doctor`)"
+    return ""
 
 
 class DeviceLost(Exception):

@@ -89,7 +89,7 @@ def eager_check(rule: Rule, bench: Workbench, before: str) -> Any:
     text = print_graph(bench.graph)
     variant = Variant(
         subject(before), subject(text), Recipe(tuple(bench.applied)), text, graph_hash(bench.graph),
-        bench.kept, all(level.bitwise for level in bench.levels), bool(rule.assumes),
+        bench.kept, all(level.bitwise for level in bench.levels),
     )  # fmt: skip
     return check_rewrite(CASE, variant, Clock())
 

@@ -61,10 +61,12 @@ def test_what_differs_is_not_modelled_any_more(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_mismatches_of_a_release_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conformance, "MISMATCHES", {conformance.release(): frozenset({("add", "float64")})})
+    monkeypatch.setattr(conformance, "MISMATCHES", {(conformance.release(), "cpu"): frozenset({("add", "float64")})})
     assert downgraded("add", torch.float64)
 
 
-def test_the_model_is_of_the_cpu() -> None:
-    with pytest.raises(ValueError, match="CPU"):
-        conformance.conformance("cuda")
+def test_where_nothing_was_compared_no_operator_is_modelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conformance, "MISMATCHES", {})
+    assert downgraded("sub", torch.float32, "cuda") and not downgraded("sub", torch.float32)
+    claim = obligation(lambda x: x - 0.0, lambda x: x.clone(), torch.float32)
+    assert solve(claim, rlimit=100_000, device="cuda").level == Level.EXACT_REAL
