@@ -31,13 +31,13 @@ SETTINGS: dict[str, dict[str, object]] = {
 
 @dataclass(frozen=True)
 class Blame:
-    """``unit`` under PyTorch's own name, "" where only the stage is known.
+    """``unit`` under PyTorch's own name, "" where only the stage is known, or nothing is (None).
 
     ``confirmed``: with the unit switched off the finding is gone and nothing else goes wrong.
     ``evidence`` says what was seen, ``redo`` what to type; one line each.
     """
 
-    stage: Stage
+    stage: Stage | None
     unit: str
     confirmed: bool
     evidence: tuple[str, ...] = ()

@@ -39,7 +39,7 @@ def graphs_in_eager(ran: Ran | None = None) -> Iterator[None]:
             if ran is not None:
                 ran(gm, values)
             with torch.no_grad():
-                return gm(*values)
+                return _Run(gm, garbage_collect_values=False).run(*values)
 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
@@ -50,6 +50,16 @@ def graphs_in_eager(ran: Ran | None = None) -> Iterator[None]:
         yield
     finally:
         compile_fx._compile_fx_inner = original
+
+
+class _Run(fx.Interpreter):
+    """Runs a graph as Inductor reads it."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = super().call_function(target, args, kwargs)
+        if result is None and getattr(target, "__name__", "").startswith("_foreach_"):
+            return args[0]  # what an in-place operator on lists wrote is read by getitem
+        return result
 
 
 @contextlib.contextmanager

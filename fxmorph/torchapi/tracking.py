@@ -146,6 +146,9 @@ def run_pass(tracker: Tracker, unit: str, where: Any, call: Callable[[], Any], i
     tracker.inside = True
     try:
         result = call()
+    except Exception:
+        tracker.did(Group.PASS, unit, True, None, "raises")
+        raise
     finally:
         tracker.inside = False
     after = result if isinstance(result, fx.GraphModule) else graph_module
@@ -229,8 +232,13 @@ def _pattern_passes(tracker: Tracker) -> Hooks:
             owner = graph.owning_module
             if (to_ir and tracker.eager) or not tracker.may(Group.PASS, unit, node.name):
                 return None
-            original(self, match, graph, node)
-            tracker.did(Group.PASS, unit, True, owner, node.name)
+            name = node.name
+            try:
+                original(self, match, graph, node)
+            except Exception:
+                tracker.did(Group.PASS, unit, True, None, f"{name} raises")
+                raise
+            tracker.did(Group.PASS, unit, True, owner, name)
             return None
 
         return apply

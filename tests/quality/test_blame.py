@@ -171,7 +171,7 @@ QUICK: dict[str, Case] = {
     ),
     "runtime": Case(
         lambda: planting_backend.planted_runtime(torch.clone),
-        lambda x, y: (x.mT, x + y), XY, "aot.runtime_wrappers",
+        lambda x, y: (x.mT, x + y), (randn(4, 6, grad=True), XY[1]), "aot.runtime_wrappers",
     ),
     "attention pattern": Case(
         lambda: planting_backend.planted_entry(
