@@ -27,6 +27,7 @@ def blame_backend(probe: Probe) -> Blame:
     found = found or _by_setting(probe, ("codegen.CppVecKernel",))
     found = found or _fusion(probe, steps[Group.FUSION])
     found = found or _lowering(probe, steps[Group.LOWERING])
+    found = found or _passes(probe, steps[Group.PASS])
     found = found or _by_setting(probe, _LAST)
     if found is not None:
         return found
@@ -87,11 +88,36 @@ def _lowering(probe: Probe, lowerings: Sequence[Step]) -> Blame | None:
     def shows(count: int) -> bool:
         return probe.ask(ALL.below(Group.LOWERING, count)) is Answer.SHOWS
 
-    step = lowerings[first_showing(0, len(lowerings), shows) - 1]
+    at = first_showing(0, len(lowerings), shows) - 1
+    step = lowerings[at]
     said = f"first shows where {step.detail} is lowered and later nodes run eager kernels"
-    gone = probe.ask(ALL.without(step.unit)) is Answer.GONE
-    last = f"with {step.unit} switched off: {'gone' if gone else 'still there'} (compiled)"
-    return Blame(Stage.LOWERING, step.unit, gone, (said, last), redo_of(Stage.LOWERING, step.unit))
+    answer = probe.ask(ALL.without(step.unit))
+    last = f"with {step.unit} switched off: {answer} (compiled)"
+    if answer is Answer.BROKEN:  # its eager kernel cannot take what Inductor hands it
+        gone = next((k for k in range(at, -1, -1) if probe.ask(ALL.below(Group.LOWERING, k)) is Answer.GONE), None)
+        if gone is not None:
+            answer, last = Answer.GONE, f"gone where nodes from {lowerings[gone].detail} on run eager kernels"
+    gone_with_it = answer is Answer.GONE
+    return Blame(Stage.LOWERING, step.unit, gone_with_it, (said, last), redo_of(Stage.LOWERING, step.unit))
+
+
+def _passes(probe: Probe, passes: Sequence[Step]) -> Blame | None:
+    """The first pass after which generated code shows what its graph alone does not.
+
+    The graph is right, and yet nothing is wrong without the pass: the backend is not ready for what it makes.
+    """
+    changes = [i for i, step in enumerate(passes) if step.changed]
+    if not changes or probe.ask(ALL.below(Group.PASS, 0)) is not Answer.GONE:
+        return None
+
+    def shows(count: int) -> bool:
+        return probe.ask(ALL.below(Group.PASS, changes[count - 1] + 1)) is Answer.SHOWS
+
+    step = passes[changes[first_showing(0, len(changes), shows) - 1]]
+    if probe.ask(ALL.without(step.unit)) is not Answer.GONE:
+        return None
+    evidence = f"the graph after {step.unit} is right in eager, its generated code is not; gone without the pass"
+    return _blame(Stage(step.unit.partition(".")[0]), step.unit, evidence)
 
 
 def _blame(stage: Stage, unit: str, *evidence: str) -> Blame:

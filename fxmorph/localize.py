@@ -47,9 +47,7 @@ def _blame_graphs(probe: Probe) -> Blame:
     if probe.ask(bare) is not Answer.SHOWS:
         return _blame_pass(probe)
     if probe.ask(replace(bare, decompositions=None)) is not Answer.SHOWS:
-        found = _blame_decomposition(probe, bare)
-        if found is not None:
-            return found
+        return _blame_decomposition(probe, bare)
     if probe.ask(replace(bare, partitioner=True)) is Answer.GONE:
         return _confirmed(
             probe, Stage.AOT, "aot.min_cut_rematerialization_partition", Held(partitioner=True),
@@ -100,20 +98,30 @@ def _first_change(probe: Probe, held: Held, changes: list[int]) -> int:
 # -- decompositions ----------------------------------------------------------
 
 
-def _blame_decomposition(probe: Probe, bare: Held) -> Blame | None:
+def _blame_decomposition(probe: Probe, bare: Held) -> Blame:
     """The innermost decomposition without which the finding is gone.
 
-    An operator that decomposes into a guilty one would do as well, and is called before it.
+    An operator that decomposes into a guilty one would do as well, and is called before it.  Where
+    no single one will do, several are guilty, of different outputs for instance.
     """
     with decompositions_used() as used:
         probe.ask(bare)
-    for unit in reversed(list(dict.fromkeys(used))):
+    units = list(dict.fromkeys(reversed(used)))
+    for unit in units:
         if probe.spent:
             break
         if probe.ask(bare.without(unit)) is Answer.GONE:
             evidence = "gone in eager graphs where the operator is not decomposed"
             return _confirmed(probe, Stage.DECOMPOSITION, unit, Held().without(unit), evidence)
-    return None
+    guilty = units
+    for unit in units:
+        fewer = [u for u in guilty if u != unit]
+        if not probe.spent and probe.ask(bare.without(*fewer)) is not Answer.SHOWS:
+            guilty = fewer
+    if not guilty:
+        return Blame(Stage.DECOMPOSITION, "", False, ("gone only without any decomposition",))
+    evidence = f"gone in eager graphs where none of {', '.join(guilty)} is decomposed"
+    return _confirmed(probe, Stage.DECOMPOSITION, guilty[0], Held().without(*guilty), evidence)
 
 
 # -- confirmation ------------------------------------------------------------
