@@ -80,7 +80,7 @@ class Tracker:
         """Record a step that happened."""
         self.steps[group].append(Step(unit, changed, detail))
         if changed and self.see is not None and graph_module is not None:
-            self.see(self.stage, unit, graph_module)
+            self.see(Stage(unit.partition(".")[0]), unit, graph_module)
 
     def start(self, stage: Stage, graph_module: Any) -> None:
         """A stage begins with this graph."""
