@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 from fxmorph.blame import SETTINGS, Blame, redo_of
 from fxmorph.inductor.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.probing import Answer, Held, Probe, first_showing
+from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.tracking import Group, Step
 
 ALL = Held()
+#: Names of the IR's operations by FX node.
+Operations = Mapping[str, Collection[str]]
+VECTORISED = "codegen.CppVecKernel"
 #: Parts that a setting takes away, tried where neither vectorisation nor fusion nor a lowering is guilty.
-_LAST = tuple(unit for unit in SETTINGS if unit != "codegen.CppVecKernel")
+_LAST = tuple(unit for unit in SETTINGS if unit != VECTORISED)
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 
 def blame_backend(probe: Probe) -> Blame:
     """The graphs are right in eager, or no pass was to blame: try the parts behind them."""
-    answer, steps = probe.watch(ALL)
+    with operations_of_nodes() as operations:
+        answer, steps = probe.watch(ALL)
     if answer is not Answer.SHOWS:
         return Blame(Stage.CODEGEN, "", False, ("not seen again in a fresh compile",), ())
     found = _pattern_to_ir(probe, steps[Group.PASS])
     if found is None and probe.accused <= LAYOUT_KINDS:
         found = _by_setting(probe, _LAYOUT)
-    found = found or _by_setting(probe, ("codegen.CppVecKernel",))
+    found = found or _vectorised(probe, operations)
     found = found or _fusion(probe, steps[Group.FUSION])
-    found = found or _lowering(probe, steps[Group.LOWERING])
+    found = found or _lowering(probe, steps[Group.LOWERING], operations)
     found = found or _passes(probe, steps[Group.PASS])
     found = found or _by_setting(probe, _LAST)
     if found is not None:
@@ -77,7 +83,7 @@ def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
     )
 
 
-def _lowering(probe: Probe, lowerings: Sequence[Step]) -> Blame | None:
+def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -> Blame | None:
     """The first node, in the order of the graph, whose lowering shows the finding.
 
     Nodes behind it are given to eager kernels: what a guilty node computed stays wrong in them.
@@ -97,8 +103,28 @@ def _lowering(probe: Probe, lowerings: Sequence[Step]) -> Blame | None:
         gone = next((k for k in range(at, -1, -1) if probe.ask(ALL.below(Group.LOWERING, k)) is Answer.GONE), None)
         if gone is not None:
             answer, last = Answer.GONE, f"gone where nodes from {lowerings[gone].detail} on run eager kernels"
-    gone_with_it = answer is Answer.GONE
-    return Blame(Stage.LOWERING, step.unit, gone_with_it, (said, last), redo_of(Stage.LOWERING, step.unit))
+    stage, unit, evidence = Stage.LOWERING, step.unit, [said, last]
+    wrong = wrong_operations(operations.get(step.detail, ()), probe.config, probe.device)
+    if wrong:  # its lowering is right: what prints that lowering is not
+        stage, unit = Stage.CODEGEN, f"codegen.{_overrides(probe)}.{wrong[0]}"
+        evidence.append(f"code for the operation {wrong[0]} alone is wrong")
+    return Blame(stage, unit, answer is Answer.GONE, tuple(evidence), redo_of(Stage.LOWERING, step.unit))
+
+
+def _vectorised(probe: Probe, operations: Operations) -> Blame | None:
+    """Vector kernels of the C++ backend, and the operation of which they are wrong where it is one."""
+    found = _by_setting(probe, (VECTORISED,))
+    if found is None:
+        return None
+    wrong = wrong_operations(set().union(*operations.values()), probe.config, probe.device)
+    if not wrong:
+        return found
+    more = f"vectorised code for the operation {wrong[0]} alone is wrong"
+    return replace(found, unit=f"codegen.CppVecOverrides.{wrong[0]}", evidence=(*found.evidence, more))
+
+
+def _overrides(probe: Probe) -> str:
+    return "CppOverrides" if probe.device == "cpu" else "TritonOverrides"
 
 
 def _passes(probe: Probe, passes: Sequence[Step]) -> Blame | None:

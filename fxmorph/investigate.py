@@ -210,7 +210,8 @@ class _Investigation:
 
         budget = self.seconds * BLAME_SHARE
         try:
-            return localize(Probe(trial, self.case.compile, self.plan, self.accused, budget), self.result.stage)
+            probe = Probe(trial, self.case.compile, self.plan, self.accused, budget, self.case.device)
+            return localize(probe, self.result.stage)
         except Exception as error:  # a pass that is held back may leave others without what they rely on
             text = f"blame ended in {type(error).__name__}: {str(error).partition(chr(10))[0]}"
             return Blame(None, "", False, (text,))

@@ -62,7 +62,7 @@ class Probe:
     """Judges one program again and again.
 
     ``trial`` makes a fresh trial under a configuration; ``accused`` are the finding's kinds;
-    ``seconds`` of CPU, compilers' included, may be spent.
+    ``seconds`` of CPU, compilers' included, may be spent; generated code is for ``device``.
     """
 
     trial: Callable[[CompileConfig], Trial]
@@ -70,6 +70,7 @@ class Probe:
     plan: ValuePlan
     accused: frozenset[Kind]
     seconds: float
+    device: str = "cpu"
     asked: int = 0
     _started: float = field(default_factory=lambda: cpu_seconds())
 

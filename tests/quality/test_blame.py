@@ -171,7 +171,7 @@ QUICK: dict[str, Case] = {
     ),
     "runtime": Case(
         lambda: planting_backend.planted_runtime(torch.clone),
-        lambda x, y: (x.mT, x + y), (randn(4, 6, grad=True), XY[1]), "aot.runtime_wrappers",
+        lambda x, y: (x.view(-1), x + y), XY, "aot.runtime_wrappers",
     ),
     "attention pattern": Case(
         lambda: planting_backend.planted_entry(
@@ -218,11 +218,15 @@ QUICK: dict[str, Case] = {
     ),
     "vectorised code": Case(
         lambda: planting_backend.planted_cpp("exp", "{0}.exp() + {0}"),
-        lambda x: torch.exp(x * 0.5) + 1, (randn(8, 32),), "codegen.CppVecKernel",
+        lambda x: torch.exp(x * 0.5) + 1, (randn(8, 32),), "codegen.CppVecOverrides.exp",
     ),
     "fusion legality": Case(
         lambda: planting_backend.planted_fusion_check("fusable_read_and_write"),
-        lambda x, y: ((x.exp() * 2).sum(0) / x.sum(), y.cumsum(0)), XY, "scheduler.can_fuse_vertical",
+        lambda x: (x.sum(1), x.sum(1).flip(0) * x.exp().sum(1)), (randn(8, 16),), "scheduler.can_fuse_vertical",
+    ),
+    "scalar code": Case(
+        lambda: planting_backend.planted_cpp("exp", "{0}.exp() + {0}", "std::exp({0}) + {0}"),
+        lambda x: torch.exp(x * 0.5) + 1, (randn(8, 32),), "codegen.CppOverrides.exp",
     ),
 }  # fmt: skip
 
