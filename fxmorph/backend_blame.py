@@ -78,9 +78,7 @@ def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
         return probe.ask(ALL.below(Group.FUSION, count)) is Answer.SHOWS
 
     step = fusions[first_showing(0, len(fusions), shows) - 1]
-    return _blame(
-        Stage.SCHEDULER, step.unit, "gone without fusion", f"first shows with the fusion of {step.detail}"
-    )
+    return _blame(Stage.SCHEDULER, step.unit, "gone without fusion", f"first shows with the fusion of {step.detail}")
 
 
 def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -> Blame | None:

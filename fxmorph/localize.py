@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
+
 from fxmorph.backend_blame import blame_backend
 from fxmorph.blame import Blame, redo_of
 from fxmorph.inductor.units import Stage
@@ -18,6 +20,8 @@ from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.model import Kind
 from fxmorph.probing import Answer, Held, Probe, first_showing
 from fxmorph.torchapi.disabling import decompositions_used
+from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.replaying import graphs_in_eager
 from fxmorph.torchapi.tracking import Group
 
 #: Twins of one fault that are switched off one after the other before giving up.
@@ -53,9 +57,37 @@ def _blame_graphs(probe: Probe) -> Blame:
             probe, Stage.AOT, "aot.min_cut_rematerialization_partition", Held(partitioner=True),
             "gone where forward and backward both run the whole joint graph",
         )  # fmt: skip
-    part = "runtime_wrappers" if probe.accused & _RUNTIME_KINDS else "graph_capture"
-    evidence = ("shows with no pass, no decomposition of Inductor's and no partitioner",)
-    return Blame(Stage.AOT, f"aot.{part}", False, evidence, redo_of(Stage.AOT, ""))
+    return _blame_aot(probe, bare)
+
+
+def _blame_aot(probe: Probe, bare: Held) -> Blame:
+    """AOTAutograd itself: its graph, or what its runtime does around the graph."""
+    right = bool(probe.accused & _RUNTIME_KINDS) or _graphs_compute_what_eager_does(probe, bare)
+    part = "runtime_wrappers" if right else "graph_capture"
+    seen = "the graphs compute eager's values" if right else "the graphs do not compute eager's values"
+    dynamo = replace(probe, config=replace(probe.config, backend="eager")).ask(Held())
+    before = "shows with no pass, no decomposition of Inductor's and no partitioner"
+    evidence = (before, seen, f"with backend eager: {dynamo}")
+    return Blame(Stage.AOT, f"aot.{part}", dynamo is Answer.GONE, evidence, redo_of(Stage.AOT, ""))
+
+
+def _graphs_compute_what_eager_does(probe: Probe, bare: Held) -> bool:
+    """Whether every value that eager shows is among what the graphs give or were given."""
+    values: list[torch.Tensor] = []
+
+    def keep(seen: object) -> None:
+        values.extend(t.detach().clone() for t in tree_leaves(seen) if isinstance(t, torch.Tensor))
+
+    with graphs_in_eager(lambda _, given: keep(given), keep):
+        probe.ask(replace(bare, backend=False))
+    slots = probe.trial(probe.config).eager(probe.plan).slots().values()
+    wanted = [s.value for s in slots if isinstance(s.value, torch.Tensor)]
+    return all(any(_alike(w, v) for v in values) for w in wanted)
+
+
+def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    same = a.numel() == b.numel() and a.dtype == b.dtype and a.layout == b.layout == torch.strided
+    return same and torch.allclose(a.reshape(-1), b.reshape(-1), 1e-3, 1e-5, equal_nan=True)
 
 
 # -- passes and pattern entries ----------------------------------------------

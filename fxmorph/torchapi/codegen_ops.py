@@ -11,6 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -103,8 +104,5 @@ def operations_of_nodes() -> Iterator[dict[str, set[str]]]:
                 found.setdefault(origin.name, set()).update(counts)
         return original(self, nodes, *args, **kwargs)
 
-    Scheduler.fuse_nodes = watched
-    try:
+    with mock.patch.object(Scheduler, "fuse_nodes", watched):
         yield found
-    finally:
-        Scheduler.fuse_nodes = original

@@ -18,11 +18,14 @@ from fxmorph.torchapi.patterns import entries
 
 
 @contextlib.contextmanager
-def planted_entry(name: str, edit: Callable[[fx.Graph], object]) -> Iterator[None]:
+def planted_entry(name: str, edit: Callable[[fx.Graph], object] | None) -> Iterator[None]:
     """Where the pattern entry of this full name matches, ``edit`` changes what it puts in.
 
-    ``edit`` gets the replacement's graph, or the whole graph after the handler of a graph entry.
+    ``edit`` gets the replacement's graph, or the whole graph after the handler of a graph entry.  The IR
+    that an entry makes is negated, without ``edit``.
     """
+    from torch._inductor import lowering
+
     found = [e for e in entries() if e.full_name == name]
     if not found:
         raise ValueError(f"torch {torch.__version__} has no pattern entry {name!r}")
@@ -33,6 +36,8 @@ def planted_entry(name: str, edit: Callable[[fx.Graph], object]) -> Iterator[Non
     @functools.wraps(original)
     def edited(match: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(match, *args, **kwargs)
+        if edit is None:
+            return lowering.lowerings[torch.ops.aten.neg.default](result)
         if attribute == "handler":
             edit(match.graph)
         elif result and match.replacement_graph is not None:
@@ -76,6 +81,42 @@ def planted_runtime(change: Callable[[torch.Tensor], torch.Tensor]) -> Iterator[
         return change(original(*args, **kwargs))
 
     with mock.patch.object(runtime_wrappers, original.__name__, changed):
+        yield
+
+
+@contextlib.contextmanager
+def planted_capture(edit: Callable[[fx.Graph], object]) -> Iterator[None]:
+    """``edit`` changes each graph that AOTAutograd traces, before anyone else sees it."""
+    from torch._functorch._aot_autograd import graph_capture
+
+    original = graph_capture._create_graph
+
+    @functools.wraps(original)
+    def edited(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        made = result[0] if isinstance(result, tuple) else result
+        edit(made.graph)
+        made.recompile()
+        return result
+
+    with mock.patch.object(graph_capture, original.__name__, edited):
+        yield
+
+
+@contextlib.contextmanager
+def planted_dynamo(edit: Callable[[fx.Graph], object]) -> Iterator[None]:
+    """``edit`` changes each graph that Dynamo hands to its backend."""
+    from torch._dynamo.output_graph import OutputGraph
+
+    original = OutputGraph.call_user_compiler
+
+    @functools.wraps(original)
+    def edited(self: Any, gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        edit(gm.graph)
+        gm.recompile()
+        return original(self, gm, *args, **kwargs)
+
+    with mock.patch.object(OutputGraph, original.__name__, edited):
         yield
 
 

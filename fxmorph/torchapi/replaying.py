@@ -10,6 +10,7 @@ import contextlib
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import fx
@@ -19,8 +20,11 @@ Ran = Callable[[fx.GraphModule, list[Any]], None]
 
 
 @contextlib.contextmanager
-def graphs_in_eager(ran: Ran | None = None) -> Iterator[None]:
-    """``torch.compile(backend="inductor")`` runs the final FX graphs as they are."""
+def graphs_in_eager(ran: Ran | None = None, returned: Callable[[Any], object] | None = None) -> Iterator[None]:
+    """``torch.compile(backend="inductor")`` runs the final FX graphs as they are.
+
+    ``returned(values)`` is told what each graph computes.
+    """
     from torch._inductor import compile_fx
     from torch._inductor.virtualized import V
 
@@ -39,17 +43,16 @@ def graphs_in_eager(ran: Ran | None = None) -> Iterator[None]:
             if ran is not None:
                 ran(gm, values)
             with torch.no_grad():
-                return _Run(gm, garbage_collect_values=False).run(*values)
+                result = _Run(gm, garbage_collect_values=False).run(*values)
+            if returned is not None:
+                returned(result)
+            return result
 
         run._boxed_call = True  # type: ignore[attr-defined]
         return run
 
-    original = compile_fx._compile_fx_inner
-    compile_fx._compile_fx_inner = inner
-    try:
+    with mock.patch.object(compile_fx, "_compile_fx_inner", inner):
         yield
-    finally:
-        compile_fx._compile_fx_inner = original
 
 
 class _Run(fx.Interpreter):
@@ -82,11 +85,8 @@ def dynamo_inputs(called: Ran) -> Iterator[None]:
 
         return run
 
-    compile_fx.compile_fx = watched
-    try:
+    with mock.patch.object(compile_fx, "compile_fx", watched):
         yield
-    finally:
-        compile_fx.compile_fx = original
 
 
 # -- the partitioner ---------------------------------------------------------
@@ -97,12 +97,8 @@ def whole_joint_graphs() -> Iterator[None]:
     """No partitioner: forward and backward both run the joint graph, and only inputs are saved."""
     from torch._inductor import compile_fx
 
-    original = compile_fx.min_cut_rematerialization_partition
-    compile_fx.min_cut_rematerialization_partition = _both_whole
-    try:
+    with mock.patch.object(compile_fx, "min_cut_rematerialization_partition", _both_whole):
         yield
-    finally:
-        compile_fx.min_cut_rematerialization_partition = original
 
 
 def _both_whole(

@@ -76,7 +76,9 @@ class Tracker:
             self.steps[group].append(Step(unit, False, detail))
         return allowed
 
-    def did(self, group: Group, unit: str, changed: bool, graph_module: fx.GraphModule | None, detail: str = "") -> None:
+    def did(
+        self, group: Group, unit: str, changed: bool, graph_module: fx.GraphModule | None, detail: str = ""
+    ) -> None:
         """Record a step that happened."""
         self.steps[group].append(Step(unit, changed, detail))
         if changed and self.see is not None and graph_module is not None:
