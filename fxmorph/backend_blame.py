@@ -16,8 +16,10 @@ ALL = Held()
 #: Names of the IR's operations by FX node.
 Operations = Mapping[str, Collection[str]]
 VECTORISED = "codegen.CppVecKernel"
-#: Parts that a setting takes away, tried where neither vectorisation nor fusion nor a lowering is guilty.
-_LAST = tuple(unit for unit in SETTINGS if unit != VECTORISED)
+#: Parts that a setting takes away: the scheduler's before fusions and lowerings, which hide them; those of
+#: lowering last, since single lowerings say more.
+_OF_SCHEDULER = tuple(unit for unit in SETTINGS if unit.startswith("scheduler."))
+_OF_LOWERING = tuple(unit for unit in SETTINGS if unit.startswith("lowering."))
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 
@@ -30,11 +32,13 @@ def blame_backend(probe: Probe) -> Blame:
     found = _pattern_to_ir(probe, steps[Group.PASS])
     if found is None and probe.accused <= LAYOUT_KINDS:
         found = _by_setting(probe, _LAYOUT)
-    found = found or _vectorised(probe, operations)
+    if probe.device == "cpu":
+        found = found or _vectorised(probe, operations)
+    found = found or _by_setting(probe, _OF_SCHEDULER)
     found = found or _fusion(probe, steps[Group.FUSION])
     found = found or _lowering(probe, steps[Group.LOWERING], operations)
     found = found or _passes(probe, steps[Group.PASS])
-    found = found or _by_setting(probe, _LAST)
+    found = found or _by_setting(probe, _OF_LOWERING)
     if found is not None:
         return found
     evidence = ("graphs are right in eager, compiled they are wrong; no part that can be switched off explains it",)
@@ -57,8 +61,6 @@ def _pattern_to_ir(probe: Probe, passes: Sequence[Step]) -> Blame | None:
 
 def _by_setting(probe: Probe, units: Sequence[str]) -> Blame | None:
     for unit in units:
-        if probe.spent:
-            return None
         setting = tuple(SETTINGS[unit].items())
         try:
             answer = probe.ask(Held(settings=setting))
@@ -104,7 +106,7 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -
     stage, unit, evidence = Stage.LOWERING, step.unit, [said, last]
     wrong = wrong_operations(operations.get(step.detail, ()), probe.config, probe.device)
     if wrong:  # its lowering is right: what prints that lowering is not
-        stage, unit = Stage.CODEGEN, f"codegen.{_overrides(probe)}.{wrong[0]}"
+        stage, unit = Stage.CODEGEN, _printer(probe.device, wrong[0])
         evidence.append(f"code for the operation {wrong[0]} alone is wrong")
     return Blame(stage, unit, answer is Answer.GONE, tuple(evidence), redo_of(Stage.LOWERING, step.unit))
 
@@ -118,11 +120,13 @@ def _vectorised(probe: Probe, operations: Operations) -> Blame | None:
     if not wrong:
         return found
     more = f"vectorised code for the operation {wrong[0]} alone is wrong"
-    return replace(found, unit=f"codegen.CppVecOverrides.{wrong[0]}", evidence=(*found.evidence, more))
+    return replace(found, unit=_printer("vector", wrong[0]), evidence=(*found.evidence, more))
 
 
-def _overrides(probe: Probe) -> str:
-    return "CppOverrides" if probe.device == "cpu" else "TritonOverrides"
+def _printer(target: str, operation: str) -> str:
+    """The unit that prints an operation of the IR: in C++, in vectorised C++, or in Triton."""
+    prefix = {"cpu": "Cpp", "vector": "CppVec"}.get(target, "Triton")
+    return f"codegen.{prefix}{'Kernel' if operation.startswith('reduction') else 'Overrides'}.{operation}"
 
 
 def _passes(probe: Probe, passes: Sequence[Step]) -> Blame | None:

@@ -16,9 +16,8 @@ import torch
 from fxmorph.backend_blame import blame_backend
 from fxmorph.blame import Blame, redo_of
 from fxmorph.inductor.units import Stage
-from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.model import Kind
-from fxmorph.probing import Answer, Held, Probe, first_showing
+from fxmorph.probing import Answer, Held, OutOfTime, Probe, first_showing
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.torchapi.replaying import graphs_in_eager
@@ -36,6 +35,13 @@ def localize(probe: Probe, ladder_stage: str) -> Blame:
     if ladder_stage == Stage.DYNAMO:
         evidence = ("shows with backend eager, where Dynamo alone has seen the program",)
         return Blame(Stage.DYNAMO, Stage.DYNAMO, True, evidence, redo_of(Stage.DYNAMO, ""))
+    try:
+        return _behind_dynamo(probe)
+    except OutOfTime as error:
+        return Blame(None, "", False, (f"no time for more: {error}",))
+
+
+def _behind_dynamo(probe: Probe) -> Blame:
     if probe.ask(IN_EAGER) is Answer.SHOWS:
         found = _blame_graphs(probe)
         if found.confirmed:
@@ -50,8 +56,11 @@ def _blame_graphs(probe: Probe) -> Blame:
     bare = IN_EAGER.below(Group.PASS, 0)
     if probe.ask(bare) is not Answer.SHOWS:
         return _blame_pass(probe)
-    if probe.ask(replace(bare, decompositions=None)) is not Answer.SHOWS:
-        return _blame_decomposition(probe, bare)
+    undecomposed = probe.ask(replace(bare, decompositions=None))
+    if undecomposed is not Answer.SHOWS:
+        found = _blame_decomposition(probe, bare, undecomposed)
+        if found is not None:
+            return found
     if probe.ask(replace(bare, partitioner=True)) is Answer.GONE:
         return _confirmed(
             probe, Stage.AOT, "aot.min_cut_rematerialization_partition", Held(partitioner=True),
@@ -130,28 +139,27 @@ def _first_change(probe: Probe, held: Held, changes: list[int]) -> int:
 # -- decompositions ----------------------------------------------------------
 
 
-def _blame_decomposition(probe: Probe, bare: Held) -> Blame:
+def _blame_decomposition(probe: Probe, bare: Held, without_any: Answer) -> Blame | None:
     """The innermost decomposition without which the finding is gone.
 
     An operator that decomposes into a guilty one would do as well, and is called before it.  Where
-    no single one will do, several are guilty, of different outputs for instance.
+    no single one will do although the finding is gone ``without_any``, several are guilty, of
+    different outputs for instance.
     """
     with decompositions_used() as used:
         probe.ask(bare)
     units = list(dict.fromkeys(reversed(used)))
     for unit in units:
-        if probe.spent:
-            break
         if probe.ask(bare.without(unit)) is Answer.GONE:
             evidence = "gone in eager graphs where the operator is not decomposed"
             return _confirmed(probe, Stage.DECOMPOSITION, unit, Held().without(unit), evidence)
     guilty = units
+    if without_any is not Answer.GONE or probe.ask(bare.without(*guilty)) is not Answer.GONE:
+        return None
     for unit in units:
         fewer = [u for u in guilty if u != unit]
-        if not probe.spent and probe.ask(bare.without(*fewer)) is not Answer.SHOWS:
+        if probe.ask(bare.without(*fewer)) is Answer.GONE:
             guilty = fewer
-    if not guilty:
-        return Blame(Stage.DECOMPOSITION, "", False, ("gone only without any decomposition",))
     evidence = f"gone in eager graphs where none of {', '.join(guilty)} is decomposed"
     return _confirmed(probe, Stage.DECOMPOSITION, guilty[0], Held().without(*guilty), evidence)
 
@@ -161,10 +169,12 @@ def _blame_decomposition(probe: Probe, bare: Held) -> Blame:
 
 def _confirmed(probe: Probe, stage: Stage, unit: str, held: Held, *evidence: str) -> Blame:
     """Compile with the unit switched off, backend and all; in eager where the backend cannot do without it."""
-    answer, how = probe.ask(held), "compiled"
-    layout_only = probe.accused <= LAYOUT_KINDS
-    if answer is Answer.BROKEN or (answer is Answer.SHOWS and stage is Stage.DECOMPOSITION and not layout_only):
-        answer, how = probe.ask(replace(held, backend=True)), "graphs run in eager"
+    try:
+        answer, how = probe.ask(held), "compiled"
+        if answer is Answer.BROKEN or (answer is Answer.SHOWS and stage is Stage.DECOMPOSITION):
+            answer, how = probe.ask(replace(held, backend=True)), "graphs run in eager"
+    except OutOfTime:
+        return Blame(stage, unit, False, (*evidence, "no time to see it gone"), redo_of(stage, unit))
     said = {Answer.GONE: "gone", Answer.SHOWS: "still there", Answer.BROKEN: "does not compile"}[answer]
     last = f"with {unit} switched off: {said} ({how})"
     return Blame(stage, unit, answer is Answer.GONE, (*evidence, last), redo_of(stage, unit))

@@ -57,6 +57,10 @@ class Held:
         return replace(self, off=self.off | (frozenset(units) - ops), decompositions=kept)
 
 
+class OutOfTime(Exception):
+    """The CPU seconds of a probe are spent."""
+
+
 @dataclass
 class Probe:
     """Judges one program again and again.
@@ -79,10 +83,13 @@ class Probe:
         return cpu_seconds() - self._started > self.seconds
 
     def ask(self, held: Held) -> Answer:
+        """Raises :class:`OutOfTime`."""
         return self.watch(held)[0]
 
     def watch(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
-        """The answer, and the steps of the compile."""
+        """The answer, and the steps of the compile; raises :class:`OutOfTime`."""
+        if self.spent:
+            raise OutOfTime(f"after {self.asked} compiles in {self.seconds:g} s")
         self.asked += 1
         tracker = Tracker(dict(held.upto), held.off, eager=held.backend)
         inductor = {**dict(self.config.inductor), **dict(held.settings)}

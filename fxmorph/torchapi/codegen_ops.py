@@ -23,28 +23,35 @@ _UNARY = (
     "log1p tan tanh sigmoid log floor trunc ceil neg reciprocal isnan isinf signbit"
 ).split()
 _BINARY = "minimum maximum atan2 copysign hypot fmod eq ne lt gt le ge add sub mul truediv".split()
+#: Kinds of ``ops.reduction``, over the last dimension.
+_REDUCTIONS = "sum prod max min".split()
 #: Relative error beyond which an operation is wrong; vectorised approximations are far below.
 TOLERANCE = 1e-3
 
 
 def _meaning(name: str) -> Callable[..., torch.Tensor]:
+    if name in _REDUCTIONS:
+        reduction = getattr(torch, {"max": "amax", "min": "amin"}.get(name, name))
+        return lambda x: reduction(x, -1)
     function: Callable[..., torch.Tensor] = getattr(torch, {"truediv": "true_divide"}.get(name, name))
     return function
 
 
 @functools.cache
 def _library() -> torch.library.Library:
-    """Operators ``fxmorph::unary`` and ``fxmorph::binary``, whose last argument names the operation."""
+    """Operators of our own for each number of operands, whose last argument names the operation."""
     from torch._inductor import lowering
     from torch._inductor.virtualized import ops
 
     library = torch.library.Library("fxmorph", "FRAGMENT")
-    for kind, operands in (("unary", "Tensor x"), ("binary", "Tensor x, Tensor y")):
+    for kind, operands in (("unary", "Tensor x"), ("binary", "Tensor x, Tensor y"), ("reduction", "Tensor x")):
         library.define(f"{kind}({operands}, str name) -> Tensor")
         library.impl(kind, lambda *args: _meaning(args[-1])(*args[:-1]), "CompositeExplicitAutograd")
         overload = getattr(torch.ops.fxmorph, kind).default
 
         def lowered(*args: Any) -> Any:
+            if args[-1] in _REDUCTIONS:
+                return lowering.make_reduction(args[-1])(args[0], axis=[-1])
             made = lowering.make_pointwise(lambda *loads: getattr(ops, args[-1])(*loads), **_result(args[-1]))
             return made(*args[:-1])
 
@@ -63,25 +70,33 @@ def _values(device: str) -> tuple[torch.Tensor, torch.Tensor]:
     return x, x.flip(0) * 0.7
 
 
+def _rows(device: str) -> torch.Tensor:
+    return torch.linspace(0.5, 1.5, 5 * 35).view(5, 35).to(device)
+
+
 def wrong_operations(names: Collection[str], config: CompileConfig, device: str = "cpu") -> list[str]:
     """Those operations of Inductor's IR whose generated float32 code is wrong under ``config``.
 
-    Operations that are not known here are left out.  Resets Dynamo; raises what compiling raises.
+    Operations that are not known here are left out; all kinds of ``reduction`` are tried.  Resets Dynamo;
+    raises what compiling raises.
     """
     _library()
     unary, binary = ([n for n in known if n in names] for known in (_UNARY, _BINARY))
-    if not unary and not binary:
+    reductions = _REDUCTIONS if "reduction" in names else []
+    tried = [*unary, *binary, *(f"reduction({n})" for n in reductions)]
+    if not tried:
         return []
 
-    def program(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    def program(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor) -> list[torch.Tensor]:
         one = [torch.ops.fxmorph.unary(x, n) for n in unary]
-        return one + [torch.ops.fxmorph.binary(x, y, n) for n in binary]
+        two = [torch.ops.fxmorph.binary(x, y, n) for n in binary]
+        return [*one, *two, *(torch.ops.fxmorph.reduction(rows, n) for n in reductions)]
 
-    x, y = _values(device)
+    values = (*_values(device), _rows(device))
     with configured(config), torch.no_grad():
-        made = compile_callable(program, config)(x, y)
-        wanted = program(x, y)
-    return [n for n, a, b in zip([*unary, *binary], made, wanted, strict=True) if not _close(a, b)]
+        made = compile_callable(program, config)(*values)
+        wanted = program(*values)
+    return [n for n, a, b in zip(tried, made, wanted, strict=True) if not _close(a, b)]
 
 
 def _close(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -132,6 +132,35 @@ def planted_fusion_check(name: str, answer: bool = True) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def planted_inplace() -> Iterator[None]:
+    """Every node of the scheduler may write over what it reads."""
+    from torch._inductor.scheduler import SchedulerNode
+
+    with mock.patch.object(SchedulerNode, "can_inplace", lambda self, read: True):
+        yield
+
+
+@contextlib.contextmanager
+def planted_cpp_sum() -> Iterator[None]:
+    """C++ kernels, vectorised or not, add a hundredth too much to a sum at each step."""
+    from torch._inductor.codegen import cpp
+
+    def changed(original: Callable[..., str]) -> Any:
+        @functools.wraps(original)
+        def combine(*args: Any, **kwargs: Any) -> str:
+            text = original(*args, **kwargs)
+            kind = next(a for a in args if isinstance(a, str))
+            return f"({text}) * decltype({text})(1.01f)" if kind == "sum" else text
+
+        return combine
+
+    with contextlib.ExitStack() as stack:
+        for holder, name in ((cpp, "reduction_combine"), (cpp.CppVecKernel, "reduction_combine_vec")):
+            stack.enter_context(mock.patch.object(holder, name, changed(getattr(holder, name))))
+        yield
+
+
+@contextlib.contextmanager
 def planted_cpp(op: str, vector: str, scalar: str = "") -> Iterator[None]:
     """C++ code of ``op``: ``vector`` in vectorised kernels, and ``scalar`` (if given) in scalar ones.
 

@@ -109,8 +109,17 @@ def structure(graph: fx.Graph) -> tuple[Any, ...]:
     )
 
 
-#: Put back what other passes rely on, so never held back.
-NEVER_HELD_BACK = ("stable_sort",)
+#: Put nodes in order: held back only where they are in order already.
+_SORTS = ("stable_sort",)
+
+
+def _in_order(graph: fx.Graph) -> bool:
+    seen: set[fx.Node] = set()
+    for node in graph.nodes:
+        if any(n not in seen for n in node.all_input_nodes):
+            return False
+        seen.add(node)
+    return True
 
 
 def pass_name(observed: str) -> str:
@@ -140,7 +149,9 @@ def entry_unit(entry: Any, matching: str) -> str:
 def run_pass(tracker: Tracker, unit: str, where: Any, call: Callable[[], Any], instead: Any = None) -> Any:
     """Run one whole pass as a step; ``instead`` is the answer where it is held back."""
     graph_module = where.owning_module if isinstance(where, fx.Graph) else where
-    if tracker.inside or unit.rpartition(".")[2] in NEVER_HELD_BACK or not isinstance(graph_module, fx.GraphModule):
+    if tracker.inside or not isinstance(graph_module, fx.GraphModule):
+        return call()
+    if unit.rpartition(".")[2] in _SORTS and not _in_order(graph_module.graph):
         return call()
     if not tracker.may(Group.PASS, unit):
         return instead

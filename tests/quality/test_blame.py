@@ -253,6 +253,19 @@ CASES: dict[str, Case] = {
         lambda: planting_backend.planted_fusion_check("fusable_read_and_write"),
         lambda x: (x.sum(1), x.sum(1).flip(0) * x.exp().sum(1)), (randn(8, 16),), "scheduler.can_fuse_vertical",
     ),
+    "in place": Case(
+        planting_backend.planted_inplace,
+        lambda x: (lambda s: s.flip(0) * 2)(torch.softmax(x, 1).cumsum(0)), (randn(16, 16),),
+        "scheduler.inplace_buffers",
+    ),
+    "sort": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "stable_topological_sort", "post_grad"),
+        sines, XY, "post_grad.stable_sort",
+    ),
+    "code of a reduction": Case(
+        planting_backend.planted_cpp_sum, lambda x: x.abs().sum(1), (randn(40, 70),),
+        "codegen.CppKernel.reduction(sum)",
+    ),
     "scalar code": Case(
         lambda: planting_backend.planted_cpp("exp", "{0}.exp() + {0}", "std::exp({0}) + {0}"),
         lambda x: torch.exp(x * 0.5) + 1, (randn(8, 32),), "codegen.CppOverrides.exp",
