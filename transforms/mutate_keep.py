@@ -539,12 +539,12 @@ class mutate_rows_index_copy:
         return x.clone().index_copy_(0, rows, x)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=NUMBERS, site="value", claim=Level.BIT_EXACT_MOD_ZERO_SIGN,
+@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=NUMBERS, site="value", claim=Level.EXACT_REAL,
       preserves=("dtype", "mutation", "gradient"), targets=KEEP)
 class mutate_rows_index_add:
     """Adds the rows of x to zeros by index_add_.
 
-    Each row is added once to zero, exact but for -0.0. Accumulating index_put on ``full``: atomics and
+    Each row is added once to zero, exact but for -0.0 and, on a GPU, subnormals, which atomics flush. Accumulating index_put on ``full``: atomics and
     ``scatter_upon_const``.
     """
 
@@ -572,12 +572,12 @@ class mutate_scatter_own:
 
 
 @rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=("float32", "float64", "int64"),
-      site="value", claim=Level.BIT_EXACT_MOD_ZERO_SIGN,
+      site="value", claim=Level.EXACT_REAL,
       preserves=("dtype", "mutation", "gradient"), targets=KEEP)
 class mutate_scatter_add_own:
     """Scatter-adds x into zeros along the first dimension at its own places.
 
-    Each element is added once to zero, exact but for -0.0. Atomic stores with an expanded index.
+    Each element is added once to zero, exact but for -0.0 and, on a GPU, subnormals, which atomics flush. Atomic stores with an expanded index.
     """
 
     def before(x): return x
