@@ -16,7 +16,7 @@ from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.model import CompileConfig
 from fxmorph.torchapi.compiling import compile_callable, configured
 from fxmorph.torchapi.dispatch import tree_leaves
-from fxmorph.torchapi.replaying import dynamo_inputs, graphs_in_eager
+from fxmorph.torchapi.replaying import dynamo_inputs, graphs_in_eager, placeholders
 from fxmorph.torchapi.tracking import Tracker, structure, tracked
 
 
@@ -53,14 +53,14 @@ class Recorder:
             copied = fx.GraphModule(graph_module, copy_graph(graph_module.graph))
             self._taken.append((stage, unit, line, copied))
 
-    def call(self, graph_module: fx.GraphModule, values: Sequence[Any]) -> None:
+    def call(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
         """Keep the values that a graph is called with; those that cannot be rebuilt are let go."""
         with contextlib.suppress(Unsupported):
-            self._called.append((_placeholders(graph_module), InputSet.snapshot(_detached(values))))
+            self._called.append((names, InputSet.snapshot(_detached(values))))
 
     def snapshots(self) -> list[Snapshot]:
         """In the order of the compile; without those whose inputs were never seen, as code that did not run."""
-        found = ((taken, self._inputs(_placeholders(taken[3]))) for taken in self._taken)
+        found = ((taken, self._inputs(placeholders(taken[3]))) for taken in self._taken)
         return [Snapshot(*taken, inputs) for taken, inputs in found if inputs is not None]
 
     def _inputs(self, names: tuple[str, ...]) -> InputSet | None:
@@ -103,10 +103,6 @@ def pairs(taken: Sequence[Snapshot]) -> Iterator[tuple[Snapshot, Snapshot]]:
         if snapshot.unit and snapshot.line in last:
             yield last[snapshot.line], snapshot
         last[snapshot.line] = snapshot
-
-
-def _placeholders(graph_module: fx.GraphModule) -> tuple[str, ...]:
-    return tuple(n.name for n in graph_module.graph.nodes if n.op == "placeholder")
 
 
 def _detached(values: Sequence[Any]) -> list[Any]:

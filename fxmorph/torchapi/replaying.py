@@ -15,8 +15,13 @@ from unittest import mock
 import torch
 from torch import fx
 
-#: ``ran(graph module, inputs)`` when a graph is called, before it may change its inputs.
-Ran = Callable[[fx.GraphModule, list[Any]], None]
+#: ``ran(names of the placeholders, inputs)`` when a graph is called, before it may change its inputs.
+Ran = Callable[[tuple[str, ...], list[Any]], None]
+
+
+def placeholders(gm: fx.GraphModule) -> tuple[str, ...]:
+    """Names of a graph's inputs, in order."""
+    return tuple(n.name for n in gm.graph.nodes if n.op == "placeholder")
 
 
 @contextlib.contextmanager
@@ -36,12 +41,13 @@ def graphs_in_eager(ran: Ran | None = None, returned: Callable[[Any], object] | 
         with V.set_fake_mode(fake_mode):
             compile_fx._recursive_post_grad_passes(gm, is_inference=bool(kwargs.get("is_inference")))
         gm.recompile()
+        names = placeholders(gm)
 
         def run(boxed: list[Any]) -> Any:
             values = list(boxed)
             boxed.clear()
             if ran is not None:
-                ran(gm, values)
+                ran(names, values)
             with torch.no_grad():
                 result = _Run(gm, garbage_collect_values=False).run(*values)
             if returned is not None:
@@ -67,20 +73,21 @@ class _Run(fx.Interpreter):
 
 @contextlib.contextmanager
 def dynamo_inputs(called: Ran) -> Iterator[None]:
-    """``called(graph module, inputs)`` when a function that Inductor compiled from Dynamo's graph is called."""
+    """``called(names, inputs)`` when a function that Inductor compiled from Dynamo's graph is called."""
     from torch._inductor import compile_fx
 
     original = compile_fx.compile_fx
 
     @functools.wraps(original)
     def watched(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        names = placeholders(gm)  # now: the graph is the compiler's to change
         compiled = original(gm, *args, **kwargs)
         if not callable(compiled):
             return compiled
 
-        @functools.wraps(compiled)
+        # Not functools.wraps: Dynamo would find what is wrapped by the copied attributes, and call that.
         def run(*values: Any) -> Any:
-            called(gm, list(values))
+            called(names, list(values))
             return compiled(*values)
 
         return run
