@@ -50,10 +50,11 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
     lines: list[str] = []
     if unit in SETTINGS:
         lines = [f"torch._inductor.config.{k} = {v!r}" for k, v in SETTINGS[unit].items()]
-    elif "/" in name:
-        lines = ["torch._inductor.config.pattern_matcher = False  # switches every pattern off"]
     elif stage in (Stage.PRE_GRAD, Stage.JOINT, Stage.POST_GRAD) and name:
-        lines = [f"TORCHINDUCTOR_DISABLED_PASSES={name.upper()} python repro.py  # torch 2.13 and later"]
+        observed = name.partition("/")[0].replace("pass_patterns[", "PASS_PATTERN_").rstrip("]").upper()
+        lines = [f"TORCHINDUCTOR_DISABLED_PASSES={observed} python repro.py  # torch 2.13 and later"]
+        if "/" in name:
+            lines.append("torch._inductor.config.pattern_matcher = False  # switches every pattern off")
     elif stage is Stage.DECOMPOSITION and name:
         lines = [f"torch._inductor.decomposition.decompositions.pop(torch.ops.{name})"]
     elif stage is Stage.LOWERING and name:
@@ -61,6 +62,8 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
         lines = [f"torch._inductor.lowering.lowerings[{op}] = torch._inductor.lowering.fallback_handler({op})"]
     elif stage is Stage.SCHEDULER:
         lines = ["torch._inductor.config.max_fusion_size = 1  # no fusion"]
+    elif unit.startswith("codegen.CppVec"):
+        lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
     elif stage is Stage.DYNAMO:
         lines = ['torch.compile(fn, backend="eager")']
     elif stage is Stage.AOT:
