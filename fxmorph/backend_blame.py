@@ -16,10 +16,10 @@ ALL = Held()
 #: Names of the IR's operations by FX node.
 Operations = Mapping[str, Collection[str]]
 VECTORISED = "codegen.CppVecKernel"
-#: Parts that a setting takes away: the scheduler's before fusions and lowerings, which hide them; those of
-#: lowering last, since single lowerings say more.
-_OF_SCHEDULER = tuple(unit for unit in SETTINGS if unit.startswith("scheduler."))
-_OF_LOWERING = tuple(unit for unit in SETTINGS if unit.startswith("lowering."))
+#: Parts that a setting takes away.  Those of memory come before fusions and lowerings, which hide them; those
+#: that only move what is fused or lowered come last.
+_OF_MEMORY = tuple(f"scheduler.{n}" for n in ("inplace_buffers", "allow_buffer_reuse", "reorder_for_peak_memory"))
+_LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, *_OF_MEMORY))
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 
@@ -34,11 +34,11 @@ def blame_backend(probe: Probe) -> Blame:
         found = _by_setting(probe, _LAYOUT)
     if probe.device == "cpu":
         found = found or _vectorised(probe, operations)
-    found = found or _by_setting(probe, _OF_SCHEDULER)
+    found = found or _by_setting(probe, _OF_MEMORY)
     found = found or _fusion(probe, steps[Group.FUSION])
     found = found or _lowering(probe, steps[Group.LOWERING], operations)
     found = found or _passes(probe, steps[Group.PASS])
-    found = found or _by_setting(probe, _OF_LOWERING)
+    found = found or _by_setting(probe, _LAST)
     if found is not None:
         return found
     evidence = ("graphs are right in eager, compiled they are wrong; no part that can be switched off explains it",)
