@@ -46,6 +46,7 @@ from fxmorph.model import (
     digest,
 )
 from fxmorph.oracle import load_oracles
+from fxmorph.records import to_json
 from fxmorph.rules import load_rules
 from fxmorph.seeds import find_seeds
 from fxmorph.store import Store
@@ -584,6 +585,7 @@ class Campaign:
                 "nodes": got.nodes,
                 "tests": got.tests,
                 "operations": list(got.operations),
+                "blame": to_json(got.blame) if got.blame is not None else None,
             },
         )
 

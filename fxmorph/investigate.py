@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.blame import Blame
 from fxmorph.canon import canonical
 from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.clock import Clock
@@ -25,6 +26,7 @@ from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
 from fxmorph.load import LoadedSeed, ambient, load_case
+from fxmorph.localize import IN_EAGER, localize
 from fxmorph.model import (
     SIZE_PLANS,
     BugClass,
@@ -38,16 +40,16 @@ from fxmorph.model import (
     Verdict,
     digest,
 )
+from fxmorph.probing import Answer, Probe
 from fxmorph.program import inputs_text
-from fxmorph.reduce import Reducer
+from fxmorph.reduce import Reduced, Reducer
 from fxmorph.rewrite import Inapplicable, Unsound, Workbench, replay_recipe
 from fxmorph.rules import Registry
-from fxmorph.torchapi.bisecting import bisect
 
 #: The backend that shows a stage's faults, cheapest.
 BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}
 #: Share of the budget for finding the guilty unit.
-BISECT_SHARE = 0.4
+BLAME_SHARE = 0.4
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Investigated:
     case_id: str
     program: str
     kinds: tuple[Kind, ...]
-    unit: str
+    blame: Blame | None
     recipe: str
     rewrites: tuple[str, ...]
     operations: tuple[str, ...]
@@ -69,6 +71,11 @@ class Investigated:
     check: dict[str, Any]
     seconds: tuple[tuple[str, float], ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """Name of the guilty unit; "" where none is known."""
+        return self.blame.unit if self.blame is not None else ""
 
 
 def investigate(case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float) -> Investigated:
@@ -101,9 +108,8 @@ class _Investigation:
         if start is None:
             return self._as_seed()
         graph, inputs, recipe = start
-        budget = self.seconds * (1 - BISECT_SHARE)
-        reducer = Reducer(graph, inputs, self._still, budget, self.loaded.no_grad)
-        best = reducer.run()
+        budget = self.seconds * (1 - BLAME_SHARE)
+        best = self._reduced(graph, inputs, budget)
         inputs, made = self._plain_inputs(best.graph, best.inputs)
         subject = self._subject(best.graph, inputs)
         verdicts = self._judge(subject, self.config)
@@ -114,7 +120,7 @@ class _Investigation:
             case_id=self.case.id,
             program=program,
             kinds=self._kinds(verdicts),
-            unit=self._blame(subject),
+            blame=self._blame(subject),
             recipe=str(recipe),
             rewrites=tuple(r.rule for r in recipe.rewrites),
             operations=tuple(sorted(canonical(n).name for n in calls(best.graph))),
@@ -178,6 +184,18 @@ class _Investigation:
     def _still(self, graph: fx.Graph, inputs: InputSet) -> bool:
         return bool(kinds_of(self._judge(self._subject(graph, inputs), self.config)) & self.accused)
 
+    def _reduced(self, graph: fx.Graph, inputs: InputSet, budget: float) -> Reduced:
+        """By Inductor's graphs run in eager where they show the finding: that takes a tenth of a compile."""
+
+        def still(graph: fx.Graph, inputs: InputSet) -> bool:
+            return self._probe(self._subject(graph, inputs), budget).ask(IN_EAGER) is Answer.SHOWS
+
+        if self.config.backend == "inductor" and still(copy_graph(graph), inputs):
+            best = Reducer(graph, inputs, still, budget, self.loaded.no_grad).run()
+            if self._still(copy_graph(best.graph), best.inputs):
+                return best
+        return Reducer(graph, inputs, self._still, budget, self.loaded.no_grad).run()
+
     def _plain_inputs(self, graph: fx.Graph, inputs: InputSet) -> tuple[InputSet, str]:
         """Inputs as short source text that still shows the finding, and the inputs that it makes."""
         for style in ("arange", "random", "literal"):
@@ -193,17 +211,22 @@ class _Investigation:
 
     # -- blame -----------------------------------------------------------------
 
-    def _blame(self, subject: Subject) -> str:
-        """Subsystem and unit by PyTorch's bisector; "" where it names none."""
-        if self.case.compile.backend != "inductor" or self.result.stage not in ("inductor", "decomposition"):
-            return ""
+    def _blame(self, subject: Subject) -> Blame | None:
+        """The guilty stage and unit; None where the case is not of Inductor's."""
+        if self.case.compile.backend != "inductor":
+            return None
 
-        def passes() -> bool:
-            return not kinds_of(self._judge(subject, self.case.compile)) & self.accused
+        try:
+            return localize(self._probe(subject, self.seconds * BLAME_SHARE), self.result.stage)
+        except Exception as error:  # a pass that is held back may leave others without what they rely on
+            text = f"blame ended in {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            return Blame(None, "", False, (text,))
 
-        subsystem, unit = bisect(passes)
-        unit = unit.removeprefix("<OpOverload(op='").removesuffix("')>").replace("', overload='", ".")
-        return " / ".join(part for part in (subsystem, unit) if part and part != "None")
+    def _probe(self, subject: Subject, seconds: float) -> Probe:
+        def trial(config: CompileConfig) -> Trial:
+            return Trial(subject, config, self.case.input_seed, self.clock)
+
+        return Probe(trial, self.case.compile, self.plan, self.accused, seconds, self.case.device)
 
     # -- output ----------------------------------------------------------------
 
@@ -216,7 +239,7 @@ class _Investigation:
             case_id=self.case.id,
             program=_without_tail(source),
             kinds=self._kinds(verdicts),
-            unit=self._blame(subject) if source else "",
+            blame=self._blame(subject) if source else None,
             recipe="",
             rewrites=(),
             operations=(),
@@ -305,7 +328,7 @@ def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
         return BugClass.ILP
     if Kind.DTYPE in kinds:
         return BugClass.IOT
-    if "passes" in unit:
+    if unit.startswith(("pre_grad.", "joint.", "freezing.", "post_grad.")):
         return BugClass.UGO
     return BugClass.KC
 
@@ -331,6 +354,6 @@ def fingerprint(found: Investigated, stage: str) -> str:
     passes and unnamed causes the operations of the reduced graph are part of the key.
     """
     group = next((name for name, kinds in _GROUPS if kinds & set(found.kinds)), str(found.kinds[0]))
-    specific = "pass_pattern" in found.unit or found.unit.startswith(("decomposition", "lowerings"))
+    specific = "/" in found.unit or found.unit.startswith(("decomposition.", "lowering."))
     operations = sorted(set(found.operations) - _COMMON) or [found.structure]
     return digest([group, stage, found.unit, None if specific else operations], 12)

@@ -74,6 +74,7 @@ def _description(finding: Finding) -> str:
     lines = [
         f"`torch.compile` and eager disagree: {finding.reason or ', '.join(finding.kinds)}.",
         f"First bad stage: `{finding.stage}`" + (f"; responsible: `{finding.unit}`." if finding.unit else "."),
+        *_blame(finding),
     ]
     if finding.recipe:
         lines.append(
@@ -88,6 +89,17 @@ def _description(finding: Finding) -> str:
     if finding.known:
         lines.append(f"**Matches a known issue: {finding.known}.**")
     return "\n".join(lines)
+
+
+def _blame(finding: Finding) -> list[str]:
+    """What speaks for the responsible unit, and how to see it by hand."""
+    blame = finding.extra.get("blame") or {}
+    lines = [f"- {line}" for line in blame.get("evidence", ())]
+    if finding.unit and not blame.get("confirmed"):
+        lines.append("- unconfirmed: switching it off was not seen to help")
+    if blame.get("redo"):
+        lines += ["To redo by hand:", _block(blame["redo"])]
+    return lines
 
 
 _BLAMED: Mapping[str, str] = {

@@ -22,6 +22,10 @@ PASS_MODULES = {
     "pre_grad": "torch._inductor.fx_passes.pre_grad",
     "joint_graph": "torch._inductor.fx_passes.joint_graph",
     "post_grad": "torch._inductor.fx_passes.post_grad",
+    "quantization": "torch._inductor.fx_passes.quantization",
+    "freezing": "torch._inductor.freezing",
+    "compile_fx": "torch._inductor.compile_fx",
+    "partitioner": "torch._functorch.partitioners",
 }
 
 
@@ -100,7 +104,7 @@ def planted_pass(
     """After Inductor's own pass ``name`` has run, ``edit(graph)`` changes the ATen graph in place.
 
     ``stage`` is one of :data:`PASS_MODULES`; ``name`` a pass that is a global of that module and
-    takes the graph (module) first, as ``remove_noop_ops`` of ``post_grad``.  Stage ``inductor`` is the
+    takes or gives a graph (module), as ``remove_noop_ops`` of ``post_grad``.  Stage ``inductor`` is the
     first that is wrong.  Raises ``ValueError`` where there is no such pass.
     """
     module: Any = importlib.import_module(PASS_MODULES[stage])
@@ -109,9 +113,10 @@ def planted_pass(
         raise ValueError(f"torch {torch.__version__} has no pass {name!r} in {PASS_MODULES[stage]}")
 
     @functools.wraps(original)
-    def edited(where: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(where, *args, **kwargs)
-        edit(where.graph if isinstance(where, fx.GraphModule) else where)
+    def edited(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        graph = next(w for w in (result, *args) if isinstance(w, (fx.Graph, fx.GraphModule)))
+        edit(graph.graph if isinstance(graph, fx.GraphModule) else graph)
         return result
 
     setattr(module, name, edited)

@@ -175,12 +175,11 @@ def test_its_repro_is_a_program(planted: tuple[str, Found]) -> None:
     assert "fxmorph" not in "".join(line for line in text.splitlines() if not line.startswith("#"))
 
 
-#: What PyTorch's bisector can name; it does not reach what is planted behind its last step.
 UNITS = {
-    "lowering": "lowerings / sin",
-    "decomposition": "decomposition / aten.silu.default",
-    "pass": "joint_graph_passes / constant_fold_uniform_value",
-    "dropped write": "",
+    "lowering": "lowering.aten.sin.default",
+    "decomposition": "decomposition.aten.silu.default",
+    "pass": "joint.constant_fold_uniform_value",
+    "dropped write": "joint.remove_noop_ops",
 }
 
 

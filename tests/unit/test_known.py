@@ -11,12 +11,12 @@ from fxmorph.known import Known, KnownIssue, load_known
 from fxmorph.model import BugClass, Finding, Kind
 
 FINDING = Finding(
-    "f", "c", "seed.py", "", (Kind.VALUE, Kind.STRIDE), BugClass.UGO, "inductor", "post_grad_passes / remove_noop_ops",
+    "f", "c", "seed.py", "", (Kind.VALUE, Kind.STRIDE), BugClass.UGO, "inductor", "post_grad.remove_noop_ops",
     "seed-miscompiled", "0123", "", "", extra={"operations": ["copy_", "slice", "add"]},
 )  # fmt: skip
 WHOLE: dict[str, Any] = {
     "stage": "inductor",
-    "unit": "post_grad_passes",
+    "unit": "post_grad",
     "operations": ("copy_", "slice"),
     "kinds": ("value",),
     "torch": ("2.13",),
@@ -35,7 +35,7 @@ def test_all_that_is_given_must_agree() -> None:
     "other",
     [
         {"stage": "aot"},
-        {"unit": "lowerings"},
+        {"unit": "lowering"},
         {"operations": ("copy_", "roll")},
         {"kinds": ("alias",)},
         {"torch": ("2.14", "2.15")},

@@ -1,0 +1,153 @@
+"""What only generated code shows: lowering, scheduler or code generation, with real compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from fxmorph.blame import SETTINGS, Blame, redo_of
+from fxmorph.inductor.units import Stage
+from fxmorph.judge.ladder import LAYOUT_KINDS
+from fxmorph.probing import Answer, Held, Probe, first_showing
+from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
+from fxmorph.torchapi.tracking import Group, Step
+
+ALL = Held()
+#: Names of the IR's operations by FX node.
+Operations = Mapping[str, Collection[str]]
+VECTORISED = "codegen.CppVecKernel"
+#: Parts that a setting takes away.  Those of memory come before fusions and lowerings, which hide them; those
+#: that only move what is fused or lowered come last.
+_OF_MEMORY = tuple(f"scheduler.{n}" for n in ("inplace_buffers", "allow_buffer_reuse", "reorder_for_peak_memory"))
+_LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, *_OF_MEMORY))
+_LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
+
+
+def blame_backend(probe: Probe) -> Blame:
+    """The graphs are right in eager, or no pass was to blame: try the parts behind them."""
+    with operations_of_nodes() as operations:
+        answer, steps = probe.watch(ALL)
+    if answer is not Answer.SHOWS:
+        return Blame(Stage.CODEGEN, "", False, ("not seen again in a fresh compile",), ())
+    found = _pattern_to_ir(probe, steps[Group.PASS])
+    if found is None and probe.accused <= LAYOUT_KINDS:
+        found = _by_setting(probe, _LAYOUT)
+    if probe.device == "cpu":
+        found = found or _vectorised(probe, operations)
+    found = found or _by_setting(probe, _OF_MEMORY)
+    found = found or _fusion(probe, steps[Group.FUSION])
+    found = found or _lowering(probe, steps[Group.LOWERING], operations)
+    found = found or _passes(probe, steps[Group.PASS])
+    found = found or _by_setting(probe, _LAST)
+    if found is not None:
+        return found
+    evidence = ("graphs are right in eager, compiled they are wrong; no part that can be switched off explains it",)
+    return Blame(Stage.CODEGEN, "", False, evidence, ())
+
+
+def _pattern_to_ir(probe: Probe, passes: Sequence[Step]) -> Blame | None:
+    """A pattern entry whose result is Inductor's IR, which eager graphs are run without."""
+    from fxmorph.torchapi.patterns import entries
+
+    to_ir = {e.full_name for e in entries() if e.kind == "lowering"}
+    applied = list(dict.fromkeys(s.unit for s in passes if s.changed and s.unit in to_ir))
+    if not applied or probe.ask(ALL.without(*applied)) is not Answer.GONE:
+        return None
+    for unit in applied:
+        if probe.ask(ALL.without(unit)) is Answer.GONE:
+            return _blame(Stage(unit.partition(".")[0]), unit, "graphs without the entry are right in eager")
+    return _blame(Stage.POST_GRAD, applied[0], f"gone only with all of {', '.join(applied)} switched off")
+
+
+def _by_setting(probe: Probe, units: Sequence[str]) -> Blame | None:
+    for unit in units:
+        setting = tuple(SETTINGS[unit].items())
+        try:
+            answer = probe.ask(Held(settings=setting))
+        except ValueError:  # a setting that this release does not have
+            continue
+        if answer is Answer.GONE:
+            return _blame(Stage(unit.partition(".")[0]), unit, f"gone with {dict(setting)}")
+    return None
+
+
+def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
+    """The first pair whose fusion shows the finding."""
+    if not fusions or probe.ask(ALL.below(Group.FUSION, 0)) is not Answer.GONE:
+        return None
+
+    def shows(count: int) -> bool:
+        return probe.ask(ALL.below(Group.FUSION, count)) is Answer.SHOWS
+
+    step = fusions[first_showing(0, len(fusions), shows) - 1]
+    return _blame(Stage.SCHEDULER, step.unit, "gone without fusion", f"first shows with the fusion of {step.detail}")
+
+
+def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -> Blame | None:
+    """The first node, in the order of the graph, whose lowering shows the finding.
+
+    Nodes behind it are given to eager kernels: what a guilty node computed stays wrong in them.
+    """
+    if not lowerings or probe.ask(ALL.below(Group.LOWERING, 0)) is not Answer.GONE:
+        return None
+
+    def shows(count: int) -> bool:
+        return probe.ask(ALL.below(Group.LOWERING, count)) is Answer.SHOWS
+
+    at = first_showing(0, len(lowerings), shows) - 1
+    step = lowerings[at]
+    said = f"first shows where {step.detail} is lowered and later nodes run eager kernels"
+    answer = probe.ask(ALL.without(step.unit))
+    last = f"with {step.unit} switched off: {answer} (compiled)"
+    if answer is Answer.BROKEN:  # its eager kernel cannot take what Inductor hands it
+        gone = next((k for k in range(at, -1, -1) if probe.ask(ALL.below(Group.LOWERING, k)) is Answer.GONE), None)
+        if gone is not None:
+            answer, last = Answer.GONE, f"gone where nodes from {lowerings[gone].detail} on run eager kernels"
+    stage, unit, evidence = Stage.LOWERING, step.unit, [said, last]
+    wrong = wrong_operations(operations.get(step.detail, ()), probe.config, probe.device)
+    if wrong:  # its lowering is right: what prints that lowering is not
+        stage, unit = Stage.CODEGEN, _printer(probe.device, wrong[0])
+        evidence.append(f"code for the operation {wrong[0]} alone is wrong")
+    return Blame(stage, unit, answer is Answer.GONE, tuple(evidence), redo_of(Stage.LOWERING, step.unit))
+
+
+def _vectorised(probe: Probe, operations: Operations) -> Blame | None:
+    """Vector kernels of the C++ backend, and the operation of which they are wrong where it is one."""
+    found = _by_setting(probe, (VECTORISED,))
+    if found is None:
+        return None
+    wrong = wrong_operations(set().union(*operations.values()), probe.config, probe.device)
+    if not wrong:
+        return found
+    more = f"vectorised code for the operation {wrong[0]} alone is wrong"
+    return replace(found, unit=_printer("vector", wrong[0]), evidence=(*found.evidence, more))
+
+
+def _printer(target: str, operation: str) -> str:
+    """The unit that prints an operation of the IR: in C++, in vectorised C++, or in Triton."""
+    prefix = {"cpu": "Cpp", "vector": "CppVec"}.get(target, "Triton")
+    return f"codegen.{prefix}{'Kernel' if operation.startswith('reduction') else 'Overrides'}.{operation}"
+
+
+def _passes(probe: Probe, passes: Sequence[Step]) -> Blame | None:
+    """The first pass after which generated code shows what its graph alone does not.
+
+    The graph is right, and yet nothing is wrong without the pass: the backend is not ready for what it makes.
+    """
+    changes = [i for i, step in enumerate(passes) if step.changed]
+    if not changes or probe.ask(ALL.below(Group.PASS, 0)) is not Answer.GONE:
+        return None
+
+    def shows(count: int) -> bool:
+        return probe.ask(ALL.below(Group.PASS, changes[count - 1] + 1)) is Answer.SHOWS
+
+    step = passes[changes[first_showing(0, len(changes), shows) - 1]]
+    if probe.ask(ALL.without(step.unit)) is not Answer.GONE:
+        return None
+    evidence = f"the graph after {step.unit} is right in eager, its generated code is not; gone without the pass"
+    return _blame(Stage(step.unit.partition(".")[0]), step.unit, evidence)
+
+
+def _blame(stage: Stage, unit: str, *evidence: str) -> Blame:
+    """A blame that was seen to be right by taking the unit away."""
+    return Blame(stage, unit, True, evidence, redo_of(stage, unit))

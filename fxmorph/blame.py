@@ -1,0 +1,78 @@
+"""What a finding is blamed on, and what a PyTorch engineer types to see the same by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fxmorph.inductor.units import Stage
+
+#: Subsystems of PyTorch's own bisector by stage.
+_SUBSYSTEMS = {
+    Stage.PRE_GRAD: "pre_grad_passes",
+    Stage.JOINT: "joint_graph_passes",
+    Stage.POST_GRAD: "post_grad_passes",
+    Stage.LOWERING: "lowerings",
+    Stage.DECOMPOSITION: "decomposition",
+}
+#: Settings of ``torch._inductor.config`` that take a part of the backend away, by unit.
+SETTINGS: dict[str, dict[str, object]] = {
+    "codegen.CppVecKernel": {"cpp.simdlen": 1},
+    "scheduler.inplace_buffers": {"inplace_buffers": False},
+    "scheduler.allow_buffer_reuse": {"allow_buffer_reuse": False},
+    "scheduler.reorder_for_peak_memory": {"reorder_for_peak_memory": False},
+    "scheduler.loop_ordering_after_fusion": {"loop_ordering_after_fusion": False},
+    "lowering.layout_optimization": {"layout_optimization": False},
+    "lowering.comprehensive_padding": {"comprehensive_padding": False},
+    "lowering.constant_and_index_propagation": {"constant_and_index_propagation": False},
+    "lowering.split_reductions": {"split_reductions": False},
+    "lowering.force_pointwise_cat": {"max_pointwise_cat_inputs": 0},
+}
+
+
+@dataclass(frozen=True)
+class Blame:
+    """``unit`` under PyTorch's own name, "" where only the stage is known, or nothing is (None).
+
+    ``confirmed``: with the unit switched off the finding is gone and nothing else goes wrong.
+    ``evidence`` says what was seen, ``redo`` what to type; one line each.
+    """
+
+    stage: Stage | None
+    unit: str
+    confirmed: bool
+    evidence: tuple[str, ...] = ()
+    redo: tuple[str, ...] = ()
+
+
+def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
+    """Lines that switch the unit off or let PyTorch's bisector look for it."""
+    name = unit.partition(".")[2]
+    lines: list[str] = []
+    if unit in SETTINGS:
+        lines = [f"torch._inductor.config.{k} = {v!r}" for k, v in SETTINGS[unit].items()]
+    elif stage in (Stage.PRE_GRAD, Stage.JOINT, Stage.POST_GRAD) and name:
+        observed = name.partition("/")[0].replace("pass_patterns[", "PASS_PATTERN_").rstrip("]").upper()
+        lines = [f"TORCHINDUCTOR_DISABLED_PASSES={observed} python repro.py  # torch 2.13 and later"]
+        if "/" in name:
+            lines.append("torch._inductor.config.pattern_matcher = False  # switches every pattern off")
+    elif stage is Stage.DECOMPOSITION and name:
+        lines = [f"torch._inductor.decomposition.decompositions.pop(torch.ops.{name})"]
+    elif stage is Stage.LOWERING and name:
+        op = f"torch.ops.{name}"
+        lines = [f"torch._inductor.lowering.lowerings[{op}] = torch._inductor.lowering.fallback_handler({op})"]
+    elif stage is Stage.SCHEDULER:
+        lines = ["torch._inductor.config.max_fusion_size = 1  # no fusion"]
+    elif unit.startswith("codegen.CppVec"):
+        lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
+    elif stage is Stage.DYNAMO:
+        lines = ['torch.compile(fn, backend="eager")']
+    elif stage is Stage.AOT:
+        lines = ['torch.compile(fn, backend="aot_eager")', "torch._functorch.config.cse = False"]
+    if stage in _SUBSYSTEMS:
+        lines.append("python -m torch._inductor.compiler_bisector run python repro.py")
+        backend = "aot_eager_decomp_partition" if stage is Stage.DECOMPOSITION else "inductor"
+        lines.append(
+            f"TORCH_BISECT_BACKEND={backend} TORCH_BISECT_SUBSYSTEM={_SUBSYSTEMS[stage]} TORCH_BISECT_MAX=-1 "
+            "python repro.py  # -1: none of them; raise it to find the first that is wrong"
+        )
+    return tuple(lines)

@@ -1,0 +1,129 @@
+"""Asking whether a finding shows under a compile of which parts are held back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from fxmorph.inputs import NotApplicable
+from fxmorph.judge.journal import noting
+from fxmorph.judge.ladder import kinds_of
+from fxmorph.judge.trial import Trial
+from fxmorph.model import CompileConfig, Kind, ValuePlan
+from fxmorph.torchapi.disabling import without_decompositions
+from fxmorph.torchapi.replaying import graphs_in_eager, whole_joint_graphs
+from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
+
+LOUD = frozenset({Kind.COMPILE_ERROR, Kind.RAISES, Kind.CRASH})
+
+
+class Answer(StrEnum):
+    """What one compile shows of a finding."""
+
+    SHOWS = "shows"
+    GONE = "gone"  #: and nothing else goes wrong
+    BROKEN = "broken"  #: the compile does not work with these parts held back
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is held back from a compile.
+
+    Of each group of steps those from number ``upto`` on; units and details in ``off``;
+    ``decompositions`` by unit name (None: all of them); the partitioner; the backend (graphs then
+    run in eager).  ``settings`` of Inductor are changed besides.
+    """
+
+    upto: tuple[tuple[Group, int], ...] = ()
+    off: frozenset[str] = frozenset()
+    decompositions: frozenset[str] | None = frozenset()
+    partitioner: bool = False
+    backend: bool = False
+    settings: tuple[tuple[str, Any], ...] = ()
+
+    def below(self, group: Group, number: int) -> Held:
+        """The same with only the first ``number`` steps of a group."""
+        return replace(self, upto=tuple({**dict(self.upto), group: number}.items()))
+
+    def without(self, *units: str) -> Held:
+        """The same with these units switched off too."""
+        ops = frozenset(u for u in units if u.startswith("decomposition."))
+        kept = self.decompositions if self.decompositions is None else self.decompositions | ops
+        return replace(self, off=self.off | (frozenset(units) - ops), decompositions=kept)
+
+
+class OutOfTime(Exception):
+    """The CPU seconds of a probe are spent."""
+
+
+@dataclass
+class Probe:
+    """Judges one program again and again.
+
+    ``trial`` makes a fresh trial under a configuration; ``accused`` are the finding's kinds;
+    ``seconds`` of CPU, compilers' included, may be spent; generated code is for ``device``.
+    """
+
+    trial: Callable[[CompileConfig], Trial]
+    config: CompileConfig
+    plan: ValuePlan
+    accused: frozenset[Kind]
+    seconds: float
+    device: str = "cpu"
+    asked: int = 0
+    _started: float = field(default_factory=lambda: cpu_seconds())
+
+    @property
+    def spent(self) -> bool:
+        return cpu_seconds() - self._started > self.seconds
+
+    def ask(self, held: Held) -> Answer:
+        """Raises :class:`OutOfTime`."""
+        return self.watch(held)[0]
+
+    def watch(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
+        """The answer, and the steps of the compile; raises :class:`OutOfTime`."""
+        if self.spent:
+            raise OutOfTime(f"after {self.asked} compiles in {self.seconds:g} s")
+        self.asked += 1
+        tracker = Tracker(dict(held.upto), held.off, eager=held.backend)
+        inductor = {**dict(self.config.inductor), **dict(held.settings)}
+        trial = self.trial(replace(self.config, inductor=tuple(sorted(inductor.items()))))
+        contexts: list[AbstractContextManager[Any]] = [tracked(tracker), noting(None)]
+        if held.backend:
+            contexts.append(graphs_in_eager())
+        if held.partitioner:
+            contexts.append(whole_joint_graphs())
+        if held.decompositions is None or held.decompositions:
+            contexts.append(without_decompositions(held.decompositions))
+        with contextlib.ExitStack() as stack:
+            for context in contexts:
+                stack.enter_context(context)
+            try:
+                kinds = kinds_of(trial.judge(self.plan))
+            except NotApplicable:
+                return Answer.BROKEN, tracker.steps
+        return self._answer(kinds), tracker.steps
+
+    def _answer(self, kinds: Collection[Kind]) -> Answer:
+        if self.accused & set(kinds):
+            return Answer.SHOWS
+        return Answer.BROKEN if LOUD & set(kinds) else Answer.GONE
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of the compilers that it called."""
+    return sum(os.times()[:4])
+
+
+def first_showing(low: int, high: int, shows: Callable[[int], bool]) -> int:
+    """The smallest n in (low, high] with ``shows(n)``, known of ``high`` and known not of ``low``."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if shows(middle) else (middle, high)
+    return high

@@ -1,0 +1,135 @@
+"""Inductor's pipeline with the graphs run in eager: all passes, no lowering, no code.
+
+AOTAutograd's runtime around the graphs is the real one, so what it adds (input mutation, output
+aliasing, the autograd function) is there as in a compiled program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import fx
+
+#: ``ran(names of the placeholders, inputs)`` when a graph is called, before it may change its inputs.
+Ran = Callable[[tuple[str, ...], list[Any]], None]
+
+
+def placeholders(gm: fx.GraphModule) -> tuple[str, ...]:
+    """Names of a graph's inputs, in order."""
+    return tuple(n.name for n in gm.graph.nodes if n.op == "placeholder")
+
+
+@contextlib.contextmanager
+def graphs_in_eager(ran: Ran | None = None, returned: Callable[[Any], object] | None = None) -> Iterator[None]:
+    """``torch.compile(backend="inductor")`` runs the final FX graphs as they are.
+
+    ``returned(values)`` is told what each graph computes.
+    """
+    from torch._inductor import compile_fx
+    from torch._inductor.virtualized import V
+
+    def inner(gm: fx.GraphModule, example_inputs: Sequence[Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+        if hasattr(compile_fx, "view_to_reshape"):
+            compile_fx.view_to_reshape(gm)
+        with torch.no_grad():
+            fake_mode = compile_fx.fake_tensor_prop(gm, example_inputs)
+        with V.set_fake_mode(fake_mode):
+            compile_fx._recursive_post_grad_passes(gm, is_inference=bool(kwargs.get("is_inference")))
+        gm.recompile()
+        names = placeholders(gm)
+
+        def run(boxed: list[Any]) -> Any:
+            values = list(boxed)
+            boxed.clear()
+            if ran is not None:
+                ran(names, values)
+            with torch.no_grad():
+                result = _Run(gm, garbage_collect_values=False).run(*values)
+            if returned is not None:
+                returned(result)
+            return result
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    with mock.patch.object(compile_fx, "_compile_fx_inner", inner):
+        yield
+
+
+class _Run(fx.Interpreter):
+    """Runs a graph as Inductor reads it."""
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = super().call_function(target, args, kwargs)
+        if result is None and getattr(target, "__name__", "").startswith("_foreach_"):
+            return args[0]  # what an in-place operator on lists wrote is read by getitem
+        return result
+
+
+@contextlib.contextmanager
+def dynamo_inputs(called: Ran) -> Iterator[None]:
+    """``called(names, inputs)`` when a function that Inductor compiled from Dynamo's graph is called."""
+    from torch._inductor import compile_fx
+
+    original = compile_fx.compile_fx
+
+    @functools.wraps(original)
+    def watched(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        names = placeholders(gm)  # now: the graph is the compiler's to change
+        compiled = original(gm, *args, **kwargs)
+        if not callable(compiled):
+            return compiled
+
+        # Not functools.wraps: Dynamo would find what is wrapped by the copied attributes, and call that.
+        def run(*values: Any) -> Any:
+            called(names, list(values))
+            return compiled(*values)
+
+        return run
+
+    with mock.patch.object(compile_fx, "compile_fx", watched):
+        yield
+
+
+# -- the partitioner ---------------------------------------------------------
+
+
+@contextlib.contextmanager
+def whole_joint_graphs() -> Iterator[None]:
+    """No partitioner: forward and backward both run the joint graph, and only inputs are saved."""
+    from torch._inductor import compile_fx
+
+    with mock.patch.object(compile_fx, "min_cut_rematerialization_partition", _both_whole):
+        yield
+
+
+def _both_whole(
+    joint: fx.GraphModule, _inputs: Any, *, num_fwd_outputs: int, **_: Any
+) -> tuple[fx.GraphModule, fx.GraphModule]:
+    holders = [n for n in joint.graph.nodes if n.op == "placeholder"]
+    tangents = [n for n in holders if n.name.startswith("tangents")]
+    given = [n for n in holders if n not in tangents]
+    sizes = [n for n in given if not isinstance(n.meta.get("val"), torch.Tensor)]
+    saved = [n for n in given if n not in sizes]
+    outputs = list(next(n for n in reversed(joint.graph.nodes) if n.op == "output").args[0])
+    forward = _part(joint, given, [*outputs[:num_fwd_outputs], *saved, *sizes])
+    backward = _part(joint, [*sizes, *saved, *tangents], outputs[num_fwd_outputs:])
+    return forward, backward
+
+
+def _part(joint: fx.GraphModule, inputs: list[fx.Node], outputs: list[Any]) -> fx.GraphModule:
+    """The calls of ``joint`` that ``outputs`` need, as a function of ``inputs``."""
+    graph, made = fx.Graph(), dict[fx.Node, fx.Node]()
+    for node in inputs:
+        made[node] = graph.node_copy(node)
+    for node in joint.graph.nodes:
+        if node.op not in ("placeholder", "output") and all(n in made for n in node.all_input_nodes):
+            made[node] = graph.node_copy(node, lambda n: made[n])
+    graph.output(fx.node.map_arg(tuple(outputs), lambda n: made[n]))
+    graph.eliminate_dead_code()
+    return fx.GraphModule(joint, graph)

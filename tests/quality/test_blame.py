@@ -1,0 +1,319 @@
+"""Faults planted all over the compiler must be blamed on the stage and the unit that they were planted in.
+
+Each case plants one fault in this process and asks for blame as an investigation does, on a small
+program.  The default run holds one of each stage; ``-m slow`` all of them, and counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import fx
+
+from fxmorph.blame import Blame
+from fxmorph.clock import Clock
+from fxmorph.inductor.units import Stage
+from fxmorph.inputs import InputSet
+from fxmorph.judge.ladder import kinds_of
+from fxmorph.judge.trial import GraphSubject, Trial
+from fxmorph.localize import localize
+from fxmorph.model import CompileConfig, Kind, ValuePlan
+from fxmorph.probing import Probe
+from fxmorph.torchapi import planting, planting_backend
+from fxmorph.torchapi.compiling import cpp_compiler, reset
+
+pytestmark = [
+    pytest.mark.usefixtures("torch_quiet"),
+    pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler"),
+]
+aten = torch.ops.aten
+Plant = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+def blame_of(
+    plant: Plant, fn: Callable[..., Any], inputs: Sequence[Any], config: CompileConfig, no_grad: bool = False
+) -> Blame:
+    """What is blamed for the finding that ``fn`` shows under the plant; fails where there is no finding."""
+    subject = GraphSubject(fn, {ValuePlan.SEED: InputSet.snapshot(inputs)}, lambda c: c, no_grad)
+
+    def trial(config: CompileConfig) -> Trial:
+        return Trial(subject, config, 0, Clock())
+
+    reset()
+    try:
+        with plant():
+            accused = kinds_of(trial(config).judge(ValuePlan.SEED))
+            assert accused, "the plant shows nothing"
+            early = CompileConfig.make("eager")
+            stage = "dynamo" if kinds_of(trial(early).judge(ValuePlan.SEED)) & accused else "inductor"
+            return localize(Probe(trial, config, ValuePlan.SEED, accused, 300.0), stage)
+    finally:
+        reset()
+
+
+def swapping(old: Any, new: Any) -> Callable[[fx.Graph], None]:
+    """A graph edit: every call of ``old`` is one of ``new``."""
+
+    def edit(graph: fx.Graph) -> None:
+        for node in graph.find_nodes(op="call_function", target=old):
+            node.target = new
+
+    return edit
+
+
+SIN_TO_COS = swapping(aten.sin.default, aten.cos.default)
+
+
+def drop_scale(graph: fx.Graph) -> None:
+    """The replacement's attention scales as it does by default, not as it was told."""
+    for node in graph.nodes:
+        if "scaled_dot_product" in str(node.target):
+            node.kwargs = {k: v for k, v in node.kwargs.items() if k != "scale"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plant, a program, and where the blame must fall."""
+
+    plant: Plant
+    fn: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    unit: str
+    config: CompileConfig = field(default_factory=CompileConfig.make)
+    no_grad: bool = False
+
+
+def randn(*shape: int, grad: bool = False) -> torch.Tensor:
+    values = torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+    return values.requires_grad_(grad)
+
+
+def sines(x: torch.Tensor, y: torch.Tensor) -> Any:
+    a = torch.relu(x * 2 + y) - y
+    b = torch.sin(a) * y
+    return b.sum(0), a.mT
+
+
+def cat_of_a_slice(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    both = torch.cat([x, y], 1)
+    return torch.cat([both, both[0:9999][:, 0:3]], 1)
+
+
+XY = (randn(4, 6), randn(4, 6) * 0.5)
+
+
+def wrong_silu(x: torch.Tensor) -> torch.Tensor:
+    return x * torch.sigmoid(x * 1.01)
+
+
+def wrong_softmax(x: torch.Tensor, dim: int, half: bool) -> torch.Tensor:
+    e = torch.exp(x - x.amax(dim, keepdim=True))
+    return e / (e.sum(dim, keepdim=True) + 0.1)
+
+
+def contiguous_silu(x: torch.Tensor) -> torch.Tensor:
+    return (x * torch.sigmoid(x)).contiguous()
+
+
+def wrong_tanh_backward(grad: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    return grad * (1 - out)
+
+
+CASES: dict[str, Case] = {
+    "pre_grad pass": Case(
+        lambda: planting.planted_pass(swapping(torch.sin, torch.cos), "numpy_compat_normalization", "pre_grad"),
+        sines, XY, "pre_grad.numpy_compat_normalization",
+    ),
+    "pre_grad pass of another module": Case(
+        lambda: planting.planted_pass(swapping(torch.sin, torch.cos), "quant_lift_up", "quantization"),
+        sines, XY, "pre_grad.quant_lift_up",
+    ),
+    "decomposition": Case(
+        lambda: planting.planted_decomposition("silu", wrong_silu),
+        lambda x: F.silu(x + 1) * 2, XY[:1], "decomposition.aten.silu.default",
+    ),
+    "inner decomposition": Case(
+        lambda: planting.planted_decomposition("_softmax", wrong_softmax),
+        lambda x, y: torch.softmax(x * 2, -1) + y, XY, "decomposition.aten._softmax.default",
+    ),
+    "decomposition's strides": Case(
+        lambda: planting.planted_decomposition("silu", contiguous_silu),
+        lambda x: F.silu(x.mT), XY[:1], "decomposition.aten.silu.default",
+    ),
+    "backward decomposition": Case(
+        lambda: planting.planted_decomposition("tanh_backward", wrong_tanh_backward),
+        lambda x, y: torch.tanh(x * y) + 1, (randn(4, 6, grad=True), XY[1]), "decomposition.aten.tanh_backward.default",
+    ),
+    "joint pass": Case(
+        lambda: planting.planted_pass(SIN_TO_COS), sines, XY, "joint.constant_fold_uniform_value"
+    ),
+    "joint pass, gradient": Case(
+        lambda: planting.planted_pass(swapping(aten.cos.default, aten.sin.default)),
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "joint.constant_fold_uniform_value",
+    ),
+    "post_grad pass": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "remove_assert_ops", "post_grad"),
+        sines, XY, "post_grad.remove_assert_ops",
+    ),
+    "view_to_reshape": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "view_to_reshape", "compile_fx"),
+        sines, XY, "post_grad.view_to_reshape",
+    ),
+    "cse": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "fx_graph_cse", "partitioner"),
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "aot.fx_graph_cse",
+    ),
+    "partitioner": Case(
+        lambda: planting_backend.planted_partition(swapping(aten.cos.default, aten.sin.default)),
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "aot.min_cut_rematerialization_partition",
+    ),
+    "runtime": Case(
+        lambda: planting_backend.planted_runtime(torch.clone),
+        lambda x, y: (x.view(-1), x + y), XY, "aot.runtime_wrappers",
+    ),
+    "attention pattern": Case(
+        lambda: planting_backend.planted_entry(
+            "joint.pass_patterns[0]/_sfdp_pattern_1_inference", drop_scale
+        ),
+        lambda q, k, v: (torch.matmul(q, k.transpose(-2, -1)).div(3.0)).softmax(dim=-1).matmul(v),
+        (randn(1, 2, 8, 4), randn(1, 2, 8, 4) * 2, randn(1, 2, 8, 4) + 1),
+        "joint.pass_patterns[0]/_sfdp_pattern_1_inference",
+    ),
+    "joint graph entry": Case(
+        lambda: planting_backend.planted_entry("joint.pass_patterns[1]/mul_softmax_pattern", swapping(
+            aten.amax.default, aten.amin.default)),
+        lambda x: torch.softmax(x * 200, -1), XY[:1], "joint.pass_patterns[1]/mul_softmax_pattern",
+    ),
+    "post_grad entry": Case(
+        lambda: planting_backend.planted_entry(
+            "post_grad.pass_patterns[1]/pointless_cumsum_replacement", SIN_TO_COS
+        ),
+        lambda x: torch.sin(x) + torch.ones(4, 6).cumsum(1), XY[:1],
+        "post_grad.pass_patterns[1]/pointless_cumsum_replacement",
+    ),
+    "captured graph": Case(
+        lambda: planting_backend.planted_capture(SIN_TO_COS), sines, XY, "aot.graph_capture"
+    ),
+    "dynamo": Case(
+        lambda: planting_backend.planted_dynamo(swapping(torch.sin, torch.cos)), sines, XY, "dynamo",
+    ),
+    "reduced sum": Case(
+        lambda: planting.planted_lowering("sum", "amax"),
+        lambda x: x.sum([1]) * 2, XY[:1], "lowering.aten.sum.dim_IntList",
+    ),
+    "opt-in entry": Case(
+        lambda: planting_backend.planted_entry(
+            "pre_grad.normalization_pass/normalize_cat_default", swapping(torch.sin, torch.cos)
+        ),
+        lambda x, y: torch.sin(torch.cat([x, y], -1)), XY, "pre_grad.normalization_pass/normalize_cat_default",
+        CompileConfig.make(inductor={"pre_grad_fusion_options": {"normalization_pass": {}}}),
+    ),
+    "entry to Inductor's IR": Case(
+        lambda: planting_backend.planted_entry("post_grad.pass_patterns[1]/cat_slice_cat", None),
+        cat_of_a_slice, XY, "post_grad.pass_patterns[1]/cat_slice_cat",
+    ),
+    "fusion legality, vertical check": Case(
+        lambda: planting_backend.planted_fusion_check("can_fuse_vertical"),
+        lambda x: (x.sum(1), x.sum(1).flip(0) * x.exp().sum(1)), (randn(8, 16),), "scheduler.can_fuse_vertical",
+    ),
+    "reinplace": Case(
+        lambda: planting.planted_pass(swapping(aten.copy_.default, aten.add_.Tensor),
+                                      "reinplace_inplaceable_ops", "post_grad"),
+        lambda x, y: x.copy_(y * 2), XY, "post_grad.reinplace_inplaceable_ops",
+    ),
+    "noop removal": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "remove_noop_ops", "post_grad"), sines, XY, "joint.remove_noop_ops",
+    ),
+    "reorder_for_locality": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "reorder_for_locality", "post_grad"),
+        sines, XY, "post_grad.reorder_for_locality", no_grad=True,
+    ),
+    "freezing": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "constant_fold", "freezing"),
+        sines, XY, "freezing.constant_fold", CompileConfig.make(inductor={"freezing": True}), no_grad=True,
+    ),
+    "lowering": Case(
+        lambda: planting.planted_lowering("sin", "cos"), sines, XY, "lowering.aten.sin.default"
+    ),
+    "reduction's lowering": Case(
+        lambda: planting.planted_lowering("amax", "amin"),
+        lambda x, y: torch.amax(x * y, 1) + 1, XY, "lowering.aten.amax.default",
+    ),
+    "vectorised code": Case(
+        lambda: planting_backend.planted_cpp("exp", "{0}.exp() + {0}"),
+        lambda x: torch.exp(x * 0.5) + 1, (randn(8, 32),), "codegen.CppVecOverrides.exp",
+    ),
+    "fusion legality": Case(
+        lambda: planting_backend.planted_fusion_check("fusable_read_and_write"),
+        lambda x: (x.sum(1), x.sum(1).flip(0) * x.exp().sum(1)), (randn(8, 16),), "scheduler.can_fuse_vertical",
+    ),
+    "in place": Case(
+        planting_backend.planted_inplace,
+        lambda x: (lambda s: s.flip(0) * 2)(torch.softmax(x, 1).cumsum(0)), (randn(16, 16),),
+        "scheduler.inplace_buffers",
+    ),
+    "sort": Case(
+        lambda: planting.planted_pass(SIN_TO_COS, "stable_topological_sort", "post_grad"),
+        sines, XY, "post_grad.stable_sort",
+    ),
+    "code of a reduction": Case(
+        planting_backend.planted_cpp_sum, lambda x: x.abs().sum(1), (randn(40, 70),),
+        "codegen.CppKernel.reduction(sum)",
+    ),
+    "scalar code": Case(
+        lambda: planting_backend.planted_cpp("exp", "{0}.exp() + {0}", "std::exp({0}) + {0}"),
+        lambda x: torch.exp(x * 0.5) + 1, (randn(8, 32),), "codegen.CppOverrides.exp",
+    ),
+}  # fmt: skip
+
+
+#: One of each stage that needs few compiles: what the default run has.
+QUICK = ("dynamo", "pre_grad pass", "decomposition", "captured graph", "joint pass", "post_grad entry", "scalar code")
+#: Of all plants this part must be blamed right.
+PART = 0.9
+
+
+def rightly(name: str) -> tuple[bool, Blame]:
+    """Whether stage and unit are the planted ones, and were seen to be by switching them off."""
+    case = CASES[name]
+    blame = blame_of(case.plant, case.fn, case.inputs, case.config, case.no_grad)
+    return (blame.unit, blame.stage, blame.confirmed) == (case.unit, case.unit.partition(".")[0], True), blame
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_blame_falls_where_the_fault_was_planted(name: str) -> None:
+    right, blame = rightly(name)
+    assert right, blame
+    assert blame.evidence and blame.redo
+
+
+def test_plants_are_spread_over_all_stages() -> None:
+    assert len(CASES) >= 20
+    assert {case.unit.partition(".")[0] for case in CASES.values()} == set(Stage)
+
+
+@pytest.mark.slow
+def test_nearly_all_plants_are_blamed_right() -> None:
+    wrong: dict[str, Any] = {}
+    for name in CASES:
+        right, blame = rightly(name)
+        if not right:
+            wrong[name] = (CASES[name].unit, blame)
+    print(f"{len(CASES) - len(wrong)} of {len(CASES)} planted faults blamed right")
+    assert len(CASES) - len(wrong) >= PART * len(CASES), wrong
+
+
+def test_a_fault_that_is_not_there_again_is_not_blamed_on_anyone() -> None:
+    subject = GraphSubject(sines, {ValuePlan.SEED: InputSet.snapshot(XY)}, lambda c: c)
+    probe = Probe(
+        lambda config: Trial(subject, config, 0, Clock()), CompileConfig.make(), ValuePlan.SEED,
+        frozenset({Kind.VALUE}), 60.0,
+    )  # fmt: skip
+    blame = localize(probe, "inductor")
+    assert (blame.unit, blame.confirmed) == ("", False)

@@ -1,0 +1,32 @@
+"""What an engineer is told to type for each kind of unit."""
+
+from __future__ import annotations
+
+import pytest
+
+from fxmorph.blame import Blame, redo_of
+from fxmorph.inductor.units import Stage
+from fxmorph.records import from_json, to_json
+
+
+@pytest.mark.parametrize(
+    ("unit", "wanted"),
+    [
+        ("post_grad.pass_patterns[1]/pointless_cumsum_replacement", "TORCHINDUCTOR_DISABLED_PASSES=PASS_PATTERN_1 "),
+        ("post_grad.reinplace_inplaceable_ops", "TORCHINDUCTOR_DISABLED_PASSES=REINPLACE_INPLACEABLE_OPS "),
+        ("decomposition.aten.silu.default", "decompositions.pop(torch.ops.aten.silu.default)"),
+        ("lowering.aten.sin.default", "lowerings[torch.ops.aten.sin.default]"),
+        ("scheduler.can_fuse_vertical", "max_fusion_size = 1"),
+        ("scheduler.inplace_buffers", "config.inplace_buffers = False"),
+        ("codegen.CppVecKernel", "config.cpp.simdlen = 1"),
+        ("codegen.CppVecOverrides.exp", "config.cpp.simdlen = 1"),
+    ],
+)
+def test_it_names_the_switch(unit: str, wanted: str) -> None:
+    assert wanted in "\n".join(redo_of(Stage(unit.partition(".")[0]), unit))
+
+
+def test_a_blame_is_a_record_that_goes_to_json_and_back() -> None:
+    for stage in (Stage.JOINT, None):
+        blame = Blame(stage, "joint.x" if stage else "", bool(stage), ("seen",), ("type",))
+        assert from_json(Blame, to_json(blame)) == blame
