@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
+import math
 import random
 import time
 from collections.abc import Callable, Collection
@@ -16,6 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import fx
 
 from fxmorph.capture import CaptureFailed
@@ -34,9 +36,11 @@ from fxmorph.prove.prover import Prover
 from fxmorph.prove.validation import Outcome, validate
 from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 from fxmorph.rules import Registry
+from fxmorph.torchapi.dispatch import tree_leaves
 
-#: Graphs with more nodes are left out: proofs and judgement are of what fits a screen.
-MAX_NODES = 600
+#: Graphs with more nodes, or with results of more elements together, are left out: the reference keeps
+#: a dozen copies in fp64.
+MAX_NODES, MAX_ELEMENTS = 600, 4_000_000
 
 
 class Mode(StrEnum):
@@ -154,7 +158,7 @@ def judge_source(
         if unit.eager and unit.name not in skip:
             by_stage.setdefault(stages_of(unit), []).append(unit)
     for graph in graphs:
-        if graph.inputs is None or len(graph.gm.graph.nodes) > MAX_NODES:
+        if graph.inputs is None or _large(graph.gm.graph):
             continue
         judged += 1
         key = hashlib.sha256(repr(structure(graph.gm)).encode()).hexdigest()[:16]
@@ -180,6 +184,16 @@ def judge_source(
                 pair = _judged(unit, source, graph, applied.after, applied.matches, key, prover, folder)
                 pairs.append(_timed(pair, started))
     return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
+
+
+def _large(graph: fx.Graph) -> bool:
+    elements = 0
+    for node in graph.nodes:
+        noted = node.meta.get("val", node.meta.get("example_value"))
+        for value in tree_leaves(noted):
+            if isinstance(value, torch.Tensor):
+                elements += math.prod(n for n in value.shape if isinstance(n, int))
+    return len(graph.nodes) > MAX_NODES or elements > MAX_ELEMENTS
 
 
 def _timed(pair: Pair, started: float) -> Pair:

@@ -19,7 +19,7 @@ from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.preconditioned import satisfying_sets
-from fxmorph.judge.shadow import Shadows
+from fxmorph.judge.shadow import differ_in_fp64
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
 from fxmorph.load import LoadedSeed, SeedFailed, ambient, load_case
 from fxmorph.model import (
@@ -37,7 +37,6 @@ from fxmorph.model import (
 )
 from fxmorph.observe import Meta, Observation, Slot
 from fxmorph.oracle import Evidence
-from fxmorph.prove.falsify import REAL_TOLERANCE
 from fxmorph.prove.prover import Prover
 from fxmorph.rewrite import Unsound, Workbench, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
@@ -366,25 +365,10 @@ def _compare_sides(
             continue
         if variant.bitwise or not a.value.is_floating_point():
             return _unsound(case, f"{name}: {got.reason}")
-        if _differ_in_fp64(evidence.reference.shadows(name), reference().shadows(name)):
+        if differ_in_fp64(evidence.reference.shadows(name), reference().shadows(name)):
             return _unsound(case, f"{name}: in fp64 too: {got.reason}")
         return _result(case, Status.INCONCLUSIVE, f"the rewrite is not stable on these values: {name}: {got.reason}")
     return None
-
-
-def _differ_in_fp64(mine: Shadows | None, theirs: Shadows | None) -> bool:
-    """Whether two programs that should be equal over the reals are not, on what no tie decides."""
-    if mine is None or theirs is None or not mine.lanes.keys() & theirs.lanes.keys() >= {"wide", "tie:+", "tie:-"}:
-        return False
-    a, b = mine.lanes["wide"], theirs.lanes["wide"]
-    firm = torch.isfinite(a) & torch.isfinite(b)
-    for side in (mine, theirs):
-        for tie in ("tie:+", "tie:-"):
-            firm &= (side.lanes[tie] - side.lanes["wide"]).abs() <= REAL_TOLERANCE * side.lanes["wide"].abs()
-    if not bool(firm.any()):
-        return False
-    scale = float(a[firm].abs().max())
-    return float((a - b)[firm].abs().max()) > REAL_TOLERANCE * max(scale, 1e-30)
 
 
 def _broken_promise(variant: Variant, mine: Observation, theirs: Observation) -> str:

@@ -299,6 +299,30 @@ class Shadows:
     lanes: dict[str, torch.Tensor]
 
 
+#: How far two programs that are equal over the reals may differ in fp64, relative to the largest value.
+FP64_TOLERANCE = 1e-7
+
+
+def differ_in_fp64(mine: Shadows | None, theirs: Shadows | None, lane: str = "wide") -> bool | None:
+    """Whether two programs that should be equal over the reals are not, on what no tie decides; None: cannot tell.
+
+    ``lane`` ``cast`` has explicit casts round, ``wide`` has nothing round.
+    """
+    if mine is None or theirs is None or not mine.lanes.keys() & theirs.lanes.keys() >= {lane, "tie:+", "tie:-"}:
+        return None
+    a, b = mine.lanes[lane], theirs.lanes[lane]
+    if a.shape != b.shape:
+        return True
+    firm = torch.isfinite(a) & torch.isfinite(b)
+    for side in (mine, theirs):
+        for tie in ("tie:+", "tie:-"):
+            firm &= (side.lanes[tie] - side.lanes["wide"]).abs() <= FP64_TOLERANCE * side.lanes["wide"].abs()
+    if not bool(firm.any()):
+        return None
+    scale = float(a[firm].abs().max())
+    return float((a - b)[firm].abs().max()) > FP64_TOLERANCE * max(scale, 1e-30)
+
+
 def widened(dtype: torch.dtype) -> torch.dtype:
     return WIDE.get(dtype, dtype)
 
