@@ -52,10 +52,13 @@ def run_passes(settings: Settings, emit: Emit) -> int:
 
 @dataclass
 class _Blamed:
-    """A unit that a finding accuses, with the first pair and what whole compiles of its programs said."""
+    """What a finding accuses: the first pair, all its units, and what whole compiles of its programs said.
+
+    Entries of one pass that miss the same change of their patterns are one finding.
+    """
 
     pair: Pair
-    count: int = 0
+    units: dict[str, int] = field(default_factory=dict)
     compiled: list[str] = field(default_factory=list)
     waiting: int = 0
     told: bool = False
@@ -210,9 +213,9 @@ class PassCampaign(Campaign):
                 self._accuse(pair)
 
     def _accuse(self, pair: Pair) -> None:
-        key = (pair.unit, pair.kinds)
+        key = (pair.place, pair.change, pair.kinds)
         blamed = self._blamed.setdefault(key, _Blamed(pair))
-        blamed.count += 1
+        blamed.units[pair.unit] = blamed.units.get(pair.unit, 0) + 1
         if not pair.program or len(blamed.compiled) + blamed.waiting >= REPLAYS:
             if not blamed.waiting:
                 self._tell(key)
@@ -251,21 +254,29 @@ class PassCampaign(Campaign):
 
     def _pass_finding(self, blamed: _Blamed) -> Finding:
         pair = blamed.pair
-        stage = pair.unit.partition(".")[0]
-        id = digest([pair.unit, [k.value for k in pair.kinds]], 12)
+        # As the backends see it: the unit's name says the rest.
+        stage = "decomposition" if pair.unit.startswith("decomposition.") else "inductor"
+        id = digest([pair.place, pair.change, [k.value for k in pair.kinds]], 12)
         return Finding(
             id=id, case_id=pair.graph, seed=pair.source, recipe="", kinds=pair.kinds,
             bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
             triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
             evidence=tuple(filter(None, (pair.reason, pair.counterexample, *blamed.compiled))),
-            extra={"rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan},
+            extra={
+                "rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan,
+                "change": pair.change, "units": blamed.units, "operations": list(pair.operations),
+            },
         )  # fmt: skip
 
     # -- after -----------------------------------------------------------------
 
     def _exit_code(self) -> int:
-        for key in self._blamed:
+        for key, blamed in self._blamed.items():
             self._tell(key)
+            finding = self._pass_finding(blamed)  # with all units by now
+            known = self.findings[finding.fingerprint].known
+            folder = self.settings.state_dir / "findings" / finding.id
+            self.store.add_finding(self._run_id, replace(finding, known=known), str(folder))
         return super()._exit_code()
 
     @property

@@ -20,8 +20,9 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.canon import canonical
 from fxmorph.capture import CaptureFailed
-from fxmorph.graph import function_of
+from fxmorph.graph import calls, function_of
 from fxmorph.inductor.applying import CannotRun, NotInEager, apply_unit, structure
 from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.inventory import inventory, listed
@@ -78,8 +79,9 @@ class Pair:
     """A unit that fired on a graph, and what was found of it.
 
     ``graph`` is a hash of the structure before; ``outcome``, ``level``, ``method`` and ``unproved`` are those
-    of a :class:`~fxmorph.prove.validation.Validation`, ``outcome`` "" where there was none.  ``program`` is a
-    folder with the graph as a seed, for findings.
+    of a :class:`~fxmorph.prove.validation.Validation`, ``outcome`` "" where there was none.  ``program`` is
+    the graph as a seed file and ``operations`` what it calls, for findings; ``change`` what made a near
+    miss of a derived graph.
     """
 
     unit: str
@@ -98,7 +100,15 @@ class Pair:
     unproved: str = ""
     counterexample: str = ""
     program: str = ""
+    change: str = ""
+    operations: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def place(self) -> str:
+        """Where the fault lies: the unit; for a change that entries of a pass fail to see, the pass."""
+        return self.unit.rpartition("/")[0] if self.change else self.unit
+
     proof_seconds: float = 0.0
 
 
@@ -217,12 +227,14 @@ def _judged(
         assumptions, unproved, counterexample = shown.assumptions, shown.reason, shown.counterexample
         verdict = _with_refutation(verdict, shown.outcome, counterexample)
     program = ""
+    operations: tuple[str, ...] = ()
     if verdict.status is Status.FINDING:
+        operations = tuple(sorted({canonical(n).name for n in calls(graph.gm.graph)}))
         program = _exported(unit, source, graph, after, verdict, key, folder)
     return Pair(
         unit.name, source.label, graph.part, key, matches, verdict.status, verdict.kinds, verdict.reason,
         str(verdict.plan or ""), outcome, level, method, assumptions, unproved, counterexample, program,
-        proof_seconds=seconds,
+        source.derived.change if source.derived else "", operations, proof_seconds=seconds,
     )  # fmt: skip
 
 
