@@ -62,11 +62,12 @@ class JudgePasses:
 
 @dataclass(frozen=True)
 class Derive:
-    """Job: graphs that pattern entries fire on; answers (a tuple of ``Derivation``, seconds)."""
+    """Job: graphs that pattern entries fire on, with near misses or without; answers (``Derivation`` s, seconds)."""
 
     index: int
     entries: tuple[str, ...]
     seed: int
+    near: bool
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def _about_units(
 
         with clock.activity("derive"):
             chosen = [e for e in entries() if e.full_name in job.entries]
-            made = tuple(derive_all(chosen, job.seed))
+            made = tuple(derive_all(chosen, job.seed, near=job.near))
         return "done", (made, clock.take())
     except Exception as error:
         traceback.print_exc()  # to the log

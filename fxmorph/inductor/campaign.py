@@ -1,13 +1,14 @@
 """``fxmorph run --pass``: units of Inductor alone, on the graphs of seeds, of variants, and of the units' own patterns.
 
-Sources in order: each seed in each mode, between them the graphs derived from the chosen pattern
-entries, then variants of seeds; a seed whose graphs made units fire for the first time is drawn more
-often, and so are rules whose rewrites did.  What a finding was given is then compiled as a whole, to
-say whether a program would show it.
+Sources in order: each seed in each mode, between them a graph derived from each chosen pattern entry;
+then variants of seeds and, in turn with them, near misses of the derived graphs.  A seed whose graphs
+made units fire for the first time is drawn more often, and so are rules whose rewrites did.  What a
+finding was given is then compiled as a whole, to say whether a program would show it.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
 from collections import Counter, defaultdict, deque
@@ -20,6 +21,7 @@ from fxmorph.campaign import Campaign, Emit, version_of, versions
 from fxmorph.config import ConfigError, Settings
 from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
+from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.rung import Mode, Pair, PassesJudged, Source, chosen_units
 from fxmorph.inductor.units import UnitKind
 from fxmorph.investigate import bug_class
@@ -30,8 +32,8 @@ from fxmorph.rewrite import EXPOSE
 from fxmorph.store import Store
 from fxmorph.workers import Ended
 
-#: Entries that one job derives graphs from.
-ENTRIES_A_JOB = 4
+#: Entries that one job derives graphs from, and near misses of graphs, so many turns of which have one such job.
+ENTRIES_A_JOB, NEAR_A_JOB, DERIVE_EVERY = 16, 3, 4
 #: How many programs of one unit and kind are compiled as a whole.
 REPLAYS = 2
 #: A seed's weight grows by this for each unit that its graphs made fire first.
@@ -75,7 +77,9 @@ class PassCampaign(Campaign):
         except UnknownUnit as error:
             raise ConfigError(f"--pass: {error}") from None
         self.tally = Coverage()
-        self._derived: deque[Any] = deque()
+        #: Graphs to be judged: derived from entries, and near misses of them.
+        self._derived: deque[Derived] = deque()
+        self._near: deque[Derived] = deque()
         self._deriving = 0
         self._replays: deque[tuple[tuple[Any, ...], worker.Judge]] = deque()
         self._replaying: dict[int, tuple[Any, ...]] = {}
@@ -96,59 +100,69 @@ class PassCampaign(Campaign):
     # -- jobs ------------------------------------------------------------------
 
     def _order(self) -> Iterator[Any]:
+        planned = itertools.chain(self._first_round(), self._later_rounds())
         index = 0
-        planned = self._first_round()
-        rng = random.Random(f"passes {self.settings.seed}")
-        numbers: Counter[str] = Counter()
         while True:
-            while self._replays:
-                key, job = self._replays.popleft()
-                job = replace(job, index=index)
-                self._replaying[index] = key
-                yield job
-                index += 1
-            job = self._next_source(planned, rng, numbers)
-            if job == "wait":
-                yield None
-                continue
+            job = self._urgent(index)
             if job is None:
-                return
-            yield replace(job, index=index)
-            index += 1
+                try:
+                    job = next(planned)
+                except StopIteration:
+                    return
+            if job is None:
+                yield None
+            else:
+                yield replace(job, index=index)
+                index += 1
 
-    def _next_source(self, planned: Iterator[Any], rng: random.Random, numbers: Counter[str]) -> Any:
-        if self._later:
-            return self._later.popleft()
+    def _urgent(self, index: int) -> Any:
+        """What answers asked for: programs of findings, graphs derived from entries, what a crash cut off."""
+        if self._replays:
+            self._replaying[index], job = self._replays.popleft()
+            return job
         if self._derived:
             return self._job(Source(derived=self._derived.popleft()))
-        job = next(planned, None)
-        if job is not None:
-            return job
-        if self._deriving or (self._pool.busy and (self._derived or self._replays)):
-            return "wait"
-        if not self.settings.rewrites or not self._seeds:
-            return "wait" if self._pool.busy else None
+        return self._later.popleft() if self._later else None
+
+    def _first_round(self) -> Iterator[Any]:
+        """Seeds in their modes, with a job that derives graphs between any two of them."""
+        derive = self._derivations(ENTRIES_A_JOB, near=False)
+        for mode in Mode:
+            for seed in self._seeds:
+                yield from itertools.islice(derive, 1)
+                yield self._job(Source(seed, mode))
+        yield from derive
+
+    def _later_rounds(self) -> Iterator[Any]:
+        """Variants of seeds and near misses in turn; None where answers must come in first."""
+        rng = random.Random(f"passes {self.settings.seed}")
+        numbers: Counter[str] = Counter()
+        derive = self._derivations(NEAR_A_JOB, near=True)
+        vary = bool(self.settings.rewrites and self._seeds)
+        for turn in itertools.count():
+            if turn % DERIVE_EVERY == 0 or not vary:
+                yield from itertools.islice(derive, 1)
+            if self._near:
+                yield self._job(Source(derived=self._near.popleft()))
+            if vary:
+                yield self._variant(rng, numbers)
+            elif self._deriving or self._pool.busy:
+                yield None
+            elif not self._near:
+                return
+
+    def _variant(self, rng: random.Random, numbers: Counter[str]) -> worker.JudgePasses:
         weights = [1.0 + self._energy.get(s.label, 0.0) for s in self._seeds]
         seed = rng.choices(self._seeds, weights)[0]
         numbers[seed.label] += 1
         mode = rng.choice((Mode.INFERENCE, Mode.TRAINING, Mode.DYNAMIC))
         return self._job(Source(seed, mode, numbers[seed.label], favour=tuple(self._favoured[-FAVOURED:])))
 
-    def _first_round(self) -> Iterator[Any]:
-        """Seeds in their modes, with a job that derives graphs between any two of them."""
+    def _derivations(self, size: int, near: bool) -> Iterator[worker.Derive]:
         entries = [u.name for u in self._units if u.kind is UnitKind.ENTRY]
-        chunks = [tuple(entries[i : i + ENTRIES_A_JOB]) for i in range(0, len(entries), ENTRIES_A_JOB)]
-        derive = iter(chunks)
-        for mode in Mode:
-            for seed in self._seeds:
-                chunk = next(derive, None)
-                if chunk:
-                    self._deriving += 1
-                    yield worker.Derive(0, chunk, self.settings.seed)
-                yield self._job(Source(seed, mode))
-        for chunk in derive:
+        for i in range(0, len(entries), size):
             self._deriving += 1
-            yield worker.Derive(0, chunk, self.settings.seed)
+            yield worker.Derive(0, tuple(entries[i : i + size]), self.settings.seed, near)
 
     def _job(self, source: Source) -> worker.JudgePasses:
         names = tuple(u.name for u in self._units)
@@ -173,7 +187,10 @@ class PassCampaign(Campaign):
             self._add_seconds(seconds)
             for derivation in derivations:
                 self.tally.derived(derivation)
-                self._derived.extend(derivation.graphs)
+                if job.near:
+                    self._near.extend(derivation.graphs[1:])
+                else:
+                    self._derived.extend(derivation.graphs[:1])
         elif isinstance(job, worker.Judge):
             self._replayed(job, ended)
         else:
