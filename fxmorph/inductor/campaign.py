@@ -12,7 +12,7 @@ import itertools
 import random
 import shutil
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,12 +22,12 @@ from fxmorph.config import ConfigError, Settings
 from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derived import Derived
-from fxmorph.inductor.rung import Mode, Pair, PassesJudged, Source, chosen_units
+from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units
 from fxmorph.inductor.units import UnitKind
 from fxmorph.investigate import bug_class
-from fxmorph.model import CaseResult, CompileConfig, Finding, Recipe, Rung, Seed, Status, ValuePlan, digest
+from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Recipe, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.records import to_json
-from fxmorph.report.passes import write_pass_finding
+from fxmorph.report.passes import shows_difference, write_pass_finding
 from fxmorph.rewrite import EXPOSE
 from fxmorph.store import Store
 from fxmorph.workers import Ended
@@ -64,6 +64,12 @@ class _Blamed:
     compiled: list[str] = field(default_factory=list)
     waiting: int = 0
     told: bool = False
+
+    @property
+    def only_derived(self) -> bool:
+        """Whether nothing but a made-up graph speaks for it, which may be none that a program gives."""
+        derived = self.pair.part == DERIVED and set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE}
+        return derived and not any(map(shows_difference, self.compiled))
 
 
 class PassCampaign(Campaign):
@@ -226,7 +232,7 @@ class PassCampaign(Campaign):
                     pair.outcome, pair.level, pair.method, pair.unproved, pair.seconds,
                 )
             )  # fmt: skip
-            if pair.status is Status.FINDING:
+            if pair.status is Status.FINDING and not _by_an_entry(pair, judged.pairs):
                 self._accuse(pair)
 
     def _accuse(self, pair: Pair) -> None:
@@ -258,6 +264,10 @@ class PassCampaign(Campaign):
         if blamed.told:
             return
         blamed.told = True
+        if blamed.only_derived:
+            unit, reason = blamed.pair.unit, blamed.pair.reason
+            self.emit(Warned(f"{unit}: what it makes of a graph derived from it does not run ({reason})"))
+            return
         finding = self._pass_finding(blamed)
         known = self._known.match(finding, version_of("torch"))
         if known or finding.fingerprint in self._baseline:
@@ -290,6 +300,8 @@ class PassCampaign(Campaign):
     def _exit_code(self) -> int:
         for key, blamed in self._blamed.items():
             self._tell(key)
+            if blamed.only_derived:
+                continue
             finding = self._pass_finding(blamed)  # with all units by now
             known = self.findings[finding.fingerprint].known
             folder = self.settings.state_dir / "findings" / finding.id
@@ -302,6 +314,12 @@ class PassCampaign(Campaign):
 
     def _coverage(self) -> dict[str, Any]:
         return {"passes": self.tally.table(self._units), "sources": self._sources}
+
+
+def _by_an_entry(pair: Pair, pairs: Sequence[Pair]) -> bool:
+    """Whether an entry of the pass shows the same on the same graph."""
+    of_it = [p for p in pairs if p.unit.startswith(f"{pair.unit}/") and p.graph == pair.graph]
+    return any(p.status is Status.FINDING and p.kinds == pair.kinds for p in of_it)
 
 
 def _in_words(result: CaseResult) -> str:

@@ -10,9 +10,10 @@ import fnmatch
 import hashlib
 import math
 import random
+import re
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,12 @@ from fxmorph.torchapi.dispatch import tree_leaves
 #: Graphs with more nodes, or with results of more elements together, are left out: the reference keeps
 #: a dozen copies in fp64.
 MAX_NODES, MAX_ELEMENTS = 600, 4_000_000
+
+
+#: The part that a graph made from a pattern is.
+DERIVED = "derived"
+#: How entries that are registered several times for one pattern differ in name.
+_VARIANT = re.compile(r"(_bs1|_half|_inference|_training)+$|#\d+$")
 
 
 class Mode(StrEnum):
@@ -106,8 +113,8 @@ class Pair:
 
     @property
     def place(self) -> str:
-        """Where the fault lies: the unit; for a change that entries of a pass fail to see, the pass."""
-        return self.unit.rpartition("/")[0] if self.change else self.unit
+        """Where the fault lies: the unit (its variants are one); for a change that its pattern does not see, the pass."""
+        return self.unit.rpartition("/")[0] if self.change else _VARIANT.sub("", self.unit)
 
     proof_seconds: float = 0.0
 
@@ -191,8 +198,12 @@ def judge_source(
                 continue
             tried[unit.name] = tried.get(unit.name, 0) + 1
             if applied.fired:
-                pair = _judged(unit, source, graph, applied.after, applied.matches, key, prover, folder)
-                pairs.append(_timed(pair, started))
+                try:
+                    pair = _judged(unit, source, graph, applied.after, applied.matches, key, prover, folder)
+                except Unsupported as error:
+                    cannot[unit.name] = f"it fires, and cannot be judged: {error}"
+                    continue
+                pairs.append(replace(pair, seconds=round(time.process_time() - started, 4)))
     return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
 
 
@@ -204,12 +215,6 @@ def _large(graph: fx.Graph) -> bool:
             if isinstance(value, torch.Tensor):
                 elements += math.prod(n for n in value.shape if isinstance(n, int))
     return len(graph.nodes) > MAX_NODES or elements > MAX_ELEMENTS
-
-
-def _timed(pair: Pair, started: float) -> Pair:
-    import dataclasses
-
-    return dataclasses.replace(pair, seconds=round(time.process_time() - started, 4))
 
 
 def _judged(
@@ -240,10 +245,8 @@ def _judged(
 
 def _with_refutation(verdict: PairVerdict, outcome: Outcome, counterexample: str) -> PairVerdict:
     """A refutation on values that nobody drew counts too; where they are Inf, NaN or -0.0, as an edge case."""
-    import dataclasses
-
     if outcome is Outcome.REFUTED and verdict.status is Status.CLEAN:
-        return dataclasses.replace(verdict, status=Status.EDGE_CASE, reason=f"refuted: {counterexample}")
+        return replace(verdict, status=Status.EDGE_CASE, reason=f"refuted: {counterexample}")
     return verdict
 
 
@@ -324,4 +327,4 @@ def _variant_graphs(
 
 def _derived_graph(derived: Derived) -> StageGraph:
     stage = stages_of(listed(derived.entry).unit)
-    return StageGraph(stage, "derived", derived.graph_module(), InputSet.snapshot(derived.values()))
+    return StageGraph(stage, DERIVED, derived.graph_module(), InputSet.snapshot(derived.values()))

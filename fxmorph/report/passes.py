@@ -56,7 +56,7 @@ def write_pass_finding(
 
     ``compiled`` says what whole compiles of the graph showed.
     """
-    shows = any(_differs(said) for said in compiled)
+    shows = any(shows_difference(said) for said in compiled)
     template = _WHOLE if shows else _ALONE
     text = template.format(id=finding.id, unit=finding.unit, compiled="; ".join(compiled) or "not compiled as a whole")
     try:
@@ -72,7 +72,8 @@ def write_pass_finding(
         ) from None
 
 
-def _differs(said: str) -> bool:
+def shows_difference(said: str) -> bool:
+    """Whether a whole compile showed a difference, from what was said of it."""
     kinds = said.removeprefix("compiled as a whole: ").partition(":")[0].split(" ")[0].rstrip(",")
     return kinds in {"value", "nonfinite", "dtype", "shape", "mutation", "structure", "compile-error", "raises"}
 
