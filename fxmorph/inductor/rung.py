@@ -113,7 +113,7 @@ class Pair:
 
     @property
     def place(self) -> str:
-        """Where the fault lies: the unit (its variants are one); for a change that its pattern does not see, the pass."""
+        """Where the fault lies: the unit (variants are one); for a change that its pattern does not see, the pass."""
         return self.unit.rpartition("/")[0] if self.change else _VARIANT.sub("", self.unit)
 
     proof_seconds: float = 0.0
