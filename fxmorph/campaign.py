@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from fxmorph import worker
 from fxmorph.caselist import read_list
@@ -59,8 +59,6 @@ Emit = Callable[[Event], None]
 PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Share of the time budget that investigating findings may take while cases are left.
 INVESTIGATE_SHARE = 0.25
-#: No new case starts after this share of the budget; what is left goes to findings.
-CASES_UNTIL = 0.85
 #: CPU seconds for reducing and blaming one finding.
 INVESTIGATE_SECONDS = 60.0
 #: Every so many rounds variants get inputs of other strides and offsets.
@@ -125,6 +123,9 @@ class _Found:
 @dataclass
 class Campaign:
     """One run on one device."""
+
+    #: No new case starts after this share of the budget; what is left goes to findings.
+    cases_until: ClassVar[float] = 0.85
 
     settings: Settings
     store: Store
@@ -359,7 +360,7 @@ class Campaign:
         self._spent = 0.0
         while True:
             elapsed = self._elapsed
-            case_time = elapsed < s.max_time * (CASES_UNTIL if not self.check else 1.0)
+            case_time = elapsed < s.max_time * (self.cases_until if not self.check else 1.0)
             while self._pool.idle and elapsed < s.max_time:
                 if self._to_confirm:
                     self._pool.submit(self._to_confirm.popleft(), CONFIRM_SECONDS)

@@ -1,8 +1,8 @@
 """``fxmorph run --pass``: units of Inductor alone, on the graphs of seeds, of variants, and of the units' own patterns.
 
-Sources in order: each seed in each mode, between them a graph derived from each chosen pattern entry;
-then variants of seeds and, in turn with them, near misses of the derived graphs.  A seed whose graphs
-made units fire for the first time is drawn more often, and so are rules whose rewrites did.  What a
+Sources in order: each seed in inference, between them a graph derived from each chosen pattern entry;
+then, in turn with near misses of those graphs, each seed in the other modes and variants of seeds.  A
+seed whose graphs made units fire for the first time is drawn more often, and so are rules whose rewrites did.  What a
 finding was given is then compiled as a whole, to say whether a program would show it.
 """
 
@@ -75,6 +75,8 @@ class _Blamed:
 class PassCampaign(Campaign):
     """One run of the ``pass`` rung on the CPU."""
 
+    cases_until = 0.97  # findings need one compile each, made on the way
+
     def run(self) -> int:
         from fxmorph.inductor.inventory import UnknownUnit
 
@@ -131,31 +133,37 @@ class PassCampaign(Campaign):
         return self._later.popleft() if self._later else None
 
     def _first_round(self) -> Iterator[Any]:
-        """Seeds in their modes, with a job that derives graphs between any two of them."""
+        """Seeds in inference, with a job that derives graphs between any two of them."""
         derive = self._derivations(ENTRIES_A_JOB, near=False)
-        for mode in Mode:
-            for seed in self._seeds:
-                yield from itertools.islice(derive, 1)
-                yield self._job(Source(seed, mode))
+        for seed in self._seeds:
+            yield from itertools.islice(derive, 1)
+            yield self._job(Source(seed, Mode.INFERENCE))
         yield from derive
 
     def _later_rounds(self) -> Iterator[Any]:
-        """Variants of seeds and near misses in turn; None where answers must come in first."""
-        rng = random.Random(f"passes {self.settings.seed}")
-        numbers: Counter[str] = Counter()
+        """Near misses, seeds in other modes and variants in turn; None where answers must come in first."""
         derive = self._derivations(NEAR_A_JOB, near=True)
-        vary = bool(self.settings.rewrites and self._seeds)
+        others = itertools.chain(
+            (self._job(Source(s, mode)) for mode in list(Mode)[1:] for s in self._seeds), self._variants()
+        )
         for turn in itertools.count():
-            if turn % DERIVE_EVERY == 0 or not vary:
+            other = next(others, None)
+            if turn % DERIVE_EVERY == 0 or other is None:
                 yield from itertools.islice(derive, 1)
             if self._near:
                 yield self._job(Source(derived=self._near.popleft()))
-            if vary:
-                yield self._variant(rng, numbers)
+            if other is not None:
+                yield other
             elif self._deriving or self._pool.busy:
                 yield None
             elif not self._near:
                 return
+
+    def _variants(self) -> Iterator[worker.JudgePasses]:
+        rng = random.Random(f"passes {self.settings.seed}")
+        numbers: Counter[str] = Counter()
+        while self.settings.rewrites and self._seeds:
+            yield self._variant(rng, numbers)
 
     def _variant(self, rng: random.Random, numbers: Counter[str]) -> worker.JudgePasses:
         weights = [1.0 + self._energy.get(s.label, 0.0) for s in self._seeds]

@@ -179,7 +179,7 @@ def judge_source(
             continue
         judged += 1
         key = hashlib.sha256(repr(structure(graph.gm)).encode()).hexdigest()[:16]
-        mine = [u for u in by_stage.get(graph.stage, ()) if source.derived is None or u.name == source.derived.entry]
+        mine = [u for u in by_stage.get(graph.stage, ()) if _concerns(u, source)]
         for unit in mine:
             if (unit.name, key) in seen:
                 continue
@@ -205,6 +205,14 @@ def judge_source(
                     continue
                 pairs.append(replace(pair, seconds=round(time.process_time() - started, 4)))
     return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
+
+
+def _concerns(unit: Unit, source: Source) -> bool:
+    """A graph derived from an entry is for that entry, and as it is for the entry's pass too."""
+    if source.derived is None:
+        return True
+    entry = source.derived.entry
+    return unit.name == entry or (not source.derived.change and entry.startswith(f"{unit.name}/"))
 
 
 def _large(graph: fx.Graph) -> bool:

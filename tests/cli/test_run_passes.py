@@ -1,0 +1,62 @@
+"""``fxmorph run --pass`` and ``fxmorph coverage`` from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SEED = """
+import torch
+def fn(x):
+    return torch.relu(x * torch.ones(3, 4)) + 2
+def make_inputs():
+    return [torch.arange(-6.0, 6.0).reshape(3, 4)]
+"""
+
+
+def fxmorph(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fxmorph", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds" / "scaled.py").write_text(SEED)
+    return tmp_path
+
+
+def test_a_unit_is_run_alone_judged_proved_and_counted(folder: Path) -> None:
+    ran = fxmorph(
+        folder, "run", "seeds", "--pass", "joint.constant_fold_uniform_value", "--no-rewrites", "-j", "1",
+        "--max-time", "4m", "--json",
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    events = [json.loads(line) for line in ran.stdout.splitlines()]
+    fired = [e for e in events if e["event"] == "unit-fired"]
+    assert fired and all((e["verdict"], e["outcome"]) == ("clean", "proved") for e in fired)
+    table = events[-1]["coverage"]["passes"]
+    assert table["pairs"] == len(fired) == table["units"]["joint.constant_fold_uniform_value"]["fired"]
+    told = fxmorph(folder, "coverage")
+    assert told.returncode == 0 and "joint.constant_fold_uniform_value" in told.stdout
+
+
+def test_an_unknown_unit_and_a_missing_run_are_one_line_each(folder: Path) -> None:
+    unknown = fxmorph(folder, "run", "seeds", "--pass", "joint.constant_fold_uniform_valu")
+    assert unknown.returncode == 2 and unknown.stderr.count("\n") == 1
+    assert "did you mean joint.constant_fold_uniform_value" in unknown.stderr
+    missing = fxmorph(folder, "coverage")
+    assert missing.returncode == 2 and missing.stderr.count("\n") == 1
+
+
+def test_where_nothing_fires_nothing_ran(folder: Path) -> None:
+    ran = fxmorph(
+        folder, "run", "seeds", "--pass", "post_grad.remove_profiler_ops", "--no-rewrites", "-j", "1",
+        "--max-time", "4m",
+    )  # fmt: skip
+    assert ran.returncode == 5, ran.stdout + ran.stderr
