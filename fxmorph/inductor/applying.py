@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx
 
-from fxmorph.graph import copy_graph
+from fxmorph.graph import copy_graph, structure
 from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, inventory, listed
 from fxmorph.inductor.units import Stage, Unit
 from fxmorph.torchapi.decompose import decompose_calls
@@ -31,7 +31,7 @@ from fxmorph.torchapi.passes import (
 from fxmorph.torchapi.patterns import Entry, apply_entries
 from fxmorph.torchapi.pipelines import CannotRun, Step, run_step
 
-__all__ = ["Applied", "CannotRun", "NotInEager", "apply_unit", "clone_module", "structure"]
+__all__ = ["Applied", "CannotRun", "NotInEager", "apply_unit", "clone_module", "module_structure"]
 
 #: Passes that read ``tensor_meta``, which their pipeline computes before them.
 _READ_TENSOR_META = ("linear_permute_fusion", "permute_linear_fusion", "permute_matmul_fusion")
@@ -90,14 +90,14 @@ def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
         return Applied(gm, False, 0)
     after = clone_module(gm)
     completing = _completing(unit, gm.graph)
-    before = structure(_carried_out(completing, clone_module(gm)) if completing else gm)
+    before = module_structure(_carried_out(completing, clone_module(gm)) if completing else gm)
     with as_compiling(after.graph), configuration(item.settings):
         update = metadata_updater(after) if _metadata_follows(unit) else None
         result, matches = _run(item, after)
         if isinstance(item.handle, (Entry, PatternPass, Opted)):
             sort_graph(after.graph)
         _carried_out(completing, after)
-        changed = isinstance(result, (fx.Graph, fx.GraphModule)) or structure(after) != before
+        changed = isinstance(result, (fx.Graph, fx.GraphModule)) or module_structure(after) != before
         if changed and update is not None:
             update()
     if isinstance(result, fx.GraphModule):
@@ -106,7 +106,7 @@ def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
         after.graph = result
     after.graph.lint()
     after.recompile()
-    return Applied(after, matches > 0 or (changed and structure(after) != before), matches)
+    return Applied(after, matches > 0 or (changed and module_structure(after) != before), matches)
 
 
 def _completing(unit: Unit, graph: fx.Graph) -> list[Listed]:
@@ -184,23 +184,7 @@ def clone_module(gm: fx.GraphModule) -> fx.GraphModule:
     return made
 
 
-def structure(gm: fx.GraphModule) -> tuple[Any, ...]:
-    """Calls, targets and constants of a graph and its subgraphs; equal for equal graphs whatever the names."""
-    number: dict[fx.Node, int] = {}
-    rows: list[Any] = []
-
-    def show(value: Any) -> Any:
-        if isinstance(value, fx.Node):
-            return "node", number[value]
-        if isinstance(value, (list, tuple)):
-            return tuple(map(show, value))
-        if isinstance(value, dict):
-            return tuple((key, show(v)) for key, v in value.items())
-        return repr(value)
-
-    for node in gm.graph.nodes:
-        number[node] = len(number)
-        target = "" if node.op == "placeholder" else str(node.target)
-        rows.append((node.op, target, show(node.args) if node.op != "placeholder" else (), show(node.kwargs)))
+def module_structure(gm: fx.GraphModule) -> tuple[Any, ...]:
+    """The structure of a graph and of its subgraphs; equal for equal graphs whatever the names."""
     children = ((n, c) for n, c in gm.named_children() if isinstance(c, fx.GraphModule))
-    return (*rows, *((name, structure(child)) for name, child in children))
+    return (structure(gm.graph), *((name, module_structure(child)) for name, child in children))

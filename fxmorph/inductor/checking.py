@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from fxmorph.capture import CaptureFailed, inputs_under
-from fxmorph.inductor.applying import structure
+from fxmorph.inductor.applying import module_structure
 from fxmorph.inductor.ownpass import OwnPass, apply_pass
 from fxmorph.inductor.pairrepro import repro_text
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
@@ -52,7 +52,7 @@ class Checker:
             yield PassResult(label, self.stage, "", False, Status.UNSUPPORTED, reason=str(error))
             return
         for graph in graphs:
-            key = (structure(graph.gm), str(graph.inputs.specs() if graph.inputs else ""))
+            key = (module_structure(graph.gm), str(graph.inputs.specs() if graph.inputs else ""))
             if key not in self._met:
                 self._met.add(key)
                 yield self.one(label, graph)

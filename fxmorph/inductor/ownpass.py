@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import fx
 
-from fxmorph.inductor.applying import clone_module, structure
+from fxmorph.inductor.applying import clone_module, module_structure
 from fxmorph.inductor.units import Stage
 from fxmorph.torchapi.passes import as_compiling, metadata_updater, sort_graph
 
@@ -174,7 +174,7 @@ def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Made:
         elif isinstance(result, fx.Graph):
             after.graph = result
         after.graph.lint()
-        fired = structure(after) != structure(gm)
+        fired = module_structure(after) != module_structure(gm)
         if fired and update is not None:
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged
                 update()

@@ -24,7 +24,7 @@ from torch import fx
 from fxmorph.canon import canonical
 from fxmorph.capture import CaptureFailed
 from fxmorph.graph import calls, function_of
-from fxmorph.inductor.applying import CannotRun, NotInEager, apply_unit, structure
+from fxmorph.inductor.applying import CannotRun, NotInEager, apply_unit, module_structure
 from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.inventory import inventory, listed
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
@@ -178,7 +178,7 @@ def judge_source(
         if graph.inputs is None or _large(graph.gm.graph):
             continue
         judged += 1
-        key = hashlib.sha256(repr(structure(graph.gm)).encode()).hexdigest()[:16]
+        key = hashlib.sha256(repr(module_structure(graph.gm)).encode()).hexdigest()[:16]
         mine = [u for u in by_stage.get(graph.stage, ()) if _concerns(u, source)]
         for unit in mine:
             if (unit.name, key) in seen:

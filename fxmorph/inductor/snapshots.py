@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.graph import copy_graph
+from fxmorph.graph import copy_graph, structure
 from fxmorph.inductor.units import Stage
 from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.model import CompileConfig
 from fxmorph.torchapi.compiling import compile_callable, configured
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.torchapi.replaying import dynamo_inputs, graphs_in_eager, placeholders
-from fxmorph.torchapi.tracking import Tracker, structure, tracked
+from fxmorph.torchapi.tracking import Tracker, tracked
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import Any
 
 from torch import fx
 
+from fxmorph.graph import structure
 from fxmorph.inductor.units import Stage
 from fxmorph.torchapi.patterns import Entry, entries
 
@@ -89,24 +90,6 @@ class Tracker:
         self.stage = stage
         if self.see is not None and isinstance(graph_module, fx.GraphModule):
             self.see(stage, "", graph_module)
-
-
-def structure(graph: fx.Graph) -> tuple[Any, ...]:
-    """Equal for graphs with the same calls in the same order; node names do not enter."""
-    number = {node: i for i, node in enumerate(graph.nodes)}
-
-    def show(value: Any) -> Any:
-        if isinstance(value, fx.Node):
-            return ("%", number.get(value, -1))
-        if isinstance(value, (tuple, list)):
-            return tuple(map(show, value))
-        if isinstance(value, dict):
-            return tuple((k, show(v)) for k, v in value.items())
-        return repr(value)
-
-    return tuple(
-        (n.op, "" if n.op == "placeholder" else str(n.target), show(n.args), show(n.kwargs)) for n in graph.nodes
-    )
 
 
 #: Put nodes in order: held back only where they are in order already.

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from fxmorph.capture import CaptureFailed
-from fxmorph.inductor.applying import Applied, NotInEager, apply_unit, clone_module, structure
+from fxmorph.inductor.applying import Applied, NotInEager, apply_unit, clone_module, module_structure
 from fxmorph.inductor.inventory import listed
 from fxmorph.inductor.stages import StageGraph, stage_graphs, stages_of, undecomposed_graphs
 from fxmorph.inductor.units import Stage
@@ -176,10 +176,10 @@ def test_a_unit_alone_keeps_the_meaning_and_the_graph_it_was_given(
     name: str, stage: Stage, inference: list[StageGraph]
 ) -> None:
     graph = next(g for g in inference if g.stage is stage)
-    before, text = structure(graph.gm), str(graph.gm.graph)
+    before, text = module_structure(graph.gm), str(graph.gm.graph)
     applied = alone(name, graph)
-    assert structure(graph.gm) == before and str(graph.gm.graph) == text
-    assert applied.fired == (structure(applied.after) != before or applied.matches > 0)
+    assert module_structure(graph.gm) == before and str(graph.gm.graph) == text
+    assert applied.fired == (module_structure(applied.after) != before or applied.matches > 0)
     for got, want in zip(run(applied.after, graph), run(graph.gm, graph), strict=True):
         torch.testing.assert_close(got, want)
 
@@ -327,5 +327,5 @@ def test_cloning_shares_no_graph_with_the_original() -> None:
     for node in copy.inner.graph.nodes:  # type: ignore[union-attr]
         if node.op == "call_function":
             node.args = (node.args[0], 2)
-    assert structure(copy) != structure(outer)
-    assert structure(outer) == structure(clone_module(outer))
+    assert module_structure(copy) != module_structure(outer)
+    assert module_structure(outer) == module_structure(clone_module(outer))
