@@ -84,6 +84,8 @@ def run_campaign(settings: Settings, emit: Emit) -> int:
         resumed = None
         if unfinished is not None:
             resumed, before = unfinished
+            if before.passes:
+                raise ConfigError("the last run was of --pass, which is not resumed: start it anew")
             settings = replace(
                 before, max_time=settings.max_time, json=settings.json, quiet=settings.quiet,
                 verbose=settings.verbose, jobs=settings.jobs or before.jobs, resume=True, state=settings.state,
@@ -126,6 +128,7 @@ class Campaign:
 
     #: No new case starts after this share of the budget; what is left goes to findings.
     cases_until: ClassVar[float] = 0.85
+    interrupted: ClassVar[str] = "interrupted; what was judged is stored, go on with --resume"
 
     settings: Settings
     store: Store
@@ -203,7 +206,7 @@ class Campaign:
                 self.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
             self._account()
-            self.emit(Warned("interrupted; what was judged is stored, go on with --resume"))
+            self.emit(Warned(self.interrupted))
             return INTERRUPTED
         return self._finish(self._exit_code())
 
@@ -382,7 +385,7 @@ class Campaign:
                     break
                 job, waiting = waiting, None
                 if not self._done_before(job):
-                    self._pool.submit(job, s.case_timeout)
+                    self._pool.submit(job, self._limit(job))
             if not self._pool.busy and (elapsed >= s.max_time or not case_time or exhausted) and not self._to_do():
                 break
             if elapsed >= s.max_time:
@@ -407,6 +410,10 @@ class Campaign:
         if stored is not None:
             self._take(job.index, job.case, stored, stored=True)
         return stored is not None
+
+    def _limit(self, job: Any) -> float:
+        """CPU seconds that the job may take."""
+        return self.settings.case_timeout
 
     def _to_do(self) -> bool:
         return bool(self.found or self._to_confirm) and self._elapsed < self.settings.max_time

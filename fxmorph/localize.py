@@ -46,7 +46,10 @@ def _behind_dynamo(probe: Probe) -> Blame:
         found = _blame_graphs(probe)
         if found.confirmed:
             return found
-        behind = blame_backend(probe)
+        try:
+            behind = blame_backend(probe)
+        except OutOfTime:
+            return found
         return behind if behind.confirmed else found
     return blame_backend(probe)
 
@@ -106,14 +109,18 @@ def _blame_pass(probe: Probe) -> Blame:
     """Bisect the steps that changed a graph; twins of the guilty one are switched off with it."""
     held, units, evidence = IN_EAGER, list[str](), list[str]()
     while len(units) < TWINS:
-        answer, steps = probe.watch(held)
-        if answer is not Answer.SHOWS:
+        try:
+            answer, steps = probe.watch(held)
+            passes = steps[Group.PASS]
+            changes = [i for i, step in enumerate(passes) if step.changed]
+            if answer is not Answer.SHOWS or not changes:
+                break
+            at = changes[_first_change(probe, held, changes)]
+        except OutOfTime:
+            if not units:
+                raise
+            evidence.append("no time to look for twins of it")
             break
-        passes = steps[Group.PASS]
-        changes = [i for i, step in enumerate(passes) if step.changed]
-        if not changes:
-            break
-        at = changes[_first_change(probe, held, changes)]
         step = passes[at]
         where = f" at {step.detail}" if step.detail else ""
         evidence.append(f"first shows after {step.unit}{where}, step {at} of {len(passes)}, graphs run in eager")

@@ -27,7 +27,7 @@ from fxmorph.inductor.units import UnitKind
 from fxmorph.investigate import bug_class
 from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Recipe, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.records import to_json
-from fxmorph.report.passes import shows_difference, write_pass_finding
+from fxmorph.report.passes import write_pass_finding
 from fxmorph.rewrite import EXPOSE
 from fxmorph.store import Store
 from fxmorph.workers import Ended
@@ -40,14 +40,27 @@ REPLAYS = 2
 ENERGY = 3.0
 #: So many of the rules that made a unit fire first, the latest, are drawn more often.
 FAVOURED = 24
-#: CPU seconds for one source, and for deriving graphs from a few entries.
-SOURCE_SECONDS, DERIVE_SECONDS = 120.0, 240.0
+#: A source is tried again so often without the unit that crashed.
+RETRIES = 3
+#: CPU seconds for deriving graphs from a few entries; one of them may take 20.
+DERIVE_SECONDS = 400.0
+#: What a whole compile shows of a unit's fault.
+_SHOWN = frozenset(
+    {Kind.VALUE, Kind.NONFINITE, Kind.DTYPE, Kind.SHAPE, Kind.MUTATION, Kind.STRUCTURE, Kind.COMPILE_ERROR,
+     Kind.RAISES, Kind.CRASH}
+)  # fmt: skip
+
+_Key = tuple[Any, ...]
 
 
 def run_passes(settings: Settings, emit: Emit) -> int:
     """The campaign of the ``pass`` rung; returns the exit code."""
     if settings.resume:
         raise ConfigError("--resume is not for --pass: its cases take milliseconds; start it anew")
+    if settings.device != "cpu" or settings.dtype or settings.context or settings.cases:
+        raise ConfigError(
+            "--pass runs on the CPU, on seeds as they are: leave out --device, --dtype, --context, --cases"
+        )
     with Store(settings.state_dir) as store:
         return PassCampaign(settings, store, emit, None).run()
 
@@ -61,15 +74,21 @@ class _Blamed:
 
     pair: Pair
     units: dict[str, int] = field(default_factory=dict)
-    compiled: list[str] = field(default_factory=list)
+    compiled: list[CaseResult] = field(default_factory=list)
     waiting: int = 0
+    warned: bool = False
     told: bool = False
+
+    @property
+    def shows(self) -> bool:
+        """Whether a whole compile of one of its programs showed a difference that the unit may make."""
+        return any(r.status is Status.FINDING and set(r.kinds) & _SHOWN for r in self.compiled)
 
     @property
     def only_derived(self) -> bool:
         """Whether nothing but a made-up graph speaks for it, which may be none that a program gives."""
         derived = self.pair.part == DERIVED and set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE}
-        return derived and not any(map(shows_difference, self.compiled))
+        return derived and not self.shows
 
 
 class PassCampaign(Campaign):
@@ -89,8 +108,8 @@ class PassCampaign(Campaign):
         self._derived: deque[Derived] = deque()
         self._near: deque[Derived] = deque()
         self._deriving = 0
-        self._replays: deque[tuple[tuple[Any, ...], worker.Judge]] = deque()
-        self._replaying: dict[int, tuple[Any, ...]] = {}
+        self._replays: deque[tuple[_Key, Pair, worker.Judge]] = deque()
+        self._replaying: dict[int, tuple[_Key, Pair]] = {}
         self._blamed: dict[tuple[Any, ...], _Blamed] = {}
         self._energy: dict[str, float] = {}
         #: Rules of variants that made a unit fire first.
@@ -101,6 +120,8 @@ class PassCampaign(Campaign):
         self._programs = self.settings.state_dir.resolve() / "programs"
         shutil.rmtree(self._programs, ignore_errors=True)
         return super().run()
+
+    interrupted = "interrupted; the findings told so far are stored"
 
     def _rung(self) -> Rung:
         return Rung.PASS
@@ -126,7 +147,8 @@ class PassCampaign(Campaign):
     def _urgent(self, index: int) -> Any:
         """What answers asked for: programs of findings, graphs derived from entries, what a crash cut off."""
         if self._replays:
-            self._replaying[index], job = self._replays.popleft()
+            key, pair, job = self._replays.popleft()
+            self._replaying[index] = key, pair
             return job
         if self._derived:
             return self._job(Source(derived=self._derived.popleft()))
@@ -186,6 +208,9 @@ class PassCampaign(Campaign):
     def _done_before(self, job: Any) -> bool:
         return False
 
+    def _limit(self, job: Any) -> float:
+        return DERIVE_SECONDS if isinstance(job, worker.Derive) else super()._limit(job)
+
     # -- answers ---------------------------------------------------------------
 
     def _ended(self, ended: Ended) -> None:
@@ -217,10 +242,11 @@ class PassCampaign(Campaign):
             said = f"{ended.trouble} of {unit} on {job.source.label}: {ended.detail}"
             self.tally.crashed(unit, said)
             self.emit(Warned(said))
-            if unit in {u.name for u in self._units}:
-                self._skip[job.source.label].add(unit)
-                if job.source.derived is None:
-                    self._later.append(self._job(job.source))
+            skipped = self._skip[job.source.label]
+            known = unit in {u.name for u in self._units}
+            if ended.trouble == "crash" and known and job.source.derived is None and len(skipped) < RETRIES:
+                skipped.add(unit)
+                self._later.append(self._job(job.source))
             return
         judged: PassesJudged
         judged, seconds = ended.value
@@ -246,6 +272,9 @@ class PassCampaign(Campaign):
     def _accuse(self, pair: Pair) -> None:
         key = (pair.place, pair.change, pair.kinds)
         blamed = self._blamed.setdefault(key, _Blamed(pair))
+        made_up = blamed.pair.part == DERIVED and pair.part != DERIVED
+        if not blamed.told and not blamed.shows and (made_up or not blamed.pair.program):
+            blamed.pair = pair
         blamed.units[pair.unit] = blamed.units.get(pair.unit, 0) + 1
         if not pair.program or len(blamed.compiled) + blamed.waiting >= REPLAYS:
             if not blamed.waiting:
@@ -254,15 +283,17 @@ class PassCampaign(Campaign):
         blamed.waiting += 1
         seed = Seed(path=pair.program, form="module", hash=digest([pair.program, pair.graph], 16))
         case = replace(self._case(seed, 0), plans=(ValuePlan.SEED,), compile=CompileConfig.make())
-        self._replays.append((key, worker.Judge(0, case)))
+        self._replays.append((key, pair, worker.Judge(0, case)))
 
     def _replayed(self, job: worker.Judge, ended: Ended) -> None:
-        key = self._replaying.pop(job.index)
+        key, pair = self._replaying.pop(job.index)
         blamed = self._blamed[key]
         blamed.waiting -= 1
         result = ended.value if ended.value is not None else self._trouble(job.case, ended)
         self._add_seconds(result.seconds)
-        blamed.compiled.append(_in_words(result))
+        if not blamed.shows and not blamed.told:
+            blamed.pair = pair if not blamed.compiled or result.status is Status.FINDING else blamed.pair
+        blamed.compiled.append(result)
         if result.status is Status.FINDING or not blamed.waiting:
             self._tell(key)
 
@@ -271,18 +302,21 @@ class PassCampaign(Campaign):
         blamed = self._blamed[key]
         if blamed.told:
             return
-        blamed.told = True
         if blamed.only_derived:
-            unit, reason = blamed.pair.unit, blamed.pair.reason
-            self.emit(Warned(f"{unit}: what it makes of a graph derived from it does not run ({reason})"))
+            if not blamed.warned:
+                blamed.warned = True
+                unit, reason = blamed.pair.unit, blamed.pair.reason
+                self.emit(Warned(f"{unit}: what it makes of a graph derived from it does not run ({reason})"))
             return
+        blamed.told = True
         finding = self._pass_finding(blamed)
         known = self._known.match(finding, version_of("torch"))
         if known or finding.fingerprint in self._baseline:
             finding = replace(finding, known=known or "baseline")
             self.known += 1
         folder = self.settings.state_dir / "findings" / finding.id
-        write_pass_finding(folder, finding, blamed.pair, blamed.compiled, versions())
+        said = [_in_words(r) for r in blamed.compiled]
+        write_pass_finding(folder, finding, blamed.pair, said, blamed.shows, versions())
         self.store.add_finding(self._run_id, finding, str(folder))
         self.findings[finding.fingerprint] = finding
         self.emit(FindingMade(finding, str(folder), finding.known, ""))
@@ -296,7 +330,7 @@ class PassCampaign(Campaign):
             id=id, case_id=pair.graph, seed=pair.source, recipe="", kinds=pair.kinds,
             bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
             triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
-            evidence=tuple(filter(None, (pair.reason, pair.counterexample, *blamed.compiled))),
+            evidence=tuple(filter(None, (pair.reason, pair.counterexample, *map(_in_words, blamed.compiled)))),
             extra={
                 "rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan,
                 "change": pair.change, "units": blamed.units, "operations": list(pair.operations),
@@ -308,7 +342,7 @@ class PassCampaign(Campaign):
     def _exit_code(self) -> int:
         for key, blamed in self._blamed.items():
             self._tell(key)
-            if blamed.only_derived:
+            if not blamed.told:
                 continue
             finding = self._pass_finding(blamed)  # with all units by now
             known = self.findings[finding.fingerprint].known

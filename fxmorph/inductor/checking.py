@@ -23,7 +23,7 @@ from fxmorph.inputs import InputSet, NotApplicable, dtype_name
 from fxmorph.load import LoadedSeed
 from fxmorph.model import Kind, Status, ValuePlan
 from fxmorph.prove.prover import RUN_BUDGET, Prover
-from fxmorph.prove.validation import Outcome, Validation, validate
+from fxmorph.prove.validation import Validation, refuted, validate
 
 #: Stages whose graphs a pass of one's own can be given, as Inductor's ``*_custom_*_pass`` settings give them.
 STAGES = (Stage.PRE_GRAD, Stage.JOINT, Stage.POST_GRAD)
@@ -85,9 +85,8 @@ def seed_graphs(loaded: LoadedSeed, stage: Stage, training: bool) -> list[StageG
 def _result(
     result: PassResult, graph: StageGraph, after: fx.GraphModule, verdict: PairVerdict, shown: Validation
 ) -> PassResult:
+    verdict = refuted(verdict, shown)
     status, kinds, reason = verdict.status, verdict.kinds, verdict.reason
-    if shown.outcome is Outcome.REFUTED and status is not Status.FINDING:
-        status, kinds, reason = Status.FINDING, (Kind.VALUE,), shown.counterexample
     out = replace(
         result, fired=True, status=status, kinds=kinds, reason=reason, outcome=shown.outcome.value, level=shown.level,
         method=shown.method, assumptions=shown.assumptions, unproved=shown.reason, seconds=shown.seconds,

@@ -68,7 +68,7 @@ class _Pair(Trial):
         other = GraphSubject(self._after, self.subject.inputs, lambda c: c, no_grad=True)  # type: ignore[attr-defined]
         mine = self.reference(plan, old).shadows(slot)
         theirs = Trial(other, CompileConfig.make(), 0, Clock()).reference(plan, new).shadows(slot)
-        return all(differ_in_fp64(mine, theirs, lane) is False for lane in ("wide", "cast"))
+        return all(differ_in_fp64(mine, theirs, lane, strict=True) is False for lane in ("wide", "cast"))
 
 
 def judge_pair(

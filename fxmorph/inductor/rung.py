@@ -6,6 +6,7 @@ unit made of a graph is judged by the oracles that judge compiled programs, then
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import hashlib
 import math
@@ -35,7 +36,7 @@ from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
 from fxmorph.prove.prover import Prover
-from fxmorph.prove.validation import Outcome, validate
+from fxmorph.prove.validation import refuted, validate
 from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 from fxmorph.rules import Registry
 from fxmorph.torchapi.dispatch import tree_leaves
@@ -45,10 +46,12 @@ from fxmorph.torchapi.dispatch import tree_leaves
 MAX_NODES, MAX_ELEMENTS = 600, 4_000_000
 
 
+#: CPU seconds after which no further unit is tried on a source.
+SOURCE_SECONDS = 60.0
 #: The part that a graph made from a pattern is.
 DERIVED = "derived"
 #: How entries that are registered several times for one pattern differ in name.
-_VARIANT = re.compile(r"(_bs1|_half|_inference|_training)+$|#\d+$")
+_VARIANT = re.compile(r"(_bs1|_half|_inference|_training)*(#\d+)?$")
 
 
 class Mode(StrEnum):
@@ -85,10 +88,10 @@ class Source:
 class Pair:
     """A unit that fired on a graph, and what was found of it.
 
-    ``graph`` is a hash of the structure before; ``outcome``, ``level``, ``method`` and ``unproved`` are those
-    of a :class:`~fxmorph.prove.validation.Validation`, ``outcome`` "" where there was none.  ``program`` is
-    the graph as a seed file and ``operations`` what it calls, for findings; ``change`` what made a near
-    miss of a derived graph.
+    ``graph`` is a hash of the structure before and of what its inputs are like; ``outcome``, ``level``,
+    ``method`` and ``unproved`` are those of a :class:`~fxmorph.prove.validation.Validation`, ``outcome`` ""
+    where there was none.  ``program`` is the graph as a seed file and ``operations`` what it calls, for
+    findings; ``change`` what made a near miss of a derived graph.
     """
 
     unit: str
@@ -114,7 +117,7 @@ class Pair:
     @property
     def place(self) -> str:
         """Where the fault lies: the unit (variants are one); for a change that its pattern does not see, the pass."""
-        return self.unit.rpartition("/")[0] if self.change else _VARIANT.sub("", self.unit)
+        return self.unit.rpartition("/")[0] if self.change else _VARIANT.sub("", self.unit, count=1)
 
     proof_seconds: float = 0.0
 
@@ -160,6 +163,7 @@ def judge_source(
 
     Programs of findings are written below ``folder``.  Raises nothing for what graphs and units do.
     """
+    began = time.process_time()
     tell("capture")
     try:
         graphs, recipe = _graphs(source, rules, campaign_seed)
@@ -178,7 +182,8 @@ def judge_source(
         if graph.inputs is None or _large(graph.gm.graph):
             continue
         judged += 1
-        key = hashlib.sha256(repr(module_structure(graph.gm)).encode()).hexdigest()[:16]
+        same = repr((module_structure(graph.gm), graph.inputs.specs()))
+        key = hashlib.sha256(same.encode()).hexdigest()[:16]
         mine = [u for u in by_stage.get(graph.stage, ()) if _concerns(u, source)]
         for unit in mine:
             if (unit.name, key) in seen:
@@ -186,6 +191,8 @@ def judge_source(
             seen.add((unit.name, key))
             tell(unit.name)
             started = time.process_time()
+            if started - began > SOURCE_SECONDS:
+                return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
             try:
                 applied = apply_unit(unit, graph.gm)
             except (CannotRun, NotInEager) as error:
@@ -200,8 +207,9 @@ def judge_source(
             if applied.fired:
                 try:
                     pair = _judged(unit, source, graph, applied.after, applied.matches, key, prover, folder)
-                except Unsupported as error:
-                    cannot[unit.name] = f"it fires, and cannot be judged: {error}"
+                except Exception as error:  # of ours, or of values that cannot be copied
+                    said = " ".join(str(error).split())[:160]
+                    cannot[unit.name] = f"it fires, and cannot be judged: {type(error).__name__}: {said}"
                     continue
                 pairs.append(replace(pair, seconds=round(time.process_time() - started, 4)))
     return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
@@ -238,24 +246,18 @@ def _judged(
         shown = validate(graph.gm, after, graph.inputs.rebuild(), judged=verdict, prover=prover)
         outcome, level, method, seconds = str(shown.outcome), shown.level, shown.method, shown.seconds
         assumptions, unproved, counterexample = shown.assumptions, shown.reason, shown.counterexample
-        verdict = _with_refutation(verdict, shown.outcome, counterexample)
+        verdict = refuted(verdict, shown)
     program = ""
     operations: tuple[str, ...] = ()
     if verdict.status is Status.FINDING:
         operations = tuple(sorted({canonical(n).name for n in calls(graph.gm.graph)}))
-        program = _exported(unit, source, graph, after, verdict, key, folder)
+        with contextlib.suppress(Exception):  # a finding stands without its program
+            program = _exported(unit, source, graph, after, verdict, key, folder)
     return Pair(
         unit.name, source.label, graph.part, key, matches, verdict.status, verdict.kinds, verdict.reason,
         str(verdict.plan or ""), outcome, level, method, assumptions, unproved, counterexample, program,
         source.derived.change if source.derived else "", operations, proof_seconds=seconds,
     )  # fmt: skip
-
-
-def _with_refutation(verdict: PairVerdict, outcome: Outcome, counterexample: str) -> PairVerdict:
-    """A refutation on values that nobody drew counts too; where they are Inf, NaN or -0.0, as an edge case."""
-    if outcome is Outcome.REFUTED and verdict.status is Status.CLEAN:
-        return replace(verdict, status=Status.EDGE_CASE, reason=f"refuted: {counterexample}")
-    return verdict
 
 
 def _real_aliases(graph: StageGraph) -> bool:
@@ -268,7 +270,7 @@ def _exported(
 ) -> str:
     assert graph.inputs is not None
     kinds = "-".join(verdict.kinds)
-    where = folder / hashlib.sha256(f"{unit.name} {kinds} {key}".encode()).hexdigest()[:12]
+    where = folder / hashlib.sha256(f"{unit.name} {kinds} {key} {source.label} {graph.part}".encode()).hexdigest()[:12]
     settings = (
         {"freezing": True, **listed(unit.name).settings}
         if graph.stage is Stage.FREEZING

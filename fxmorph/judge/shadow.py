@@ -303,10 +303,14 @@ class Shadows:
 FP64_TOLERANCE = 1e-7
 
 
-def differ_in_fp64(mine: Shadows | None, theirs: Shadows | None, lane: str = "wide") -> bool | None:
+def differ_in_fp64(
+    mine: Shadows | None, theirs: Shadows | None, lane: str = "wide", strict: bool = False
+) -> bool | None:
     """Whether two programs that should be equal over the reals are not, on what no tie decides; None: cannot tell.
 
-    ``lane`` ``cast`` has explicit casts round, ``wide`` has nothing round.
+    ``lane`` ``cast`` has explicit casts round, ``wide`` has nothing round.  Differences are measured against
+    the largest value; if ``strict`` each against its own element, or the median where that is larger, and
+    every element counts.
     """
     if mine is None or theirs is None or not mine.lanes.keys() & theirs.lanes.keys() >= {lane, "tie:+", "tie:-"}:
         return None
@@ -319,8 +323,14 @@ def differ_in_fp64(mine: Shadows | None, theirs: Shadows | None, lane: str = "wi
             firm &= (side.lanes[tie] - side.lanes["wide"]).abs() <= FP64_TOLERANCE * side.lanes["wide"].abs()
     if not bool(firm.any()):
         return None
-    scale = float(a[firm].abs().max())
-    return float((a - b)[firm].abs().max()) > FP64_TOLERANCE * max(scale, 1e-30)
+    if not strict:
+        scale = float(a[firm].abs().max())
+        return float((a - b)[firm].abs().max()) > FP64_TOLERANCE * max(scale, 1e-30)
+    same = (a == b) | (a.isnan() & b.isnan())
+    if not bool((firm | same).all()):
+        return None
+    near = (a - b).abs() <= FP64_TOLERANCE * a.abs().clamp(min=float(a[firm].abs().median()))
+    return not bool((near | same).all())
 
 
 def widened(dtype: torch.dtype) -> torch.dtype:

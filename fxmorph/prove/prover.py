@@ -309,6 +309,7 @@ def _replayed(instance: Instance, difference: Difference, part: Shown) -> Counte
     """The solver's counterexample as arguments of the rule, run in eager; None where it contradicts nothing."""
     if not part.differs_for or any(o is None for o in difference.origins):
         return None
+    instance = instance if _harmless(instance) else instance.on("cpu")
     values = instance.copies()
     for origin, value in zip(difference.origins, part.differs_for, strict=True):
         assert origin is not None

@@ -87,6 +87,13 @@ def validate(
     return replace(out, seconds=round(time.process_time() - started, 4))
 
 
+def refuted(judged: PairVerdict, shown: Validation) -> PairVerdict:
+    """The verdict on a pair, a finding too where eager differs on values of the solver's."""
+    if shown.outcome is not Outcome.REFUTED or judged.status is Status.FINDING:
+        return judged
+    return replace(judged, status=Status.FINDING, kinds=(Kind.VALUE,), reason=shown.counterexample)
+
+
 @dataclass
 class _Names:
     """Both graphs in terms: pairs of names that must be equal, and names that both graphs compute."""
