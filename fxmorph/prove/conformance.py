@@ -17,7 +17,7 @@ import torch
 
 from fxmorph.inputs import dtype_name
 from fxmorph.prove import concrete
-from fxmorph.prove.eager import bits_differ, evaluate
+from fxmorph.prove.eager import DIVISIONS, TRAPPING, bits_differ, evaluate
 from fxmorph.prove.expressions import Op, Slot, Var, _argument_text
 from fxmorph.prove.shadowing import NotModelled
 from fxmorph.prove.sorts import FLOATS, INTEGERS
@@ -25,7 +25,7 @@ from fxmorph.prove.sorts import FLOATS, INTEGERS
 #: What differs from the model, by torch release and device: (operator, dtype).
 #: ``fxmorph prove --conformance --device DEVICE`` measures them.
 MISMATCHES: dict[tuple[str, str], frozenset[tuple[str, str]]] = {
-    ("2.13", "cpu"): frozenset(),
+    **{(release, "cpu"): frozenset() for release in ("2.6", "2.8", "2.10", "2.13", "2.15")},
     # An H200: relu and clamp make +0 of -0, float32 sqrt is not correctly rounded, x / scalar multiplies by
     # the reciprocal, 16-bit sums with a scalar do not round the scalar first.
     ("2.11", "cuda"): frozenset(
@@ -41,6 +41,9 @@ MISMATCHES: dict[tuple[str, str], frozenset[tuple[str, str]]] = {
         for dtype in dtypes.split()
     ),
 }
+
+#: The release whose divisions are known to be safe but for those that ``evaluate`` refuses.
+MEASURED_ON = "2.13"
 
 _found: set[tuple[str, str, str]] = set()
 
@@ -306,6 +309,7 @@ def _compared(node: Op, dtypes: tuple[torch.dtype, ...], device: str) -> Conform
     try:
         for condition in [*(c for _, c in ctx.needed), *ctx.ranges]:
             keep &= _model(condition, columns, {})
+        keep &= ~_trapping(node, columns).numpy()
         columns = [c[torch.from_numpy(keep)] for c in columns]
         models = [
             _tensor(_model(term, columns, dict(zip(_choices(ctx.choices), chosen, strict=True))), node.dtype)
@@ -334,6 +338,18 @@ def _compared(node: Op, dtypes: tuple[torch.dtype, ...], device: str) -> Conform
                 node.name, arguments, name, False, lanes, len(eager), inputs, models[0][i].item(), eager[i].item()
             )
     return Conformed(node.name, arguments, name, True, lanes, len(columns[0]))
+
+
+def _trapping(node: Op, columns: list[torch.Tensor]) -> torch.Tensor:
+    """Where the least integer is divided by -1: releases differ in which of such divisions end the process."""
+    given = dict(node.arguments)
+    if node.name not in DIVISIONS or node.dtype not in TRAPPING or release() == MEASURED_ON:
+        return torch.zeros(len(columns[0]), dtype=torch.bool)
+    above, below = (
+        columns[v.number] if isinstance(v, Slot) else torch.full_like(columns[0], v)
+        for v in (given["self"], given["other"])
+    )
+    return (above == torch.iinfo(node.dtype).min) & (below == -1)
 
 
 def _noted(row: Conformed, note: str) -> Conformed:

@@ -19,7 +19,7 @@ class Traps(NotModelled):
 
 
 #: Operators that raise for integer denominators of zero.
-_DIVISIONS = frozenset("div divide floor_divide remainder fmod".split())
+DIVISIONS = frozenset("div divide floor_divide remainder fmod".split())
 
 
 def evaluate(
@@ -46,7 +46,7 @@ def evaluate(
             done[id(node)] = torch.full(like.shape, node.value, dtype=node.dtype, device=like.device)
         else:
             operands = [done[id(o)] for o in node.operands]
-            if node.name in _DIVISIONS and not node.dtype.is_floating_point:
+            if node.name in DIVISIONS and not node.dtype.is_floating_point:
                 operands = _guarded(node, operands, excused)
             if scattered:
                 operands = [_scattered(o) for o in operands]
