@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.judge.shadow import ReferenceRun, Shadows
+from fxmorph.judge.shadow import ReferenceRun, Shadows, differ_in_fp64
 from fxmorph.load import Invocation
 from fxmorph.observe import Observation, observe
 
@@ -231,3 +231,16 @@ def test_looking_at_the_memory_around_an_input_leaves_its_shadows() -> None:
     for name in ("after:input0", "after:memory:input0"):
         found = seen.slots()[name].value
         assert not torch.equal(found.lanes["wide:0"], found.lanes["wide"])
+
+
+def _in_fp64(*values: float) -> Shadows:
+    wide = torch.tensor(values, dtype=torch.float64)
+    return Shadows(wide.float(), {"wide": wide, "cast": wide, "tie:+": wide, "tie:-": wide})
+
+
+def test_two_programs_are_compared_in_fp64_element_by_element_if_strict() -> None:
+    mine = _in_fp64(-3.4e38, 1.0, 0.0, 64.0)
+    assert differ_in_fp64(mine, _in_fp64(-3.4e38, 1.0 + 1e-9, 1e-14, 64.0), strict=True) is False
+    assert differ_in_fp64(mine, _in_fp64(-3.4e38, 1.1, 0.0, 64.0), strict=True) is True
+    assert differ_in_fp64(mine, _in_fp64(-3.4e38, 1.1, 0.0, 64.0)) is False  # small beside the mask
+    assert differ_in_fp64(None, mine) is None
