@@ -196,6 +196,8 @@ class PassCampaign(Campaign):
 
     def _derivations(self, size: int, near: bool) -> Iterator[worker.Derive]:
         entries = [u.name for u in self._units if u.kind is UnitKind.ENTRY]
+        if near:  # they take longer than there is time: let every list of patterns have its share
+            random.Random(f"near {self.settings.seed}").shuffle(entries)
         for i in range(0, len(entries), size):
             self._deriving += 1
             yield worker.Derive(0, tuple(entries[i : i + size]), self.settings.seed, near)
