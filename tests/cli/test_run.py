@@ -281,6 +281,7 @@ def test_explain_says_every_step_of_a_judgement(tmp_path: Path) -> None:
     assert "no such case" in unknown.stderr
 
 
+@pytest.mark.slow
 def test_a_list_of_cases_is_judged_and_no_other(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
     first = cases(events(fxmorph("run", "seeds", *FAST, "--max-cases", "4", "-j1", cwd=folder)))
@@ -320,6 +321,7 @@ def test_conditions_that_do_not_exist_are_refused(tmp_path: Path, option: str, v
     assert value in done.stderr
 
 
+@pytest.mark.slow
 def test_other_dtypes_and_contexts_are_run(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, c=GRADIENT)
     for more in (("--dtype", "float16"), ("--context", "autocast"), ("--context", "inference")):

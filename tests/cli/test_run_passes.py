@@ -54,6 +54,7 @@ def test_an_unknown_unit_and_a_missing_run_are_one_line_each(folder: Path) -> No
     assert missing.returncode == 2 and missing.stderr.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_where_nothing_fires_nothing_ran(folder: Path) -> None:
     ran = fxmorph(
         folder, "run", "seeds", "--pass", "post_grad.remove_profiler_ops", "--no-rewrites", "-j", "1",
