@@ -8,7 +8,7 @@ from dataclasses import replace
 from fxmorph.blame import SETTINGS, Blame, redo_of
 from fxmorph.inductor.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
-from fxmorph.probing import Answer, Held, Probe, first_showing
+from fxmorph.probing import Answer, Held, Probe, first_step
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.tracking import Group, Step
 
@@ -76,10 +76,7 @@ def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
     if not fusions or probe.ask(ALL.below(Group.FUSION, 0)) is not Answer.GONE:
         return None
 
-    def shows(count: int) -> bool:
-        return probe.ask(ALL.below(Group.FUSION, count)) is Answer.SHOWS
-
-    step = fusions[first_showing(0, len(fusions), shows) - 1]
+    step = fusions[first_step(probe, ALL, Group.FUSION, range(len(fusions)))]
     return _blame(Stage.SCHEDULER, step.unit, "gone without fusion", f"first shows with the fusion of {step.detail}")
 
 
@@ -91,10 +88,7 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -
     if not lowerings or probe.ask(ALL.below(Group.LOWERING, 0)) is not Answer.GONE:
         return None
 
-    def shows(count: int) -> bool:
-        return probe.ask(ALL.below(Group.LOWERING, count)) is Answer.SHOWS
-
-    at = first_showing(0, len(lowerings), shows) - 1
+    at = first_step(probe, ALL, Group.LOWERING, range(len(lowerings)))
     step = lowerings[at]
     said = f"first shows where {step.detail} is lowered and later nodes run eager kernels"
     answer = probe.ask(ALL.without(step.unit))
@@ -138,10 +132,7 @@ def _passes(probe: Probe, passes: Sequence[Step]) -> Blame | None:
     if not changes or probe.ask(ALL.below(Group.PASS, 0)) is not Answer.GONE:
         return None
 
-    def shows(count: int) -> bool:
-        return probe.ask(ALL.below(Group.PASS, changes[count - 1] + 1)) is Answer.SHOWS
-
-    step = passes[changes[first_showing(0, len(changes), shows) - 1]]
+    step = passes[first_step(probe, ALL, Group.PASS, changes)]
     if probe.ask(ALL.without(step.unit)) is not Answer.GONE:
         return None
     evidence = f"the graph after {step.unit} is right in eager, its generated code is not; gone without the pass"

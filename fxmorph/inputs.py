@@ -6,7 +6,7 @@ import copy
 import math
 import random
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -230,27 +230,6 @@ def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.T
         return torch.randint(0, 2, (n,), generator=g, device="cpu").bool()
     table = torch.tensor([0, 1, 2, 3] if dtype == torch.uint8 else [0, 1, 2, -1], device="cpu")
     return table[torch.randint(4, (n,), generator=g, device="cpu")].to(dtype)
-
-
-def meeting(names: Collection[str], inputs: InputSet) -> InputSet:
-    """The inputs with floating-point values made to meet preconditions (``prove/preconditions.py``).
-
-    Whole storages are written, so that inputs that share memory stay consistent.
-    """
-    values = inputs.rebuild()
-    with torch.no_grad():
-        for t in tree_leaves(values):
-            if isinstance(t, torch.Tensor) and t.dtype in FLOATING:
-                flat = flat_storage(t.detach())
-                if "finite" in names:
-                    flat.nan_to_num_(1.0, 2.0, -2.0)
-                if "no_nan" in names:
-                    flat.nan_to_num_(1.0, math.inf, -math.inf)
-                if "nonneg" in names:
-                    flat.abs_()
-                if "nonzero" in names:
-                    flat[flat == 0] = 1.0
-    return InputSet.snapshot(values)
 
 
 def relaid(values: Sequence[Any], rng: random.Random) -> list[Any]:

@@ -17,7 +17,7 @@ from fxmorph.backend_blame import blame_backend
 from fxmorph.blame import Blame, redo_of
 from fxmorph.inductor.units import Stage
 from fxmorph.model import Kind
-from fxmorph.probing import Answer, Held, OutOfTime, Probe, first_showing
+from fxmorph.probing import Answer, Held, OutOfTime, Probe, first_step
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.torchapi.replaying import graphs_in_eager
@@ -115,7 +115,7 @@ def _blame_pass(probe: Probe) -> Blame:
             changes = [i for i, step in enumerate(passes) if step.changed]
             if answer is not Answer.SHOWS or not changes:
                 break
-            at = changes[_first_change(probe, held, changes)]
+            at = first_step(probe, held, Group.PASS, changes)
         except OutOfTime:
             if not units:
                 raise
@@ -132,15 +132,6 @@ def _blame_pass(probe: Probe) -> Blame:
     if len(units) > 1:
         evidence.append(f"the same fault comes in by {', '.join(units[1:])} too")
     return _confirmed(probe, stage, units[0], Held().without(*units), *evidence)
-
-
-def _first_change(probe: Probe, held: Held, changes: list[int]) -> int:
-    """Position in ``changes`` of the first step after which the finding shows."""
-
-    def shows(count: int) -> bool:
-        return probe.ask(held.below(Group.PASS, changes[count - 1] + 1)) is Answer.SHOWS
-
-    return first_showing(0, len(changes), shows) - 1
 
 
 # -- decompositions ----------------------------------------------------------

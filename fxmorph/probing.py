@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -127,3 +127,15 @@ def first_showing(low: int, high: int, shows: Callable[[int], bool]) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if shows(middle) else (middle, high)
     return high
+
+
+def first_step(probe: Probe, held: Held, group: Group, steps: Sequence[int]) -> int:
+    """The first of these step numbers that shows the finding where the steps after it are held back.
+
+    With all of them it is known to show, and without any not.  Raises :class:`OutOfTime`.
+    """
+
+    def shows(count: int) -> bool:
+        return probe.ask(held.below(group, steps[count - 1] + 1)) is Answer.SHOWS
+
+    return steps[first_showing(0, len(steps), shows) - 1]

@@ -98,10 +98,7 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
     while True:
         job: Any = connection.recv()
         try:
-            if isinstance(job, (JudgePasses, Derive)):
-                answer = _about_units(job, rules, prover, clock, lambda unit: connection.send(("phase", unit)))
-            else:
-                answer = _answer(job, rules, prover, clock, cache)
+            answer = _answer(job, rules, prover, clock, cache, lambda unit: connection.send(("phase", unit)))
             require_device()
         except DeviceLost as error:
             if clock.failed_in:
@@ -114,39 +111,39 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
 
 def _about_units(
     job: JudgePasses | Derive, rules: Registry, prover: Prover, clock: Clock, tell: Callable[[str], None]
+) -> Any:
+    """The answer to a job of the pass rung, whose modules other runs do not load."""
+    if isinstance(job, JudgePasses):
+        from fxmorph.inductor.inventory import listed
+        from fxmorph.inductor.rung import judge_source
+
+        with clock.activity("passes"):
+            units = [listed(name).unit for name in job.units]
+            judged = judge_source(job.source, units, prover, rules, job.campaign_seed, Path(job.folder), job.skip, tell)
+        return judged, clock.take()
+    from fxmorph.inductor.derive import derive_all
+    from fxmorph.torchapi.patterns import entries
+
+    with clock.activity("derive"):
+        chosen = [e for e in entries() if e.full_name in job.entries]
+        made = tuple(derive_all(chosen, job.seed, near=job.near))
+    return made, clock.take()
+
+
+def _answer(
+    job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str, tell: Callable[[str], None]
 ) -> tuple[str, Any]:
-    """Jobs of the pass rung, whose modules other runs do not load."""
-    from fxmorph.inductor.inventory import listed
-    from fxmorph.inductor.rung import judge_source
+    """What to say of a job; raises ``DeviceLost`` when this process can run nothing any more.
 
-    try:
-        if isinstance(job, JudgePasses):
-            with clock.activity("passes"):
-                units = [listed(name).unit for name in job.units]
-                judged = judge_source(
-                    job.source, units, prover, rules, job.campaign_seed, Path(job.folder), job.skip, tell
-                )
-            return "done", (judged, clock.take())
-        from fxmorph.inductor.derive import derive_all
-        from fxmorph.torchapi.patterns import entries
-
-        with clock.activity("derive"):
-            chosen = [e for e in entries() if e.full_name in job.entries]
-            made = tuple(derive_all(chosen, job.seed, near=job.near))
-        return "done", (made, clock.take())
-    except Exception as error:
-        traceback.print_exc()  # to the log
-        line = next(iter(str(error).splitlines()), "")
-        return "error", f"{type(error).__name__}: {line}"
-
-
-def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str) -> tuple[str, Any]:
-    """What to say of a job; raises ``DeviceLost`` when this process can run nothing any more."""
+    ``tell`` hears which unit of Inductor runs.
+    """
     try:
         if isinstance(job, Judge):
             return "done", judge_case(job.case, rules, clock, prover)
         if isinstance(job, Investigate):
             return "done", investigate(job.case, job.result, rules, clock, job.seconds)
+        if isinstance(job, (JudgePasses, Derive)):
+            return "done", _about_units(job, rules, prover, clock, tell)
         assert isinstance(job, Confirm)
         with clock.activity("confirm"):
             answer = confirm(Path(job.folder), Path(cache))

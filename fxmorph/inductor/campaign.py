@@ -2,8 +2,9 @@
 
 Sources in order: each seed in inference, between them a graph derived from each chosen pattern entry;
 then, in turn with near misses of those graphs, each seed in the other modes and variants of seeds.  A
-seed whose graphs made units fire for the first time is drawn more often, and so are rules whose rewrites did.  What a
-finding was given is then compiled as a whole, to say whether a program would show it.
+seed whose graphs made units fire for the first time is drawn more often, and so are rules whose
+rewrites did.  What a finding was given is then compiled as a whole, to say whether a program would
+show it.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ class PassCampaign(Campaign):
     """One run of the ``pass`` rung on the CPU."""
 
     cases_until = 0.97  # findings need one compile each, made on the way
+    interrupted = "interrupted; the findings told so far are stored"
 
     def run(self) -> int:
         from fxmorph.inductor.inventory import UnknownUnit
@@ -120,8 +122,6 @@ class PassCampaign(Campaign):
         self._programs = self.settings.state_dir.resolve() / "programs"
         shutil.rmtree(self._programs, ignore_errors=True)
         return super().run()
-
-    interrupted = "interrupted; the findings told so far are stored"
 
     def _rung(self) -> Rung:
         return Rung.PASS

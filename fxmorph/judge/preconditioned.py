@@ -6,15 +6,19 @@ and judged on such values: input sets that do not give them are changed until th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+
+import torch
 
 from fxmorph.capture import Captured
 from fxmorph.graph import print_graph
-from fxmorph.inputs import InputSet, meeting
+from fxmorph.inputs import FLOATING, InputSet, flat_storage
 from fxmorph.judge.journal import note
 from fxmorph.model import Level, Recipe, RewriteProof, ValuePlan
+from fxmorph.prove.preconditions import meet
 from fxmorph.rewrite import EXPOSE, Inapplicable, Unsound, Workbench, replay_recipe
 from fxmorph.rules import ASSUMPTIONS, Registry
+from fxmorph.torchapi.dispatch import tree_leaves
 
 
 def satisfying_sets(
@@ -56,8 +60,15 @@ def _satisfying(
     conditions: Mapping[str, tuple[str, ...]], names: frozenset[str], text: str,
 ) -> InputSet | None:  # fmt: skip
     """The inputs, or like ones, on which the recipe applies and gives ``text``; None where nothing tried does."""
-    for wanted in (frozenset(), names, names | {"finite"}, names | {"finite", "nonneg"}, frozenset(ASSUMPTIONS)):
-        tried = meeting(wanted, inputs) if wanted else inputs
+    stronger: tuple[frozenset[str], ...] = (
+        frozenset(),
+        names,
+        names | {"finite"},
+        names | {"finite", "nonneg"},
+        frozenset(ASSUMPTIONS),
+    )
+    for wanted in dict.fromkeys(stronger):
+        tried = _meeting(wanted, inputs) if wanted else inputs
         try:
             bench = Workbench(captured.graph, tried, no_grad)
             bench.conditions = dict(conditions)
@@ -71,3 +82,13 @@ def _satisfying(
         if print_graph(bench.graph) == text:
             return tried
     return None
+
+
+def _meeting(names: Collection[str], inputs: InputSet) -> InputSet:
+    """The inputs made to meet preconditions: whole storages, so that inputs that share memory stay consistent."""
+    values = inputs.rebuild()
+    with torch.no_grad():
+        for t in tree_leaves(values):
+            if isinstance(t, torch.Tensor) and t.dtype in FLOATING:
+                meet(names, flat_storage(t.detach()))
+    return InputSet.snapshot(values)

@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import dtype_name, storage_key, strided_clone
+from fxmorph.inputs import dtype_name, flat_storage, storage_key, strided_clone
 from fxmorph.instances import Instance
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
+from fxmorph.prove.preconditions import meet
 from fxmorph.rules import Rule
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
@@ -176,9 +177,9 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
 
 
 def _assumed(rule: Rule, t: torch.Tensor) -> torch.Tensor:
-    """Floating-point values made such that they meet what the rule assumes."""
-    made = _like(t, t.abs()) if "nonneg" in rule.assumes else t
-    return _like(made, torch.where(made == 0, 1.0, made).to(t.dtype)) if "nonzero" in rule.assumes else made
+    """Floating-point values of their own memory, made such that they meet what the rule assumes."""
+    meet(rule.assumes, flat_storage(t))
+    return t
 
 
 def drawn(instance: Instance) -> Instance:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 
 import torch
 
@@ -16,6 +17,18 @@ PRECONDITIONS = (
     ("finite", "nonneg"),
     ("finite", "nonneg", "nonzero"),
 )
+
+
+def meet(names: Collection[str], values: torch.Tensor) -> None:
+    """Change floating-point values in place until they meet the named preconditions."""
+    if "finite" in names:
+        values.nan_to_num_(1.0, 2.0, -2.0)
+    if "no_nan" in names:
+        values.nan_to_num_(1.0, math.inf, -math.inf)
+    if "nonneg" in names:
+        values.abs_()
+    if "nonzero" in names:
+        values[values == 0] = 1.0
 
 
 def met(names: Iterable[str], columns: Sequence[torch.Tensor]) -> torch.Tensor:
