@@ -594,6 +594,7 @@ class Campaign:
                 "tests": got.tests,
                 "operations": list(got.operations),
                 "blame": to_json(got.blame) if got.blame is not None else None,
+                **got.extra,
             },
         )
 
