@@ -68,7 +68,8 @@ def _trial(found: Investigated, case: Case, clock: Clock, folder: str) -> Trial:
     config = found.config
     meta = {"no_grad": config.get("no_grad", False), "calls": config.get("calls", 1)}
     file = Path(folder, f"program_{digest(found.program, 8)}.py")
-    file.write_text(f"{found.program}\n\nMETA = {meta!r}\n", encoding="utf-8")
+    imports = "" if "from __future__" in found.program else "import torch\n"  # those with it are whole modules
+    file.write_text(f"{imports}{found.program}\n\nMETA = {meta!r}\n", encoding="utf-8")
     seed = Seed(path=str(file), form="module", hash=digest(found.program))
     loaded = load_seed(seed, case.device, config.get("dtype", ""), case.context)
     compiled = CompileConfig.make(
@@ -80,9 +81,7 @@ def _trial(found: Investigated, case: Case, clock: Clock, folder: str) -> Trial:
 # -- values ------------------------------------------------------------------
 
 
-def _values(
-    shown: Exhibit, found: Investigated, case: Case, plan: ValuePlan, rules: Registry, clock: Clock
-) -> Exhibit:
+def _values(shown: Exhibit, found: Investigated, case: Case, plan: ValuePlan, rules: Registry, clock: Clock) -> Exhibit:
     if plan in SIZE_PLANS:
         return replace(shown, trouble=(*shown.trouble, "values: seen at another size than the program's own"))
     plan = plan if plan is ValuePlan.AGAIN else ValuePlan.SEED  # the program makes the values of the others
@@ -93,7 +92,7 @@ def _values(
         return replace(
             shown,
             slots=tuple(_slots(eager, compiled, reference)),
-            relations=tuple(_relations(eager, compiled)),
+            relations=() if eager.raised or compiled.raised else tuple(_relations(eager, compiled)),
             raised=(eager.raised, compiled.raised) if eager.raised != compiled.raised else ("", ""),
         )
 

@@ -148,7 +148,7 @@ def _spread(layer: list[_Box], wanted: list[float]) -> None:
             layer[i].x = total / count + offsets[i]
 
 
-def _edge(chain: list[_Box], tops: list[float], tall: list[int]) -> str:
+def _edge(chain: Sequence[_Box], tops: Sequence[float], tall: Sequence[float]) -> str:
     start = chain[0]
     y = tops[start.layer] + BOX + tall[start.layer]
     parts = [f"M{start.x:.0f} {y:.0f}"]

@@ -67,7 +67,12 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
 def title(finding: Finding) -> str:
     """One line: where and what."""
     silent = "" if set(finding.kinds) & _LOUD else "silent: "
-    return f"[torch.compile] [{finding.stage or 'inductor'}] {silent}" + ", ".join(_SAID[k] for k in finding.kinds)
+    return f"[torch.compile] [{finding.stage or 'inductor'}] {silent}{what(finding)}"
+
+
+def what(finding: Finding) -> str:
+    """What is wrong, in words."""
+    return ", ".join(_SAID[k] for k in finding.kinds)
 
 
 def _description(finding: Finding) -> str:
