@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from fxmorph.exhibit import Exhibit, GraphPair
 from fxmorph.model import SEVERITY, CaseResult, Finding, Recipe, Status
-from fxmorph.records import from_json
+from fxmorph.report.graphs import exhibit_of
 from fxmorph.store import Store, StoredRun
 
 #: Verdicts that say why something was not judged to the end.
@@ -217,14 +217,11 @@ def _kind_of_reason(reason: str) -> str:
 
 
 def _exhibit(finding: Finding, folder: Path) -> Exhibit:
-    stored = finding.extra.get("exhibit")
-    if stored:
-        return from_json(Exhibit, stored)
+    shown = exhibit_of(finding)
     before, after = folder / "before.txt", folder / "after.txt"
-    if before.is_file() and after.is_file():
-        pair = GraphPair(finding.unit, finding.unit, _text(before), _text(after))
-        return Exhibit(graphs=(pair,))
-    return Exhibit()
+    if not shown.graphs and before.is_file() and after.is_file():  # as the pass rung leaves them
+        return replace(shown, graphs=(GraphPair(finding.unit, finding.unit, _text(before), _text(after)),))
+    return shown
 
 
 def _files(folder: Path) -> dict[str, str]:

@@ -19,15 +19,15 @@ from fxmorph.events import Event, RunFinished
 from fxmorph.exhibit import GraphPair, SlotExhibit
 from fxmorph.model import BugClass, Status
 from fxmorph.report.collect import Card, Report, appearances, collect
-from fxmorph.report.dataflow import Step, marked, nearby, read_steps
-from fxmorph.report.drawing import draw
+from fxmorph.report.dataflow import Step, read_steps
+from fxmorph.report.graphs import picture, sides
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.issue import what
 from fxmorph.report.terminal import replay_command, spell_time
 from fxmorph.store import DiskError
 
-#: Nodes drawn of one graph, findings whose graphs are drawn, and findings shown with their files.
-MOST_NODES, MOST_DRAWN, MOST_FILES = 60, 150, 300
+#: Findings whose graphs are drawn, and findings shown with their files.
+MOST_DRAWN, MOST_FILES = 150, 300
 _CLASSES: Mapping[BugClass, str] = {
     BugClass.UGO: "unsound graph optimisation",
     BugClass.ILP: "layout, view and stride propagation",
@@ -196,19 +196,10 @@ def _config(config: Mapping[str, Any]) -> str:
 
 
 def _pair(pair: GraphPair) -> _Pair:
-    before, after = read_steps(pair.before), read_steps(pair.after)
-    rewritten = pair.title == "rewrites"
-    names = ("seed", "variant") if rewritten else ("before", "after")
-    sides = [
-        _side(name, marked(mine, theirs), text)
-        for name, mine, theirs, text in zip(
-            names, (before, after), (after, before), (pair.before, pair.after), strict=True
-        )
-        if text
-    ]
-    return _Pair("Seed and variant" if rewritten else "Graph before and after", pair.by, tuple(sides))
+    heading = "Seed and variant" if pair.title == "rewrites" else "Graph before and after"
+    return _Pair(heading, pair.by, tuple(_side(*side) for side in sides(pair)))
 
 
 def _side(name: str, steps: tuple[Step, ...], text: str) -> _Side:
-    kept = nearby(steps, MOST_NODES)
-    return _Side(name, Markup(draw(kept, f"graph, {name}")), text, len(steps) - len(kept))
+    drawn, left_out = picture(steps, f"graph, {name}")
+    return _Side(name, Markup(drawn), text, left_out)

@@ -84,12 +84,12 @@ def repro_text(finding: Finding) -> str:
     seconds), ``grad_weights`` ("randn", "integers", "ones").
     Raises ``ValueError`` when the program is not Python or lacks these functions.
     """
-    script = _Script(finding)
-    tail = script.in_child_process() if script.kinds & _OWN_PROCESS else script.comparison()
+    script = Script(finding)
+    tail = script.in_child_process() if script.child else script.comparison()
     return "\n".join([*script.head(), *tail]) + "\n"
 
 
-class _Script:
+class Script:
     """The parts of one script, each a list of lines."""
 
     def __init__(self, finding: Finding) -> None:
@@ -100,6 +100,8 @@ class _Script:
         self.kinds -= {Kind.SECOND_CALL}  # which says when the others show
         self.defined = _defined(finding.program)
         self.random = bool(finding.extra.get("random")) and bool(_RANDOM.search(_without_inputs(finding.program)))
+        #: Whether the compiled program runs in a process of its own.
+        self.child = bool(self.kinds & _OWN_PROCESS)
         # A function needs no copy; a module has state that the first run would leave to the second.
         self.copied = "make_fn" not in self.defined and not isinstance(self.defined["fn"], ast.FunctionDef)
         self.stateful = self.copied or "make_fn" in self.defined
@@ -123,20 +125,29 @@ class _Script:
         self.nested = "drive" in self.defined or fn is None or not _returns_tuples(fn)
 
     def head(self) -> list[str]:
+        """Comment, imports, settings, and the program."""
+        f = self.finding
+        about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
+        return self.program(
+            [
+                *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ", break_long_words=False),
+                "# Exits 1 while torch.compile differs from eager, 0 once it does not, 2 if it could not run.",
+                f"import {'copy, ' if self.copied else ''}os, {'subprocess, ' if self.child else ''}sys",
+                "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
+            ]
+        )
+
+    def program(self, start: list[str]) -> list[str]:
+        """``start``, then torch and the settings, then the program and what it needs."""
         f = self.finding
         lines = readable(f.program).strip("\n").split("\n")
         future = [line for line in lines if line.startswith("from __future__")]
         program = [line for line in lines if line.rstrip() != "import torch" and line not in future]
-        child = bool(self.kinds & _OWN_PROCESS)
-        flattens = not self.flat and (self.backward or (not child and bool(self.kinds & set(_NOTES))))
+        flattens = not self.flat and (self.backward or (not self.child and bool(self.kinds & set(_NOTES))))
         tree = [*(["tree_flatten"] if flattens else []), *(["tree_map"] if self.moves or self.sizes else [])]
-        about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
         return [
             *future,
-            *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ", break_long_words=False),
-            "# Exits 1 while torch.compile differs from eager, 0 once it does not, 2 if it could not run.",
-            ("import copy, " if self.copied else "import ") + "os, " + ("subprocess, " if child else "") + "sys",
-            "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
+            *start,
             "import torch",
             *([f"from torch.utils._pytree import {', '.join(tree)}"] if tree else []),
             *self._settings(),
@@ -224,6 +235,21 @@ class _Script:
 
     def comparison(self) -> list[str]:
         """Note the same of both sides, compare."""
+        lines, equal = self.noted()
+        unequal = equal.replace(" == ", " != ") if " == " in equal else f"not {equal}"
+        if Kind.RAISES in self.kinds:  # a side that raised noted nothing else
+            unequal = f"what in compiled and {unequal}"
+        return [
+            *lines,
+            f"different = [what for what in eager if {unequal}]",
+            "for what in different:",
+            "    print(f'{what}:\\n  eager    {eager[what]}\\n  compiled {compiled[what]}')",
+            "print('still there' if different else 'gone')",
+            "sys.exit(1 if different else 0)",
+        ]
+
+    def noted(self) -> tuple[list[str], str]:
+        """Lines that note the same of ``eager`` and ``compiled``, and when ``what`` of it is equal."""
         notes = [note for kind, note in _NOTES.items() if kind in self.kinds]
         asked = " ".join(what for _, what in notes)
         raises = Kind.RAISES in self.kinds
@@ -255,19 +281,8 @@ class _Script:
             lines += [*ready, f"eager = run({function})", *ready, f"compiled = run({self._compiled(function)})"]
         else:
             lines.append(f"eager, compiled = run({function}), run({self._compiled(function)})")
-        unequal = "not same(eager[what], compiled[what])" if with_tensors else "eager[what] != compiled[what]"
-        if only_tensors:
-            unequal = "not all(map(same, eager[what], compiled[what]))"
-        if raises:  # a side that raised noted nothing else
-            unequal = f"what in compiled and {unequal}"
-        return [
-            *lines,
-            f"different = [what for what in eager if {unequal}]",
-            "for what in different:",
-            "    print(f'{what}:\\n  eager    {eager[what]}\\n  compiled {compiled[what]}')",
-            "print('still there' if different else 'gone')",
-            "sys.exit(1 if different else 0)",
-        ]
+        equal = "same(eager[what], compiled[what])" if with_tensors else "eager[what] == compiled[what]"
+        return lines, "all(map(same, eager[what], compiled[what]))" if only_tensors else equal
 
     def _gradients(self) -> list[str]:
         weights = {
