@@ -174,7 +174,7 @@ def _annotation(annotation: ast.expr | None) -> str:
     return ""
 
 
-_FX_LINE = re.compile(r"\s*%(\w+)\s*(?::[^=]*)?=\s*(\w+)\[target=([^\]]+)\](?:\(args = (.*), kwargs = (.*)\))?")
+_FX_LINE = re.compile(r"\s*%(\w+)(?: : .*?)? = (\w+)\[target=([^\]]+)\](?:\(args = (.*), kwargs = (.*)\))?")
 
 
 def _of_fx_text(text: str) -> Iterator[Step]:
