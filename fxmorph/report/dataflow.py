@@ -69,12 +69,15 @@ class _Reader:
 
     def _statement(self, statement: ast.stmt) -> Iterator[Step]:
         if isinstance(statement, ast.Return) and statement.value is not None:
-            uses = self._uses(statement.value)
-            yield Step(self._new("output"), "output", "output", uses, ast.unparse(statement.value))
+            value, inner = self._flattened(statement.value, whole=False)
+            yield from inner
+            yield Step(self._new("output"), "output", "output", self._uses(value), ast.unparse(value))
         elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and statement.value is not None:
             yield from self._assigned(statement)
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            step = self._step(_operator(statement.value), statement.value, "")
+            value, inner = self._flattened(statement.value)
+            yield from inner
+            step = self._step(_operator(value), value, "")
             yield step
             self._written(statement.value, step.name)
         else:
@@ -94,6 +97,8 @@ class _Reader:
         if isinstance(value, ast.Name) and len(names) == 1 and value.id in self._current:
             self._current[names[0]] = self._current[value.id]
             return
+        value, inner = self._flattened(value)
+        yield from inner
         if not names:
             yield self._item_written(targets[0], value)
             return
@@ -101,6 +106,21 @@ class _Reader:
         yield step
         for name in names[1:]:
             self._current[name] = step.name
+
+    def _flattened(self, value: ast.expr, whole: bool = True) -> tuple[ast.expr, list[Step]]:
+        """The expression with calls inside it taken out as steps of their own; not the outermost if ``whole``."""
+        reader, made = self, list[Step]()
+
+        class Inner(ast.NodeTransformer):
+            def visit(self, node: ast.AST) -> ast.AST:
+                node = self.generic_visit(node)
+                inside = isinstance(node, (ast.Call, ast.BinOp)) and not (whole and node is value)
+                if not inside or not isinstance(node, ast.expr) or not reader._uses(node):
+                    return node
+                made.append(reader._step(_operator(node), node, "", bound=False))
+                return ast.Name(made[-1].name, ast.Load())
+
+        return Inner().visit(value), made
 
     def _item_written(self, target: ast.expr, value: ast.expr) -> Step:
         """``x[0] = y`` takes both and is ``x`` from now on."""
@@ -111,9 +131,9 @@ class _Reader:
         self._written(target, step.name)
         return step
 
-    def _step(self, name: str, value: ast.expr, note: str) -> Step:
+    def _step(self, name: str, value: ast.expr, note: str, bound: bool = True) -> Step:
         uses = self._uses(value)
-        return Step(self._new(name), "call", _operator(value), uses, ast.unparse(value), note)
+        return Step(self._new(name, bound), "call", _operator(value), uses, ast.unparse(value), note)
 
     def _written(self, value: ast.expr, by: str) -> None:
         """A statement without a name writes to its first operand, which is that node from now on."""
@@ -121,13 +141,14 @@ class _Reader:
         if first is not None:
             self._current[first] = by
 
-    def _new(self, name: str) -> str:
+    def _new(self, name: str, bound: bool = True) -> str:
+        """A node's name; ``bound``: the program's own name stands for this node from now on."""
         unique, number = name, 1
         while unique in self._taken:
             number += 1
             unique = f"{name}'{number}"
         self._taken.add(unique)
-        self._current[name] = unique
+        self._current[name if bound else unique] = unique
         return unique
 
     def _uses(self, value: ast.expr) -> tuple[str, ...]:

@@ -121,6 +121,20 @@ def test_in_place_calls_and_items_are_what_comes_after() -> None:
     ]
 
 
+def test_calls_inside_calls_are_nodes() -> None:
+    text = (
+        "def forward(self, x, device):\n    y = torch.sin(self.lin(x).view(3), device=device(1))\n    return y + x * 2"
+    )
+    assert [(s.label, s.uses) for s in read_steps(text) if s.role == "call"] == [
+        ("lin", ("x",)),
+        ("view", ("lin",)),
+        ("device", ("device",)),
+        ("sin", ("view", "device'2")),
+        ("*", ("x",)),
+        ("+", ("y", "*")),
+    ]
+
+
 def test_a_graph_as_fx_prints_it() -> None:
     text = (
         "post_grad graph\n\ngraph():\n    %a : [num_users=1] = placeholder[target=a]\n"
