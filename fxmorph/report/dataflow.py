@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 Role = Literal["input", "call", "output"]
 
@@ -81,9 +81,9 @@ class _Reader:
             yield step
             self._written(statement.value, step.name)
         else:
-            for inner in ast.iter_child_nodes(statement):
-                if isinstance(inner, ast.stmt):
-                    yield from self._statement(inner)
+            for nested in ast.iter_child_nodes(statement):
+                if isinstance(nested, ast.stmt):
+                    yield from self._statement(nested)
 
     def _assigned(self, statement: ast.Assign | ast.AnnAssign | ast.AugAssign) -> Iterator[Step]:
         value = statement.value
@@ -112,7 +112,7 @@ class _Reader:
         reader, made = self, list[Step]()
 
         class Inner(ast.NodeTransformer):
-            def visit(self, node: ast.AST) -> ast.AST:
+            def visit(self, node: ast.AST) -> Any:
                 node = self.generic_visit(node)
                 inside = isinstance(node, (ast.Call, ast.BinOp)) and not (whole and node is value)
                 if not inside or not isinstance(node, ast.expr) or not reader._uses(node):
@@ -120,7 +120,8 @@ class _Reader:
                 made.append(reader._step(_operator(node), node, "", bound=False))
                 return ast.Name(made[-1].name, ast.Load())
 
-        return Inner().visit(value), made
+        flat: ast.expr = Inner().visit(value)
+        return flat, made
 
     def _item_written(self, target: ast.expr, value: ast.expr) -> Step:
         """``x[0] = y`` takes both and is ``x`` from now on."""
