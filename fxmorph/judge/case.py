@@ -172,7 +172,7 @@ def make_variant(
             replay_recipe(bench, rules, case.recipe)
         else:
             rng = random.Random(f"recipe {case.campaign_seed} {case.seed.hash} {case.number}")
-            draw_recipe(bench, rules, rng, case.avoid)
+            draw_recipe(bench, rules, rng, case.avoid, case.favour)
         new = print_graph(bench.graph)
     recipe = Recipe(tuple(bench.applied))
     note(lambda: f"rewrite: {recipe}")
