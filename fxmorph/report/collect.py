@@ -16,6 +16,8 @@ from fxmorph.store import Store, StoredRun
 
 #: Verdicts that say why something was not judged to the end.
 _UNDECIDED = (Status.INCONCLUSIVE, Status.SKIPPED, Status.UNSUPPORTED, Status.ERROR, Status.ILL_CONDITIONED)
+#: The column of cases whose compile a unit took part in, whatever came of them.
+FIRED = "fired in"
 #: Reasons listed of what was not judged, rows of a matrix, and characters of a file that is shown.
 MOST_REASONS, MOST_ROWS, MOST_FILE = 30, 120, 40_000
 
@@ -150,6 +152,8 @@ class _Gathered:
             families = {r.rule.split("_", 1)[0] for r in Recipe.parse(result.recipe).rewrites}
         for family in families:
             self.families[family][result.status.value] += 1
+        for unit in result.fired:
+            self.units[unit][FIRED] += 1
         if result.status in _UNDECIDED:
             self.reasons[result.status.value, _kind_of_reason(result.reason)] += 1
 

@@ -84,7 +84,12 @@ def make_state(folder: Path, cases: int = 30, findings: int = 3, torch: str = "2
             reason = "" if status is Status.CLEAN else f"{status}: some reason, at some length " * 3
             recipe = "layout_flip@mul ; mutate_late@add" if index % 2 else ""
             store.add_result(
-                run, index, case, CaseResult(case.id, status, reason=reason, recipe=recipe, seconds=(("compile", 1.0),))
+                run,
+                index,
+                case,
+                CaseResult(
+                    case.id, status, reason=reason, recipe=recipe, seconds=(("compile", 1.0),), fired=("joint.x",)
+                ),
             )
         ids = []
         for number in range(first, first + findings):

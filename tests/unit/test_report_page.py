@@ -81,9 +81,10 @@ def test_matrices_count_units_and_families(tmp_path: Path) -> None:
     report = collect([make_state(tmp_path / "st", cases=10)])
     units = dict(report.units.rows)
     assert units["joint.remove_noop_ops"] == {"clean": 4, "finding": 1}
+    assert units["joint.x"] == {"fired in": 10}
     assert units["post_grad.remove_noop_ops"] == {"finding": 1, "known": 1}
     assert sum(dict(report.families.rows)["mutate"].values()) == 5
-    assert report.units.columns == ("clean", "known", "finding")
+    assert report.units.columns == ("clean", "known", "finding", "fired in")
     assert [(status, n) for status, _, n in report.reasons] == [("skipped", 2)]
 
 
