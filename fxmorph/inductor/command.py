@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from fxmorph.config import ConfigError, Settings
 from fxmorph.events import UnitListed
@@ -70,12 +71,15 @@ def show_unit(name: str, line: Print) -> None:
         line(row)
 
 
+def last_coverage(store: Store) -> tuple[str, dict[str, Any]] | None:
+    """Id of the last run of the pass rung, and its table of units; None if there was none."""
+    return next(((i, s["coverage"]["passes"]) for i, s in store.summaries() if "passes" in s.get("coverage", {})), None)
+
+
 def show_coverage(settings: Settings, line: Print) -> None:
     """Print the units of the last run of the pass rung with their counts; raises ``ConfigError`` if there was none."""
     with Store(settings.state_dir, write=False) as store:
-        found = next(
-            ((i, s["coverage"]["passes"]) for i, s in store.summaries() if "passes" in s.get("coverage", {})), None
-        )
+        found = last_coverage(store)
     if found is None:
         raise ConfigError(f"no run of the pass rung in {settings.state} (fxmorph run corpus/ --pass '*')")
     run_id, table = found

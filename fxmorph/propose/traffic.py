@@ -1,0 +1,167 @@
+"""What goes to a language model and comes back: as records, and as a file that plays it again.
+
+The file is JSON lines, one exchange a line: ``request`` (hash), ``body`` (what was asked),
+``reply`` (an :class:`Answer` or :class:`Trouble`).  No key and no address is in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from fxmorph.config import ConfigError
+from fxmorph.propose.meter import Usage
+
+#: The body of a request of the chat protocol: model, messages, response_format, ….
+Body = Mapping[str, Any]
+
+
+class TroubleKind(StrEnum):
+    """Why there is no answer."""
+
+    KEY = "key refused"
+    QUOTA = "quota used up"
+    MODEL = "no such model"
+    REFUSED = "request refused"
+    RATE = "rate limit"
+    SERVER = "server error"
+    TIMEOUT = "time-out"
+    CONNECTION = "no connection"
+    STREAM = "stream broken"
+    UNRECORDED = "not recorded"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer.  ``finish`` is the server's word: ``stop``, ``length``, …"""
+
+    text: str
+    finish: str
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """No whole answer.
+
+    ``status`` is the HTTP status, 0 where there was none; ``retry_after`` in seconds, as the
+    server asked; ``partial`` what came before the stream broke.
+    """
+
+    kind: TroubleKind
+    message: str
+    status: int = 0
+    retry_after: float | None = None
+    partial: str = ""
+
+
+Reply = Answer | Trouble
+Endpoint = Callable[[Body], Reply]
+
+
+def request_hash(body: Body) -> str:
+    """16 hex digits of what is asked, whatever the order of the keys."""
+    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Recorder:
+    """An endpoint that appends every exchange with another to ``file``; a context manager.
+
+    Raises :class:`ConfigError` where the file cannot be written.
+    """
+
+    def __init__(self, endpoint: Endpoint, file: Path) -> None:
+        self._endpoint, self._lock = endpoint, threading.Lock()
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._out = file.open("a", encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"{file}: cannot be written ({error.strerror})") from None
+
+    def __call__(self, body: Body) -> Reply:
+        reply = self._endpoint(body)
+        line = json.dumps({"request": request_hash(body), "body": body, "reply": _to_json(reply)}, ensure_ascii=False)
+        with self._lock:
+            self._out.write(line + "\n")
+            self._out.flush()
+        return reply
+
+    def close(self) -> None:
+        """Close the file."""
+        self._out.close()
+
+
+class Replay:
+    """An endpoint that answers from a file and opens no connection.
+
+    The same request gets its replies in the order in which they were recorded, then goes to
+    ``beyond``, which by default knows nothing.  With ``whole`` only answers are played and no
+    troubles, as going on with a broken session needs.  Raises :class:`ConfigError` for a file
+    that cannot be read; a last line that was cut off is left out.
+    """
+
+    def __init__(self, file: Path, beyond: Endpoint | None = None, whole: bool = False) -> None:
+        self._beyond = beyond or _unrecorded
+        self._replies: defaultdict[str, deque[Reply]] = defaultdict(deque)
+        self._lock = threading.Lock()
+        self.model = ""
+        #: Replies that came from the file.
+        self.played = 0
+        for body, reply in _exchanges(file):
+            self.model = self.model or str(body.get("model", ""))
+            if isinstance(reply, Answer) or not whole:
+                self._replies[request_hash(body)].append(reply)
+
+    def knows(self, body: Body) -> bool:
+        """Whether a reply to this request is still left."""
+        with self._lock:
+            return bool(self._replies[request_hash(body)])
+
+    def __call__(self, body: Body) -> Reply:
+        with self._lock:
+            left = self._replies[request_hash(body)]
+            found = left.popleft() if left else None
+            self.played += found is not None
+        return found if found is not None else self._beyond(body)
+
+
+def _unrecorded(body: Body) -> Reply:
+    why = "the file has no reply to this request: recorded with another torch, prompt, model, coverage or rules"
+    return Trouble(TroubleKind.UNRECORDED, why)
+
+
+def _exchanges(file: Path) -> list[tuple[Body, Reply]]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    found: list[tuple[Body, Reply]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            found.append((dict(row["body"]), _from_json(row["reply"])))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            if number < len(lines):
+                raise ConfigError(f"{file}:{number}: not an exchange that --record wrote") from None
+    return found
+
+
+def _to_json(reply: Reply) -> dict[str, Any]:
+    return {"answer" if isinstance(reply, Answer) else "trouble": asdict(reply)}
+
+
+def _from_json(table: Mapping[str, Any]) -> Reply:
+    if "trouble" in table:
+        fields = dict(table["trouble"])
+        return Trouble(**{**fields, "kind": TroubleKind(fields["kind"])})
+    fields = dict(table["answer"])
+    usage = fields.get("usage")
+    return Answer(**{**fields, "usage": Usage(**usage) if usage else None})
