@@ -39,7 +39,7 @@ def read_answer(answer: Answer) -> list[str]:
         raise Malformed(f"the answer holds no JSON object with a list of proposals{cut}")
     if len(found) > MOST:
         raise Malformed(f"the answer holds {len(found)} proposals; at most {MOST}")
-    return [json.dumps(one, ensure_ascii=False) for one in found]
+    return [json.dumps(one) for one in found]
 
 
 def _decoded(text: str) -> list[Any] | None:

@@ -48,14 +48,21 @@ class Asker:
     _not_before: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def ask(self, messages: Sequence[Message], name: str, schema: Mapping[str, Any]) -> Reply:
-        """The answer, or the last trouble; raises :class:`fxmorph.propose.meter.Spent`."""
+    def prepared(self, messages: Sequence[Message], name: str, schema: Mapping[str, Any]) -> Callable[[], Reply]:
+        """Take the first call, and give what makes it, which may run on another thread.
+
+        That gives the answer or the last trouble.  Both raise :class:`fxmorph.propose.meter.Spent`.
+        """
+        said = [dict(m) for m in messages]
+        taken = self._take(self._body(said, name, schema))
+        return lambda: self._ask(said, name, schema, taken)
+
+    def _ask(self, messages: list[dict[str, str]], name: str, schema: Mapping[str, Any], taken: float | None) -> Reply:
         attempt = 0
         while True:
-            with self._lock:
-                dropped = frozenset(self._dropped)
-            body = self._body(messages, name, schema, dropped)
-            reply = self._once(body)
+            body = self._body(messages, name, schema)
+            reply = self._once(body, self._take(body) if attempt else taken)
+            attempt += 1
             if isinstance(reply, Answer):
                 return reply
             refused = _refused_part(reply, body)
@@ -63,8 +70,7 @@ class Asker:
                 with self._lock:
                     self._dropped.add(refused)
                 continue
-            attempt += 1
-            if reply.kind not in _PASSING or attempt == ATTEMPTS:
+            if reply.kind not in _PASSING or attempt >= ATTEMPTS:
                 return reply
             wait = reply.retry_after if reply.retry_after is not None else FIRST_WAIT * 2 ** (attempt - 1)
             if wait > LONGEST_WAIT:
@@ -73,10 +79,10 @@ class Asker:
             if self.live(body):
                 self._wait(wait)
 
-    def _body(
-        self, messages: Sequence[Message], name: str, schema: Mapping[str, Any], dropped: frozenset[str]
-    ) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": self.model, "messages": [dict(m) for m in messages]}
+    def _body(self, messages: list[dict[str, str]], name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            dropped = frozenset(self._dropped)
+        body: dict[str, Any] = {"model": self.model, "messages": messages}
         if "response_format" not in dropped:
             # Not strict: OpenAI's strict mode has no tables with free keys, which `args` is.
             form = {"name": name, "schema": schema, "strict": False}
@@ -85,11 +91,12 @@ class Asker:
             body["stream_options"] = {"include_usage": True}
         return body
 
-    def _once(self, body: Body) -> Reply:
-        live = self.live(body)
-        prompt = estimated_tokens(json.dumps(body["messages"], ensure_ascii=False))
-        aside = self.meter.take(prompt) if live else 0.0
-        if live:
+    def _take(self, body: Body) -> float | None:
+        """Take a call; None where it is played again and costs nothing."""
+        return self.meter.take(_prompt_tokens(body)) if self.live(body) else None
+
+    def _once(self, body: Body, taken: float | None) -> Reply:
+        if taken is not None:
             self._wait(0.0)
         usage = Usage(0, 0)
         try:
@@ -97,10 +104,10 @@ class Asker:
             heard = reply.text if isinstance(reply, Answer) else reply.partial
             counted = reply.usage if isinstance(reply, Answer) else None
             if counted or heard:
-                usage = counted or Usage(prompt, estimated_tokens(heard), estimated=True)
+                usage = counted or Usage(_prompt_tokens(body), estimated_tokens(heard), estimated=True)
         finally:
-            if live:
-                self.meter.settle(aside, usage)
+            if taken is not None:
+                self.meter.settle(taken, usage)
         with self._lock:
             self.counts["answered" if isinstance(reply, Answer) else reply.kind.value] += 1
         return reply
@@ -116,6 +123,10 @@ class Asker:
             wait = max(at_least, self._not_before - time.monotonic())
         if wait > 0:
             self.sleep(wait)
+
+
+def _prompt_tokens(body: Body) -> int:
+    return estimated_tokens(json.dumps(body["messages"], ensure_ascii=False))
 
 
 def _refused_part(trouble: Trouble, body: Body) -> str:

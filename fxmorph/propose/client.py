@@ -83,7 +83,8 @@ class Client:
             for chunk in stream:
                 usage = _usage(chunk) or usage
                 for choice in (chunk.choices or ())[:1]:
-                    piece = choice.delta.content or ""
+                    # Half of a surrogate pair cannot be written to a file.
+                    piece = (choice.delta.content or "").encode(errors="replace").decode()
                     heard.append(piece)
                     size += len(piece)
                     finish = choice.finish_reason or finish

@@ -157,7 +157,9 @@ def graphs_text(item: Listed) -> str:
     if seed is not None:
         text = seed_graph(seed)
         if text:
-            parts.append(f"The graph of a seed program, {Path(seed.path).stem}, as Dynamo sees it:\n{_cut(text, GRAPH)}")
+            parts.append(
+                f"The graph of a seed program, {Path(seed.path).stem}, as Dynamo sees it:\n{_cut(text, GRAPH)}"
+            )
     return "\n".join(parts)
 
 
@@ -247,4 +249,3 @@ def refuted_text(rows: Sequence[Refuted]) -> str:
 
 def _cut(text: str, size: int) -> str:
     return text if len(text) <= size else f"{text[: size - 30].rstrip()}\n… ({len(text)} characters)"
-

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
+from fxmorph.model import digest
 from fxmorph.propose.answers import answer_schema, read_answer
 from fxmorph.propose.asking import FINAL, Asker, Message
 from fxmorph.propose.meter import Spent
 from fxmorph.propose.proposal import Judged, Line, Malformed, Outcome, Task, outcome_of, read_text, schema
-from fxmorph.propose.traffic import Answer, Reply, Trouble, request_hash
+from fxmorph.propose.traffic import Answer, Reply, Trouble
 
 #: Times that a refuted proposal goes back with its counterexample.
 TURNS = 2
@@ -37,7 +37,7 @@ class Question:
     @property
     def hash(self) -> str:
         """16 hex digits of what is said."""
-        return request_hash({"messages": list(self.messages)})
+        return digest(list(self.messages))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,12 @@ class Session:
                 question = back.popleft() if back else next(questions, None)
                 if question is None:
                     break
-                out.append((question, _started(self._ask, question)))
+                try:
+                    work = self._prepared(question)
+                except Spent as spent:
+                    end, self.why = End.SPENT, str(spent)
+                    break
+                out.append((question, _started(work)))
             if not out:
                 return end or End.DONE
             question, future = out.popleft()
@@ -116,8 +121,9 @@ class Session:
                 refused = End.REFUSED if reply.kind in FINAL else End.UNREACHABLE
                 end, self.why = end or refused, self.why or f"{reply.kind}: {reply.message}"
 
-    def _ask(self, question: Question) -> Reply:
-        return self.asker.ask(question.messages, f"{question.task}_proposals", _answer_schema(question.task))
+    def _prepared(self, question: Question) -> Callable[[], Reply]:
+        form = answer_schema(schema(question.task))
+        return self.asker.prepared(question.messages, f"{question.task}_proposals", form)
 
     def _taken(self, question: Question, answer: Answer) -> Iterator[Question]:
         """Judge the proposals of an answer; gives the question that sends the refuted ones back."""
@@ -135,9 +141,7 @@ class Session:
                 {"role": "assistant", "content": said},
                 {"role": "user", "content": self.again(refuted)},
             )
-            yield Question(
-                question.task, question.target, question.messages + more, question.prompt, question.turn + 1
-            )
+            yield Question(question.task, question.target, question.messages + more, question.prompt, question.turn + 1)
 
 
 def _lines(question: Question, answer: Answer) -> Iterator[Line]:
@@ -153,17 +157,13 @@ def _lines(question: Question, answer: Answer) -> Iterator[Line]:
         yield read_text(text, f"{question.hash}:{number}")
 
 
-def _answer_schema(task: Task) -> Mapping[str, Any]:
-    return answer_schema(schema(task))
-
-
-def _started(work: Callable[[Question], Reply], question: Question) -> Future[Reply]:
+def _started(work: Callable[[], Reply]) -> Future[Reply]:
     """Run on a thread of its own that an interrupted program does not wait for."""
     future: Future[Reply] = Future()
 
     def run() -> None:
         try:
-            future.set_result(work(question))
+            future.set_result(work())
         except BaseException as error:  # the one who waits for the result gets it
             future.set_exception(error)
 

@@ -6,7 +6,6 @@ The file is JSON lines, one exchange a line: ``request`` (hash), ``body`` (what 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections import defaultdict, deque
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.config import ConfigError
+from fxmorph.model import digest
 from fxmorph.propose.meter import Usage
 
 #: The body of a request of the chat protocol: model, messages, response_format, ….
@@ -67,9 +67,11 @@ Endpoint = Callable[[Body], Reply]
 
 
 def request_hash(body: Body) -> str:
-    """16 hex digits of what is asked, whatever the order of the keys."""
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """16 hex digits of the model and of what is said to it.
+
+    Not of the form that the answer is asked in: which of it a server takes is learnt on the way.
+    """
+    return digest([body["model"], body["messages"]])
 
 
 class Recorder:
@@ -88,7 +90,7 @@ class Recorder:
 
     def __call__(self, body: Body) -> Reply:
         reply = self._endpoint(body)
-        line = json.dumps({"request": request_hash(body), "body": body, "reply": _to_json(reply)}, ensure_ascii=False)
+        line = json.dumps({"request": request_hash(body), "body": body, "reply": _to_json(reply)})
         with self._lock:
             self._out.write(line + "\n")
             self._out.flush()
