@@ -9,6 +9,7 @@ import functools
 import inspect
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,29 +32,35 @@ from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.patterns import Entry
 
 #: Characters of each part of a prompt.
-SOURCE, GRAPH, RULES, SEEDS, REFUTED, BUG = 7_000, 3_000, 9_000, 5_000, 5_000, 12_000
+SOURCE, GRAPH, RULES, SEEDS, REFUTED, BUG = 7_000, 3_000, 14_000, 5_000, 5_000, 12_000
+
+#: What is called in a program, and operators that a pattern or a pass names.
+_CALLED = re.compile(r"(?:\baten\.|\.(?=\w+\())([a-z]\w+)")
 
 #: Attempts at a graph that a pattern matches.
 _ATTEMPTS = 5
 
+#: Each bug class in words, and calls of programs that are prone to it.
 _CLASSES = {
-    BugClass.UGO: "unsound graph optimisation: a pass, an entry of the pattern matcher, constant folding, the removal"
-    " of no-ops",
-    BugClass.ILP: "layout, view and stride propagation",
-    BugClass.IOT: "dtype promotion",
-    BugClass.BAM: "aliasing and mutation: views that are written to, copies that are dropped, reinplacing",
-    BugClass.IOD: "decompositions: dtype, stride, special values, arguments that they ignore",
-    BugClass.KC: "fusion and code generation: order of reads and writes, index arithmetic, reductions, vectorisation",
+    BugClass.UGO: (
+        "unsound graph optimisation: a pass, an entry of the pattern matcher, constant folding, removal of no-ops",
+        ".clone( .cat( .split( .where( .full(",
+    ),
+    BugClass.ILP: ("layout, view and stride propagation", ".permute( .as_strided( .expand( .contiguous( .unfold("),
+    BugClass.IOT: ("dtype promotion", ".to( .float( .half( .type_as( .cumsum("),
+    BugClass.BAM: (
+        "aliasing and mutation: views that are written to, copies that are dropped, reinplacing",
+        ".copy_( .add_( .mul_( .index_put_( .clone(",
+    ),
+    BugClass.IOD: (
+        "decompositions: dtype, stride, special values, arguments that they ignore",
+        ".layer_norm( .interpolate( .pad( .nll_loss( .index_add(",
+    ),
+    BugClass.KC: (
+        "fusion and code generation: order of reads and writes, index arithmetic, reductions, vectorisation",
+        ".sum( .amax( .argmax( .roll( .gather(",
+    ),
 }
-
-
-@dataclass(frozen=True)
-class Refuted:
-    """A proposal that the gate refused, as JSON text, and why."""
-
-    target: str
-    text: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -61,21 +68,22 @@ class Context:
     """What prompts draw on.
 
     ``coverage`` is the table of units of the last run of the pass rung, empty if there was
-    none; ``refuted`` what earlier sessions had refuted.
+    none; ``refuted`` what earlier sessions had refuted, as (target, JSON text, why).
     """
 
     rules: Registry
     coverage: Mapping[str, Any] = field(default_factory=dict)
-    refuted: Sequence[Refuted] = ()
+    refuted: Sequence[tuple[str, str, str]] = ()
 
     def values(self, target: str) -> dict[str, str]:
         """Every place of the prompts of a unit or a bug class, but for ``count`` and ``bug``."""
         item = None if target in list(BugClass) else listed(target)
+        text = class_text(BugClass(target)) if item is None else unit_text(item)
         return {
-            "target": class_text(BugClass(target)) if item is None else unit_text(item),
+            "target": text,
             "coverage": self.coverage_text(target),
-            "graphs": graphs_text(item) if item is not None else "",
-            "rules": rules_text(self.rules),
+            "graphs": graphs_text(item, text) if item is not None else graph_near(_CLASSES[BugClass(target)][1]),
+            "rules": rules_text(self.rules, text),
             "seeds": seeds_text(),
             "refutations": self.refutations_text(target),
         }
@@ -96,7 +104,7 @@ class Context:
 
     def refutations_text(self, target: str) -> str:
         """Earlier tries at the same target that were refuted."""
-        text = refuted_text([r for r in reversed(self.refuted) if r.target == target])
+        text = refuted_text([(said, why) for aimed, said, why in reversed(self.refuted) if aimed == target])
         return f"Proposals for this target that were refuted before (do not repeat them):\n{text}" if text else ""
 
 
@@ -119,7 +127,7 @@ def targets(patterns: Sequence[str], coverage: Mapping[str, Any]) -> list[str]:
 
 def class_text(bug_class: BugClass) -> str:
     """A bug class in words."""
-    return f"no single unit: the bug class {bug_class} ({_CLASSES[bug_class]})"
+    return f"no single unit: the bug class {bug_class} ({_CLASSES[bug_class][0]})"
 
 
 def unit_text(item: Listed) -> str:
@@ -146,21 +154,25 @@ def source_text(function: Any) -> str:
         return ""
 
 
-def graphs_text(item: Listed) -> str:
+def graphs_text(item: Listed, text: str) -> str:
     """Graphs as FX text: one that the pattern itself gives, and that of a seed which comes near."""
     parts = []
     if isinstance(item.handle, Entry):
         found = next((c for c in candidates(item.handle, 0, _ATTEMPTS) if isinstance(c, Derived)), None)
         if found is not None:
             parts.append(f"A graph made from the pattern itself:\n{_cut(found.text, GRAPH)}")
-    seed = nearest_seed(_operators(unit_text(item)))
-    if seed is not None:
-        text = seed_graph(seed)
-        if text:
-            parts.append(
-                f"The graph of a seed program, {Path(seed.path).stem}, as Dynamo sees it:\n{_cut(text, GRAPH)}"
-            )
-    return "\n".join(parts)
+    return "\n".join([*parts, graph_near(text)]).strip()
+
+
+def graph_near(text: str) -> str:
+    """The graph of the shipped seed that calls most of what is called in the text, rare calls first; "" for none."""
+    called = frozenset(_CALLED.findall(text))
+    common = Counter(name for seed in _seeds() for name in _calls(seed))
+    best = max(_seeds(), key=lambda s: sum(1 / common[name] for name in _calls(s) & called), default=None)
+    graph = seed_graph(best) if best is not None and _calls(best) & called else ""
+    if best is None or not graph:
+        return ""
+    return f"The graph of a seed program, {Path(best.path).stem}, as Dynamo sees it:\n{_cut(graph, GRAPH)}"
 
 
 @functools.cache
@@ -169,19 +181,9 @@ def _seeds() -> tuple[Seed, ...]:
 
 
 @functools.cache
-def _words(seed: Seed) -> frozenset[str]:
+def _calls(seed: Seed) -> frozenset[str]:
     """Names that a seed calls."""
-    return frozenset(re.findall(r"\.([a-z]\w+)\(", Path(seed.path).read_text(encoding="utf-8")))
-
-
-def _operators(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\baten\.([a-z]\w+)", text))
-
-
-def nearest_seed(operators: frozenset[str]) -> Seed | None:
-    """The seed of the shipped corpus that calls most of these operators; None where none calls any."""
-    best = max(_seeds(), key=lambda s: len(_words(s) & operators), default=None)
-    return best if best is not None and _words(best) & operators else None
+    return frozenset(_CALLED.findall(Path(seed.path).read_text(encoding="utf-8")))
 
 
 @functools.cache
@@ -204,11 +206,17 @@ def _first_line(seed: Seed) -> str:
     return match[1].strip('" ') if match else ""
 
 
-def rules_text(rules: Registry) -> str:
-    """Ids with the first sentence of each doc; only ids where that would be too long."""
-    rows = [f"{rule.id}{_parameters(rule)}: {rule.doc.splitlines()[0]}" for rule in rules]
-    text = "\n".join(rows)
-    return text if len(text) <= RULES else _cut(", ".join(rule.id + _parameters(rule) for rule in rules), RULES)
+def rules_text(rules: Registry, text: str) -> str:
+    """Rules, those that bear names which the text calls with the first line of their docs, the rest by family."""
+    called = {name.rstrip("_") for name in _CALLED.findall(text)}
+    near = [r for r in rules if called & set(r.id.split("_"))]
+    rows = _cut("\n".join(f"{r.id}{_parameters(r)}: {r.doc.splitlines()[0]}" for r in near), RULES // 2)
+    families: dict[str, list[str]] = {}
+    for rule in rules:
+        if rule not in near:
+            families.setdefault(rule.family, []).append(rule.id.removeprefix(f"{rule.family}_") + _parameters(rule))
+    rest = "\n".join(f"{family}_: {', '.join(names)}" for family, names in families.items())
+    return _cut(f"{rows}\nFurther ones, each family_ with the rest of the ids:\n{rest}".strip(), RULES)
 
 
 def _parameters(rule: Rule) -> str:
@@ -242,9 +250,9 @@ def bug_text(path: Path) -> str:
     return _cut("\n\n".join(parts), BUG)
 
 
-def refuted_text(rows: Sequence[Refuted]) -> str:
-    """Refuted proposals, each with its counterexample."""
-    return _cut("\n\n".join(f"{r.text}\nrefuted: {r.why}" for r in rows), REFUTED)
+def refuted_text(rows: Sequence[tuple[str, str]]) -> str:
+    """Refuted proposals as JSON text, each with its counterexample."""
+    return _cut("\n\n".join(f"{text}\nrefuted: {why}" for text, why in rows), REFUTED)
 
 
 def _cut(text: str, size: int) -> str:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -74,10 +74,8 @@ def serving(script: Callable[[dict[str, Any]], Say]) -> Iterator[ChatServer]:
                 say = server.script(body)
             if say.wait:
                 time.sleep(say.wait)
-            try:
+            with suppress(BrokenPipeError, ConnectionResetError):
                 self._answer(say)
-            except (BrokenPipeError, ConnectionResetError):
-                pass
 
         def _answer(self, say: Say) -> None:
             if say.status != 200:
@@ -110,7 +108,11 @@ def serving(script: Callable[[dict[str, Any]], Say]) -> Iterator[ChatServer]:
             self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
             self.wfile.flush()
 
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Quiet(ThreadingHTTPServer):
+        def handle_error(self, *args: Any) -> None:  # a client that left
+            pass
+
+    http = Quiet(("127.0.0.1", 0), Handler)
     http.daemon_threads = True
     server.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
     threading.Thread(target=http.serve_forever, args=(0.02,), daemon=True).start()

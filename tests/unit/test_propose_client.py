@@ -24,10 +24,10 @@ MESSAGES = [{"role": "user", "content": "propose"}]
 class Asked:
     """An asker at a scripted server, with the waits that it would have made."""
 
-    def __init__(self, server: ChatServer, budget: Budget = Budget(), timeout: float = 5.0) -> None:
+    def __init__(self, server: ChatServer, budget: Budget | None = None, timeout: float = 5.0) -> None:
         self.client = Client(server.url, "secret", timeout)
         self.waits: list[float] = []
-        self.asker = Asker(self.client, "m", Meter(budget), sleep=self.waits.append)
+        self.asker = Asker(self.client, "m", Meter(budget or Budget()), sleep=self.waits.append)
 
     def __call__(self) -> Reply:
         return self.asker.prepared(MESSAGES, "rules", SCHEMA)()
