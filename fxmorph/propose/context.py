@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.capture import CaptureFailed, capture_torch
+from fxmorph.config import ConfigError
 from fxmorph.graph import Unprintable
 from fxmorph.inductor.checkpass import shipped_corpus
 from fxmorph.inductor.derive import candidates
@@ -235,7 +236,7 @@ def language_values() -> dict[str, str]:
 
 
 def bug_text(path: Path) -> str:
-    """A report to distil: a file, or all text files of a folder; raises ``ValueError`` where there is no text."""
+    """A report to distil: a file, or all text files of a folder; raises :class:`ConfigError` where there is no text."""
     files = sorted(f for f in path.rglob("*") if f.is_file()) if path.is_dir() else [path]
     parts = []
     for file in files:
@@ -244,9 +245,9 @@ def bug_text(path: Path) -> str:
         except UnicodeDecodeError:
             continue
         except OSError as error:
-            raise ValueError(f"{file}: cannot be read ({error.strerror})") from None
+            raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
     if not parts:
-        raise ValueError(f"{path}: no text in it")
+        raise ConfigError(f"{path}: no text in it")
     return _cut("\n\n".join(parts), BUG)
 
 

@@ -150,10 +150,3 @@ class Meter:
             self.answer_tokens += usage.answer
             self.estimated |= usage.estimated
             self.usd += self.price.of(usage) if self.price else 0.0
-
-    def __str__(self) -> str:
-        """One line: calls, tokens, dollars, seconds."""
-        about = "about " if self.estimated else ""
-        cost = f"{about}{self.usd:.4f} USD" if self.price else "cost unknown (--price says what a token costs)"
-        tokens = f"{about}{self.prompt_tokens} tokens of prompts, {self.answer_tokens} of answers"
-        return f"{self.calls} {'call' if self.calls == 1 else 'calls'}, {tokens}, {cost}, {self.seconds:.0f} s"

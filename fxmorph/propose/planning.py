@@ -43,16 +43,19 @@ def _why(tried: Tried) -> str:
 def questions(
     prompts: Prompts, tasks: Sequence[Task], targets: Sequence[str], bugs: Sequence[Path], context: Context
 ) -> Iterator[Question]:
-    """One for each target and task in turn, then one for each known bug; raises ``ValueError`` for a bug without text."""
+    """One for each known bug, then one for each target and task in turn.
+
+    Raises :class:`fxmorph.config.ConfigError` for a bug without text.
+    """
     system = prompts.language.filled(language_values())
-    for target in targets:
-        values = {**context.values(target), "count": str(COUNT)}
-        for task in tasks:
-            yield _question(task, target, system, prompts, values)
     for path in bugs:
         text, target = bug_text(path), path.stem
         values = {"bug": text, "graphs": graph_near(text), "refutations": context.refutations_text(target)}
         yield _question(Task.MUTATION, target, system, prompts, {**values, "count": str(COUNT)})
+    for target in targets:
+        values = {**context.values(target), "count": str(COUNT)}
+        for task in tasks:
+            yield _question(task, target, system, prompts, values)
 
 
 def _question(task: Task, target: str, system: str, prompts: Prompts, values: dict[str, str]) -> Question:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import Enum
 
-from fxmorph.model import digest
 from fxmorph.propose.answers import answer_schema, read_answer
 from fxmorph.propose.asking import FINAL, Asker, Message
 from fxmorph.propose.meter import Spent
-from fxmorph.propose.proposal import Judged, Line, Malformed, Outcome, Task, outcome_of, read_text, schema
-from fxmorph.propose.traffic import Answer, Reply, Trouble
+from fxmorph.propose.proposal import Judged, Line, Malformed, Outcome, Task, read_text, schema
+from fxmorph.propose.traffic import Answer, Reply, Trouble, request_hash
 
 #: Times that a refuted proposal goes back with its counterexample.
 TURNS = 2
@@ -34,18 +33,13 @@ class Question:
     prompt: str
     turn: int = 0
 
-    @property
-    def hash(self) -> str:
-        """16 hex digits of what is said."""
-        return digest(list(self.messages))
-
 
 @dataclass(frozen=True)
 class Tried:
-    """A proposal of a model with what the gate said, and where it came from."""
+    """A proposal of a model, as JSON text, with what the gate said; ``request`` is the hash of its exchange."""
 
     question: Question
-    answer: str
+    request: str
     text: str
     judged: Judged
 
@@ -69,7 +63,7 @@ class End(Enum):
 
 @dataclass
 class Session:
-    """Asks ``asker``, has ``judge`` decide about each proposal, tells ``tell`` what came of it.
+    """Asks ``asker``, has ``judge`` decide about the proposals of each answer, tells ``tell`` what came of each.
 
     ``at_once`` questions are out at a time; answers are taken in the order of the questions, so
     that equal answers give equal outcomes however fast each came.  ``again`` makes the message that
@@ -77,7 +71,7 @@ class Session:
     """
 
     asker: Asker
-    judge: Callable[[Line], Judged]
+    judge: Callable[[Sequence[Line]], Iterable[Judged]]
     again: Callable[[Sequence[Tried]], str]
     tell: Callable[[Tried | GivenUp], None]
     at_once: int = 4
@@ -128,10 +122,11 @@ class Session:
     def _taken(self, question: Question, answer: Answer) -> Iterator[Question]:
         """Judge the proposals of an answer; gives the question that sends the refuted ones back."""
         refuted = []
-        for line in _lines(question, answer):
-            judged = self.judge(line) if line.proposal is not None else outcome_of(line, Outcome.MALFORMED, line.error)
+        request = request_hash({"model": self.asker.model, "messages": question.messages})
+        lines = _lines(question, answer, request)
+        for line, judged in zip(lines, self.judge(lines), strict=True):
             self.outcomes[judged.task, judged.outcome] += 1
-            tried = Tried(question, answer.text, line.text, judged)
+            tried = Tried(question, request, line.text, judged)
             self.tell(tried)
             if judged.outcome is Outcome.REFUTED:
                 refuted.append(tried)
@@ -144,17 +139,15 @@ class Session:
             yield Question(question.task, question.target, question.messages + more, question.prompt, question.turn + 1)
 
 
-def _lines(question: Question, answer: Answer) -> Iterator[Line]:
+def _lines(question: Question, answer: Answer, request: str) -> list[Line]:
     """The proposals of an answer; a line with an error where there are none."""
     try:
         texts = read_answer(answer)
     except Malformed as error:
         # The task stands in the line, so that the outcome counts where it belongs.
         text = json.dumps({"task": question.task, "answer": answer.text[:200]})
-        yield Line(question.hash, text, None, str(error))
-        return
-    for number, text in enumerate(texts, 1):
-        yield read_text(text, f"{question.hash}:{number}")
+        return [Line(request, text, None, str(error))]
+    return [read_text(text, f"{request}:{number}") for number, text in enumerate(texts, 1)]
 
 
 def _started(work: Callable[[], Reply]) -> Future[Reply]:

@@ -1,7 +1,8 @@
 """What goes to a language model and comes back: as records, and as a file that plays it again.
 
-The file is JSON lines, one exchange a line: ``request`` (hash), ``body`` (what was asked),
-``reply`` (an :class:`Answer` or :class:`Trouble`).  No key and no address is in it.
+The file is JSON lines.  The first holds ``context``, what the prompts drew on, so that the same
+prompts can be made again; the others an exchange each: ``request`` (hash), ``body`` (what was
+asked), ``reply`` (an :class:`Answer` or :class:`Trouble`).  No key and no address is in it.
 """
 
 from __future__ import annotations
@@ -75,26 +76,31 @@ def request_hash(body: Body) -> str:
 
 
 class Recorder:
-    """An endpoint that appends every exchange with another to ``file``; a context manager.
+    """An endpoint that appends every exchange with another to ``file``, a new one beginning with ``context``.
 
-    Raises :class:`ConfigError` where the file cannot be written.
+    Raises :class:`ConfigError` where the file cannot be opened for writing.
     """
 
-    def __init__(self, endpoint: Endpoint, file: Path) -> None:
+    def __init__(self, endpoint: Endpoint, file: Path, context: Mapping[str, Any]) -> None:
         self._endpoint, self._lock = endpoint, threading.Lock()
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             self._out = file.open("a", encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"{file}: cannot be written ({error.strerror})") from None
+        # A session that was killed may have left half a line.
+        self._write("\n" if self._out.tell() else json.dumps({"context": context}) + "\n")
 
     def __call__(self, body: Body) -> Reply:
         reply = self._endpoint(body)
         line = json.dumps({"request": request_hash(body), "body": body, "reply": _to_json(reply)})
-        with self._lock:
-            self._out.write(line + "\n")
-            self._out.flush()
+        self._write(line + "\n")
         return reply
+
+    def _write(self, text: str) -> None:
+        with self._lock:
+            self._out.write(text)
+            self._out.flush()
 
     def close(self) -> None:
         """Close the file."""
@@ -107,17 +113,18 @@ class Replay:
     The same request gets its replies in the order in which they were recorded, then goes to
     ``beyond``, which by default knows nothing.  With ``whole`` only answers are played and no
     troubles, as going on with a broken session needs.  Raises :class:`ConfigError` for a file
-    that cannot be read; a last line that was cut off is left out.
+    that cannot be read; lines that were cut off are left out.
     """
 
     def __init__(self, file: Path, beyond: Endpoint | None = None, whole: bool = False) -> None:
-        self._beyond = beyond or _unrecorded
+        self.beyond = beyond or _unrecorded
         self._replies: defaultdict[str, deque[Reply]] = defaultdict(deque)
         self._lock = threading.Lock()
         self.model = ""
         #: Replies that came from the file.
         self.played = 0
-        for body, reply in _exchanges(file):
+        self.context, exchanges = _read(file)
+        for body, reply in exchanges:
             self.model = self.model or str(body.get("model", ""))
             if isinstance(reply, Answer) or not whole:
                 self._replies[request_hash(body)].append(reply)
@@ -132,7 +139,7 @@ class Replay:
             left = self._replies[request_hash(body)]
             found = left.popleft() if left else None
             self.played += found is not None
-        return found if found is not None else self._beyond(body)
+        return found if found is not None else self.beyond(body)
 
 
 def _unrecorded(body: Body) -> Reply:
@@ -140,20 +147,23 @@ def _unrecorded(body: Body) -> Reply:
     return Trouble(TroubleKind.UNRECORDED, why)
 
 
-def _exchanges(file: Path) -> list[tuple[Body, Reply]]:
+def _read(file: Path) -> tuple[dict[str, Any], list[tuple[Body, Reply]]]:
+    """The context, and the exchanges in order."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        head, *lines = file.read_text(encoding="utf-8").split("\n")
+        context: dict[str, Any] = json.loads(head)["context"]
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ConfigError(f"{file}: not a file of traffic that fxmorph propose wrote") from None
     found: list[tuple[Body, Reply]] = []
-    for number, line in enumerate(lines, 1):
+    for line in lines:
         try:
             row = json.loads(line)
             found.append((dict(row["body"]), _from_json(row["reply"])))
         except (ValueError, KeyError, TypeError, RecursionError):
-            if number < len(lines):
-                raise ConfigError(f"{file}:{number}: not an exchange that --record wrote") from None
-    return found
+            continue
+    return context, found
 
 
 def _to_json(reply: Reply) -> dict[str, Any]:

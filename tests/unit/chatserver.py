@@ -15,9 +15,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Say:
-    """One reply.  ``cut`` ends the stream after the text without a finish; ``drop`` in the middle of a chunk.
+    """One reply.  ``cut`` ends the stream after the text without a finish, ``drop`` in the middle of a chunk.
 
-    ``wait``: seconds before the first byte.  ``raw`` is sent as the stream's data lines instead.
+    ``wait``: seconds before the first byte, or what is called then.  ``raw``: data lines of the stream instead.
     """
 
     text: str = ""
@@ -26,7 +26,7 @@ class Say:
     error: Any = None
     cut: bool = False
     drop: bool = False
-    wait: float = 0.0
+    wait: float | Callable[[], object] = 0.0
     raw: tuple[str, ...] = ()
     finish: str = "stop"
     usage: bool = True
@@ -72,8 +72,7 @@ def serving(script: Callable[[dict[str, Any]], Say]) -> Iterator[ChatServer]:
                 server.times.append(time.monotonic())
                 server.keys[self.headers.get("Authorization", "")] += 1
                 say = server.script(body)
-            if say.wait:
-                time.sleep(say.wait)
+            say.wait() if callable(say.wait) else time.sleep(say.wait)
             with suppress(BrokenPipeError, ConnectionResetError):
                 self._answer(say)
 

@@ -176,7 +176,7 @@ def test_an_endless_answer_is_cut(asked: Any) -> None:
 
 def test_halves_of_characters_do_not_reach_the_files(asked: Any, tmp_path: Path) -> None:
     ask, _ = asked(Say(raw=('{"choices": [{"index": 0, "delta": {"content": "\\ud800"}, "finish_reason": "stop"}]}',)))
-    reply = Recorder(ask.client, tmp_path / "t.jsonl")({"model": "m", "messages": MESSAGES})
+    reply = Recorder(ask.client, tmp_path / "t.jsonl", {})({"model": "m", "messages": MESSAGES})
     assert isinstance(reply, Answer) and reply.text == "?"
 
 
@@ -237,7 +237,7 @@ def test_traffic_is_played_again_without_a_server(asked: Any, tmp_path: Path) ->
     file = tmp_path / "traffic.jsonl"
     troubles = (Say("response_format", status=400), Say(status=429, headers={"Retry-After": "1"}), Say("{", cut=True))
     ask, _ = asked(*troubles, Say('{"a": "ü"}'))
-    recorder = Recorder(ask.client, file)
+    recorder = Recorder(ask.client, file, {})
     live = Asker(recorder, "m", Meter(), sleep=lambda s: None)
     answer = live.prepared(MESSAGES, "rules", SCHEMA)()
     recorder.close()
@@ -254,7 +254,7 @@ def test_traffic_is_played_again_without_a_server(asked: Any, tmp_path: Path) ->
 def test_going_on_asks_only_what_has_no_answer(asked: Any, tmp_path: Path) -> None:
     file = tmp_path / "traffic.jsonl"
     ask, server = asked(Say("one"), Say("down", status=500), Say("two"))
-    recorder = Recorder(ask.client, file)
+    recorder = Recorder(ask.client, file, {})
     other = [{"role": "user", "content": "other"}]
     body = {"model": "m", "messages": MESSAGES}
     assert recorder(body).text == "one"  # type: ignore[union-attr]
@@ -273,5 +273,5 @@ def test_a_file_that_is_no_traffic(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         Replay(tmp_path / "none")
     (tmp_path / "t").write_text("[1]\n{}\n")
-    with pytest.raises(ConfigError, match=r"t:1: not an exchange"):
+    with pytest.raises(ConfigError, match="t: not a file of traffic"):
         Replay(tmp_path / "t")
