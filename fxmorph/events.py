@@ -206,29 +206,6 @@ class RuleListed(_Event):
 
 
 @dataclass(frozen=True)
-class SessionEnded(_Event):
-    """The end of a session with a language model (``fxmorph propose --model``).
-
-    ``end``: ``done``, ``spent``, ``refused`` or ``unreachable``; ``requests`` by what became of them;
-    ``given_up`` questions got no answer; ``estimated``: the server did not count all tokens; ``usd`` is
-    None where no price was given; ``pack`` is the folder with what was admitted.
-    """
-
-    event: ClassVar[str] = "session-ended"
-    end: str
-    reason: str
-    requests: dict[str, int]
-    given_up: int
-    calls: int
-    prompt_tokens: int
-    answer_tokens: int
-    estimated: bool
-    usd: float | None
-    wall_s: float
-    pack: str
-
-
-@dataclass(frozen=True)
 class Proved(_Event):
     """What is shown of a rule for a dtype (``fxmorph prove``).
 
@@ -322,6 +299,29 @@ class PassChecked(_Event):
     exit_code: int
 
 
+@dataclass(frozen=True)
+class SessionEnded(_Event):
+    """The end of a session with a language model (``fxmorph propose --model``).
+
+    ``end``: ``done``, ``spent``, ``refused`` or ``unreachable``; ``requests`` by what became of them;
+    ``given_up`` questions got no answer; ``estimated``: the server did not count all tokens; ``usd`` is
+    None where no price was given; ``pack`` is the folder with what was admitted.
+    """
+
+    event: ClassVar[str] = "session-ended"
+    end: str
+    reason: str
+    requests: dict[str, int]
+    given_up: int
+    calls: int
+    prompt_tokens: int
+    answer_tokens: int
+    estimated: bool
+    usd: float | None
+    wall_s: float
+    pack: str
+
+
 Event = (
     RunStarted
     | SeedRefused
@@ -333,12 +333,12 @@ Event = (
     | Warned
     | RunFinished
     | RuleListed
-    | SessionEnded
     | Proved
     | Conformed
     | UnitListed
     | PairJudged
     | PassChecked
+    | SessionEnded
 )
 
 _TEXT = {"type": "string"}
@@ -467,20 +467,6 @@ SCHEMA: dict[str, Any] = {
             levels=_of(_TEXT),
         ),
         _line(
-            SessionEnded.event,
-            end={"enum": ["done", "spent", "refused", "unreachable"]},
-            reason=_TEXT,
-            requests=_of(_COUNT),
-            given_up=_COUNT,
-            calls=_COUNT,
-            prompt_tokens=_COUNT,
-            answer_tokens=_COUNT,
-            estimated=_FLAG,
-            usd={"type": ["number", "null"], "minimum": 0},
-            wall_s=_SECONDS,
-            pack=_TEXT,
-        ),
-        _line(
             Proved.event,
             rule=_TEXT,
             dtype=_TEXT,
@@ -540,6 +526,20 @@ SCHEMA: dict[str, Any] = {
             levels=_of(_COUNT),
             wall_s=_SECONDS,
             exit_code=_COUNT,
+        ),
+        _line(
+            SessionEnded.event,
+            end={"enum": ["done", "spent", "refused", "unreachable"]},
+            reason=_TEXT,
+            requests=_of(_COUNT),
+            given_up=_COUNT,
+            calls=_COUNT,
+            prompt_tokens=_COUNT,
+            answer_tokens=_COUNT,
+            estimated=_FLAG,
+            usd={"type": ["number", "null"], "minimum": 0},
+            wall_s=_SECONDS,
+            pack=_TEXT,
         ),
     ],
 }
