@@ -170,8 +170,9 @@ class Judged:
     """What the gate says of one proposal; text and numbers only.
 
     ``levels``: what was shown, by dtype, of an admitted rule, and ``claim`` what it is used with.
-    ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was replayed in eager.  ``same_as`` names what a
-    duplicate duplicates, ``made`` the seeds that a mutation or a recipe makes or takes.
+    ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was
+    replayed in eager.  ``same_as`` names what a duplicate duplicates, ``made`` the seeds that a mutation makes
+    or a recipe takes.
     """
 
     task: Task
@@ -247,6 +248,11 @@ def read_pack(path: Path) -> Iterator[Line]:
             text = raw.decode(errors="replace").strip()
             if text and not text.startswith("#"):
                 yield read_text(text, f"{path.name}:{number}")
+
+
+def read_task(line: Line) -> Task:
+    """The task of a line, of a malformed one as far as it says."""
+    return _said(line)[0]
 
 
 def outcome_of(line: Line, outcome: Outcome, reason: str) -> Judged:
