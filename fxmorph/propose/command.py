@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fxmorph.config import ConfigError, Settings
+from fxmorph.config import Settings
 from fxmorph.events import Event, ProposalJudged, Warned
 from fxmorph.propose.admitted import pack_lines
 from fxmorph.propose.gate import Gate
@@ -74,15 +74,6 @@ def _wanted(line: Line, tasks: Sequence[Task], target: str) -> bool:
         return not target and (not tasks or read_task(line) in tasks)
     fits = not tasks or line.proposal.task in tasks
     return fits and (not target or fnmatch.fnmatchcase(line.proposal.aims, target))
-
-
-def task_of(word: str) -> Task:
-    """The task that a word of ``--task`` names; raises :class:`ConfigError`."""
-    found = {"rules": Task.RULE, "recipes": Task.RECIPE, "seeds": Task.SEED, "from-bug": Task.MUTATION,
-             "mutations": Task.MUTATION}.get(word)  # fmt: skip
-    if found is None and word not in list(Task):
-        raise ConfigError(f"--task {word}: want rules, recipes, seeds or from-bug")
-    return found or Task(word)
 
 
 def told(judged: Judged) -> ProposalJudged:

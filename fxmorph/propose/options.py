@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from fxmorph.config import ConfigError, duration
 from fxmorph.propose.meter import Budget, Price
+from fxmorph.propose.proposal import Task
 
 #: Where nothing is said: a first try costs little.
 DEFAULT_BUDGET = Budget(calls=20)
@@ -97,6 +98,25 @@ def read_online(asked: Asked, env: Mapping[str, str]) -> Online | None:
         dry_run=asked.dry_run,
         bugs=tuple(_existing("", bug) or Path() for bug in asked.bugs),
     )
+
+
+def task_of(word: str) -> Task:
+    """The task that a word of ``--task`` names; raises :class:`ConfigError`."""
+    found = {"rules": Task.RULE, "recipes": Task.RECIPE, "seeds": Task.SEED, "from-bug": Task.MUTATION,
+             "mutations": Task.MUTATION}.get(word)  # fmt: skip
+    if found is None and word not in list(Task):
+        raise ConfigError(f"--task {word}: want rules, recipes, seeds or from-bug")
+    return found or Task(word)
+
+
+def time_of(budget: str | None) -> float | None:
+    """Seconds that the packs may take; raises :class:`ConfigError` for a limit that only a model has."""
+    limits = _read("--budget", Budget.parse, budget)
+    if limits is None:
+        return None
+    if limits.seconds is None or limits != Budget(seconds=limits.seconds):
+        raise ConfigError(f"--budget {budget}: packs have a limit of time alone, as 30m (--model NAME asks a model)")
+    return limits.seconds
 
 
 def _read(option: str, parse: Callable[[str], T], text: str | None) -> T | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from fxmorph.events import Event, ProposalJudged, Warned
+from fxmorph.events import Event, ProposalJudged, SessionEnded, Warned
 from fxmorph.report.terminal import PLAIN_WIDTH
 
 OUTCOMES = ("admitted", "refuted", "duplicate", "malformed", "unsupported", "unknown")
@@ -31,6 +32,7 @@ class ProposalTable:
         self._refuted: list[ProposalJudged] = []
         self._cached, self._seconds = 0, 0.0
         self._live: Live | None = None
+        self._ended: SessionEnded | None = None
         if stream.isatty() and not quiet:
             self._live = Live(console=self._console, refresh_per_second=4, get_renderable=self._table)
             self._live.start()
@@ -38,6 +40,8 @@ class ProposalTable:
     def handle(self, event: Event) -> None:
         if isinstance(event, Warned) and not self._quiet:
             self._console.print(event.message)
+        if isinstance(event, SessionEnded):
+            self._ended = event
         if not isinstance(event, ProposalJudged):
             return
         self._counts[event.task, event.outcome] += 1
@@ -62,6 +66,9 @@ class ProposalTable:
         if not self._quiet and self._levels:
             shown = ", ".join(f"{level} {n}" for level, n in self._levels.most_common())
             self._console.print(f"admitted rules by level: {shown}")
+        if self._ended is not None:
+            for line in _session(self._ended):
+                self._console.print(line)
         total = sum(self._counts.values())
         said = ", ".join(f"{sum(self._counts[t, o] for t in self._tasks())} {o}" for o in OUTCOMES)
         known = f", {self._cached} of them known before" if self._cached else ""
@@ -76,6 +83,18 @@ class ProposalTable:
             row = [self._counts[task, outcome] for outcome in OUTCOMES]
             table.add_row(task, *map(str, row), str(sum(row)))
         return table
+
+
+def _session(event: SessionEnded) -> Iterator[str]:
+    """Requests, what they cost, why there are no more, where the admitted ones are."""
+    requests = ", ".join(f"{n} {word}" for word, n in event.requests.items()) or "none"
+    lost = f"; {event.given_up} questions got no answer" if event.given_up else ""
+    yield f"requests: {requests}{lost}"
+    about = "about " if event.estimated else ""
+    cost = "cost unknown (--price says what a token costs)" if event.usd is None else f"{about}{event.usd:.4f} USD"
+    tokens = f"{about}{event.prompt_tokens} tokens of prompts, {event.answer_tokens} of answers"
+    yield f"{event.calls} calls, {tokens}, {cost}, {event.wall_s:.0f} s; ended: {event.reason}"
+    yield f"admitted ones are in {event.pack}"
 
 
 def _line(event: ProposalJudged) -> str:
