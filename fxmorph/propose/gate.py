@@ -39,8 +39,9 @@ class Gate:
         arguments = (tuple(transforms), str(state / "proofs"), str(state / "workers.log"))
         self._pool = Pool(jobs, serve, arguments, ["fxmorph.propose.serving"])
         self._done, self._limit = dict(done or {}), limit
-        #: Rules admitted so far, of proposals.
+        #: Rules admitted so far, of proposals, and the hashes of all that was admitted.
         self._admitted = Known(())
+        self._hashes: set[str] = set()
 
     def __enter__(self) -> Gate:
         return self
@@ -88,12 +89,17 @@ class Gate:
 
     def _first(self, line: Line, judged: Judged) -> Judged:
         """``judged``, or a duplicate where an admitted proposal before it says the same."""
-        if judged.outcome is not Outcome.ADMITTED or not isinstance(line.proposal, RuleProposal):
+        if judged.outcome is not Outcome.ADMITTED:
             return judged
-        rule = admitted_rule(line.proposal, judged)
-        same = self._admitted.same_as(rule)
+        # Known does not compare a rule with one of its own name.
+        same = judged.name if judged.hash in self._hashes else ""
+        self._hashes.add(judged.hash)
+        if not same and isinstance(line.proposal, RuleProposal):
+            rule = admitted_rule(line.proposal, judged)
+            same = self._admitted.same_as(rule)
+            if not same:
+                self._admitted.add(rule)
         if not same:
-            self._admitted.add(rule)
             return judged
         return replace(
             judged, outcome=Outcome.DUPLICATE, reason=f"same as {same}", same_as=same, level=None, claim=None,

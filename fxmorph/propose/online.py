@@ -24,7 +24,7 @@ from fxmorph.propose.meter import Meter, Usage
 from fxmorph.propose.options import Online
 from fxmorph.propose.outcomes import made_with
 from fxmorph.propose.planning import Prompts, questions, tokens
-from fxmorph.propose.proposal import Judged, Outcome, Task
+from fxmorph.propose.proposal import Judged, Task
 from fxmorph.propose.session import End, GivenUp, Question, Session, Tried
 from fxmorph.propose.traffic import Endpoint, Recorder, Replay
 from fxmorph.records import from_json, to_json
@@ -105,7 +105,7 @@ class _Listener:
             return
         self.tried.append(what)
         self.kept.add(what)
-        if not what.judged.cached and what.judged.outcome is not Outcome.MALFORMED:
+        if not what.judged.cached:
             where = f"{self.kept.traffic.parent.name}/{self.kept.traffic.name} {what.request}"
             self.store.add_proposal(what.judged.hash, _versions(), what.text, to_json(what.judged), where)
         self.emit(told(what.judged))
