@@ -37,7 +37,8 @@ vdot
 """
 _TORCH_ONLY = """
 arange blackman_window block_diag broadcast_tensors bincount cartesian_prod cat column_stack combinations complex
-concat concatenate cosine_similarity dstack empty_like eye full full_like hstack linspace logspace meshgrid ones
+concat concatenate cosine_similarity dstack
+diagflat empty_like eye full full_like hstack linspace logspace meshgrid ones
 ones_like pairwise_distance polar frexp empty empty_strided row_stack scalar_tensor stack tensor tril_indices
 triu_indices vander vstack zeros zeros_like finfo iinfo addcmul addcdiv batch_norm layer_norm group_norm instance_norm
 native_layer_norm native_group_norm native_batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d

@@ -175,7 +175,8 @@ class Judged:
     ``levels``: what was shown, by dtype, of an admitted rule, and ``claim`` what it is used with.
     ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was
     replayed in eager.  ``same_as`` names what a duplicate duplicates; seeds with one ``key`` are the same;
-    ``made`` names the seeds that a mutation makes or a recipe takes.
+    ``made`` names the seeds that a mutation makes (``programs``: their files by name), or the variant that a
+    recipe made of one.
     """
 
     task: Task
@@ -191,6 +192,7 @@ class Judged:
     same_as: str = ""
     key: str = ""
     made: tuple[str, ...] = ()
+    programs: tuple[tuple[str, str], ...] = ()
     source: str = ""
     seconds: float = 0.0
     cached: bool = False

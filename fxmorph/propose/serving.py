@@ -16,7 +16,17 @@ from typing import Any
 
 import torch
 
-from fxmorph.propose.proposal import Judged, Outcome, Proposal, RuleProposal, SeedProposal, outcome_of, read_text
+from fxmorph.propose.chaingate import judge_mutation, judge_recipe
+from fxmorph.propose.proposal import (
+    Judged,
+    Outcome,
+    Proposal,
+    RecipeProposal,
+    RuleProposal,
+    SeedProposal,
+    outcome_of,
+    read_text,
+)
 from fxmorph.propose.rulegate import judge_rule
 from fxmorph.propose.sameness import Known
 from fxmorph.propose.seedgate import judge_seed
@@ -65,7 +75,9 @@ class Judge:
             return judge_rule(proposal, source, self.known, self.prover)
         if isinstance(proposal, SeedProposal):
             return judge_seed(proposal, source, self.corpus)
-        raise NotImplementedError(proposal.task)
+        if isinstance(proposal, RecipeProposal):
+            return judge_recipe(proposal, source, self.corpus, self.rules)
+        return judge_mutation(proposal, source, self.corpus)
 
 
 def serve(connection: Connection, transforms: Sequence[str], corpus: str, state: str) -> None:
