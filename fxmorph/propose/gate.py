@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fxmorph.propose.admitted import admitted_rule
+from fxmorph.propose.outcomes import shipped_packs
 from fxmorph.propose.proposal import Judged, Line, Outcome, RuleProposal, outcome_of, read_text
 from fxmorph.propose.sameness import Known
 from fxmorph.propose.serving import JudgeProposal, serve
@@ -24,7 +25,8 @@ LIMIT = 90.0
 class Gate:
     """A context manager; ``done`` are outcomes by hash that need not be made again.
 
-    ``transforms`` are folders of further rules, ``state`` the folder for proofs and the workers' log.
+    ``transforms`` are folders of further rules, ``state`` the folder for proofs and the workers' log,
+    ``corpus`` the seeds that proposals speak of (those that come with fxmorph).
     """
 
     def __init__(
@@ -34,14 +36,16 @@ class Gate:
         state: Path,
         done: Mapping[str, Judged] | None = None,
         limit: float = LIMIT,
+        corpus: Path | None = None,
     ) -> None:
         state.mkdir(parents=True, exist_ok=True)
-        arguments = (tuple(transforms), str(state / "proofs"), str(state / "workers.log"))
+        arguments = (tuple(transforms), str(corpus or shipped_packs().parent), str(state.resolve()))
         self._pool = Pool(jobs, serve, arguments, ["fxmorph.propose.serving"])
         self._done, self._limit = dict(done or {}), limit
-        #: Rules admitted so far, of proposals, and the hashes of all that was admitted.
-        self._admitted = Known(())
+        #: What was admitted so far: by hash, rules, and seeds by key.
         self._hashes: set[str] = set()
+        self._rules = Known(())
+        self._seeds: dict[str, str] = {}
 
     def __enter__(self) -> Gate:
         return self
@@ -96,14 +100,17 @@ class Gate:
         self._hashes.add(judged.hash)
         if not same and isinstance(line.proposal, RuleProposal):
             rule = admitted_rule(line.proposal, judged)
-            same = self._admitted.same_as(rule)
+            same = self._rules.same_as(rule)
             if not same:
-                self._admitted.add(rule)
+                self._rules.add(rule)
+        elif not same and judged.key:
+            first = self._seeds.setdefault(judged.key, judged.hash)
+            same = "" if first == judged.hash else "an earlier proposal"
         if not same:
             return judged
         return replace(
             judged, outcome=Outcome.DUPLICATE, reason=f"same as {same}", same_as=same, level=None, claim=None,
-            levels=(), dropped=(),
+            levels=(), dropped=(), key="",
         )  # fmt: skip
 
 

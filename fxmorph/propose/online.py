@@ -85,7 +85,7 @@ def dry_run(settings: Settings, online: Online, tasks: Sequence[Task], target: s
         line(f"--- {question.task} for {question.target}: about {tokens(question)} tokens of prompt")
         line(question.messages[1]["content"])
     price = f", {online.price.of(Usage(total, 0)):.4f} USD without the answers" if online.price else ""
-    line(f"{number} prompts, about {total} tokens{price}; nobody was asked")
+    line(f"{number} {'prompt' if number == 1 else 'prompts'}, about {total} tokens{price}; nobody was asked")
     return 0 if number else NOTHING
 
 
@@ -103,9 +103,11 @@ class _Listener:
             question, trouble = what.question, what.trouble
             self.emit(Warned(f"{question.task} for {question.target}: {trouble.kind}: {trouble.message}"))
             return
+        # Said again, it is a duplicate of itself, which is not what is to be known of it.
+        again = any(t.judged.hash == what.judged.hash for t in self.tried)
         self.tried.append(what)
         self.kept.add(what)
-        if not what.judged.cached:
+        if not what.judged.cached and not again:
             where = f"{self.kept.traffic.parent.name}/{self.kept.traffic.name} {what.request}"
             self.store.add_proposal(what.judged.hash, _versions(), what.text, to_json(what.judged), where)
         self.emit(told(what.judged))

@@ -93,7 +93,8 @@ def _session(event: SessionEnded) -> Iterator[str]:
     about = "about " if event.estimated else ""
     cost = "cost unknown (--price says what a token costs)" if event.usd is None else f"{about}{event.usd:.4f} USD"
     tokens = f"{about}{event.prompt_tokens} tokens of prompts, {event.answer_tokens} of answers"
-    yield f"{event.calls} calls, {tokens}, {cost}, {event.wall_s:.0f} s; ended: {event.reason}"
+    calls = f"{event.calls} {'call' if event.calls == 1 else 'calls'}"
+    yield f"{calls}, {tokens}, {cost}, {event.wall_s:.0f} s; ended: {event.reason}"
     yield f"admitted ones are in {event.pack}"
 
 
