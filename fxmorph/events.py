@@ -328,7 +328,7 @@ class SessionEnded(_Event):
 
     ``end``: ``done``, ``spent``, ``refused`` or ``unreachable``; ``requests`` by what became of them;
     ``given_up`` questions got no answer; ``estimated``: the server did not count all tokens; ``usd`` is
-    None where no price was given; ``pack`` is the folder with what was admitted.
+    None where no price was given; ``folder`` holds prompts, answers and, as a pack, what was admitted.
     """
 
     event: ClassVar[str] = "session-ended"
@@ -342,7 +342,7 @@ class SessionEnded(_Event):
     estimated: bool
     usd: float | None
     wall_s: float
-    pack: str
+    folder: str
 
 
 Event = (
@@ -578,7 +578,7 @@ SCHEMA: dict[str, Any] = {
             estimated=_FLAG,
             usd={"type": ["number", "null"], "minimum": 0},
             wall_s=_SECONDS,
-            pack=_TEXT,
+            folder=_TEXT,
         ),
     ],
 }

@@ -1,8 +1,9 @@
 """What a session leaves in the state folder, so that it can be read, gone on with and learnt from.
 
 ``propose/<time>/`` holds ``traffic.jsonl`` (every prompt and answer: ``traffic.py``), ``tried.jsonl``
-(every proposal with what the gate said, a line each, ``request`` naming its exchange) and ``pack/``
-(what was admitted, as a pack with its outcomes).
+(every proposal with what the gate said, a line each, ``request`` naming its exchange) and
+``proposals/`` (what was admitted, as a pack with its outcomes: a corpus has such a folder too, so that
+``fxmorph run corpus/ FOLDER --propose`` uses it).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.config import ConfigError
-from fxmorph.propose.outcomes import write_outcomes
+from fxmorph.propose.outcomes import OUTCOMES, write_outcomes
 from fxmorph.propose.proposal import Outcome
 from fxmorph.propose.session import Tried
 from fxmorph.store import DiskError
@@ -66,17 +67,16 @@ class Kept:
         """Forget the proposals: going on judges them again, in the same order."""
         self._tried.unlink(missing_ok=True)
 
-    def pack(self, tried: Sequence[Tried]) -> Path:
-        """Write the pack of what was admitted; returns its folder."""
-        folder = self.folder / "pack"
+    def pack(self, tried: Sequence[Tried]) -> None:
+        """Write the pack of what was admitted."""
+        folder = self.folder / "proposals"
         admitted = [t for t in tried if t.judged.outcome is Outcome.ADMITTED]
         try:
             folder.mkdir(exist_ok=True)
             self._write(folder / "model.jsonl", "".join(t.text + "\n" for t in admitted), "w")
-            write_outcomes(folder / "outcomes.json", [t.judged for t in admitted])
+            write_outcomes(folder / OUTCOMES, [t.judged for t in admitted])
         except OSError as error:
             raise DiskError(f"{folder}: {error.strerror}; free space on that disk, then go on with --resume") from None
-        return folder
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """What was tried, in order; lines that were cut off are left out."""

@@ -64,8 +64,8 @@ def propose(
         try:
             end = session.run(chain([first] if first else [], plan))
         finally:
-            pack = kept.pack(listener.tried)
-        emit(_ended(session, end, pack))
+            kept.pack(listener.tried)
+        emit(_ended(session, end, kept.folder))
     return _CODES[end] or (0 if listener.tried else NOTHING)
 
 
@@ -184,7 +184,7 @@ def _whom(online: Online, asker: Asker) -> str:
     return f"{'going on with' if online.resume else 'asking'} {asker.model} at {online.base_url or 'api.openai.com'}"
 
 
-def _ended(session: Session, end: End, pack: Path) -> SessionEnded:
+def _ended(session: Session, end: End, folder: Path) -> SessionEnded:
     meter = session.asker.meter
     return SessionEnded(
         end=end.name.lower(),
@@ -197,5 +197,5 @@ def _ended(session: Session, end: End, pack: Path) -> SessionEnded:
         estimated=meter.estimated,
         usd=round(meter.usd, 6) if meter.price else None,
         wall_s=round(meter.seconds, 1),
-        pack=str(pack),
+        folder=str(folder),
     )

@@ -95,7 +95,7 @@ def _session(event: SessionEnded) -> Iterator[str]:
     tokens = f"{about}{event.prompt_tokens} tokens of prompts, {event.answer_tokens} of answers"
     calls = f"{event.calls} {'call' if event.calls == 1 else 'calls'}"
     yield f"{calls}, {tokens}, {cost}, {event.wall_s:.0f} s; ended: {event.reason}"
-    yield f"admitted ones are in {event.pack}"
+    yield f"prompts, answers and what was admitted: {event.folder} (fxmorph run corpus/ {event.folder} --propose)"
 
 
 def _line(event: ProposalJudged) -> str:

@@ -81,17 +81,16 @@ def hostile(canary: Path) -> list[dict[str, Any]]:
 def test_a_session_with_the_real_gate(tmp_path: Path) -> None:
     canary = tmp_path / "canary"
     bad = hostile(canary)
-    answers = {0: [FLIP, FLOOR], 1: [{**FLOOR, "name": "m_floor_again"}, {**FLIP, "name": "m_flip_same"}], 2: bad}
+    # The first question has two messages; then the wrong rule comes back, in other words, twice.
+    answers = {2: [FLIP, FLOOR], 4: [{**FLOOR, "name": "m_floor_again"}, {**FLIP, "name": "m_flip_same"}], 6: bad}
 
     def script(body: dict[str, Any]) -> Say:
-        return Say(json.dumps({"proposals": answers[len(body["messages"]) // 2]}))
+        return Say(json.dumps({"proposals": answers[len(body["messages"])]}))
 
     options = ("--task", "rules", "--target", "bam", "--json", "-j1", "--state", "st")
-    with serving(lambda body: script(body)) as server:
+    with serving(script) as server:
         live = propose("--model", "m", "--base-url", server.url, *options, "--traffic", "t.jsonl", cwd=tmp_path)
         assert live.returncode == 0, live.stderr
-        # The first question; then the wrong rule comes back, in other words, twice.
-        answers[1] = [{**FLOOR, "name": "m_floor_again"}]
         resumed = propose("--model", "m", "--base-url", server.url, *options, "--resume", cwd=tmp_path)
         calls = len(server.bodies)
     outcomes, end = events(live)
@@ -102,8 +101,8 @@ def test_a_session_with_the_real_gate(tmp_path: Path) -> None:
     assert not canary.exists()
     assert (end["end"], end["calls"], end["requests"]) == ("done", 3, {"answered": 3})
     sent = server.bodies[1]["messages"][-1]["content"]
-    assert "m_floor_by_trunc" in sent and "before gives -1" in sent
-    pack = (Path(tmp_path / end["pack"]) / "model.jsonl").read_text().splitlines()
+    assert "m_floor_by_trunc" in sent and "before gives" in sent and "after gives" in sent
+    pack = (tmp_path / end["folder"] / "proposals" / "model.jsonl").read_text().splitlines()
     assert [json.loads(line)["name"] for line in pack] == ["m_flip_twice"]
 
     # Going on asks nothing again, and decides nothing again that was decided.

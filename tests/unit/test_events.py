@@ -26,6 +26,7 @@ from fxmorph.events import (
     RunFinished,
     RunStarted,
     SeedRefused,
+    SessionEnded,
     UnitFired,
     UnitListed,
     Warned,
@@ -107,6 +108,7 @@ ALL: list[Event] = [
     PassChecked("p.py:fold", "post_grad", 3, 9, 2, {"finding": 1, "clean": 1}, {"proved": 1}, {"BIT_EXACT": 1}, 2.5, 1),
     Progress(3, None, 1, 30.0, 870.0, "judging"),
     FINISHED,
+    SessionEnded("spent", "3 of 3 calls are made", {"answered": 2, "time-out": 1}, 0, 3, 900, 80, True, None, 4.5, "f"),
 ]
 
 

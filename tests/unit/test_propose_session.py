@@ -263,7 +263,8 @@ def test_what_was_tried_is_kept_and_told_of(tmp_path: Path) -> None:
     assert refuted_before(tmp_path) == [("bam", json.dumps(RULE), "x = 3")]
     assert Kept.new(tmp_path).folder != kept.folder
     assert Kept.last(tmp_path).folder > kept.folder
-    assert [json.loads(line) for line in (kept.pack([])).joinpath("model.jsonl").read_text().splitlines()] == []
+    kept.pack([Tried(question, "r", json.dumps(RULE), one) for one in (bad, good)])
+    assert (kept.folder / "proposals" / "model.jsonl").read_text() == json.dumps(RULE) + "\n"
     with pytest.raises(ConfigError, match="no session"):
         Kept.last(tmp_path / "none")
 
