@@ -40,6 +40,8 @@ class Asker:
     model: str
     meter: Meter
     live: Callable[[Body], bool] = lambda body: True
+    #: Of a recorded session: whether it holds another reply to a request.
+    recorded: Callable[[Body], bool] | None = None
     sleep: Callable[[float], None] = time.sleep
     #: Requests by what became of them: ``answered``, or the word of the trouble.
     counts: Counter[str] = field(default_factory=Counter)
@@ -64,6 +66,10 @@ class Asker:
             reply = self._once(body, self._take(body) if attempt else taken)
             attempt += 1
             if isinstance(reply, Answer):
+                return reply
+            if reply.kind is TroubleKind.REFUSED and self.recorded is not None:
+                if self.recorded(body):  # asked again then, in another form
+                    continue
                 return reply
             refused = _refused_part(reply, body)
             if refused:

@@ -163,7 +163,7 @@ def _asker(online: Online, kept: Kept, earlier: Replay | None, drawn: Mapping[st
     """Who answers: the file that is played again, or the server, after what was recorded of it."""
     meter = Meter(online.budget, online.price)
     if earlier is not None and online.replay is not None:
-        return Asker(earlier, online.model or earlier.model, meter, sleep=lambda seconds: None)
+        return Asker(earlier, online.model or earlier.model, meter, recorded=earlier.knows, sleep=lambda seconds: None)
     client = Client(online.base_url, online.key, online.timeout)
     stack.callback(client.close)
     endpoint: Endpoint = client

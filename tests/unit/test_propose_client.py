@@ -143,10 +143,10 @@ def test_what_a_second_try_may_mend(asked: Any, say: Say, kind: TroubleKind) -> 
 
 
 def test_a_silent_server_is_left_in_time(asked: Any) -> None:
-    ask, _ = asked(Say("late", wait=3.0), Say("{}"), timeout=0.3)
+    ask, _ = asked(Say("late", wait=60.0), Say("{}"), timeout=1.5)
     start = time.monotonic()
     assert isinstance(ask(), Answer)
-    assert time.monotonic() - start < 2 and ask.asker.counts == {"time-out": 1, "answered": 1}
+    assert time.monotonic() - start < 20 and ask.asker.counts == {"time-out": 1, "answered": 1}
 
 
 def test_a_dripping_stream_is_left_in_time(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,15 +157,15 @@ def test_a_dripping_stream_is_left_in_time(asked: Any, monkeypatch: pytest.Monke
 
     class Dripping(tuple[str, ...]):
         def __iter__(self) -> Iterator[str]:
-            for _ in range(100):
+            for _ in range(600):
                 time.sleep(0.1)
                 yield event
 
-    ask, _ = asked(Say(raw=Dripping((event,))), timeout=0.3)
+    ask, _ = asked(Say(raw=Dripping((event,))), timeout=1.0)
     start = time.monotonic()
     reply = ask.client({"model": "m", "messages": MESSAGES})
     assert isinstance(reply, Trouble) and reply.partial.startswith("xx")
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 20
 
 
 def test_an_endless_answer_is_cut(asked: Any) -> None:
@@ -243,7 +243,7 @@ def test_traffic_is_played_again_without_a_server(asked: Any, tmp_path: Path) ->
     recorder.close()
     assert "secret" not in file.read_text() and "127.0.0.1" not in file.read_text()
     replay = Replay(file)
-    again = Asker(replay, replay.model, Meter(), sleep=lambda s: None)
+    again = Asker(replay, replay.model, Meter(), recorded=replay.knows, sleep=lambda s: None)
     assert again.prepared(MESSAGES, "rules", SCHEMA)() == answer
     assert (again.counts, again.meter.calls, replay.model) == (live.counts, live.meter.calls, "m")
     assert again.meter.answer_tokens == live.meter.answer_tokens

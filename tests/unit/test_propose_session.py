@@ -149,8 +149,8 @@ def test_one_lost_question_does_not_end_the_session(ran: Any) -> None:
 
 
 def test_a_time_out_is_counted_and_asked_again(ran: Any) -> None:
-    late = [Say("late", wait=2.0)]
-    done, _ = ran(lambda body: late.pop() if late else Say(proposals("admitted_a")), 2, timeout=0.5)
+    late = [Say("late", wait=60.0)]
+    done, _ = ran(lambda body: late.pop() if late else Say(proposals("admitted_a")), 2, timeout=2.0)
     assert done.outcomes == {"admitted": 2}
     assert done.session.asker.counts == {"time-out": 1, "answered": 2}
 
@@ -169,7 +169,8 @@ def test_a_recorded_session_is_played_again_without_a_server(ran: Any, tmp_path:
         live = Ran(recorder, 9, Budget(calls=60))
         recorder.close()
         client.close()
-    played = Ran(Replay(file), 9, Budget(calls=60))
+    replay = Replay(file)
+    played = Ran(replay, 9, Budget(calls=60), recorded=replay.knows)
     assert live.outcomes["refuted"] == 9 and live.outcomes["malformed"] == 3
     assert (played.end, played.outcomes, played.names) == (live.end, live.outcomes, live.names)
     assert played.session.asker.counts == live.session.asker.counts
