@@ -6,6 +6,7 @@ text and is never run.
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -75,6 +76,8 @@ class Client:
     def _streamed(self, body: Body, heard: list[str]) -> Reply:
         finish, usage, size = "", None, 0
         stream = self._client.chat.completions.create(**body, stream=True)
+        if stream.response.headers.get("content-type", "").startswith("application/json"):
+            return _whole(stream.response.read())  # a server that does not stream
         # A stream that drips keeps each part within its time-out; this ends it as a whole.
         overdue = threading.Timer(_WHOLE * self._timeout, stream.close)
         overdue.daemon = True
@@ -101,6 +104,16 @@ class Client:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+
+def _whole(page: bytes) -> Answer:
+    """A reply in one piece; raises whatever a page of another form does."""
+    body = json.loads(page)
+    choice, counted = body["choices"][0], body.get("usage") or {}
+    tokens = counted.get("prompt_tokens"), counted.get("completion_tokens")
+    usage = Usage(*tokens) if all(isinstance(n, int) for n in tokens) else None
+    text = str(choice["message"]["content"] or "").encode(errors="replace").decode()
+    return Answer(text[:MAX_ANSWER], str(choice.get("finish_reason") or "stop"), usage)
 
 
 def _refusal(error: Any) -> Trouble:

@@ -41,23 +41,41 @@ DEFAULT_TASKS = (Task.RULE, Task.RECIPE, Task.SEED)
 def propose(
     settings: Settings, online: Online, tasks: Sequence[Task], target: str, emit: Callable[[Event], None]
 ) -> int:
-    """Have one session; returns the exit code.  Raises :class:`ConfigError`, ``StoreError``, ``RuleError``.
+    """Have one session; returns the exit code.  Raises :class:`ConfigError`, ``StoreError``, ``RuleError``."""
+    with Store(settings.state_dir) as store:
+        end, folder = more(settings, store, online, tasks, [target] if target else [], emit)
+        tried = any(Kept(folder).rows())
+    return _CODES[end] or (0 if tried else NOTHING)
 
-    Without ``tasks``: rules, recipes and seeds, or mutations where bugs are given.  Without ``target``
-    (a unit, a glob, a bug class): all of them, what has not fired first.
+
+def more(
+    settings: Settings,
+    store: Store,
+    online: Online,
+    tasks: Sequence[Task],
+    patterns: Sequence[str],
+    emit: Callable[[Event], None],
+) -> tuple[End, Path]:
+    """Have one session, with ``store`` open; returns how it ended and its folder, which holds what was admitted.
+
+    Without ``tasks``: rules, recipes and seeds, or mutations where bugs are given.  Without ``patterns``
+    (units, globs, bug classes): all of them, what has not fired first.
     """
     prompts = Prompts.read(online.prompts)
     with ExitStack() as stack:
-        store = stack.enter_context(Store(settings.state_dir))
         kept = Kept.last(settings.state_dir) if online.resume else Kept.new(settings.state_dir)
         earlier = _earlier(online, kept)
-        drawn = earlier.context if earlier else _drawn(settings, store, tasks, target)
+        drawn = _drawn(settings, store, tasks, patterns)
+        if earlier is not None:
+            given = {"tasks": drawn["tasks"], "patterns": drawn["patterns"]}
+            drawn = {**earlier.context, **{name: value for name, value in given.items() if value}}
         plan = _plan(settings, online, prompts, drawn)
         first = next(plan, None)  # what is wrong with targets and bugs is said before anyone is asked
         kept.restart()
         asker = _asker(online, kept, earlier, drawn, stack)
-        done = _known(store)
-        gate = stack.enter_context(Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done))
+        gate = stack.enter_context(
+            Gate(settings.effective_jobs, settings.transforms, settings.state_dir, _known(store))
+        )
         listener = _Listener(store, kept, emit)
         emit(Warned(f"{_whom(online, asker)}; budget: {online.budget}; kept in {kept.folder}"))
         session = Session(asker, gate.judge_all, prompts.send_back, listener.hear, online.at_once)
@@ -66,17 +84,17 @@ def propose(
         finally:
             kept.pack(listener.tried)
         emit(_ended(session, end, kept.folder))
-    return _CODES[end] or (0 if listener.tried else NOTHING)
+    return end, kept.folder
 
 
 def dry_run(settings: Settings, online: Online, tasks: Sequence[Task], target: str, line: Callable[[str], None]) -> int:
     """Print the prompts that a session would begin with, and about how many tokens they are; ask nobody."""
-    prompts = Prompts.read(online.prompts)
+    prompts, patterns = Prompts.read(online.prompts), [target] if target else []
     try:
         with Store(settings.state_dir, write=False) as store:
-            drawn = _drawn(settings, store, tasks, target)
+            drawn = _drawn(settings, store, tasks, patterns)
     except StoreError:  # nothing was run yet
-        drawn = _drawn(settings, None, tasks, target)
+        drawn = _drawn(settings, None, tasks, patterns)
     total = number = 0
     for number, question in enumerate(islice(_plan(settings, online, prompts, drawn), online.budget.calls), 1):
         if number == 1:
@@ -122,12 +140,12 @@ def _known(store: Store) -> dict[str, Judged]:
     return {h: replace(from_json(Judged, row), cached=True) for h, row in store.proposals(_versions()).items()}
 
 
-def _drawn(settings: Settings, store: Store | None, tasks: Sequence[Task], target: str) -> dict[str, Any]:
+def _drawn(settings: Settings, store: Store | None, tasks: Sequence[Task], patterns: Sequence[str]) -> dict[str, Any]:
     """What the prompts of a session draw on, as a table: it is kept, so that they can be made again."""
     found = last_coverage(store) if store is not None else None
     return {
         "tasks": [str(task) for task in tasks],
-        "target": target,
+        "patterns": list(patterns),
         "coverage": found[1] if found else {},
         "refuted": refuted_before(settings.state_dir),
     }
@@ -146,7 +164,7 @@ def _plan(settings: Settings, online: Online, prompts: Prompts, drawn: Mapping[s
         tasks = list(DEFAULT_TASKS)
     of_targets = [task for task in tasks if task is not Task.MUTATION]
     try:
-        chosen = targets([drawn["target"]] if drawn["target"] else [], context.coverage) if of_targets else []
+        chosen = targets(drawn["patterns"], context.coverage) if of_targets else []
     except UnknownUnit as error:
         raise ConfigError(f"--target: {error}") from None
     yield from questions(prompts, of_targets, chosen, online.bugs, context)

@@ -17,7 +17,8 @@ from typing import Any
 class Say:
     """One reply.  ``cut`` ends the stream after the text without a finish, ``drop`` in the middle of a chunk.
 
-    ``wait``: seconds before the first byte, or what is called then.  ``raw``: data lines of the stream instead.
+    ``wait``: seconds before the first byte, or what is called then.  ``raw``: data lines of the stream
+    instead; ``page``: the whole reply in one piece instead.
     """
 
     text: str = ""
@@ -30,6 +31,7 @@ class Say:
     raw: tuple[str, ...] = ()
     finish: str = "stop"
     usage: bool = True
+    page: Any = None
 
 
 @dataclass
@@ -79,6 +81,9 @@ def serving(script: Callable[[dict[str, Any]], Say]) -> Iterator[ChatServer]:
         def _answer(self, say: Say) -> None:
             if say.status != 200:
                 self._whole(say, json.dumps({"error": say.error or {"message": say.text}}).encode())
+                return
+            if say.page is not None:
+                self._whole(say, json.dumps(say.page).encode())
                 return
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")

@@ -65,6 +65,13 @@ def test_tokens_are_estimated_where_the_server_does_not_count(asked: Any) -> Non
     assert (ask.asker.meter.answer_tokens, ask.asker.meter.estimated) == (100, True)
 
 
+def test_a_server_that_does_not_stream(asked: Any) -> None:
+    message = {"choices": [{"message": {"content": "{}"}, "finish_reason": "stop"}]}
+    ask, _ = asked(Say(page={**message, "usage": {"prompt_tokens": 7, "completion_tokens": 2}}), Say(page=message))
+    assert ask() == Answer("{}", "stop", Usage(7, 2))
+    assert ask() == Answer("{}", "stop", None)
+
+
 @pytest.mark.parametrize("status", [400, 422])
 def test_a_server_without_schemas_is_asked_without(asked: Any, status: int) -> None:
     refused = Say("response_format is not supported", status=status)
@@ -126,6 +133,8 @@ def test_a_wait_of_hours_is_not_made(asked: Any) -> None:
         (Say('{"proposals": [{"task"', cut=True), TroubleKind.STREAM),
         (Say('{"proposals": [{"task"', drop=True), TroubleKind.STREAM),
         (Say(raw=("{not json",)), TroubleKind.STREAM),
+        (Say(page={"choices": []}), TroubleKind.STREAM),
+        (Say(page="hello"), TroubleKind.STREAM),
         (Say(raw=('{"choices": [{"delta": 3}]}',)), TroubleKind.STREAM),
         (Say(raw=('{"choices": 7}',)), TroubleKind.STREAM),
         (Say(raw=('{"choices": [{"delta": {"content": ["x"]}}]}',)), TroubleKind.STREAM),
