@@ -347,8 +347,7 @@ class Campaign:
         from fxmorph.propose.admitted import admitted_chains, write_seeds
 
         folder = self.settings.state_dir / "proposed"
-        for packs in self._packs:
-            write_seeds(packs, folder)
+        write_seeds(self._packs, folder)
         known = {seed.hash for seed in self._seeds}
         self._seeds += [seed for seed in find_seeds([str(folder)])[0] if seed.hash not in known]
         return [chain for packs in self._packs for chain in admitted_chains(packs)]

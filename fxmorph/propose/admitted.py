@@ -60,14 +60,14 @@ def admitted_chains(packs: Path) -> Iterator[Chain]:
             yield Chain(line.proposal.name, line.proposal.seeds, line.proposal.rules)
 
 
-def write_seeds(packs: Path, folder: Path) -> None:
-    """Write the admitted seeds, and what admitted mutations made, as seed files that are not there yet.
+def write_seeds(packs: Iterable[Path], folder: Path) -> None:
+    """Write the admitted seeds, and what admitted mutations made, as seed files; drop those of before.
 
     One that this torch cannot build is left out.  Raises ``OSError``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     wanted: set[str] = set()
-    for line, judged in admitted(packs):
+    for line, judged in (one for place in packs for one in admitted(place)):
         for name, text in _programs(line, judged):
             file = folder / f"{name}_{judged.hash[:8]}.py"
             wanted.add(file.name)
