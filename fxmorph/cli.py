@@ -196,7 +196,10 @@ Passes = Annotated[
     typer.Option("--pass", metavar="NAME", help="Units of Inductor alone: a name, a glob, a stage or a kind."),
 ]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
-All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions too.")]
+All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions and proposals too.")]
+Propose = Annotated[
+    Flag, typer.Option("--propose", help="Use the proposals that were admitted: rules, seeds, recipes.")
+]
 EdgeCases = Annotated[Flag, typer.Option("--edge-cases", help="Show signed zeros, NaN inputs and dtype limits too.")]
 FailOn = Annotated[Text, typer.Option("--fail-on", metavar="new|known", help="known: known findings fail the run too.")]
 Resume = Annotated[Flag, typer.Option("--resume", help="Go on with the run that did not finish.")]
@@ -227,6 +230,7 @@ def run(
     no_rewrites: NoRewrites = None,
     passes: Passes = None,
     all: All = None,
+    propose: Propose = None,
     baseline: Baseline = None,
     fail_on: FailOn = None,
     edge_cases: EdgeCases = None,
@@ -258,6 +262,7 @@ def run(
             rewrites=False if no_rewrites else None,
             passes=passes,
             all=all,
+            propose=propose,
             baseline=baseline,
             fail_on=fail_on,
             edge_cases=edge_cases,
@@ -457,6 +462,45 @@ def prove(
         else:
             code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
         table.close()
+    raise typer.Exit(code)
+
+
+@app.command()
+def propose(
+    task: Annotated[
+        list[str] | None, typer.Option("--task", metavar="NAME", help="rules, recipes, seeds or from-bug. Repeatable.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", metavar="GLOB", help="Those that aim at it.")] = "",
+    packs: Annotated[
+        list[str] | None,
+        typer.Option("--packs", metavar="PATH", help="Packs or folders of them [those that come with fxmorph]."),
+    ] = None,
+    record: Annotated[str, typer.Option("--record", metavar="FILE", help="Write the outcomes there too.")] = "",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Decide again about what was decided before.")] = False,
+    budget: Annotated[Text, typer.Option("--budget", metavar="TIME", help="Stop after: 900, 30m, 2h [15m].")] = None,
+    transforms: Transforms = None,
+    jobs: Jobs = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Put proposals through the gate: parsed, tried in eager, proved; say what became of each."""
+    with _one_line_errors():
+        settings = _settings(
+            transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, verbose=verbose or None,
+            max_time=budget,
+        )  # fmt: skip
+        for pack in packs or ():
+            if not Path(pack).exists():
+                _fail(f"--packs {pack}: no such file or folder", USAGE)
+        from fxmorph.propose.command import judge_packs, task_of
+        from fxmorph.report.proposals import ProposalTable
+
+        tasks = [task_of(word) for word in task or ()]
+        with _reporting(settings, lambda to: ProposalTable(to, settings.quiet, bool(settings.verbose))) as emit:
+            where = Path(record) if record else None
+            code = judge_packs(settings, [Path(p) for p in packs or ()], tasks, target, fresh, where, emit)
     raise typer.Exit(code)
 
 
