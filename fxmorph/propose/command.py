@@ -51,7 +51,9 @@ def judge_packs(
             known = store.proposals(versions).items()
             done |= {h: replace(from_json(Judged, row), cached=True) for h, row in known}
         judged: list[Judged] = []
-        with Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done) as gate:
+        beside = [f.parent for f in folders if (f.parent / "seeds").is_dir()]
+        corpus = beside[0] if beside else None
+        with Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done, corpus=corpus) as gate:
             for line, one in zip(lines, gate.judge_all(lines, lambda: time.monotonic() < ends), strict=False):
                 judged.append(one)
                 emit(told(one))
