@@ -169,9 +169,10 @@ _FORMS: dict[Task, type[_Proposal]] = {
 class Judged:
     """What the gate says of one proposal; text and numbers only.
 
-    ``levels``: what was shown, by dtype, of an admitted rule.  ``dropped``: promises that fell, each with
-    its counterexample as text.  ``counterexample`` was replayed in eager.  ``same_as`` names what a
-    duplicate duplicates, ``made`` the seeds that a mutation or a recipe makes or takes.
+    ``levels``: what was shown, by dtype, of an admitted rule, and ``claim`` what it is used with.
+    ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was
+    replayed in eager.  ``same_as`` names what a duplicate duplicates, ``made`` the seeds that a mutation makes
+    or a recipe takes.
     """
 
     task: Task
@@ -180,6 +181,7 @@ class Judged:
     outcome: Outcome
     reason: str = ""
     level: Level | None = None
+    claim: Level | None = None
     levels: tuple[tuple[str, str], ...] = ()
     dropped: tuple[tuple[str, str], ...] = ()
     counterexample: str = ""
@@ -246,6 +248,11 @@ def read_pack(path: Path) -> Iterator[Line]:
             text = raw.decode(errors="replace").strip()
             if text and not text.startswith("#"):
                 yield read_text(text, f"{path.name}:{number}")
+
+
+def read_task(line: Line) -> Task:
+    """The task of a line, of a malformed one as far as it says."""
+    return _said(line)[0]
 
 
 def outcome_of(line: Line, outcome: Outcome, reason: str) -> Judged:
