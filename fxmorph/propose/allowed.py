@@ -37,7 +37,8 @@ vdot
 """
 _TORCH_ONLY = """
 arange blackman_window block_diag broadcast_tensors bincount cartesian_prod cat column_stack combinations complex
-concat concatenate cosine_similarity dstack empty_like eye full full_like hstack linspace logspace meshgrid ones
+concat concatenate cosine_similarity dstack
+diagflat empty_like eye full full_like hstack linspace logspace meshgrid ones
 ones_like pairwise_distance polar frexp empty empty_strided row_stack scalar_tensor stack tensor tril_indices
 triu_indices vander vstack zeros zeros_like finfo iinfo addcmul addcdiv batch_norm layer_norm group_norm instance_norm
 native_layer_norm native_group_norm native_batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d
@@ -52,7 +53,7 @@ fake_quantize_per_channel_affine quantize_per_tensor real imag
 _METHODS_ONLY = """
 bfloat16 bool byte char double expand fill_ float half int long new_empty new_full new_ones new_tensor new_zeros
 repeat requires_grad_ reshape_as short size dim ndimension numel nelement stride storage_offset is_contiguous
-is_floating_point is_complex element_size sum_to_size to to_dense type_as unfold view view_as zero_ copy_ cfloat
+is_floating_point is_complex element_size sum_to_size to to_dense type_as unfold view view_as put zero_ copy_ cfloat
 cdouble squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ as_strided_ masked_fill_ masked_scatter_ index_put_
 index_add_ index_copy_ index_fill_ scatter_ scatter_add_ scatter_reduce_ put_ tril_ triu_ fill_diagonal_ detach_
 logical_and_ logical_or_ logical_not_ logical_xor_ floor_divide_ true_divide_ xlogy_ nan_to_num_ clamp_ clamp_max_

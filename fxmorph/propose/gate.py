@@ -12,19 +12,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from fxmorph.propose.admitted import admitted_rule
+from fxmorph.propose.outcomes import shipped_packs
 from fxmorph.propose.proposal import Judged, Line, Outcome, RuleProposal, outcome_of, read_text
 from fxmorph.propose.sameness import Known
 from fxmorph.propose.serving import JudgeProposal, serve
 from fxmorph.workers import Ended, Pool
 
+#: Why an outcome is not kept: on a busy machine it may come another time.
+TOO_LONG = "took more than its time"
 #: CPU seconds that one proposal may take.
-LIMIT = 90.0
+LIMIT = 200.0
 
 
 class Gate:
     """A context manager; ``done`` are outcomes by hash that need not be made again.
 
-    ``transforms`` are folders of further rules, ``state`` the folder for proofs and the workers' log.
+    ``transforms`` are folders of further rules, ``state`` the folder for proofs and the workers' log,
+    ``corpus`` the seeds that proposals speak of (those that come with fxmorph).
     """
 
     def __init__(
@@ -34,13 +38,15 @@ class Gate:
         state: Path,
         done: Mapping[str, Judged] | None = None,
         limit: float = LIMIT,
+        corpus: Path | None = None,
     ) -> None:
         state.mkdir(parents=True, exist_ok=True)
-        arguments = (tuple(transforms), str(state / "proofs"), str(state / "workers.log"))
+        arguments = (tuple(transforms), str(corpus or shipped_packs().parent), str(state.resolve()))
         self._pool = Pool(jobs, serve, arguments, ["fxmorph.propose.serving"])
         self._done, self._limit = dict(done or {}), limit
-        #: Rules admitted so far, of proposals.
-        self._admitted = Known(())
+        #: What was admitted so far: rules, and seeds by key.
+        self._rules = Known(())
+        self._seeds: dict[str, str] = {}
 
     def __enter__(self) -> Gate:
         return self
@@ -84,20 +90,28 @@ class Gate:
         if line.proposal is None:
             return outcome_of(line, Outcome.MALFORMED, line.error)
         found = self._done.get(line.hash)
-        return None if found is None else replace(found, source=line.source)
+        if found is None or found.reason.startswith(TOO_LONG):
+            return None
+        return replace(found, source=line.source)
 
     def _first(self, line: Line, judged: Judged) -> Judged:
         """``judged``, or a duplicate where an admitted proposal before it says the same."""
-        if judged.outcome is not Outcome.ADMITTED or not isinstance(line.proposal, RuleProposal):
+        if judged.outcome is not Outcome.ADMITTED:
             return judged
-        rule = admitted_rule(line.proposal, judged)
-        same = self._admitted.same_as(rule)
+        same = ""
+        if isinstance(line.proposal, RuleProposal):
+            rule = admitted_rule(line.proposal, judged)
+            same = self._rules.same_as(rule)
+            if not same:
+                self._rules.add(rule)
+        elif judged.key:
+            first = self._seeds.setdefault(judged.key, judged.hash)
+            same = "" if first == judged.hash else "an earlier proposal"
         if not same:
-            self._admitted.add(rule)
             return judged
         return replace(
             judged, outcome=Outcome.DUPLICATE, reason=f"same as {same}", same_as=same, level=None, claim=None,
-            levels=(), dropped=(),
+            levels=(), dropped=(), key="",
         )  # fmt: skip
 
 
@@ -106,7 +120,7 @@ def _outcome(ended: Ended) -> Judged:
     if isinstance(ended.value, Judged):
         return ended.value
     line = read_text(ended.job.text, ended.job.source)
-    reason = {"timeout": f"took more than its CPU time: {ended.detail}", "crash": f"its process ended: {ended.detail}"}
+    reason = {"timeout": f"{TOO_LONG}: {ended.detail}", "crash": f"its process ended: {ended.detail}"}
     return replace(
         outcome_of(line, Outcome.UNKNOWN, reason.get(ended.trouble, ended.detail)), seconds=round(ended.cpu, 2)
     )

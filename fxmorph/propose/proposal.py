@@ -36,6 +36,8 @@ Condition = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Doc = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 Glob = Annotated[str, StringConstraints(min_length=1, max_length=120)]
 Number = bool | int | float
+Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]\w*$", max_length=80)]
+Setting = Number | dict[Key, Number | dict[Key, Number]]
 
 
 class Task(StrEnum):
@@ -134,7 +136,8 @@ class InputSpec(BaseModel):
 class SeedProposal(_Proposal):
     """A program that should make a unit of Inductor fire, or nearly fire.
 
-    ``inductor``: settings of ``torch._inductor.config`` that it is compiled under.
+    ``inductor``: settings of ``torch._inductor.config`` that it is compiled under, switches and numbers: a
+    text could name a program to run.
     """
 
     task: Literal[Task.SEED] = Task.SEED
@@ -142,7 +145,7 @@ class SeedProposal(_Proposal):
     body: Body
     no_grad: bool = False
     inductor: Annotated[
-        dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][\w.]*$", max_length=80)], bool | int | float | str],
+        dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][\w.]*$", max_length=80)], Setting],
         Field(max_length=8),
     ] = {}
 
@@ -171,8 +174,9 @@ class Judged:
 
     ``levels``: what was shown, by dtype, of an admitted rule, and ``claim`` what it is used with.
     ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was
-    replayed in eager.  ``same_as`` names what a duplicate duplicates, ``made`` the seeds that a mutation makes
-    or a recipe takes.
+    replayed in eager.  ``same_as`` names what a duplicate duplicates; seeds with one ``key`` are the same;
+    ``made`` names the seeds that a mutation makes (``programs``: their files by name), or the variant that a
+    recipe made of one.
     """
 
     task: Task
@@ -186,7 +190,9 @@ class Judged:
     dropped: tuple[tuple[str, str], ...] = ()
     counterexample: str = ""
     same_as: str = ""
+    key: str = ""
     made: tuple[str, ...] = ()
+    programs: tuple[tuple[str, str], ...] = ()
     source: str = ""
     seconds: float = 0.0
     cached: bool = False

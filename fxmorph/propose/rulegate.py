@@ -31,7 +31,7 @@ from fxmorph.rules import Rule
 TESTED_ARGUMENTS = 6
 #: Arguments that are proved, and tried in eager alone: of the first dtype, of each further one, and of each
 #: further one of a rule that moves data for the first, which is the same for all dtypes.
-FIRST, FURTHER, MOVED = (10, 40), (4, 12), (2, 6)
+FIRST, FURTHER, MOVED = (8, 20), (3, 11), (1, 3)
 #: Arguments on which sizes are estimated, and the sides compared on NaN, Inf and zeros.
 LOOKED_AT = 4
 #: How a counterexample begins that takes one promise with it and no more.

@@ -9,15 +9,28 @@ import resource
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from fxmorph.propose.proposal import Judged, Outcome, Proposal, RuleProposal, outcome_of, read_text
+from fxmorph.propose.chaingate import judge_mutation, judge_recipe
+from fxmorph.propose.proposal import (
+    Judged,
+    Outcome,
+    Proposal,
+    RecipeProposal,
+    RuleProposal,
+    SeedProposal,
+    outcome_of,
+    read_text,
+)
 from fxmorph.propose.rulegate import judge_rule
 from fxmorph.propose.sameness import Known
+from fxmorph.propose.seedgate import judge_seed
+from fxmorph.propose.sources import CorpusGraphs
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
 from fxmorph.rules import Registry, load_rules
@@ -42,10 +55,14 @@ class JudgeProposal:
 class Judge:
     """Decides about proposals in this process, with what that needs loaded once."""
 
-    def __init__(self, rules: Registry, proofs: Path | None) -> None:
+    def __init__(self, rules: Registry, corpus: Path, state: Path) -> None:
         self.rules = rules
-        self.known = Known(rules)
-        self.prover = Prover(Certificates(proofs), BUDGET)
+        self.corpus = CorpusGraphs(corpus, state)
+        self.prover = Prover(Certificates(state / "proofs"), BUDGET)
+
+    @cached_property
+    def known(self) -> Known:
+        return Known(self.rules)
 
     def judge(self, job: JudgeProposal) -> Judged:
         line = read_text(job.text, job.source)
@@ -56,15 +73,19 @@ class Judge:
     def _judged(self, proposal: Proposal, source: str) -> Judged:
         if isinstance(proposal, RuleProposal):
             return judge_rule(proposal, source, self.known, self.prover)
-        raise NotImplementedError(proposal.task)
+        if isinstance(proposal, SeedProposal):
+            return judge_seed(proposal, source, self.corpus)
+        if isinstance(proposal, RecipeProposal):
+            return judge_recipe(proposal, source, self.corpus, self.rules)
+        return judge_mutation(proposal, source, self.corpus)
 
 
-def serve(connection: Connection, transforms: Sequence[str], proofs: str, log: str) -> None:
-    """Answer jobs until the connection closes; what libraries print goes to ``log``."""
-    print_to(log)
+def serve(connection: Connection, transforms: Sequence[str], corpus: str, state: str) -> None:
+    """Answer jobs until the connection closes; what libraries print goes to a log in the folder ``state``."""
+    print_to(str(Path(state) / "workers.log"))
     quiet()
     torch.set_num_threads(1)
-    judge = Judge(load_rules([Path(p) for p in transforms]), Path(proofs))
+    judge = Judge(load_rules([Path(p) for p in transforms]), Path(corpus), Path(state))
     _limit_memory()
     while True:
         job: Any = connection.recv()

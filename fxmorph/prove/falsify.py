@@ -20,6 +20,7 @@ from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.prove.preconditions import meet
 from fxmorph.rules import Rule
+from fxmorph.torchapi.devices import seed_generators
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
 REAL_TOLERANCE = 1e-7
@@ -231,12 +232,12 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
     given = instance.with_values(values)
     left, right = given.copies(), given.copies()
     with torch.no_grad():
-        torch.manual_seed(0)
+        seed_generators(0)
         try:
             old = given.before(left)
         except Exception as error:
             raise BeforeRaises(str(error)) from error
-        torch.manual_seed(0)
+        seed_generators(0)
         new = given.after(right)
     if instance.rule.site == "late":
         if "mutation" not in instance.rule.preserves:
