@@ -47,23 +47,13 @@ def test_all_bug_classes_are_aimed_at() -> None:
     assert {c.value for c in BugClass} <= aims
 
 
+RULE = '{"task": "rule", "name": "%s", "doc": "d", "aims": "kc", "args": {"x": "n"}, "before": "-x", "after": "%s"}'
+
+
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        (
-            '{"task": "rule", "name": "x y", "doc": "d", "aims": "kc", "args": {"x": "n"}, "before": "-x", "after": "x"}',
-            "name",
-        ),
-        (
-            '{"task": "rule", "name": "a", "doc": "d", "aims": "kc", "args": {"x": "n"}, "before": "-x", "after": "y"}',
-            "'y'",
-        ),
-        (
-            '{"task": "rule", "name": "a", "doc": "d", "aims": "kc", "args": {"x": "n"}, "before": "-x", "after": "-"}',
-            "after",
-        ),
-    ],
+    ("name", "after", "said"),
+    [("x y", "x", "name"), ("a", "y", "'y'"), ("a", "-", "after"), ("a", "x.__class__", "after")],
 )
-def test_a_slip_of_form_is_found(text: str, said: str) -> None:
-    found = malformed([read_text(text, "pack:1")])
+def test_a_slip_of_form_is_found(name: str, after: str, said: str) -> None:
+    found = malformed([read_text(RULE % (name, after), "pack:1")])
     assert len(found) == 1 and said in found[0]
