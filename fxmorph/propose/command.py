@@ -54,7 +54,7 @@ def judge_packs(
         beside = [f.parent for f in folders if (f.parent / "seeds").is_dir()]
         corpus = beside[0] if beside else None
         with Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done, corpus=corpus) as gate:
-            for line, one in zip(lines, gate.judge_all(lines, lambda: time.monotonic() < ends), strict=False):
+            for line, one in gate.judge_all(lines, lambda: time.monotonic() < ends):
                 judged.append(one)
                 emit(told(one))
                 if not one.cached and line.proposal is not None:

@@ -56,28 +56,29 @@ class Gate:
 
     def judge(self, line: Line) -> Judged:
         """The outcome of one proposal."""
-        return next(self.judge_all([line]))
+        return next(self.judge_all([line]))[1]
 
-    def judge_all(self, lines: Iterable[Line], going_on: Callable[[], bool] = lambda: True) -> Iterator[Judged]:
-        """Outcomes in the order of ``lines``; no proposal is begun any more once ``going_on`` says so."""
+    def judge_all(
+        self, lines: Iterable[Line], going_on: Callable[[], bool] = lambda: True
+    ) -> Iterator[tuple[Line, Judged]]:
+        """Outcomes in the order of ``lines``; once ``going_on`` says no, only of those that need no work."""
         waiting = deque(enumerate(lines))
         begun: deque[tuple[int, Line]] = deque()
         ready: dict[int, Judged] = {}
         while waiting or begun:
             while waiting and (self._pool.idle or not self._needs_work(waiting[0][1])):
-                if not going_on():
-                    waiting.clear()
-                    break
                 index, line = waiting.popleft()
-                begun.append((index, line))
                 known = self._known(line)
+                if known is None and not going_on():
+                    continue
+                begun.append((index, line))
                 if known is not None:
                     ready[index] = known
                 else:
                     self._pool.submit(JudgeProposal(index, line.text, line.source), self._limit)
             while begun and begun[0][0] in ready:
                 index, line = begun.popleft()
-                yield self._first(line, ready.pop(index))
+                yield line, self._first(line, ready.pop(index))
             if begun:
                 for ended in self._pool.ended(0.2):
                     ready[ended.job.index] = _outcome(ended)
