@@ -56,11 +56,9 @@ class Gate:
 
     def judge(self, line: Line) -> Judged:
         """The outcome of one proposal."""
-        return next(self.judge_all([line]))[1]
+        return next(self.judge_all([line]))
 
-    def judge_all(
-        self, lines: Iterable[Line], going_on: Callable[[], bool] = lambda: True
-    ) -> Iterator[tuple[Line, Judged]]:
+    def judge_all(self, lines: Iterable[Line], going_on: Callable[[], bool] = lambda: True) -> Iterator[Judged]:
         """Outcomes in the order of ``lines``; once ``going_on`` says no, only of those that need no work."""
         waiting = deque(enumerate(lines))
         begun: deque[tuple[int, Line]] = deque()
@@ -78,7 +76,7 @@ class Gate:
                     self._pool.submit(JudgeProposal(index, line.text, line.source), self._limit)
             while begun and begun[0][0] in ready:
                 index, line = begun.popleft()
-                yield line, self._first(line, ready.pop(index))
+                yield self._first(line, ready.pop(index))
             if begun:
                 for ended in self._pool.ended(0.2):
                     ready[ended.job.index] = _outcome(ended)

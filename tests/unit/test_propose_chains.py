@@ -95,6 +95,6 @@ def test_a_proposal_that_takes_too_long_costs_itself_only(tmp_path: Path) -> Non
     ]  # fmt: skip
     lines = [read_text(json.dumps(p.model_dump(mode="json")), "test:1") for p in proposals]
     with Gate(1, (), tmp_path, limit=15.0) as gate:
-        first, second = (judged for _, judged in gate.judge_all(lines))
+        first, second = gate.judge_all(lines)
     assert first.outcome is Outcome.UNKNOWN and first.reason.startswith(TOO_LONG)
     assert second.outcome in (Outcome.ADMITTED, Outcome.REFUTED)
