@@ -110,8 +110,7 @@ def _whole(page: bytes) -> Answer:
     """A reply in one piece; raises whatever a page of another form does."""
     body = json.loads(page)
     choice, counted = body["choices"][0], body.get("usage") or {}
-    tokens = counted.get("prompt_tokens"), counted.get("completion_tokens")
-    usage = Usage(*tokens) if all(isinstance(n, int) for n in tokens) else None
+    usage = _counted(counted.get("prompt_tokens"), counted.get("completion_tokens"))
     text = str(choice["message"]["content"] or "").encode(errors="replace").decode()
     return Answer(text[:MAX_ANSWER], str(choice.get("finish_reason") or "stop"), usage)
 
@@ -143,7 +142,10 @@ def _retry_after(headers: Any) -> float | None:
 
 def _usage(chunk: Any) -> Usage | None:
     counted = getattr(chunk, "usage", None)
-    prompt, answer = getattr(counted, "prompt_tokens", None), getattr(counted, "completion_tokens", None)
+    return _counted(getattr(counted, "prompt_tokens", None), getattr(counted, "completion_tokens", None))
+
+
+def _counted(prompt: object, answer: object) -> Usage | None:
     return Usage(prompt, answer) if isinstance(prompt, int) and isinstance(answer, int) else None
 
 
