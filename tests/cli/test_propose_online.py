@@ -151,8 +151,8 @@ def test_an_interrupted_session_is_gone_on_with(tmp_path: Path) -> None:
                 break
         start = time.monotonic()
         running.send_signal(signal.SIGINT)
-        _, said = running.communicate(timeout=60)
-    assert running.returncode == 130 and time.monotonic() - start < 20
+        _, said = running.communicate(timeout=120)
+    assert running.returncode == 130 and time.monotonic() - start < 50, said
     assert "fxmorph: interrupted" in said
     with serving(lambda body: Say('{"proposals": []}')) as server:
         done = propose(*options, "--base-url", server.url, "--resume", cwd=tmp_path)
