@@ -328,7 +328,8 @@ class Case:
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
     rules in ``favour`` are drawn more often; ``relaid`` gives the inputs other strides and
-    offsets, where eager accepts them.
+    offsets, where eager accepts them; ``chain`` are the steps of a proposed recipe, which the
+    recipe is made of (``rewrite.draw_chain``).
     """
 
     seed: Seed
@@ -347,6 +348,7 @@ class Case:
     dtype: str = ""
     context: str = ""
     relaid: bool = False
+    chain: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -354,6 +356,8 @@ class Case:
         body = asdict(self)
         if not self.favour:
             del body["favour"]
+        if not self.chain:
+            del body["chain"]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
         body["recipe"] = None if self.recipe is None else str(self.recipe)
         return digest(body)
