@@ -8,6 +8,7 @@ and tells.  It is the only writer of the store.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import sys
@@ -16,6 +17,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
@@ -25,6 +27,7 @@ from fxmorph.caselist import read_list
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import write_finding
+from fxmorph.credit import Credit
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.investigate import Investigated, bug_class, fingerprint
 from fxmorph.known import load_known
@@ -50,7 +53,7 @@ from fxmorph.propose.outcomes import Chain, pack_folders
 from fxmorph.records import to_json
 from fxmorph.rules import PROPOSED, load_rules
 from fxmorph.seeds import find_seeds
-from fxmorph.store import Store
+from fxmorph.store import PAGE, Store
 from fxmorph.torchapi.compiling import backends, cpp_compiler
 from fxmorph.workers import Ended, Pool
 
@@ -149,6 +152,10 @@ class Campaign:
     investigated: Counter[Any] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        self._credit = Credit()
+        #: So many results are in the credit: those of whole turns, so that it does not depend on the workers.
+        self._credited = 0
+        self._label: dict[int, str] = {}
         #: The rewrites that each finding so far was reduced to.
         self._needed: set[frozenset[str]] = set()
         self._to_confirm: deque[worker.Confirm] = deque()
@@ -211,9 +218,8 @@ class Campaign:
                 self._loop()
                 self.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
-            self._account()
             self.emit(Warned(self.interrupted))
-            return INTERRUPTED
+            return self._finish(INTERRUPTED)
         return self._finish(self._exit_code())
 
     # -- before ----------------------------------------------------------------
@@ -267,7 +273,7 @@ class Campaign:
                 device=s.device,
                 rungs=(self._rung().value,),
                 versions=versions,
-                budget_s=s.max_time,
+                budget_s=s.max_time if isfinite(s.max_time) else None,
                 jobs=s.effective_jobs,
                 seeds=len(self._seeds),
                 rules=len(self._rules) if s.rewrites else 0,
@@ -300,6 +306,7 @@ class Campaign:
             device=s.device,
             level=GraphLevel(s.level),
             avoid=avoid,
+            favour=self._credit.rules,
             torch=version_of("torch"),
             dtype=s.dtype,
             context=s.context,
@@ -328,14 +335,15 @@ class Campaign:
         for seed, chain in self._chained(usable):
             yield index, replace(self._case(seed, 1), chain=chain)
             index += 1
-        number = 0
-        while usable:
-            number += 1
-            shuffled = list(usable)
-            random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
+        numbers: Counter[str] = Counter()
+        for turn in itertools.count(1):
+            if not usable:
+                return
+            tried = self._turn(turn, usable)
             avoid = self._worn_out()
-            for seed in shuffled:
-                yield index, self._case(seed, number, avoid)
+            for seed in tried:
+                numbers[seed.label] += 1
+                yield index, self._case(seed, numbers[seed.label], avoid)
                 index += 1
             while len(self.results) < index:
                 yield None
@@ -358,6 +366,18 @@ class Campaign:
             fitting = [s for s in seeds if chain.names(Path(s.path).stem)]
             for seed in fitting[:CHAINED_SEEDS]:
                 yield seed, chain.steps
+
+    def _turn(self, number: int, usable: Sequence[Seed]) -> list[Seed]:
+        """The seeds in an order drawn for this turn; those that made units fire first in the last turn come twice."""
+        before = Counter(self._credit.seeds)
+        for index in range(self._credited, len(self.results)):
+            result = self.results[index]
+            self._credit.add(self._label[index], result.recipe, result.fired)
+        self._credited = len(self.results)
+        again = [seed for seed in usable if self._credit.seeds[seed.label] > before[seed.label]]
+        shuffled = [*usable, *(again if number > 1 else ())]
+        random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
+        return shuffled
 
     def _worn_out(self) -> tuple[str, ...]:
         """Rules whose variants mostly differ (they show one fault again and again, and hide others), and unsound ones.
@@ -513,6 +533,7 @@ class Campaign:
 
     def _take(self, index: int, case: Case, result: CaseResult, stored: bool) -> None:
         self.results[index] = result
+        self._label[index] = case.seed.label
         self.counts[result.status.value] += 1
         cpu = sum(seconds for _, seconds in result.seconds)
         if not stored:
@@ -626,6 +647,7 @@ class Campaign:
                 "tests": got.tests,
                 "operations": list(got.operations),
                 "blame": to_json(got.blame) if got.blame is not None else None,
+                **got.extra,
             },
         )
 
@@ -668,19 +690,23 @@ class Campaign:
             coverage=self._coverage(),
             seconds={k: round(v, 2) for k, v in sorted(self.seconds.items())},
             wall_s=round(self._elapsed, 1),
-            report=str(self.settings.state_dir / "findings"),
+            report=str(self.settings.state_dir / PAGE),
         )
-        self.store.finish_run(self._run_id, finished.to_json())
+        self.store.finish_run(self._run_id, finished.to_json(), resumable=code == INTERRUPTED)
         self.emit(finished)
         return code
 
     def _coverage(self) -> dict[str, Any]:
-        """Rules that were applied, distinct variants, and how their rewrites are proved."""
+        """Rules that were applied, distinct variants, how their rewrites are proved, and how many cases each unit of
+        Inductor fired in.
+        """
         recipes = [r.recipe for r in self.results.values() if r.recipe and r.status is not Status.UNSOUND_REWRITE]
         used = {part.split("@")[0].split("{")[0].strip() for text in recipes for part in text.split(";")}
         variants = len({r.graph_hash for r in self.results.values() if r.graph_hash})
         proofs = [p for r in self.results.values() for p in r.proofs]
-        return {"rules": len(used), "variants": variants, "proofs": summary_of_proofs(proofs)}
+        fired = Counter(unit for r in self.results.values() for unit in r.fired)
+        units = {"units": dict(sorted(fired.items()))} if fired else {}
+        return {"rules": len(used), "variants": variants, "proofs": summary_of_proofs(proofs), **units}
 
 
 def summary_of_proofs(proofs: Sequence[RewriteProof]) -> dict[str, Any]:

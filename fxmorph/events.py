@@ -6,6 +6,7 @@ described in ``docs/json-events.md``.  Times are in seconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -26,7 +27,7 @@ class _Event:
 
 @dataclass(frozen=True)
 class RunStarted(_Event):
-    """The header of a run: ``seeds`` and ``rules`` are counts, ``budget_s`` wall seconds."""
+    """The header of a run: ``seeds`` and ``rules`` are counts, ``budget_s`` wall seconds (None: no limit)."""
 
     event: ClassVar[str] = "run-started"
     run_id: str
@@ -35,7 +36,7 @@ class RunStarted(_Event):
     device: str
     rungs: tuple[str, ...]
     versions: dict[str, str]
-    budget_s: float
+    budget_s: float | None
     jobs: int
     seeds: int
     rules: int
@@ -122,7 +123,8 @@ class Checked(_Event):
 class Progress(_Event):
     """How far the run is, for people; reporters of JSON leave it out.
 
-    ``planned`` is the number of cases, None where only the time limits the run.
+    ``planned`` is the number of cases, None where only the time limits the run; ``remaining_s``
+    may be infinite.
     """
 
     event: ClassVar[str] = "progress"
@@ -263,7 +265,10 @@ class Conformed(_Event):
 
 @dataclass(frozen=True)
 class UnitListed(_Event):
-    """One line of ``fxmorph passes --json``; the fields are those of ``fxmorph.inductor.units.Unit``."""
+    """One line of ``fxmorph passes --json``: the fields of ``fxmorph.inductor.units.Unit``, and what the last run saw.
+
+    ``tried`` graphs it looked at, ``fired`` ones that it changed, with their ``verdicts``; None where nothing is known.
+    """
 
     event: ClassVar[str] = "unit"
     name: str
@@ -275,6 +280,9 @@ class UnitListed(_Event):
     module: str
     eager: bool
     note: str = ""
+    tried: int | None = None
+    fired: int | None = None
+    verdicts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -345,6 +353,7 @@ _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}
+_COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
 _SECONDS = {"type": "number", "minimum": 0}
 _VERDICT = {"enum": [s.value for s in Status]}
 _KINDS = {"type": "array", "items": {"enum": [k.value for k in Kind]}}
@@ -380,7 +389,7 @@ SCHEMA: dict[str, Any] = {
             device=_TEXT,
             rungs=_TEXTS,
             versions=_of(_TEXT),
-            budget_s=_SECONDS,
+            budget_s={"type": ["number", "null"], "minimum": 0},
             jobs=_COUNT,
             seeds=_COUNT,
             rules=_COUNT,
@@ -507,6 +516,9 @@ SCHEMA: dict[str, Any] = {
             module=_TEXT,
             eager=_FLAG,
             note=_TEXT,
+            tried=_COUNT_OR_NULL,
+            fired=_COUNT_OR_NULL,
+            verdicts=_of(_COUNT),
         ),
         _line(
             PairJudged.event,

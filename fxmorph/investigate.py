@@ -306,6 +306,10 @@ def _evidence(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     return tuple(f"{v.kind} of {v.slot}: {v.reason}" for v in verdicts if v.status is Status.FINDING)[:6]
 
 
+#: What a seed file says of itself.
+_ABOUT_THE_SEED = ("META", "ORIGIN", "EXPECTED", "BROKEN_IN")
+
+
 def _without_tail(source: str) -> str:
     """A seed's source without docstring, META and ``if __name__`` block."""
     tree = ast.parse(source)
@@ -313,7 +317,7 @@ def _without_tail(source: str) -> str:
         s
         for s in tree.body
         if not isinstance(s, (ast.If, ast.Expr))
-        and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in ("META", "ORIGIN", "EXPECTED"))
+        and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in _ABOUT_THE_SEED)
     ]
     return ast.unparse(ast.Module(body, []))
 

@@ -327,8 +327,9 @@ class Case:
     those in ``avoid``.  ``plans`` are the input sets judged on the one compile;
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
-    ``chain`` are steps that the recipe is made of (``rewrite.draw_chain``), a proposed recipe.
-    ``relaid`` gives the inputs other strides and offsets, where eager accepts them.
+    rules in ``favour`` are drawn more often; ``chain`` are steps that the recipe is made of
+    (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs other strides and
+    offsets, where eager accepts them.
     """
 
     seed: Seed
@@ -342,6 +343,7 @@ class Case:
     level: GraphLevel = GraphLevel.TORCH
     recipe: Recipe | None = None
     avoid: tuple[str, ...] = ()
+    favour: tuple[str, ...] = ()
     torch: str = ""
     dtype: str = ""
     context: str = ""
@@ -352,8 +354,9 @@ class Case:
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
-        if not self.chain:
-            del body["chain"]
+        for name in ("chain", "favour"):
+            if not body[name]:
+                del body[name]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
         body["recipe"] = None if self.recipe is None else str(self.recipe)
         return digest(body)

@@ -16,6 +16,7 @@ from typing import Any
 
 from fxmorph.clock import Clock
 from fxmorph.confirm import confirm
+from fxmorph.exhibiting import with_exhibit
 from fxmorph.investigate import investigate
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
@@ -143,7 +144,8 @@ def _answer(
         if isinstance(job, Judge):
             return "done", judge_case(job.case, rules, clock, prover)
         if isinstance(job, Investigate):
-            return "done", investigate(job.case, job.result, rules, clock, job.seconds)
+            found = investigate(job.case, job.result, rules, clock, job.seconds)
+            return "done", with_exhibit(found, job.case, job.result, rules, clock)
         if isinstance(job, (JudgePasses, Derive)):
             return "done", _about_units(job, rules, prover, clock, tell)
         assert isinstance(job, Confirm)

@@ -175,7 +175,7 @@ def make_variant(
             if case.chain:
                 draw_chain(bench, rules, case.chain, rng)
             else:
-                draw_recipe(bench, rules, rng, case.avoid)
+                draw_recipe(bench, rules, rng, case.avoid, case.favour)
         new = print_graph(bench.graph)
     recipe = Recipe(tuple(bench.applied))
     note(lambda: f"rewrite: {recipe}")

@@ -7,7 +7,9 @@ finding and one of progress about every ten seconds.  ``NO_COLOR`` is honoured.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Protocol, TextIO
 
 from rich.console import Console
@@ -28,6 +30,7 @@ from fxmorph.events import (
     UnitFired,
     Warned,
 )
+from fxmorph.inductor.units import PLURALS, UnitKind, kind_of
 from fxmorph.model import SEVERITY, Finding, Status
 
 PROGRESS_EVERY_S = 10.0
@@ -126,7 +129,8 @@ class Terminal:
         self._say(f"fxmorph run {event.run_id}: seed {event.seed}, torch {event.torch} on {event.device}{versions}")
         self._say(
             f"{event.seeds} seeds, {event.rules} rules, rungs {' '.join(event.rungs)}, {event.jobs} workers, "
-            f"at most {spell_time(event.budget_s)}; state in {self._state}"
+            f"{'until stopped' if event.budget_s is None else f'at most {spell_time(event.budget_s)}'}; "
+            f"state in {self._state}"
         )
         for note in event.notes:
             self._say(f"note: {note}")
@@ -169,7 +173,8 @@ class Terminal:
     def _progress(self, event: Progress) -> None:
         of = f" of {event.planned}" if event.planned is not None else ""
         findings = _count(event.findings, "finding")
-        detail = f"{event.done}{of} cases, {findings}, {spell_time(event.remaining_s)} left"
+        left = f", {spell_time(event.remaining_s)} left" if isfinite(event.remaining_s) else ""
+        detail = f"{event.done}{of} cases, {findings}{left}"
         if self._live is not None:
             whole = event.elapsed_s + event.remaining_s
             share = event.elapsed_s / whole if whole else 1.0
@@ -209,6 +214,11 @@ class Terminal:
             for line in summary_lines(passes):
                 self._print(line)
             self._print("`fxmorph coverage` lists the units, and why the others did not fire")
+        units = event.coverage.get("units", {})
+        if units:
+            kinds = Counter(map(kind_of, units))
+            fired = ", ".join(f"{kinds[k]} {PLURALS[k]}" for k in UnitKind)
+            self._print(f"Units of Inductor that fired: {fired} (`fxmorph coverage` lists them)")
         proofs = event.coverage.get("proofs", {})
         if proofs.get("levels"):
             families = [
