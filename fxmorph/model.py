@@ -327,9 +327,9 @@ class Case:
     those in ``avoid``.  ``plans`` are the input sets judged on the one compile;
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
-    rules in ``favour`` are drawn more often; ``relaid`` gives the inputs other strides and
-    offsets, where eager accepts them; ``chain`` are the steps of a proposed recipe, which the
-    recipe is made of (``rewrite.draw_chain``).
+    rules in ``favour`` are drawn more often; ``chain`` are steps that the recipe is made of
+    (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs other strides and
+    offsets, where eager accepts them.
     """
 
     seed: Seed
@@ -354,10 +354,9 @@ class Case:
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
-        if not self.favour:
-            del body["favour"]
-        if not self.chain:
-            del body["chain"]
+        for name in ("chain", "favour"):
+            if not body[name]:
+                del body[name]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
         body["recipe"] = None if self.recipe is None else str(self.recipe)
         return digest(body)

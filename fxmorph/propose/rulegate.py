@@ -7,13 +7,14 @@ kept with it.  Whatever else is refuted is refuted.
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from fxmorph.instances import Instance
+from fxmorph.instances import Instance, sample_arguments
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.propose.building import build_rule, estimate
@@ -32,8 +33,9 @@ TESTED_ARGUMENTS = 6
 #: Arguments that are proved, and tried in eager alone: of the first dtype, of each further one, and of each
 #: further one of a rule that moves data for the first, which is the same for all dtypes.
 FIRST, FURTHER, MOVED = (8, 20), (3, 11), (1, 3)
-#: Arguments on which sizes are estimated, and the sides compared on NaN, Inf and zeros.
-LOOKED_AT = 4
+#: Arguments on which sizes are estimated, and on which sides that differ in bits are compared more closely; the
+#: first few are small.
+LOOKED_AT, COMPARED = 4, 16
 #: How a counterexample begins that takes one promise with it and no more.
 _PROMISES = {
     "the gradient of": "gradient", "only before has a gradient": "gradient", "only after has a gradient": "gradient",
@@ -42,7 +44,9 @@ _PROMISES = {
 
 
 #: Reasons of the prover that no testing mends.
-_NOTHING_COMPARED = ("no arguments found", "only empty arguments were compared")
+_NOT_TESTABLE = (
+    "the model is wrong", "no arguments found", "only empty arguments were compared", "integers that do not overflow",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,8 @@ def _proved(rule: Rule, prover: Prover, judged: Any) -> Judged:
     while todo:
         dtype = todo[0]
         proof = prove_rule(state.rule, dtype, prover, *_effort(list(proofs.values())))
+        if proof.level is not Level.REFUTED:
+            proof = _on_long_rows(state.rule, dtype, proof)
         if proof.level is Level.REFUTED:
             weaker = _weaker(state, dtype, proof.counterexample)
             if weaker is None:
@@ -183,6 +189,23 @@ def _effort(before: list[RuleProof]) -> tuple[int, int]:
     return MOVED if all(p.level is Level.INDEX_EXACT for p in before) else FURTHER
 
 
+def _on_long_rows(rule: Rule, dtype: str, proof: RuleProof) -> RuleProof:
+    """The proof, or REFUTED by arguments with a size that 8 bits do not hold."""
+    sample = sample_arguments(
+        rule, random.Random(rule.id), tries=60, dtypes=() if rule.mixed else (dtype,), sizes=(256,), leading=(1, 2)
+    )
+    if sample is None:
+        return proof
+    instance = Instance(rule, *sample)
+    try:
+        found = falsify(instance, quick=True).counterexample
+    except BeforeRaises:
+        return proof
+    if found is None:
+        return proof
+    return replace(proof, level=Level.REFUTED, counterexample=f"{instance_text(instance)}: {found}")
+
+
 def _claim(claim: Level, level: Level) -> Level:
     """What an admitted rule is used with: what it claims, or less where less is shown."""
     if level is Level.TESTED:
@@ -209,9 +232,13 @@ def _weaker(state: _Weakened, dtype: str, counterexample: str) -> _Weakened | No
 def _rounds_only(rule: Rule, dtype: str) -> bool:
     """Whether a difference in bits is one of rounding: NaN and Inf are where they were, the reals agree."""
     compared = 0
-    for instance in arguments_of(rule, dtype, LOOKED_AT):
+    for instance in arguments_of(rule, dtype, COMPARED):
         for kind, values in kinds(instance):
-            if kind not in ("own", "zeros", "infinite", "nan"):
+            gap = real_gap(instance.with_values(values)) if kind not in ("infinite", "nan") else None
+            if gap is not None and gap > REAL_TOLERANCE:
+                return False
+            compared += gap is not None
+            if kind not in ("own", "zeros", "infinite", "nan", "wide", "extreme"):
                 continue
             try:
                 sides = both(instance, values)
@@ -220,21 +247,26 @@ def _rounds_only(rule: Rule, dtype: str) -> bool:
             a, b = sides.before, sides.after
             if not a.is_floating_point() or a.shape != b.shape or a.dtype != b.dtype:
                 return False
+            if kind in ("wide", "extreme"):
+                if _far_apart(a.double(), b.double()):
+                    return False
+                continue
             if not torch.equal(a.isnan(), b.isnan()) or not torch.equal(a.isinf(), b.isinf()):
                 return False
-        gap = real_gap(instance)
-        if gap is not None and gap > REAL_TOLERANCE:
-            return False
-        compared += gap is not None
     return compared > 0
+
+
+def _far_apart(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether finite values differ by more than 1 % of the largest."""
+    both_finite = a.isfinite() & b.isfinite()
+    if not bool(both_finite.any()):
+        return False
+    return float((a - b)[both_finite].abs().max()) > 1e-2 * float(a[both_finite].abs().max())
 
 
 def _tested(rule: Rule, dtype: str, proof: RuleProof) -> RuleProof:
     """TESTED where the claim and all promises hold in eager on enough arguments; else the proof as it is."""
-    if "the model is wrong" in proof.reason or proof.reason in (
-        "no arguments found",
-        "only empty arguments were compared",
-    ):
+    if any(reason in proof.reason for reason in _NOT_TESTABLE):
         return proof
     held = 0
     for instance in arguments_of(rule, dtype, 3 * TESTED_ARGUMENTS):
