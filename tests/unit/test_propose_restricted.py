@@ -178,8 +178,9 @@ def test_conditions_are_arithmetic_on_specs(text: str) -> None:
 
 
 def test_conditions_that_rules_use_pass() -> None:
-    for text in ("m % 2 == 0", "x.ndim >= 2", "x.shape[-1] == m", "x.dtype == 'int64'", "x.contiguous and not x.requires_grad",
-                 "all(s > 1 for s in x.shape)", "type(k) is int", "x.dtype in FLOATS", "max(x.shape) <= 64"):  # fmt: skip
+    for text in ("m % 2 == 0", "x.ndim >= 2", "x.shape[-1] == m", "x.dtype == 'int64'",
+                 "x.contiguous and not x.requires_grad", "all(s > 1 for s in x.shape)", "type(k) is int",
+                 "x.dtype in FLOATS", "max(x.shape) <= 64"):  # fmt: skip
         check_condition(text, ("x", "m", "k"))
 
 
