@@ -33,6 +33,9 @@ PRESERVABLE = ("dtype", "stride", "alias", "mutation", "gradient", "raises")
 
 SITES = ("op", "value", "late")
 
+#: The family of rules that come from proposals (``fxmorph/propose``): no file defines one of it.
+PROPOSED = "proposed"
+
 #: What a rule may assume of its floating-point arguments' values.
 ASSUMPTIONS = ("finite", "no_nan", "nonneg", "nonzero")
 
