@@ -231,12 +231,12 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
     given = instance.with_values(values)
     left, right = given.copies(), given.copies()
     with torch.no_grad():
-        torch.manual_seed(0)
+        _seed(given.device)
         try:
             old = given.before(left)
         except Exception as error:
             raise BeforeRaises(str(error)) from error
-        torch.manual_seed(0)
+        _seed(given.device)
         new = given.after(right)
     if instance.rule.site == "late":
         if "mutation" not in instance.rule.preserves:
@@ -244,6 +244,14 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
         new = right[next(iter(right))]
         old = left[next(iter(left))]
     return Sides(old, new, left, right)
+
+
+def _seed(device: str) -> None:
+    """Seed the generator that operators on ``device`` draw from."""
+    if device == "cpu":  # torch.manual_seed formats three stacks to seed devices that are not there
+        torch.default_generator.manual_seed(0)
+    else:
+        torch.manual_seed(0)
 
 
 def real_gap(instance: Instance) -> float | None:

@@ -13,13 +13,15 @@ from fxmorph.propose.synthesis.expressions import Expression, apply, arguments, 
 from fxmorph.propose.synthesis.operators import ELEMENTWISE, LAYOUT, REDUCTION, Shape
 
 Bound = dict[str, Expression]
+#: How exactly the two sides of an equation are equal.
+REALS, BITS = 1, 2
 
 
 @dataclass(frozen=True)
 class Equation:
     """Two expressions over arguments as general as they were shown for.
 
-    ``strength`` orders what may derive what: 2 bits, 1 reals; ``assumes`` are its preconditions.
+    ``strength`` is BITS or REALS; ``assumes`` are preconditions on the arguments' values.
     """
 
     left: Expression

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from fxmorph.propose.synthesis.expressions import Expression, apply, argument, ordered, MATRIX
+from fxmorph.propose.synthesis.expressions import MATRIX, Expression, apply, argument, ordered
 from fxmorph.propose.synthesis.fingerprints import Values, key, results
 from fxmorph.propose.synthesis.operators import ELEMENTWISE, FORMS, Form
+
 
 @dataclass(frozen=True)
 class Workload:

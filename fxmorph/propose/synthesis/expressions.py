@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
 
 import torch
 
+from fxmorph.propose.restricted import Body
 from fxmorph.propose.synthesis.operators import Form, Kind, Shape
-
 
 MATRIX: Shape = ("...", "m", "n")
 #: Names of arguments by kind and shape, in the order in which a rule reads them.
@@ -106,20 +105,15 @@ def bare(text: str) -> str:
 
 
 @cache
-def compiled(text: str, names: tuple[str, ...]) -> Callable[..., Any]:
-    """A form's or an expression's text as a function.  Only texts that the table of forms makes come here."""
-    return eval(f"lambda {', '.join(names)}: {text}", {"torch": torch})  # type: ignore[no-any-return]
-
-
-@cache
-def kernel(form: Form) -> Callable[..., torch.Tensor]:
+def kernel(form: Form) -> Body:
     """The form as a function of its operands."""
     names = tuple("abc"[: len(form.kinds)])
-    return compiled(form.text.format(*names), names)
+    return Body(form.text.format(*names), dict.fromkeys(names, "..."))
 
 
 def evaluate(e: Expression, values: Mapping[str, torch.Tensor]) -> torch.Tensor:
     """The expression's value in eager, of arguments by name.  Raises what its operators raise."""
     if e.form is None:
         return values[e.text]
-    return kernel(e.form)(*(evaluate(o, values) for o in e.operands))
+    out: torch.Tensor = kernel(e.form)(*(evaluate(o, values) for o in e.operands))
+    return out

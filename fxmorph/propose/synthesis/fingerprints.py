@@ -101,8 +101,9 @@ def _rounded(t: torch.Tensor) -> tuple[str, tuple[int, ...], bytes]:
 class FieldSample:
     """One run of expressions on random elements of two prime fields (``prove/field.py``)."""
 
-    def __init__(self, leaves: Sequence[Expression], values: Values, seed: int) -> None:
-        self.seed, self.leaves, self.natives = seed, leaves, values.sets[-1]
+    def __init__(self, leaves: Sequence[Expression], seed: int) -> None:
+        self.seed, self.leaves = seed, leaves
+        self.natives = Values(leaves, seed, positive=False).sets[-1]
 
     def elements(self, e: Expression) -> torch.Tensor | None:
         """Elements modulo p (real part) and q, NaN where undefined; None where an operator has no meaning there."""

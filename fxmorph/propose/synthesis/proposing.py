@@ -1,25 +1,23 @@
-"""From a pair of expressions to a rule: arguments as general as the operators allow, conditions, a name."""
+"""From a pair of expressions to a proposal: arguments as general as the operators allow, conditions, a name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
-from fxmorph.model import FLOATS, Level
-from fxmorph.propose.synthesis.derivation import Equation
+from fxmorph.model import FLOATS
+from fxmorph.propose.proposal import RuleProposal
+from fxmorph.propose.synthesis.derivation import BITS, Equation
 from fxmorph.propose.synthesis.expressions import (
     MATRIX,
     Expression,
     argument,
     arguments,
     bare,
-    compiled,
     ordered,
     substituted,
     walk,
 )
 from fxmorph.propose.synthesis.operators import LAYOUT, REDUCTION, Shape
-from fxmorph.rules import Rule
 
 _GENERAL: tuple[Shape, ...] = (("...",), ("...", "n"), MATRIX)
 
@@ -53,7 +51,7 @@ def generalised(equation: Equation) -> Equation:
     return equation
 
 
-def directed(equation: Equation) -> tuple[Expression, Expression, str]:
+def directed(equation: Equation) -> tuple[Expression, Expression, Literal["op", "value"]]:
     """(before, after, site): from the smaller side to the larger, where that has the same arguments."""
     small, large = equation.left, equation.right
     if arguments(small).keys() != arguments(large).keys():
@@ -63,32 +61,25 @@ def directed(equation: Equation) -> tuple[Expression, Expression, str]:
     return small, large, "op"
 
 
-def build(equation: Equation, name: str, interpret: Callable[[str, dict[str, str]], Any] | None = None) -> Rule:
-    """The rule that replaces one side by the other; claim, dtypes and promises are to be found."""
+def proposed(equation: Equation) -> RuleProposal:
+    """The proposal that one side is the other; claim, dtypes and promises are what is hoped for."""
     before, after, site = directed(equation)
     given = arguments(before)
-    shapes = {n: " ".join(a.shape) for n, a in given.items()}
     bools = [n for n, a in given.items() if a.kind == "b"]
     mixed = 0 < len(bools) < len(given)
-    names = tuple(given)
-    functions = [
-        interpret(bare(side.text), shapes) if interpret else compiled(side.text, names) for side in (before, after)
-    ]
-    return Rule(
-        id=name,
-        before=functions[0],
-        after=functions[1],
-        args=shapes,
-        doc="",
+    return RuleProposal(
+        name=named(equation),
+        doc=f"Takes {bare(before.text)} as {bare(after.text)}, which the synthesiser found by enumeration and proved.",
+        aims=aim(equation),
+        args={n: " ".join(a.shape) for n, a in given.items()},
+        before=bare(before.text),
+        after=bare(after.text),
         where=tuple(_conditions(given, bools if mixed else [])),
         dtypes=("bool",) if len(bools) == len(given) else FLOATS,
-        claim=Level.BIT_EXACT if equation.strength == 2 else Level.EXACT_REAL,
-        assumes=tuple(sorted(equation.assumes)),
-        preserves=frozenset(("dtype", "mutation", "gradient")),
-        targets=(aim(equation),),
+        claim="BIT_EXACT" if equation.strength == BITS else "EXACT_REAL",
+        preserves=("dtype", "mutation", "gradient"),
         site=site,
         mixed=mixed,
-        source="synthesis",
     )
 
 

@@ -1,0 +1,193 @@
+"""The synthesiser: enumerate, pick pairs that look equal and follow from nothing kept, prove them, keep the rules.
+
+Everything is in one order that the seed decides; a smaller budget ends earlier in it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+
+from fxmorph.model import Level
+from fxmorph.propose.proposal import RuleProposal
+from fxmorph.propose.synthesis.derivation import BITS, REALS, Derivations, Equation, schema, trivial
+from fxmorph.propose.synthesis.enumeration import Counts, Enumeration, workloads
+from fxmorph.propose.synthesis.expressions import arguments
+from fxmorph.propose.synthesis.fingerprints import FieldSample, agree
+from fxmorph.propose.synthesis.proposing import canonical, generalised, proposed
+from fxmorph.propose.synthesis.settling import settle
+from fxmorph.prove.prover import Prover
+
+#: Of the budget, what enumeration may take.
+ENUMERATION_SHARE = 0.4
+#: Rules that differ in which elementwise operators they are about only: so many are kept.
+ALIKE = 3
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A rule that was proved.  ``levels``: by dtype.  ``tried``: sets of arguments it was run on beyond the proof."""
+
+    proposal: RuleProposal
+    level: Level
+    levels: tuple[tuple[str, Level], ...]
+    trivial: bool
+    tried: int
+
+
+@dataclass
+class Tally:
+    """What a search did so far; ``seconds`` of CPU time."""
+
+    counts: Counts = field(default_factory=Counts)
+    candidates: int = 0
+    subsumed: int = 0
+    alike: int = 0
+    refuted: int = 0
+    unproved: int = 0
+    waiting: int = 0
+    kept: list[Kept] = field(default_factory=list)
+    seconds: float = 0.0
+    doing: str = ""
+
+    @property
+    def levels(self) -> Counter[str]:
+        return Counter(k.level.value for k in self.kept)
+
+    @property
+    def nontrivial(self) -> int:
+        return sum(not k.trivial for k in self.kept)
+
+
+@dataclass(frozen=True)
+class Options:
+    """``budget`` in CPU seconds of this process."""
+
+    operators: tuple[str, ...]
+    budget: float
+    seed: int = 0
+
+
+class Search:
+    """One run of the synthesiser."""
+
+    def __init__(self, options: Options) -> None:
+        self.options, self.tally = options, Tally()
+        self._started = time.process_time()
+        self._derivations = Derivations()
+        self._alike: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
+        self._prover = Prover()
+
+    def run(self, tell: Callable[[Tally], None]) -> Tally:
+        """Search until the budget is used or nothing is left; ``tell`` is called every few rules."""
+        waiting = self._candidates(tell)
+        self.tally.candidates = len(waiting)
+        doubted = []
+        for equation in waiting:
+            if self._over():
+                break
+            self.tally.waiting = len(waiting)
+            if self._dispensable(equation):
+                continue
+            if equation.strength == REALS and self._field(equation) is False:
+                doubted.append(equation)
+                continue
+            self._decide(equation)
+            self._tell(tell, "proving")
+        for equation in doubted:
+            if self._over():
+                break
+            if not self._dispensable(equation):
+                self._decide(equation)
+                self._tell(tell, "proving what the field doubts")
+        self._tell(tell, "done")
+        return self.tally
+
+    def _over(self, share: float = 1.0) -> bool:
+        self.tally.seconds = time.process_time() - self._started
+        return self.tally.seconds > share * self.options.budget
+
+    def _tell(self, tell: Callable[[Tally], None], doing: str) -> None:
+        self._over()
+        self.tally.doing = doing
+        tell(self.tally)
+
+    # -- candidates ------------------------------------------------------------
+
+    def _candidates(self, tell: Callable[[Tally], None]) -> list[Equation]:
+        """Pairs that look equal, none twice up to renaming, smallest first."""
+        found: dict[tuple[str, str, frozenset[str]], Equation] = {}
+        todo = workloads(self.options.operators)
+        for n, workload in enumerate(todo):
+            share = ENUMERATION_SHARE * (n + 1) / len(todo)
+            enumeration = Enumeration(workload, self.options.seed, self.tally.counts)
+            for pair in enumeration.pairs(lambda share=share: self._over(share)):  # type: ignore[misc]
+                names = arguments(pair.small).keys(), arguments(pair.large).keys()
+                if names[0] <= names[1] or names[1] <= names[0]:
+                    one = canonical(
+                        Equation(pair.small, pair.large, BITS if pair.bits else REALS, frozenset(pair.assumes))
+                    )
+                    found.setdefault((one.left.text, one.right.text, one.assumes), one)
+            self._tell(tell, f"enumerated {workload.name}")
+        return sorted(found.values(), key=_order)
+
+    # -- decisions -------------------------------------------------------------
+
+    def _dispensable(self, equation: Equation) -> bool:
+        """Whether it follows from what is kept, or is one more of a kind."""
+        if self._derivations.follows(equation):
+            self.tally.subsumed += 1
+            return True
+        if self._alike[_schema(equation)] >= ALIKE:
+            self.tally.alike += 1
+            return True
+        return False
+
+    def _field(self, equation: Equation) -> bool | None:
+        leaves = list(arguments(equation.left, equation.right).values())
+        sample = FieldSample(leaves, self.options.seed)
+        return agree(sample.elements(equation.left), sample.elements(equation.right))
+
+    def _decide(self, equation: Equation) -> None:
+        general = generalised(equation)
+        wanted = proposed(general)
+        plain = trivial(general.left, general.right)
+        settled = settle(wanted, self._prover, self.options.seed, *([()] if plain else []))
+        if settled.proposal is None:
+            self.tally.refuted += settled.refuted
+            self.tally.unproved += not settled.refuted
+            return
+        shown = BITS if settled.level.bitwise or settled.level is Level.UNDER_PRECONDITION else REALS
+        self._derivations.add(Equation(general.left, general.right, shown, frozenset(settled.proposal.assumes)))
+        self._alike[_schema(equation)] += 1
+        self._names[wanted.name] += 1
+        number = self._names[wanted.name]
+        named = settled.proposal.model_copy(update={"name": f"{wanted.name}_{number}" if number > 1 else wanted.name})
+        self.tally.kept.append(
+            Kept(named, settled.level, settled.levels, plain, settled.tried)
+        )
+
+
+def _schema(equation: Equation) -> str:
+    return schema(equation.left, equation.right)
+
+
+def _order(equation: Equation) -> tuple[object, ...]:
+    left, right = equation.left, equation.right
+    return (left.size + right.size, len(equation.assumes), -equation.strength, left.text, right.text)
+
+
+def kept_in_order(tally: Tally) -> Iterator[Kept]:
+    """What is worth writing down: rules that are not trivial, strongest evidence as found."""
+    return (k for k in tally.kept if not k.trivial)
+
+
+def synthesise(operators: Sequence[str], budget: float, seed: int, tell: Callable[[Tally], None]) -> Tally:
+    """Run a search on one core; ``budget`` in CPU seconds."""
+    torch.set_num_threads(1)
+    return Search(Options(tuple(operators), budget, seed)).run(tell)

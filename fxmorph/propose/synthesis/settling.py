@@ -1,0 +1,113 @@
+"""Deciding one pair: what it may claim, under which assumption, for which dtypes, and whether that is proved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fxmorph.model import Level
+from fxmorph.propose.building import build_rule
+from fxmorph.propose.proposal import RuleProposal
+from fxmorph.propose.synthesis.hunting import hunt
+from fxmorph.prove.preconditions import PRECONDITIONS
+from fxmorph.prove.prover import Prover, stronger
+from fxmorph.prove.rule import RuleProof, prove_rule
+from fxmorph.rules import ASSUMPTIONS
+
+#: Draws of shapes before a proof, and for each dtype of a proved rule; each is run on every kind of values.
+SCREENED, HUNTED = 6, 16
+#: Tried for a rule about numbers besides float32.
+MORE_DTYPES = ("float64", "bfloat16", "int64")
+_WEAKER = {"INDEX_EXACT": "BIT_EXACT_MOD_ZERO_SIGN", "BIT_EXACT": "BIT_EXACT_MOD_ZERO_SIGN",
+           "BIT_EXACT_MOD_ZERO_SIGN": "EXACT_REAL"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Settled:
+    """``proposal`` is None where the pair is no rule: ``refuted`` by eager, or not ``shown``; ``reason`` says why.
+
+    ``levels``: what was shown by dtype.  ``tried``: sets of arguments that both sides were run on beyond the proof.
+    """
+
+    proposal: RuleProposal | None
+    refuted: bool = False
+    reason: str = ""
+    level: Level = Level.UNKNOWN
+    levels: tuple[tuple[str, Level], ...] = ()
+    tried: int = 0
+
+
+def settle(proposal: RuleProposal, prover: Prover, seed: int, more: Sequence[str] = MORE_DTYPES) -> Settled:
+    """The strongest form of the proposal that is proved and that no input was found against.
+
+    ``more``: dtypes that are tried besides the first one; those as good as it join the proposal.
+    """
+    main = "float32"
+    if proposal.dtypes == ("bool",):
+        main, more = "bool", ()
+    screened = _screened(proposal, main, seed)
+    if isinstance(screened, Settled):
+        return screened
+    proved = _proved(screened, main, prover)
+    if isinstance(proved, Settled):
+        return proved
+    stated, proof = proved
+    levels, tried = [], 0
+    for dtype in (main, *more):
+        found = hunt(build_rule(stated), dtype, HUNTED, seed + 1)
+        tried += found.tried
+        fits = found.claim is not None and (found.claim.bitwise or stated.claim == "EXACT_REAL")
+        fits = fits and not (stated.claim in ("INDEX_EXACT", "BIT_EXACT") and found.claim is not Level.BIT_EXACT)
+        if dtype == main:
+            if not fits:
+                return Settled(None, True, found.wrong or f"not {stated.claim} for {found.examples}", tried=tried)
+            levels.append((dtype, proof.level))
+        elif fits:
+            level = prove_rule(build_rule(_with(stated, dtypes=[dtype])), dtype, prover).level
+            if not stronger(Level(stated.claim), level):
+                levels.append((dtype, level))
+    stated = _with(stated, dtypes=[d for d, _ in levels])
+    return Settled(stated, level=proof.level, levels=tuple(levels), tried=tried)
+
+
+def _with(proposal: RuleProposal, **changes: Any) -> RuleProposal:
+    return RuleProposal.model_validate({**proposal.model_dump(), **changes})
+
+
+def _screened(proposal: RuleProposal, dtype: str, seed: int) -> RuleProposal | Settled:
+    """The proposal with the strongest claim, under the weakest precondition, that eager lets stand."""
+    first = ""
+    for assumes in ((), *PRECONDITIONS):
+        stated = _with(proposal, assumes=assumes)
+        found = hunt(build_rule(stated), dtype, SCREENED, seed)
+        if found.claim is not None:
+            return _with(stated, claim=found.claim.value)
+        first = first or found.wrong
+        if dtype == "bool" or not found.tried or "raises" in found.examples:
+            break
+    return Settled(None, True, first or "no arguments found")
+
+
+def _proved(proposal: RuleProposal, dtype: str, prover: Prover) -> tuple[RuleProposal, RuleProof] | Settled:
+    """The proposal with the claim and the promises that the prover lets stand."""
+    while True:
+        proof = prove_rule(build_rule(proposal), dtype, prover)
+        if proof.level is Level.REFUTED:
+            if "gradient" in proposal.preserves and "gradient" in proof.counterexample:
+                proposal = _with(proposal, preserves=[p for p in proposal.preserves if p != "gradient"])
+            elif proposal.claim in _WEAKER:
+                proposal = _with(proposal, claim=_WEAKER[proposal.claim])
+            else:
+                return Settled(None, True, proof.counterexample)
+        elif proof.level in (Level.UNKNOWN, Level.TESTED):
+            return Settled(None, False, proof.reason)
+        elif proof.level is Level.UNDER_PRECONDITION:
+            needed = sorted({*proposal.assumes, *(a for a in proof.assumptions if a in ASSUMPTIONS)})
+            return _with(proposal, claim=proof.level.value, assumes=needed), proof
+        else:
+            return _with(proposal, claim=proof.level.value), proof
+
+
+def summary(levels: Sequence[tuple[str, Level]]) -> str:
+    return ", ".join(f"{dtype} {level}" for dtype, level in levels)
