@@ -169,8 +169,8 @@ _FORMS: dict[Task, type[_Proposal]] = {
 class Judged:
     """What the gate says of one proposal; text and numbers only.
 
-    ``levels``: what was shown, by dtype, of an admitted rule.  ``dropped``: promises that fell, each with
-    its counterexample as text.  ``counterexample`` was replayed in eager.  ``same_as`` names what a
+    ``levels``: what was shown, by dtype, of an admitted rule, and ``claim`` what it is used with.
+    ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was replayed in eager.  ``same_as`` names what a
     duplicate duplicates, ``made`` the seeds that a mutation or a recipe makes or takes.
     """
 
@@ -180,6 +180,7 @@ class Judged:
     outcome: Outcome
     reason: str = ""
     level: Level | None = None
+    claim: Level | None = None
     levels: tuple[tuple[str, str], ...] = ()
     dropped: tuple[tuple[str, str], ...] = ()
     counterexample: str = ""
