@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from fxmorph.propose.synthesis.expressions import MATRIX, Expression, apply, argument, ordered
+from fxmorph.propose.synthesis.expressions import MATRIX, PRODUCT, Expression, apply, argument, ordered
 from fxmorph.propose.synthesis.fingerprints import Values, key, results
 from fxmorph.propose.synthesis.operators import ELEMENTWISE, FORMS, Form
 
@@ -36,7 +36,7 @@ def workloads(operators: Sequence[str]) -> tuple[Workload, ...]:
     """The default workloads over these operators, small ones first."""
     x, y, z = (argument(n, "f", MATRIX) for n in "xyz")
     p, q = (argument(n, "b", MATRIX) for n in "pq")
-    w = argument("w", "f", ("...", "n", "k"))
+    w = argument("w", "f", PRODUCT)
     used = frozenset(operators)
     products = used & frozenset("matmul transpose add sub neg mul sum flip cat slice mean".split())
     return (

@@ -10,9 +10,11 @@ import torch
 from fxmorph.propose.restricted import Body
 from fxmorph.propose.synthesis.operators import Form, Kind, Shape
 
+#: What arguments are, and what ``matmul`` takes on the right of them.
 MATRIX: Shape = ("...", "m", "n")
+PRODUCT: Shape = ("...", "n", "k")
 #: Names of arguments by kind and shape, in the order in which a rule reads them.
-NAMES: dict[tuple[Kind, Shape], str] = {("f", MATRIX): "xyz", ("b", MATRIX): "pq", ("f", ("...", "n", "k")): "w"}
+NAMES: dict[tuple[Kind, Shape], str] = {("f", MATRIX): "xyz", ("b", MATRIX): "pq", ("f", PRODUCT): "w"}
 
 
 class Expression:

@@ -9,6 +9,7 @@ from fxmorph.propose.proposal import RuleProposal
 from fxmorph.propose.synthesis.derivation import BITS, Equation
 from fxmorph.propose.synthesis.expressions import (
     MATRIX,
+    PRODUCT,
     Expression,
     argument,
     arguments,
@@ -23,7 +24,13 @@ _GENERAL: tuple[Shape, ...] = (("...",), ("...", "n"), MATRIX)
 
 
 def canonical(equation: Equation) -> Equation:
-    """Arguments named in the order of reading, the smaller side first."""
+    """Arguments named in the order of reading, the smaller side first, one matrix being like another."""
+    given = arguments(equation.left, equation.right).values()
+    if {a.shape for a in given if a.kind == "f"} == {PRODUCT}:
+        plain = {a.text: argument("xyz"[i], a.kind, MATRIX) for i, a in enumerate(given)}
+        left, right = substituted(equation.left, plain), substituted(equation.right, plain)
+        assert left is not None and right is not None
+        equation = Equation(left, right, equation.strength, equation.assumes)
     both = [_renamed(equation.left, equation.right), _renamed(equation.right, equation.left)[::-1]]
     left, right = min(both, key=lambda pair: (pair[0].size, pair[0].text, pair[1].text))
     if (right.size, right.text) < (left.size, left.text):
@@ -69,7 +76,7 @@ def proposed(equation: Equation) -> RuleProposal:
     mixed = 0 < len(bools) < len(given)
     return RuleProposal(
         name=named(equation),
-        doc=f"Takes {bare(before.text)} as {bare(after.text)}, which the synthesiser found by enumeration and proved.",
+        doc=f"Takes {bare(before.text)} as {bare(after.text)}.",
         aims=aim(equation),
         args={n: " ".join(a.shape) for n, a in given.items()},
         before=bare(before.text),

@@ -13,14 +13,19 @@ from dataclasses import dataclass, field
 import torch
 
 from fxmorph.model import Level
-from fxmorph.propose.proposal import RuleProposal
+from fxmorph.propose.building import build_rule
+from fxmorph.propose.proposal import Malformed, RuleProposal
+from fxmorph.propose.sameness import Known
 from fxmorph.propose.synthesis.derivation import BITS, REALS, Derivations, Equation, schema, trivial
-from fxmorph.propose.synthesis.enumeration import Counts, Enumeration, workloads
-from fxmorph.propose.synthesis.expressions import arguments
+from fxmorph.propose.synthesis.enumeration import Counts, Enumeration, Pair, workloads
+from fxmorph.propose.synthesis.expressions import arguments, operators
 from fxmorph.propose.synthesis.fingerprints import FieldSample, agree
+from fxmorph.propose.synthesis.operators import LAYOUT
 from fxmorph.propose.synthesis.proposing import canonical, generalised, proposed
 from fxmorph.propose.synthesis.settling import settle
 from fxmorph.prove.prover import Prover
+from fxmorph.rules import load_rules
+from fxmorph.tracing import TracingError
 
 #: Of the budget, what enumeration may take.
 ENUMERATION_SHARE = 0.4
@@ -30,13 +35,18 @@ ALIKE = 3
 
 @dataclass(frozen=True)
 class Kept:
-    """A rule that was proved.  ``levels``: by dtype.  ``tried``: sets of arguments it was run on beyond the proof."""
+    """A rule that was proved.
+
+    ``levels``: by dtype.  ``tried``: sets of arguments it was run on beyond the proof.  ``same_as``: the shipped
+    rule that says the same, in this direction or the other.
+    """
 
     proposal: RuleProposal
     level: Level
     levels: tuple[tuple[str, Level], ...]
     trivial: bool
     tried: int
+    same_as: str = ""
 
 
 @dataclass
@@ -49,7 +59,8 @@ class Tally:
     alike: int = 0
     refuted: int = 0
     unproved: int = 0
-    waiting: int = 0
+    proved: int = 0
+    left: int = 0
     kept: list[Kept] = field(default_factory=list)
     seconds: float = 0.0
     doing: str = ""
@@ -61,6 +72,11 @@ class Tally:
     @property
     def nontrivial(self) -> int:
         return sum(not k.trivial for k in self.kept)
+
+    @property
+    def shipped(self) -> int:
+        """How many of those that are not trivial are among the shipped rules."""
+        return sum(not k.trivial and bool(k.same_as) for k in self.kept)
 
 
 @dataclass(frozen=True)
@@ -79,19 +95,18 @@ class Search:
         self.options, self.tally = options, Tally()
         self._started = time.process_time()
         self._derivations = Derivations()
+        self._equations: list[Equation] = []
         self._alike: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
         self._prover = Prover()
+        self._known = Known(load_rules())
 
     def run(self, tell: Callable[[Tally], None]) -> Tally:
         """Search until the budget is used or nothing is left; ``tell`` is called every few rules."""
         waiting = self._candidates(tell)
         self.tally.candidates = len(waiting)
         doubted = []
-        for equation in waiting:
-            if self._over():
-                break
-            self.tally.waiting = len(waiting)
+        for equation in self._while_there_is_time(waiting):
             if self._dispensable(equation):
                 continue
             if equation.strength == REALS and self._field(equation) is False:
@@ -99,14 +114,20 @@ class Search:
                 continue
             self._decide(equation)
             self._tell(tell, "proving")
-        for equation in doubted:
-            if self._over():
-                break
+        for equation in self._while_there_is_time(doubted):
             if not self._dispensable(equation):
                 self._decide(equation)
                 self._tell(tell, "proving what the field doubts")
+        self._minimise()
         self._tell(tell, "done")
         return self.tally
+
+    def _while_there_is_time(self, equations: Sequence[Equation]) -> Iterator[Equation]:
+        for n, equation in enumerate(equations):
+            if self._over():
+                self.tally.left += len(equations) - n
+                return
+            yield equation
 
     def _over(self, share: float = 1.0) -> bool:
         self.tally.seconds = time.process_time() - self._started
@@ -127,11 +148,9 @@ class Search:
             share = ENUMERATION_SHARE * (n + 1) / len(todo)
             enumeration = Enumeration(workload, self.options.seed, self.tally.counts)
             for pair in enumeration.pairs(lambda share=share: self._over(share)):  # type: ignore[misc]
-                names = arguments(pair.small).keys(), arguments(pair.large).keys()
-                if names[0] <= names[1] or names[1] <= names[0]:
-                    one = canonical(
-                        Equation(pair.small, pair.large, BITS if pair.bits else REALS, frozenset(pair.assumes))
-                    )
+                if _worthwhile(pair):
+                    strength = BITS if pair.bits else REALS
+                    one = canonical(Equation(pair.small, pair.large, strength, frozenset(pair.assumes)))
                     found.setdefault((one.left.text, one.right.text, one.assumes), one)
             self._tell(tell, f"enumerated {workload.name}")
         return sorted(found.values(), key=_order)
@@ -162,15 +181,52 @@ class Search:
             self.tally.refuted += settled.refuted
             self.tally.unproved += not settled.refuted
             return
+        self.tally.proved += 1
         shown = BITS if settled.level.bitwise or settled.level is Level.UNDER_PRECONDITION else REALS
-        self._derivations.add(Equation(general.left, general.right, shown, frozenset(settled.proposal.assumes)))
+        equation_shown = Equation(general.left, general.right, shown, frozenset(settled.proposal.assumes))
+        self._derivations.add(equation_shown)
+        self._equations.append(equation_shown)
         self._alike[_schema(equation)] += 1
         self._names[wanted.name] += 1
         number = self._names[wanted.name]
         named = settled.proposal.model_copy(update={"name": f"{wanted.name}_{number}" if number > 1 else wanted.name})
-        self.tally.kept.append(
-            Kept(named, settled.level, settled.levels, plain, settled.tried)
-        )
+        self.tally.kept.append(Kept(named, settled.level, settled.levels, plain, settled.tried, self._same_as(named)))
+
+    def _minimise(self) -> None:
+        """Drop what follows from the other kept rules, the largest first."""
+        left = list(zip(self._equations, self.tally.kept, strict=True))
+        for one in reversed(list(left)):
+            others = Derivations()
+            for equation, _ in left:
+                if equation is not one[0]:
+                    others.add(equation)
+            if others.follows(one[0]):
+                left.remove(one)
+                self.tally.subsumed += 1
+        self.tally.kept = [kept for _, kept in left]
+
+    def _same_as(self, proposal: RuleProposal) -> str:
+        turned = proposal.model_copy(update={"before": proposal.after, "after": proposal.before, "site": "op"})
+        if proposal.after in proposal.args:
+            turned = turned.model_copy(update={"site": "value"})
+        for one in (proposal, turned):
+            try:
+                same = self._known.same_as(build_rule(one))
+            except (Malformed, TracingError):
+                continue
+            if same:
+                return same
+        return ""
+
+
+def _worthwhile(pair: Pair) -> bool:
+    """Whether one side's arguments are all of the other's, and layouts of masks are not all there is.
+
+    What moves data moves masks as it moves numbers: such a rule is found for numbers, and tried for masks.
+    """
+    names = arguments(pair.small).keys(), arguments(pair.large).keys()
+    masks = all(a.kind == "b" for a in arguments(pair.large).values())
+    return (names[0] <= names[1] or names[1] <= names[0]) and not (masks and operators(pair.large) <= LAYOUT)
 
 
 def _schema(equation: Equation) -> str:
@@ -179,12 +235,8 @@ def _schema(equation: Equation) -> str:
 
 def _order(equation: Equation) -> tuple[object, ...]:
     left, right = equation.left, equation.right
-    return (left.size + right.size, len(equation.assumes), -equation.strength, left.text, right.text)
-
-
-def kept_in_order(tally: Tally) -> Iterator[Kept]:
-    """What is worth writing down: rules that are not trivial, strongest evidence as found."""
-    return (k for k in tally.kept if not k.trivial)
+    general = -len(arguments(left, right))  # an instance of another comes after it
+    return (left.size + right.size, len(equation.assumes), general, -equation.strength, left.text, right.text)
 
 
 def synthesise(operators: Sequence[str], budget: float, seed: int, tell: Callable[[Tally], None]) -> Tally:

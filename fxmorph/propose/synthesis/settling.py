@@ -54,7 +54,8 @@ def settle(proposal: RuleProposal, prover: Prover, seed: int, more: Sequence[str
         return proved
     stated, proof = proved
     levels, tried = [], 0
-    for dtype in (main, *more):
+    moves = proof.level is Level.INDEX_EXACT and not stated.mixed
+    for dtype in (main, *more, *(("bool",) if moves and more else ())):
         found = hunt(build_rule(stated), dtype, HUNTED, seed + 1)
         tried += found.tried
         fits = found.claim is not None and (found.claim.bitwise or stated.claim == "EXACT_REAL")
@@ -67,7 +68,7 @@ def settle(proposal: RuleProposal, prover: Prover, seed: int, more: Sequence[str
             level = prove_rule(build_rule(_with(stated, dtypes=[dtype])), dtype, prover).level
             if not stronger(Level(stated.claim), level):
                 levels.append((dtype, level))
-    stated = _with(stated, dtypes=[d for d, _ in levels])
+    stated = _with(stated, dtypes=[d for d, _ in levels], doc=_told(stated, levels))
     return Settled(stated, level=proof.level, levels=tuple(levels), tried=tried)
 
 
@@ -109,5 +110,6 @@ def _proved(proposal: RuleProposal, dtype: str, prover: Prover) -> tuple[RulePro
             return _with(proposal, claim=proof.level.value), proof
 
 
-def summary(levels: Sequence[tuple[str, Level]]) -> str:
-    return ", ".join(f"{dtype} {level}" for dtype, level in levels)
+def _told(proposal: RuleProposal, levels: Sequence[tuple[str, Level]]) -> str:
+    shown = ", ".join(f"{level} in {dtype}" for dtype, level in levels)
+    return f"Takes {proposal.before} as {proposal.after}. Found by enumeration; proved {shown}."
