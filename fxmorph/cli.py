@@ -460,6 +460,45 @@ def prove(
     raise typer.Exit(code)
 
 
+@app.command()
+def propose(
+    task: Annotated[
+        list[str] | None, typer.Option("--task", metavar="NAME", help="rules, recipes, seeds or from-bug. Repeatable.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", metavar="GLOB", help="Those that aim at it.")] = "",
+    packs: Annotated[
+        list[str] | None,
+        typer.Option("--packs", metavar="PATH", help="Packs or folders of them [those that come with fxmorph]."),
+    ] = None,
+    record: Annotated[str, typer.Option("--record", metavar="FILE", help="Write the outcomes there too.")] = "",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Decide again about what was decided before.")] = False,
+    budget: Annotated[Text, typer.Option("--budget", metavar="TIME", help="Stop after: 900, 30m, 2h [15m].")] = None,
+    transforms: Transforms = None,
+    jobs: Jobs = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Put proposals through the gate: parsed, tried in eager, proved; say what became of each."""
+    with _one_line_errors():
+        settings = _settings(
+            transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, verbose=verbose or None,
+            max_time=budget,
+        )  # fmt: skip
+        for pack in packs or ():
+            if not Path(pack).exists():
+                _fail(f"--packs {pack}: no such file or folder", USAGE)
+        from fxmorph.propose.command import judge_packs, task_of
+        from fxmorph.report.proposals import ProposalTable
+
+        tasks = [task_of(word) for word in task or ()]
+        with _reporting(settings, lambda to: ProposalTable(to, settings.quiet, bool(settings.verbose))) as emit:
+            where = Path(record) if record else None
+            code = judge_packs(settings, [Path(p) for p in packs or ()], tasks, target, fresh, where, emit)
+    raise typer.Exit(code)
+
+
 @app.command("check-pass")
 def check_pass(
     name: Annotated[str, typer.Argument(metavar="PASS", help="module:NAME, file.py:NAME, or the name of a plug-in.")],

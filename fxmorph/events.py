@@ -206,6 +206,29 @@ class RuleListed(_Event):
 
 
 @dataclass(frozen=True)
+class ProposalJudged(_Event):
+    """What the gate says of a proposal.  ``level`` is "" unless it is an admitted rule; ``seconds`` of CPU.
+
+    ``levels`` by dtype; ``dropped`` are promises that fell, with counterexamples; ``made`` the seeds that
+    a mutation made, or the variants that a recipe makes; ``cached``: it was decided before.
+    """
+
+    event: ClassVar[str] = "proposal"
+    task: str
+    name: str
+    source: str
+    outcome: str
+    reason: str = ""
+    level: str = ""
+    levels: dict[str, str] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    counterexample: str = ""
+    made: tuple[str, ...] = ()
+    seconds: float = 0.0
+    cached: bool = False
+
+
+@dataclass(frozen=True)
 class Proved(_Event):
     """What is shown of a rule for a dtype (``fxmorph prove``).
 
@@ -341,6 +364,7 @@ Event = (
     | Warned
     | RunFinished
     | RuleListed
+    | ProposalJudged
     | Proved
     | Conformed
     | UnitListed
@@ -473,6 +497,21 @@ SCHEMA: dict[str, Any] = {
             source=_TEXT,
             doc=_TEXT,
             levels=_of(_TEXT),
+        ),
+        _line(
+            ProposalJudged.event,
+            task=_TEXT,
+            name=_TEXT,
+            source=_TEXT,
+            outcome=_TEXT,
+            reason=_TEXT,
+            level=_TEXT,
+            levels=_of(_TEXT),
+            dropped=_TEXTS,
+            counterexample=_TEXT,
+            made=_TEXTS,
+            seconds=_SECONDS,
+            cached=_FLAG,
         ),
         _line(
             Proved.event,

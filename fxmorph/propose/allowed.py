@@ -26,53 +26,53 @@ sort std std_mean sum topk trace trapezoid var var_mean dist cumulative_trapezoi
 _SHAPES = """
 adjoint atleast_1d atleast_2d atleast_3d broadcast_to chunk clone contiguous detach diag diag_embed diagonal
 diagonal_scatter dsplit expand_as flatten flip fliplr flipud gather hsplit index_add index_copy index_fill index_put
-index_select masked_scatter matrix_exp moveaxis movedim narrow permute ravel repeat_interleave reshape
-roll rot90 scatter scatter_add scatter_reduce select select_scatter slice_scatter split split_with_sizes squeeze
-swapaxes swapdims t take take_along_dim tensor_split tile transpose tril triu unbind unflatten unsafe_chunk
-unsafe_split unsqueeze view_as_complex view_as_real vsplit as_strided as_strided_scatter bucketize searchsorted
+index_select masked_scatter matrix_exp moveaxis movedim narrow permute ravel repeat_interleave reshape roll rot90
+scatter scatter_add scatter_reduce select select_scatter slice_scatter split split_with_sizes squeeze swapaxes
+swapdims t take take_along_dim tensor_split tile transpose tril triu unbind unflatten unsafe_chunk unsafe_split
+unsqueeze view_as_complex view_as_real vsplit as_strided as_strided_scatter bucketize searchsorted
 """
 _PRODUCTS = """
-addbmm addmm addmv addr baddbmm bmm cdist chain_matmul cross dot einsum ger inner kron matmul mm mv outer
-tensordot vdot
+addbmm addmm addmv addr baddbmm bmm cdist chain_matmul cross dot einsum ger inner kron matmul mm mv outer tensordot
+vdot
 """
 _TORCH_ONLY = """
-arange blackman_window block_diag broadcast_tensors bincount cartesian_prod cat column_stack combinations complex concat
-concatenate cosine_similarity dstack empty_like eye full full_like hstack linspace logspace meshgrid ones ones_like
-pairwise_distance polar row_stack scalar_tensor stack tensor tril_indices triu_indices vander vstack zeros zeros_like
-finfo iinfo addcmul addcdiv batch_norm layer_norm group_norm instance_norm native_layer_norm native_group_norm
-native_batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d max_pool2d
-max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d pixel_shuffle pixel_unshuffle channel_shuffle
-constant_pad_nd embedding grid_sampler affine_grid_generator celu selu rrelu prelu isin result_type promote_types can_cast clone
-is_floating_point is_complex numel broadcast_shapes hardshrink hann_window hamming_window bartlett_window
-bilinear cosine_embedding_loss ctc_loss kl_div margin_ranking_loss triplet_margin_loss poisson_nll_loss
-hinge_embedding_loss binary_cross_entropy_with_logits nuclear_norm frobenius_norm rnn_tanh_cell rnn_relu_cell gru_cell
-lstm_cell softmax log_softmax dequantize fake_quantize_per_tensor_affine
-fake_quantize_per_channel_affine quantize_per_tensor
-real imag dequantize
+arange blackman_window block_diag broadcast_tensors bincount cartesian_prod cat column_stack combinations complex
+concat concatenate cosine_similarity dstack
+diagflat empty_like eye full full_like hstack linspace logspace meshgrid ones
+ones_like pairwise_distance polar frexp empty empty_strided row_stack scalar_tensor stack tensor tril_indices
+triu_indices vander vstack zeros zeros_like finfo iinfo addcmul addcdiv batch_norm layer_norm group_norm instance_norm
+native_layer_norm native_group_norm native_batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d
+conv_transpose3d max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d pixel_shuffle
+pixel_unshuffle channel_shuffle constant_pad_nd embedding grid_sampler affine_grid_generator celu selu rrelu prelu
+isin result_type promote_types can_cast is_floating_point is_complex numel broadcast_shapes hardshrink hann_window
+hamming_window bartlett_window bilinear cosine_embedding_loss ctc_loss kl_div margin_ranking_loss triplet_margin_loss
+poisson_nll_loss hinge_embedding_loss binary_cross_entropy_with_logits nuclear_norm frobenius_norm rnn_tanh_cell
+rnn_relu_cell gru_cell lstm_cell softmax log_softmax dequantize fake_quantize_per_tensor_affine
+fake_quantize_per_channel_affine quantize_per_tensor real imag
 """
 _METHODS_ONLY = """
-bfloat16 bool byte char double expand fill_ float half int long new_empty new_full new_ones new_tensor new_zeros repeat
-requires_grad_ reshape_as short size dim ndimension numel nelement stride storage_offset is_contiguous
-is_floating_point is_complex element_size sum_to_size to to_dense type_as unfold view view_as zero_ copy_ cfloat cdouble
-squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ as_strided_ masked_fill_ masked_scatter_ index_put_ index_add_
-index_copy_ index_fill_ scatter_ scatter_add_ scatter_reduce_ put_ tril_ triu_ fill_diagonal_ detach_ logical_and_
-logical_or_ logical_not_ logical_xor_ floor_divide_ true_divide_ xlogy_ nan_to_num_ clamp_ clamp_max_ clamp_min_ clip_
-renorm_ cumsum_ cumprod_ resolve_conj mH conj_physical_
+bfloat16 bool byte char double expand fill_ float half int long new_empty new_full new_ones new_tensor new_zeros
+repeat requires_grad_ reshape_as short size dim ndimension numel nelement stride storage_offset is_contiguous
+is_floating_point is_complex element_size sum_to_size to to_dense type_as unfold view view_as put zero_ copy_ cfloat
+cdouble squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ as_strided_ masked_fill_ masked_scatter_ index_put_
+index_add_ index_copy_ index_fill_ scatter_ scatter_add_ scatter_reduce_ put_ tril_ triu_ fill_diagonal_ detach_
+logical_and_ logical_or_ logical_not_ logical_xor_ floor_divide_ true_divide_ xlogy_ nan_to_num_ clamp_ clamp_max_
+clamp_min_ clip_ renorm_ cumsum_ cumprod_ index_reduce index_reduce_ addmm_ addmv_ addr_ addbmm_ baddbmm_ type
+resolve_conj mH conj_physical_
 """
 _FUNCTIONAL = """
-adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d
-affine_grid avg_pool1d avg_pool2d avg_pool3d batch_norm bilinear binary_cross_entropy binary_cross_entropy_with_logits
-celu conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d cosine_embedding_loss cosine_similarity
-cross_entropy elu elu_ embedding embedding_bag fold gaussian_nll_loss gelu glu grid_sample group_norm hardshrink
-hardsigmoid hardswish hardtanh hardtanh_ hinge_embedding_loss huber_loss instance_norm interpolate kl_div l1_loss
-layer_norm leaky_relu leaky_relu_ linear local_response_norm log_softmax logsigmoid lp_pool1d lp_pool2d
-margin_ranking_loss max_pool1d max_pool2d max_pool3d max_unpool1d max_unpool2d max_unpool3d mish mse_loss
-multi_head_attention_forward multi_margin_loss multilabel_margin_loss multilabel_soft_margin_loss nll_loss normalize
-one_hot pad pairwise_distance pdist pixel_shuffle pixel_unshuffle channel_shuffle poisson_nll_loss
-prelu relu relu6 relu_
-rms_norm scaled_dot_product_attention selu selu_ sigmoid silu smooth_l1_loss soft_margin_loss softmax softmin softplus
-softshrink softsign tanh tanhshrink threshold threshold_ triplet_margin_loss triplet_margin_with_distance_loss unfold
-upsample dropout
+adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d adaptive_max_pool2d
+adaptive_max_pool3d affine_grid avg_pool1d avg_pool2d avg_pool3d batch_norm bilinear binary_cross_entropy
+binary_cross_entropy_with_logits celu conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d
+cosine_embedding_loss cosine_similarity cross_entropy elu elu_ embedding embedding_bag fold gaussian_nll_loss gelu glu
+grid_sample group_norm hardshrink hardsigmoid hardswish hardtanh hardtanh_ hinge_embedding_loss huber_loss
+instance_norm interpolate kl_div l1_loss layer_norm leaky_relu leaky_relu_ linear local_response_norm log_softmax
+logsigmoid lp_pool1d lp_pool2d margin_ranking_loss max_pool1d max_pool2d max_pool3d max_unpool1d max_unpool2d
+max_unpool3d mish mse_loss multi_head_attention_forward multi_margin_loss multilabel_margin_loss
+multilabel_soft_margin_loss nll_loss normalize one_hot pad pairwise_distance pdist pixel_shuffle pixel_unshuffle
+channel_shuffle poisson_nll_loss prelu relu relu6 relu_ rms_norm scaled_dot_product_attention selu selu_ sigmoid silu
+smooth_l1_loss soft_margin_loss softmax softmin softplus softshrink softsign tanh tanhshrink threshold threshold_
+triplet_margin_loss triplet_margin_with_distance_loss unfold upsample dropout
 """
 _SPECIAL = """
 bessel_j0 bessel_j1 digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p

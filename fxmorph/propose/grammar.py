@@ -252,6 +252,8 @@ def check_condition(text: str, names: Sequence[str]) -> None:
             isinstance(node, ast.operator) and not isinstance(node, _CONDITION_OPERATORS)
         ):
             wrong = type(node).__name__
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "torch":
+            wrong = f"torch.{node.attr}; a dtype is a text here, as in x.dtype == 'int64'"
         elif isinstance(node, ast.Attribute) and node.attr not in CONDITION_ATTRIBUTES:
             wrong = f"attribute {node.attr}"
         elif isinstance(node, ast.Name) and node.id not in {*names, *bound} | CONDITION_NAMES:

@@ -36,6 +36,8 @@ Condition = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Doc = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
 Glob = Annotated[str, StringConstraints(min_length=1, max_length=120)]
 Number = bool | int | float
+Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]\w*$", max_length=80)]
+Setting = Number | dict[Key, Number | dict[Key, Number]]
 
 
 class Task(StrEnum):
@@ -134,7 +136,8 @@ class InputSpec(BaseModel):
 class SeedProposal(_Proposal):
     """A program that should make a unit of Inductor fire, or nearly fire.
 
-    ``inductor``: settings of ``torch._inductor.config`` that it is compiled under.
+    ``inductor``: settings of ``torch._inductor.config`` that it is compiled under, switches and numbers: a
+    text could name a program to run.
     """
 
     task: Literal[Task.SEED] = Task.SEED
@@ -142,7 +145,7 @@ class SeedProposal(_Proposal):
     body: Body
     no_grad: bool = False
     inductor: Annotated[
-        dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][\w.]*$", max_length=80)], bool | int | float | str],
+        dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z][\w.]*$", max_length=80)], Setting],
         Field(max_length=8),
     ] = {}
 
@@ -170,8 +173,10 @@ class Judged:
     """What the gate says of one proposal; text and numbers only.
 
     ``levels``: what was shown, by dtype, of an admitted rule, and ``claim`` what it is used with.
-    ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was replayed in eager.  ``same_as`` names what a
-    duplicate duplicates, ``made`` the seeds that a mutation or a recipe makes or takes.
+    ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was
+    replayed in eager.  ``same_as`` names what a duplicate duplicates; seeds with one ``key`` are the same;
+    ``made`` names the seeds that a mutation makes (``programs``: their files by name), or the variant that a
+    recipe made of one.
     """
 
     task: Task
@@ -185,7 +190,9 @@ class Judged:
     dropped: tuple[tuple[str, str], ...] = ()
     counterexample: str = ""
     same_as: str = ""
+    key: str = ""
     made: tuple[str, ...] = ()
+    programs: tuple[tuple[str, str], ...] = ()
     source: str = ""
     seconds: float = 0.0
     cached: bool = False
@@ -247,6 +254,11 @@ def read_pack(path: Path) -> Iterator[Line]:
             text = raw.decode(errors="replace").strip()
             if text and not text.startswith("#"):
                 yield read_text(text, f"{path.name}:{number}")
+
+
+def read_task(line: Line) -> Task:
+    """The task of a line, of a malformed one as far as it says."""
+    return _said(line)[0]
 
 
 def outcome_of(line: Line, outcome: Outcome, reason: str) -> Judged:

@@ -19,8 +19,8 @@ from fxmorph.model import Level
 from fxmorph.propose.building import build_rule, estimate
 from fxmorph.propose.grammar import TooLarge
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, Task, Unsupported
-from fxmorph.propose.restricted import Body
 from fxmorph.propose.sameness import Known, changes_nothing
+from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.falsify import REAL_TOLERANCE, BeforeRaises, both, falsify, kinds, real_gap
 from fxmorph.prove.prover import Prover, stronger, weakest
 from fxmorph.prove.rule import RuleProof, arguments_of, prove_rule
@@ -29,6 +29,9 @@ from fxmorph.rules import Rule
 
 #: Arguments on which a rule that nothing shows must hold to be admitted as tested.
 TESTED_ARGUMENTS = 6
+#: Arguments that are proved, and tried in eager alone: of the first dtype, of each further one, and of each
+#: further one of a rule that moves data for the first, which is the same for all dtypes.
+FIRST, FURTHER, MOVED = (10, 40), (4, 12), (2, 6)
 #: Arguments on which sizes are estimated, and the sides compared on NaN, Inf and zeros.
 LOOKED_AT = 4
 #: How a counterexample begins that takes one promise with it and no more.
@@ -36,6 +39,10 @@ _PROMISES = {
     "the gradient of": "gradient", "only before has a gradient": "gradient", "only after has a gradient": "gradient",
     "strides [": "stride", "the result shares memory": "alias", "after raises": "raises",
 }  # fmt: skip
+
+
+#: Reasons of the prover that no testing mends.
+_NOTHING_COMPARED = ("no arguments found", "only empty arguments were compared")
 
 
 @dataclass(frozen=True)
@@ -56,9 +63,10 @@ def judge_rule(proposal: RuleProposal, source: str, known: Known, prover: Prover
 
     try:
         rule = build_rule(proposal, source)
-        trouble = _ill_formed(rule)
+        outcome, trouble = _ill_formed(rule)
         if trouble:
-            return judged(Outcome.MALFORMED, reason=trouble)
+            what = {"counterexample" if outcome is Outcome.REFUTED else "reason": trouble}
+            return judged(outcome, **what)
         if changes_nothing(rule):
             return judged(Outcome.MALFORMED, reason="before and after are the same graph")
         same = known.same_as(rule)
@@ -77,35 +85,41 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
 
 
-def _ill_formed(rule: Rule) -> str:
+def _ill_formed(rule: Rule) -> tuple[Outcome, str]:
     """Why a rule cannot be used at all, or ""; raises ``TooLarge``."""
-    found = [i for d in rule.dtypes for i in arguments_of(rule, d, 1)] or list(arguments_of(rule, rule.dtypes[0], 1))
+    found = [i for d in rule.dtypes for i in arguments_of(rule, d, 1)]
     if not found:
-        return "no arguments meet the conditions"
-    ran, trouble = 0, ""
+        return Outcome.MALFORMED, "no arguments meet the conditions"
+    raised: dict[Outcome, str] = {}
     for instance in found[:LOOKED_AT]:
         for side in (rule.before, rule.after):
-            assert isinstance(side, Body)
-            try:
-                estimate(side, instance.tensors, instance.scalars)
-            except TooLarge:
-                raise
-            except Exception:
-                pass  # fake tensors know less than eager, which has the last word below
+            _estimate(side, instance)
         try:
             sides = both(instance, instance.copies())
+        except TooLarge:
+            raise
         except BeforeRaises as error:
-            trouble = trouble or f"before raises: {error}".splitlines()[0]
+            raised.setdefault(Outcome.MALFORMED, f"before raises: {error}".splitlines()[0])
             continue
         except Exception as error:
-            trouble = trouble or f"after raises: {_line(error)}"
+            raised.setdefault(Outcome.REFUTED, f"{instance_text(instance)}: after raises {_line(error)}")
             continue
         if not isinstance(sides.before, torch.Tensor) or not isinstance(sides.after, torch.Tensor):
-            return "a side of a rule returns one tensor"
-        ran += 1
-    if not ran:
-        return trouble
-    return "" if rule.site != "op" or pattern_of(rule) is not None else "before is no pattern: it holds no operation"
+            return Outcome.MALFORMED, "a side of a rule returns one tensor"
+        if rule.site == "op" and pattern_of(rule) is None:
+            return Outcome.MALFORMED, "before is no pattern: it holds no operation, or it depends on the arguments"
+        return Outcome.ADMITTED, ""
+    return next((o, raised[o]) for o in (Outcome.REFUTED, Outcome.MALFORMED) if o in raised)
+
+
+def _estimate(side: Any, instance: Instance) -> None:
+    """Raises ``TooLarge``; of all else fake tensors know less than eager, which has the last word."""
+    try:
+        estimate(side, instance.tensors, instance.scalars)
+    except TooLarge:
+        raise
+    except Exception:
+        return
 
 
 def _proved(rule: Rule, prover: Prover, judged: Any) -> Judged:
@@ -115,7 +129,7 @@ def _proved(rule: Rule, prover: Prover, judged: Any) -> Judged:
     todo = list(rule.dtypes)
     while todo:
         dtype = todo[0]
-        proof = prove_rule(state.rule, dtype, prover)
+        proof = prove_rule(state.rule, dtype, prover, *_effort(list(proofs.values())))
         if proof.level is Level.REFUTED:
             weaker = _weaker(state, dtype, proof.counterexample)
             if weaker is None:
@@ -135,6 +149,13 @@ def _proved(rule: Rule, prover: Prover, judged: Any) -> Judged:
         Outcome.ADMITTED, level=level, claim=claim, levels=tuple((d, p.level.value) for d, p in ran.items()),
         dropped=state.dropped, reason=next(iter(ran.values())).scope,
     )  # fmt: skip
+
+
+def _effort(before: list[RuleProof]) -> tuple[int, int]:
+    """Arguments to prove and to try: most for the first dtype, few more where data are only moved."""
+    if not before:
+        return FIRST
+    return MOVED if all(p.level is Level.INDEX_EXACT for p in before) else FURTHER
 
 
 def _claim(claim: Level, level: Level) -> Level:
