@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -46,7 +46,7 @@ def main() -> None:
         _fail(f"internal error: {type(error).__name__}: {error}", INTERNAL, error)
 
 
-def _fail(message: str, code: int, error: Exception | None = None) -> None:
+def _fail(message: str, code: int, error: Exception | None = None) -> NoReturn:
     print("fxmorph: " + " ".join(message.split()), file=sys.stderr)
     if error is not None:
         import traceback
@@ -473,6 +473,12 @@ def propose(
     record: Annotated[str, typer.Option("--record", metavar="FILE", help="Write the outcomes there too.")] = "",
     fresh: Annotated[bool, typer.Option("--fresh", help="Decide again about what was decided before.")] = False,
     budget: Annotated[Text, typer.Option("--budget", metavar="TIME", help="Stop after: 900, 30m, 2h [15m].")] = None,
+    synthesise: Annotated[
+        bool, typer.Option("--synthesise", help="Find rules by enumeration; --budget is CPU time [10m].")
+    ] = False,
+    ops: Annotated[str, typer.Option("--ops", metavar="NAMES", help="Operators to synthesise with [30].")] = "",
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The pack to write the found rules to.")] = "",
+    seed: Seed = None,
     transforms: Transforms = None,
     jobs: Jobs = None,
     state: State = None,
@@ -481,11 +487,18 @@ def propose(
     verbose: Verbose = 0,
 ) -> None:
     """Put proposals through the gate: parsed, tried in eager, proved; say what became of each."""
+    if synthesise:
+        with _one_line_errors():
+            settings = _settings(seed=seed, max_time=budget or "10m", json=json, quiet=quiet)
+            code = _synthesise(settings, ops, Path(out) if out else None)
+        raise typer.Exit(code)
     with _one_line_errors():
         settings = _settings(
             transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, verbose=verbose or None,
             max_time=budget,
         )  # fmt: skip
+        if ops or out:
+            _fail("--ops and --out go with --synthesise", USAGE)
         for pack in packs or ():
             if not Path(pack).exists():
                 _fail(f"--packs {pack}: no such file or folder", USAGE)
@@ -497,6 +510,22 @@ def propose(
             where = Path(record) if record else None
             code = judge_packs(settings, [Path(p) for p in packs or ()], tasks, target, fresh, where, emit)
     raise typer.Exit(code)
+
+
+def _synthesise(settings: Settings, ops: str, out: Path | None) -> int:
+    from fxmorph.propose.synthesis.operators import chosen_operators
+
+    try:
+        names = chosen_operators(ops)
+    except ValueError as error:
+        _fail(f"--ops {error}", USAGE)
+    if out is not None and not out.parent.is_dir():
+        _fail(f"--out {out}: no folder {out.parent}", USAGE)
+    from fxmorph.propose.synthesis.command import synthesise_rules
+    from fxmorph.report.synthesis import SynthesisLines
+
+    with _reporting(settings, lambda to: SynthesisLines(to, settings.quiet)) as emit:
+        return synthesise_rules(names, settings.max_time, settings.seed, out, emit)
 
 
 @app.command("check-pass")

@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fxmorph.config import ConfigError
 from fxmorph.events import Event, Synthesis, Warned
-from fxmorph.propose.synthesis.operators import OPERATORS
 from fxmorph.propose.synthesis.search import Kept, Tally, synthesise
 
-#: CPU seconds that it takes where no budget is given.
-BUDGET = 600.0
 DONE, NOTHING = 0, 5
+#: The pack is written again after so many rules, so that an end by force loses few.
+WRITTEN_EVERY = 10
 
 
-def chosen_operators(text: str) -> tuple[str, ...]:
-    """The operators of a comma-separated list; all where it is empty.  Raises ``ConfigError``."""
-    names = tuple(dict.fromkeys(n.strip() for n in text.split(",") if n.strip()))
-    unknown = [n for n in names if n not in OPERATORS]
-    if unknown:
-        raise ConfigError(f"--ops {unknown[0]!r}: not one of {', '.join(OPERATORS)}")
-    return names or OPERATORS
-
-
-def synthesise_rules(operators: str, budget: float, seed: int, out: Path | None, emit: Callable[[Event], None]) -> int:
+def synthesise_rules(
+    names: Sequence[str], budget: float, seed: int, out: Path | None, emit: Callable[[Event], None]
+) -> int:
     """Find rules for ``budget`` CPU seconds and write those that are not trivial to ``out``.
 
     Returns the exit code: 0, or 5 where there are none.  Raises ``ConfigError`` for what the user can mend.
     """
-    names = chosen_operators(operators)
-    if out is not None and not out.parent.is_dir():
-        raise ConfigError(f"--out {out}: no folder {out.parent}")
     emit(Warned(f"{len(names)} operators, {budget:.0f} s of CPU, seed {seed}"))
-    tally = synthesise(names, budget, seed, lambda t: emit(told(t)))
+    header = f"# fxmorph propose --synthesise --ops {','.join(names)} --seed {seed}"
+    written = 0
+
+    def tell(tally: Tally) -> None:
+        nonlocal written
+        emit(told(tally))
+        if out is not None and (len(tally.kept) >= written + WRITTEN_EVERY or tally.doing == "done"):
+            written = len(tally.kept)
+            write_pack(out, tally.kept, header)
+
+    try:
+        tally = synthesise(names, budget, seed, tell)
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror}") from None
     if out is not None:
-        try:
-            write_pack(out, tally.kept, f"# fxmorph propose --synthesise --ops {','.join(names)} --seed {seed}")
-        except OSError as error:
-            raise ConfigError(f"--out {out}: {error.strerror}") from None
         emit(Warned(f"{tally.nontrivial} rules written to {out}"))
     return DONE if tally.nontrivial else NOTHING
 

@@ -28,7 +28,7 @@ class Expression:
 
     def __init__(self, form: Form | None, operands: tuple[Expression, ...], text: str, kind: Kind, shape: Shape):
         self.form, self.operands, self.text, self.kind, self.shape = form, operands, text, kind, shape
-        self.size = 0 if form is None else 1 + sum(o.size for o in operands)
+        self.size: int = 0 if form is None else 1 + sum(o.size for o in operands)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expression) and self.text == other.text

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fxmorph.inputs import dtype_name
-from fxmorph.instances import Instance, relaid, sample_arguments
+from fxmorph.instances import Instance, broken, relaid, sample_arguments
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.prove.falsify import kinds
@@ -30,6 +30,10 @@ SIZES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
 TOLERANCE = 1e-9
 #: Kinds of values that are moderate: there real numbers show.
 _MODERATE = ("own", "moderate", "integers", "halves")
+
+
+#: Outcomes that no claim allows.
+WRONG = ("differs", "raises", "nonfinite")
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Hunt:
     def claim(self) -> Level | None:
         """The strongest claim that nothing seen contradicts; None where the rule is false."""
         outcomes = set(self.examples)
-        if not outcomes or outcomes & {"differs", "raises", "nonfinite"}:
+        if not outcomes or outcomes & set(WRONG):
             return None
         if outcomes <= {"bits"}:
             return Level.BIT_EXACT
@@ -56,7 +60,7 @@ class Hunt:
     @property
     def wrong(self) -> str:
         """An example that contradicts any claim."""
-        found = [o for o in ("differs", "raises", "nonfinite") if o in self.examples]
+        found = [o for o in WRONG if o in self.examples]
         return f"{found[0]} for {self.examples[found[0]]}" if found else ""
 
 
@@ -71,17 +75,24 @@ def draws(rule: Rule, dtype: str, rounds: int, seed: int) -> Iterator[Instance]:
 
 
 def hunt(rule: Rule, dtype: str, rounds: int, seed: int = 0) -> Hunt:
-    """Run both sides on every kind of values of ``rounds`` draws of shapes, as far as the rule's assumptions go."""
+    """Run both sides on every kind of values of ``rounds`` draws of shapes, as far as the rule's assumptions go.
+
+    Ends at the first outcome that contradicts any claim.
+    """
     only = replace(rule, dtypes=(dtype,))
     tried, examples = 0, dict[str, str]()
     for instance in draws(only, dtype, rounds, seed):
         for kind, values in kinds(instance):
+            if broken(rule.assumes, values):
+                continue
             given = instance.with_values(values)
             outcome = _ran(given, kind)
             if outcome:
                 tried += 1
                 if outcome not in examples:
                     examples[outcome] = f"{kind}: {_shown(values)}"
+                if outcome in WRONG:
+                    return Hunt(tried, examples)
     return Hunt(tried, examples)
 
 

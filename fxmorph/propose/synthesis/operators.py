@@ -186,3 +186,12 @@ OPERATORS: tuple[str, ...] = tuple(dict.fromkeys(f.operator for f in FORMS))
 LAYOUT = frozenset("transpose flip roll cat slice unsqueeze".split())
 REDUCTION = frozenset("sum mean amax amin cumsum matmul".split())
 ELEMENTWISE = frozenset(OPERATORS) - LAYOUT - REDUCTION
+
+
+def chosen_operators(text: str) -> tuple[str, ...]:
+    """The operators of a comma-separated list; all where it is empty.  Raises ``ValueError`` for another name."""
+    names = tuple(dict.fromkeys(n.strip() for n in text.split(",") if n.strip()))
+    unknown = [n for n in names if n not in OPERATORS]
+    if unknown:
+        raise ValueError(f"{unknown[0]!r}: not one of {', '.join(OPERATORS)}")
+    return names or OPERATORS

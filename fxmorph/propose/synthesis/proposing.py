@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fxmorph.model import FLOATS
-from fxmorph.propose.proposal import RuleProposal
+from fxmorph.propose.proposal import Dtype, RuleProposal
 from fxmorph.propose.synthesis.derivation import BITS, Equation
 from fxmorph.propose.synthesis.expressions import (
     MATRIX,
@@ -74,6 +73,7 @@ def proposed(equation: Equation) -> RuleProposal:
     given = arguments(before)
     bools = [n for n, a in given.items() if a.kind == "b"]
     mixed = 0 < len(bools) < len(given)
+    dtypes: tuple[Dtype, ...] = ("float32", "float64", "float16", "bfloat16")
     return RuleProposal(
         name=named(equation),
         doc=f"Takes {bare(before.text)} as {bare(after.text)}.",
@@ -82,7 +82,7 @@ def proposed(equation: Equation) -> RuleProposal:
         before=bare(before.text),
         after=bare(after.text),
         where=tuple(_conditions(given, bools if mixed else [])),
-        dtypes=("bool",) if len(bools) == len(given) else FLOATS,
+        dtypes=("bool",) if len(bools) == len(given) else dtypes,
         claim="BIT_EXACT" if equation.strength == BITS else "EXACT_REAL",
         preserves=("dtype", "mutation", "gradient"),
         site=site,

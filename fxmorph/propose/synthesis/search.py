@@ -28,7 +28,7 @@ from fxmorph.rules import load_rules
 from fxmorph.tracing import TracingError
 
 #: Of the budget, what enumeration may take.
-ENUMERATION_SHARE = 0.4
+ENUMERATION_SHARE = 0.08
 #: Rules that differ in which elementwise operators they are about only: so many are kept.
 ALIKE = 3
 

@@ -9,14 +9,17 @@ from typing import Any
 from fxmorph.model import Level
 from fxmorph.propose.building import build_rule
 from fxmorph.propose.proposal import RuleProposal
-from fxmorph.propose.synthesis.hunting import hunt
+from fxmorph.propose.synthesis.hunting import Hunt, hunt
 from fxmorph.prove.preconditions import PRECONDITIONS
-from fxmorph.prove.prover import Prover, stronger
+from fxmorph.prove.prover import Prover, stronger, weakest
 from fxmorph.prove.rule import RuleProof, prove_rule
 from fxmorph.rules import ASSUMPTIONS
 
-#: Draws of shapes before a proof, and for each dtype of a proved rule; each is run on every kind of values.
-SCREENED, HUNTED = 6, 16
+#: Draws of shapes before a proof, and of a proved rule for its first dtype and each further one; each is run on
+#: every kind of values.
+SCREENED, HUNTED, HUNTED_AGAIN = 6, 16, 8
+#: Arguments that a further dtype is proved for, and tried on in eager alone.
+FURTHER = (4, 12)
 #: Tried for a rule about numbers besides float32.
 MORE_DTYPES = ("float64", "bfloat16", "int64")
 _WEAKER = {"INDEX_EXACT": "BIT_EXACT_MOD_ZERO_SIGN", "BIT_EXACT": "BIT_EXACT_MOD_ZERO_SIGN",
@@ -53,23 +56,30 @@ def settle(proposal: RuleProposal, prover: Prover, seed: int, more: Sequence[str
     if isinstance(proved, Settled):
         return proved
     stated, proof = proved
-    levels, tried = [], 0
+    # Proving may have found an assumption, and that bits hold under it.
+    found = hunt(build_rule(stated), main, HUNTED, seed + 1)
+    if not _stands(stated, found):
+        return Settled(None, True, found.wrong or f"not {stated.claim}: {found.examples}")
+    levels, tried = [(main, proof.level)], found.tried
     moves = proof.level is Level.INDEX_EXACT and not stated.mixed
-    for dtype in (main, *more, *(("bool",) if moves and more else ())):
-        found = hunt(build_rule(stated), dtype, HUNTED, seed + 1)
-        tried += found.tried
-        fits = found.claim is not None and (found.claim.bitwise or stated.claim == "EXACT_REAL")
-        fits = fits and not (stated.claim in ("INDEX_EXACT", "BIT_EXACT") and found.claim is not Level.BIT_EXACT)
-        if dtype == main:
-            if not fits:
-                return Settled(None, True, found.wrong or f"not {stated.claim} for {found.examples}", tried=tried)
-            levels.append((dtype, proof.level))
-        elif fits:
-            level = prove_rule(build_rule(_with(stated, dtypes=[dtype])), dtype, prover).level
+    for dtype in (*more, *(("bool",) if moves and more else ())):
+        found = hunt(build_rule(stated), dtype, HUNTED_AGAIN, seed + 1)
+        if _stands(stated, found):
+            level = prove_rule(build_rule(_with(stated, dtypes=[dtype])), dtype, prover, *FURTHER).level
             if not stronger(Level(stated.claim), level):
                 levels.append((dtype, level))
+                tried += found.tried
     stated = _with(stated, dtypes=[d for d, _ in levels], doc=_told(stated, levels))
     return Settled(stated, level=proof.level, levels=tuple(levels), tried=tried)
+
+
+def _stands(stated: RuleProposal, found: Hunt) -> bool:
+    """Whether nothing seen contradicts what is claimed."""
+    if found.claim is None or stated.claim == "EXACT_REAL":
+        return found.claim is not None
+    if stated.claim in ("INDEX_EXACT", "BIT_EXACT"):
+        return found.claim is Level.BIT_EXACT
+    return found.claim.bitwise
 
 
 def _with(proposal: RuleProposal, **changes: Any) -> RuleProposal:
@@ -81,9 +91,14 @@ def _screened(proposal: RuleProposal, dtype: str, seed: int) -> RuleProposal | S
     first = ""
     for assumes in ((), *PRECONDITIONS):
         stated = _with(proposal, assumes=assumes)
-        found = hunt(build_rule(stated), dtype, SCREENED, seed)
-        if found.claim is not None:
-            return _with(stated, claim=found.claim.value)
+        claims = []
+        for rounds, at in ((SCREENED, seed), (HUNTED, seed + 1)):
+            found = hunt(build_rule(stated), dtype, rounds, at)
+            if found.claim is None:
+                break
+            claims.append(found.claim)
+        else:
+            return _with(stated, claim=weakest(claims).value)
         first = first or found.wrong
         if dtype == "bool" or not found.tried or "raises" in found.examples:
             break
