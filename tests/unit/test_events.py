@@ -26,6 +26,7 @@ from fxmorph.events import (
     RunFinished,
     RunStarted,
     SeedRefused,
+    Synthesis,
     UnitFired,
     UnitListed,
     Warned,
@@ -105,6 +106,7 @@ ALL: list[Event] = [
         "",
     ),
     PassChecked("p.py:fold", "post_grad", 3, 9, 2, {"finding": 1, "clean": 1}, {"proved": 1}, {"BIT_EXACT": 1}, 2.5, 1),
+    Synthesis("done", 900, 700, 90, 40, 9, 3, 2, 20, 1, 5, 8, 6, 1, 4000, {"BIT_EXACT": 8}, 12.5),
     Progress(3, None, 1, 30.0, 870.0, "judging"),
     FINISHED,
 ]

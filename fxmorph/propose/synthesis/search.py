@@ -9,12 +9,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 
 from fxmorph.model import Level
 from fxmorph.propose.building import build_rule
-from fxmorph.propose.proposal import Malformed, RuleProposal
+from fxmorph.propose.proposal import RuleProposal
 from fxmorph.propose.sameness import Known
 from fxmorph.propose.synthesis.derivation import BITS, REALS, Derivations, Equation, schema, trivial
 from fxmorph.propose.synthesis.enumeration import Counts, Enumeration, Pair, workloads
@@ -22,10 +23,9 @@ from fxmorph.propose.synthesis.expressions import arguments, operators
 from fxmorph.propose.synthesis.fingerprints import FieldSample, agree
 from fxmorph.propose.synthesis.operators import LAYOUT
 from fxmorph.propose.synthesis.proposing import canonical, generalised, proposed
-from fxmorph.propose.synthesis.settling import settle
+from fxmorph.propose.synthesis.settling import BUDGET, settle
 from fxmorph.prove.prover import Prover
 from fxmorph.rules import load_rules
-from fxmorph.tracing import TracingError
 
 #: Of the budget, what enumeration may take.
 ENUMERATION_SHARE = 0.08
@@ -79,26 +79,17 @@ class Tally:
         return sum(not k.trivial and bool(k.same_as) for k in self.kept)
 
 
-@dataclass(frozen=True)
-class Options:
-    """``budget`` in CPU seconds of this process."""
-
-    operators: tuple[str, ...]
-    budget: float
-    seed: int = 0
-
-
 class Search:
-    """One run of the synthesiser."""
+    """One run of the synthesiser; ``budget`` in CPU seconds of this process."""
 
-    def __init__(self, options: Options) -> None:
-        self.options, self.tally = options, Tally()
+    def __init__(self, names: tuple[str, ...], budget: float, seed: int) -> None:
+        self.names, self.budget, self.seed, self.tally = names, budget, seed, Tally()
         self._started = time.process_time()
         self._derivations = Derivations()
         self._equations: list[Equation] = []
         self._alike: Counter[str] = Counter()
-        self._names: Counter[str] = Counter()
-        self._prover = Prover()
+        self._named: Counter[str] = Counter()
+        self._prover = Prover(budget=BUDGET)
         self._known = Known(load_rules())
 
     def run(self, tell: Callable[[Tally], None]) -> Tally:
@@ -131,7 +122,7 @@ class Search:
 
     def _over(self, share: float = 1.0) -> bool:
         self.tally.seconds = time.process_time() - self._started
-        return self.tally.seconds > share * self.options.budget
+        return self.tally.seconds > share * self.budget
 
     def _tell(self, tell: Callable[[Tally], None], doing: str) -> None:
         self._over()
@@ -143,11 +134,11 @@ class Search:
     def _candidates(self, tell: Callable[[Tally], None]) -> list[Equation]:
         """Pairs that look equal, none twice up to renaming, smallest first."""
         found: dict[tuple[str, str, frozenset[str]], Equation] = {}
-        todo = workloads(self.options.operators)
+        todo = workloads(self.names)
         for n, workload in enumerate(todo):
             share = ENUMERATION_SHARE * (n + 1) / len(todo)
-            enumeration = Enumeration(workload, self.options.seed, self.tally.counts)
-            for pair in enumeration.pairs(lambda share=share: self._over(share)):  # type: ignore[misc]
+            enumeration = Enumeration(workload, self.seed, self.tally.counts)
+            for pair in enumeration.pairs(partial(self._over, share)):
                 if _worthwhile(pair):
                     strength = BITS if pair.bits else REALS
                     one = canonical(Equation(pair.small, pair.large, strength, frozenset(pair.assumes)))
@@ -169,14 +160,14 @@ class Search:
 
     def _field(self, equation: Equation) -> bool | None:
         leaves = list(arguments(equation.left, equation.right).values())
-        sample = FieldSample(leaves, self.options.seed)
+        sample = FieldSample(leaves, self.seed)
         return agree(sample.elements(equation.left), sample.elements(equation.right))
 
     def _decide(self, equation: Equation) -> None:
         general = generalised(equation)
         wanted = proposed(general)
         plain = trivial(general.left, general.right)
-        settled = settle(wanted, self._prover, self.options.seed, *([()] if plain else []))
+        settled = settle(wanted, self._prover, self.seed, *([()] if plain else []))
         if settled.proposal is None:
             self.tally.refuted += settled.refuted
             self.tally.unproved += not settled.refuted
@@ -187,8 +178,8 @@ class Search:
         self._derivations.add(equation_shown)
         self._equations.append(equation_shown)
         self._alike[_schema(equation)] += 1
-        self._names[wanted.name] += 1
-        number = self._names[wanted.name]
+        self._named[wanted.name] += 1
+        number = self._named[wanted.name]
         named = settled.proposal.model_copy(update={"name": f"{wanted.name}_{number}" if number > 1 else wanted.name})
         self.tally.kept.append(Kept(named, settled.level, settled.levels, plain, settled.tried, self._same_as(named)))
 
@@ -212,7 +203,7 @@ class Search:
         for one in (proposal, turned):
             try:
                 same = self._known.same_as(build_rule(one))
-            except (Malformed, TracingError):
+            except Exception:  # what is no rule in this direction, or is not traced, is the same as none
                 continue
             if same:
                 return same
@@ -239,7 +230,7 @@ def _order(equation: Equation) -> tuple[object, ...]:
     return (left.size + right.size, len(equation.assumes), general, -equation.strength, left.text, right.text)
 
 
-def synthesise(operators: Sequence[str], budget: float, seed: int, tell: Callable[[Tally], None]) -> Tally:
-    """Run a search on one core; ``budget`` in CPU seconds."""
+def synthesise(names: Sequence[str], budget: float, seed: int, tell: Callable[[Tally], None]) -> Tally:
+    """Search with these operators on one core; ``budget`` in CPU seconds."""
     torch.set_num_threads(1)
-    return Search(Options(tuple(operators), budget, seed)).run(tell)
+    return Search(tuple(names), budget, seed).run(tell)

@@ -18,8 +18,10 @@ from fxmorph.rules import ASSUMPTIONS
 #: Draws of shapes before a proof, and of a proved rule for its first dtype and each further one; each is run on
 #: every kind of values.
 SCREENED, HUNTED, HUNTED_AGAIN = 6, 16, 8
-#: Arguments that a further dtype is proved for, and tried on in eager alone.
-FURTHER = (4, 12)
+#: Arguments that a dtype is proved for, and tried on in eager alone: the first one, each further one.
+FIRST, FURTHER = (10, 30), (4, 12)
+#: z3's units for one query: what takes longer is left to the weaker levels.
+BUDGET = 1_000_000
 #: Tried for a rule about numbers besides float32.
 MORE_DTYPES = ("float64", "bfloat16", "int64")
 _WEAKER = {"INDEX_EXACT": "BIT_EXACT_MOD_ZERO_SIGN", "BIT_EXACT": "BIT_EXACT_MOD_ZERO_SIGN",
@@ -52,12 +54,13 @@ def settle(proposal: RuleProposal, prover: Prover, seed: int, more: Sequence[str
     screened = _screened(proposal, main, seed)
     if isinstance(screened, Settled):
         return screened
-    proved = _proved(screened, main, prover)
+    hoped, found = screened
+    proved = _proved(hoped, main, prover)
     if isinstance(proved, Settled):
         return proved
     stated, proof = proved
-    # Proving may have found an assumption, and that bits hold under it.
-    found = hunt(build_rule(stated), main, HUNTED, seed + 1)
+    if stated.assumes != hoped.assumes:  # found by the solver, and bits hold under it
+        found = hunt(build_rule(stated), main, HUNTED, seed + 1)
     if not _stands(stated, found):
         return Settled(None, True, found.wrong or f"not {stated.claim}: {found.examples}")
     levels, tried = [(main, proof.level)], found.tried
@@ -86,8 +89,8 @@ def _with(proposal: RuleProposal, **changes: Any) -> RuleProposal:
     return RuleProposal.model_validate({**proposal.model_dump(), **changes})
 
 
-def _screened(proposal: RuleProposal, dtype: str, seed: int) -> RuleProposal | Settled:
-    """The proposal with the strongest claim, under the weakest precondition, that eager lets stand."""
+def _screened(proposal: RuleProposal, dtype: str, seed: int) -> tuple[RuleProposal, Hunt] | Settled:
+    """The proposal with the strongest claim, under the weakest precondition, that eager lets stand; what was seen."""
     first = ""
     for assumes in ((), *PRECONDITIONS):
         stated = _with(proposal, assumes=assumes)
@@ -98,7 +101,7 @@ def _screened(proposal: RuleProposal, dtype: str, seed: int) -> RuleProposal | S
                 break
             claims.append(found.claim)
         else:
-            return _with(stated, claim=weakest(claims).value)
+            return _with(stated, claim=weakest(claims).value), found
         first = first or found.wrong
         if dtype == "bool" or not found.tried or "raises" in found.examples:
             break
@@ -108,7 +111,7 @@ def _screened(proposal: RuleProposal, dtype: str, seed: int) -> RuleProposal | S
 def _proved(proposal: RuleProposal, dtype: str, prover: Prover) -> tuple[RuleProposal, RuleProof] | Settled:
     """The proposal with the claim and the promises that the prover lets stand."""
     while True:
-        proof = prove_rule(build_rule(proposal), dtype, prover)
+        proof = prove_rule(build_rule(proposal), dtype, prover, *FIRST)
         if proof.level is Level.REFUTED:
             if "gradient" in proposal.preserves and "gradient" in proof.counterexample:
                 proposal = _with(proposal, preserves=[p for p in proposal.preserves if p != "gradient"])
