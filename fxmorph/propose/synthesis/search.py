@@ -93,7 +93,18 @@ class Search:
         self._known = Known(load_rules())
 
     def run(self, tell: Callable[[Tally], None]) -> Tally:
-        """Search until the budget is used or nothing is left; ``tell`` is called every few rules."""
+        """Search until the budget is used or nothing is left; ``tell`` is called for each rule.
+
+        An interrupt ends it too, once what was found is told.
+        """
+        try:
+            self._search(tell)
+        finally:
+            self._minimise()
+            self._tell(tell, "done")
+        return self.tally
+
+    def _search(self, tell: Callable[[Tally], None]) -> None:
         waiting = self._candidates(tell)
         self.tally.candidates = len(waiting)
         doubted = []
@@ -109,9 +120,6 @@ class Search:
             if not self._dispensable(equation):
                 self._decide(equation)
                 self._tell(tell, "proving what the field doubts")
-        self._minimise()
-        self._tell(tell, "done")
-        return self.tally
 
     def _while_there_is_time(self, equations: Sequence[Equation]) -> Iterator[Equation]:
         for n, equation in enumerate(equations):
@@ -172,11 +180,14 @@ class Search:
             self.tally.refuted += settled.refuted
             self.tally.unproved += not settled.refuted
             return
-        self.tally.proved += 1
         shown = BITS if settled.level.bitwise or settled.level is Level.UNDER_PRECONDITION else REALS
-        equation_shown = Equation(general.left, general.right, shown, frozenset(settled.proposal.assumes))
-        self._derivations.add(equation_shown)
-        self._equations.append(equation_shown)
+        rule = Equation(general.left, general.right, shown, frozenset(settled.proposal.assumes))
+        if self._derivations.follows(rule):  # what it assumes is known now
+            self.tally.subsumed += 1
+            return
+        self.tally.proved += 1
+        self._derivations.add(rule)
+        self._equations.append(rule)
         self._alike[_schema(equation)] += 1
         self._named[wanted.name] += 1
         number = self._named[wanted.name]
