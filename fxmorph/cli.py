@@ -196,7 +196,10 @@ Passes = Annotated[
     typer.Option("--pass", metavar="NAME", help="Units of Inductor alone: a name, a glob, a stage or a kind."),
 ]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
-All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions too.")]
+All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions and proposals too.")]
+Propose = Annotated[
+    Flag, typer.Option("--propose", help="Use the proposals that were admitted: rules, seeds, recipes.")
+]
 EdgeCases = Annotated[Flag, typer.Option("--edge-cases", help="Show signed zeros, NaN inputs and dtype limits too.")]
 FailOn = Annotated[Text, typer.Option("--fail-on", metavar="new|known", help="known: known findings fail the run too.")]
 Resume = Annotated[Flag, typer.Option("--resume", help="Go on with the run that did not finish.")]
@@ -227,6 +230,7 @@ def run(
     no_rewrites: NoRewrites = None,
     passes: Passes = None,
     all: All = None,
+    propose: Propose = None,
     baseline: Baseline = None,
     fail_on: FailOn = None,
     edge_cases: EdgeCases = None,
@@ -258,6 +262,7 @@ def run(
             rewrites=False if no_rewrites else None,
             passes=passes,
             all=all,
+            propose=propose,
             baseline=baseline,
             fail_on=fail_on,
             edge_cases=edge_cases,

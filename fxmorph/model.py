@@ -327,6 +327,7 @@ class Case:
     those in ``avoid``.  ``plans`` are the input sets judged on the one compile;
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
+    ``chain`` are steps that the recipe is made of (``rewrite.draw_chain``), a proposed recipe.
     ``relaid`` gives the inputs other strides and offsets, where eager accepts them.
     """
 
@@ -345,11 +346,14 @@ class Case:
     dtype: str = ""
     context: str = ""
     relaid: bool = False
+    chain: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
+        if not self.chain:
+            del body["chain"]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
         body["recipe"] = None if self.recipe is None else str(self.recipe)
         return digest(body)

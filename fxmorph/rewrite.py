@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
@@ -180,12 +180,12 @@ class _Pattern:
     operations: dict[fx.Node, Operation]
 
 
-_patterns: dict[tuple[str, str], _Pattern | None] = {}
+_patterns: dict[tuple[str, Callable[..., Any]], _Pattern | None] = {}
 
 
 def pattern_of(rule: Rule) -> _Pattern | None:
     """The structure that ``before`` matches; None where it cannot be traced on samples."""
-    key = (rule.id, rule.source)
+    key = (rule.id, rule.before)  # of a proposal another may have its name and place
     if key not in _patterns:
         rng = random.Random(f"pattern {rule.id}")
         made: _Pattern | None = None

@@ -41,6 +41,7 @@ concat concatenate cosine_similarity dstack
 diagflat empty_like eye full full_like hstack linspace logspace meshgrid ones
 ones_like pairwise_distance polar frexp empty empty_strided row_stack scalar_tensor stack tensor tril_indices
 triu_indices vander vstack zeros zeros_like finfo iinfo addcmul addcdiv batch_norm layer_norm group_norm instance_norm
+gradient index_reduce matrix_power nonzero_static logdet
 native_layer_norm native_group_norm native_batch_norm conv1d conv2d conv3d conv_transpose1d conv_transpose2d
 conv_transpose3d max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_max_pool1d pixel_shuffle
 pixel_unshuffle channel_shuffle constant_pad_nd embedding grid_sampler affine_grid_generator celu selu rrelu prelu
@@ -75,11 +76,14 @@ smooth_l1_loss soft_margin_loss softmax softmin softplus softshrink softsign tan
 triplet_margin_loss triplet_margin_with_distance_loss unfold upsample dropout
 """
 _SPECIAL = """
-bessel_j0 bessel_j1 digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p
+airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 chebyshev_polynomial_t chebyshev_polynomial_u hermite_polynomial_h
+hermite_polynomial_he laguerre_polynomial_l legendre_polynomial_p modified_bessel_i0 modified_bessel_i1
+modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0
+digamma entr erf erfc erfcx erfinv exp2 expit expm1 gammainc gammaincc gammaln i0 i0e i1 i1e log1p
 log_ndtr log_softmax logit logsumexp multigammaln ndtr ndtri polygamma psi round sinc softmax xlog1py xlogy zeta
 """
 _LINALG = """
-cross det diagonal inv matmul matrix_norm matrix_power multi_dot norm solve_triangular vecdot vector_norm cholesky
+cross det diagonal inv matmul matrix_norm matrix_power multi_dot norm solve solve_triangular vecdot vector_norm cholesky
 vander
 """
 _FFT = "fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift ifftshift"

@@ -27,7 +27,7 @@ from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: Seeds that a recipe or a mutation is tried on, and how often a chain is drawn on one graph.
-SEEDS, DRAWS = 8, 4
+SEEDS, DRAWS = 20, 4
 #: Seeds that a mutation makes.
 MADE = 4
 #: Graphs with more calls are left out: judging one proposal takes seconds.

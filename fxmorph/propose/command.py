@@ -13,7 +13,7 @@ from fxmorph.config import ConfigError, Settings
 from fxmorph.events import Event, ProposalJudged, Warned
 from fxmorph.propose.admitted import pack_lines
 from fxmorph.propose.gate import Gate
-from fxmorph.propose.outcomes import made_with, read_outcomes, shipped_packs, write_outcomes
+from fxmorph.propose.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
 from fxmorph.propose.proposal import Judged, Line, Task, read_task
 from fxmorph.records import from_json, to_json
 from fxmorph.store import Store
@@ -47,11 +47,13 @@ def judge_packs(
         done: dict[str, Judged] = {}
         if not fresh:
             for folder in folders:
-                done |= read_outcomes((folder if folder.is_dir() else folder.parent) / "outcomes.json")
+                done |= read_outcomes((folder if folder.is_dir() else folder.parent) / OUTCOMES)
             known = store.proposals(versions).items()
             done |= {h: replace(from_json(Judged, row), cached=True) for h, row in known}
         judged: list[Judged] = []
-        with Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done) as gate:
+        beside = [f.parent for f in folders if (f.parent / "seeds").is_dir()]
+        corpus = beside[0] if beside else None
+        with Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done, corpus=corpus) as gate:
             for line, one in zip(lines, gate.judge_all(lines, lambda: time.monotonic() < ends), strict=False):
                 judged.append(one)
                 emit(told(one))

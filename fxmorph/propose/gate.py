@@ -18,8 +18,10 @@ from fxmorph.propose.sameness import Known
 from fxmorph.propose.serving import JudgeProposal, serve
 from fxmorph.workers import Ended, Pool
 
+#: Why an outcome is not kept: on a busy machine it may come another time.
+TOO_LONG = "took more than its time"
 #: CPU seconds that one proposal may take.
-LIMIT = 90.0
+LIMIT = 200.0
 
 
 class Gate:
@@ -88,7 +90,9 @@ class Gate:
         if line.proposal is None:
             return outcome_of(line, Outcome.MALFORMED, line.error)
         found = self._done.get(line.hash)
-        return None if found is None else replace(found, source=line.source)
+        if found is None or found.reason.startswith(TOO_LONG):
+            return None
+        return replace(found, source=line.source)
 
     def _first(self, line: Line, judged: Judged) -> Judged:
         """``judged``, or a duplicate where an admitted proposal before it says the same."""
@@ -116,7 +120,7 @@ def _outcome(ended: Ended) -> Judged:
     if isinstance(ended.value, Judged):
         return ended.value
     line = read_text(ended.job.text, ended.job.source)
-    reason = {"timeout": f"took more than its CPU time: {ended.detail}", "crash": f"its process ended: {ended.detail}"}
+    reason = {"timeout": f"{TOO_LONG}: {ended.detail}", "crash": f"its process ended: {ended.detail}"}
     return replace(
         outcome_of(line, Outcome.UNKNOWN, reason.get(ended.trouble, ended.detail)), seconds=round(ended.cpu, 2)
     )

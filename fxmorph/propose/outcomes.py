@@ -7,15 +7,18 @@ holds as long as what it is the same as does, which nothing checks: record anew 
 
 from __future__ import annotations
 
+import fnmatch
 import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
 from fxmorph.propose.proposal import Judged
 from fxmorph.records import from_json, to_json
 
+#: The file, beside the packs that it is about.
+OUTCOMES = "outcomes.json"
 #: Raise it whenever the gate may decide otherwise.
 GATE_VERSION = 1
 
@@ -32,6 +35,24 @@ def shipped_packs() -> Path:
     import fxmorph.corpus as shipped
 
     return Path(next(iter(shipped.__path__))) / "proposals"
+
+
+def pack_folders(paths: Iterable[str]) -> list[Path]:
+    """The folders of packs of the corpora among ``paths``; the shipped one where there is none."""
+    found = [Path(p) / "proposals" for p in paths if (Path(p) / "proposals").is_dir()]
+    return found or [shipped_packs()]
+
+
+@dataclass(frozen=True)
+class Chain:
+    """An admitted recipe: steps, on the seeds whose file stems the globs name."""
+
+    name: str
+    seeds: tuple[str, ...]
+    steps: tuple[str, ...]
+
+    def names(self, stem: str) -> bool:
+        return any(fnmatch.fnmatchcase(stem, glob) for glob in self.seeds)
 
 
 def read_outcomes(path: Path, any_torch: bool = False) -> dict[str, Judged]:

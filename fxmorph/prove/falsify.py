@@ -20,6 +20,7 @@ from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.prove.preconditions import meet
 from fxmorph.rules import Rule
+from fxmorph.torchapi.devices import seed_generators
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
 REAL_TOLERANCE = 1e-7
@@ -231,12 +232,12 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
     given = instance.with_values(values)
     left, right = given.copies(), given.copies()
     with torch.no_grad():
-        _seed(given.device)
+        seed_generators(0)
         try:
             old = given.before(left)
         except Exception as error:
             raise BeforeRaises(str(error)) from error
-        _seed(given.device)
+        seed_generators(0)
         new = given.after(right)
     if instance.rule.site == "late":
         if "mutation" not in instance.rule.preserves:
@@ -244,14 +245,6 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
         new = right[next(iter(right))]
         old = left[next(iter(left))]
     return Sides(old, new, left, right)
-
-
-def _seed(device: str) -> None:
-    """Seed the generator that operators on ``device`` draw from."""
-    if device == "cpu":  # torch.manual_seed formats three stacks to seed devices that are not there
-        torch.default_generator.manual_seed(0)
-    else:
-        torch.manual_seed(0)
 
 
 def real_gap(instance: Instance) -> float | None:

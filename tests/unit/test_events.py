@@ -21,6 +21,7 @@ from fxmorph.events import (
     PairJudged,
     PassChecked,
     Progress,
+    ProposalJudged,
     Proved,
     RuleListed,
     RunFinished,
@@ -80,6 +81,10 @@ ALL: list[Event] = [
     Warned("g++ is missing"),
     RuleListed(
         "layout_flip", "INDEX_EXACT", ("float32",), ("dtype",), ("ilp",), "op", "transforms/layout_flip.py", "x"
+    ),
+    ProposalJudged(
+        "rule", "flips", "views.jsonl:3", "admitted", "10 shapes", "BIT_EXACT", {"float32": "BIT_EXACT"},
+        ("gradient: differs for x = 0",), seconds=1.5,
     ),
     Proved("a", "float32", Level.BIT_EXACT, Level.REFUTED, "10 shapes", "FALSIFY-ONLY", (), "", 0.5, "bits differ"),
     Conformed("add", "float32", True, ""),
