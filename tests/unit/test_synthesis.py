@@ -154,11 +154,11 @@ def test_trivial_rules_and_rules_that_are_alike() -> None:
 
 FALSE = {
     "NaN": ({"x": "...", "y": "..."}, "torch.maximum(x, y)", "torch.where(x < y, y, x)", "float32"),
-    "Inf": ({"x": "..."}, "x - x", "x * 0 + 0 * (x < 0)", "float32"),
+    "Inf": ({"x": "..."}, "x - x", "torch.zeros_like(x)", "float32"),
     "size 1": ({"x": "... n"}, "torch.flip(x, (-1,))", "x * 1", "float32"),
     "square": ({"x": "... n n"}, "torch.transpose(x, -1, -2) - x", "x - torch.transpose(x, -1, -2)", "float32"),
     "overflow": ({"x": "..."}, "(x + 1) > x", "x == x", "int64"),
-    "empty": ({"x": "... n"}, "torch.sum(x, -1)", "torch.sum(x, -1) + 0 * torch.amax(x, -1)", "float32"),
+    "empty": ({"x": "... n"}, "torch.sum(x, -1)", "torch.sum(x, -1) + (torch.amax(x, -1) > 0) * 0", "float32"),
     "rounding": ({"x": "...", "y": "..."}, "(x + y) - y", "x + 1e-6", "float32"),
     "dtype": ({"x": "..."}, "x / 2", "torch.floor(x / 2)", "int64"),
     "parity": ({"x": "... n"}, "torch.roll(torch.roll(x, 1, -1), 1, -1)", "torch.roll(x, -2, -1) * 1", "float32"),
@@ -190,18 +190,19 @@ def test_a_pair_that_needs_finite_values_says_so() -> None:
 
 
 def test_lying_fingerprints_make_no_false_rule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enumeration, "key", lambda made: Key(0, 0))
-    tally = synthesise(("neg", "abs", "relu"), 4, 0, lambda t: None)
-    assert tally.refuted > 5
-    for kept in tally.kept:
-        assert hunt(build_rule(kept.proposal), "float32", rounds=8, seed=9).claim is not None
+    monkeypatch.setattr(enumeration, "key", lambda made: Key(0, 0))  # everything looks equal
+    tally = synthesise(("neg", "abs", "square", "exp"), 30, 0, lambda t: None)
+    assert tally.refuted >= 3
+    # Of x = -x, x = |x|, x = x * x and x = exp(x) one is true, of numbers that are not negative.
+    assert {(k.proposal.after, k.proposal.assumes) for k in tally.kept} == {("torch.abs(x)", ("nonneg",))}
 
 
+@pytest.mark.slow
 def test_a_search_is_repeatable_and_its_pack_is_read_again(tmp_path: Path) -> None:
     told: list[str] = []
 
     def search() -> Tally:
-        return synthesise(("flip", "transpose"), 60, 3, lambda t: told.append(t.doing))
+        return synthesise(("flip", "transpose"), 120, 3, lambda t: told.append(t.doing))
 
     tally = search()
     assert told[-1] == "done" and tally.left == 0

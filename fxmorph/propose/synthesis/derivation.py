@@ -1,7 +1,7 @@
 """Which pairs follow from kept ones: matching, rewriting one step, and what counts as trivial.
 
-A pair is subsumed where one step with kept pairs from each of its sides meets (so instances, congruence and one
-or two applications; TASO, Jia et al., SOSP 2019, prunes in this way).
+A pair is subsumed where steps with kept pairs from its two sides meet (so instances, congruence and two or three
+applications; TASO, Jia et al., SOSP 2019, prunes in this way).
 """
 
 from __future__ import annotations
@@ -45,9 +45,13 @@ class Derivations:
             if old.form is not None and arguments(new).keys() <= arguments(old).keys():
                 self._from.setdefault(old.form.text, []).append((old, new, equation))
 
-    def follows(self, wanted: Equation) -> bool:
+    def follows(self, wanted: Equation, twice: bool = False) -> bool:
+        """Whether one step from the left (or none) meets one from the right, with ``twice`` two from the right."""
         left = {wanted.left, *self._steps(wanted.left, wanted)}
-        return wanted.right in left or any(e in left for e in self._steps(wanted.right, wanted))
+        if wanted.right in left:
+            return True
+        right = set(self._steps(wanted.right, wanted))
+        return not left.isdisjoint(right) or (twice and any(not left.isdisjoint(self._steps(e, wanted)) for e in right))
 
     def _steps(self, e: Expression, wanted: Equation) -> Iterator[Expression]:
         """Every expression that one kept equation makes of one part of ``e``."""

@@ -164,6 +164,9 @@ class Search:
         if self._alike[_schema(equation)] >= ALIKE:
             self.tally.alike += 1
             return True
+        if self._derivations.follows(equation, twice=True):  # takes longer, and saves a proof
+            self.tally.subsumed += 1
+            return True
         return False
 
     def _field(self, equation: Equation) -> bool | None:
