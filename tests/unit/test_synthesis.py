@@ -160,6 +160,7 @@ FALSE = {
     "overflow": ({"x": "..."}, "(x + 1) > x", "x == x", "int64"),
     "empty": ({"x": "... n"}, "torch.sum(x, -1)", "torch.sum(x, -1) + (torch.amax(x, -1) > 0) * 0", "float32"),
     "rounding": ({"x": "...", "y": "..."}, "(x + y) - y", "x + 1e-6", "float32"),
+    "rounding of integers": ({"x": "...", "y": "..."}, "x / y", "torch.reciprocal(y / x)", "int64"),
     "dtype": ({"x": "..."}, "x / 2", "torch.floor(x / 2)", "int64"),
     "parity": ({"x": "... n"}, "torch.roll(torch.roll(x, 1, -1), 1, -1)", "torch.roll(x, -2, -1) * 1", "float32"),
 }  # fmt: skip

@@ -132,7 +132,12 @@ def _outcome(given: Instance, kind: str, old: torch.Tensor, new: torch.Tensor) -
 
 
 def _as_wide(given: Instance, kind: str) -> str:
-    """The two sides in fp64: whether they are the same real numbers, and NaN and Inf alike."""
+    """The two sides in fp64: whether they are the same real numbers, and NaN and Inf alike.
+
+    What is computed of integers alone cannot be widened, and has to be the same bits.
+    """
+    if not any(t.is_floating_point() for t in given.tensors.values()):
+        return "differs"
     wide = {n: t.double() if t.is_floating_point() else t for n, t in given.tensors.items()}
     with torch.no_grad():
         old, new = given.with_values(wide).before(dict(wide)), given.with_values(wide).after(dict(wide))
