@@ -386,7 +386,8 @@ class CaseResult:
 
     ``triangle`` says who is wrong where a finding stands: ``seed-miscompiled``,
     ``variant-miscompiled`` or ``both``.  ``seconds`` is CPU seconds by activity.
-    ``inductor`` is set where the finding shows under other settings than the case's own.
+    ``inductor`` is set where the finding shows under other settings than the case's own; ``fired`` are the
+    units of Inductor that its compile made use of.
     """
 
     case_id: str
@@ -404,6 +405,7 @@ class CaseResult:
     wall: float = 0.0
     inductor: tuple[tuple[str, Any], ...] = ()
     proofs: tuple[RewriteProof, ...] = ()
+    fired: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

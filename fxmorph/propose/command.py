@@ -41,6 +41,7 @@ def judge_packs(
     lines = [line for line in pack_lines(folders) if _wanted(line, tasks, target)]
     if not lines:
         return NOTHING
+    texts = {line.hash: line.text for line in lines if line.proposal is not None}
     ends = time.monotonic() + settings.max_time
     versions = json.dumps(made_with(), sort_keys=True)
     with Store(settings.state_dir) as store:
@@ -54,11 +55,11 @@ def judge_packs(
         beside = [f.parent for f in folders if (f.parent / "seeds").is_dir()]
         corpus = beside[0] if beside else None
         with Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done, corpus=corpus) as gate:
-            for line, one in zip(lines, gate.judge_all(lines, lambda: time.monotonic() < ends), strict=False):
+            for one in gate.judge_all(lines, lambda: time.monotonic() < ends):
                 judged.append(one)
                 emit(told(one))
-                if not one.cached and line.proposal is not None:
-                    store.add_proposal(one.hash, versions, line.text, to_json(one))
+                if not one.cached and one.hash in texts:
+                    store.add_proposal(one.hash, versions, texts[one.hash], to_json(one))
                 if record is not None and len(judged) % WRITTEN_EVERY == 0:
                     write_outcomes(record, judged)
     if record is not None:

@@ -59,18 +59,17 @@ class Gate:
         return next(self.judge_all([line]))
 
     def judge_all(self, lines: Iterable[Line], going_on: Callable[[], bool] = lambda: True) -> Iterator[Judged]:
-        """Outcomes in the order of ``lines``; no proposal is begun any more once ``going_on`` says so."""
+        """Outcomes in the order of ``lines``; once ``going_on`` says no, only of those that need no work."""
         waiting = deque(enumerate(lines))
         begun: deque[tuple[int, Line]] = deque()
         ready: dict[int, Judged] = {}
         while waiting or begun:
             while waiting and (self._pool.idle or not self._needs_work(waiting[0][1])):
-                if not going_on():
-                    waiting.clear()
-                    break
                 index, line = waiting.popleft()
-                begun.append((index, line))
                 known = self._known(line)
+                if known is None and not going_on():
+                    continue
+                begun.append((index, line))
                 if known is not None:
                     ready[index] = known
                 else:

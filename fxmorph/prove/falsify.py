@@ -260,7 +260,8 @@ def real_gap(instance: Instance) -> float | None:
     if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
         return None
     # A result that is zero but for rounding is measured against what it was made of.
-    largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in wide.values() if t.numel()), default=0.0)
+    sized = [t for t in wide.values() if t.numel() and t.dtype != torch.bool]
+    largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in sized), default=0.0)
     return _relative_gap(sides.before, sides.after, REAL_FLOOR * largest)
 
 
