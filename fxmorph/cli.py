@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -46,7 +46,7 @@ def main() -> None:
         _fail(f"internal error: {type(error).__name__}: {error}", INTERNAL, error)
 
 
-def _fail(message: str, code: int, error: Exception | None = None) -> None:
+def _fail(message: str, code: int, error: Exception | None = None) -> NoReturn:
     print("fxmorph: " + " ".join(message.split()), file=sys.stderr)
     if error is not None:
         import traceback
@@ -523,7 +523,12 @@ def propose(
         Text, typer.Option("--base-url", metavar="URL", help="Its server [OPENAI_BASE_URL, else OpenAI's].")
     ] = None,
     budget: Annotated[
-        Text, typer.Option("--budget", metavar="LIMIT", help="30m; of a model also 5USD, 200calls [15m; 20calls].")
+        Text,
+        typer.Option(
+            "--budget",
+            metavar="LIMIT",
+            help="30m; of a model also 5USD, 200calls; with --synthesise CPU time [15m; 20calls; 10m].",
+        ),
     ] = None,
     price: Annotated[
         Text, typer.Option("--price", metavar="IN/OUT", help="USD for a million tokens of prompt and of answer.")
@@ -541,6 +546,12 @@ def propose(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last session.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompts and ask nobody.")] = False,
+    synthesise: Annotated[
+        bool, typer.Option("--synthesise", help="Find rules by enumeration; --budget is CPU time [10m].")
+    ] = False,
+    ops: Annotated[str, typer.Option("--ops", metavar="NAMES", help="Operators to synthesise with [30].")] = "",
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The pack to write the found rules to.")] = "",
+    seed: Seed = None,
     transforms: Transforms = None,
     jobs: Jobs = None,
     state: State = None,
@@ -552,6 +563,11 @@ def propose(
 
     A model is asked where one is named; its server is OPENAI_BASE_URL, the key OPENAI_API_KEY.
     """
+    if synthesise:
+        with _one_line_errors():
+            settings = _settings(seed=seed, max_time=budget or "10m", json=json, quiet=quiet)
+            code = _synthesise(settings, ops, Path(out) if out else None)
+        raise typer.Exit(code)
     with _one_line_errors():
         from fxmorph.propose.options import Asked, read_online, task_of, time_of
 
@@ -567,6 +583,8 @@ def propose(
             transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, verbose=verbose or None,
             max_time=time_of(budget) if online is None else None,
         )  # fmt: skip
+        if ops or out:
+            _fail("--ops and --out go with --synthesise", USAGE)
         for pack in packs or ():
             if not Path(pack).exists():
                 _fail(f"--packs {pack}: no such file or folder", USAGE)
@@ -587,6 +605,22 @@ def propose(
                 where = Path(record) if record else None
                 code = judge_packs(settings, [Path(p) for p in packs or ()], tasks, target, fresh, where, emit)
     raise typer.Exit(code)
+
+
+def _synthesise(settings: Settings, ops: str, out: Path | None) -> int:
+    from fxmorph.propose.synthesis.operators import chosen_operators
+
+    try:
+        names = chosen_operators(ops)
+    except ValueError as error:
+        _fail(f"--ops {error}", USAGE)
+    if out is not None and not out.parent.is_dir():
+        _fail(f"--out {out}: no folder {out.parent}", USAGE)
+    from fxmorph.propose.synthesis.command import synthesise_rules
+    from fxmorph.report.synthesis import SynthesisLines
+
+    with _reporting(settings, lambda to: SynthesisLines(to, settings.quiet)) as emit:
+        return synthesise_rules(names, settings.max_time, settings.seed, out, emit)
 
 
 @app.command("check-pass")

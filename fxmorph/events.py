@@ -353,6 +353,37 @@ class SessionEnded(_Event):
     folder: str
 
 
+@dataclass(frozen=True)
+class Synthesis(_Event):
+    """How far the synthesiser of rules is; the last one has ``doing`` ``done``.
+
+    ``expressions`` were enumerated into ``buckets``; of the ``pairs`` that look equal ``candidates`` are left up to
+    renaming.  Of these some are ``proved``, ``refuted`` by eager or not shown (``unproved``); ``subsumed`` ones
+    follow from kept rules, ``alike`` ones are kept rules with another elementwise operator, ``left`` ones were not
+    reached.  ``nontrivial`` and ``shipped`` (already in transforms/) count kept rules, ``levels`` all of them by
+    level, ``tried`` the sets of arguments that they were run on beyond the proofs.  ``seconds`` of CPU time.
+    """
+
+    event: ClassVar[str] = "synthesis"
+    doing: str
+    expressions: int
+    buckets: int
+    pairs: int
+    candidates: int
+    proved: int
+    refuted: int
+    unproved: int
+    subsumed: int
+    alike: int
+    left: int
+    kept: int
+    nontrivial: int
+    shipped: int
+    tried: int
+    levels: dict[str, int]
+    seconds: float
+
+
 Event = (
     RunStarted
     | SeedRefused
@@ -371,6 +402,7 @@ Event = (
     | PairJudged
     | PassChecked
     | SessionEnded
+    | Synthesis
 )
 
 _TEXT = {"type": "string"}
@@ -591,6 +623,26 @@ SCHEMA: dict[str, Any] = {
             usd={"type": ["number", "null"], "minimum": 0},
             wall_s=_SECONDS,
             folder=_TEXT,
+        ),
+        _line(
+            Synthesis.event,
+            doing=_TEXT,
+            expressions=_COUNT,
+            buckets=_COUNT,
+            pairs=_COUNT,
+            candidates=_COUNT,
+            proved=_COUNT,
+            refuted=_COUNT,
+            unproved=_COUNT,
+            subsumed=_COUNT,
+            alike=_COUNT,
+            left=_COUNT,
+            kept=_COUNT,
+            nontrivial=_COUNT,
+            shipped=_COUNT,
+            tried=_COUNT,
+            levels=_of(_COUNT),
+            seconds=_SECONDS,
         ),
     ],
 }
