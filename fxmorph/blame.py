@@ -34,7 +34,8 @@ class Blame:
     """``unit`` under PyTorch's own name, "" where only the stage is known, or nothing is (None).
 
     ``confirmed``: with the unit switched off the finding is gone and nothing else goes wrong.
-    ``evidence`` says what was seen, ``redo`` what to type; one line each.
+    ``evidence`` says what was seen, ``redo`` what to type; one line each.  ``off`` are the units that were
+    switched off for that, where units were.
     """
 
     stage: Stage | None
@@ -42,6 +43,7 @@ class Blame:
     confirmed: bool
     evidence: tuple[str, ...] = ()
     redo: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
 
 
 def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:

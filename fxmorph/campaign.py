@@ -25,8 +25,9 @@ from fxmorph.caselist import read_list
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import write_finding
+from fxmorph.dedup import fingerprint
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
-from fxmorph.investigate import Investigated, bug_class, fingerprint
+from fxmorph.investigate import Investigated, bug_class
 from fxmorph.known import load_known
 from fxmorph.model import (
     SIZE_PLANS,
@@ -563,7 +564,7 @@ class Campaign:
 
     def _finding(self, job: worker.Investigate, got: Investigated) -> Finding:
         result = job.result
-        print_ = fingerprint(got, result.stage)
+        print_ = fingerprint(got.kinds, result.stage, got.unit, got.signature, got.skeleton, got.structure)
         return Finding(
             id=print_,
             case_id=result.case_id,
@@ -593,6 +594,10 @@ class Campaign:
                 "nodes": got.nodes,
                 "tests": got.tests,
                 "operations": list(got.operations),
+                "skeleton": [[name, list(deps)] for name, deps in got.skeleton],
+                "signature": got.signature,
+                "rung": got.rung,
+                "finished": got.finished,
                 "blame": to_json(got.blame) if got.blame is not None else None,
             },
         )

@@ -15,6 +15,7 @@ from fxmorph.judge.journal import noting
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import Trial
 from fxmorph.model import CompileConfig, Kind, ValuePlan
+from fxmorph.signature import Signature
 from fxmorph.torchapi.disabling import without_decompositions
 from fxmorph.torchapi.replaying import graphs_in_eager, whole_joint_graphs
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
@@ -67,6 +68,7 @@ class Probe:
 
     ``trial`` makes a fresh trial under a configuration; ``accused`` are the finding's kinds;
     ``seconds`` of CPU, compilers' included, may be spent; generated code is for ``device``.
+    ``signature`` is that of the exception that the finding is about: another one is another finding.
     """
 
     trial: Callable[[CompileConfig], Trial]
@@ -75,6 +77,7 @@ class Probe:
     accused: frozenset[Kind]
     seconds: float
     device: str = "cpu"
+    signature: Signature | None = None
     asked: int = 0
     _started: float = field(default_factory=lambda: cpu_seconds())
 
@@ -108,10 +111,11 @@ class Probe:
                 kinds = kinds_of(trial.judge(self.plan))
             except NotApplicable:
                 return Answer.BROKEN, tracker.steps
-        return self._answer(kinds), tracker.steps
+        return self._answer(kinds, trial.signature), tracker.steps
 
-    def _answer(self, kinds: Collection[Kind]) -> Answer:
-        if self.accused & set(kinds):
+    def _answer(self, kinds: Collection[Kind], signature: Signature | None) -> Answer:
+        other = LOUD if self.signature not in (None, signature) else frozenset()
+        if (self.accused - other) & set(kinds):
             return Answer.SHOWS
         return Answer.BROKEN if LOUD & set(kinds) else Answer.GONE
 
