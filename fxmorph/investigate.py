@@ -272,7 +272,9 @@ class _Investigation:
             return Blame(None, "", False, (text,))
 
     def _unit(self, program: Candidate) -> str:
-        return self._blame(program, self.seconds * BLAME_SHARE).unit
+        """The guilty unit by graphs run in eager alone."""
+        probe = replace(self._probe(program), in_eager=True)
+        return localize(probe, self.result.stage).unit
 
     def _blamed_again(self, program: Candidate, before: Blame) -> Blame:
         """Blame of the reduced program, which says more of its place; ``before`` where it says less."""

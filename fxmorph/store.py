@@ -122,6 +122,11 @@ class Store:
         run_id, header, summary = rows[0]
         return run_id, self._table(header), self._table(summary or "{}")
 
+    def runs(self) -> list[tuple[str, Settings]]:
+        """Id and settings of every run, oldest first."""
+        rows = self._read("SELECT id, settings FROM runs ORDER BY rowid")
+        return [(run_id, self._record(Settings, settings)) for run_id, settings in rows]
+
     def header(self, run_id: str) -> dict[str, Any]:
         """The header that the run began with."""
         return self._table(self._one("SELECT header FROM runs WHERE id = ?", (run_id,), f"no run {run_id!r}")[0])
