@@ -21,13 +21,14 @@ from statistics import median
 from typing import Any, ClassVar
 
 from fxmorph import worker
+from fxmorph.blame import bug_class
 from fxmorph.caselist import read_list
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import write_finding
 from fxmorph.dedup import fingerprint, one_cause
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
-from fxmorph.investigate import Investigated, bug_class
+from fxmorph.investigated import Investigated
 from fxmorph.known import load_known
 from fxmorph.model import (
     SIZE_PLANS,

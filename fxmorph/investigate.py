@@ -6,9 +6,8 @@ inputs, or the seed's own source where the difference needs the seed's callable.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +19,19 @@ from fxmorph.blame import Blame
 from fxmorph.canon import canonical
 from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.clock import Clock
-from fxmorph.dedup import Skeleton, group_of, same_group, skeleton
+from fxmorph.dedup import group_of, same_group, skeleton
 from fxmorph.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
 from fxmorph.inductor.units import Stage
-from fxmorph.inputs import InputSet, NotApplicable
+from fxmorph.inputs import InputSet, NotApplicable, redrawn
+from fxmorph.investigated import Investigated, evidence_of, without_tail
 from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
 from fxmorph.load import LoadedSeed, ambient, load_case
-from fxmorph.localize import localize
+from fxmorph.localize import IN_EAGER, localize
 from fxmorph.model import (
     SIZE_PLANS,
-    BugClass,
     Case,
     CaseResult,
     CompileConfig,
@@ -43,9 +42,10 @@ from fxmorph.model import (
     ValuePlan,
     Verdict,
 )
-from fxmorph.probing import Answer, Probe
-from fxmorph.program import inputs_text
+from fxmorph.probing import Answer, Held, Probe
+from fxmorph.program import inputs_text, run_inputs
 from fxmorph.reduce.candidate import Candidate
+from fxmorph.reduce.crashing import crash_of
 from fxmorph.reduce.driver import Reduction
 from fxmorph.reduce.passes import DETAIL, STRUCTURE
 from fxmorph.reduce.recipe import fewest_rewrites
@@ -56,43 +56,10 @@ from fxmorph.signature import Signature
 
 #: The backend that shows a stage's faults, cheapest.
 BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}
+#: How many other values are tried on a reduced program.
+OTHERS = 3
 #: Share of the budget for finding the guilty unit.
 BLAME_SHARE = 0.4
-
-
-@dataclass(frozen=True)
-class Investigated:
-    """What the parent writes down.
-
-    ``operations`` and ``skeleton`` are those of the reduced graph; ``group`` is the case's by
-    :func:`fxmorph.dedup.group_of`, "" where nothing is blamed.  ``rung`` is where it was reduced; ``finished``:
-    it went as far as it goes.
-    """
-
-    case_id: str
-    program: str
-    kinds: tuple[Kind, ...]
-    blame: Blame | None
-    recipe: str
-    rewrites: tuple[str, ...]
-    operations: tuple[str, ...]
-    structure: str
-    evidence: tuple[str, ...]
-    nodes: int
-    tests: int
-    config: dict[str, Any]
-    check: dict[str, Any]
-    seconds: tuple[tuple[str, float], ...] = ()
-    skeleton: Skeleton = ()
-    signature: str = ""
-    group: str = ""
-    rung: str = ""
-    finished: bool = True
-
-    @property
-    def unit(self) -> str:
-        """Name of the guilty unit; "" where none is known."""
-        return self.blame.unit if self.blame is not None else ""
 
 
 def investigate(
@@ -127,6 +94,8 @@ class _Investigation:
     def run(self) -> Investigated:
         if self.plan in SIZE_PLANS:
             return self._at_other_size()
+        if Kind.CRASH in self.accused:
+            return self._crash()
         start, recipe = self._start()
         if start is None:
             return self._as_seed()
@@ -137,6 +106,7 @@ class _Investigation:
         reduction, recipe, rung = self._reduced(start, recipe, blame)
         best, made = self._plain_inputs(reduction.best)
         blame = self._blamed_again(best, blame)
+        others = self._with_other_values(best, IN_EAGER if rung == Rung.PASS and self.backend == "inductor" else ALL)
         verdicts = [v for v in self._judge(best) if v.kind in self.accused]  # others were excused by the ladder
         return Investigated(
             case_id=self.case.id,
@@ -149,7 +119,7 @@ class _Investigation:
             structure=graph_hash(best.graph),
             skeleton=skeleton(best.graph),
             signature=str(self.signature or ""),
-            evidence=_evidence(verdicts),
+            evidence=(*evidence_of(verdicts), *others),
             nodes=best.nodes,
             tests=reduction.tests,
             config=self._config(best.config),
@@ -157,6 +127,37 @@ class _Investigation:
             group=group,
             rung=rung,
             finished=not reduction.spent,
+        )
+
+    def _crash(self) -> Investigated:
+        """A program that takes its process with it: each candidate is compiled and run in a process of its own."""
+        recipe = Recipe.parse(self.result.recipe)
+        if not recipe and self.case.number:  # what it was drawn to be was lost with the worker
+            recipe = make_variant(self.case, self.loaded, self.rules, self.clock).recipe
+        start = self._variant(recipe) if recipe else self._graph()
+        crash = crash_of(start, self._judge) if start is not None else ""
+        if start is None or not crash:
+            said = Blame(None, "", False, ("the graph alone does not crash",))
+            return self._left(said, "")
+        search = Reduction(start, lambda c: crash_of(c, self._judge) == crash, lambda _: True, self.seconds)
+        best = search.run((*STRUCTURE, *DETAIL))
+        made = inputs_text(best.inputs, "literal", self.plan) or inputs_text(best.inputs, "bytes", self.plan) or ""
+        return replace(
+            self._left(Blame(None, "", False), ""),
+            program=imports_of(best.text) + made + "\n\n" + best.text,
+            recipe=str(recipe),
+            rewrites=tuple(r.rule for r in recipe.rewrites),
+            operations=tuple(sorted(canonical(n).name for n in calls(best.graph))),
+            structure=graph_hash(best.graph),
+            skeleton=skeleton(best.graph),
+            signature=crash,
+            evidence=(f"crash: {crash}",),
+            nodes=best.nodes,
+            tests=search.tests,
+            config=self._config(best.config),
+            check=self._check([]),
+            rung=str(self.case.rung),
+            finished=not search.spent,
         )
 
     # -- the program under reduction -------------------------------------------
@@ -168,20 +169,20 @@ class _Investigation:
             start = self._variant(recipe)
             self._compiled(start)
             return start, recipe
+        graph = self._graph()
+        return (graph if graph is not None and self._compiled(graph) else None), recipe
+
+    def _graph(self) -> Candidate | None:
+        """The seed's one graph; None where it has another number, or where it has no text."""
         try:
             graphs = capture_torch(
                 self.loaded.fresh(self.case.input_seed), self.loaded.config(self.case.compile), self.loaded.no_grad
             )
-            if len(graphs) != 1:
-                return None, recipe
             inputs = plan_inputs([self.plan], graphs[0].inputs, self.case.input_seed)
             print_graph(graphs[0].graph)
-            if self.plan in inputs:
-                start = self._candidate(graphs[0].graph, inputs[self.plan])
-                return (start if self._compiled(start) else None), recipe
         except (CaptureFailed, Unprintable):
-            pass
-        return None, recipe
+            return None
+        return self._candidate(graphs[0].graph, inputs[self.plan]) if len(graphs) == 1 and self.plan in inputs else None
 
     def _candidate(self, graph: fx.Graph, inputs: InputSet) -> Candidate:
         return Candidate(graph, inputs, self.loaded.config(self.case.compile), self.loaded.no_grad)
@@ -256,6 +257,14 @@ class _Investigation:
         assert text is not None
         return program, text
 
+    def _with_other_values(self, program: Candidate, held: Held) -> tuple[str, ...]:
+        """In words, whether other floating-point values show it too."""
+        if not any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in program.values):
+            return ()
+        others = [replace(program, inputs=redrawn(program.inputs, seed)) for seed in range(1, OTHERS + 1)]
+        shown = sum(self._milder(other).ask(held) is Answer.SHOWS for other in others)
+        return (f"with other random values: shows with {shown} of {OTHERS}",)
+
     # -- blame -----------------------------------------------------------------
 
     def _blame(self, program: Candidate, seconds: float) -> Blame:
@@ -319,14 +328,14 @@ class _Investigation:
         self.signature = trial.signature
         return Investigated(
             case_id=self.case.id,
-            program=_without_tail(source),
+            program=without_tail(source),
             kinds=self._kinds(verdicts),
             blame=self._blame_of(subject, settings, self.seconds * BLAME_SHARE) if source else None,
             recipe="",
             rewrites=(),
             operations=(),
             structure=self.case.seed.hash,
-            evidence=_evidence(verdicts),
+            evidence=evidence_of(verdicts),
             nodes=0,
             tests=0,
             config=self._config(settings),
@@ -376,40 +385,3 @@ class _Investigation:
         if any(CAST_ELIDED in v.reason for v in verdicts):
             return {"exact": False, "rtol": 1e-5, "atol": 1e-6}
         return {"exact": exact, "rtol": 0.0 if exact else 1e-3, "atol": 0.0 if exact else 1e-4}
-
-
-def run_inputs(text: str) -> list[Any]:
-    """The values that an ``make_inputs`` text makes, seeded as ``repro.py`` seeds."""
-    torch.manual_seed(0)
-    return list(function_of(text, "make_inputs")())
-
-
-def _evidence(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    return tuple(f"{v.kind} of {v.slot}: {v.reason}" for v in verdicts if v.status is Status.FINDING)[:6]
-
-
-def _without_tail(source: str) -> str:
-    """A seed's source without docstring, META and ``if __name__`` block."""
-    tree = ast.parse(source)
-    body = [
-        s
-        for s in tree.body
-        if not isinstance(s, (ast.If, ast.Expr))
-        and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in ("META", "ORIGIN", "EXPECTED"))
-    ]
-    return ast.unparse(ast.Module(body, []))
-
-
-def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
-    """The bug class that kinds, stage and unit point to."""
-    if stage == "decomposition":
-        return BugClass.IOD
-    if {Kind.ALIAS, Kind.IDENTITY, Kind.MUTATION} & set(kinds):
-        return BugClass.BAM
-    if set(kinds) <= {Kind.STRIDE, Kind.OFFSET}:
-        return BugClass.ILP
-    if Kind.DTYPE in kinds:
-        return BugClass.IOT
-    if unit.startswith(("pre_grad.", "joint.", "freezing.", "post_grad.")):
-        return BugClass.UGO
-    return BugClass.KC

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.graph import function_of
 from fxmorph.inputs import FLOATING, InputSet, dtype_name, flat_storage, storage_key
 from fxmorph.model import ValuePlan
 
@@ -119,3 +120,9 @@ def _number(value: Any) -> str:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return f"float('{value}')"
     return repr(value)
+
+
+def run_inputs(text: str) -> list[Any]:
+    """The values that an ``make_inputs`` text makes, seeded as ``repro.py`` seeds."""
+    torch.manual_seed(0)
+    return list(function_of(text, "make_inputs")())

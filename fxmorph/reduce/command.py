@@ -12,7 +12,7 @@ from fxmorph.campaign import NOTHING_RAN, OK, Campaign, Emit, _Found, versions
 from fxmorph.config import Settings
 from fxmorph.confirm import write_finding
 from fxmorph.events import Warned
-from fxmorph.investigate import Investigated
+from fxmorph.investigated import Investigated
 from fxmorph.model import Finding, Rung, Status
 from fxmorph.store import Store
 
