@@ -56,7 +56,9 @@ def numbers_for_inputs(search: Reduction) -> None:
     for name in [n.name for n in search.best.holders]:
         for number in LITERALS:
             holder = next((n for n in search.best.holders if n.name == name), None)
-            if holder is None or search.attempt(_with_number(search.best, name, number)):
+            if holder is None or any(u.op == "call_method" and u.args[0] is holder for u in holder.users):
+                break
+            if search.attempt(_with_number(search.best, name, number)):
                 break
 
 
@@ -110,6 +112,8 @@ def _without(program: Candidate, chunk: set[str]) -> Candidate | None:
         users = [u for u in node.users if u.name not in chunk]
         if not users:
             continue
+        if original[node.name] not in seen.values:  # never run: something before it raises
+            return None
         value = seen.read_by([original[u.name] for u in users], original[node.name])
         if not isinstance(value, (torch.Tensor, int, float)):
             return None
