@@ -121,7 +121,7 @@ def test_equal_hashes_of_unlike_graphs_are_told_apart() -> None:
         )  # fmt: skip
 
     ring: Skeleton = (*(("s", ()) for _ in range(4)), *(("t", (i, (i + 1) % 4)) for i in range(4)))
-    pairs: Skeleton = tuple(("s", ()) for _ in range(4)) + (("t", (0, 1)), ("t", (0, 1)), ("t", (2, 3)), ("t", (2, 3)))
+    pairs: Skeleton = (*(("s", ()) for _ in range(4)), *(("t", (0, 1)),) * 2, *(("t", (2, 3)),) * 2)
     assert skeleton_hash(ring) == skeleton_hash(pairs)
     assert not one_cause(finding(ring), finding(pairs))
     assert one_cause(finding(ring), finding(ring))
