@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,15 +31,14 @@ from fxmorph.dedup import kind_group
 from fxmorph.graph import calls, function_of, read_graph
 from fxmorph.inputs import InputSet
 from fxmorph.investigate import investigate
-from fxmorph.judge.case import judge_case
-from fxmorph.judge.ladder import kinds_of
+from fxmorph.judge.ladder import STAGE, kinds_of
 from fxmorph.judge.trial import GraphSubject, Trial
 from fxmorph.load import Invocation, load_seed
-from fxmorph.model import Case, CompileConfig, Status, ValuePlan
+from fxmorph.model import Case, CaseResult, CompileConfig, Status, ValuePlan
 from fxmorph.probing import cpu_seconds
 from fxmorph.rules import load_rules
 from fxmorph.seeds import find_seeds
-from fxmorph.torchapi.compiling import quiet, reset
+from fxmorph.torchapi.compiling import BACKEND_LADDER, quiet, reset
 
 #: Planted faults, with the calls of the smallest program that shows them, found by hand.
 PLANTED = {
@@ -135,6 +134,13 @@ def measure(bug: Bug, folder: Path, rules: Any, seconds: float) -> Outcome | str
         except RuntimeError:
             return frozenset()
 
+    def stage(text: str, inputs: InputSet) -> str:
+        for backend in BACKEND_LADDER:
+            early = _trial(text, inputs, replace(config, backend=backend), meta["no_grad"]).judge(ValuePlan.SEED)
+            if kinds_of(early) & accused:
+                return STAGE[backend]
+        return "inductor"
+
     with bug.plant():
         accused = kinds(captured.text, captured.inputs)
     if not accused:
@@ -159,12 +165,9 @@ def measure(bug: Bug, folder: Path, rules: Any, seconds: float) -> Outcome | str
         (folder / "seed.py").write_text(program_of(text, meta))
         (seed,), _ = find_seeds([str(folder / "seed.py")])
         case = Case(seed, 0, 0, (ValuePlan.SEED,), CompileConfig.make())
-        clock = Clock()
-        result = judge_case(case, load_rules([]), clock)
-        if result.status is not Status.FINDING:
-            return f"embedded it is {result.status}: {result.reason}"
+        result = CaseResult(case.id, Status.FINDING, tuple(sorted(kinds(text, inputs))), stage=stage(text, inputs))
         started = cpu_seconds()
-        got = investigate(case, result, load_rules([]), clock, seconds)
+        got = investigate(case, result, load_rules([]), Clock(), seconds)
         used = cpu_seconds() - started
     reset()
     known = [bug.unit, *(got.blame.off if got.blame else ())]
@@ -196,7 +199,7 @@ def main() -> None:
     if options.out and options.out.exists():
         outcomes = [Outcome(**json.loads(line)) for line in options.out.read_text().splitlines()]
     done = {o.name for o in outcomes}
-    bugs = [b for b in (*planted(), *live(options.bugs)) if not options.only or b.name in options.only]
+    bugs = [b for b in (*live(options.bugs), *planted()) if not options.only or b.name in options.only]
     for bug in [b for b in bugs if b.name not in done]:
         with tempfile.TemporaryDirectory() as folder:
             try:
