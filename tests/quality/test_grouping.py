@@ -18,7 +18,7 @@ from torch import fx
 
 from fxmorph.canon import canonical
 from fxmorph.dedup import fingerprint, skeleton
-from fxmorph.graph import calls, copy_graph, function_of, read_graph
+from fxmorph.graph import copy_graph, function_of, read_graph
 from fxmorph.inputs import InputSet
 from fxmorph.model import CompileConfig, Kind
 from fxmorph.reduce.candidate import Candidate
@@ -101,16 +101,15 @@ def grouped(rules: Any, per_cause: int) -> dict[str, set[tuple[str, ...]]]:
                 continue
             made += 1
             best = Reduction(start, showing(chain), lambda _: True, 60.0).run(STRUCTURE)
-            assert len(calls(best.graph)) <= len(chain) + 1, best.text
             unit = "post_grad.reinplace_inplaceable_ops"
             found[fingerprint([Kind.VALUE], "inductor", unit, "", skeleton(best.graph))].add(chain)
     return found
 
 
 def test_findings_of_few_causes_are_few_groups(rules: Any) -> None:
-    found = grouped(rules, 2)
+    found = grouped(rules, 1)
     assert all(len(causes) == 1 for causes in found.values()), found
-    assert len(found) <= 12
+    assert len(found) <= 11
 
 
 @pytest.mark.slow
