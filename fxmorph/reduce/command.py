@@ -13,7 +13,8 @@ from fxmorph.config import Settings
 from fxmorph.confirm import write_finding
 from fxmorph.events import Warned
 from fxmorph.investigated import Investigated
-from fxmorph.model import Finding, Rung, Status
+from fxmorph.model import Finding, Rung, Seed, Status
+from fxmorph.seeds import find_seeds
 from fxmorph.store import Store
 
 
@@ -84,18 +85,35 @@ def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
                 for index, case, result in store.cases(run_id)
                 if case.id in again or (not ids and result.status is Status.FINDING and case.id not in concluded)
             ]
+            waiting = list(_unchanged(waiting, emit))
             if not waiting:
                 continue
             one = replace(
                 made, max_time=settings.max_time, jobs=settings.jobs or made.jobs, state=settings.state,
                 json=settings.json, quiet=settings.quiet, verbose=settings.verbose, cases=None,
-                paths=tuple(dict.fromkeys(f.case.seed.label for f in waiting)),
+                paths=tuple(dict.fromkeys(_place(f.case.seed) for f in waiting)),
             )  # fmt: skip
             work = Reductions(one, store, emit, run_id, again=again)
             work.found.extend(waiting)
             work.run()
             done += work.reduced
     return OK if done else NOTHING_RAN
+
+
+def _place(seed: Seed) -> str:
+    """How the seed is named on the command line."""
+    return f"{seed.path}:{seed.name}" if seed.name else seed.path
+
+
+def _unchanged(waiting: Sequence[_Found], emit: Emit) -> Iterator[_Found]:
+    """Cases whose seeds are as they were judged."""
+    for found in waiting:
+        place = _place(found.case.seed)
+        seeds, _ = find_seeds([place]) if Path(found.case.seed.path).is_file() else ([], [])
+        if found.case.seed.hash in {s.hash for s in seeds}:
+            yield found
+        else:
+            emit(Warned(f"{place} is another than in the run, or gone: its case is left out"))
 
 
 def _of_a_unit(finding: Finding) -> bool:
