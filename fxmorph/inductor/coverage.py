@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from fxmorph.inductor.derive import Derivation
 from fxmorph.inductor.rung import PassesJudged
 from fxmorph.inductor.units import Unit, UnitKind
+from fxmorph.model import Status
 
 
 class Coverage:
@@ -19,6 +21,7 @@ class Coverage:
         self.verdicts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.unsupported: Counter[str] = Counter()
+        self.edges: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.seconds: list[float] = []
         self.proof_seconds: list[float] = []
         self.graphs = 0
@@ -38,6 +41,8 @@ class Coverage:
         new = list(dict.fromkeys(p.unit for p in judged.pairs if p.unit not in self.verdicts))
         for pair in judged.pairs:
             self.verdicts[pair.unit][pair.status.value] += 1
+            if pair.status is Status.EDGE_CASE:
+                self.edges[pair.unit].update(_sorts(pair.reason))
             if pair.outcome:
                 self.outcomes[pair.unit][pair.outcome] += 1
                 if pair.outcome == "unsupported":
@@ -73,6 +78,7 @@ class Coverage:
             "verdicts": dict(_sum(self.verdicts.values())),
             "outcomes": dict(_sum(self.outcomes.values())),
             "unsupported": dict(self.unsupported.most_common(20)),
+            "edge_cases": {unit: dict(sorts) for unit, sorts in sorted(self.edges.items())},
             "cpu_seconds": round(sum(self.seconds), 2),
             "proofs_over_5s": sum(s > 5 for s in self.proof_seconds),
             "units": rows,
@@ -101,6 +107,12 @@ class Coverage:
         if self.tried[unit.name]:
             return f"looked at {self.tried[unit.name]} graphs and changed none"
         return "no graph has what it starts from" + (f"; it needs {unit.flag}" if unit.flag else "")
+
+
+def _sorts(reason: str) -> set[str]:
+    """The sorts of edge case in a reason: of "out1: only the sign of zero differs, 15 of ..." the words between."""
+    parts = (part.partition(": ")[2] for part in reason.split("; ") if re.match(r"\S+: ", part))
+    return {re.split(r"[,:]", part)[0] for part in parts}
 
 
 def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:

@@ -20,9 +20,9 @@ from torch import fx
 
 from fxmorph.inductor.derived import Derived, from_json
 from fxmorph.inductor.forked import Crashed, Said, forked
-from fxmorph.inductor.nearmiss import neighbours
+from fxmorph.inductor.nearmiss import neighbours, permuted
 from fxmorph.inductor.programs import programs
-from fxmorph.inductor.searched import VARIATIONS, searched
+from fxmorph.inductor.searched import SQUARE, VARIATIONS, searched
 from fxmorph.inductor.settings import settings_of
 from fxmorph.inductor.sketch import Misfit, Sketch, sketch
 from fxmorph.model import CompileConfig
@@ -187,7 +187,22 @@ def _work(entry: Entry, seed: int, attempts: int, near: bool) -> Iterator[str]:
                 _run(neighbour)  # fake tensors accept dtypes that eager refuses
             return fire(neighbour, entry).changed
 
-        yield replace(found, graphs=(first, *neighbours(first, fires, seed, per_kind))).to_json()
+        square = _square(entry, first) if per_kind else None
+        around = permuted(square, fires, seed, per_kind) if square is not None else []
+        around += neighbours(first, fires, seed, per_kind)
+        yield replace(found, graphs=(first, *around)).to_json()
+
+
+def _square(entry: Entry, first: Derived) -> Derived | None:
+    """The graph ``first`` with one size throughout; None where the pattern is no function or needs other sizes."""
+    if entry.source is None:
+        return None
+    try:
+        sketched = searched(entry.source, entry.pass_name.startswith("freezing"), SQUARE)
+        made = replace(first, text=sketched.text, inputs=sketched.inputs, runs=None)
+        return made if fire(made, entry).changed else None
+    except Exception:  # tracing and checks are PyTorch's and may raise anything
+        return None
 
 
 def _near_misses(entry: Entry) -> int:

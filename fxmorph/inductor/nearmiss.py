@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import operator
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -38,14 +38,24 @@ def neighbours(first: Derived, fires: Fires, seed: int, per_kind: int) -> list[D
 
     ``per_kind``: at most so many near misses of each kind.
     """
-    found = list(value_variants(first))
-    for change, near in near_misses(first, seed, per_kind):
+    found = [*value_variants(first), *_tried(near_misses(first, seed, per_kind), fires)]
+    return sorted(found, key=lambda d: not d.fires)
+
+
+def permuted(square: Derived, fires: Fires, seed: int, per_kind: int) -> list[Derived]:
+    """Of a graph whose sizes are alike: those with an input permuted otherwise that the entry fires on."""
+    made = list(_permutations(square))
+    random.Random(f"{seed} {square.entry}").shuffle(made)
+    return [d for d in _tried(made, fires) if d.fires][:per_kind]
+
+
+def _tried(made: Iterable[tuple[str, Derived]], fires: Fires) -> Iterator[Derived]:
+    for change, near in made:
         try:
             fired = fires(near)
         except Exception:  # no graph of valid shapes and dtypes, or one that the entry's own code does not take
             continue
-        found.append(replace(near, change=change, fires=fired, runs=None))
-    return sorted(found, key=lambda d: not d.fires)
+        yield replace(near, change=change, fires=fired, runs=None)
 
 
 def value_variants(first: Derived) -> Iterator[Derived]:
@@ -81,7 +91,7 @@ def _is_mask(node: fx.Node, spec: InputSpec) -> bool:
 def near_misses(first: Derived, seed: int, per_kind: int) -> Iterator[tuple[str, Derived]]:
     """(what was changed, the graph), not yet known to be valid."""
     rng = random.Random(f"{seed} {first.entry}")
-    for make in (_extra_users, _dtypes, _sizes, _constants, _factors, _permutations):
+    for make in (_extra_users, _dtypes, _sizes, _constants, _factors):
         made = list(make(first))
         rng.shuffle(made)
         yield from made[:per_kind]
@@ -151,7 +161,7 @@ def _constants(first: Derived) -> Iterator[tuple[str, Derived]]:
 
 
 def _permutations(first: Derived) -> Iterator[tuple[str, Derived]]:
-    """An input is permuted otherwise, with its sizes chosen so that the result keeps its shape.
+    """An input is permuted otherwise, with its sizes and strides chosen so that the result keeps its own.
 
     A key permuted straight into place is such a graph (pytorch/pytorch#195320).
     """
@@ -164,19 +174,19 @@ def _permutations(first: Derived) -> Iterator[tuple[str, Derived]]:
         if len(dims) < 3 or len(node.args[0].users) > 1:
             continue
         sizes = [spec.shape[d] for d in dims]
+        strides = [spec.stride[d] for d in dims]
         for last in itertools.permutations(sorted(dims[-3:])):
             other = [*dims[:-3], *last]
             if other in (dims, sorted(dims)):
                 continue
-            shape = [0] * len(dims)
+            shape, stride = [0] * len(dims), [0] * len(dims)
             for place, d in enumerate(other):
-                shape[d] = sizes[place]
+                shape[d], stride[d] = sizes[place], strides[place]
             graph = read_graph(first.text)
             list(graph.nodes)[number].update_arg(1, other)
             made = _with_text(first, graph)
             if made is not None:
-                strides = torch.empty(shape, device="meta").stride()
-                changed = replace(spec, shape=tuple(shape), stride=tuple(strides))
+                changed = replace(spec, shape=tuple(shape), stride=tuple(stride))
                 yield f"{node.name}: {dims} is {other}", _with_input(made, index, changed)
 
 

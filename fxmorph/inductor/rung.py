@@ -239,7 +239,14 @@ def _judged(
 ) -> Pair:  # fmt: skip
     assert graph.inputs is not None
     inputs = graph.inputs.rebuild()
-    verdict = judge_pair(graph.gm, after, inputs, aliases=source.derived is None and _real_aliases(graph))
+    of_program = source.derived is None
+    verdict = judge_pair(
+        graph.gm,
+        after,
+        inputs,
+        aliases=of_program and _real_aliases(graph),
+        strides=of_program and _final_strides(graph),
+    )
     outcome, level, method, unproved, counterexample, seconds = "", Level.UNKNOWN, "", "", "", 0.0
     assumptions: tuple[str, ...] = ()
     if verdict.status not in (Status.UNSUPPORTED, Status.ERROR):
@@ -263,6 +270,14 @@ def _judged(
 def _real_aliases(graph: StageGraph) -> bool:
     """Whether which outputs share memory is what the program will see."""
     return graph.part in ("inference", "forward", "backward")
+
+
+def _final_strides(graph: StageGraph) -> bool:
+    """Whether the strides of outputs are those that the program will see.
+
+    Inductor records them after the passes of the joint stage, and later ones may change them: they are restored.
+    """
+    return graph.stage is Stage.JOINT and graph.part == "inference"
 
 
 def _exported(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 from torch import fx
 
@@ -16,8 +18,16 @@ _FROZEN = ("w", "b", "s")
 
 #: How the traced graph may be varied, the most likely to fire first.
 VARIATIONS = ("numbers", "tensors", "larger", "vectors")
-#: What stands for a 0-d tensor argument that is made a number, and by how much sizes grow.
-_NUMBER, _GROWTH = 2.0, 16
+#: The same with one size throughout, so that dimensions can be taken for one another.
+SQUARE = "square"
+#: What stands for a 0-d tensor argument that is made a number, by how much sizes grow, and the one size.
+_NUMBER, _GROWTH, _SIDE = 2.0, 16, 4
+
+
+def _resized(variation: str, shape: list[int]) -> list[int]:
+    if variation == "larger":
+        return [shape[0] * _GROWTH, *shape[1:]] if shape else shape
+    return [_SIDE if n > 2 else n for n in shape] if variation == SQUARE else shape
 
 
 def searched(source: Source, frozen: bool, variation: str) -> Sketch:
@@ -26,10 +36,10 @@ def searched(source: Source, frozen: bool, variation: str) -> Sketch:
     ``frozen``: weights, biases and scales (by the names of the arguments) are constants.
     ``variation``: ``numbers`` makes 0-d tensors numbers (a scale is one in programs), ``tensors`` keeps
     them, ``larger`` also grows first sizes (for slices that the example inputs do not fill),
-    ``vectors`` makes 2-D biases 1-D.
+    ``vectors`` makes 2-D biases 1-D, ``square`` makes all sizes over 2 one.
     """
     try:
-        gm = search_graph(source, _GROWTH if variation == "larger" else 1)
+        gm = search_graph(source, functools.partial(_resized, variation))
     except Exception as error:  # the search function is PyTorch's and may raise anything
         raise Misfit(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from error
     graph, specs = fx.Graph(), []
@@ -41,7 +51,7 @@ def searched(source: Source, frozen: bool, variation: str) -> Sketch:
                 if node.users:
                     raise Misfit(f"input {node.name} is a {type(value).__name__}")
                 continue
-            if variation == "numbers" and not value.ndim and not node.name.startswith("tangents"):
+            if variation in ("numbers", SQUARE) and not value.ndim and not node.name.startswith("tangents"):
                 node.replace_all_uses_with(_NUMBER)  # type: ignore[arg-type]
                 continue
             if variation == "vectors" and value.ndim == 2 and node.name.startswith("b"):

@@ -192,6 +192,9 @@ SHIFTED = frozenset(
 #: Kernels of the form exp(x - logsumexp(x)) along a dimension.
 SOFTMAXES = frozenset({"_softmax", "softmax", "_log_softmax", "log_softmax"})
 
+#: Of those, what may become part of fused attention.
+ATTENTION_WEIGHTS = frozenset({"_softmax", "softmax"})
+
 #: Units of roundoff by which an operator is perturbed, where not DEFAULT_AMPLITUDE.  With
 #: SPREAD_FACTOR that is at least twice what `bench/conformance.py` shows of eager and of compiled code.
 UNITS = {
@@ -404,12 +407,16 @@ class _Elementary(TorchDispatchMode):
 class ReferenceRun(TorchDispatchMode):
     """Dispatch mode of the reference run; see the module's docstring.
 
-    ``SPREAD`` lanes are perturbed around each of ``wide`` and ``cast``.
+    ``SPREAD`` lanes are perturbed around each of ``wide`` and ``cast``.  ``differentiated``: gradients
+    are wanted, for which fused attention computes its scores once more.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, differentiated: bool = False) -> None:
         super().__init__()
         self.gates = Gates()
+        self._differentiated = differentiated
+        #: Relative errors of attention's weights by storage, when made again: of a row, of each.
+        self._weights: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
         self._alive: dict[int, Any] = {}
         #: Matrices were multiplied: a softmax may become part of fused attention.
         self.multiplied = False
@@ -534,6 +541,10 @@ class ReferenceRun(TorchDispatchMode):
             self._sign_zeros(name, tensors, lane_args)
         for lane, (a, k) in zip(self.lanes, lane_args, strict=True):
             self._run_lane(lane, func, name, a, k, out, written, tensors)
+        if self._differentiated and self.multiplied and name in ATTENTION_WEIGHTS and args[0].ndim:
+            self._note_weights(args[0], args[1], out)
+        if name == "_softmax_backward_data" and storage_key(args[1]) in self._weights:
+            self._into_scores(args[0], args[1], args[2], out)
         self._drop_other_dtypes(written)
         self._gate_after(name, [*fresh, *written], tensors, natives_before)
         return out
@@ -721,6 +732,50 @@ class ReferenceRun(TorchDispatchMode):
         peak = torch.nan_to_num(x.logsumexp(dim, keepdim=True).abs(), nan=0.0, posinf=0.0)
         size = 2 * UNIT[dtype] * peak * self._noise(lane, peak)
         return s + size if "log" in name else s * (1 + size)
+
+    def _note_weights(self, scores: torch.Tensor, dim: int, weights: torch.Tensor) -> None:
+        """Attention's weights as its fused backward makes them again, from scores and their logsumexp.
+
+        Those scores are rounded otherwise than the ones of the logsumexp, and the two errors do not cancel,
+        however surely a row has decided.
+        """
+        unit = UNIT[torch.float64 if scores.dtype == torch.float64 else torch.float32]
+        peak = self._shadow(self.lanes[0], scores).logsumexp(dim, keepdim=True).abs().nan_to_num(posinf=0.0)
+        each = math.sqrt(2) * self._deviation(scores) + FUSED_UNITS * unit
+        self._weights[storage_key(weights)] = (2 * unit * peak, each)
+        self._moved(weights, lambda view, noise: view.mul_((each * noise(each)).exp()))
+
+    def _into_scores(self, grad: torch.Tensor, weights: torch.Tensor, dim: int, out: torch.Tensor) -> None:
+        """The gradient of the scores, weights * (grad - sum(weights * grad)), as fused attention's backward has it.
+
+        Its sum is one of outputs times their gradients, whose rounding is not that of ``grad``.
+        """
+        row, each = self._weights[storage_key(weights)]
+        wide = self._shadow(self.lanes[0], weights)
+        error = self._deviation(grad)
+        total = (wide * error).sum(dim, keepdim=True)
+
+        def move(view: torch.Tensor, noise: Callable[[torch.Tensor], torch.Tensor]) -> None:
+            view.mul_((row * noise(row) + each * noise(each)).exp())
+            view.add_(wide * (error * noise(error) + total * noise(total)))
+
+        self._moved(out, move)
+
+    def _moved(
+        self, native: torch.Tensor, move: Callable[[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]], object]
+    ) -> None:
+        """``move`` what the perturbed lanes have for ``native``.
+
+        Its noise is of two columns of SIGNS: earlier noise of another shape may have one, and cancel it.
+        """
+        for lane in self.lanes:
+            if lane.perturb is not None:
+
+                def noise(like: torch.Tensor, lane: Lane = lane) -> torch.Tensor:
+                    return (self._noise(lane, like) + self._noise(lane, like)) / math.sqrt(2)
+
+                with torch.no_grad():
+                    move(self._shadow(lane, native), noise)
 
     def _sum_jitter(
         self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, s: torch.Tensor, args: Any, kwargs: Any

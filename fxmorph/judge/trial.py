@@ -129,7 +129,7 @@ class LazyReference:
 
     def _make(self) -> tuple[ReferenceRun, Observation]:
         if self._run is None or self._seen is None:
-            run = ReferenceRun(seed=self._trial.input_seed)
+            run = ReferenceRun(self._trial.input_seed, differentiated=bool(self._eager.gradients))
             with self._trial.clock.activity("eager"):
                 self._seen = self._trial.observe(self._plan, lambda f: f, mode=run, keep=run.keep)
             self._run = run

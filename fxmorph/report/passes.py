@@ -17,6 +17,8 @@ from fxmorph.store import DiskError
 _VERDICTS = ("clean", "finding", "known", "edge-case", "expected", "tie", "ill-conditioned", "inconclusive", "skipped",
              "unsupported", "error")  # fmt: skip
 _OUTCOMES = ("proved", "refuted", "unknown", "unsupported")
+#: Units whose edge cases the summary names.
+EDGE_UNITS = 8
 
 _WHOLE = """# fxmorph {id}: {unit} changes what this graph means; torch.compile shows it
 # Exits 1 while torch.compile differs from eager, 0 once it does not.  Needs torch, seed.py and inputs.pt.
@@ -110,6 +112,10 @@ def _told(counts: Mapping[str, int], order: Sequence[str]) -> str:
     return ", ".join(f"{word} {counts[word]}" for word in order if counts.get(word))
 
 
+def _counts(sorts: Mapping[str, int]) -> str:
+    return ", ".join(f"{sort}: {n}" for sort, n in sorted(sorts.items()))
+
+
 def summary_lines(table: Mapping[str, Any]) -> Iterator[str]:
     """The campaign's units in a few lines."""
     fired = ", ".join(f"{n} {kind}" for kind, n in table["fired"].items()) or "none"
@@ -122,6 +128,10 @@ def summary_lines(table: Mapping[str, Any]) -> Iterator[str]:
         f"Pairs fired and judged: {table['pairs']} of {table['tried']} tried on {table['graphs']} graphs,"
         f" {table['pairs'] / minutes:.0f} a CPU minute of judging; {_told(table['verdicts'], _VERDICTS)}"
     )
+    if table["edge_cases"]:
+        shown = [f"{unit} ({_counts(sorts)})" for unit, sorts in table["edge_cases"].items()]
+        more = f"; and {len(shown) - EDGE_UNITS} units more" if len(shown) > EDGE_UNITS else ""
+        yield f"Edge cases: {'; '.join(shown[:EDGE_UNITS])}{more}"
     proved = table["outcomes"].get("proved", 0)
     modelled = sum(n for word, n in table["outcomes"].items() if word != "unsupported")
     share = f" ({proved / modelled:.1%} of those whose operators are modelled)" if modelled else ""

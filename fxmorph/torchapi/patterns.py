@@ -270,10 +270,10 @@ def registered(keep: Callable[[Entry], bool]) -> Iterator[None]:
             pass_object.patterns = patterns
 
 
-def search_graph(source: Source, growth: int = 1) -> fx.GraphModule:
+def search_graph(source: Source, resize: Callable[[list[int]], list[int]] = list) -> fx.GraphModule:
     """The search function's graph on its example inputs, with fake ``meta['val']``.
 
-    ``growth`` multiplies the first size of each input.
+    ``resize`` gives the sizes of each input from those of the example.
 
     Placeholders are the search function's arguments and, of a training pattern, tangents.
     Raises what tracing raises, ``ValueError`` where the example inputs are not known.
@@ -287,16 +287,20 @@ def search_graph(source: Source, growth: int = 1) -> fx.GraphModule:
     def fresh(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        shape, stride = [int(s) for s in value.shape], [int(s) for s in value.stride()]
-        if growth > 1 and shape:
-            shape[0] *= growth
-        made = torch.empty_strided(shape, stride, dtype=value.dtype, device=value.device)
+        made = empty_in_order(resize([int(s) for s in value.shape]), value)
         return made.requires_grad_(value.requires_grad)
 
     with mode:  # as when the pattern was registered
         arguments = [source.scalars[n] if n in source.scalars else tree_map(fresh, next(given)) for n in names]
         traced: fx.GraphModule = source.trace_fn(source.search_fn, arguments)
     return traced
+
+
+def empty_in_order(shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    """A dense tensor of the sizes ``shape`` whose dimensions lie in memory in the order of those of ``like``."""
+    order = sorted(range(like.ndim), key=like.stride().__getitem__, reverse=True)
+    made = torch.empty([shape[d] for d in order], dtype=like.dtype, device=like.device)
+    return made.permute([order.index(d) for d in range(like.ndim)])
 
 
 def apply_entries(graph: fx.Graph, chosen: Sequence[Entry]) -> int:

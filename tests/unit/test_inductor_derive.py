@@ -16,7 +16,7 @@ from torch import fx
 from fxmorph.inductor.derive import Derivation, derive_all, derive_entry, fire, load, save
 from fxmorph.inductor.derived import Derived, InputSpec, fill, from_json
 from fxmorph.inductor.forked import Crashed, Said, forked
-from fxmorph.inductor.nearmiss import near_misses, neighbours, value_variants
+from fxmorph.inductor.nearmiss import neighbours, permuted, value_variants
 from fxmorph.inductor.programs import programs
 from fxmorph.inductor.settings import settings_of
 from fxmorph.inductor.sketch import Misfit, sketch
@@ -82,10 +82,19 @@ def test_the_known_cumsum_fault_is_among_the_near_misses(few: list[Derivation]) 
 def test_an_input_is_permuted_otherwise_into_the_same_shape() -> None:
     text = "def fn(x):\n    p = torch.ops.aten.permute.default(x, [0, 2, 1])\n    return (p,)\n"
     derived = Derived("e", text, (InputSpec("float32", (2, 3, 4), (12, 4, 1)),), "program")
-    near = {c: d for c, d in near_misses(derived, seed=0, per_kind=9) if c.startswith("p: [0, 2, 1] is")}
+    near = {d.change: d for d in permuted(derived, lambda _: True, seed=0, per_kind=9)}
     assert {c.rpartition(" is ")[2] for c in near} == {"[2, 1, 0]", "[1, 0, 2]", "[1, 2, 0]", "[2, 0, 1]"}
+    before = derived.graph_module()(*derived.values())[0]
     for other in near.values():
-        assert other.graph_module()(*other.values())[0].shape == (2, 4, 3)
+        result = other.graph_module()(*other.values())[0]
+        assert (result.shape, result.stride()) == (before.shape, before.stride())
+    assert permuted(derived, lambda _: False, seed=0, per_kind=9) == []
+
+
+def test_a_fused_attention_takes_a_key_permuted_otherwise() -> None:
+    found = next(derive_all([by_name("joint.pass_patterns[0]/_sfdp_pattern_1_inference")]))
+    other = [g for g in found.graphs if g.change.startswith("permute: [0, 1, 3, 2] is")]
+    assert other and all(g.fires and len({n for n in g.inputs[1].shape if n > 2}) == 1 for g in other)
 
 
 def test_masks_get_values_that_are_no_mask(few: list[Derivation]) -> None:
