@@ -79,6 +79,8 @@ def _cpu_text(flat: torch.Tensor, style: str, plan: ValuePlan) -> str | None:
         if not n:
             return f"torch.zeros(0, dtype={name})"
         return f"torch.frombuffer(bytearray.fromhex({raw.hex()!r}), dtype={name})"
+    if plain := _plain(flat, name):
+        return plain
     if style == "literal" or not (floating or dtype.is_complex):
         if n <= LITERAL_NUMEL and (style == "literal" or not floating):
             return _literal(flat, name)
@@ -98,6 +100,19 @@ def _cpu_text(flat: torch.Tensor, style: str, plan: ValuePlan) -> str | None:
     if n and not dtype.is_complex and float(flat.min()) >= 0:
         return f"torch.rand({n}{suffix})"
     return f"torch.randn({n}{suffix})"
+
+
+def _plain(flat: torch.Tensor, name: str) -> str:
+    """The values themselves where they are all 0, all 1, or 0, 1, 2 and so on; else ""."""
+    n = flat.numel()
+    if n < 2 or flat.is_complex() or bool(torch.signbit(flat.float()).any()):
+        return ""
+    for text, value in (("zeros", 0), ("ones", 1)):
+        if not bool(flat.ne(value).any()):
+            return f"torch.{text}({n}{'' if name == 'torch.float32' else f', dtype={name}'})"
+    if n > 2 and flat.dtype != torch.bool and torch.equal(flat.double().cpu(), torch.arange(n, dtype=torch.float64)):
+        return f"torch.arange({n}{'' if name == 'torch.int64' else f', dtype={name}'})"
+    return ""
 
 
 def _integers(flat: torch.Tensor, name: str) -> str | None:

@@ -12,6 +12,8 @@ from fxmorph.graph import calls, copy_graph
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.driver import Reduction
 
+ROUNDING = ("emulate_precision_casts",)
+
 
 def fewer_arguments(search: Reduction) -> None:
     """Each call with its keywords left out, and with the last of its positional constants left out."""
@@ -36,15 +38,20 @@ def plainer_constants(search: Reduction) -> None:
 
 
 def fewer_settings(search: Reduction) -> None:
-    """The compiler's defaults: for everything, then for one setting after the other."""
+    """The compiler's defaults: for everything, then for one setting after the other.
+
+    What keeps roundings stays: without it a difference may be one that the ladder excuses.
+    """
     config = search.best.config
-    if search.attempt(replace(search.best, config=replace(config, options=(), inductor=(), dynamo=()))):
+    kept = tuple(p for p in config.inductor if p[0] in ROUNDING)
+    if search.attempt(replace(search.best, config=replace(config, options=(), inductor=kept, dynamo=()))):
         return
     for group in ("options", "inductor", "dynamo"):
         for pair in getattr(config, group):
             now = search.best.config
-            kept: dict[str, Any] = {group: tuple(p for p in getattr(now, group) if p != pair)}
-            search.attempt(replace(search.best, config=replace(now, **kept)))
+            fewer: dict[str, Any] = {group: tuple(p for p in getattr(now, group) if p != pair)}
+            if pair[0] not in ROUNDING:
+                search.attempt(replace(search.best, config=replace(now, **fewer)))
 
 
 # -- editing -------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fxmorph import worker
-from fxmorph.campaign import NOTHING_RAN, OK, Campaign, Emit, _Found, versions
+from fxmorph.campaign import INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found, versions
 from fxmorph.config import Settings
 from fxmorph.confirm import write_finding
 from fxmorph.events import Warned
@@ -69,7 +69,7 @@ class Reductions(Campaign):
 def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
     """Reduce the findings with these ids further; without ids, all that runs left over.
 
-    Returns 0, or 5 where nothing is left to be done; raises :class:`StoreError` for an id that is not stored.
+    Returns 0, 5 where nothing was done, 130 where it was interrupted; raises :class:`StoreError` for an id that is not stored.
     """
     done = 0
     with Store(settings.state_dir) as store:
@@ -95,8 +95,10 @@ def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
             )  # fmt: skip
             work = Reductions(one, store, emit, run_id, again=again)
             work.found.extend(waiting)
-            work.run()
+            code = work.run()
             done += work.reduced
+            if code == INTERRUPTED:
+                return code
     return OK if done else NOTHING_RAN
 
 

@@ -23,6 +23,8 @@ from fxmorph.torchapi.tracking import Group
 #: Only AOTAutograd: no pass, no decomposition of Inductor's, no code.
 BARE = replace(IN_EAGER.below(Group.PASS, 0), decompositions=None)
 
+_BACKEND = (Stage.LOWERING, Stage.SCHEDULER, Stage.CODEGEN)
+
 
 @dataclass(frozen=True)
 class Showing:
@@ -81,7 +83,8 @@ def in_eager(
     if gone is not None:
         gone = replace(gone, upto=(*gone.upto, *held.upto), backend=True)
     units = (blame.unit, *blame.off) if blame.confirmed else ()
-    showing = Showing(probe, Rung.PASS, held, gone, again if units else None, units)
+    named = bool(units) and blame.stage not in _BACKEND  # what only generated code tells is not told again here
+    showing = Showing(probe, Rung.PASS, held, gone, again if named else None, units)
     return showing if showing.shows(start) else None
 
 
