@@ -69,7 +69,8 @@ class Reductions(Campaign):
 def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
     """Reduce the findings with these ids further; without ids, all that runs left over.
 
-    Returns 0, 5 where nothing was done, 130 where it was interrupted; raises :class:`StoreError` for an id that is not stored.
+    Returns 0, 5 where nothing was done, 130 where it was interrupted.  Raises :class:`~fxmorph.store.StoreError`
+    for an id that is not stored.
     """
     done = 0
     with Store(settings.state_dir) as store:
