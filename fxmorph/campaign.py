@@ -8,6 +8,7 @@ and tells.  It is the only writer of the store.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import sys
@@ -26,6 +27,7 @@ from fxmorph.caselist import read_list
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import write_finding
+from fxmorph.credit import Credit
 from fxmorph.dedup import fingerprint, one_cause
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.investigated import Investigated
@@ -149,6 +151,10 @@ class Campaign:
     investigated: Counter[Any] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        self._credit = Credit()
+        #: So many results are in the credit: those of whole turns, so that it does not depend on the workers.
+        self._credited = 0
+        self._label: dict[int, str] = {}
         #: The rewrites that each finding so far was reduced to.
         self._needed: set[frozenset[str]] = set()
         self._to_confirm: deque[worker.Confirm] = deque()
@@ -295,6 +301,7 @@ class Campaign:
             device=s.device,
             level=GraphLevel(s.level),
             avoid=avoid,
+            favour=self._credit.rules,
             torch=version_of("torch"),
             dtype=s.dtype,
             context=s.context,
@@ -320,17 +327,30 @@ class Campaign:
             yield None
         # A seed that is miscompiled as it is would only show the same thing again.
         usable = [s for i, s in enumerate(self._seeds) if _rewritable(self.results[i])]
-        number = 0
-        while usable:
-            number += 1
-            shuffled = list(usable)
-            random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
+        numbers: Counter[str] = Counter()
+        for turn in itertools.count(1):
+            if not usable:
+                return
+            tried = self._turn(turn, usable)
             avoid = self._worn_out()
-            for seed in shuffled:
-                yield index, self._case(seed, number, avoid)
+            for seed in tried:
+                numbers[seed.label] += 1
+                yield index, self._case(seed, numbers[seed.label], avoid)
                 index += 1
             while len(self.results) < index:
                 yield None
+
+    def _turn(self, number: int, usable: Sequence[Seed]) -> list[Seed]:
+        """The seeds in an order drawn for this turn; those that made units fire first in the last turn come twice."""
+        before = Counter(self._credit.seeds)
+        for index in range(self._credited, len(self.results)):
+            result = self.results[index]
+            self._credit.add(self._label[index], result.recipe, result.fired)
+        self._credited = len(self.results)
+        again = [seed for seed in usable if self._credit.seeds[seed.label] > before[seed.label]]
+        shuffled = [*usable, *(again if number > 1 else ())]
+        random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
+        return shuffled
 
     def _worn_out(self) -> tuple[str, ...]:
         """Rules whose variants mostly differ (they show one fault again and again, and hide others), and unsound ones.
@@ -485,6 +505,7 @@ class Campaign:
 
     def _take(self, index: int, case: Case, result: CaseResult, stored: bool) -> None:
         self.results[index] = result
+        self._label[index] = case.seed.label
         self.counts[result.status.value] += 1
         cpu = sum(seconds for _, seconds in result.seconds)
         if not stored:
@@ -668,12 +689,16 @@ class Campaign:
         return code
 
     def _coverage(self) -> dict[str, Any]:
-        """Rules that were applied, distinct variants, and how their rewrites are proved."""
+        """Rules that were applied, distinct variants, how their rewrites are proved, and how many cases each unit of
+        Inductor fired in.
+        """
         recipes = [r.recipe for r in self.results.values() if r.recipe and r.status is not Status.UNSOUND_REWRITE]
         used = {part.split("@")[0].split("{")[0].strip() for text in recipes for part in text.split(";")}
         variants = len({r.graph_hash for r in self.results.values() if r.graph_hash})
         proofs = [p for r in self.results.values() for p in r.proofs]
-        return {"rules": len(used), "variants": variants, "proofs": summary_of_proofs(proofs)}
+        fired = Counter(unit for r in self.results.values() for unit in r.fired)
+        units = {"units": dict(sorted(fired.items()))} if fired else {}
+        return {"rules": len(used), "variants": variants, "proofs": summary_of_proofs(proofs), **units}
 
 
 def summary_of_proofs(proofs: Sequence[RewriteProof]) -> dict[str, Any]:

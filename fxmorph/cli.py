@@ -531,6 +531,7 @@ def passes(
     context: typer.Context,
     stage: Annotated[str, typer.Option("--stage", metavar="NAME", help="Those of one stage.")] = "",
     kind: Annotated[str, typer.Option("--kind", metavar="NAME", help="pass, entry, decomposition or lowering.")] = "",
+    state: State = None,
     json: Json = None,
 ) -> None:
     """List the passes, pattern entries, decompositions and lowerings of the installed torch."""
@@ -542,12 +543,13 @@ def passes(
         from fxmorph.inductor.command import list_units
         from fxmorph.report.jsonlines import JsonLines
 
-        list_units(stage, kind, JsonLines().handle if json else None, _print_line)
+        settings = _settings(state=state)
+        list_units(settings, stage, kind, JsonLines().handle if json else None, _print_line)
 
 
 @app.command()
 def coverage(state: State = None, json: Json = None) -> None:
-    """Say which units of Inductor fired in the last run of the pass rung, and why the others did not."""
+    """Say which units of Inductor fired in the last run; of one with --pass, why the others did not too."""
     with _one_line_errors():
         settings = _settings(state=state, json=json)
         from fxmorph.inductor.command import show_coverage

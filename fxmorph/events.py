@@ -6,6 +6,7 @@ described in ``docs/json-events.md``.  Times are in seconds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -240,7 +241,10 @@ class Conformed(_Event):
 
 @dataclass(frozen=True)
 class UnitListed(_Event):
-    """One line of ``fxmorph passes --json``; the fields are those of ``fxmorph.inductor.units.Unit``."""
+    """One line of ``fxmorph passes --json``: the fields of ``fxmorph.inductor.units.Unit``, and what the last run saw.
+
+    ``tried`` graphs it looked at, ``fired`` ones that it changed, with their ``verdicts``; None where nothing is known.
+    """
 
     event: ClassVar[str] = "unit"
     name: str
@@ -252,6 +256,9 @@ class UnitListed(_Event):
     module: str
     eager: bool
     note: str = ""
+    tried: int | None = None
+    fired: int | None = None
+    verdicts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -321,6 +328,7 @@ _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}
+_COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
 _SECONDS = {"type": "number", "minimum": 0}
 _VERDICT = {"enum": [s.value for s in Status]}
 _KINDS = {"type": "array", "items": {"enum": [k.value for k in Kind]}}
@@ -468,6 +476,9 @@ SCHEMA: dict[str, Any] = {
             module=_TEXT,
             eager=_FLAG,
             note=_TEXT,
+            tried=_COUNT_OR_NULL,
+            fired=_COUNT_OR_NULL,
+            verdicts=_of(_COUNT),
         ),
         _line(
             PairJudged.event,

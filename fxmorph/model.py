@@ -327,7 +327,8 @@ class Case:
     those in ``avoid``.  ``plans`` are the input sets judged on the one compile;
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
-    ``relaid`` gives the inputs other strides and offsets, where eager accepts them.
+    rules in ``favour`` are drawn more often; ``relaid`` gives the inputs other strides and
+    offsets, where eager accepts them.
     """
 
     seed: Seed
@@ -341,6 +342,7 @@ class Case:
     level: GraphLevel = GraphLevel.TORCH
     recipe: Recipe | None = None
     avoid: tuple[str, ...] = ()
+    favour: tuple[str, ...] = ()
     torch: str = ""
     dtype: str = ""
     context: str = ""
@@ -350,6 +352,8 @@ class Case:
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
+        if not self.favour:
+            del body["favour"]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
         body["recipe"] = None if self.recipe is None else str(self.recipe)
         return digest(body)
@@ -382,7 +386,8 @@ class CaseResult:
 
     ``triangle`` says who is wrong where a finding stands: ``seed-miscompiled``,
     ``variant-miscompiled`` or ``both``.  ``seconds`` is CPU seconds by activity.
-    ``inductor`` is set where the finding shows under other settings than the case's own.
+    ``inductor`` is set where the finding shows under other settings than the case's own; ``fired`` are the
+    units of Inductor that its compile made use of.
     """
 
     case_id: str
@@ -400,6 +405,7 @@ class CaseResult:
     wall: float = 0.0
     inductor: tuple[tuple[str, Any], ...] = ()
     proofs: tuple[RewriteProof, ...] = ()
+    fired: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,23 +24,20 @@ from fxmorph.config import ConfigError, Settings
 from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derived import Derived
-from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units
+from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units, family
 from fxmorph.inductor.units import UnitKind
-from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Recipe, Rung, Seed, Status, ValuePlan, digest
+from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.records import to_json
 from fxmorph.report.passes import write_pass_finding
-from fxmorph.rewrite import EXPOSE
 from fxmorph.store import Store
 from fxmorph.workers import Ended
 
 #: Entries that one job derives graphs from, and near misses of graphs, so many turns of which have one such job.
-ENTRIES_A_JOB, NEAR_A_JOB, DERIVE_EVERY = 16, 3, 4
+ENTRIES_A_JOB, NEAR_A_JOB, DERIVE_EVERY = 16, 3, 3
 #: How many programs of one unit and kind are compiled as a whole.
 REPLAYS = 2
 #: A seed's weight grows by this for each unit that its graphs made fire first.
 ENERGY = 3.0
-#: So many of the rules that made a unit fire first, the latest, are drawn more often.
-FAVOURED = 24
 #: A source is tried again so often without the unit that crashed.
 RETRIES = 3
 #: CPU seconds for deriving graphs from a few entries; one of them may take 20.
@@ -113,9 +110,6 @@ class PassCampaign(Campaign):
         self._replays: deque[tuple[_Key, Pair, worker.Judge]] = deque()
         self._replaying: dict[int, tuple[_Key, Pair]] = {}
         self._blamed: dict[tuple[Any, ...], _Blamed] = {}
-        self._energy: dict[str, float] = {}
-        #: Rules of variants that made a unit fire first.
-        self._favoured: list[str] = []
         self._skip: dict[str, set[str]] = defaultdict(set)
         self._later: deque[worker.JudgePasses] = deque()
         self._sources = 0
@@ -165,9 +159,9 @@ class PassCampaign(Campaign):
     def _later_rounds(self) -> Iterator[Any]:
         """Near misses, seeds in other modes and variants in turn; None where answers must come in first."""
         derive = self._derivations(NEAR_A_JOB, near=True)
-        others = itertools.chain(
-            (self._job(Source(s, mode)) for mode in list(Mode)[1:] for s in self._seeds), self._variants()
-        )
+        modes = [Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC]
+        mixed = ((s, modes[(i + turn) % 3]) for turn in range(3) for i, s in enumerate(self._seeds))
+        others = itertools.chain((self._job(Source(s, mode)) for s, mode in mixed), self._variants())
         for turn in itertools.count():
             other = next(others, None)
             if turn % DERIVE_EVERY == 0 or other is None:
@@ -188,16 +182,22 @@ class PassCampaign(Campaign):
             yield self._variant(rng, numbers)
 
     def _variant(self, rng: random.Random, numbers: Counter[str]) -> worker.JudgePasses:
-        weights = [1.0 + self._energy.get(s.label, 0.0) for s in self._seeds]
+        weights = [1.0 + ENERGY * self._credit.seeds[s.label] for s in self._seeds]
         seed = rng.choices(self._seeds, weights)[0]
         numbers[seed.label] += 1
         mode = rng.choice((Mode.INFERENCE, Mode.TRAINING, Mode.DYNAMIC))
-        return self._job(Source(seed, mode, numbers[seed.label], favour=tuple(self._favoured[-FAVOURED:])))
+        return self._job(Source(seed, mode, numbers[seed.label], favour=self._credit.rules))
 
     def _derivations(self, size: int, near: bool) -> Iterator[worker.Derive]:
         entries = [u.name for u in self._units if u.kind is UnitKind.ENTRY]
-        if near:  # they take longer than there is time: let every list of patterns have its share
+        if near:  # they take longer than there is time: one of each family of patterns first, in any order
             random.Random(f"near {self.settings.seed}").shuffle(entries)
+            before: Counter[str] = Counter()
+            place = {}
+            for name in entries:
+                place[name] = before[family(name)]
+                before[family(name)] += 1
+            entries.sort(key=place.__getitem__)
         for i in range(0, len(entries), size):
             self._deriving += 1
             yield worker.Derive(0, tuple(entries[i : i + size]), self.settings.seed, near)
@@ -229,7 +229,7 @@ class PassCampaign(Campaign):
             for derivation in derivations:
                 self.tally.derived(derivation)
                 if job.near:
-                    self._near.extend(derivation.graphs[1:])
+                    self._near.extend(graph for graph in derivation.graphs[1:] if graph.fires)
                 else:
                     self._derived.extend(derivation.graphs[:1])
         elif isinstance(job, worker.Judge):
@@ -253,13 +253,10 @@ class PassCampaign(Campaign):
         judged: PassesJudged
         judged, seconds = ended.value
         self._add_seconds(seconds)
-        new = self.tally.add(judged)
+        self.tally.add(judged)
         self.store.add_passes(self._run_id, job.index, job.source.label, to_json(judged))
-        if new and job.source.seed is not None:
-            label = job.source.seed.label
-            self._energy[label] = self._energy.get(label, 0.0) + ENERGY * len(new)
-            rules = [r.rule for r in Recipe.parse(judged.recipe).rewrites] if judged.recipe else []
-            self._favoured += [r for r in rules if r != EXPOSE and r not in self._favoured]
+        seed = job.source.seed
+        self._credit.add(seed.label if seed else "", judged.recipe, [p.unit for p in judged.pairs])
         for pair in judged.pairs:
             self.counts[pair.status.value] += 1
             self.emit(

@@ -4,47 +4,80 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from fxmorph.config import ConfigError, Settings
 from fxmorph.events import UnitListed
 from fxmorph.inductor.describing import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed
-from fxmorph.inductor.units import Stage, Unit, UnitKind
+from fxmorph.inductor.units import PLURALS, Stage, Unit, UnitKind, kind_of
 from fxmorph.report.passes import summary_lines, unit_rows
-from fxmorph.store import Store
+from fxmorph.store import Store, StoreError
 from fxmorph.torchapi.switching import release
 
 Print = Callable[[str], None]
 
 
-def list_units(stage: str, kind: str, tell: Callable[[UnitListed], None] | None, line: Print) -> None:
-    """Tell each unit as an event, or print a table that ends with counts; "" for stage or kind means all."""
+def list_units(
+    settings: Settings, stage: str, kind: str, tell: Callable[[UnitListed], None] | None, line: Print
+) -> None:
+    """Tell each unit as an event, or print a table that ends with counts; "" for stage or kind means all.
+
+    What the last run saw of a unit is told with it.
+    """
+    rows = _last_rows(settings)
     found = [u for u in inventory() if stage in ("", u.stage) and kind in ("", u.kind)]
     if tell is not None:
         for unit in found:
-            tell(_event(unit))
+            tell(_event(unit, rows.get(unit.name, {})))
         return
     width = max((len(unit.name) for unit in found), default=0)
     for unit in found:
         when = "default" if unit.default else unit.flag
         note = f"  ({unit.note})" if unit.note else ""
-        line(f"{unit.name:{width}}  {unit.stage:13}  {unit.kind:13}  {unit.device:4}  {when}{note}")
+        seen = _seen(rows.get(unit.name, {}))
+        line(f"{unit.name:{width}}  {unit.stage:13}  {unit.kind:13}  {unit.device:4}  {when}{note}{seen}")
     line(_summary(found))
 
 
-def _event(unit: Unit) -> UnitListed:
+def _event(unit: Unit, row: Mapping[str, Any]) -> UnitListed:
     return UnitListed(
-        unit.name, unit.stage, unit.kind, unit.default, unit.flag, unit.device, unit.module, unit.eager, unit.note
-    )
+        unit.name, unit.stage, unit.kind, unit.default, unit.flag, unit.device, unit.module, unit.eager, unit.note,
+        row.get("tried"), row.get("fired"), row.get("verdicts", {}),
+    )  # fmt: skip
 
 
-_PLURALS = {
-    UnitKind.PASS: "passes",
-    UnitKind.ENTRY: "entries",
-    UnitKind.DECOMPOSITION: "decompositions",
-    UnitKind.LOWERING: "lowerings",
-}
+def _last_rows(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What the last run with coverage says of each unit; empty where there was none."""
+    if not settings.state_dir.is_dir():
+        return {}
+    try:
+        found = _last_coverage(settings)
+    except StoreError:  # no store: nothing was run
+        return {}
+    if found is None:
+        return {}
+    _, coverage = found
+    if "passes" in coverage:
+        rows: dict[str, dict[str, Any]] = coverage["passes"]["units"]
+        return rows
+    return {name: {"fired": count} for name, count in coverage["units"].items()}
+
+
+def _seen(row: Mapping[str, Any]) -> str:
+    if not row.get("fired"):
+        return ""
+    tried = f" of {row['tried']}" if row.get("tried") else ""
+    verdicts = ", ".join(f"{word} {n}" for word, n in row.get("verdicts", {}).items())
+    return f"; last run: fired {row['fired']}{tried}" + (f" ({verdicts})" if verdicts else "")
+
+
+def _last_coverage(settings: Settings) -> tuple[str, dict[str, Any]] | None:
+    """Id and coverage of the last finished run that has any."""
+    with Store(settings.state_dir, write=False) as store:
+        runs = ((i, s.get("coverage", {})) for i, s in store.summaries())
+        return next(((i, c) for i, c in runs if c.keys() & {"passes", "units"}), None)
 
 
 def _summary(units: Sequence[Unit]) -> str:
@@ -53,7 +86,7 @@ def _summary(units: Sequence[Unit]) -> str:
     for stage in Stage:
         kinds = Counter(u.kind for u in units if u.stage is stage)
         if kinds:
-            parts.append(f"{stage}: " + ", ".join(f"{kinds[k]} {_PLURALS[k]}" for k in UnitKind if kinds[k]))
+            parts.append(f"{stage}: " + ", ".join(f"{kinds[k]} {PLURALS[k]}" for k in UnitKind if kinds[k]))
     fallbacks = sum(u.note == "fallback" for u in units)
     parts += [f"{fallbacks} of the lowerings are fallbacks"] if fallbacks else []
     parts.append(f"{sum(u.default for u in units)} on by default")
@@ -71,20 +104,39 @@ def show_unit(name: str, line: Print) -> None:
 
 
 def show_coverage(settings: Settings, line: Print) -> None:
-    """Print the units of the last run of the pass rung with their counts; raises ``ConfigError`` if there was none."""
-    with Store(settings.state_dir, write=False) as store:
-        found = next(
-            ((i, s["coverage"]["passes"]) for i, s in store.summaries() if "passes" in s.get("coverage", {})), None
-        )
+    """Print the units that the last run saw, with counts; raises ``ConfigError`` if there was none."""
+    found = _last_coverage(settings)
     if found is None:
-        raise ConfigError(f"no run of the pass rung in {settings.state} (fxmorph run corpus/ --pass '*')")
-    run_id, table = found
+        raise ConfigError(f"no run in {settings.state} says which units fired (fxmorph run corpus/)")
+    run_id, coverage = found
+    table = coverage.get("passes") or {"units": coverage["units"]}
     if settings.json:
         line(json.dumps({"event": "coverage", "run_id": run_id, **table}))
-        return
+    elif "passes" in coverage:
+        _show_pairs(table, line)
+    else:
+        _show_cases(table["units"], line)
+
+
+def _show_pairs(table: Mapping[str, Any], line: Print) -> None:
+    """What a run of the pass rung saw of each unit."""
     rows = list(unit_rows(table["units"]))
     width = max((len(row[0]) for row in rows), default=0)
     for name, tried, fired, verdicts, rest in rows:
         line(f"{name:{width}}  {fired:>5} of {tried:>5}  {verdicts}{'; ' if verdicts else ''}{rest}")
     for text in summary_lines(table):
         line(text)
+
+
+def _show_cases(units: Mapping[str, int], line: Print) -> None:
+    """In how many cases of a run of whole compiles each unit fired, and what is on by default and did not."""
+    width = max((len(name) for name in units), default=0)
+    for name, count in sorted(units.items(), key=lambda item: (-item[1], item[0])):
+        line(f"{name:{width}}  {count:>5}")
+    idle = [u for u in inventory() if u.default and u.device != "cuda" and u.name not in units]
+    for unit in idle:
+        if unit.kind in (UnitKind.PASS, UnitKind.ENTRY):
+            line(f"{unit.name:{width}}      0")
+    of = Counter(u.kind for u in inventory())
+    fired = Counter(map(kind_of, units))
+    line("Fired in whole compiles: " + ", ".join(f"{fired[k]} of {of[k]} {PLURALS[k]}" for k in UnitKind))

@@ -33,12 +33,11 @@ class Coverage:
         """Judged pairs of a unit and a graph that it changed."""
         return sum(sum(c.values()) for c in self.verdicts.values())
 
-    def add(self, judged: PassesJudged) -> list[str]:
-        """Count an answer; returns the units that had not fired before."""
+    def add(self, judged: PassesJudged) -> None:
+        """Count an answer."""
         self.graphs += judged.graphs
         self.tried.update(judged.tried)
         self._why.update(judged.cannot)
-        new = list(dict.fromkeys(p.unit for p in judged.pairs if p.unit not in self.verdicts))
         for pair in judged.pairs:
             self.verdicts[pair.unit][pair.status.value] += 1
             if pair.status is Status.EDGE_CASE:
@@ -49,7 +48,6 @@ class Coverage:
                     self.unsupported[pair.unproved] += 1
             self.seconds.append(pair.seconds)
             self.proof_seconds.append(pair.proof_seconds)
-        return new
 
     def derived(self, derivation: Derivation) -> None:
         """Note what came of deriving a graph from an entry."""

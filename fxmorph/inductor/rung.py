@@ -117,9 +117,14 @@ class Pair:
     @property
     def place(self) -> str:
         """Where the fault lies: the unit (variants are one); for a change that its pattern does not see, the pass."""
-        return self.unit.rpartition("/")[0] if self.change else _VARIANT.sub("", self.unit, count=1)
+        return self.unit.rpartition("/")[0] if self.change else family(self.unit)
 
     proof_seconds: float = 0.0
+
+
+def family(unit: str) -> str:
+    """The unit's name without what tells apart entries that are registered for one pattern."""
+    return _VARIANT.sub("", unit, count=1)
 
 
 @dataclass(frozen=True)

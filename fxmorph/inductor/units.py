@@ -49,3 +49,20 @@ class Unit:
     device: str
     eager: bool
     note: str = ""
+
+
+def kind_of(name: str) -> UnitKind:
+    """The kind of the unit of that name."""
+    stage = name.partition(".")[0]
+    if stage in (UnitKind.DECOMPOSITION, UnitKind.LOWERING):
+        return UnitKind(stage)
+    return UnitKind.ENTRY if "/" in name else UnitKind.PASS
+
+
+#: Each kind in the plural.
+PLURALS = {
+    UnitKind.PASS: "passes",
+    UnitKind.ENTRY: "pattern entries",
+    UnitKind.DECOMPOSITION: "decompositions",
+    UnitKind.LOWERING: "lowerings",
+}

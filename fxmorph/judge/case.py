@@ -172,7 +172,7 @@ def make_variant(
             replay_recipe(bench, rules, case.recipe)
         else:
             rng = random.Random(f"recipe {case.campaign_seed} {case.seed.hash} {case.number}")
-            draw_recipe(bench, rules, rng, case.avoid)
+            draw_recipe(bench, rules, rng, case.avoid, case.favour)
         new = print_graph(bench.graph)
     recipe = Recipe(tuple(bench.applied))
     note(lambda: f"rewrite: {recipe}")
@@ -220,7 +220,8 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
     The first accusation that stands ends the case; kinds that the ladder has excused on one
     plan are not tried again on the next.
     """
-    trial = Trial(subject, case.compile, case.input_seed, clock)
+    fired: set[str] = set()
+    trial = Trial(subject, case.compile, case.input_seed, clock, fired)
     verdicts: list[Verdict] = []
     rows: tuple[tuple[str, str], ...] = ()
     excused: dict[Kind, Climbed] = {}
@@ -247,14 +248,15 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
                 if plan is ValuePlan.AGAIN:  # the first call showed nothing that stands
                     kinds, reason = (*kinds, Kind.SECOND_CALL), f"in the second call: {reason}"
                 return CaseResult(
-                    case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows
-                )
+                    case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows,
+                    fired=tuple(sorted(fired)),
+                )  # fmt: skip
             excused.update(dict.fromkeys(accused, out))
             # The ladder reset Dynamo, and what was compiled before a reset is not compiled again.
             trial = Trial(subject, case.compile, case.input_seed, clock)
         verdicts += [_excuse(v, excused) for v in found]
     status, kinds, reason = summary(verdicts)
-    return CaseResult(case.id, status, kinds, reason, tuple(verdicts), ladder=rows)
+    return CaseResult(case.id, status, kinds, reason, tuple(verdicts), ladder=rows, fired=tuple(sorted(fired)))
 
 
 def _elides(case: Case, found: list[Verdict]) -> bool:

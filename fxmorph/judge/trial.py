@@ -6,6 +6,7 @@ configuration and judges it on each value plan.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -28,6 +29,7 @@ from fxmorph.sizes import Sizes
 from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
 from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.firing import noting
 
 #: How the RNG seed of the inputs differs under RESEED.
 RESEED = 7001
@@ -149,7 +151,11 @@ class Trial:
     Making another trial compile resets Dynamo: an older one must not be used after that.
     """
 
-    def __init__(self, subject: Subject, config: CompileConfig, input_seed: int, clock: Clock) -> None:
+    def __init__(
+        self, subject: Subject, config: CompileConfig, input_seed: int, clock: Clock, fired: set[str] | None = None
+    ) -> None:
+        """``fired`` is given the names of the units of Inductor that compiling makes use of."""
+        self._fired = fired
         self.subject = subject
         self.settings = subject.config(config)
         self.input_seed = input_seed
@@ -200,7 +206,8 @@ class Trial:
                 self._compiled[id(fn)] = (fn, compile_callable(fn, self.settings))
             return self._compiled[id(fn)][1]
 
-        with self.clock.activity("compile"), configured(self.settings):
+        units = contextlib.nullcontext() if self._fired is None else noting(self._fired)
+        with self.clock.activity("compile"), configured(self.settings), units:
             made = self._transplanted(self.subject.fresh(plan, self.input_seed))
             seen = self._observe(made, plan, wrap)
         if seen.exception is not None and lacks_toolchain(seen.exception):

@@ -7,6 +7,7 @@ finding and one of progress about every ten seconds.  ``NO_COLOR`` is honoured.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol, TextIO
 
@@ -28,6 +29,7 @@ from fxmorph.events import (
     UnitFired,
     Warned,
 )
+from fxmorph.inductor.units import PLURALS, UnitKind, kind_of
 from fxmorph.model import SEVERITY, Finding, Status
 
 PROGRESS_EVERY_S = 10.0
@@ -209,6 +211,11 @@ class Terminal:
             for line in summary_lines(passes):
                 self._print(line)
             self._print("`fxmorph coverage` lists the units, and why the others did not fire")
+        units = event.coverage.get("units", {})
+        if units:
+            kinds = Counter(map(kind_of, units))
+            fired = ", ".join(f"{kinds[k]} {PLURALS[k]}" for k in UnitKind)
+            self._print(f"Units of Inductor that fired: {fired} (`fxmorph coverage` lists them)")
         proofs = event.coverage.get("proofs", {})
         if proofs.get("levels"):
             families = [

@@ -112,7 +112,8 @@ def pass_name(observed: str) -> str:
 
 
 @functools.cache
-def _named_entries() -> dict[int, tuple[Entry, ...]]:
+def named_entries() -> dict[int, tuple[Entry, ...]]:
+    """Pattern entries by the ``id`` of PyTorch's own; the first call has every pattern registered, and traced."""
     named: dict[int, tuple[Entry, ...]] = {}
     for entry in entries():
         named[id(entry.entry)] = (*named.get(id(entry.entry), ()), entry)
@@ -121,7 +122,7 @@ def _named_entries() -> dict[int, tuple[Entry, ...]]:
 
 def entry_unit(entry: Any, matching: str) -> str:
     """The unit name of a pattern entry that is applied in the pass ``matching``."""
-    named = _named_entries().get(id(entry), ())
+    named = named_entries().get(id(entry), ())
     best = next((e for e in named if e.pass_name == matching), named[0] if named else None)
     if best is not None:
         return best.full_name
@@ -157,10 +158,11 @@ def run_pass(tracker: Tracker, unit: str, where: Any, call: Callable[[], Any], i
 
 
 @contextlib.contextmanager
-def tracked(tracker: Tracker) -> Iterator[None]:
-    """Compiles in this process go through ``tracker`` until the context is left."""
+def tracked(tracker: Tracker, fusions: bool = True) -> Iterator[None]:
+    """Compiles in this process go through ``tracker`` until the context is left; ``fusions``: those are steps too."""
+    hooks = (_observers, _pattern_passes, _functions, _stages, _lowerings)
     with contextlib.ExitStack() as stack:
-        for hook in (_observers, _pattern_passes, _functions, _stages, _lowerings, _fusions):
+        for hook in (*hooks, _fusions) if fusions else hooks:
             for where, name, value in hook(tracker):
                 stack.callback(setattr, where, name, where.__dict__[name])
                 setattr(where, name, value)

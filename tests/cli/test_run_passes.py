@@ -61,3 +61,16 @@ def test_where_nothing_fires_nothing_ran(folder: Path) -> None:
         "--max-time", "4m",
     )  # fmt: skip
     assert ran.returncode == 5, ran.stdout + ran.stderr
+
+
+@pytest.mark.slow
+def test_whole_compiles_say_which_units_fired(folder: Path) -> None:
+    said = fxmorph(folder, "run", "seeds", "--json", "--max-cases", "3")
+    units = json.loads(said.stdout.splitlines()[-1])["coverage"]["units"]
+    assert any(name.startswith("lowering.") for name in units)
+    told = fxmorph(folder, "coverage")
+    assert told.returncode == 0 and all(name in told.stdout for name in units)
+    assert "Fired in whole compiles: " in told.stdout
+    listed = fxmorph(folder, "passes", "--json", "--kind", "lowering")
+    rows = {e["name"]: e for e in map(json.loads, listed.stdout.splitlines())}
+    assert all(rows[name]["fired"] == count for name, count in units.items() if name in rows)
