@@ -83,10 +83,11 @@ class _Blamed:
         return any(r.status is Status.FINDING and set(r.kinds) & _SHOWN for r in self.compiled)
 
     @property
-    def only_derived(self) -> bool:
-        """Whether nothing but a made-up graph speaks for it, which may be none that a program gives."""
-        derived = self.pair.part == DERIVED and set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE}
-        return derived and not self.shows
+    def doubtful(self) -> bool:
+        """Whether no whole compile shows it, and the graph may be none that a program gives, or the trouble our own:
+        what a unit leaves unfinished alone, later ones may finish.
+        """
+        return not self.shows and (self.pair.part == DERIVED or set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE})
 
 
 class PassCampaign(Campaign):
@@ -301,11 +302,12 @@ class PassCampaign(Campaign):
         blamed = self._blamed[key]
         if blamed.told:
             return
-        if blamed.only_derived:
+        if blamed.doubtful:
             if not blamed.warned:
                 blamed.warned = True
-                unit, reason = blamed.pair.unit, blamed.pair.reason
-                self.emit(Warned(f"{unit}: what it makes of a graph derived from it does not run ({reason})"))
+                pair = blamed.pair
+                what = f"{', '.join(pair.kinds)} on {pair.source}"
+                self.emit(Warned(f"{pair.unit} alone differs, and no whole compile shows it: {what}: {pair.reason}"))
             return
         blamed.told = True
         finding = self._pass_finding(blamed)
