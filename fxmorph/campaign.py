@@ -17,6 +17,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import metadata
+from math import isfinite
 from pathlib import Path
 from statistics import median
 from typing import Any, ClassVar
@@ -53,7 +54,7 @@ from fxmorph.oracle import load_oracles
 from fxmorph.records import to_json
 from fxmorph.rules import load_rules
 from fxmorph.seeds import find_seeds
-from fxmorph.store import Store
+from fxmorph.store import PAGE, Store
 from fxmorph.torchapi.compiling import backends, cpp_compiler
 from fxmorph.workers import Ended, Pool
 
@@ -216,9 +217,8 @@ class Campaign:
                 self._loop()
                 self.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
-            self._account()
             self.emit(Warned(self.interrupted))
-            return INTERRUPTED
+            return self._finish(INTERRUPTED)
         return self._finish(self._exit_code())
 
     # -- before ----------------------------------------------------------------
@@ -268,7 +268,7 @@ class Campaign:
                 device=s.device,
                 rungs=(self._rung().value,),
                 versions=versions,
-                budget_s=s.max_time,
+                budget_s=s.max_time if isfinite(s.max_time) else None,
                 jobs=s.effective_jobs,
                 seeds=len(self._seeds),
                 rules=len(self._rules) if s.rewrites else 0,
@@ -640,6 +640,7 @@ class Campaign:
                 "reduced_at": got.rung,
                 "finished": got.finished,
                 "blame": to_json(got.blame) if got.blame is not None else None,
+                **got.extra,
             },
         )
 
@@ -682,9 +683,9 @@ class Campaign:
             coverage=self._coverage(),
             seconds={k: round(v, 2) for k, v in sorted(self.seconds.items())},
             wall_s=round(self._elapsed, 1),
-            report=str(self.settings.state_dir / "findings"),
+            report=str(self.settings.state_dir / PAGE),
         )
-        self.store.finish_run(self._run_id, finished.to_json())
+        self.store.finish_run(self._run_id, finished.to_json(), resumable=code == INTERRUPTED)
         self.emit(finished)
         return code
 

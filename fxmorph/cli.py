@@ -77,8 +77,8 @@ def _one_line_errors() -> Iterator[None]:
         raise
 
 
-def _settings(**command_line: Any) -> Settings:
-    return load_settings(command_line, Path.cwd(), os.environ)
+def _settings(unset: dict[str, Any] | None = None, **command_line: Any) -> Settings:
+    return load_settings(command_line, Path.cwd(), os.environ, unset)
 
 
 def _check_paths(settings: Settings) -> None:
@@ -112,8 +112,13 @@ def _may_hold_seeds(path: str) -> bool:
 
 
 @contextmanager
-def _reporting(settings: Settings, people: Callable[[TextIO], Any] | None = None) -> Iterator[Callable[[Any], None]]:
-    """A function that tells every reporter; with --json the text of ``people``'s reporter goes to stderr."""
+def _reporting(
+    settings: Settings, people: Callable[[TextIO], Any] | None = None, page: bool = False
+) -> Iterator[Callable[[Any], None]]:
+    """A function that tells every reporter; with --json the text of ``people``'s reporter goes to stderr.
+
+    ``page``: ``report.html`` is written into the state folder at the end.
+    """
     from fxmorph.report.jsonlines import JsonLines
     from fxmorph.report.terminal import Reporter, Terminal
 
@@ -122,6 +127,12 @@ def _reporting(settings: Settings, people: Callable[[TextIO], Any] | None = None
     reporters: list[Reporter] = [told]
     if settings.json:
         reporters.append(JsonLines())
+    reporters += _report_files(settings)
+    if page:
+        from fxmorph.report.html import HtmlReport
+        from fxmorph.store import PAGE
+
+        reporters.append(HtmlReport(settings.state_dir, settings.state_dir / PAGE))
 
     def emit(event: Any) -> None:
         for reporter in reporters:
@@ -132,6 +143,21 @@ def _reporting(settings: Settings, people: Callable[[TextIO], Any] | None = None
     finally:
         for reporter in reporters:
             reporter.close()
+
+
+def _report_files(settings: Settings) -> list[Any]:
+    """The reporters that ``--report`` asks for."""
+    from fxmorph.report.github import GitHub
+    from fxmorph.report.junit import JUnit
+    from fxmorph.report.sarif import Sarif
+
+    made: list[Any] = []
+    for text in settings.report:
+        form, _, file = text.partition("=")
+        if file and not Path(file).absolute().parent.is_dir():
+            _fail(f"--report {text}: no folder {Path(file).parent}", USAGE)
+        made.append({"junit": JUnit, "sarif": Sarif}[form](Path(file)) if file else GitHub())
+    return made
 
 
 def _version(wanted: bool) -> None:
@@ -201,13 +227,19 @@ EdgeCases = Annotated[Flag, typer.Option("--edge-cases", help="Show signed zeros
 FailOn = Annotated[Text, typer.Option("--fail-on", metavar="new|known", help="known: known findings fail the run too.")]
 Resume = Annotated[Flag, typer.Option("--resume", help="Go on with the run that did not finish.")]
 State = Annotated[Text, typer.Option("--state", metavar="DIR", help="State folder [.fxmorph].")]
+Reports = Annotated[
+    list[str] | None,
+    typer.Option("--report", metavar="FORM", help="junit=FILE, sarif=FILE or github (annotations). Repeatable."),
+]
 Json = Annotated[Flag, typer.Option("--json", help="Event lines on stdout, text for people on stderr.")]
 Quiet = Annotated[Flag, typer.Option("-q", "--quiet", help="Findings and the last line only.")]
 Verbose = Annotated[int, typer.Option("-v", "--verbose", count=True, show_default=False, help="Say more; -vv all.")]
 
 
-@app.command()
+@app.command("fuzz", help="The same without end: go on until --max-time or Ctrl-C; --resume goes on later.")
+@app.command("run")
 def run(
+    command: typer.Context,
     paths: Paths = None,
     seed: Seed = None,
     jobs: Jobs = None,
@@ -232,6 +264,7 @@ def run(
     edge_cases: EdgeCases = None,
     resume: Resume = None,
     state: State = None,
+    report: Reports = None,
     json: Json = None,
     quiet: Quiet = None,
     verbose: Verbose = 0,
@@ -239,6 +272,7 @@ def run(
     """Rewrite seeds into variants, compile both, report what is miscompiled."""
     with _one_line_errors():
         settings = _settings(
+            {"max_time": float("inf")} if command.info_name == "fuzz" else None,
             paths=paths,
             seed=seed,
             jobs=jobs,
@@ -263,12 +297,13 @@ def run(
             edge_cases=edge_cases,
             resume=resume,
             state=state,
+            report=report,
             json=json,
             quiet=quiet,
             verbose=verbose or None,
         )
         _check_paths(settings)
-        with _reporting(settings) as emit:
+        with _reporting(settings, page=True) as emit:
             if settings.passes:
                 from fxmorph.inductor.campaign import run_passes
 
@@ -299,6 +334,7 @@ def check(
     fail_on: FailOn = None,
     edge_cases: EdgeCases = None,
     state: State = None,
+    report: Reports = None,
     json: Json = None,
     quiet: Quiet = None,
     verbose: Verbose = 0,
@@ -325,6 +361,7 @@ def check(
             edge_cases=edge_cases,
             resume=False,
             state=state,
+            report=report,
             json=json,
             quiet=quiet,
             verbose=verbose or None,
@@ -646,6 +683,36 @@ def show(id: Annotated[str, typer.Argument(metavar="ID", help="The start of the 
 
             text = issue_text(finding, (header[1] if header else {}).get("versions", {}), finding.ladder)
         _print_line(text.rstrip("\n"))
+
+
+@app.command("report")
+def write_report(
+    states: Annotated[
+        list[str] | None, typer.Argument(metavar="[STATE...]", help="State folders of runs; theirs are merged.")
+    ] = None,
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="The page [STATE/report.html].")] = "",
+    reports: Reports = None,
+    state: State = None,
+) -> None:
+    """Write report.html for the runs of one or more state folders."""
+    with _one_line_errors():
+        settings = _settings(state=state, report=reports)
+        folders = [Path(given) for given in states or [settings.state]]
+        from fxmorph.report.html import write_report as write
+        from fxmorph.store import PAGE
+
+        if out and not Path(out).absolute().parent.is_dir():
+            _fail(f"--out {out}: no folder {Path(out).parent}", USAGE)
+        file = Path(out) if out else folders[0] / PAGE if len(folders) == 1 else Path(PAGE)
+        files = _report_files(settings)
+        written = write(folders, file)
+        from fxmorph.events import FindingMade
+
+        for reporter in files:
+            for card in written.cards:
+                reporter.handle(FindingMade(card.finding, str(card.folder), card.known))
+            reporter.close()
+        _print_line(f"{len(written.runs)} runs, {written.cases} cases, {len(written.cards)} findings: {file}")
 
 
 def _levels(levels: dict[str, str]) -> str:

@@ -23,6 +23,8 @@ Pairs = tuple[tuple[str, Any], ...]
 
 DEVICES = ("cpu", "cuda")
 LEVELS = ("torch", "aten")
+#: Forms of ``--report``, and whether each is written to a file.
+REPORTS = {"junit": True, "sarif": True, "github": False}
 MAX_DEFAULT_JOBS = 8
 
 
@@ -64,6 +66,7 @@ class Settings:
     resume: bool = False
     case_timeout: float = 120.0
     state: str = ".fxmorph"
+    report: tuple[str, ...] = ()
     json: bool = False
     quiet: bool = False
     verbose: int = 0
@@ -85,8 +88,10 @@ class Settings:
         return Path(self.state)
 
 
-def load_settings(command_line: Mapping[str, Any], cwd: Path, env: Mapping[str, str]) -> Settings:
-    """Settings from the three places.
+def load_settings(
+    command_line: Mapping[str, Any], cwd: Path, env: Mapping[str, str], unset: Mapping[str, Any] | None = None
+) -> Settings:
+    """Settings from the three places; ``unset`` are fields for what none of them gives.
 
     ``command_line`` maps keys to raw values (text, or typed); ``None`` and empty lists mean
     "not given".  Raises :class:`ConfigError` with one line that names the place, the key and,
@@ -106,7 +111,8 @@ def load_settings(command_line: Mapping[str, Any], cwd: Path, env: Mapping[str, 
         if raw is not None and raw != [] and raw != ():
             name = _known(key, "command line")
             values[name] = _parse(name, raw, f"--{_as_option(name)}")
-    return Settings(**{_FIELDS.get(name, name): value for name, value in values.items()})
+    given = {_FIELDS.get(name, name): value for name, value in values.items()}
+    return Settings(**{**(unset or {}), **given})
 
 
 def duration(raw: Any) -> float:
@@ -213,6 +219,14 @@ def _devices(raw: Any) -> str:
     return ",".join(dict.fromkeys(names))
 
 
+def _reports(raw: Any) -> tuple[str, ...]:
+    for text in (found := _texts(raw)):
+        form, equals, file = text.partition("=")
+        if form not in REPORTS or bool(file) != REPORTS[form] or bool(equals) != REPORTS[form]:
+            raise ValueError(f"want {', '.join(f'{f}=FILE' if REPORTS[f] else f for f in REPORTS)}, got {text!r}")
+    return found
+
+
 def _fail_on(raw: Any) -> bool:
     return _word("new", "known")(raw) == "known"
 
@@ -243,6 +257,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "resume": _flag,
     "case_timeout": duration,
     "state": _text,
+    "report": _reports,
     "json": _flag,
     "quiet": _flag,
     "verbose": _whole(0),
@@ -251,7 +266,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
 #: Keys whose field has another name.
 _FIELDS = {"fail_on": "fail_on_known"}
 
-_ON_DISK = ("paths", "transforms", "baseline", "cases", "state")
+_ON_DISK = ("paths", "transforms", "baseline", "cases", "state", "report")
 
 
 def _as_option(name: str) -> str:
@@ -281,9 +296,16 @@ def _beside(folder: Path, name: str, value: Any) -> Any:
     """Paths written in a file are relative to that file."""
     if name not in _ON_DISK:
         return value
+    if name == "report":
+        return tuple(_report_beside(folder, text) for text in value)
     if isinstance(value, tuple):
         return tuple(str(folder / item) for item in value)
     return str(folder / value)
+
+
+def _report_beside(folder: Path, text: str) -> str:
+    form, _, file = text.partition("=")
+    return f"{form}={folder / file}" if file else text
 
 
 def _find_file(cwd: Path) -> tuple[Path, dict[str, Any]]:

@@ -14,7 +14,9 @@ from fxmorph.config import Settings
 from fxmorph.model import Finding
 from fxmorph.prove.certificates import Certificates
 from fxmorph.records import to_json
+from fxmorph.report.graphs import graph_files
 from fxmorph.report.issue import issue_text
+from fxmorph.report.regression import regression_text
 from fxmorph.report.repro import repro_text
 from fxmorph.store import DiskError, Store
 from fxmorph.withheld import NO_UNIT
@@ -30,14 +32,16 @@ GONE, STILL_THERE = 0, 1
 
 
 def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], proofs: Path) -> None:
-    """``repro.py``, ``issue.md`` and ``finding.json`` in ``folder``; raises :class:`DiskError`.
+    """``repro.py``, a unit test, ``issue.md``, graphs and ``finding.json`` in ``folder``; raises :class:`DiskError`.
 
     Certificates of the finding's rewrites, from the folder ``proofs``, go into ``folder/proofs``.
     """
     files = {
         "repro.py": repro_text(finding),
+        f"test_{finding.fingerprint}.py": regression_text(finding),
         "issue.md": issue_text(finding, versions, finding.ladder),
         "finding.json": json.dumps(to_json(finding), indent=1, ensure_ascii=False) + "\n",
+        **graph_files(finding),
     }
     try:
         folder.mkdir(parents=True, exist_ok=True)

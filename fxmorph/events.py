@@ -27,7 +27,7 @@ class _Event:
 
 @dataclass(frozen=True)
 class RunStarted(_Event):
-    """The header of a run: ``seeds`` and ``rules`` are counts, ``budget_s`` wall seconds."""
+    """The header of a run: ``seeds`` and ``rules`` are counts, ``budget_s`` wall seconds (None: no limit)."""
 
     event: ClassVar[str] = "run-started"
     run_id: str
@@ -36,7 +36,7 @@ class RunStarted(_Event):
     device: str
     rungs: tuple[str, ...]
     versions: dict[str, str]
-    budget_s: float
+    budget_s: float | None
     jobs: int
     seeds: int
     rules: int
@@ -123,7 +123,8 @@ class Checked(_Event):
 class Progress(_Event):
     """How far the run is, for people; reporters of JSON leave it out.
 
-    ``planned`` is the number of cases, None where only the time limits the run.
+    ``planned`` is the number of cases, None where only the time limits the run; ``remaining_s``
+    may be infinite.
     """
 
     event: ClassVar[str] = "progress"
@@ -364,7 +365,7 @@ SCHEMA: dict[str, Any] = {
             device=_TEXT,
             rungs=_TEXTS,
             versions=_of(_TEXT),
-            budget_s=_SECONDS,
+            budget_s={"type": ["number", "null"], "minimum": 0},
             jobs=_COUNT,
             seeds=_COUNT,
             rules=_COUNT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fxmorph.blame import Blame
@@ -40,6 +40,7 @@ class Investigated:
     group: str = ""
     rung: str = ""
     finished: bool = True
+    extra: dict[str, Any] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -51,6 +52,10 @@ def evidence_of(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     return tuple(f"{v.kind} of {v.slot}: {v.reason}" for v in verdicts if v.status is Status.FINDING)[:6]
 
 
+#: What a seed file says of itself.
+_ABOUT_THE_SEED = ("META", "ORIGIN", "EXPECTED", "BROKEN_IN")
+
+
 def without_tail(source: str) -> str:
     """A seed's source without docstring, META and ``if __name__`` block."""
     tree = ast.parse(source)
@@ -58,6 +63,6 @@ def without_tail(source: str) -> str:
         s
         for s in tree.body
         if not isinstance(s, (ast.If, ast.Expr))
-        and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in ("META", "ORIGIN", "EXPECTED"))
+        and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in _ABOUT_THE_SEED)
     ]
     return ast.unparse(ast.Module(body, []))

@@ -16,6 +16,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +26,8 @@ from fxmorph.model import Case, CaseResult, Finding
 from fxmorph.records import from_json, to_json
 
 DATABASE = "fxmorph.db"
+#: The page that shows what runs found.
+PAGE = "report.html"
 LOCK = "lock"
 SCHEMA_VERSION = 2
 
@@ -53,6 +56,21 @@ class StoreError(Exception):
 
 class DiskError(StoreError):
     """The disk or the folder is in the way: full, read-only, not permitted, damaged."""
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as it was begun; ``started`` and ``finished`` (None: it did not) in seconds since 1970.
+
+    ``summary`` is the ``run-finished`` line, empty where there is none yet.
+    """
+
+    id: str
+    started: float
+    finished: float | None
+    settings: Settings
+    header: dict[str, Any]
+    summary: dict[str, Any]
 
 
 class Store:
@@ -107,25 +125,31 @@ class Store:
             return None
         return rows[0][0], self._record(Settings, rows[0][1])
 
-    def finish_run(self, run_id: str, summary: Mapping[str, Any]) -> None:
-        """Mark the run finished, so that it is not resumed."""
+    def finish_run(self, run_id: str, summary: Mapping[str, Any], resumable: bool = False) -> None:
+        """Keep the summary, and unless the run is ``resumable`` mark it finished."""
         self._write(
             "UPDATE runs SET finished = ?, summary = ? WHERE id = ?",
-            (time.time(), _dump(to_json(dict(summary))), run_id),
+            (None if resumable else time.time(), _dump(to_json(dict(summary))), run_id),
         )
 
     def last_run(self) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
-        """Id, header and summary (empty while unfinished) of the latest run."""
+        """Id, header and summary (empty until it ended or was interrupted) of the latest run."""
         rows = self._read("SELECT id, header, summary FROM runs ORDER BY rowid DESC LIMIT 1")
         if not rows:
             return None
         run_id, header, summary = rows[0]
         return run_id, self._table(header), self._table(summary or "{}")
 
-    def runs(self) -> list[tuple[str, Settings]]:
-        """Id and settings of every run, oldest first."""
-        rows = self._read("SELECT id, settings FROM runs ORDER BY rowid")
-        return [(run_id, self._record(Settings, settings)) for run_id, settings in rows]
+    def runs(self) -> list[StoredRun]:
+        """Every run, oldest first."""
+        rows = self._read("SELECT id, started, finished, settings, header, summary FROM runs ORDER BY rowid")
+        return [
+            StoredRun(
+                run_id, started, finished, self._record(Settings, settings), self._table(header),
+                self._table(summary or "{}"),
+            )
+            for run_id, started, finished, settings, header, summary in rows
+        ]  # fmt: skip
 
     def header(self, run_id: str) -> dict[str, Any]:
         """The header that the run began with."""
@@ -197,7 +221,7 @@ class Store:
         )
 
     def summaries(self) -> list[tuple[str, dict[str, Any]]]:
-        """Id and summary of each finished run, newest first."""
+        """Id and summary of each run that ended or was interrupted, newest first."""
         rows = self._read("SELECT id, summary FROM runs WHERE summary IS NOT NULL ORDER BY rowid DESC")
         return [(run_id, self._table(text)) for run_id, text in rows]
 

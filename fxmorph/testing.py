@@ -1,11 +1,79 @@
-"""For the tests of projects that own FX passes."""
+"""For the tests of other projects: that a program is compiled right, that an FX pass keeps what graphs mean."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from fxmorph.model import CaseResult, CompileConfig, Seed, Status
+
+
+def assert_equivalent(
+    fn: Callable[..., Any],
+    inputs: Sequence[Any] | Callable[[], Sequence[Any]],
+    *,
+    backend: str = "inductor",
+    no_grad: bool = False,
+    inductor: dict[str, Any] | None = None,
+    **options: Any,
+) -> None:
+    """Assert that ``torch.compile(fn, backend=backend, **options)`` does what ``fn`` does.
+
+    ``fn``: a function or an ``nn.Module``.  ``inputs``: its arguments (leaves that can be copied), or
+    what makes them anew for each run.  Compared are values (against an fp64 reference, so that
+    rounding is no difference), dtypes, strides, aliasing, in-place writes, gradients, exceptions.
+    ``inductor``: settings of ``torch._inductor.config``.  Runs in this process.
+
+    Raises ``AssertionError`` that says what differs and from which backend on; ``ValueError`` where
+    no verdict could be reached.
+    """
+    import copy
+
+    from fxmorph.load import LoadedSeed
+
+    def make() -> tuple[Callable[..., Any], list[Any]]:
+        return copy.deepcopy(fn), list(inputs() if callable(inputs) else copy.deepcopy(list(inputs)))
+
+    seed = Seed(path=getattr(fn, "__name__", type(fn).__name__), form="module", hash="")
+    loaded = LoadedSeed(seed, {"no_grad": no_grad}, make)
+    result = _judged(seed, CompileConfig.make(backend, options, inductor), loaded)
+    if result.status is Status.FINDING:
+        raise AssertionError(said(result))
+    if result.status in (Status.ERROR, Status.UNSUPPORTED):
+        raise ValueError(f"{seed.label} could not be judged: {result.reason}")
+
+
+def judge_seed(path: str | Path, backend: str = "inductor") -> CaseResult:
+    """The verdict on a seed file as it is, judged in this process; raises ``ValueError`` where it holds none."""
+    from fxmorph.load import SeedFailed, load_seed
+    from fxmorph.seeds import find_seeds
+
+    seeds, refused = find_seeds([os.fspath(path)])
+    if len(seeds) != 1:
+        raise ValueError(f"{path}: want one seed: {refused[0].reason if refused else f'it holds {len(seeds)}'}")
+    try:
+        return _judged(seeds[0], CompileConfig.make(backend), load_seed(seeds[0]))
+    except SeedFailed as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _judged(seed: Seed, config: CompileConfig, loaded: Any) -> CaseResult:
+    from fxmorph.clock import Clock
+    from fxmorph.judge.case import judge_subject
+    from fxmorph.judge.trial import SeedSubject
+    from fxmorph.model import Case, ValuePlan
+
+    case = Case(seed, 0, 0, (ValuePlan.SEED, ValuePlan.AGAIN), config)
+    return judge_subject(case, SeedSubject(loaded), Clock())
+
+
+def said(result: CaseResult) -> str:
+    """What differs, for people."""
+    rows = [f"  {name}: {shown}" for name, shown in result.ladder]
+    at = f" at {result.stage}" if result.stage else ""
+    return "\n".join([f"torch.compile and eager differ{at}: {', '.join(result.kinds)}", f"  {result.reason}", *rows])
 
 
 def check_pass(
@@ -30,7 +98,6 @@ def check_pass(
     from fxmorph.inductor.ownpass import load_pass, own_pass, source_of
     from fxmorph.inductor.units import Stage
     from fxmorph.load import SeedFailed, load_seed
-    from fxmorph.model import Status
     from fxmorph.report.pairs import finding_lines
     from fxmorph.seeds import find_seeds
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from fxmorph.clock import Clock
 from fxmorph.confirm import confirm
+from fxmorph.exhibiting import with_exhibit
 from fxmorph.investigate import investigate
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
@@ -145,7 +146,8 @@ def _answer(
         if isinstance(job, Judge):
             return "done", judge_case(job.case, rules, clock, prover)
         if isinstance(job, Investigate):
-            return "done", investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
+            found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
+            return "done", with_exhibit(found, job.case, job.result, rules, clock) if found.program else found
         if isinstance(job, (JudgePasses, Derive)):
             return "done", _about_units(job, rules, prover, clock, tell)
         assert isinstance(job, Confirm)

@@ -75,7 +75,8 @@ def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
     done = 0
     with Store(settings.state_dir) as store:
         wanted = {store.finding(prefix)[0].id for prefix in ids}
-        for run_id, made in store.runs():
+        for run in store.runs():
+            run_id, made = run.id, run.settings
             findings = {f.id: f for f in store.findings(run_id)}
             asked = [f for f in findings.values() if f.id in wanted or (not ids and f.extra.get("finished") is False)]
             done += sum(_alone(store, run_id, f, emit) for f in asked if _of_a_unit(f))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from fxmorph.exhibit import Exhibit
 from fxmorph.model import Finding, Kind
+from fxmorph.report.graphs import exhibit_of
 from fxmorph.report.repro import DEFAULT_CHECK, repro_text
 
 #: How a title says each kind.
@@ -33,6 +35,9 @@ _SAID: Mapping[Kind, str] = {
     Kind.POISON: "read of memory that was never written",
     Kind.ORDER_DEPENDENCE: "result depends on the order of a fused loop",
 }
+_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
+#: Elements in a table of an issue.
+MOST_ROWS = 6
 _NUMERIC = frozenset({Kind.VALUE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
 _LOUD = frozenset({Kind.RAISES, Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT})
 
@@ -43,16 +48,19 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
     ``versions``: name to version, in the order to print; ``backend_ladder``: pairs of backend
     and what it gave, weakest backend first.  Raises ``ValueError`` as :func:`repro_text` does.
     """
+    ladder = list(backend_ladder)
     return (
         "\n\n".join(
             [
                 f"# {title(finding)}",
                 "### 🐛 Describe the bug",
+                _summary(finding, versions),
                 _description(finding),
                 "`repro.py` (needs torch only; exits 1 while the bug is there, 0 once it is gone):",
                 f"```python\n{repro_text(finding)}```",
-                "First backend that goes wrong:",
-                _table(("backend", "result"), backend_ladder),
+                *_expected_and_actual(exhibit_of(finding)),
+                "First backend that goes wrong: " + _first_wrong(ladder),
+                _table(("backend", "result"), ladder),
                 f"**Why this is not rounding.** {_not_rounding(finding)}",
                 "### Error logs",
                 _block(finding.evidence or (finding.reason,)),
@@ -64,15 +72,52 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
     )
 
 
+def _first_wrong(ladder: Iterable[tuple[str, str]]) -> str:
+    """The weakest backend of the ladder that differs; its other rungs are settings."""
+    wrong = [name for name, said in ladder if name in _BACKENDS and said not in ("agrees", "clean")]
+    return f"`{wrong[0]}`" if wrong else "none was seen to"
+
+
 def title(finding: Finding) -> str:
     """One line: where and what."""
     silent = "" if set(finding.kinds) & _LOUD else "silent: "
-    return f"[torch.compile] [{finding.stage or 'inductor'}] {silent}" + ", ".join(_SAID[k] for k in finding.kinds)
+    return f"[torch.compile] [{finding.stage or 'inductor'}] {silent}{what(finding)}"
+
+
+def what(finding: Finding) -> str:
+    """What is wrong, in words."""
+    return ", ".join(_SAID[k] for k in finding.kinds)
+
+
+def _summary(finding: Finding, versions: Mapping[str, str]) -> str:
+    """One sentence."""
+    release = f" of torch {versions['torch']}" if "torch" in versions else ""
+    loud = set(finding.kinds) & _LOUD
+    silently = "" if loud else ", without a warning"
+    return f"`torch.compile`{release} does not do what eager does{silently}: {what(finding)}."
+
+
+def _expected_and_actual(shown: Exhibit) -> Iterator[str]:
+    """Tables of what eager (expected) and the compiled program (actual) give, with the fp64 reference."""
+    if shown.raised[0] != shown.raised[1]:
+        yield f"Expected (eager): {shown.raised[0] or 'returns'}\n\nActual (compiled): {shown.raised[1] or 'returns'}"
+    if shown.relations:
+        yield _table(("", "expected (eager)", "actual (compiled)"), shown.relations)
+    for slot in shown.slots:
+        if slot.eager != slot.compiled:
+            yield _table(("", "expected (eager)", "actual (compiled)"), [(slot.name, slot.eager, slot.compiled)])
+        if slot.worst:
+            yield f"`{slot.name}` ({slot.eager}): {slot.wrong} of {slot.numel} elements differ, the worst of them:"
+            rows = [
+                (str(list(e.at)), e.eager, e.compiled, e.reference or "-", e.error, e.eager_error or "-")
+                for e in slot.worst[:MOST_ROWS]
+            ]
+            yield _table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows)
 
 
 def _description(finding: Finding) -> str:
     lines = [
-        f"`torch.compile` and eager disagree: {finding.reason or ', '.join(finding.kinds)}.",
+        f"{finding.reason or ', '.join(finding.kinds)}.",
         f"First bad stage: `{finding.stage}`" + (f"; responsible: `{finding.unit}`." if finding.unit else "."),
         *_blame(finding),
     ]
@@ -126,8 +171,8 @@ def _not_rounding(finding: Finding) -> str:
     )
 
 
-def _table(heads: tuple[str, str], rows: Iterable[tuple[str, str]]) -> str:
-    lines = [f"| {heads[0]} | {heads[1]} |", "| --- | --- |"]
+def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |"]
     # A bar inside a cell would end it.
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join(lines)

@@ -8,6 +8,7 @@ seeds, is what ``fxmorph/observe.py`` does.
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 import textwrap
 from collections.abc import Mapping
@@ -46,6 +47,15 @@ _NOTES: Mapping[Kind, tuple[str, str]] = {
     Kind.GRADIENT: ("gradients", "grads"),
     Kind.RNG: ("random generator after the call", "torch.get_rng_state().long().sum().item()"),
 }
+#: What the short script notes, by name: lists of tensors, as many on both sides.
+_FLAT: Mapping[str, str] = {
+    "output values": "[t.detach().clone() for t in outs]",
+    "finite and NaN elements of outputs": "[m for t in outs for m in (t.isfinite(), t.isnan())]",
+    "inputs after the call": "[t.detach().clone() for t in ins]",
+    "gradients": "grads",
+}
+#: Words of operators that draw random numbers, in a program without its ``make_inputs``.
+_RANDOM = re.compile(r"rand|dropout|bernoulli|normal|multinomial|poisson|exponential|cauchy|geometric|uniform|rrelu")
 #: Kinds that show in the returned values, or in an exception.
 _SEEN_AS: Mapping[Kind, Kind] = {
     Kind.OUT_OF_BOUNDS: Kind.VALUE,
@@ -57,6 +67,8 @@ _SEEN_AS: Mapping[Kind, Kind] = {
 LOST_DEVICE = 3
 _WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 _OWN_PROCESS = frozenset({Kind.CRASH, Kind.TIMEOUT})
+#: Kinds that a module's parameters and buffers have a part in.
+_OF_STATE = frozenset({Kind.GRADIENT, Kind.MUTATION, Kind.ALIAS, Kind.IDENTITY})
 
 
 def repro_text(finding: Finding) -> str:
@@ -72,22 +84,24 @@ def repro_text(finding: Finding) -> str:
     seconds), ``grad_weights`` ("randn", "integers", "ones").
     Raises ``ValueError`` when the program is not Python or lacks these functions.
     """
-    script = _Script(finding)
-    tail = script.in_child_process() if script.kinds & _OWN_PROCESS else script.comparison()
+    script = Script(finding)
+    tail = script.in_child_process() if script.child else script.comparison()
     return "\n".join([*script.head(), *tail]) + "\n"
 
 
-class _Script:
+class Script:
     """The parts of one script, each a list of lines."""
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
         self.config: Mapping[str, Any] = finding.extra.get("config") or {}
         self.check: Mapping[str, Any] = finding.extra.get("check") or DEFAULT_CHECK
-        self.random = bool(finding.extra.get("random"))
         self.kinds = {_SEEN_AS.get(kind, kind) for kind in finding.kinds}
         self.kinds -= {Kind.SECOND_CALL}  # which says when the others show
         self.defined = _defined(finding.program)
+        self.random = bool(finding.extra.get("random")) and bool(_RANDOM.search(_without_inputs(finding.program)))
+        #: Whether the compiled program runs in a process of its own.
+        self.child = bool(self.kinds & _OWN_PROCESS)
         # A function needs no copy; a module has state that the first run would leave to the second.
         self.copied = "make_fn" not in self.defined and not isinstance(self.defined["fn"], ast.FunctionDef)
         self.stateful = self.copied or "make_fn" in self.defined
@@ -100,27 +114,45 @@ class _Script:
         # These may happen in the backward pass alone.
         elsewhere = self.kinds & {Kind.RAISES, *_OWN_PROCESS} and "requires_grad" in finding.program
         self.backward = Kind.GRADIENT in self.kinds or bool(elsewhere and not self.config.get("no_grad"))
+        #: Most programs: what is returned and passed is looked at as flat lists of tensors, without helpers.
+        state_matters = self.stateful and bool(self.kinds & _OF_STATE)
+        self.flat = not (
+            state_matters or self.moves or self.sizes or "complex" in finding.program or "grad_weights" in self.config
+            or self.kinds & {Kind.STRUCTURE, Kind.RAISES, *_OWN_PROCESS}
+            or {Kind.GRADIENT, Kind.REQUIRES_GRAD} <= self.kinds
+        )  # fmt: skip
+        fn = self.defined.get("fn")
+        self.nested = "drive" in self.defined or fn is None or not _returns_tuples(fn)
 
     def head(self) -> list[str]:
+        """Comment, imports, settings, and the program."""
         f = self.finding
-        lines = f.program.strip("\n").split("\n")
+        about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
+        return self.program(
+            [
+                *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ", break_long_words=False),
+                "# Exits 1 while torch.compile differs from eager, 0 once it does not, 2 if it could not run.",
+                f"import {'copy, ' if self.copied else ''}os, {'subprocess, ' if self.child else ''}sys",
+                "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
+            ]
+        )
+
+    def program(self, start: list[str]) -> list[str]:
+        """``start``, then torch and the settings, then the program and what it needs."""
+        f = self.finding
+        lines = readable(f.program).strip("\n").split("\n")
         future = [line for line in lines if line.startswith("from __future__")]
         program = [line for line in lines if line.rstrip() != "import torch" and line not in future]
-        child = bool(self.kinds & _OWN_PROCESS)
-        flattens = self.backward or (not child and bool(self.kinds & set(_NOTES)))
+        flattens = not self.flat and (self.backward or (not self.child and bool(self.kinds & set(_NOTES))))
         tree = [*(["tree_flatten"] if flattens else []), *(["tree_map"] if self.moves or self.sizes else [])]
-        about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
         return [
             *future,
-            *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ", break_long_words=False),
-            "# Exits 1 while torch.compile differs from eager, 0 once it does not, 2 if it could not run.",
-            ("import copy, " if self.copied else "import ") + "os, " + ("subprocess, " if child else "") + "sys",
-            "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
+            *start,
             "import torch",
             *([f"from torch.utils._pytree import {', '.join(tree)}"] if tree else []),
             *self._settings(),
             "",
-            *"\n".join(program).strip("\n").split("\n"),
+            *re.sub(r"\n{2,}(?=\n| )", "\n", "\n".join(program)).strip("\n").split("\n"),
             *(["", *_moved(self.device, self.dtype)] if self.moves else []),
             *(["", *_resized(*self.sizes)] if self.sizes else []),
         ]
@@ -156,6 +188,10 @@ class _Script:
         ``guarded``: an exception of the call is noted, one of ``make_inputs`` is not.
         """
         call = ["out = drive(f, *inputs)" if "drive" in self.defined else "out = f(*inputs)"]
+        if self.flat:
+            called = call[0].removeprefix("out = ")
+            called = f"torch.utils._pytree.tree_leaves({called})" if self.nested else called
+            call = [f"outs = [t for t in {called} if isinstance(t, torch.Tensor)]"]
         calls = int(self.config.get("calls") or 1)
         if Kind.SECOND_CALL in self.finding.kinds:
             calls *= 2
@@ -168,7 +204,15 @@ class _Script:
             call = ["with torch.inference_mode():", *_indent(call)]
         elif self.config.get("no_grad"):
             call = ["with torch.no_grad():", *_indent(call)]
-        if self.backward:
+        if self.backward and self.flat:
+            device = "" if self.config.get("device", "cpu") == "cpu" else ", device=t.device"
+            call += [
+                f"weights = [torch.arange(t.numel(){device}).reshape(t.shape) % 5 + 1 for t in outs]",
+                "loss = sum((t * w).sum() for t, w in zip(outs, weights) if t.requires_grad)",
+                f"wanted = [t for t in {self._leaves()} if isinstance(t, torch.Tensor) and t.requires_grad]",
+                "grads = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)",
+            ]
+        elif self.backward:
             call.append("grads = gradients(tensors(out), " + self._with_state("tensors(inputs)") + ")")
         if guarded:
             call = ["try:", *_indent(call), "except Exception as error:"]
@@ -183,35 +227,17 @@ class _Script:
             return [f"with torch.autocast({device!r}, torch.bfloat16):", *_indent(lines)]
         return lines
 
+    def _leaves(self) -> str:
+        return "torch.utils._pytree.tree_leaves(inputs)" if self.nested else "inputs"
+
     def _with_state(self, inputs: str) -> str:
         return f"{inputs} + state(f)" if self.stateful else inputs
 
     def comparison(self) -> list[str]:
         """Note the same of both sides, compare."""
-        notes = [note for kind, note in _NOTES.items() if kind in self.kinds]
-        asked = " ".join(what for _, what in notes)
-        raises = Kind.RAISES in self.kinds
-        lines = ["", *_TENSORS] if self.backward or re.search(r"\b(outs|ins)\b", asked) else []
-        lines += ["", *_STATE] if self.stateful and (self.backward or re.search(r"\bins\b", asked)) else []
-        lines += ["", *_MEMORY] if Kind.ALIAS in self.kinds else []
-        lines += ["", *self._gradients()] if self.backward else []
-        body = _indent(self._call(guarded=raises))
-        if re.search(r"\b(leaves|structure)\b", asked):
-            body.append("    leaves, structure = tree_flatten(out)")
-        if re.search(r"\bouts\b", asked):
-            body.append("    outs = tensors(out)")
-        if re.search(r"\bins\b", asked):
-            body.append(f"    ins = {self._with_state('tensors(inputs)')}")
-        if raises:
-            notes = [("raises", "False"), *notes]
-        lines += ["", "def run(f):", *body, "    return {"]
-        lines += [*(f"        {name!r}: {what}," for name, what in notes), "    }", ""]
-        with_tensors = bool(self.kinds & _WITH_TENSORS)
-        lines += [*self._same(), ""] if with_tensors else []
-        ready, function = self._fresh()
-        lines += [*ready, f"eager = run({function})", *ready, f"compiled = run({self._compiled(function)})"]
-        unequal = "not same(eager[what], compiled[what])" if with_tensors else "eager[what] != compiled[what]"
-        if raises:  # a side that raised noted nothing else
+        lines, equal = self.noted()
+        unequal = equal.replace(" == ", " != ") if " == " in equal else f"not {equal}"
+        if Kind.RAISES in self.kinds:  # a side that raised noted nothing else
             unequal = f"what in compiled and {unequal}"
         return [
             *lines,
@@ -221,6 +247,42 @@ class _Script:
             "print('still there' if different else 'gone')",
             "sys.exit(1 if different else 0)",
         ]
+
+    def noted(self) -> tuple[list[str], str]:
+        """Lines that note the same of ``eager`` and ``compiled``, and when ``what`` of it is equal."""
+        notes = [note for kind, note in _NOTES.items() if kind in self.kinds]
+        asked = " ".join(what for _, what in notes)
+        raises = Kind.RAISES in self.kinds
+        helped = not self.flat and (self.backward or re.search(r"\b(outs|ins)\b", asked))
+        lines = ["", *_TENSORS] if helped else []
+        lines += ["", *_STATE] if self.stateful and (self.backward or re.search(r"\bins\b", asked)) else []
+        lines += ["", *_MEMORY] if Kind.ALIAS in self.kinds else []
+        lines += ["", *self._gradients()] if self.backward and not self.flat else []
+        body = _indent(self._call(guarded=raises))
+        if self.flat:
+            notes = [(name, _FLAT.get(name, what)) for name, what in notes]
+            if re.search(r"\bins\b", asked):
+                body.append(f"    ins = [t for t in {self._leaves()} if isinstance(t, torch.Tensor)]")
+        else:
+            if re.search(r"\b(leaves|structure)\b", asked):
+                body.append("    leaves, structure = tree_flatten(out)")
+            if re.search(r"\bouts\b", asked):
+                body.append("    outs = tensors(out)")
+            if re.search(r"\bins\b", asked):
+                body.append(f"    ins = {self._with_state('tensors(inputs)')}")
+        if raises:
+            notes = [("raises", "False"), *notes]
+        with_tensors = bool(self.kinds & _WITH_TENSORS)
+        only_tensors = self.flat and all(name in _FLAT for name, _ in notes)
+        lines += ["", "def run(f):", *body, *_returned(notes), ""]
+        lines += [*self._same(only_tensors), ""] if with_tensors else []
+        ready, function = self._fresh()
+        if ready:
+            lines += [*ready, f"eager = run({function})", *ready, f"compiled = run({self._compiled(function)})"]
+        else:
+            lines.append(f"eager, compiled = run({function}), run({self._compiled(function)})")
+        equal = "same(eager[what], compiled[what])" if with_tensors else "eager[what] == compiled[what]"
+        return lines, "all(map(same, eager[what], compiled[what]))" if only_tensors else equal
 
     def _gradients(self) -> list[str]:
         weights = {
@@ -247,7 +309,8 @@ class _Script:
             "    return list(torch.autograd.grad(loss, wanted, allow_unused=True))",
         ]
 
-    def _same(self) -> list[str]:
+    def _same(self, only_tensors: bool) -> list[str]:
+        """Whether two notes are equal; ``only_tensors``: two tensors, as long lists on both sides."""
         rtol, atol = self.check.get("rtol") or 0, self.check.get("atol") or 0
         lines = []
         if self.check.get("exact") or not (rtol or atol):
@@ -259,6 +322,8 @@ class _Script:
         else:
             lines.append(f"rtol, atol = ({rtol!r}, {atol!r}) if a.is_floating_point() else (0, 0)")
             equal = "torch.allclose(a.double(), b.double(), rtol, atol, equal_nan=True)"
+        if only_tensors:
+            return ["def same(a, b):", *_indent(lines), f"    return a.shape == b.shape and {equal}"]
         return [
             "def same(a, b):",
             "    if isinstance(a, list):",
@@ -296,6 +361,14 @@ class _Script:
             if Kind.CRASH in self.kinds
             else "sys.exit(2 if code else 0)",
         ]
+
+
+def _returned(notes: list[tuple[str, str]]) -> list[str]:
+    if len(notes) == 1:
+        line = f"    return {{{notes[0][0]!r}: {notes[0][1]}}}"
+        if len(line) <= 120:
+            return [line]
+    return ["    return {", *(f"        {name!r}: {what}," for name, what in notes), "    }"]
 
 
 _TENSORS = [
@@ -349,6 +422,29 @@ def _lost_device(statement: str) -> list[str]:
         "    print(error)",
         f"    os._exit({LOST_DEVICE} if 'CUDA error' in str(error) else 2)",
     ]
+
+
+def readable(program: str) -> str:
+    """Dynamo's names of what a program takes, shorter: ``l_self_modules_lin_parameters_weight_`` is ``lin_weight``."""
+    taken = set(re.findall(r"\w+", program))
+    for long in sorted(set(re.findall(r"\bl_\w+_\b", program))):
+        parts = [p for p in long[2:-1].split("_") if p]
+        short = "_".join(p for p in parts if p not in ("self", "modules", "parameters", "buffers")) or parts[-1]
+        if short.isidentifier() and not keyword.iskeyword(short) and short not in taken:
+            taken.add(short)
+            program = re.sub(rf"\b{long}\b", short, program)
+    return program
+
+
+def _without_inputs(program: str) -> str:
+    """The program without ``make_inputs``."""
+    tree = ast.parse(program)
+    return "\n".join(ast.unparse(n) for n in tree.body if getattr(n, "name", "") != "make_inputs")
+
+
+def _returns_tuples(function: ast.AST) -> bool:
+    returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+    return bool(returned) and all(isinstance(value, ast.Tuple) for value in returned)
 
 
 def _indent(lines: list[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Protocol, TextIO
 
 from rich.console import Console
@@ -128,7 +129,8 @@ class Terminal:
         self._say(f"fxmorph run {event.run_id}: seed {event.seed}, torch {event.torch} on {event.device}{versions}")
         self._say(
             f"{event.seeds} seeds, {event.rules} rules, rungs {' '.join(event.rungs)}, {event.jobs} workers, "
-            f"at most {spell_time(event.budget_s)}; state in {self._state}"
+            f"{'until stopped' if event.budget_s is None else f'at most {spell_time(event.budget_s)}'}; "
+            f"state in {self._state}"
         )
         for note in event.notes:
             self._say(f"note: {note}")
@@ -171,7 +173,8 @@ class Terminal:
     def _progress(self, event: Progress) -> None:
         of = f" of {event.planned}" if event.planned is not None else ""
         findings = _count(event.findings, "finding")
-        detail = f"{event.done}{of} cases, {findings}, {spell_time(event.remaining_s)} left"
+        left = f", {spell_time(event.remaining_s)} left" if isfinite(event.remaining_s) else ""
+        detail = f"{event.done}{of} cases, {findings}{left}"
         if self._live is not None:
             whole = event.elapsed_s + event.remaining_s
             share = event.elapsed_s / whole if whole else 1.0

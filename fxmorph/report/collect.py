@@ -1,0 +1,262 @@
+"""What a report shows, gathered from the state folders of any number of runs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fxmorph.exhibit import Exhibit, GraphPair
+from fxmorph.model import SEVERITY, CaseResult, Finding, Recipe, Status
+from fxmorph.report.graphs import exhibit_of
+from fxmorph.store import Store, StoredRun
+
+#: Verdicts that say why something was not judged to the end.
+_UNDECIDED = (Status.INCONCLUSIVE, Status.SKIPPED, Status.UNSUPPORTED, Status.ERROR, Status.ILL_CONDITIONED)
+#: The column of cases whose compile a unit took part in, whatever came of them.
+FIRED = "fired in"
+#: Reasons listed of what was not judged, rows of a matrix, and characters of a file that is shown.
+MOST_REASONS, MOST_ROWS, MOST_FILE = 30, 120, 40_000
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run; ``counts`` are cases by verdict, ``seconds`` CPU seconds by activity, ``wall_s`` wall seconds."""
+
+    id: str
+    state: str
+    started: datetime
+    finished: bool
+    torch: str
+    device: str
+    seed: int
+    paths: tuple[str, ...]
+    cases: int
+    counts: Mapping[str, int]
+    rungs: Mapping[str, int]
+    seconds: Mapping[str, float]
+    wall_s: float
+    found: frozenset[str]
+    coverage: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Card:
+    """A finding with all that is shown of it; ``files`` are the texts in its folder by name."""
+
+    finding: Finding
+    state: str
+    folder: Path
+    exhibit: Exhibit
+    files: Mapping[str, str]
+    runs: tuple[str, ...]
+    duplicates: int
+
+    @property
+    def known(self) -> str:
+        return self.finding.known
+
+    @property
+    def blame(self) -> Mapping[str, Any]:
+        """The record of ``fxmorph.blame.Blame`` as a table."""
+        return self.finding.extra.get("blame") or {}
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Counts: one row a unit or a family of rules, one column a verdict."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, Mapping[str, int]], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything on the page."""
+
+    runs: tuple[Run, ...]
+    cards: tuple[Card, ...]
+    units: Matrix
+    outcomes: Matrix
+    families: Matrix
+    reasons: tuple[tuple[str, str, int], ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cases(self) -> int:
+        return sum(run.cases for run in self.runs)
+
+    def total(self, of: str) -> dict[str, Any]:
+        """``counts``, ``rungs`` or ``seconds`` of all runs together, largest first."""
+        sums: Counter[str] = Counter()
+        for run in self.runs:
+            sums.update(getattr(run, of))
+        return dict(sums.most_common())
+
+
+def collect(states: Sequence[Path]) -> Report:
+    """Runs of all state folders, oldest first; raises ``StoreError`` where one holds no state.
+
+    A finding that several runs made is one card, as it was last recorded.
+    """
+    gathered = _Gathered()
+    for state in states:
+        with Store(state, write=False) as store:
+            for run in store.runs():
+                gathered.add(state, store, run)
+    return gathered.report()
+
+
+class _Gathered:
+    def __init__(self) -> None:
+        self.runs: list[Run] = []
+        self.findings: dict[str, tuple[Finding, Path, Path]] = {}
+        self.found_by: defaultdict[str, list[str]] = defaultdict(list)
+        self.duplicates: Counter[str] = Counter()
+        self.units: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.families: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self.reasons: Counter[tuple[str, str]] = Counter()
+        self.refused: dict[str, str] = {}
+
+    def add(self, state: Path, store: Store, run: StoredRun) -> None:
+        found = []
+        for finding in store.findings(run.id, duplicates=True):
+            folder, duplicate_of = store.place(finding.id)
+            if duplicate_of:
+                self.duplicates[duplicate_of] += 1
+                continue
+            found.append(finding.id)
+            self.findings[finding.id] = finding, state, _folder(state, folder, finding.id)
+            self.found_by[finding.id].append(run.id)
+            if not finding.extra.get("rung"):  # those of the pass rung are in its own table
+                verdict = Status.KNOWN if finding.known else Status.FINDING
+                self.units[finding.unit or f"({finding.stage}: no unit named)"][verdict.value] += 1
+        results = list(store.results(run.id).values())
+        for result in results:
+            self._count(result)
+        self.refused |= store.refusals(run.id)
+        passes = (run.summary.get("coverage") or {}).get("passes") or {}
+        for unit, row in (passes.get("units") or {}).items():
+            self.units[unit].update(row.get("verdicts") or {})
+            self.outcomes[unit].update(row.get("outcomes") or {})
+        self.runs.append(_run(state, store, run, results, frozenset(found)))
+
+    def _count(self, result: CaseResult) -> None:
+        families = {"(seed as it is)"}
+        if result.recipe:
+            families = {r.rule.split("_", 1)[0] for r in Recipe.parse(result.recipe).rewrites}
+        for family in families:
+            self.families[family][result.status.value] += 1
+        for unit in result.fired:
+            self.units[unit][FIRED] += 1
+        if result.status in _UNDECIDED:
+            self.reasons[result.status.value, _kind_of_reason(result.reason)] += 1
+
+    def report(self) -> Report:
+        cards = []
+        for id, (finding, state, folder) in self.findings.items():
+            cards.append(
+                Card(
+                    finding, str(state), folder, _exhibit(finding, folder), _files(folder), tuple(self.found_by[id]),
+                    self.duplicates[id],
+                )
+            )  # fmt: skip
+        cards.sort(key=lambda c: (bool(c.known), c.finding.stage, c.finding.unit, c.finding.id))
+        reasons = [(status, reason, n) for (status, reason), n in self.reasons.most_common(MOST_REASONS)]
+        runs = tuple(sorted(self.runs, key=lambda r: r.started))
+        return Report(
+            runs, tuple(cards), _matrix(self.units), _matrix(self.outcomes, ("proved", "refuted", "unknown")),
+            _matrix(self.families), tuple(reasons), self.refused,
+        )  # fmt: skip
+
+
+def _folder(state: Path, stored: str, id: str) -> Path:
+    """Where the finding's files are now: a state folder may have been moved since."""
+    here = state / "findings" / id
+    return here if here.is_dir() or not stored else Path(stored)
+
+
+def _run(state: Path, store: Store, run: StoredRun, results: Sequence[CaseResult], found: frozenset[str]) -> Run:
+    summary = run.summary
+    counts = summary.get("counts") or dict(Counter(r.status.value for r in results))
+    return Run(
+        id=run.id,
+        state=str(state),
+        started=datetime.fromtimestamp(run.started),
+        finished=run.finished is not None,
+        torch=str(run.header.get("torch", "")),
+        device=str(run.header.get("device", "")),
+        seed=int(run.header.get("seed", 0)),
+        paths=run.settings.paths,
+        cases=int(summary.get("cases", len(results))),
+        counts={word: n for word, n in counts.items() if word in list(Status)},
+        rungs=summary.get("rungs") or ({"pass" if run.settings.passes else run.settings.device: len(results)}),
+        seconds=store.seconds(run.id) or _seconds_of(results),
+        wall_s=float(summary.get("wall_s", 0.0)),
+        found=found,
+        coverage=summary.get("coverage") or {},
+    )
+
+
+def _seconds_of(results: Sequence[CaseResult]) -> dict[str, float]:
+    """CPU seconds of the cases alone, while the run has not accounted for all."""
+    sums: Counter[str] = Counter()
+    for result in results:
+        for activity, used in result.seconds:
+            sums[activity] += used  # type: ignore[assignment]  # of Counter's values the library knows only int
+    return dict(sums)
+
+
+def _kind_of_reason(reason: str) -> str:
+    """The reason without what is particular to one case: values, places."""
+    text = reason.partition("; ")[0]
+    head, colon, rest = text.partition(": ")
+    text = rest if colon and " " not in head else text
+    return text[:110] + ("…" if len(text) > 110 else "")
+
+
+def _exhibit(finding: Finding, folder: Path) -> Exhibit:
+    shown = exhibit_of(finding)
+    before, after = folder / "before.txt", folder / "after.txt"
+    if not shown.graphs and before.is_file() and after.is_file():  # as the pass rung leaves them
+        return replace(shown, graphs=(GraphPair(finding.unit, finding.unit, _text(before), _text(after)),))
+    return shown
+
+
+def _files(folder: Path) -> dict[str, str]:
+    """Texts of the finding's folder, by name."""
+    if not folder.is_dir():
+        return {}
+    shown = sorted(f for f in folder.iterdir() if f.suffix in (".py", ".md") and f.is_file())
+    return {f.name: _text(f) for f in shown}
+
+
+def _text(file: Path) -> str:
+    text = file.read_text(encoding="utf-8", errors="replace")
+    return text if len(text) <= MOST_FILE else text[:MOST_FILE] + f"\n... {len(text) - MOST_FILE} more characters\n"
+
+
+def _matrix(rows: Mapping[str, Mapping[str, int]], columns: Sequence[str] = ()) -> Matrix:
+    """Rows with most findings first, then those with most cases; columns that hold something, in order of severity."""
+    filled = {name: row for name, row in rows.items() if sum(row.values())}
+    order = list(columns) or [s.value for s in reversed(SEVERITY)]
+    present = {word for row in filled.values() for word in row}
+    bad = (Status.FINDING.value, Status.KNOWN.value, "refuted")
+
+    def weight(item: tuple[str, Mapping[str, int]]) -> tuple[int, int, str]:
+        return -sum(item[1].get(w, 0) for w in bad), -sum(item[1].values()), item[0]
+
+    ranked = sorted(filled.items(), key=weight)
+    chosen = tuple(w for w in order if w in present) + tuple(sorted(present - set(order)))
+    return Matrix(chosen, tuple(ranked[:MOST_ROWS]), max(0, len(ranked) - MOST_ROWS))
+
+
+def appearances(report: Report) -> Iterator[tuple[Card, tuple[bool, ...]]]:
+    """Each finding with whether each run made it, in the order of the runs."""
+    for card in report.cards:
+        yield card, tuple(card.finding.id in run.found for run in report.runs)

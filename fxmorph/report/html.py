@@ -1,0 +1,205 @@
+"""``report.html``: one file that holds all it needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from fxmorph import __version__
+from fxmorph.events import Event, RunFinished
+from fxmorph.exhibit import GraphPair, SlotExhibit
+from fxmorph.model import BugClass, Status
+from fxmorph.report.collect import Card, Report, appearances, collect
+from fxmorph.report.dataflow import Step, read_steps
+from fxmorph.report.graphs import picture, sides
+from fxmorph.report.heatmap import heat_map
+from fxmorph.report.issue import what
+from fxmorph.report.terminal import replay_command, spell_time
+from fxmorph.store import DiskError
+
+#: Findings whose graphs are drawn, and findings shown with their files.
+MOST_DRAWN, MOST_FILES = 150, 300
+_CLASSES: Mapping[BugClass, str] = {
+    BugClass.UGO: "unsound graph optimisation",
+    BugClass.ILP: "layout, view and stride propagation",
+    BugClass.IOT: "dtype promotion",
+    BugClass.BAM: "aliasing and mutation",
+    BugClass.IOD: "decomposition",
+    BugClass.KC: "fusion and code generation",
+}
+
+
+@dataclass(frozen=True)
+class _Side:
+    name: str
+    picture: Markup
+    text: str
+    left_out: int
+
+
+@dataclass(frozen=True)
+class _Pair:
+    heading: str
+    by: str
+    sides: tuple[_Side, ...]
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """A card as the template draws it."""
+
+    card: Card
+    title: str
+    bug_class: str
+    config: str
+    commands: tuple[tuple[str, str], ...]
+    slots: tuple[tuple[SlotExhibit, Markup], ...]
+    pairs: tuple[_Pair, ...]
+    program: Markup
+
+
+class HtmlReport:
+    """Writes the report of a state folder to ``file`` when a run has finished."""
+
+    def __init__(self, state: Path, file: Path) -> None:
+        self._state, self._file = state, file
+
+    def handle(self, event: Event) -> None:
+        if isinstance(event, RunFinished):
+            write_report([self._state], self._file)
+
+    def close(self) -> None:
+        """Nothing is kept back."""
+
+
+def write_report(states: Sequence[Path], file: Path) -> Report:
+    """Write the page for these state folders; raises ``StoreError``, and ``DiskError`` where ``file`` cannot be."""
+    report = collect(states)
+    try:
+        file.write_text(page(report), encoding="utf-8")
+    except OSError as error:
+        raise DiskError(f"{file}: cannot write the report ({error.strerror})") from None
+    return report
+
+
+def page(report: Report) -> str:
+    """The whole page; commands name folders as seen from the current one."""
+    shown = [_shown(card, i < MOST_DRAWN, i < MOST_FILES) for i, card in enumerate(report.cards)]
+    news = sum(not card.known for card in report.cards)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_part("report.html.j2")).render(
+        report=report,
+        cards=shown,
+        news=news,
+        duplicates=sum(card.duplicates for card in report.cards),
+        counts=_by_severity(report.total("counts")),
+        rungs=report.total("rungs"),
+        seconds={k: v for k, v in report.total("seconds").items() if k != "idle"},
+        coverage=_coverage(report),
+        choices=_choices(report.cards),
+        appearances=list(appearances(report)),
+        lead=_lead(report, news),
+        css=Markup(_part("report.css")),
+        js=Markup(_part("report.js")),
+        spell_time=spell_time,
+        version=__version__,
+        written=datetime.now().strftime("%Y-%m-%d %H:%M"),
+    )
+
+
+def _part(name: str) -> str:
+    return resources.files("fxmorph.report").joinpath("page", name).read_text(encoding="utf-8")
+
+
+def _lead(report: Report, news: int) -> str:
+    if not report.runs:
+        return "Nothing was run here."
+    torches = sorted({run.torch for run in report.runs})
+    devices = sorted({run.device for run in report.runs})
+    known = len(report.cards) - news
+    found = f"{news or 'No'} new finding{'' if news == 1 else 's'}" + (f" and {known} known" if known else "")
+    return f"{found} in {report.cases} cases, torch {', '.join(torches)} on {', '.join(devices)}."
+
+
+def _by_severity(counts: Mapping[str, int]) -> dict[str, int]:
+    order = [s.value for s in Status]
+    return {word: counts[word] for word in sorted(counts, key=order.index)}
+
+
+def _coverage(report: Report) -> list[tuple[str, Any, str]]:
+    """Rows (what, number, note) of the newest run that has each."""
+    rows: dict[str, tuple[str, Any, str]] = {}
+    for run in report.runs:
+        for word in ("rules", "variants", "sources"):
+            if run.coverage.get(word):
+                rows[word] = (word, run.coverage[word], "in the last run")
+        levels: dict[str, int] = {}
+        for family in ((run.coverage.get("proofs") or {}).get("levels") or {}).values():
+            for level, n in family.items():
+                levels[level] = levels.get(level, 0) + n
+        for level, n in sorted(levels.items(), key=lambda item: -item[1]):
+            rows[level] = (level, n, "rewrites")
+        passes = run.coverage.get("passes") or {}
+        if passes:
+            rows["units"] = ("units fired", sum(passes.get("fired", {}).values()), "in the last run")
+    return list(rows.values())
+
+
+def _choices(cards: Sequence[Card]) -> dict[str, list[str]]:
+    return {
+        "kind": sorted({str(k) for c in cards for k in c.finding.kinds}),
+        "stage": sorted({c.finding.stage for c in cards}),
+        "unit": sorted({c.finding.unit or "(none)" for c in cards}),
+        "class": sorted({str(c.finding.bug_class) for c in cards}),
+        "known": sorted({"known" if c.known else "new" for c in cards}),
+    }
+
+
+def _shown(card: Card, drawn: bool, with_files: bool) -> _Shown:
+    finding = card.finding
+    if not with_files:
+        card = Card(finding, card.state, card.folder, card.exhibit, {}, card.runs, card.duplicates)
+    pairs = [_pair(p) for p in card.exhibit.graphs] if drawn else []
+    program = _side("fn", read_steps(finding.program), finding.program).picture if drawn else Markup("")
+    slots = tuple((s, Markup(heat_map(s))) for s in card.exhibit.slots)
+    return _Shown(
+        card, what(finding), _CLASSES[finding.bug_class], _config(finding.extra.get("config") or {}),
+        _commands(card), slots, tuple(p for p in pairs if p.sides), program,
+    )  # fmt: skip
+
+
+def _commands(card: Card) -> tuple[tuple[str, str], ...]:
+    replay = replay_command(card.finding, quote(card.state))
+    commands = [("replay", replay), ("show", replay.replace(" replay ", " show ", 1))]
+    if "repro.py" in card.files:
+        commands.insert(0, ("repro", f"python {quote(os.path.join(card.folder, 'repro.py'))}"))
+    commands += [("redo", line) for line in card.blame.get("redo", ())]
+    return tuple(commands)
+
+
+def _config(config: Mapping[str, Any]) -> str:
+    """What is not the default, as settings are written."""
+    parts = [f"backend={config['backend']!r}"] if config.get("backend") else []
+    for where in ("compile", "inductor", "dynamo"):
+        parts += [f"{'' if where == 'compile' else where + '.'}{k}={v!r}" for k, v in (config.get(where) or {}).items()]
+    parts += [f"{k}={config[k]!r}" for k in ("no_grad", "device", "dtype", "context", "sizes") if config.get(k)]
+    return ", ".join(p for p in parts if p != "device='cpu'")
+
+
+def _pair(pair: GraphPair) -> _Pair:
+    heading = "Seed and variant" if pair.title == "rewrites" else "Graph before and after"
+    return _Pair(heading, pair.by, tuple(_side(*side) for side in sides(pair)))
+
+
+def _side(name: str, steps: tuple[Step, ...], text: str) -> _Side:
+    drawn, left_out = picture(steps, f"graph, {name}")
+    return _Side(name, Markup(drawn), text, left_out)
