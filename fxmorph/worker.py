@@ -147,7 +147,7 @@ def _answer(
             return "done", judge_case(job.case, rules, clock, prover)
         if isinstance(job, Investigate):
             found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
-            return "done", with_exhibit(found, job.case, job.result, rules, clock) if found.program else found
+            return "done", with_exhibit(found, job.case, job.result, rules, clock)
         if isinstance(job, (JudgePasses, Derive)):
             return "done", _about_units(job, rules, prover, clock, tell)
         assert isinstance(job, Confirm)
