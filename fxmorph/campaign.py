@@ -51,8 +51,9 @@ from fxmorph.model import (
     digest,
 )
 from fxmorph.oracle import load_oracles
+from fxmorph.propose.outcomes import Chain, pack_folders
 from fxmorph.records import to_json
-from fxmorph.rules import load_rules
+from fxmorph.rules import PROPOSED, load_rules
 from fxmorph.seeds import find_seeds
 from fxmorph.store import PAGE, Store
 from fxmorph.torchapi.compiling import backends, cpp_compiler
@@ -67,6 +68,8 @@ PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.AGAIN, *SIZE
 INVESTIGATE_SHARE = 0.25
 #: Every so many rounds variants get inputs of other strides and offsets.
 RELAID_EVERY = 3
+#: A proposed recipe is tried on so many seeds.
+CHAINED_SEEDS = 2
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
 WORN_FINDINGS, WORN_SHARE = 2, 0.5
 #: CPU seconds for a repro in fresh processes.
@@ -171,7 +174,9 @@ class Campaign:
         self._started = time.monotonic()
         self._seeds, refusals = find_seeds(list(s.paths), regressions=s.all)
         self._listed: list[Case] | None = None
-        self._rules = load_rules([Path(p) for p in s.transforms])
+        self._packs = pack_folders(s.paths) if s.propose or (s.all and not self.check) else []
+        self._rules = load_rules([Path(p) for p in s.transforms], self._packs)
+        self._chains = self._proposed()
         load_oracles()
         self._known = load_known()
         self._baseline = _baseline(s.baseline)
@@ -180,7 +185,7 @@ class Campaign:
             some = Seed(path=s.cases, form="", hash="")
             self._listed = read_list(Path(s.cases), replace(self._case(some, 0), plans=(*PLANS, ValuePlan.RESEED)))
             self._seeds = list(dict.fromkeys(case.seed for case in self._listed))
-        header = {"torch": version_of("torch"), "device": s.device, "seed": s.seed}
+        header = {"torch": version_of("torch"), "device": s.device, "seed": s.seed, "packs": [*map(str, self._packs)]}
         self._run_id = self.resumed or self.store.create_run(s, header)
         self._done = self.store.results(self._run_id) if self.resumed else {}
         stored = self.store.findings(self._run_id, duplicates=True) if self.resumed else []
@@ -208,6 +213,7 @@ class Campaign:
             str(self._cache),
             str(log),
             str(s.state_dir.resolve() / "proofs"),
+            [str(p.resolve()) for p in self._packs],
         )
         try:
             # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
@@ -259,6 +265,10 @@ class Campaign:
     def _announce(self) -> None:
         s = self.settings
         notes = [f"resuming run {self._run_id}: {len(self._done)} cases are done"] if self.resumed else []
+        if self._packs:
+            proposed = sum(rule.family == PROPOSED for rule in self._rules)
+            seeds = sum(Path(seed.path).parent.name == "proposed" for seed in self._seeds)
+            notes.append(f"of proposals: {proposed} rules, {seeds} seeds, {len(self._chains)} recipes")
         versions = {"fxmorph": version_of("fxmorph"), "torch": version_of("torch"), "python": sys.version.split()[0]}
         self.emit(
             RunStarted(
@@ -327,6 +337,9 @@ class Campaign:
             yield None
         # A seed that is miscompiled as it is would only show the same thing again.
         usable = [s for i, s in enumerate(self._seeds) if _rewritable(self.results[i])]
+        for seed, chain in self._chained(usable):
+            yield index, replace(self._case(seed, 1), chain=chain)
+            index += 1
         numbers: Counter[str] = Counter()
         for turn in itertools.count(1):
             if not usable:
@@ -351,6 +364,24 @@ class Campaign:
         shuffled = [*usable, *(again if number > 1 else ())]
         random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
         return shuffled
+    def _proposed(self) -> list[Chain]:
+        """Take the seeds of admitted proposals; the recipes among them."""
+        if not self._packs:
+            return []
+        from fxmorph.propose.admitted import admitted_chains, write_seeds
+
+        folder = self.settings.state_dir / "proposed"
+        write_seeds(self._packs, folder)
+        known = {seed.hash for seed in self._seeds}
+        self._seeds += [seed for seed in find_seeds([str(folder)])[0] if seed.hash not in known]
+        return [chain for packs in self._packs for chain in admitted_chains(packs)]
+
+    def _chained(self, seeds: Sequence[Seed]) -> Iterator[tuple[Seed, tuple[str, ...]]]:
+        """Every proposed recipe with the first few seeds that it names."""
+        for chain in self._chains:
+            fitting = [s for s in seeds if chain.names(Path(s.path).stem)]
+            for seed in fitting[:CHAINED_SEEDS]:
+                yield seed, chain.steps
 
     def _worn_out(self) -> tuple[str, ...]:
         """Rules whose variants mostly differ (they show one fault again and again, and hide others), and unsound ones.

@@ -222,7 +222,10 @@ Passes = Annotated[
     typer.Option("--pass", metavar="NAME", help="Units of Inductor alone: a name, a glob, a stage or a kind."),
 ]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
-All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions too.")]
+All = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions and proposals too.")]
+Propose = Annotated[
+    Flag, typer.Option("--propose", help="Use the proposals that were admitted: rules, seeds, recipes.")
+]
 EdgeCases = Annotated[Flag, typer.Option("--edge-cases", help="Show signed zeros, NaN inputs and dtype limits too.")]
 FailOn = Annotated[Text, typer.Option("--fail-on", metavar="new|known", help="known: known findings fail the run too.")]
 Resume = Annotated[Flag, typer.Option("--resume", help="Go on with the run that did not finish.")]
@@ -259,6 +262,7 @@ def run(
     no_rewrites: NoRewrites = None,
     passes: Passes = None,
     all: All = None,
+    propose: Propose = None,
     baseline: Baseline = None,
     fail_on: FailOn = None,
     edge_cases: EdgeCases = None,
@@ -292,6 +296,7 @@ def run(
             rewrites=False if no_rewrites else None,
             passes=passes,
             all=all,
+            propose=propose,
             baseline=baseline,
             fail_on=fail_on,
             edge_cases=edge_cases,
@@ -522,6 +527,93 @@ def prove(
         else:
             code = prove_rules(settings, names or (), solver, Path(record) if record else None, table.handle)
         table.close()
+    raise typer.Exit(code)
+
+
+@app.command()
+def propose(
+    bugs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[BUG...]", help="Of --task from-bug: files or folders with an issue's text."),
+    ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", metavar="NAME", help="rules, recipes, seeds or from-bug. Repeatable.")
+    ] = None,
+    target: Annotated[str, typer.Option("--target", metavar="GLOB", help="A unit, units or a bug class.")] = "",
+    packs: Annotated[
+        list[str] | None,
+        typer.Option("--packs", metavar="PATH", help="Packs or folders of them [those that come with fxmorph]."),
+    ] = None,
+    record: Annotated[str, typer.Option("--record", metavar="FILE", help="Write outcomes of packs there too.")] = "",
+    fresh: Annotated[bool, typer.Option("--fresh", help="Decide again about what was decided before.")] = False,
+    model: Annotated[Text, typer.Option("--model", metavar="NAME", help="Ask this model [OPENAI_MODEL].")] = None,
+    base_url: Annotated[
+        Text, typer.Option("--base-url", metavar="URL", help="Its server [OPENAI_BASE_URL, else OpenAI's].")
+    ] = None,
+    budget: Annotated[
+        Text, typer.Option("--budget", metavar="LIMIT", help="30m; of a model also 5USD, 200calls [15m; 20calls].")
+    ] = None,
+    price: Annotated[
+        Text, typer.Option("--price", metavar="IN/OUT", help="USD for a million tokens of prompt and of answer.")
+    ] = None,
+    at_once: Annotated[int, typer.Option("--at-once", metavar="N", min=1, help="Requests at a time.")] = 4,
+    timeout: Annotated[Text, typer.Option("--timeout", metavar="TIME", help="For a part of an answer [60s].")] = None,
+    prompts: Annotated[
+        Text, typer.Option("--prompts", metavar="DIR", help="Prompts of your own: rule.md, seed.md, ...")
+    ] = None,
+    traffic: Annotated[
+        Text, typer.Option("--traffic", metavar="FILE", help="Write prompts and answers there too.")
+    ] = None,
+    replay: Annotated[
+        Text, typer.Option("--replay", metavar="FILE", help="Take the answers from there and ask no server.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last session.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the prompts and ask nobody.")] = False,
+    transforms: Transforms = None,
+    jobs: Jobs = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Put proposals of packs, or of a language model, through the gate; say what became of each.
+
+    A model is asked where one is named; its server is OPENAI_BASE_URL, the key OPENAI_API_KEY.
+    """
+    with _one_line_errors():
+        from fxmorph.propose.options import Asked, read_online, task_of, time_of
+
+        asked = Asked(
+            model, base_url, budget, price, timeout, at_once, prompts, traffic, replay, resume, dry_run,
+            tuple(bugs or ()),
+        )  # fmt: skip
+        tasks = [task_of(word) for word in task or ()]
+        online = None if packs and not asked.online else read_online(asked, os.environ)
+        if online is not None and (packs or record or fresh):
+            _fail("--packs, --record and --fresh are for packs: leave them out to ask a model", USAGE)
+        settings = _settings(
+            transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, verbose=verbose or None,
+            max_time=time_of(budget) if online is None else None,
+        )  # fmt: skip
+        for pack in packs or ():
+            if not Path(pack).exists():
+                _fail(f"--packs {pack}: no such file or folder", USAGE)
+        if online is not None and online.dry_run:
+            from fxmorph.propose.online import dry_run as print_prompts
+
+            raise typer.Exit(print_prompts(settings, online, tasks, target, _print_line))
+        from fxmorph.report.proposals import ProposalTable
+
+        with _reporting(settings, lambda to: ProposalTable(to, settings.quiet, bool(settings.verbose))) as emit:
+            if online is not None:
+                from fxmorph.propose.online import propose as ask_model
+
+                code = ask_model(settings, online, tasks, target, emit)
+            else:
+                from fxmorph.propose.command import judge_packs
+
+                where = Path(record) if record else None
+                code = judge_packs(settings, [Path(p) for p in packs or ()], tasks, target, fresh, where, emit)
     raise typer.Exit(code)
 
 

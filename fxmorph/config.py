@@ -61,6 +61,7 @@ class Settings:
     rewrites: bool = True
     passes: tuple[str, ...] = ()
     all: bool = False
+    propose: bool = False
     edge_cases: bool = False
     fail_on_known: bool = False
     resume: bool = False
@@ -252,6 +253,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "rewrites": _flag,
     "passes": _texts,
     "all": _flag,
+    "propose": _flag,
     "edge_cases": _flag,
     "fail_on": _fail_on,
     "resume": _flag,

@@ -208,6 +208,29 @@ class RuleListed(_Event):
 
 
 @dataclass(frozen=True)
+class ProposalJudged(_Event):
+    """What the gate says of a proposal.  ``level`` is "" unless it is an admitted rule; ``seconds`` of CPU.
+
+    ``levels`` by dtype; ``dropped`` are promises that fell, with counterexamples; ``made`` the seeds that
+    a mutation made, or the variants that a recipe makes; ``cached``: it was decided before.
+    """
+
+    event: ClassVar[str] = "proposal"
+    task: str
+    name: str
+    source: str
+    outcome: str
+    reason: str = ""
+    level: str = ""
+    levels: dict[str, str] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    counterexample: str = ""
+    made: tuple[str, ...] = ()
+    seconds: float = 0.0
+    cached: bool = False
+
+
+@dataclass(frozen=True)
 class Proved(_Event):
     """What is shown of a rule for a dtype (``fxmorph prove``).
 
@@ -307,6 +330,29 @@ class PassChecked(_Event):
     exit_code: int
 
 
+@dataclass(frozen=True)
+class SessionEnded(_Event):
+    """The end of a session with a language model (``fxmorph propose --model``).
+
+    ``end``: ``done``, ``spent``, ``refused`` or ``unreachable``; ``requests`` by what became of them;
+    ``given_up`` questions got no answer; ``estimated``: the server did not count all tokens; ``usd`` is
+    None where no price was given; ``folder`` holds prompts, answers and, as a pack, what was admitted.
+    """
+
+    event: ClassVar[str] = "session-ended"
+    end: str
+    reason: str
+    requests: dict[str, int]
+    given_up: int
+    calls: int
+    prompt_tokens: int
+    answer_tokens: int
+    estimated: bool
+    usd: float | None
+    wall_s: float
+    folder: str
+
+
 Event = (
     RunStarted
     | SeedRefused
@@ -318,11 +364,13 @@ Event = (
     | Warned
     | RunFinished
     | RuleListed
+    | ProposalJudged
     | Proved
     | Conformed
     | UnitListed
     | PairJudged
     | PassChecked
+    | SessionEnded
 )
 
 _TEXT = {"type": "string"}
@@ -452,6 +500,21 @@ SCHEMA: dict[str, Any] = {
             levels=_of(_TEXT),
         ),
         _line(
+            ProposalJudged.event,
+            task=_TEXT,
+            name=_TEXT,
+            source=_TEXT,
+            outcome=_TEXT,
+            reason=_TEXT,
+            level=_TEXT,
+            levels=_of(_TEXT),
+            dropped=_TEXTS,
+            counterexample=_TEXT,
+            made=_TEXTS,
+            seconds=_SECONDS,
+            cached=_FLAG,
+        ),
+        _line(
             Proved.event,
             rule=_TEXT,
             dtype=_TEXT,
@@ -514,6 +577,20 @@ SCHEMA: dict[str, Any] = {
             levels=_of(_COUNT),
             wall_s=_SECONDS,
             exit_code=_COUNT,
+        ),
+        _line(
+            SessionEnded.event,
+            end={"enum": ["done", "spent", "refused", "unreachable"]},
+            reason=_TEXT,
+            requests=_of(_COUNT),
+            given_up=_COUNT,
+            calls=_COUNT,
+            prompt_tokens=_COUNT,
+            answer_tokens=_COUNT,
+            estimated=_FLAG,
+            usd={"type": ["number", "null"], "minimum": 0},
+            wall_s=_SECONDS,
+            folder=_TEXT,
         ),
     ],
 }

@@ -25,10 +25,10 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     """
     import torch
 
-    case = _seed_case(settings, name) if Path(name).exists() else _stored_case(settings, name)
+    case, packs = (_seed_case(settings, name), []) if Path(name).exists() else _stored_case(settings, name)
     quiet()
     torch.set_num_threads(1)
-    rules = load_rules([Path(p) for p in settings.transforms])
+    rules = load_rules([Path(p) for p in settings.transforms], packs)
     what = "as it is" if not case.number and case.recipe is None else f"variant {case.number}"
     under = [case.compile.backend, case.device, *filter(None, (case.dtype, case.context))]
     say(f"case {case.id}: {case.seed.label}, {what}, {', '.join(under)}, torch {torch.__version__}")
@@ -57,8 +57,8 @@ def _seed_case(settings: Settings, path: str) -> Case:
     )  # fmt: skip
 
 
-def _stored_case(settings: Settings, name: str) -> Case:
-    """From the last run: by position, or by the start of the id."""
+def _stored_case(settings: Settings, name: str) -> tuple[Case, list[Path]]:
+    """From the last run: by position, or by the start of the id; with the packs of proposals of that run."""
     with Store(settings.state_dir, write=False) as store:
         run = store.last_run()
         rows = store.cases(run[0]) if run else []
@@ -71,4 +71,4 @@ def _stored_case(settings: Settings, name: str) -> Case:
     _, case, result = found[0]
     if result.recipe and case.recipe is None:
         case = replace(case, recipe=Recipe.parse(result.recipe))
-    return case
+    return case, [Path(p) for p in run[1].get("packs", ())] if run else []

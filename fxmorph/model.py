@@ -327,7 +327,8 @@ class Case:
     those in ``avoid``.  ``plans`` are the input sets judged on the one compile;
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
-    rules in ``favour`` are drawn more often; ``relaid`` gives the inputs other strides and
+    rules in ``favour`` are drawn more often; ``chain`` are steps that the recipe is made of
+    (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs other strides and
     offsets, where eager accepts them.
     """
 
@@ -347,13 +348,15 @@ class Case:
     dtype: str = ""
     context: str = ""
     relaid: bool = False
+    chain: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
-        if not self.favour:
-            del body["favour"]
+        for name in ("chain", "favour"):
+            if not body[name]:
+                del body[name]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
         body["recipe"] = None if self.recipe is None else str(self.recipe)
         return digest(body)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
@@ -28,7 +29,7 @@ from fxmorph.model import Level, Proof, Recipe, Rewrite, RewriteProof, TensorSpe
 from fxmorph.observe import loss_of
 from fxmorph.prove.falsify import REAL_TOLERANCE, real_gap
 from fxmorph.prove.prover import Prover, stronger
-from fxmorph.rules import PRESERVABLE, Registry, Rule
+from fxmorph.rules import PRESERVABLE, PROPOSED, Registry, Rule, RuleError
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.tracing import BoundFloat, BoundInt, TracingError, trace
 
@@ -187,12 +188,12 @@ class _Pattern:
     operations: dict[fx.Node, Operation]
 
 
-_patterns: dict[tuple[str, str], _Pattern | None] = {}
+_patterns: dict[tuple[str, Callable[..., Any]], _Pattern | None] = {}
 
 
 def pattern_of(rule: Rule) -> _Pattern | None:
     """The structure that ``before`` matches; None where it cannot be traced on samples."""
-    key = (rule.id, rule.source)
+    key = (rule.id, rule.before)  # of a proposal another may have its name and place
     if key not in _patterns:
         rng = random.Random(f"pattern {rule.id}")
         made: _Pattern | None = None
@@ -419,7 +420,7 @@ class Workbench:
             # New names must depend on the graph alone, not on what was tried before.
             self.graph = copy_graph(self.graph)
             # A write may hit what autograd saved; eager then refuses the backward pass.
-            self._refresh(backward=rule.family == "mutate")
+            self._refresh(backward=rule.family in ("mutate", PROPOSED))
             moved = [name for name, layout in self._raw_views().items() if raw.get(name, layout) != layout]
             if moved:
                 raise Inapplicable(f"{rule.id}: {moved[0]} addresses the memory of what changes its layout")
@@ -471,7 +472,10 @@ class Workbench:
         self.applied.append(rewrite)
 
     def _insert(self, rule: Rule, rewrite: Rewrite, match: Match) -> Instance:
-        """Put the replacement in place; the rule with the arguments of the site."""
+        """Put the replacement in place; the rule with the arguments of the site.
+
+        A rule that claims nothing (UNKNOWN: a mutation) is not compared.
+        """
         p = self.profile
         values = {n: p.read_by((*match.inner, match.root), node) for n, node in match.args.items()}
         scalars = {**match.scalars, **dict(rewrite.choices)}
@@ -492,7 +496,7 @@ class Workbench:
                 raise Inapplicable(f"{rule.id}: {error}") from error
         instance = Instance(rule, values, scalars)
         old = instance.before(instance.copies())
-        if rule.site != "late" or "mutation" in rule.preserves:
+        if rule.claim is not Level.UNKNOWN and (rule.site != "late" or "mutation" in rule.preserves):
             check_claim(rewrite, instance, old, out.value)
         if rule.site == "late":
             return instance
@@ -574,7 +578,15 @@ def check_claim(rewrite: Rewrite, instance: Instance, old: torch.Tensor, new: to
 LENGTHS = (1, 2, 3, 4, 5, 6)
 LENGTH_WEIGHTS = (2, 4, 4, 3, 2, 1)
 #: Families that hit what real bugs are made of are drawn more often (docs/rules.md).
-FAMILY_WEIGHTS = {"mutate": 5.0, "identity": 2.0, "fusion": 1.5, "layout": 2.0, "reduce": 0.7, "dtype": 0.7}
+FAMILY_WEIGHTS = {
+    "mutate": 5.0,
+    PROPOSED: 4.0,
+    "identity": 2.0,
+    "fusion": 1.5,
+    "layout": 2.0,
+    "reduce": 0.7,
+    "dtype": 0.7,
+}
 
 
 def draw_recipe(
@@ -634,8 +646,45 @@ def root_operation(rule: Rule) -> str:
     return pattern.operations[pattern.root].name if pattern else ""
 
 
-def _try_rule(bench: Workbench, rule: Rule, rng: random.Random, site: str = "") -> bool:
-    """Apply the rule at a random site, or at ``site``; False where it has none or none took."""
+#: How often one step of a chain is tried, each time at another random site.
+CHAIN_TRIES = 4
+
+
+def draw_chain(bench: Workbench, rules: Registry, chain: Sequence[str], rng: random.Random) -> list[str]:
+    """Apply rules in the order of ``chain``, each at a random site that takes it; the steps that none took.
+
+    A step is the id of a rule, or a glob over ids, with choices of its scalars: ``reduce_split{k=2}``.
+    Raises :class:`Unsound`, and ``RuleError`` for a step that names no rule.
+    """
+    missed = []
+    for step in chain:
+        found, choices = chain_step(rules, step)
+        tries = [rule for rule in rng.sample(found, min(len(found), 8)) for _ in range(CHAIN_TRIES)]
+        if not any(_try_rule(bench, rule, rng, given=choices) for rule in tries):
+            missed.append(step)
+    return missed
+
+
+def chain_step(rules: Registry, step: str) -> tuple[list[Rule], dict[str, Any]]:
+    """The rules that a step of a chain names, and the choices that it makes; raises ``RuleError``."""
+    name, _, rest = step.partition("{")
+    try:
+        choices = dict(Rewrite.parse(f"x{{{rest}@x").choices) if rest else {}
+    except (ValueError, SyntaxError) as error:
+        raise RuleError(f"step {step!r} of a chain: {error}") from None
+    found = [r for r in rules if fnmatchcase(r.id, name) or fnmatchcase(r.id, f"{PROPOSED}_{name}")]
+    if not found:
+        raise RuleError(f"step {step!r} of a chain: no rule {name!r}")
+    return found, choices
+
+
+def _try_rule(
+    bench: Workbench, rule: Rule, rng: random.Random, site: str = "", given: Mapping[str, Any] | None = None
+) -> bool:
+    """Apply the rule at a random site, or at ``site``; False where it has none or none took.
+
+    ``given`` are scalars that are not drawn.
+    """
     found = [(n, m) for n, m in bench.sites(rule) if not site or n.name == site]
     if not found:
         return False
@@ -650,7 +699,8 @@ def _try_rule(bench: Workbench, rule: Rule, rng: random.Random, site: str = "") 
         users = [u.name for u in node.users if u.op != "output"]
         if len(node.users) > 1 and users and rng.random() < 0.5:
             at = rng.choice(users)
-    choices = tuple((n, rng.choice(c)) for n, c in sorted(rule.scalars.items()) if c is not None)
+    drawn = {n: rng.choice(c) for n, c in sorted(rule.scalars.items()) if c is not None}
+    choices = tuple((n, (given or {}).get(n, v)) for n, v in drawn.items())
     try:
         bench.apply(rule, Rewrite(rule.id, node.name, at, choices), match)
     except Inapplicable:

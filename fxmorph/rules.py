@@ -33,6 +33,9 @@ PRESERVABLE = ("dtype", "stride", "alias", "mutation", "gradient", "raises")
 
 SITES = ("op", "value", "late")
 
+#: The family of rules that come from proposals (``fxmorph/propose``): no file defines one of it.
+PROPOSED = "proposed"
+
 #: What a rule may assume of its floating-point arguments' values.
 ASSUMPTIONS = ("finite", "no_nan", "nonneg", "nonzero")
 
@@ -176,8 +179,8 @@ def rule(
     return make
 
 
-def load_rules(extra_dirs: Sequence[Path] = ()) -> Registry:
-    """All rules: the shipped ones, those of installed plug-ins, and loose files.
+def load_rules(extra_dirs: Sequence[Path] = (), packs: Sequence[Path] = ()) -> Registry:
+    """All rules: the shipped ones, those of installed plug-ins, loose files, admitted ones of packs of proposals.
 
     Plug-ins register a module under the entry-point group ``fxmorph.transforms``.  Raises
     :class:`RuleError` on a duplicate id or a file that does not import.
@@ -194,6 +197,13 @@ def load_rules(extra_dirs: Sequence[Path] = ()) -> Registry:
                 _load_file(registry, file)
     for point in metadata.entry_points(group="fxmorph.transforms"):
         _load_into(registry, f"plug-in {point.name} ({point.value})", point.load)
+    if packs:
+        # Late, since they are checked by other packages.
+        from fxmorph.propose.admitted import admitted_rules
+
+        for folder in packs:
+            for admitted in admitted_rules(folder):
+                registry.add(admitted)
     return registry
 
 

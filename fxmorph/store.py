@@ -49,6 +49,14 @@ CREATE TABLE seconds(run TEXT NOT NULL REFERENCES runs(id), activity TEXT NOT NU
     PRIMARY KEY(run, activity));
 """
 
+#: Besides the tables of runs, so that folders of before have it too: proposals, what the gate said of them
+#: with which versions, and the exchange with a language model that they came from.
+_PROPOSALS = """
+CREATE TABLE IF NOT EXISTS proposals(
+    hash TEXT NOT NULL, versions TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL, judged TEXT NOT NULL,
+    prompt TEXT NOT NULL, answer TEXT NOT NULL, PRIMARY KEY(hash, versions));
+"""
+
 
 class StoreError(Exception):
     """The store cannot do what was asked; the message is one line, ready to print."""
@@ -233,6 +241,21 @@ class Store:
         """Reasons by seed path."""
         return dict(self._read("SELECT seed, reason FROM refusals WHERE run = ? ORDER BY rowid", (run_id,)))
 
+    def add_proposal(
+        self, hash: str, versions: str, text: str, judged: Any, prompt: str = "", answer: str = ""
+    ) -> None:
+        """Record what the gate, as ``versions`` has it, said of a proposal; ``judged`` is a plain table."""
+        self._write(
+            "INSERT OR REPLACE INTO proposals(hash, versions, at, text, judged, prompt, answer)"
+            " VALUES(?, ?, ?, ?, ?, ?, ?)",
+            (hash, versions, time.time(), text, _dump(judged), prompt, answer),
+        )
+
+    def proposals(self, versions: str) -> dict[str, dict[str, Any]]:
+        """What the gate, as ``versions`` has it, said of proposals, by their hash."""
+        rows = self._read("SELECT hash, judged FROM proposals WHERE versions = ? ORDER BY rowid", (versions,))
+        return {hash: self._table(text) for hash, text in rows}
+
     def add_seconds(self, run_id: str, seconds: Mapping[str, float]) -> None:
         """Add CPU seconds to the run's account, by activity."""
         with self._guard(), self._transaction():
@@ -288,6 +311,7 @@ class Store:
                     # One transaction with the version, so that a kill in between leaves none.
                     db.executescript(f"BEGIN;{_TABLES}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
                     version = SCHEMA_VERSION
+                db.execute(_PROPOSALS)
             if version != SCHEMA_VERSION:
                 raise StoreError(
                     f"{self._file} has format {version}, this fxmorph reads {SCHEMA_VERSION}:"

@@ -85,10 +85,12 @@ class Confirm:
     folder: str
 
 
-def serve(connection: Connection, transforms: Sequence[str], cache: str, log: str, proofs: str) -> None:
+def serve(
+    connection: Connection, transforms: Sequence[str], cache: str, log: str, proofs: str, packs: Sequence[str] = ()
+) -> None:
     """Answer jobs until the connection closes; what programs and compilers print goes to ``log``.
 
-    ``proofs`` is the folder of certificates.
+    ``proofs`` is the folder of certificates, ``packs`` folders of proposals whose admitted rules are used.
     """
     import torch
 
@@ -96,7 +98,7 @@ def serve(connection: Connection, transforms: Sequence[str], cache: str, log: st
     quiet()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     torch.set_num_threads(1)
-    rules = load_rules([Path(p) for p in transforms])
+    rules = load_rules([Path(p) for p in transforms], [Path(p) for p in packs])
     prover = Prover(Certificates(Path(proofs)), RUN_BUDGET)
 
     clock = Clock(on_change=lambda phase: connection.send(("phase", phase)), since_birth=True)

@@ -53,16 +53,11 @@ def _last_rows(settings: Settings) -> dict[str, dict[str, Any]]:
     if not settings.state_dir.is_dir():
         return {}
     try:
-        found = _last_coverage(settings)
+        with Store(settings.state_dir, write=False) as store:
+            found = last_coverage(store)
     except StoreError:  # no store: nothing was run
         return {}
-    if found is None:
-        return {}
-    _, coverage = found
-    if "passes" in coverage:
-        rows: dict[str, dict[str, Any]] = coverage["passes"]["units"]
-        return rows
-    return {name: {"fired": count} for name, count in coverage["units"].items()}
+    return rows_of(found[1]) if found else {}
 
 
 def _seen(row: Mapping[str, Any]) -> str:
@@ -73,11 +68,18 @@ def _seen(row: Mapping[str, Any]) -> str:
     return f"; last run: fired {row['fired']}{tried}" + (f" ({verdicts})" if verdicts else "")
 
 
-def _last_coverage(settings: Settings) -> tuple[str, dict[str, Any]] | None:
-    """Id and coverage of the last finished run that has any."""
-    with Store(settings.state_dir, write=False) as store:
-        runs = ((i, s.get("coverage", {})) for i, s in store.summaries())
-        return next(((i, c) for i, c in runs if c.keys() & {"passes", "units"}), None)
+def last_coverage(store: Store) -> tuple[str, dict[str, Any]] | None:
+    """Id and coverage of the last finished run that says which units fired; None if there was none."""
+    runs = ((i, s.get("coverage", {})) for i, s in store.summaries())
+    return next(((i, c) for i, c in runs if c.keys() & {"passes", "units"}), None)
+
+
+def rows_of(coverage: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What a run saw of each unit, by name: ``tried``, ``fired``, ``verdicts``, ``why``, as far as it knows."""
+    if "passes" in coverage:
+        rows: dict[str, dict[str, Any]] = coverage["passes"]["units"]
+        return rows
+    return {name: {"fired": count} for name, count in coverage["units"].items()}
 
 
 def _summary(units: Sequence[Unit]) -> str:
@@ -105,7 +107,8 @@ def show_unit(name: str, line: Print) -> None:
 
 def show_coverage(settings: Settings, line: Print) -> None:
     """Print the units that the last run saw, with counts; raises ``ConfigError`` if there was none."""
-    found = _last_coverage(settings)
+    with Store(settings.state_dir, write=False) as store:
+        found = last_coverage(store)
     if found is None:
         raise ConfigError(f"no run in {settings.state} says which units fired (fxmorph run corpus/)")
     run_id, coverage = found

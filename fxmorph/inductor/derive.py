@@ -95,7 +95,7 @@ def fire(derived: Derived, entry: Entry) -> Firing:
     return Firing(matches, changed, gm)
 
 
-def _candidates(entry: Entry, seed: int, attempts: int) -> Iterator[Derived | str]:
+def candidates(entry: Entry, seed: int, attempts: int) -> Iterator[Derived | str]:
     """Graphs to try, in order; a string says why one could not be made."""
     settings = settings_of(entry.full_name)
 
@@ -128,7 +128,7 @@ def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Deriv
     """A graph that the entry alone changes, in this process (which a crash of PyTorch ends)."""
     problems: Counter[str] = Counter()
     raising: Derived | None = None
-    for candidate in _candidates(entry, seed, attempts):
+    for candidate in candidates(entry, seed, attempts):
         if isinstance(candidate, str):
             problems[candidate] += 1
             continue

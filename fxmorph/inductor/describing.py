@@ -30,20 +30,21 @@ def describe(item: Listed) -> Iterator[str]:
     yield _row("device", unit.device)
     yield _row("alone in eager", "yes" if unit.eager else "no: it makes Inductor's IR")
     yield _row("module", unit.module)
-    for what, function in _functions(item.handle):
+    for what, function in functions_of(item.handle):
         where = _source(function)
         if where:
             yield _row(what, where)
     for row in _switches(item):
         yield _row("without it", row)
-    yield from _matches(item.handle)
+    yield from matches_of(item.handle)
 
 
 def _row(what: str, text: str) -> str:
     return f"  {what + ':':16}{text}"
 
 
-def _functions(handle: Any) -> Iterator[tuple[str, Callable[..., Any] | None]]:
+def functions_of(handle: Any) -> Iterator[tuple[str, Callable[..., Any] | None]]:
+    """The functions of torch's that a unit is made of, each with what it is; some have no source."""
     match handle:
         case Step():
             yield "pass", handle.function
@@ -117,7 +118,8 @@ def _without_patterns(item: Listed) -> Iterator[str]:
         yield from removing_statements(item.handle.entry)
 
 
-def _matches(handle: Any) -> Iterator[str]:
+def matches_of(handle: Any) -> Iterator[str]:
+    """Lines that say what a unit looks for."""
     if isinstance(handle, Entry):
         yield _row("starts at", ", ".join(sorted({f"{op} {spelled(target)}" for op, target in handle.keys})))
         lines = pattern_text(handle.entry).splitlines()

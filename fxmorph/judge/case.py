@@ -38,7 +38,7 @@ from fxmorph.model import (
 from fxmorph.observe import Meta, Observation, Slot
 from fxmorph.oracle import Evidence
 from fxmorph.prove.prover import Prover
-from fxmorph.rewrite import Unsound, Workbench, draw_recipe, profile, replay_recipe
+from fxmorph.rewrite import Unsound, Workbench, draw_chain, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
@@ -172,7 +172,10 @@ def make_variant(
             replay_recipe(bench, rules, case.recipe)
         else:
             rng = random.Random(f"recipe {case.campaign_seed} {case.seed.hash} {case.number}")
-            draw_recipe(bench, rules, rng, case.avoid, case.favour)
+            if case.chain:
+                draw_chain(bench, rules, case.chain, rng)
+            else:
+                draw_recipe(bench, rules, rng, case.avoid, case.favour)
         new = print_graph(bench.graph)
     recipe = Recipe(tuple(bench.applied))
     note(lambda: f"rewrite: {recipe}")

@@ -176,6 +176,9 @@ def _context(function: Any, seen: set[Any]) -> list[str]:
 
 @functools.cache
 def _sources(before: Any, after: Any) -> str:
+    written = [getattr(f, "text", None) for f in (before, after)]
+    if None not in written:  # read from data
+        return repr(written)
     try:
         return inspect.getsource(before) + inspect.getsource(after)
     except (OSError, TypeError):  # typed in, not from a file

@@ -20,6 +20,7 @@ from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.prove.preconditions import meet
 from fxmorph.rules import Rule
+from fxmorph.torchapi.devices import seed_generators
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
 REAL_TOLERANCE = 1e-7
@@ -231,12 +232,12 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
     given = instance.with_values(values)
     left, right = given.copies(), given.copies()
     with torch.no_grad():
-        torch.manual_seed(0)
+        seed_generators(0)
         try:
             old = given.before(left)
         except Exception as error:
             raise BeforeRaises(str(error)) from error
-        torch.manual_seed(0)
+        seed_generators(0)
         new = given.after(right)
     if instance.rule.site == "late":
         if "mutation" not in instance.rule.preserves:
@@ -259,7 +260,8 @@ def real_gap(instance: Instance) -> float | None:
     if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
         return None
     # A result that is zero but for rounding is measured against what it was made of.
-    largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in wide.values() if t.numel()), default=0.0)
+    sized = [t for t in wide.values() if t.numel() and t.dtype != torch.bool]
+    largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in sized), default=0.0)
     return _relative_gap(sides.before, sides.after, REAL_FLOOR * largest)
 
 

@@ -73,17 +73,21 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
                 return
 
 
-def prove_rule(rule: Rule, dtype: str, prover: Prover) -> RuleProof:
-    """The weakest level over arguments of ``dtype``; REFUTED by any, UNKNOWN by any that is not decided."""
+def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tried: int | None = None) -> RuleProof:
+    """The weakest level over arguments of ``dtype``; REFUTED by any, UNKNOWN by any that is not decided.
+
+    ``proved`` arguments are proved, ``tried`` more (of the first dtype TRIED unless given) in eager alone.
+    """
     started = time.process_time()
     proofs: list[Proof] = []
     keys: list[str] = []
     refuted = reason = ""
     corners: set[str] = set()
     full = False  # whether there was anything to compare
-    more = TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
-    for instance in arguments_of(rule, dtype, PROVED + more):
-        if len(proofs) >= PROVED:
+    if tried is None:
+        tried = TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
+    for instance in arguments_of(rule, dtype, proved + tried):
+        if len(proofs) >= proved:
             try:
                 found = falsify(instance, quick=True).counterexample
             except BeforeRaises:

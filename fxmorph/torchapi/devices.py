@@ -28,3 +28,14 @@ def require_device() -> None:
         torch.cuda.synchronize()
     except RuntimeError as error:
         raise DeviceLost(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None
+
+
+def seed_generators(seed: int) -> None:
+    """``torch.manual_seed`` for the generators that exist.
+
+    For each kind of device that was not initialised, that one queues itself for later together with a
+    formatted stack trace, which takes most of a millisecond and is never given free.
+    """
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)

@@ -21,11 +21,13 @@ from fxmorph.events import (
     PairJudged,
     PassChecked,
     Progress,
+    ProposalJudged,
     Proved,
     RuleListed,
     RunFinished,
     RunStarted,
     SeedRefused,
+    SessionEnded,
     UnitFired,
     UnitListed,
     Warned,
@@ -80,6 +82,10 @@ ALL: list[Event] = [
     RuleListed(
         "layout_flip", "INDEX_EXACT", ("float32",), ("dtype",), ("ilp",), "op", "transforms/layout_flip.py", "x"
     ),
+    ProposalJudged(
+        "rule", "flips", "views.jsonl:3", "admitted", "10 shapes", "BIT_EXACT", {"float32": "BIT_EXACT"},
+        ("gradient: differs for x = 0",), seconds=1.5,
+    ),
     Proved("a", "float32", Level.BIT_EXACT, Level.REFUTED, "10 shapes", "FALSIFY-ONLY", (), "", 0.5, "bits differ"),
     Conformed("add", "float32", True, ""),
     UnitListed("joint.remove_noop_ops", "joint", "pass", True, "", "all", "torch._inductor.x", True),
@@ -107,6 +113,7 @@ ALL: list[Event] = [
     PassChecked("p.py:fold", "post_grad", 3, 9, 2, {"finding": 1, "clean": 1}, {"proved": 1}, {"BIT_EXACT": 1}, 2.5, 1),
     Progress(3, None, 1, 30.0, 870.0, "judging"),
     FINISHED,
+    SessionEnded("spent", "3 of 3 calls are made", {"answered": 2, "time-out": 1}, 0, 3, 900, 80, True, None, 4.5, "f"),
 ]
 
 

@@ -1,0 +1,1 @@
+"""Proposals: rules, recipes, seeds and mutations as data, and the gate that decides about them."""

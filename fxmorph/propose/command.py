@@ -1,0 +1,88 @@
+"""``fxmorph propose``: proposals through the gate, offline the packs."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fxmorph.config import Settings
+from fxmorph.events import Event, ProposalJudged, Warned
+from fxmorph.propose.admitted import pack_lines
+from fxmorph.propose.gate import Gate
+from fxmorph.propose.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
+from fxmorph.propose.proposal import Judged, Line, Task, read_task
+from fxmorph.records import from_json, to_json
+from fxmorph.store import Store
+
+NOTHING, DONE = 5, 0
+#: The file is written again after so many outcomes, so that a kill loses little.
+WRITTEN_EVERY = 20
+
+
+def judge_packs(
+    settings: Settings,
+    packs: Sequence[Path],
+    tasks: Sequence[Task],
+    target: str,
+    fresh: bool,
+    record: Path | None,
+    emit: Callable[[Event], None],
+) -> int:
+    """Every proposal of the packs (the shipped ones where none are named), told as it is decided.
+
+    ``target`` is a glob over ``aims``.  Outcomes that are known for this gate are taken, unless
+    ``fresh``: those shipped beside the packs, and those in the state folder.  Returns the exit code.
+    """
+    folders = list(packs) or [shipped_packs()]
+    lines = [line for line in pack_lines(folders) if _wanted(line, tasks, target)]
+    if not lines:
+        return NOTHING
+    texts = {line.hash: line.text for line in lines if line.proposal is not None}
+    ends = time.monotonic() + settings.max_time
+    versions = json.dumps(made_with(), sort_keys=True)
+    with Store(settings.state_dir) as store:
+        done: dict[str, Judged] = {}
+        if not fresh:
+            for folder in folders:
+                done |= read_outcomes((folder if folder.is_dir() else folder.parent) / OUTCOMES)
+            known = store.proposals(versions).items()
+            done |= {h: replace(from_json(Judged, row), cached=True) for h, row in known}
+        judged: list[Judged] = []
+        beside = [f.parent for f in folders if (f.parent / "seeds").is_dir()]
+        corpus = beside[0] if beside else None
+        with Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done, corpus=corpus) as gate:
+            for one in gate.judge_all(lines, lambda: time.monotonic() < ends):
+                judged.append(one)
+                emit(told(one))
+                if not one.cached and one.hash in texts:
+                    store.add_proposal(one.hash, versions, texts[one.hash], to_json(one))
+                if record is not None and len(judged) % WRITTEN_EVERY == 0:
+                    write_outcomes(record, judged)
+    if record is not None:
+        write_outcomes(record, judged)
+        emit(Warned(f"outcomes written to {record}"))
+    if len(judged) < len(lines):
+        left = len(lines) - len(judged)
+        emit(Warned(f"{left} proposals were not reached within the budget; what was decided is kept, run it again"))
+    return DONE
+
+
+def _wanted(line: Line, tasks: Sequence[Task], target: str) -> bool:
+    """Malformed lines belong to every task that they may be of, and to no target."""
+    if line.proposal is None:
+        return not target and (not tasks or read_task(line) in tasks)
+    fits = not tasks or line.proposal.task in tasks
+    return fits and (not target or fnmatch.fnmatchcase(line.proposal.aims, target))
+
+
+def told(judged: Judged) -> ProposalJudged:
+    """An outcome as the event that reporters take."""
+    return ProposalJudged(
+        judged.task.value, judged.name, judged.source, judged.outcome.value, judged.reason,
+        judged.level.value if judged.level else "", dict(judged.levels), tuple(f"{p}: {c}" for p, c in judged.dropped),
+        judged.counterexample, judged.made, judged.seconds, judged.cached,
+    )  # fmt: skip

@@ -1,0 +1,128 @@
+"""The gate: every proposal, from wherever it comes, is decided about here and nowhere else.
+
+Each is judged in a worker process with a limit of CPU time and memory (``serving.py``).  Outcomes
+come in the order of the proposals, so that of two that are the same the first one counts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from fxmorph.propose.admitted import admitted_rule
+from fxmorph.propose.outcomes import shipped_packs
+from fxmorph.propose.proposal import Judged, Line, Outcome, RuleProposal, outcome_of, read_text
+from fxmorph.propose.sameness import Known
+from fxmorph.propose.serving import JudgeProposal, serve
+from fxmorph.workers import Ended, Pool
+
+#: Why an outcome is not kept: on a busy machine it may come another time.
+TOO_LONG = "took more than its time"
+#: CPU seconds that one proposal may take.
+LIMIT = 200.0
+
+
+class Gate:
+    """A context manager; ``done`` are outcomes by hash that need not be made again.
+
+    ``transforms`` are folders of further rules, ``state`` the folder for proofs and the workers' log,
+    ``corpus`` the seeds that proposals speak of (those that come with fxmorph).
+    """
+
+    def __init__(
+        self,
+        jobs: int,
+        transforms: Iterable[str],
+        state: Path,
+        done: Mapping[str, Judged] | None = None,
+        limit: float = LIMIT,
+        corpus: Path | None = None,
+    ) -> None:
+        state.mkdir(parents=True, exist_ok=True)
+        arguments = (tuple(transforms), str(corpus or shipped_packs().parent), str(state.resolve()))
+        self._pool = Pool(jobs, serve, arguments, ["fxmorph.propose.serving"])
+        self._done, self._limit = dict(done or {}), limit
+        #: What was admitted so far: by hash, rules, and seeds by key.
+        self._hashes: set[str] = set()
+        self._rules = Known(())
+        self._seeds: dict[str, str] = {}
+
+    def __enter__(self) -> Gate:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+
+    def judge(self, line: Line) -> Judged:
+        """The outcome of one proposal."""
+        return next(self.judge_all([line]))
+
+    def judge_all(self, lines: Iterable[Line], going_on: Callable[[], bool] = lambda: True) -> Iterator[Judged]:
+        """Outcomes in the order of ``lines``; once ``going_on`` says no, only of those that need no work."""
+        waiting = deque(enumerate(lines))
+        begun: deque[tuple[int, Line]] = deque()
+        ready: dict[int, Judged] = {}
+        while waiting or begun:
+            while waiting and (self._pool.idle or not self._needs_work(waiting[0][1])):
+                index, line = waiting.popleft()
+                known = self._known(line)
+                if known is None and not going_on():
+                    continue
+                begun.append((index, line))
+                if known is not None:
+                    ready[index] = known
+                else:
+                    self._pool.submit(JudgeProposal(index, line.text, line.source), self._limit)
+            while begun and begun[0][0] in ready:
+                index, line = begun.popleft()
+                yield self._first(line, ready.pop(index))
+            if begun:
+                for ended in self._pool.ended(0.2):
+                    ready[ended.job.index] = _outcome(ended)
+
+    def _needs_work(self, line: Line) -> bool:
+        return self._known(line) is None
+
+    def _known(self, line: Line) -> Judged | None:
+        """The outcome that is known without work, if there is one."""
+        if line.proposal is None:
+            return outcome_of(line, Outcome.MALFORMED, line.error)
+        found = self._done.get(line.hash)
+        if found is None or found.reason.startswith(TOO_LONG):
+            return None
+        return replace(found, source=line.source)
+
+    def _first(self, line: Line, judged: Judged) -> Judged:
+        """``judged``, or a duplicate where an admitted proposal before it says the same."""
+        if judged.outcome is not Outcome.ADMITTED:
+            return judged
+        # Known does not compare a rule with one of its own name.
+        same = judged.name if judged.hash in self._hashes else ""
+        self._hashes.add(judged.hash)
+        if not same and isinstance(line.proposal, RuleProposal):
+            rule = admitted_rule(line.proposal, judged)
+            same = self._rules.same_as(rule)
+            if not same:
+                self._rules.add(rule)
+        elif not same and judged.key:
+            first = self._seeds.setdefault(judged.key, judged.hash)
+            same = "" if first == judged.hash else "an earlier proposal"
+        if not same:
+            return judged
+        return replace(
+            judged, outcome=Outcome.DUPLICATE, reason=f"same as {same}", same_as=same, level=None, claim=None,
+            levels=(), dropped=(), key="",
+        )  # fmt: skip
+
+
+def _outcome(ended: Ended) -> Judged:
+    """What a job ended in; one that took its worker with it is ``unknown``."""
+    if isinstance(ended.value, Judged):
+        return ended.value
+    line = read_text(ended.job.text, ended.job.source)
+    reason = {"timeout": f"{TOO_LONG}: {ended.detail}", "crash": f"its process ended: {ended.detail}"}
+    return replace(
+        outcome_of(line, Outcome.UNKNOWN, reason.get(ended.trouble, ended.detail)), seconds=round(ended.cpu, 2)
+    )

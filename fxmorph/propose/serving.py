@@ -1,0 +1,109 @@
+"""What a worker process of the gate does: judge one proposal.
+
+A proposal that hangs, takes all memory or crashes the process costs that proposal and nothing else.
+"""
+
+from __future__ import annotations
+
+import resource
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fxmorph.propose.chaingate import judge_mutation, judge_recipe
+from fxmorph.propose.proposal import (
+    Judged,
+    Outcome,
+    Proposal,
+    RecipeProposal,
+    RuleProposal,
+    SeedProposal,
+    outcome_of,
+    read_text,
+)
+from fxmorph.propose.rulegate import judge_rule
+from fxmorph.propose.sameness import Known
+from fxmorph.propose.seedgate import judge_seed
+from fxmorph.propose.sources import CorpusGraphs
+from fxmorph.prove.certificates import Certificates
+from fxmorph.prove.prover import Prover
+from fxmorph.rules import Registry, load_rules
+from fxmorph.torchapi.compiling import quiet
+from fxmorph.workers import print_to
+
+#: Units of z3 for one query: less than ``fxmorph prove`` spends, as there are many proposals.
+BUDGET = 500_000
+#: Address space that a worker may take beyond what it has after its imports, in bytes.
+MEMORY = 4 * 2**30
+
+
+@dataclass(frozen=True)
+class JudgeProposal:
+    """Job: judge the proposal with this JSON text; answers a :class:`Judged`."""
+
+    index: int
+    text: str
+    source: str
+
+
+class Judge:
+    """Decides about proposals in this process, with what that needs loaded once."""
+
+    def __init__(self, rules: Registry, corpus: Path, state: Path) -> None:
+        self.rules = rules
+        self.corpus = CorpusGraphs(corpus, state)
+        self.prover = Prover(Certificates(state / "proofs"), BUDGET)
+
+    @cached_property
+    def known(self) -> Known:
+        return Known(self.rules)
+
+    def judge(self, job: JudgeProposal) -> Judged:
+        line = read_text(job.text, job.source)
+        if line.proposal is None:
+            return outcome_of(line, Outcome.MALFORMED, line.error)
+        return self._judged(line.proposal, job.source)
+
+    def _judged(self, proposal: Proposal, source: str) -> Judged:
+        if isinstance(proposal, RuleProposal):
+            return judge_rule(proposal, source, self.known, self.prover)
+        if isinstance(proposal, SeedProposal):
+            return judge_seed(proposal, source, self.corpus)
+        if isinstance(proposal, RecipeProposal):
+            return judge_recipe(proposal, source, self.corpus, self.rules)
+        return judge_mutation(proposal, source, self.corpus)
+
+
+def serve(connection: Connection, transforms: Sequence[str], corpus: str, state: str) -> None:
+    """Answer jobs until the connection closes; what libraries print goes to a log in the folder ``state``."""
+    print_to(str(Path(state) / "workers.log"))
+    quiet()
+    torch.set_num_threads(1)
+    judge = Judge(load_rules([Path(p) for p in transforms]), Path(corpus), Path(state))
+    _limit_memory()
+    while True:
+        job: Any = connection.recv()
+        try:
+            connection.send(("done", judge.judge(job)))
+        except MemoryError:
+            connection.send(("error", "more memory than it may have"))
+        except Exception as error:
+            traceback.print_exc()
+            connection.send(("error", f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"))
+
+
+def _limit_memory() -> None:
+    try:
+        with open("/proc/self/statm") as f:
+            used = int(f.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = used + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))

@@ -1,0 +1,164 @@
+"""A session with a language model: questions asked at once, answers through the gate, refuted ones asked again."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from enum import Enum
+
+from fxmorph.propose.answers import answer_schema, read_answer
+from fxmorph.propose.asking import FINAL, Asker, Message
+from fxmorph.propose.meter import Spent
+from fxmorph.propose.proposal import Judged, Line, Malformed, Outcome, Task, read_text, schema
+from fxmorph.propose.traffic import Answer, Reply, Trouble, request_hash
+
+#: Times that a refuted proposal goes back with its counterexample.
+TURNS = 2
+
+#: Questions in a row that may be given up before the session ends.
+MOST_GIVEN_UP = 3
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing to ask.  ``turn`` counts how often its proposals came back; ``prompt`` names file and version."""
+
+    task: Task
+    target: str
+    messages: tuple[Message, ...]
+    prompt: str
+    turn: int = 0
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A proposal of a model, as JSON text, with what the gate said; ``request`` is the hash of its exchange."""
+
+    question: Question
+    request: str
+    text: str
+    judged: Judged
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """A question that got no answer."""
+
+    question: Question
+    trouble: Trouble
+
+
+class End(Enum):
+    """Why a session ended."""
+
+    DONE = "every question is asked"
+    SPENT = "the budget is used up"
+    REFUSED = "the server refuses"
+    UNREACHABLE = "the server does not answer"
+
+
+@dataclass
+class Session:
+    """Asks ``asker``, has ``judge`` decide about the proposals of each answer, tells ``tell`` what came of each.
+
+    ``at_once`` questions are out at a time; answers are taken in the order of the questions, so
+    that equal answers give equal outcomes however fast each came.  ``again`` makes the message that
+    sends refuted proposals back, from their texts and reasons.
+    """
+
+    asker: Asker
+    judge: Callable[[Sequence[Line]], Iterable[Judged]]
+    again: Callable[[Sequence[Tried]], str]
+    tell: Callable[[Tried | GivenUp], None]
+    at_once: int = 4
+    outcomes: Counter[tuple[Task, Outcome]] = field(default_factory=Counter)
+    given_up: int = 0
+    #: The line that says more about the end.
+    why: str = ""
+
+    def run(self, questions: Iterator[Question]) -> End:
+        """Ask until there is nothing left to ask, the budget is used up, or the server refuses."""
+        back: deque[Question] = deque()
+        out: deque[tuple[Question, Future[Reply]]] = deque()
+        end, in_a_row = None, 0
+        while True:
+            while end is None and len(out) < self.at_once:
+                question = back.popleft() if back else next(questions, None)
+                if question is None:
+                    break
+                try:
+                    work = self._prepared(question)
+                except Spent as spent:
+                    end, self.why = End.SPENT, str(spent)
+                    break
+                out.append((question, _started(work)))
+            if not out:
+                return end or End.DONE
+            question, future = out.popleft()
+            try:
+                reply = future.result()
+            except Spent as spent:
+                end, self.why = end or End.SPENT, self.why or str(spent)
+                continue
+            if isinstance(reply, Answer):
+                in_a_row = 0
+                back.extend(self._taken(question, reply))
+                continue
+            self.given_up += 1
+            in_a_row += 1
+            self.tell(GivenUp(question, reply))
+            if reply.kind in FINAL or in_a_row == MOST_GIVEN_UP:
+                refused = End.REFUSED if reply.kind in FINAL else End.UNREACHABLE
+                end, self.why = end or refused, self.why or f"{reply.kind}: {reply.message}"
+
+    def _prepared(self, question: Question) -> Callable[[], Reply]:
+        form = answer_schema(schema(question.task))
+        return self.asker.prepared(question.messages, f"{question.task}_proposals", form)
+
+    def _taken(self, question: Question, answer: Answer) -> Iterator[Question]:
+        """Judge the proposals of an answer; gives the question that sends the refuted ones back."""
+        refuted = []
+        request = request_hash({"model": self.asker.model, "messages": question.messages})
+        lines = _lines(question, answer, request)
+        for line, judged in zip(lines, self.judge(lines), strict=True):
+            self.outcomes[judged.task, judged.outcome] += 1
+            tried = Tried(question, request, line.text, judged)
+            self.tell(tried)
+            if judged.outcome is Outcome.REFUTED:
+                refuted.append(tried)
+        if refuted and question.turn < TURNS:
+            said = json.dumps({"proposals": [json.loads(t.text) for t in refuted]}, ensure_ascii=False)
+            more: tuple[Message, ...] = (
+                {"role": "assistant", "content": said},
+                {"role": "user", "content": self.again(refuted)},
+            )
+            yield Question(question.task, question.target, question.messages + more, question.prompt, question.turn + 1)
+
+
+def _lines(question: Question, answer: Answer, request: str) -> list[Line]:
+    """The proposals of an answer; a line with an error where there are none."""
+    try:
+        texts = read_answer(answer)
+    except Malformed as error:
+        # The task stands in the line, so that the outcome counts where it belongs.
+        text = json.dumps({"task": question.task, "answer": answer.text[:200]})
+        return [Line(request, text, None, str(error))]
+    return [read_text(text, f"{request}:{number}") for number, text in enumerate(texts, 1)]
+
+
+def _started(work: Callable[[], Reply]) -> Future[Reply]:
+    """Run on a thread of its own that an interrupted program does not wait for."""
+    future: Future[Reply] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:  # the one who waits for the result gets it
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
