@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 from fxmorph import worker
-from fxmorph.campaign import INVESTIGATE_SECONDS, PLANS
+from fxmorph.campaign import PLANS, Campaign
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status
 from fxmorph.seeds import find_seeds
 from fxmorph.workers import Ended, Pool
@@ -149,7 +149,8 @@ def _blame(arm: Arm, pool: Pool, limit: int) -> None:
     while queue or pool.busy:
         while pool.idle and queue:
             j = queue.pop(0)
-            pool.submit(worker.Investigate(j.index, j.case, j.result, INVESTIGATE_SECONDS), INVESTIGATE_SECONDS * 4)
+            seconds = Campaign.investigate_seconds
+            pool.submit(worker.Investigate(j.index, j.case, j.result, seconds), seconds * 4)
         for ended in pool.ended(timeout=1.0):
             j = by_index[ended.job.index]
             got = ended.value

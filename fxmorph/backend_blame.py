@@ -55,8 +55,10 @@ def _pattern_to_ir(probe: Probe, passes: Sequence[Step]) -> Blame | None:
         return None
     for unit in applied:
         if probe.ask(ALL.without(unit)) is Answer.GONE:
-            return _blame(Stage(unit.partition(".")[0]), unit, "graphs without the entry are right in eager")
-    return _blame(Stage.POST_GRAD, applied[0], f"gone only with all of {', '.join(applied)} switched off")
+            said = "graphs without the entry are right in eager"
+            return _blame(Stage(unit.partition(".")[0]), unit, said, off=(unit,))
+    together = f"gone only with all of {', '.join(applied)} switched off"
+    return _blame(Stage.POST_GRAD, applied[0], together, off=tuple(applied))
 
 
 def _by_setting(probe: Probe, units: Sequence[str]) -> Blame | None:
@@ -102,7 +104,7 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -
     if wrong:  # its lowering is right: what prints that lowering is not
         stage, unit = Stage.CODEGEN, _printer(probe.device, wrong[0])
         evidence.append(f"code for the operation {wrong[0]} alone is wrong")
-    return Blame(stage, unit, answer is Answer.GONE, tuple(evidence), redo_of(Stage.LOWERING, step.unit))
+    return Blame(stage, unit, answer is Answer.GONE, tuple(evidence), redo_of(Stage.LOWERING, step.unit), (step.unit,))
 
 
 def _vectorised(probe: Probe, operations: Operations) -> Blame | None:
@@ -136,9 +138,9 @@ def _passes(probe: Probe, passes: Sequence[Step]) -> Blame | None:
     if probe.ask(ALL.without(step.unit)) is not Answer.GONE:
         return None
     evidence = f"the graph after {step.unit} is right in eager, its generated code is not; gone without the pass"
-    return _blame(Stage(step.unit.partition(".")[0]), step.unit, evidence)
+    return _blame(Stage(step.unit.partition(".")[0]), step.unit, evidence, off=(step.unit,))
 
 
-def _blame(stage: Stage, unit: str, *evidence: str) -> Blame:
+def _blame(stage: Stage, unit: str, *evidence: str, off: tuple[str, ...] = ()) -> Blame:
     """A blame that was seen to be right by taking the unit away."""
-    return Blame(stage, unit, True, evidence, redo_of(stage, unit))
+    return Blame(stage, unit, True, evidence, redo_of(stage, unit), off)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fxmorph.inductor.units import Stage
+from fxmorph.model import BugClass, Kind
 
 #: Subsystems of PyTorch's own bisector by stage.
 _SUBSYSTEMS = {
@@ -34,7 +36,8 @@ class Blame:
     """``unit`` under PyTorch's own name, "" where only the stage is known, or nothing is (None).
 
     ``confirmed``: with the unit switched off the finding is gone and nothing else goes wrong.
-    ``evidence`` says what was seen, ``redo`` what to type; one line each.
+    ``evidence`` says what was seen, ``redo`` what to type; one line each.  ``off`` are the units that were
+    switched off for that, where units were.
     """
 
     stage: Stage | None
@@ -42,6 +45,7 @@ class Blame:
     confirmed: bool
     evidence: tuple[str, ...] = ()
     redo: tuple[str, ...] = ()
+    off: tuple[str, ...] = ()
 
 
 def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
@@ -76,3 +80,18 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
             "python repro.py  # -1: none of them; raise it to find the first that is wrong"
         )
     return tuple(lines)
+
+
+def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
+    """The bug class that kinds, stage and unit point to."""
+    if stage == "decomposition":
+        return BugClass.IOD
+    if {Kind.ALIAS, Kind.IDENTITY, Kind.MUTATION} & set(kinds):
+        return BugClass.BAM
+    if set(kinds) <= {Kind.STRIDE, Kind.OFFSET}:
+        return BugClass.ILP
+    if Kind.DTYPE in kinds:
+        return BugClass.IOT
+    if unit.startswith(("pre_grad.", "joint.", "freezing.", "post_grad.")):
+        return BugClass.UGO
+    return BugClass.KC

@@ -23,13 +23,15 @@ from statistics import median
 from typing import Any, ClassVar
 
 from fxmorph import worker
+from fxmorph.blame import bug_class
 from fxmorph.caselist import read_list
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import write_finding
 from fxmorph.credit import Credit
+from fxmorph.dedup import fingerprint, one_cause
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
-from fxmorph.investigate import Investigated, bug_class, fingerprint
+from fxmorph.investigated import Investigated
 from fxmorph.known import load_known
 from fxmorph.model import (
     SIZE_PLANS,
@@ -61,18 +63,17 @@ Emit = Callable[[Event], None]
 
 #: Value plans of a campaign, judged on one compile; SPECIAL only where edge cases are wanted.
 PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.AGAIN, *SIZE_PLANS)
-#: Share of the time budget that investigating findings may take while cases are left.
+#: Share of the budget that investigating findings may take: of what was spent so far while cases are left, then
+#: of all of it.  What it does not reach waits for ``fxmorph reduce``.
 INVESTIGATE_SHARE = 0.25
-#: CPU seconds for reducing and blaming one finding.
-INVESTIGATE_SECONDS = 60.0
 #: Every so many rounds variants get inputs of other strides and offsets.
 RELAID_EVERY = 3
 #: A proposed recipe is tried on so many seeds.
 CHAINED_SEEDS = 2
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
 WORN_FINDINGS, WORN_SHARE = 2, 0.5
-#: CPU seconds for one repro in a fresh process.
-CONFIRM_SECONDS = 120.0
+#: CPU seconds for a repro in fresh processes.
+CONFIRM_SECONDS = 300.0
 #: More harness errors than this share of the cases (and more than 3) fail the run.
 TOO_MANY_ERRORS = 0.2
 #: The compile cache is emptied between runs when it passes this many MiB.
@@ -135,6 +136,8 @@ class Campaign:
     #: No new case starts after this share of the budget; what is left goes to findings.
     cases_until: ClassVar[float] = 0.85
     interrupted: ClassVar[str] = "interrupted; what was judged is stored, go on with --resume"
+    #: CPU seconds for blaming and reducing one finding.
+    investigate_seconds: ClassVar[float] = 60.0
 
     settings: Settings
     store: Store
@@ -161,6 +164,8 @@ class Campaign:
         self._to_confirm: deque[worker.Confirm] = deque()
         #: Fingerprints being confirmed, with the other findings that have them.
         self._confirming: dict[str, list[Finding]] = {}
+        #: Fingerprints by group of what was reduced.
+        self._groups: dict[str, str] = {}
 
     def run(self) -> int:
         """The whole run; raises the errors of its parts, which are one line each."""
@@ -451,9 +456,7 @@ class Campaign:
                 self.emit(Checked(seed.label, Status.SKIPPED, reason="not reached within --max-time"))
         elif self.found:
             left = len(self.found)
-            self.emit(
-                Warned(f"{left} differing cases were not investigated for lack of time; a longer --max-time does")
-            )
+            self.emit(Warned(f"{left} differing cases were not investigated for lack of time; `fxmorph reduce` does"))
 
     def _done_before(self, job: worker.Judge) -> bool:
         """Whether a resumed run has the job's result already, which is then taken."""
@@ -467,13 +470,14 @@ class Campaign:
         return self.settings.case_timeout
 
     def _to_do(self) -> bool:
-        return bool(self.found or self._to_confirm) and self._elapsed < self.settings.max_time
+        wants = bool(self._to_confirm) or self._wants_investigation(cases_left=False)
+        return wants and self._elapsed < self.settings.max_time
 
     def _wants_investigation(self, cases_left: bool) -> bool:
         if not self.found or self.check:
             return False
         if not cases_left:
-            return True
+            return self._spent < INVESTIGATE_SHARE * self.settings.max_time * self.settings.effective_jobs
         if all(map(self._looks_known, self.found)):
             return False  # their time comes when no case is left
         return self._spent <= INVESTIGATE_SHARE * max(sum(self.seconds.values()), 1.0)
@@ -488,8 +492,8 @@ class Campaign:
         best = min(self.found, key=lambda f: (self._looks_known(f), self.investigated[f.novelty()], f.index))
         self.found.remove(best)
         self.investigated[best.novelty()] += 1
-        job = worker.Investigate(best.index, best.case, best.result, INVESTIGATE_SECONDS)
-        self._pool.submit(job, INVESTIGATE_SECONDS * 4)
+        job = worker.Investigate(best.index, best.case, best.result, self.investigate_seconds, tuple(self._groups))
+        self._pool.submit(job, self.investigate_seconds * 4)
 
     def _tell_progress(self, case_time: bool) -> None:
         s = self.settings
@@ -564,17 +568,26 @@ class Campaign:
             why = ended.detail or ended.trouble
             self.emit(Warned(f"case {job.index} ({job.case.seed.label}) could not be investigated: {why}"))
             got = None
-        if got is None or not got.program:
+        like = self._groups.get(got.group, "") if got is not None else ""
+        if got is None or not (got.program or like):
             self.counts["unconfirmed"] += 1
             return
+        finding = self._finding(job, got)
+        if not got.program:
+            finding = replace(finding, id=like, fingerprint=like)
+        elif got.group:
+            self._groups[got.group] = finding.fingerprint
         if got.rewrites:
             self._needed.add(frozenset(got.rewrites))
-        self._settle(worker.Confirm(job.index, job.case, self._finding(job, got), ""))
+        self._settle(worker.Confirm(job.index, job.case, finding, ""))
 
     def _settle(self, job: worker.Confirm) -> None:
         """A duplicate is stored as one; anything new is written and goes to be confirmed."""
         finding = job.finding
         earlier = self.findings.get(finding.fingerprint)
+        if earlier is not None and finding.program and not one_cause(earlier, finding):
+            apart = digest([finding.fingerprint, finding.program], 12)
+            finding, earlier = replace(finding, id=apart, fingerprint=apart), self.findings.get(apart)
         if earlier is not None:
             self.duplicates += 1
             finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
@@ -584,23 +597,26 @@ class Campaign:
         if finding.fingerprint in self._confirming:
             self._confirming[finding.fingerprint].append(finding)
             return
+        if not finding.program:  # what it is like was not confirmed
+            self.counts["unconfirmed"] += 1
+            return
         folder = self.settings.state_dir / "findings" / finding.id
         with self._clock.activity("store"):
             write_finding(folder, finding, versions(), self.settings.state_dir / "proofs")
         self._confirming[finding.fingerprint] = []
-        self._to_confirm.append(worker.Confirm(job.index, job.case, finding, str(folder)))
+        self._to_confirm.append(replace(job, finding=finding, folder=str(folder)))
 
     def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
         finding, folder = job.finding, Path(job.folder)
-        stands, said, used = ended.value if ended.value is not None else (False, ended.detail or ended.trouble, ())
+        shown, used = ended.value if ended.value is not None else (None, ())
         self._add_seconds(used)
         same = self._confirming.pop(finding.fingerprint, [])
-        if not stands:
-            self.counts["unconfirmed"] += 1
-            self.emit(Warned(f"{folder}/repro.py does not show the difference in a fresh process: {said}"))
+        if shown is None or not shown.stands:
+            self._not_confirmed(job, f"{shown}: {shown.said}" if shown else ended.detail or ended.trouble)
             for other in same:  # their programs may
                 self._settle(replace(job, finding=other))
             return
+        finding = replace(finding, evidence=(*finding.evidence, str(shown)))
         match = self._known.match(finding, version_of("torch"))
         if match or finding.fingerprint in self._baseline:
             finding = replace(finding, known=match or "baseline")
@@ -613,9 +629,14 @@ class Campaign:
         for other in same:
             self._settle(replace(job, finding=other))
 
+    def _not_confirmed(self, job: worker.Confirm, said: str) -> None:
+        self.counts["unconfirmed"] += 1
+        self._groups = {g: f for g, f in self._groups.items() if f != job.finding.fingerprint}
+        self.emit(Warned(f"{job.folder}/repro.py does not show the difference in a fresh process: {said}"))
+
     def _finding(self, job: worker.Investigate, got: Investigated) -> Finding:
         result = job.result
-        print_ = fingerprint(got, result.stage)
+        print_ = fingerprint(got.kinds, result.stage, got.unit, got.signature, got.skeleton, got.structure)
         return Finding(
             id=print_,
             case_id=result.case_id,
@@ -645,6 +666,10 @@ class Campaign:
                 "nodes": got.nodes,
                 "tests": got.tests,
                 "operations": list(got.operations),
+                "skeleton": [[name, list(deps)] for name, deps in got.skeleton],
+                "signature": got.signature,
+                "reduced_at": got.rung,
+                "finished": got.finished,
                 "blame": to_json(got.blame) if got.blame is not None else None,
                 **got.extra,
             },

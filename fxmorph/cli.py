@@ -387,7 +387,7 @@ def replay(
     state: State = None,
     verbose: Verbose = 0,
 ) -> None:
-    """Run stored findings again: FIXED, FAILED or ERROR."""
+    """Run stored findings again: FIXED, FAILS or ERROR."""
     with _one_line_errors():
         settings = _settings(jobs=jobs, state=state, verbose=verbose or None)
         if bool(ids) == all:
@@ -398,6 +398,34 @@ def replay(
         from fxmorph.confirm import replay as replay_findings
 
         code = replay_findings(settings, list(ids or ()), all, _print_line)
+    raise typer.Exit(code)
+
+
+@app.command()
+def reduce(
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Findings, by the start of the id.")] = None,
+    all: Annotated[bool, typer.Option("--all", help="All that runs left for later.")] = False,
+    max_time: MaxTime = None,
+    jobs: Jobs = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+    verbose: Verbose = 0,
+) -> None:
+    """Blame and reduce what a run had no time for; reduce stored findings further."""
+    with _one_line_errors():
+        settings = _settings(max_time=max_time, jobs=jobs, state=state, json=json, quiet=quiet, verbose=verbose or None)
+        if bool(ids) == all:
+            _fail("name findings by id, or say --all (`fxmorph findings` lists them)", USAGE)
+        with _stored(settings) as store:
+            for prefix in ids or ():
+                store.finding(prefix)
+        from fxmorph.reduce.command import reduce_findings
+
+        with _reporting(settings) as emit:
+            code = reduce_findings(settings, list(ids or ()), emit)
+        if code == NOTHING_RAN:
+            print("fxmorph: nothing was reduced", file=sys.stderr)
     raise typer.Exit(code)
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from fxmorph.config import Settings
@@ -18,9 +19,13 @@ from fxmorph.report.issue import issue_text
 from fxmorph.report.regression import regression_text
 from fxmorph.report.repro import repro_text
 from fxmorph.store import DiskError, Store
+from fxmorph.withheld import NO_UNIT
 
 #: Wall seconds for one repro: torch's import, a cold compile, on a loaded machine.
 REPRO_SECONDS = 300
+
+#: Fresh processes that must all show the difference.
+TIMES = 3
 
 #: Exit codes of ``repro.py``.
 GONE, STILL_THERE = 0, 1
@@ -49,14 +54,22 @@ def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], p
         ) from None
 
 
-def run_repro(folder: Path, cache: Path | None = None) -> tuple[int, str]:
-    """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out."""
-    env = dict(os.environ, OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1")
+def run_repro(folder: Path, cache: Path | None = None, *, without_unit: bool = False) -> tuple[int, str]:
+    """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out.
+
+    ``without_unit``: with the guilty unit switched off (``fxmorph/withheld.py``).
+    """
+    # What an earlier process compiled is not taken from Inductor's caches: it may be right by now, or wrong.
+    env = dict(
+        os.environ, OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_FX_GRAPH_CACHE="0",
+        TORCHINDUCTOR_AUTOGRAD_CACHE="0",
+    )  # fmt: skip
     if cache is not None:
         env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
+    program = ["-m", "fxmorph.withheld", "."] if without_unit else ["repro.py"]
     try:
         done = subprocess.run(
-            [sys.executable, "repro.py"], cwd=folder, env=env, capture_output=True, text=True, timeout=REPRO_SECONDS
+            [sys.executable, *program], cwd=folder, env=env, capture_output=True, text=True, timeout=REPRO_SECONDS
         )
     except subprocess.TimeoutExpired:
         return -1, f"no answer in {REPRO_SECONDS} s"
@@ -64,21 +77,50 @@ def run_repro(folder: Path, cache: Path | None = None) -> tuple[int, str]:
     return done.returncode, lines[-1] if lines else ""
 
 
-def confirm(folder: Path, cache: Path | None = None) -> tuple[bool, str]:
-    """Whether the repro shows the difference, and what it said."""
-    code, said = run_repro(folder, cache)
-    return code == STILL_THERE, said
+@dataclass(frozen=True)
+class Confirmation:
+    """``shown`` of ``runs`` fresh processes show the difference; ``without`` is what one without the unit shows.
+
+    ``said`` is the last line of the last process; ``without`` is "" where no unit can be switched off.
+    """
+
+    shown: int
+    runs: int
+    said: str
+    without: str = ""
+
+    @property
+    def stands(self) -> bool:
+        return self.shown == self.runs
+
+    def __str__(self) -> str:
+        unit = f"; with the guilty unit switched off: {self.without}" if self.without else ""
+        return f"repro.py shows it in {self.shown} of {self.runs} fresh processes{unit}"
+
+
+def confirm(folder: Path, cache: Path | None = None, times: int = TIMES) -> Confirmation:
+    """Run the repro up to ``times`` times, until it does not show the difference, then without the guilty unit."""
+    for shown in range(times):
+        code, said = run_repro(folder, cache)
+        if code != STILL_THERE:
+            return Confirmation(shown, shown + 1, said)
+    code, _ = run_repro(folder, cache, without_unit=True)
+    return Confirmation(times, times, said, {GONE: "gone", STILL_THERE: "still there", NO_UNIT: ""}.get(code, "breaks"))
 
 
 def replay(settings: Settings, ids: list[str], every: bool, say: Callable[[str], None]) -> int:
-    """``fxmorph replay``: FIXED, FAILED or ERROR for each finding; exit code 1 if one still fails."""
+    """``fxmorph replay``: FIXED, FAILS or ERROR for each finding; exit code 1 if one still fails.
+
+    Of a known issue that is fixed it is said which entry has had its day.
+    """
     with Store(settings.state_dir, write=False) as store:
-        found = [(f.id, store.place(f.id)[0]) for f in store.findings()] if every else []
-        found += [(finding.id, folder) for finding, folder in map(store.finding, ids)]
+        found = [(f, store.place(f.id)[0]) for f in store.findings()] if every else []
+        found += [store.finding(id) for id in ids]
     worst = 0
-    for id, folder in found:
+    for finding, folder in found:
         code, said = run_repro(Path(folder)) if Path(folder, "repro.py").is_file() else (2, "no repro.py")
-        word = {GONE: "FIXED", STILL_THERE: "FAILED"}.get(code, "ERROR")
-        say(f"{word} {id} {folder}" + (f": {said}" if word == "ERROR" else ""))
-        worst = max(worst, {"FIXED": 0, "FAILED": 1, "ERROR": 3}[word])
+        word = {GONE: "FIXED", STILL_THERE: "FAILS"}.get(code, "ERROR")
+        more = {"FIXED": f": known as {finding.known}" if finding.known else "", "ERROR": f": {said}"}.get(word, "")
+        say(f"{word} {finding.id} {folder}{more}")
+        worst = max(worst, {"FIXED": 0, "FAILS": 1, "ERROR": 3}[word])
     return worst

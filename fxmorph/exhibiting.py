@@ -28,7 +28,7 @@ from fxmorph.exhibit import (
 from fxmorph.graph import print_graph
 from fxmorph.inductor.snapshots import pairs, recording
 from fxmorph.inputs import dtype_name
-from fxmorph.investigate import Investigated
+from fxmorph.investigated import Investigated
 from fxmorph.judge.case import captured_graph
 from fxmorph.judge.numeric import same_bits
 from fxmorph.judge.trial import LazyReference, SeedSubject, Trial

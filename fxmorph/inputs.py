@@ -127,6 +127,21 @@ class InputSet:
         return out
 
 
+def redrawn(inputs: InputSet, seed: int) -> InputSet:
+    """The same inputs with random floating-point values; those that are not negative stay so."""
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    values = inputs.rebuild()
+    seen: set[int] = set()
+    with torch.no_grad():
+        for t in values:
+            if isinstance(t, torch.Tensor) and t.dtype in FLOATING and t.numel() and storage_key(t) not in seen:
+                seen.add(storage_key(t))
+                flat = flat_storage(t.detach())
+                new = torch.randn(flat.numel(), generator=generator, device="cpu")
+                flat.copy_(new.abs() if bool(flat.ge(0).all()) else new)
+    return InputSet.snapshot(values)
+
+
 def spec_of(t: torch.Tensor, storage: int = 0) -> TensorSpec:
     """The spec of a strided tensor; ranges only for integers."""
     low = high = None

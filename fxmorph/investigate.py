@@ -6,22 +6,25 @@ inputs, or the seed's own source where the difference needs the seed's callable.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
 
+from fxmorph.backend_blame import ALL
 from fxmorph.blame import Blame
 from fxmorph.canon import canonical
 from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.clock import Clock
-from fxmorph.graph import Unprintable, calls, copy_graph, function_of, graph_hash, imports_of, print_graph
-from fxmorph.inputs import InputSet, NotApplicable
-from fxmorph.judge.case import captured_graph, make_variant, plan_inputs
+from fxmorph.dedup import group_of, same_group, skeleton
+from fxmorph.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
+from fxmorph.inductor.units import Stage
+from fxmorph.inputs import InputSet, NotApplicable, redrawn
+from fxmorph.investigated import Investigated, evidence_of, without_tail
+from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
@@ -29,61 +32,47 @@ from fxmorph.load import LoadedSeed, ambient, load_case
 from fxmorph.localize import IN_EAGER, localize
 from fxmorph.model import (
     SIZE_PLANS,
-    BugClass,
     Case,
     CaseResult,
     CompileConfig,
     Kind,
     Recipe,
+    Rung,
     Status,
     ValuePlan,
     Verdict,
-    digest,
 )
-from fxmorph.probing import Answer, Probe
-from fxmorph.program import inputs_text
-from fxmorph.reduce import Reduced, Reducer
-from fxmorph.rewrite import Inapplicable, Unsound, Workbench, replay_recipe
+from fxmorph.probing import Answer, Held, Probe
+from fxmorph.program import inputs_text, run_inputs
+from fxmorph.reduce.candidate import Candidate
+from fxmorph.reduce.crashing import crash_of
+from fxmorph.reduce.driver import Reduction
+from fxmorph.reduce.passes import DETAIL, STRUCTURE
+from fxmorph.reduce.recipe import fewest_rewrites
+from fxmorph.reduce.showing import Showing, compiled, in_eager
+from fxmorph.rewrite import Inapplicable, Unsound
 from fxmorph.rules import Registry
+from fxmorph.signature import Signature
 
 #: The backend that shows a stage's faults, cheapest.
 BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}
+#: How many other values are tried on a reduced program.
+OTHERS = 3
 #: Share of the budget for finding the guilty unit.
 BLAME_SHARE = 0.4
 
 
-@dataclass(frozen=True)
-class Investigated:
-    """What the parent writes down.  ``operations`` are those of the reduced graph."""
+def investigate(
+    case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float, groups: Collection[str] = ()
+) -> Investigated:
+    """Blame and reduce a found case within about ``seconds`` of this process's CPU time.
 
-    case_id: str
-    program: str
-    kinds: tuple[Kind, ...]
-    blame: Blame | None
-    recipe: str
-    rewrites: tuple[str, ...]
-    operations: tuple[str, ...]
-    structure: str
-    evidence: tuple[str, ...]
-    nodes: int
-    tests: int
-    config: dict[str, Any]
-    check: dict[str, Any]
-    seconds: tuple[tuple[str, float], ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def unit(self) -> str:
-        """Name of the guilty unit; "" where none is known."""
-        return self.blame.unit if self.blame is not None else ""
-
-
-def investigate(case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float) -> Investigated:
-    """Reduce and blame a found case within about ``seconds`` of this process's CPU time."""
+    A case of one of ``groups`` (:func:`fxmorph.dedup.group_of`) is blamed and left as it is.
+    """
     with clock.activity("reduce"), ambient(case.context, case.device):
         loaded = load_case(case)
         plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
-        work = _Investigation(case, result, loaded, plan, rules, clock, seconds)
+        work = _Investigation(case, result, loaded, plan, rules, clock, seconds, groups)
         out = work.run()
     return replace(out, seconds=clock.take())
 
@@ -91,164 +80,267 @@ def investigate(case: Case, result: CaseResult, rules: Registry, clock: Clock, s
 class _Investigation:
     def __init__(
         self, case: Case, result: CaseResult, loaded: LoadedSeed, plan: ValuePlan, rules: Registry, clock: Clock,
-        seconds: float,
+        seconds: float, groups: Collection[str],
     ) -> None:  # fmt: skip
         if result.inductor:
             case = replace(case, compile=replace(case.compile, inductor=result.inductor))
         self.case, self.result, self.loaded, self.plan = case, result, loaded, plan
-        self.rules, self.clock, self.seconds = rules, clock, seconds
-        self.accused = frozenset(result.kinds) - {Kind.SECOND_CALL}
-        backend = BACKEND_OF.get(result.stage, case.compile.backend)
-        self.config = replace(case.compile, backend=backend)
+        self.rules, self.clock, self.seconds, self.groups = rules, clock, seconds, groups
+        #: Of kinds that one cause does not show as, the strongest are what is reduced.
+        self.accused = same_group(frozenset(result.kinds) - {Kind.SECOND_CALL})
+        self.backend = BACKEND_OF.get(result.stage, case.compile.backend)
+        self.signature: Signature | None = None
 
     def run(self) -> Investigated:
         if self.plan in SIZE_PLANS:
             return self._at_other_size()
-        start = self._graph()
+        if Kind.CRASH in self.accused:
+            return self._crash()
+        start, recipe = self._start()
         if start is None:
             return self._as_seed()
-        graph, inputs, recipe = start
-        budget = self.seconds * (1 - BLAME_SHARE)
-        best = self._reduced(graph, inputs, budget)
-        inputs, made = self._plain_inputs(best.graph, best.inputs)
-        subject = self._subject(best.graph, inputs)
-        verdicts = self._judge(subject, self.config)
-        verdicts = [v for v in verdicts if v.kind in self.accused]  # others were excused by the ladder
-        text = print_graph(best.graph)
-        program = imports_of(text) + made + "\n\n" + text
+        blame = self._blame(start, self.seconds * BLAME_SHARE)
+        group = group_of(self.accused, blame.unit, self.case.seed.hash) if blame.confirmed else ""
+        if group in self.groups:
+            return self._left(blame, group)
+        reduction, recipe, rung = self._reduced(start, recipe, blame)
+        best, made = self._plain_inputs(reduction.best)
+        blame = self._blamed_again(best, blame)
+        others = self._with_other_values(best, IN_EAGER if rung == Rung.PASS and self.backend == "inductor" else ALL)
+        verdicts = [v for v in self._judge(best) if v.kind in self.accused]  # others were excused by the ladder
         return Investigated(
             case_id=self.case.id,
-            program=program,
+            program=imports_of(best.text) + made + "\n\n" + best.text,
             kinds=self._kinds(verdicts),
-            blame=self._blame(subject),
+            blame=blame,
             recipe=str(recipe),
             rewrites=tuple(r.rule for r in recipe.rewrites),
             operations=tuple(sorted(canonical(n).name for n in calls(best.graph))),
             structure=graph_hash(best.graph),
-            evidence=_evidence(verdicts),
-            nodes=len(calls(best.graph)),
-            tests=best.tests,
-            config=self._config(),
+            skeleton=skeleton(best.graph),
+            signature=str(self.signature or ""),
+            evidence=(*evidence_of(verdicts), *others),
+            nodes=best.nodes,
+            tests=reduction.tests,
+            config=self._config(best.config),
             check=self._check(verdicts),
+            group=group,
+            rung=rung,
+            finished=not reduction.spent,
+        )
+
+    def _crash(self) -> Investigated:
+        """A program that takes its process with it: each candidate is compiled and run in a process of its own."""
+        recipe = Recipe.parse(self.result.recipe)
+        if not recipe and self.case.number:  # what it was drawn to be was lost with the worker
+            recipe = make_variant(self.case, self.loaded, self.rules, self.clock).recipe
+        start = self._variant(recipe) if recipe else self._graph()
+        crash = crash_of(start, self._judge) if start is not None else ""
+        if start is None or not crash:
+            said = Blame(None, "", False, ("the graph alone does not crash",))
+            return self._left(said, "")
+        search = Reduction(start, lambda c: crash_of(c, self._judge) == crash, lambda _: True, self.seconds)
+        best = search.run((*STRUCTURE, *DETAIL))
+        made = inputs_text(best.inputs, "literal", self.plan) or inputs_text(best.inputs, "bytes", self.plan) or ""
+        return replace(
+            self._left(Blame(None, "", False), ""),
+            program=imports_of(best.text) + made + "\n\n" + best.text,
+            recipe=str(recipe),
+            rewrites=tuple(r.rule for r in recipe.rewrites),
+            operations=tuple(sorted(canonical(n).name for n in calls(best.graph))),
+            structure=graph_hash(best.graph),
+            skeleton=skeleton(best.graph),
+            signature=crash,
+            evidence=(f"crash: {crash}",),
+            nodes=best.nodes,
+            tests=search.tests,
+            config=self._config(best.config),
+            check=self._check([]),
+            rung=str(self.case.rung),
+            finished=not search.spent,
         )
 
     # -- the program under reduction -------------------------------------------
 
-    def _graph(self) -> tuple[fx.Graph, InputSet, Recipe] | None:
-        """The graph that shows the finding, with the fewest rewrites; None where only the callable does."""
-        if self.result.recipe:
-            recipe = self._fewest_rewrites(Recipe.parse(self.result.recipe))
-            made = make_variant(replace(self.case, recipe=recipe), self.loaded, self.rules, self.clock)
-            captured = captured_graph(self.case, self.loaded, self.clock)
-            bench = Workbench(captured.graph, captured.inputs, self.loaded.no_grad)
-            replay_recipe(bench, self.rules, recipe)
-            return bench.graph, made.subject.inputs[self.plan], recipe
+    def _start(self) -> tuple[Candidate | None, Recipe]:
+        """The graph that shows the finding, with the recipe that made it; None where only the callable does."""
+        recipe = Recipe.parse(self.result.recipe)
+        if recipe:
+            start = self._variant(recipe)
+            self._compiled(start)
+            return start, recipe
+        graph = self._graph()
+        return (graph if graph is not None and self._compiled(graph) else None), recipe
+
+    def _graph(self) -> Candidate | None:
+        """The seed's one graph; None where it has another number, or where it has no text."""
         try:
             graphs = capture_torch(
                 self.loaded.fresh(self.case.input_seed), self.loaded.config(self.case.compile), self.loaded.no_grad
             )
-            if len(graphs) != 1:
-                return None
             inputs = plan_inputs([self.plan], graphs[0].inputs, self.case.input_seed)
             print_graph(graphs[0].graph)
-            if self.plan in inputs and self._still(graphs[0].graph, inputs[self.plan]):
-                return graphs[0].graph, inputs[self.plan], Recipe()
         except (CaptureFailed, Unprintable):
-            pass
-        return None
+            return None
+        return self._candidate(graphs[0].graph, inputs[self.plan]) if len(graphs) == 1 and self.plan in inputs else None
 
-    def _fewest_rewrites(self, recipe: Recipe) -> Recipe:
-        for rewrite in reversed(recipe.rewrites):
-            smaller = Recipe(tuple(r for r in recipe.rewrites if r is not rewrite))
-            if not smaller:
-                break
-            try:
-                variant = make_variant(replace(self.case, recipe=smaller), self.loaded, self.rules, self.clock)
-                if kinds_of(self._judge(variant.subject, self.config)) & self.accused:
-                    recipe = smaller
-            except (Inapplicable, Unsound):
-                continue
-        return recipe
+    def _candidate(self, graph: fx.Graph, inputs: InputSet) -> Candidate:
+        return Candidate(graph, inputs, self.loaded.config(self.case.compile), self.loaded.no_grad)
 
-    def _subject(self, graph: fx.Graph, inputs: InputSet) -> GraphSubject:
-        fn = function_of(print_graph(graph))
+    def _variant(self, recipe: Recipe) -> Candidate:
+        variant = make_variant(replace(self.case, recipe=recipe), self.loaded, self.rules, self.clock)
+        return self._candidate(read_graph(variant.text), variant.subject.inputs[self.plan])
+
+    def _subject(self, program: Candidate) -> GraphSubject:
         inference = self.loaded.context == "inference"
-        return GraphSubject(fn, {self.plan: inputs}, self.loaded.config, self.loaded.no_grad, inference)
+        fn = function_of(program.text)
+        return GraphSubject(fn, {self.plan: program.inputs}, lambda c: c, program.no_grad, inference)
 
-    def _judge(self, subject: Subject, config: CompileConfig) -> list[Verdict]:
+    def _trial(self, subject: Subject, config: CompileConfig) -> Trial:
+        return Trial(subject, config, self.case.input_seed, self.clock)
+
+    def _judge(self, program: Candidate) -> list[Verdict]:
+        config = replace(program.config, backend=self.backend)
         try:
-            return Trial(subject, config, self.case.input_seed, self.clock).judge(self.plan)
+            return self._trial(self._subject(program), config).judge(self.plan)
         except NotApplicable:
             return []
 
-    def _still(self, graph: fx.Graph, inputs: InputSet) -> bool:
-        return bool(kinds_of(self._judge(self._subject(graph, inputs), self.config)) & self.accused)
+    def _compiled(self, program: Candidate) -> bool:
+        """Whether the program shows the finding compiled; what it raises there becomes the finding's signature."""
+        trial = self._trial(self._subject(program), replace(program.config, backend=self.backend))
+        try:
+            shows = bool(kinds_of(trial.judge(self.plan)) & self.accused)
+        except NotApplicable:
+            return False
+        self.signature = trial.signature
+        return shows
 
-    def _reduced(self, graph: fx.Graph, inputs: InputSet, budget: float) -> Reduced:
-        """By Inductor's graphs run in eager where they show the finding: that takes a tenth of a compile."""
+    def _reduced(self, start: Candidate, recipe: Recipe, blame: Blame) -> tuple[Reduction, Recipe, str]:
+        """The reduction, what is left of the recipe, and the rung that it ran at.
 
-        def still(graph: fx.Graph, inputs: InputSet) -> bool:
-            return self._probe(self._subject(graph, inputs), budget).ask(IN_EAGER) is Answer.SHOWS
+        By Inductor's graphs run in eager where they show the finding: that takes a tenth of a compile.
+        """
+        seconds = self.seconds * (1 - BLAME_SHARE)
+        ways = []
+        if self.backend == "inductor" or blame.stage in (Stage.AOT, Stage.DECOMPOSITION):
+            ways.append(in_eager(start, blame, self._probe, self._unit))
+        mild = Rung.PASS if self.backend != "inductor" else self.case.rung
+        ways.append(compiled(blame, self._milder if self.backend != "inductor" else self._probe, mild))
+        for way in filter(None, ways):
+            program, fewer = start, recipe
+            if recipe:
+                fewer = fewest_rewrites(recipe, lambda r, way=way: self._still_with(r, way))  # type: ignore[misc]
+                program = self._variant(fewer)
+            reduction = Reduction(program, way.shows, way.same, seconds)
+            reduction.run((*STRUCTURE, *DETAIL))
+            if way is ways[-1] or self._probe(reduction.best).ask(ALL) is Answer.SHOWS:
+                break
+        return reduction, fewer, str(way.rung)
 
-        if self.config.backend == "inductor" and still(copy_graph(graph), inputs):
-            best = Reducer(graph, inputs, still, budget, self.loaded.no_grad).run()
-            if self._still(copy_graph(best.graph), best.inputs):
-                return best
-        return Reducer(graph, inputs, self._still, budget, self.loaded.no_grad).run()
+    def _still_with(self, recipe: Recipe, way: Showing) -> bool:
+        try:
+            return way.shows(self._variant(recipe))
+        except (Inapplicable, Unsound, KeyError):  # KeyError: the plan changes nothing in it
+            return False
 
-    def _plain_inputs(self, graph: fx.Graph, inputs: InputSet) -> tuple[InputSet, str]:
-        """Inputs as short source text that still shows the finding, and the inputs that it makes."""
+    def _plain_inputs(self, program: Candidate) -> tuple[Candidate, str]:
+        """The program with inputs as short source text that still show the finding, and the text."""
         for style in ("arange", "random", "literal"):
-            text = inputs_text(inputs, style, self.plan)
+            text = inputs_text(program.inputs, style, self.plan)
             if text is None:
                 continue
-            made = InputSet.snapshot(run_inputs(text))
-            if style == "literal" or self._still(copy_graph(graph), made):
+            made = replace(program, inputs=InputSet.snapshot(run_inputs(text)))
+            if style == "literal" or kinds_of(self._judge(made)) & self.accused:
                 return made, text
-        text = inputs_text(inputs, "bytes", self.plan)
+        text = inputs_text(program.inputs, "bytes", self.plan)
         assert text is not None
-        return inputs, text
+        return program, text
+
+    def _with_other_values(self, program: Candidate, held: Held) -> tuple[str, ...]:
+        """In words, whether other floating-point values show it too."""
+        if not any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in program.values):
+            return ()
+        others = [replace(program, inputs=redrawn(program.inputs, seed)) for seed in range(1, OTHERS + 1)]
+        shown = sum(self._milder(other).ask(held) is Answer.SHOWS for other in others)
+        return (f"with other random values: shows with {shown} of {OTHERS}",)
 
     # -- blame -----------------------------------------------------------------
 
-    def _blame(self, subject: Subject) -> Blame | None:
-        """The guilty stage and unit; None where the case is not of Inductor's."""
-        if self.case.compile.backend != "inductor":
-            return None
+    def _blame(self, program: Candidate, seconds: float) -> Blame:
+        """The guilty stage and unit; no stage where the case is not of Inductor's."""
+        return self._blame_of(self._subject(program), program.config, seconds)
 
+    def _blame_of(self, subject: Subject, config: CompileConfig, seconds: float) -> Blame:
+        if self.case.compile.backend != "inductor":
+            return Blame(None, "", False)
         try:
-            return localize(self._probe(subject, self.seconds * BLAME_SHARE), self.result.stage)
+            return localize(self._asking(subject, config, seconds), self.result.stage)
         except Exception as error:  # a pass that is held back may leave others without what they rely on
             text = f"blame ended in {type(error).__name__}: {str(error).partition(chr(10))[0]}"
             return Blame(None, "", False, (text,))
 
-    def _probe(self, subject: Subject, seconds: float) -> Probe:
-        def trial(config: CompileConfig) -> Trial:
-            return Trial(subject, config, self.case.input_seed, self.clock)
+    def _unit(self, program: Candidate) -> str:
+        """The guilty unit by graphs run in eager alone."""
+        probe = replace(self._probe(program), in_eager=True)
+        return localize(probe, self.result.stage).unit
 
-        return Probe(trial, self.case.compile, self.plan, self.accused, seconds, self.case.device)
+    def _blamed_again(self, program: Candidate, before: Blame) -> Blame:
+        """Blame of the reduced program, which says more of its place; ``before`` where it says less."""
+        now = self._blame(program, self.seconds * BLAME_SHARE)
+        if now.confirmed and (not before.confirmed or now.unit in (before.unit, *before.off)):
+            return now
+        if before.confirmed and now.confirmed:
+            note = f"of the reduced program {now.unit} would do as well"
+            return replace(before, evidence=(*before.evidence, note))
+        return before if before.confirmed else now
+
+    def _probe(self, program: Candidate) -> Probe:
+        return self._asking(self._subject(program), program.config, self.seconds)
+
+    def _milder(self, program: Candidate) -> Probe:
+        return self._asking(self._subject(program), replace(program.config, backend=self.backend), self.seconds)
+
+    def _asking(self, subject: Subject, config: CompileConfig, seconds: float) -> Probe:
+        return Probe(
+            lambda changed: self._trial(subject, changed), config, self.plan, self.accused, seconds, self.case.device,
+            self.signature,
+        )  # fmt: skip
 
     # -- output ----------------------------------------------------------------
+
+    def _left(self, blame: Blame, group: str) -> Investigated:
+        """A case like one that was reduced before."""
+        return Investigated(
+            self.case.id, "", self.result.kinds, blame, self.result.recipe, (), (), "", (), 0, 0, {}, {}, group=group
+        )
 
     def _as_seed(self, subject: SeedSubject | GraphSubject | None = None) -> Investigated:
         """The seed's own source where no single graph shows the finding."""
         source = Path(self.case.seed.path).read_text() if self.case.seed.form == "module" else ""
         subject = subject or SeedSubject(self.loaded)
-        verdicts = [v for v in self._judge(subject, self.config) if v.kind in self.accused]
+        settings = self.loaded.config(self.case.compile)
+        trial = self._trial(subject, replace(settings, backend=self.backend))
+        try:
+            verdicts = [v for v in trial.judge(self.plan) if v.kind in self.accused]
+        except NotApplicable:
+            verdicts = []
+        self.signature = trial.signature
         return Investigated(
             case_id=self.case.id,
-            program=_without_tail(source),
+            program=without_tail(source),
             kinds=self._kinds(verdicts),
-            blame=self._blame(subject) if source else None,
+            blame=self._blame_of(subject, settings, self.seconds * BLAME_SHARE) if source else None,
             recipe="",
             rewrites=(),
             operations=(),
             structure=self.case.seed.hash,
-            evidence=_evidence(verdicts),
+            evidence=evidence_of(verdicts),
             nodes=0,
             tests=0,
-            config=self._config(),
+            config=self._config(settings),
             check=self._check(verdicts),
+            signature=str(self.signature or ""),
         )
 
     def _at_other_size(self) -> Investigated:
@@ -274,8 +366,7 @@ class _Investigation:
         second = (Kind.SECOND_CALL,) if self.plan is ValuePlan.AGAIN else ()
         return tuple(sorted({*kinds_of(verdicts), *second})) if verdicts else self.result.kinds
 
-    def _config(self) -> dict[str, Any]:
-        settings = self.loaded.config(self.case.compile)
+    def _config(self, settings: CompileConfig) -> dict[str, Any]:
         return {
             "backend": settings.backend,
             "compile": dict(settings.options),
@@ -294,70 +385,3 @@ class _Investigation:
         if any(CAST_ELIDED in v.reason for v in verdicts):
             return {"exact": False, "rtol": 1e-5, "atol": 1e-6}
         return {"exact": exact, "rtol": 0.0 if exact else 1e-3, "atol": 0.0 if exact else 1e-4}
-
-
-def run_inputs(text: str) -> list[Any]:
-    """The values that an ``make_inputs`` text makes, seeded as ``repro.py`` seeds."""
-    torch.manual_seed(0)
-    return list(function_of(text, "make_inputs")())
-
-
-def _evidence(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    return tuple(f"{v.kind} of {v.slot}: {v.reason}" for v in verdicts if v.status is Status.FINDING)[:6]
-
-
-#: What a seed file says of itself.
-_ABOUT_THE_SEED = ("META", "ORIGIN", "EXPECTED", "BROKEN_IN")
-
-
-def _without_tail(source: str) -> str:
-    """A seed's source without docstring, META and ``if __name__`` block."""
-    tree = ast.parse(source)
-    body = [
-        s
-        for s in tree.body
-        if not isinstance(s, (ast.If, ast.Expr))
-        and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in _ABOUT_THE_SEED)
-    ]
-    return ast.unparse(ast.Module(body, []))
-
-
-def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
-    """The bug class that kinds, stage and unit point to."""
-    if stage == "decomposition":
-        return BugClass.IOD
-    if {Kind.ALIAS, Kind.IDENTITY, Kind.MUTATION} & set(kinds):
-        return BugClass.BAM
-    if set(kinds) <= {Kind.STRIDE, Kind.OFFSET}:
-        return BugClass.ILP
-    if Kind.DTYPE in kinds:
-        return BugClass.IOT
-    if unit.startswith(("pre_grad.", "joint.", "freezing.", "post_grad.")):
-        return BugClass.UGO
-    return BugClass.KC
-
-
-#: Kinds that one root cause shows as, strongest first.
-_GROUPS: tuple[tuple[str, frozenset[Kind]], ...] = (
-    ("value", frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.STRUCTURE, Kind.SHAPE})),
-    ("dtype", frozenset({Kind.DTYPE})),
-    ("alias", frozenset({Kind.ALIAS, Kind.IDENTITY})),
-    ("layout", frozenset({Kind.STRIDE, Kind.OFFSET})),
-    ("raises", frozenset({Kind.RAISES, Kind.COMPILE_ERROR})),
-)
-#: Operations that say nothing about a cause.
-_COMMON = frozenset(
-    "add sub mul div neg getitem view reshape permute transpose unsqueeze squeeze expand contiguous".split()
-)
-
-
-def fingerprint(found: Investigated, stage: str) -> str:
-    """Key of deduplication: what goes wrong, at which stage, in which unit.
-
-    A unit that is one pattern, decomposition or lowering is a cause by itself; for whole-graph
-    passes and unnamed causes the operations of the reduced graph are part of the key.
-    """
-    group = next((name for name, kinds in _GROUPS if kinds & set(found.kinds)), str(found.kinds[0]))
-    specific = "/" in found.unit or found.unit.startswith(("decomposition.", "lowering."))
-    operations = sorted(set(found.operations) - _COMMON) or [found.structure]
-    return digest([group, stage, found.unit, None if specific else operations], 12)

@@ -28,6 +28,7 @@ TWINS = 6
 #: Kinds that AOTAutograd's runtime decides, whatever the graphs compute.
 _RUNTIME_KINDS = frozenset({Kind.ALIAS, Kind.IDENTITY, Kind.REQUIRES_GRAD, Kind.STRUCTURE})
 IN_EAGER = Held(backend=True)
+PARTITIONER = "aot.min_cut_rematerialization_partition"
 
 
 def localize(probe: Probe, ladder_stage: str) -> Blame:
@@ -66,7 +67,7 @@ def _blame_graphs(probe: Probe) -> Blame:
             return found
     if probe.ask(replace(bare, partitioner=True)) is Answer.GONE:
         return _confirmed(
-            probe, Stage.AOT, "aot.min_cut_rematerialization_partition", Held(partitioner=True),
+            probe, Stage.AOT, PARTITIONER, Held(partitioner=True),
             "gone where forward and backward both run the whole joint graph",
         )  # fmt: skip
     return _blame_aot(probe, bare)
@@ -167,12 +168,13 @@ def _blame_decomposition(probe: Probe, bare: Held, without_any: Answer) -> Blame
 
 def _confirmed(probe: Probe, stage: Stage, unit: str, held: Held, *evidence: str) -> Blame:
     """Compile with the unit switched off, backend and all; in eager where the backend cannot do without it."""
+    off = tuple(sorted(held.off | (held.decompositions or frozenset())))
     try:
         answer, how = probe.ask(held), "compiled"
         if answer is Answer.BROKEN or (answer is Answer.SHOWS and stage is Stage.DECOMPOSITION):
             answer, how = probe.ask(replace(held, backend=True)), "graphs run in eager"
     except OutOfTime:
-        return Blame(stage, unit, False, (*evidence, "no time to see it gone"), redo_of(stage, unit))
+        return Blame(stage, unit, False, (*evidence, "no time to see it gone"), redo_of(stage, unit), off)
     said = {Answer.GONE: "gone", Answer.SHOWS: "still there", Answer.BROKEN: "does not compile"}[answer]
     last = f"with {unit} switched off: {said} ({how})"
-    return Blame(stage, unit, answer is Answer.GONE, (*evidence, last), redo_of(stage, unit))
+    return Blame(stage, unit, answer is Answer.GONE, (*evidence, last), redo_of(stage, unit), off)

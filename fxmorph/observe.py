@@ -18,6 +18,7 @@ import torch
 
 from fxmorph.inputs import storage_key
 from fxmorph.load import Invocation
+from fxmorph.signature import Signature, signature_of
 from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves
 
 #: Aliasing of outputs is decided exactly (by element addresses) up to this many elements.
@@ -55,7 +56,7 @@ class Slot:
 
 @dataclass
 class Observation:
-    """``raised`` holds ``Type: message`` and ``exception`` the object when the call raised.
+    """``raised`` holds ``Type: message``, ``exception`` the object and ``signature`` its identity when the call raised.
 
     ``generators`` is a hash of the states of the random generators after the call.
     """
@@ -68,6 +69,7 @@ class Observation:
     identities: frozenset[tuple[str, str]] = frozenset()
     raised: str = ""
     exception: BaseException | None = None
+    signature: Signature | None = None
     in_backward: bool = False
     generators: str = ""
 
@@ -187,6 +189,7 @@ def observe(
                     seen.in_backward = False
     except (Exception, AssertionError) as error:
         seen.raised = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        seen.signature = signature_of(error)
         seen.exception = _without_frames(error)
     return seen
 

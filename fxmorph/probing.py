@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -15,6 +15,7 @@ from fxmorph.judge.journal import noting
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import Trial
 from fxmorph.model import CompileConfig, Kind, ValuePlan
+from fxmorph.signature import Signature
 from fxmorph.torchapi.disabling import without_decompositions
 from fxmorph.torchapi.replaying import graphs_in_eager, whole_joint_graphs
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
@@ -67,6 +68,8 @@ class Probe:
 
     ``trial`` makes a fresh trial under a configuration; ``accused`` are the finding's kinds;
     ``seconds`` of CPU, compilers' included, may be spent; generated code is for ``device``.
+    ``signature`` is that of the exception that the finding is about: another one is another finding.
+    ``in_eager``: no code is generated, whatever is asked.
     """
 
     trial: Callable[[CompileConfig], Trial]
@@ -75,6 +78,8 @@ class Probe:
     accused: frozenset[Kind]
     seconds: float
     device: str = "cpu"
+    signature: Signature | None = None
+    in_eager: bool = False
     asked: int = 0
     _started: float = field(default_factory=lambda: cpu_seconds())
 
@@ -91,29 +96,40 @@ class Probe:
         if self.spent:
             raise OutOfTime(f"after {self.asked} compiles in {self.seconds:g} s")
         self.asked += 1
+        held = replace(held, backend=True) if self.in_eager else held
         tracker = Tracker(dict(held.upto), held.off, eager=held.backend)
         inductor = {**dict(self.config.inductor), **dict(held.settings)}
         trial = self.trial(replace(self.config, inductor=tuple(sorted(inductor.items()))))
-        contexts: list[AbstractContextManager[Any]] = [tracked(tracker), noting(None)]
-        if held.backend:
-            contexts.append(graphs_in_eager())
-        if held.partitioner:
-            contexts.append(whole_joint_graphs())
-        if held.decompositions is None or held.decompositions:
-            contexts.append(without_decompositions(held.decompositions))
-        with contextlib.ExitStack() as stack:
-            for context in contexts:
-                stack.enter_context(context)
+        with holding_back(held, tracker), noting(None):
             try:
                 kinds = kinds_of(trial.judge(self.plan))
             except NotApplicable:
                 return Answer.BROKEN, tracker.steps
-        return self._answer(kinds), tracker.steps
+        return self._answer(kinds, trial.signature), tracker.steps
 
-    def _answer(self, kinds: Collection[Kind]) -> Answer:
-        if self.accused & set(kinds):
+    def _answer(self, kinds: Collection[Kind], signature: Signature | None) -> Answer:
+        other = LOUD if self.signature not in (None, signature) else frozenset()
+        if (self.accused - other) & set(kinds):
             return Answer.SHOWS
         return Answer.BROKEN if LOUD & set(kinds) else Answer.GONE
+
+
+@contextlib.contextmanager
+def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
+    """Compiles in this process are without what is held, but for ``settings``, which are the caller's to make."""
+    contexts: list[AbstractContextManager[Any]] = [
+        tracked(tracker or Tracker(dict(held.upto), held.off, eager=held.backend))
+    ]
+    if held.backend:
+        contexts.append(graphs_in_eager())
+    if held.partitioner:
+        contexts.append(whole_joint_graphs())
+    if held.decompositions is None or held.decompositions:
+        contexts.append(without_decompositions(held.decompositions))
+    with contextlib.ExitStack() as stack:
+        for context in contexts:
+            stack.enter_context(context)
+        yield
 
 
 def cpu_seconds() -> float:

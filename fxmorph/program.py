@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.graph import function_of
 from fxmorph.inputs import FLOATING, InputSet, dtype_name, flat_storage, storage_key
 from fxmorph.model import ValuePlan
 
@@ -78,6 +79,8 @@ def _cpu_text(flat: torch.Tensor, style: str, plan: ValuePlan) -> str | None:
         if not n:
             return f"torch.zeros(0, dtype={name})"
         return f"torch.frombuffer(bytearray.fromhex({raw.hex()!r}), dtype={name})"
+    if plain := _plain(flat, name):
+        return plain
     if style == "literal" or not (floating or dtype.is_complex):
         if n <= LITERAL_NUMEL and (style == "literal" or not floating):
             return _literal(flat, name)
@@ -97,6 +100,19 @@ def _cpu_text(flat: torch.Tensor, style: str, plan: ValuePlan) -> str | None:
     if n and not dtype.is_complex and float(flat.min()) >= 0:
         return f"torch.rand({n}{suffix})"
     return f"torch.randn({n}{suffix})"
+
+
+def _plain(flat: torch.Tensor, name: str) -> str:
+    """The values themselves where they are all 0, all 1, or 0, 1, 2 and so on; else ""."""
+    n = flat.numel()
+    if n < 2 or flat.is_complex() or bool(torch.signbit(flat.float()).any()):
+        return ""
+    for text, value in (("zeros", 0), ("ones", 1)):
+        if not bool(flat.ne(value).any()):
+            return f"torch.{text}({n}{'' if name == 'torch.float32' else f', dtype={name}'})"
+    if n > 2 and flat.dtype != torch.bool and torch.equal(flat.double().cpu(), torch.arange(n, dtype=torch.float64)):
+        return f"torch.arange({n}{'' if name == 'torch.int64' else f', dtype={name}'})"
+    return ""
 
 
 def _integers(flat: torch.Tensor, name: str) -> str | None:
@@ -119,3 +135,9 @@ def _number(value: Any) -> str:
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
         return f"float('{value}')"
     return repr(value)
+
+
+def run_inputs(text: str) -> list[Any]:
+    """The values that an ``make_inputs`` text makes, seeded as ``repro.py`` seeds."""
+    torch.manual_seed(0)
+    return list(function_of(text, "make_inputs")())

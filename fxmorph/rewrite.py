@@ -153,11 +153,19 @@ class _Profiler(fx.Interpreter):
                 self.profile.writes.append((order, key))
 
 
-def profile(graph: fx.Graph, inputs: InputSet, backward: bool = False) -> Profile:
-    """Run the graph on the inputs, and its backward pass if asked; raises whatever the program raises."""
+def profile(graph: fx.Graph, inputs: InputSet, backward: bool = False, partial: bool = False) -> Profile:
+    """Run the graph on the inputs, and its backward pass if asked; raises whatever the program raises.
+
+    ``partial``: of a program that raises, what was seen until then.
+    """
     torch.manual_seed(2)
     profiler = _Profiler(graph)
-    out = profiler.run(*inputs.rebuild())
+    try:
+        out = profiler.run(*inputs.rebuild())
+    except Exception:
+        if partial:
+            return profiler.profile
+        raise
     profiler.profile.differentiable = frozenset(
         n for n, value in profiler.env.items() if isinstance(value, torch.Tensor) and value.requires_grad
     )

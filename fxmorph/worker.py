@@ -41,12 +41,16 @@ class Judge:
 
 @dataclass(frozen=True)
 class Investigate:
-    """Job: reduce and blame a found case within ``seconds`` of CPU; answers an ``Investigated``."""
+    """Job: blame and reduce a found case within ``seconds`` of CPU; answers an ``Investigated``.
+
+    A case of one of ``groups`` is blamed alone.
+    """
 
     index: int
     case: Case
     result: CaseResult
     seconds: float
+    groups: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Derive:
 
 @dataclass(frozen=True)
 class Confirm:
-    """Job: run the repro in ``folder`` in a fresh process; answers (it shows, what it said)."""
+    """Job: run the repro in ``folder`` in fresh processes; answers (a ``Confirmation``, seconds)."""
 
     index: int
     case: Case
@@ -144,14 +148,14 @@ def _answer(
         if isinstance(job, Judge):
             return "done", judge_case(job.case, rules, clock, prover)
         if isinstance(job, Investigate):
-            found = investigate(job.case, job.result, rules, clock, job.seconds)
+            found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
             return "done", with_exhibit(found, job.case, job.result, rules, clock)
         if isinstance(job, (JudgePasses, Derive)):
             return "done", _about_units(job, rules, prover, clock, tell)
         assert isinstance(job, Confirm)
         with clock.activity("confirm"):
             answer = confirm(Path(job.folder), Path(cache))
-        return "done", (*answer, clock.take())
+        return "done", (answer, clock.take())
     except DeviceLost:
         raise
     except ToolchainMissing as error:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fxmorph import worker
+from fxmorph.blame import bug_class
 from fxmorph.campaign import Campaign, Emit, version_of, versions
 from fxmorph.config import ConfigError, Settings
 from fxmorph.events import FindingMade, UnitFired, Warned
@@ -25,7 +26,6 @@ from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units, family
 from fxmorph.inductor.units import UnitKind
-from fxmorph.investigate import bug_class
 from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.records import to_json
 from fxmorph.report.passes import write_pass_finding

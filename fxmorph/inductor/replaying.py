@@ -10,9 +10,10 @@ import torch
 from torch import fx
 
 from fxmorph.capture import inputs_under, lift_constants
-from fxmorph.graph import Unprintable, print_graph
+from fxmorph.graph import Unprintable, print_graph, read_graph
+from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inputs import InputSet
-from fxmorph.model import ValuePlan
+from fxmorph.model import Status, ValuePlan
 
 _SEED = '''"""{title}"""
 import os
@@ -55,25 +56,32 @@ def export_program(
     return str(file)
 
 
-def changes_meaning(folder: str, name: str) -> int:
-    """Run the unit alone on the seed in ``folder`` again: 1 while it changes what the graph means, else 0."""
-    from fxmorph.graph import read_graph
-    from fxmorph.inductor.applying import apply_unit
-    from fxmorph.inductor.inventory import listed
-    from fxmorph.inductor.pairs import judge_pair
-    from fxmorph.model import Status
-    from fxmorph.torchapi.fake import annotate
-
-    text = Path(folder, "seed.py").read_text(encoding="utf-8")
+def read_program(folder: Path) -> tuple[fx.Graph, list[Any]]:
+    """Graph and inputs of the seed that :func:`export_program` wrote in ``folder``."""
+    text = (folder / "seed.py").read_text(encoding="utf-8")
     start = text.index("def fn(")
     graph = read_graph(text[start : text.index("\ndef make_inputs(", start)].strip() + "\n")
-    inputs = torch.load(Path(folder, "inputs.pt"), weights_only=False)
+    return graph, torch.load(folder / "inputs.pt", weights_only=False)
+
+
+def judge_alone(graph: fx.Graph, inputs: list[Any], name: str) -> tuple[fx.GraphModule, PairVerdict] | None:
+    """What the unit makes of a graph, judged; None where it does not fire.  Raises what the unit raises."""
+    from fxmorph.inductor.applying import apply_unit
+    from fxmorph.inductor.inventory import listed
+    from fxmorph.torchapi.fake import annotate
+
     gm = fx.GraphModule({}, graph)
     annotate(gm, inputs)
     applied = apply_unit(listed(name).unit, gm)
-    if not applied.fired:
+    return (applied.after, judge_pair(gm, applied.after, inputs, aliases=False)) if applied.fired else None
+
+
+def changes_meaning(folder: str, name: str) -> int:
+    """Run the unit alone on the seed in ``folder`` again: 1 while it changes what the graph means, else 0."""
+    judged = judge_alone(*read_program(Path(folder)), name)
+    if judged is None:
         print("it does not fire any more")
         return 0
-    verdict = judge_pair(gm, applied.after, inputs, aliases=False)
+    verdict = judged[1]
     print(f"{verdict.status}: {', '.join(verdict.kinds)} {verdict.reason}")
     return int(verdict.status is Status.FINDING)

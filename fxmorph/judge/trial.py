@@ -24,6 +24,7 @@ from fxmorph.load import Invocation, LoadedSeed
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
+from fxmorph.signature import Signature
 from fxmorph.sizes import Sizes
 from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
 from fxmorph.torchapi.devices import require_device
@@ -165,6 +166,8 @@ class Trial:
         )
         self._compiled: dict[int, tuple[Any, Callable[..., Any]]] = {}
         self._module: Invocation | None = None
+        #: Of the exception that only one side raised in the last judgement.
+        self.signature: Signature | None = None
 
     def observe(self, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
         made = self.subject.fresh(plan, self.input_seed)
@@ -231,6 +234,7 @@ class Trial:
         if "on the same device" in eager.raised or "on cpu" in eager.raised:
             return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run on this device: {eager.raised}", plan)]
         compiled = self.compiled(plan)
+        self.signature = None if eager.raised and compiled.raised else compiled.signature or eager.signature
         note(lambda: f"plan {plan}: eager {_outcome(eager)}; compiled ({self.settings.backend}) {_outcome(compiled)}")
         with self.clock.activity("judge"):
             return [replace(v, plan=plan) for v in self.weigh(plan, eager, compiled)]

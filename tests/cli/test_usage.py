@@ -70,6 +70,8 @@ USAGE = [
     (["passes", "show"], 2, "Missing argument"),
     (["replay"], 2, "fxmorph: name findings by id, or say --all"),
     (["replay", "ab"], 2, "fxmorph: no fxmorph state in .fxmorph"),
+    (["reduce"], 2, "fxmorph: name findings by id, or say --all"),
+    (["reduce", "--all"], 2, "fxmorph: no fxmorph state in .fxmorph"),
     (["findings"], 2, "fxmorph: no fxmorph state in .fxmorph"),
     (["show", "ab"], 2, "fxmorph: no fxmorph state in .fxmorph"),
     (["capture"], 2, "Missing argument"),

@@ -17,7 +17,8 @@ import torch
 from torch import fx
 
 from fxmorph.clock import Clock
-from fxmorph.investigate import Investigated, investigate
+from fxmorph.investigate import investigate
+from fxmorph.investigated import Investigated
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Recipe, Status, ValuePlan
 from fxmorph.report.repro import repro_text

@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from fxmorph.inputs import InputSet
-from fxmorph.investigate import run_inputs
 from fxmorph.model import ValuePlan
-from fxmorph.program import inputs_text
+from fxmorph.program import inputs_text, run_inputs
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 MEMORY = torch.arange(12.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,13 @@ from torch import fx
 
 from fxmorph.graph import calls, function_of, print_graph, read_graph
 from fxmorph.inputs import InputSet
-from fxmorph.reduce import Reduced, Reducer
+from fxmorph.model import CompileConfig, Recipe
+from fxmorph.reduce.candidate import Candidate
+from fxmorph.reduce.crashing import crash_of
+from fxmorph.reduce.driver import Reduction
+from fxmorph.reduce.order import outputs, simplicity
+from fxmorph.reduce.passes import DETAIL, STRUCTURE
+from fxmorph.reduce.recipe import fewest_rewrites
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 LONG = """def fn(x, y, z):
@@ -37,8 +44,23 @@ def has(*names: str) -> Callable[[fx.Graph, InputSet], bool]:
     return still
 
 
-def reduced(still: Callable[[fx.Graph, InputSet], bool], text: str = LONG, seconds: float = 30.0) -> Reduced:
-    return Reducer(read_graph(text), InputSet.snapshot(VALUES), still, seconds).run()
+def program(text: str = LONG, values: Any = None, config: CompileConfig | None = None) -> Candidate:
+    given = VALUES if values is None else values
+    return Candidate(read_graph(text), InputSet.snapshot(given), config or CompileConfig.make())
+
+
+def reduced(
+    still: Callable[[fx.Graph, InputSet], bool], text: str = LONG, seconds: float = 30.0, passes: Any = STRUCTURE
+) -> Candidate:
+    return search(program(text), lambda c: still(c.graph, c.inputs), seconds, passes).best
+
+
+def search(
+    start: Candidate, shows: Callable[[Candidate], bool], seconds: float = 30.0, passes: Any = (*STRUCTURE, *DETAIL)
+) -> Reduction:
+    made = Reduction(start, shows, lambda _: True, seconds)
+    made.run(passes)
+    return made
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "exp", "sub", "sum"])
@@ -91,8 +113,8 @@ def test_nothing_is_lost_where_nothing_can_go() -> None:
 
 
 def test_without_budget_the_program_is_returned_as_it_is() -> None:
-    best = reduced(has("sin"), seconds=-1.0)
-    assert (print_graph(best.graph), best.tests) == (LONG, 0)
+    made = search(program(), lambda c: has("sin")(c.graph, c.inputs), seconds=-1.0)
+    assert (made.best.text, made.tests) == (LONG, 0)
 
 
 def test_a_candidate_that_breaks_is_not_kept() -> None:
@@ -102,3 +124,151 @@ def test_a_candidate_that_breaks_is_not_kept() -> None:
         return True
 
     assert len(calls(reduced(still).graph)) >= 4
+
+
+# -- the order, and the other passes -----------------------------------------------
+
+
+def runs(candidate: Candidate) -> list[Any]:
+    """What the candidate returns in eager."""
+    return list(function_of(candidate.text)(*candidate.inputs.rebuild()))
+
+
+def test_every_step_is_simpler_and_the_result_is_the_same_each_time() -> None:
+    taken: list[Any] = []
+
+    def shows(candidate: Candidate) -> bool:
+        good = has("exp", "sum")(candidate.graph, candidate.inputs)
+        if good:
+            taken.append(simplicity(candidate))
+        return good
+
+    first = search(program(), shows).best
+    assert taken == sorted(taken, reverse=True)
+    assert simplicity(first) == taken[-1]
+    assert search(program(), shows).best.digest == first.digest
+
+
+def test_memory_stays_shared_where_that_is_the_cause() -> None:
+    """What replaces a call is one of its operands, where a copy of its value would not do."""
+    text = "def fn(x):\n    a = x.clone()\n    b = a[0]\n    w = b.add_(1)\n    c = a * 2\n    return (c,)\n"
+
+    def shows(candidate: Candidate) -> bool:
+        values = candidate.inputs.rebuild()
+        before = [v.clone() for v in values if isinstance(v, torch.Tensor)]
+        function_of(candidate.text)(*values)
+        written = any(not torch.equal(a, b) for a, b in zip(before, values, strict=True))
+        return "add_" in candidate.text and (written or "clone" in candidate.text)
+
+    best = search(program(text, [torch.randn(3, 4)]), shows, passes=STRUCTURE).best
+    assert (best.nodes, "add_" in best.text) == (1, True), best.text
+
+
+def test_sizes_ranks_and_values_become_plain_but_odd_sizes_stay_odd() -> None:
+    text = "def fn(x):\n    a = x.view(10, 77)\n    b = torch.sin(a)\n    return (b,)\n"
+
+    def shows(candidate: Candidate) -> bool:
+        (out,) = runs(candidate)
+        return "sin" in candidate.text and out.shape[-1] % 2 == 1 and out.ndim == 2 and out.shape[-1] > 1
+
+    best = search(program(text, [torch.randn(2, 5, 77)]), shows).best
+    (value,) = best.values
+    assert best.nodes == 1
+    assert value.shape == (2, 3)
+    assert not value.any()
+
+
+def test_dtypes_layouts_and_gradients_become_plain() -> None:
+    value = torch.randn(6, 4, dtype=torch.bfloat16).t().requires_grad_()
+    text = "def fn(x):\n    a = torch.sin(x)\n    return (a,)\n"
+    best = search(program(text, [value]), lambda c: "sin" in c.text and bool(runs(c))).best
+    (got,) = best.values
+    assert (got.dtype, got.requires_grad, got.is_contiguous()) == (torch.float32, False, True)
+
+
+def test_a_layout_that_matters_is_kept() -> None:
+    text = "def fn(x):\n    a = torch.sin(x)\n    return (a,)\n"
+
+    def shows(candidate: Candidate) -> bool:
+        return "sin" in candidate.text and not candidate.values[0].is_contiguous() and bool(runs(candidate))
+
+    (got,) = search(program(text, [torch.randn(6, 4).t()]), shows).best.values
+    assert not got.is_contiguous() and got.shape == (2, 2)
+
+
+def test_arguments_go_to_their_defaults_and_constants_to_small_numbers() -> None:
+    text = (
+        "def fn(x):\n    a = torch.nn.functional.softplus(x, beta=3, threshold=17)\n    b = a[1:3]\n    return (b,)\n"
+    )
+
+    def shows(candidate: Candidate) -> bool:
+        return "softplus" in candidate.text and "[" in candidate.text.replace("return", "") and bool(runs(candidate))
+
+    best = search(program(text, [torch.randn(4, 3)]), shows).best
+    assert "softplus(x)" in best.text
+    assert "17" not in best.text and "1:3" not in best.text
+
+
+def test_settings_that_are_not_needed_go() -> None:
+    config = CompileConfig.make(inductor={"freezing": True, "max_fusion_size": 1}, options={"dynamic": True})
+
+    def shows(candidate: Candidate) -> bool:
+        return dict(candidate.config.inductor).get("freezing") is True and "sin" in candidate.text
+
+    best = search(program(config=config), shows).best
+    assert best.config == CompileConfig.make(inductor={"freezing": True})
+
+
+def test_an_input_becomes_a_number_where_that_will_do() -> None:
+    text = "def fn(x, y):\n    a = torch.sin(x)\n    b = a * y\n    return (b,)\n"
+    values = [torch.randn(4), torch.randn(4)]
+    best = search(program(text, values), lambda c: has("sin", "mul")(c.graph, c.inputs), passes=STRUCTURE).best
+    assert len(best.values) == 1
+
+
+def test_only_the_rewrites_that_are_needed_stay() -> None:
+    recipe = Recipe.parse("a@x ; b@y ; c@z ; d@w")
+    wanted = {"b", "d"}
+    left = fewest_rewrites(recipe, lambda r: wanted <= {w.rule for w in r.rewrites})
+    assert [w.rule for w in left.rewrites] == ["b", "d"]
+
+
+# -- slipping ------------------------------------------------------------------------
+
+
+def test_a_pass_that_goes_over_to_another_finding_is_done_again_step_by_step() -> None:
+    """Two faults show: cos is the one that was found, exp another."""
+
+    def shows(candidate: Candidate) -> bool:
+        here = {getattr(n.target, "__name__", n.target) for n in calls(candidate.graph)}
+        return bool(runs(candidate)) and bool({"cos", "exp"} & here)
+
+    def same(candidate: Candidate) -> bool:
+        return "cos" in candidate.text
+
+    slipping = Reduction(program(), shows, lambda _: True, 30.0).run(STRUCTURE)
+    kept = Reduction(program(), shows, same, 30.0)
+    best = kept.run(STRUCTURE)
+    assert "cos" not in slipping.text
+    assert "cos" in best.text and best.nodes == 1
+    assert kept.slips > 0
+
+
+# -- crashes ------------------------------------------------------------------------
+
+
+def test_a_crash_is_told_from_an_exception_and_reduced() -> None:
+    import os
+    import signal
+
+    def run(candidate: Candidate) -> None:
+        if "cos" in candidate.text and "exp" in candidate.text:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if "exp" not in candidate.text:
+            raise ValueError("not a crash")
+
+    start = program()
+    assert crash_of(start, run) == "crashed (SIGKILL)"
+    best = search(start, lambda c: crash_of(c, run) == "crashed (SIGKILL)", passes=STRUCTURE).best
+    assert best.nodes == 2
+    assert len(outputs(best.graph)) == 1

@@ -1,0 +1,68 @@
+"""What an investigation finds out."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fxmorph.blame import Blame
+from fxmorph.dedup import Skeleton
+from fxmorph.model import Kind, Status, Verdict
+
+
+@dataclass(frozen=True)
+class Investigated:
+    """What the parent writes down.
+
+    ``operations`` and ``skeleton`` are those of the reduced graph; ``group`` is the case's by
+    :func:`fxmorph.dedup.group_of`, "" where nothing is blamed.  ``rung`` is where it was reduced; ``finished``:
+    it went as far as it goes.
+    """
+
+    case_id: str
+    program: str
+    kinds: tuple[Kind, ...]
+    blame: Blame | None
+    recipe: str
+    rewrites: tuple[str, ...]
+    operations: tuple[str, ...]
+    structure: str
+    evidence: tuple[str, ...]
+    nodes: int
+    tests: int
+    config: dict[str, Any]
+    check: dict[str, Any]
+    seconds: tuple[tuple[str, float], ...] = ()
+    skeleton: Skeleton = ()
+    signature: str = ""
+    group: str = ""
+    rung: str = ""
+    finished: bool = True
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> str:
+        """Name of the guilty unit; "" where none is known."""
+        return self.blame.unit if self.blame is not None else ""
+
+
+def evidence_of(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
+    return tuple(f"{v.kind} of {v.slot}: {v.reason}" for v in verdicts if v.status is Status.FINDING)[:6]
+
+
+#: What a seed file says of itself.
+_ABOUT_THE_SEED = ("META", "ORIGIN", "EXPECTED", "BROKEN_IN")
+
+
+def without_tail(source: str) -> str:
+    """A seed's source without docstring, META and ``if __name__`` block."""
+    tree = ast.parse(source)
+    body = [
+        s
+        for s in tree.body
+        if not isinstance(s, (ast.If, ast.Expr))
+        and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in _ABOUT_THE_SEED)
+    ]
+    return ast.unparse(ast.Module(body, []))

@@ -1,0 +1,29 @@
+"""The passes of a reduction, in their order: what takes most away first."""
+
+from __future__ import annotations
+
+from fxmorph.reduce.arguments import fewer_arguments, fewer_settings, plainer_constants
+from fxmorph.reduce.graphs import calls_by_operands, fewer_calls, fewer_inputs, fewer_outputs, numbers_for_inputs
+from fxmorph.reduce.tensors import (
+    lower_ranks,
+    no_gradients,
+    plainer_dtypes,
+    plainer_layouts,
+    plainer_values,
+    smaller_sizes,
+)
+
+#: Fewer calls, inputs and outputs.
+STRUCTURE = (fewer_outputs, fewer_calls, calls_by_operands, fewer_inputs, numbers_for_inputs)
+#: Plainer inputs, arguments and settings.
+DETAIL = (
+    fewer_settings,
+    no_gradients,
+    smaller_sizes,
+    lower_ranks,
+    plainer_dtypes,
+    plainer_layouts,
+    fewer_arguments,
+    plainer_constants,
+    plainer_values,
+)

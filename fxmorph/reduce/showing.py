@@ -1,0 +1,93 @@
+"""Whether a candidate shows the same finding: same kinds, same exception, same guilty unit.
+
+The guilty unit is kept by a compile without it, which must not show the finding.  Where Inductor's graphs
+run in eager show it, that is done for every candidate; where only generated code does, after each pass
+of the reduction that got somewhere.  (A minifier that only asks "does it still fail" goes over to other
+failures: pytorch/torchdynamo 1811.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from fxmorph.backend_blame import ALL, VECTORISED
+from fxmorph.blame import SETTINGS, Blame
+from fxmorph.inductor.units import Stage
+from fxmorph.localize import IN_EAGER, PARTITIONER
+from fxmorph.model import Rung
+from fxmorph.probing import Answer, Held, Probe
+from fxmorph.reduce.candidate import Candidate
+from fxmorph.torchapi.tracking import Group
+
+#: Only AOTAutograd: no pass, no decomposition of Inductor's, no code.
+BARE = replace(IN_EAGER.below(Group.PASS, 0), decompositions=None)
+
+_BACKEND = (Stage.LOWERING, Stage.SCHEDULER, Stage.CODEGEN)
+
+
+@dataclass(frozen=True)
+class Showing:
+    """Judges candidates at one rung.
+
+    ``probe`` asks about a candidate.  It must show under ``held`` and not under ``gone`` (None: no unit is
+    known).  ``again`` names the guilty unit of a candidate anew, where that is cheap; it is one of ``units``.
+    """
+
+    probe: Callable[[Candidate], Probe]
+    rung: Rung
+    held: Held
+    gone: Held | None
+    again: Callable[[Candidate], str] | None = None
+    units: tuple[str, ...] = ()
+
+    def shows(self, candidate: Candidate) -> bool:
+        """Whether the candidate shows the finding; at the pass rung, with the same guilty unit."""
+        probe = self.probe(candidate)
+        if probe.ask(self.held) is not Answer.SHOWS:
+            return False
+        return self.rung is not Rung.PASS or self.gone is None or probe.ask(self.gone) is not Answer.SHOWS
+
+    def same(self, candidate: Candidate) -> bool:
+        """The dearer check: the unit is blamed again, or is seen to be needed by a compile without it."""
+        if self.again is not None:
+            return self.again(candidate) in self.units
+        return self.gone is None or self.probe(candidate).ask(self.gone) is not Answer.SHOWS
+
+
+def without_guilty(blame: Blame) -> Held | None:
+    """What is held back for the finding to go; None where that is no part of a compile."""
+    if blame.off:
+        return ALL.without(*blame.off)
+    setting = VECTORISED if blame.unit.startswith("codegen.CppVec") else blame.unit
+    if setting in SETTINGS:
+        return Held(settings=tuple(SETTINGS[setting].items()))
+    if blame.unit == PARTITIONER:
+        return Held(partitioner=True)
+    return ALL.below(Group.FUSION, 0) if blame.stage is Stage.SCHEDULER else None
+
+
+def in_eager(
+    start: Candidate, blame: Blame, probe: Callable[[Candidate], Probe], again: Callable[[Candidate], str]
+) -> Showing | None:
+    """Showing where Inductor's graphs run in eager; None where that does not show the finding of ``start``.
+
+    Of what AOTAutograd or a decomposition did wrong no pass is run.
+    """
+    gone = without_guilty(blame) if blame.confirmed else None
+    held = IN_EAGER
+    if blame.confirmed and blame.stage is Stage.DECOMPOSITION:
+        held = IN_EAGER.below(Group.PASS, 0)
+    elif blame.confirmed and blame.stage is Stage.AOT and gone is None:
+        held = BARE
+    if gone is not None:
+        gone = replace(gone, upto=(*gone.upto, *held.upto), backend=True)
+    units = (blame.unit, *blame.off) if blame.confirmed else ()
+    named = bool(units) and blame.stage not in _BACKEND  # what only generated code tells is not told again here
+    showing = Showing(probe, Rung.PASS, held, gone, again if named else None, units)
+    return showing if showing.shows(start) else None
+
+
+def compiled(blame: Blame, probe: Callable[[Candidate], Probe], rung: Rung) -> Showing:
+    """Showing in code that is generated and run, or under a milder backend."""
+    return Showing(probe, rung, ALL, without_guilty(blame) if blame.confirmed else None)

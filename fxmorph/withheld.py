@@ -1,0 +1,35 @@
+"""A finding's ``repro.py`` with its guilty unit switched off: ``python -m fxmorph.withheld FOLDER``.
+
+The exit code is that of the repro: 0 where the difference is gone.  4: no unit that can be switched off.
+"""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+#: Exit code where there is nothing to switch off.
+NO_UNIT = 4
+
+
+def main(folder: Path) -> None:
+    """Run the repro in this process, which must be a fresh one; leaves by ``SystemExit``."""
+    from fxmorph.blame import Blame
+    from fxmorph.model import CompileConfig
+    from fxmorph.probing import holding_back
+    from fxmorph.records import from_json
+    from fxmorph.reduce.showing import without_guilty
+    from fxmorph.torchapi.compiling import configured
+
+    stored = json.loads((folder / "finding.json").read_text(encoding="utf-8"))["extra"].get("blame")
+    held = without_guilty(from_json(Blame, stored)) if stored else None
+    if held is None:
+        raise SystemExit(NO_UNIT)
+    with configured(CompileConfig.make(inductor=dict(held.settings))), holding_back(held):
+        runpy.run_path(str(folder / "repro.py"), run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,127 @@
+"""What a campaign makes of investigated cases: one finding a cause, confirmed or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fxmorph import worker
+from fxmorph.blame import Blame
+from fxmorph.campaign import Campaign
+from fxmorph.clock import Clock
+from fxmorph.config import Settings
+from fxmorph.confirm import Confirmation
+from fxmorph.events import FindingMade, Warned
+from fxmorph.inductor.units import Stage
+from fxmorph.investigated import Investigated
+from fxmorph.known import Known
+from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.store import Store
+from fxmorph.workers import Ended
+
+PROGRAM = "def make_inputs():\n    return [torch.zeros(2)]\n\n\ndef fn(x):\n    a = x.flip(0)\n    return (a,)\n"
+UNIT = "post_grad.reinplace_inplaceable_ops"
+STANDS = Confirmation(3, 3, "differs", "gone")
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Any:
+    settings = Settings(state=str(tmp_path / "state"), max_time=100.0, jobs=1)
+    with Store(settings.state_dir) as store:
+        events: list[Any] = []
+        made = Campaign(settings, store, events.append, None)
+        made._run_id = store.create_run(settings, {})
+        made._known, made._baseline, made._spent, made._clock = Known(()), frozenset(), 0.0, Clock()
+        made.told = events  # type: ignore[attr-defined]
+        yield made
+
+
+def case_of(seed: str, number: int = 0) -> Case:
+    return Case(Seed(f"{seed}.py", "module", seed), number, 0, (ValuePlan.SEED,), CompileConfig.make())
+
+
+def conclude(campaign: Campaign, case: Case, got: Investigated | None) -> None:
+    result = CaseResult(case.id, Status.FINDING, (Kind.VALUE,), "off by one", stage="inductor")
+    job = worker.Investigate(0, case, result, 60.0)
+    campaign._conclude(job, Ended(job, got))
+
+
+def investigated(case: Case, group: str, program: str = PROGRAM, skeleton: Any = (("flip", ()),)) -> Investigated:
+    blame = Blame(Stage.POST_GRAD, UNIT, True, off=(UNIT,))
+    config = {"backend": "inductor", "compile": {}, "inductor": {}, "dynamo": {}, "no_grad": False, "calls": 1,
+              "device": "cpu", "context": "", "dtype": ""}  # fmt: skip
+    check = {"exact": True, "rtol": 0.0, "atol": 0.0}
+    return Investigated(
+        case.id, program, (Kind.VALUE,), blame, "", (), ("flip",), "h", ("value of out0: off",), 1, 5, config, check,
+        skeleton=skeleton if program else (), group=group,
+    )  # fmt: skip
+
+
+def confirm(campaign: Campaign, shown: Confirmation = STANDS) -> None:
+    job = campaign._to_confirm.popleft()
+    campaign._confirmed(job, Ended(job, (shown, ())))
+
+
+def made(campaign: Any) -> list[FindingMade]:
+    return [e for e in campaign.told if isinstance(e, FindingMade)]
+
+
+def test_a_case_that_was_only_blamed_is_a_duplicate_of_its_group(campaign: Campaign) -> None:
+    first, second = case_of("s", 0), case_of("s", 1)
+    conclude(campaign, first, investigated(first, "g"))
+    conclude(campaign, second, investigated(second, "g", program=""))
+    assert len(campaign._to_confirm) == 1
+    confirm(campaign)
+    one, other = made(campaign)
+    assert (one.duplicate_of, other.duplicate_of) == ("", one.finding.id)
+    assert campaign.duplicates == 1
+    assert any("3 of 3 fresh processes" in line and "gone" in line for line in one.finding.evidence)
+    assert {f.case_id for f in campaign.store.findings(duplicates=True)} == {first.id, second.id}
+
+
+def test_what_is_not_confirmed_leaves_its_group_to_others(campaign: Campaign) -> None:
+    first, second = case_of("s", 0), case_of("s", 1)
+    conclude(campaign, first, investigated(first, "g"))
+    conclude(campaign, second, investigated(second, "g", program=""))
+    confirm(campaign, Confirmation(1, 2, "equal"))
+    assert not made(campaign) and not campaign.findings and not campaign._groups
+    assert campaign.counts["unconfirmed"] == 2
+    assert any(isinstance(e, Warned) and "1 of 2" in e.message for e in campaign.told)  # type: ignore[attr-defined]
+
+
+def test_equal_graphs_from_two_seeds_are_one_finding_and_unlike_ones_two(campaign: Campaign) -> None:
+    for seed, skeleton in (("s", (("flip", ()),)), ("t", (("flip", ()),)), ("u", (("roll", ()),))):
+        case = case_of(seed)
+        conclude(campaign, case, investigated(case, f"g{seed}", skeleton=skeleton))
+        while campaign._to_confirm:
+            confirm(campaign)
+    assert len(campaign.findings) == 2
+    assert campaign.duplicates == 1
+
+
+def test_equal_fingerprints_of_unlike_graphs_stay_apart(campaign: Campaign) -> None:
+    pairs = (("s", ()),) * 4 + (("t", (0, 1)), ("t", (0, 1)), ("t", (2, 3)), ("t", (2, 3)))
+    ring = (("s", ()),) * 4 + tuple(("t", (i, (i + 1) % 4)) for i in range(4))
+    for seed, skeleton in (("s", pairs), ("t", ring)):
+        case = case_of(seed)
+        conclude(campaign, case, investigated(case, f"g{seed}", PROGRAM + f"# {seed}\n", skeleton))
+        confirm(campaign)
+    assert len(campaign.findings) == 2
+
+
+def test_investigating_stops_at_a_quarter_of_the_budget(campaign: Campaign) -> None:
+    campaign.found.append(object())  # type: ignore[arg-type]
+    assert campaign._wants_investigation(cases_left=False)
+    campaign._spent = 0.25 * campaign.settings.max_time
+    assert not campaign._wants_investigation(cases_left=False)
+
+
+def test_an_investigation_that_failed_is_told(campaign: Campaign) -> None:
+    case = case_of("s")
+    job = worker.Investigate(0, case, replace(CaseResult(case.id, Status.FINDING)), 60.0)
+    campaign._conclude(job, Ended(job, None, "crash", detail="signal 11"))
+    assert campaign.counts["unconfirmed"] == 1
+    assert any(isinstance(e, Warned) for e in campaign.told)  # type: ignore[attr-defined]

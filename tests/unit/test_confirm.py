@@ -1,0 +1,66 @@
+"""A repro counts when it shows the difference in every fresh process; replay says what became of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fxmorph import confirm as module
+from fxmorph.config import Settings
+from fxmorph.confirm import Confirmation, confirm, replay
+from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.store import Store
+
+#: Exits with the codes in ``codes``, one a run.
+REPRO = """import pathlib, sys
+codes = pathlib.Path("codes").read_text().split()
+pathlib.Path("codes").write_text(" ".join(codes[1:]))
+print("run")
+sys.exit(int(codes[0]))
+"""
+
+
+def folder_with(where: Path, codes: str) -> Path:
+    where.mkdir(parents=True, exist_ok=True)
+    (where / "repro.py").write_text(REPRO)
+    (where / "codes").write_text(codes)
+    (where / "finding.json").write_text(json.dumps({"extra": {}}))
+    return where
+
+
+@pytest.mark.parametrize(
+    ("codes", "shown", "runs"), [("1 1 1", 3, 3), ("0 1 1", 0, 1), ("1 0 1", 1, 2), ("1 2 1", 1, 2)]
+)
+def test_three_fresh_processes_must_show_it(
+    tmp_path: Path, codes: str, shown: int, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = module.run_repro
+    monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (4, "") if without_unit else real(*a))
+    got = confirm(folder_with(tmp_path, codes))
+    assert (got.shown, got.runs, got.stands) == (shown, runs, codes == "1 1 1")
+
+
+@pytest.mark.parametrize(("code", "word"), [(0, "gone"), (1, "still there"), (2, "breaks"), (4, "")])
+def test_it_says_what_shows_without_the_unit(
+    tmp_path: Path, code: int, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (code if without_unit else 1, "said"))
+    got = confirm(tmp_path)
+    assert got == Confirmation(3, 3, "said", word)
+    assert ("switched off" in str(got)) == bool(word)
+
+
+def test_replay_says_fixed_fails_or_error(tmp_path: Path) -> None:
+    settings = Settings(state=str(tmp_path / "state"))
+    with Store(settings.state_dir) as store:
+        run = store.create_run(settings, {})
+        for id, code, known in (("aa", 0, "pytorch/pytorch#1"), ("bb", 1, ""), ("cc", 2, "")):
+            found = Finding(id, id, "s", "", (Kind.VALUE,), BugClass.UGO, "inductor", "", "", id, "", "", known=known)
+            store.add_finding(run, found, str(folder_with(tmp_path / id, str(code))))
+    said: list[str] = []
+    assert replay(settings, [], True, said.append) == 3
+    assert [line.split()[:2] for line in said] == [["FIXED", "aa"], ["FAILS", "bb"], ["ERROR", "cc"]]
+    assert said[0].endswith("known as pytorch/pytorch#1")
+    assert replay(settings, ["bb"], False, said.append) == 1
