@@ -138,6 +138,8 @@ class Campaign:
     interrupted: ClassVar[str] = "interrupted; what was judged is stored, go on with --resume"
     #: CPU seconds for blaming and reducing one finding.
     investigate_seconds: ClassVar[float] = 60.0
+    #: Fresh processes that must show a finding.
+    confirmations: ClassVar[int] = 1
 
     settings: Settings
     store: Store
@@ -604,7 +606,7 @@ class Campaign:
         with self._clock.activity("store"):
             write_finding(folder, finding, versions(), self.settings.state_dir / "proofs")
         self._confirming[finding.fingerprint] = []
-        self._to_confirm.append(replace(job, finding=finding, folder=str(folder)))
+        self._to_confirm.append(replace(job, finding=finding, folder=str(folder), times=self.confirmations))
 
     def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
         finding, folder = job.finding, Path(job.folder)

@@ -70,6 +70,24 @@ def canonical(node: fx.Node) -> Operation:
     return Operation(name, tuple(sorted({**positional, **kwargs}.items())))
 
 
+def names_dimensions(node: fx.Node, argument: int | str) -> bool:
+    """Whether an argument of a call, by position or keyword, says which dimensions it works on."""
+    if isinstance(argument, str):
+        return _of_dimensions(argument)
+    assert not isinstance(node.target, str) or node.op == "call_method"
+    for params in _schemas(operation_name(node.op, node.target)):
+        positional = [p for p in params if not p[4]]
+        # x.permute(0, 2, 1): what goes beyond a list belongs to it
+        at = min(argument, len(positional) - 1)
+        if at >= 0 and _of_dimensions(positional[at][0]) and (at == argument or "List" in positional[at][1]):
+            return True
+    return False
+
+
+def _of_dimensions(name: str) -> bool:
+    return name.startswith(("dim", "axis")) or name.endswith(("dim", "dims", "axis")) and name != "keepdim"
+
+
 @cache
 def _schemas(name: str) -> tuple[tuple[tuple[str, str, bool, Any, bool], ...], ...]:
     """(name, type, has default, default, keyword only) of each parameter, an entry an overload."""

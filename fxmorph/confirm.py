@@ -24,7 +24,7 @@ from fxmorph.withheld import NO_UNIT
 #: Wall seconds for one repro: torch's import, a cold compile, on a loaded machine.
 REPRO_SECONDS = 300
 
-#: Fresh processes that must all show the difference.
+#: Fresh processes that must all show the difference, where there is time: `fxmorph reduce`.
 TIMES = 3
 
 #: Exit codes of ``repro.py``.
@@ -95,15 +95,20 @@ class Confirmation:
 
     def __str__(self) -> str:
         unit = f"; with the guilty unit switched off: {self.without}" if self.without else ""
-        return f"repro.py shows it in {self.shown} of {self.runs} fresh processes{unit}"
+        many = "a fresh process" if self.shown == self.runs == 1 else f"{self.shown} of {self.runs} fresh processes"
+        return f"repro.py shows it in {many}{unit}"
 
 
 def confirm(folder: Path, cache: Path | None = None, times: int = TIMES) -> Confirmation:
-    """Run the repro up to ``times`` times, until it does not show the difference, then without the guilty unit."""
+    """Run the repro up to ``times`` times, until it does not show the difference; if more than once, then without
+    the guilty unit too.
+    """
     for shown in range(times):
         code, said = run_repro(folder, cache)
         if code != STILL_THERE:
             return Confirmation(shown, shown + 1, said)
+    if times == 1:
+        return Confirmation(1, 1, said)
     code, _ = run_repro(folder, cache, without_unit=True)
     return Confirmation(times, times, said, {GONE: "gone", STILL_THERE: "still there", NO_UNIT: ""}.get(code, "breaks"))
 

@@ -77,12 +77,13 @@ class Derive:
 
 @dataclass(frozen=True)
 class Confirm:
-    """Job: run the repro in ``folder`` in fresh processes; answers (a ``Confirmation``, seconds)."""
+    """Job: run the repro in ``folder`` in ``times`` fresh processes; answers (a ``Confirmation``, seconds)."""
 
     index: int
     case: Case
     finding: Finding
     folder: str
+    times: int = 1
 
 
 def serve(
@@ -154,7 +155,7 @@ def _answer(
             return "done", _about_units(job, rules, prover, clock, tell)
         assert isinstance(job, Confirm)
         with clock.activity("confirm"):
-            answer = confirm(Path(job.folder), Path(cache))
+            answer = confirm(Path(job.folder), Path(cache), job.times)
         return "done", (answer, clock.take())
     except DeviceLost:
         raise

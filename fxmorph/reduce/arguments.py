@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from torch import fx
 
+from fxmorph.canon import names_dimensions
 from fxmorph.graph import calls, copy_graph
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.driver import Reduction
@@ -16,18 +18,23 @@ ROUNDING = ("emulate_precision_casts",)
 
 
 def fewer_arguments(search: Reduction) -> None:
-    """Each call with its keywords left out, and with the last of its positional constants left out."""
+    """Each call with its keywords left out, and with the last of its positional constants left out; not dimensions."""
     for name in [n.name for n in calls(search.best.graph)]:
-        for key in list(_call(search.best, name).kwargs):
+        for key in [k for k in _call(search.best, name).kwargs if not names_dimensions(_call(search.best, name), k)]:
             kept = {k: v for k, v in _call(search.best, name).kwargs.items() if k != key}
             search.attempt(_calling(search.best, name, _call(search.best, name).args, kept))
         while len(args := _call(search.best, name).args) > 1 and not isinstance(args[-1], fx.Node):
+            if names_dimensions(_call(search.best, name), len(args) - 1):
+                break
             if not search.attempt(_calling(search.best, name, args[:-1], _call(search.best, name).kwargs)):
                 break
 
 
 def plainer_constants(search: Reduction) -> None:
-    """Each number made 0, 1, 2 or rounded; each slice without an end; each list shorter."""
+    """Each number made 0, 1, 2 or rounded; each slice without an end.
+
+    Dimensions stay: a pattern that does not look at them would be seen to fail at those instead.
+    """
     for name in [n.name for n in calls(search.best.graph)]:
         place = 0
         while place < len(_places(search.best, name)):
@@ -73,15 +80,14 @@ def _calling(program: Candidate, name: str, args: Any, kwargs: Any) -> Candidate
 def _places(program: Candidate, name: str) -> list[Any]:
     """The constants of a call, in order."""
     found: list[Any] = []
-    _walk((_call(program, name).args, _call(program, name).kwargs), found, -1, None)
+    _rewritten(_call(program, name), found, -1, None)
     return found
 
 
 def _plainer(program: Candidate, name: str, place: int) -> Iterator[Candidate]:
     node = _call(program, name)
     for new in _instead_of(_places(program, name)[place]):
-        args, kwargs = _walk((node.args, node.kwargs), [], place, new)
-        yield _calling(program, name, args, kwargs)
+        yield _calling(program, name, *_rewritten(node, [], place, new))
 
 
 def _instead_of(value: Any) -> Iterator[Any]:
@@ -90,11 +96,21 @@ def _instead_of(value: Any) -> Iterator[Any]:
         yield slice(None, value.stop, value.step)
         yield slice(value.start, None, value.step)
         yield slice(value.start, value.stop)
-    elif isinstance(value, (int, float)):
+    elif isinstance(value, int) or math.isfinite(value):
         kind = type(value)
         yield from (kind(n) for n in (0, 1, 2, -1))
         if isinstance(value, float) and abs(value) < 1e6:
             yield float(round(value))
+
+
+def _rewritten(node: fx.Node, found: list[Any], place: int, new: Any) -> tuple[Any, Any]:
+    """The arguments of a call with the constant number ``place`` replaced; constants go to ``found`` in order."""
+
+    def walked(argument: int | str, value: Any) -> Any:
+        return value if names_dimensions(node, argument) else _walk(value, found, place, new)
+
+    args = tuple(walked(i, a) for i, a in enumerate(node.args))
+    return args, {k: walked(k, v) for k, v in node.kwargs.items()}
 
 
 def _walk(value: Any, found: list[Any], place: int, new: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from fxmorph import worker
 from fxmorph.campaign import INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found, versions
 from fxmorph.config import Settings
-from fxmorph.confirm import write_finding
+from fxmorph.confirm import TIMES, write_finding
 from fxmorph.events import Warned
 from fxmorph.investigated import Investigated
 from fxmorph.model import Finding, Rung, Seed, Status
@@ -26,6 +26,7 @@ class Reductions(Campaign):
     """
 
     investigate_seconds: ClassVar[float] = 300.0
+    confirmations: ClassVar[int] = TIMES
     cases_until: ClassVar[float] = 0.0
     interrupted: ClassVar[str] = "interrupted; what was reduced is stored, `fxmorph reduce` goes on"
 
