@@ -85,7 +85,7 @@ def names_dimensions(node: fx.Node, argument: int | str) -> bool:
 
 
 def _of_dimensions(name: str) -> bool:
-    return name.startswith(("dim", "axis")) or name.endswith(("dim", "dims", "axis")) and name != "keepdim"
+    return name.startswith(("dim", "axis")) or (name.endswith(("dim", "dims", "axis")) and name != "keepdim")
 
 
 @cache
