@@ -64,7 +64,8 @@ def refused(name: str) -> bool:
         return False
     if said.outcome is Outcome.ADMITTED:
         rule = admitted_rule(proposal, said)
-        assert said.dropped, f"{name} is admitted as it is"
+        # The solver may give up on one: it is admitted with less than it claims, too.
+        assert said.dropped or rule.claim is not RULES[name].claim, f"{name} is admitted as it is"
         assert broken(rule, witness) == ""
     return said.outcome not in (Outcome.UNSUPPORTED, Outcome.MALFORMED)
 
