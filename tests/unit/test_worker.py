@@ -27,6 +27,7 @@ class Script:
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, judge: Any) -> list[Any]:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")  # serve sets it: the one of before comes back
     monkeypatch.setattr(worker, "print_to", lambda log: None)
     monkeypatch.setattr(worker, "load_rules", lambda *folders: {})
     monkeypatch.setattr(worker, "judge_case", judge)
