@@ -20,7 +20,7 @@ from importlib import metadata
 from math import isfinite
 from pathlib import Path
 from statistics import median
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fxmorph import worker
 from fxmorph.blame import bug_class
@@ -51,13 +51,15 @@ from fxmorph.model import (
     digest,
 )
 from fxmorph.oracle import load_oracles
-from fxmorph.propose.outcomes import Chain, pack_folders
 from fxmorph.records import to_json
 from fxmorph.rules import PROPOSED, load_rules
 from fxmorph.seeds import find_seeds
 from fxmorph.store import PAGE, Store
 from fxmorph.torchapi.compiling import backends, cpp_compiler
 from fxmorph.workers import Ended, Pool
+
+if TYPE_CHECKING:
+    from fxmorph.propose.outcomes import Chain
 
 Emit = Callable[[Event], None]
 
@@ -176,7 +178,7 @@ class Campaign:
         self._started = time.monotonic()
         self._seeds, refusals = find_seeds(list(s.paths), regressions=s.all)
         self._listed: list[Case] | None = None
-        self._packs = pack_folders(s.paths) if s.propose or (s.all and not self.check) else []
+        self._packs = self._pack_folders()
         self._rules = load_rules([Path(p) for p in s.transforms], self._packs)
         self._chains = self._proposed()
         load_oracles()
@@ -357,15 +359,26 @@ class Campaign:
 
     def _turn(self, number: int, usable: Sequence[Seed]) -> list[Seed]:
         """The seeds in an order drawn for this turn; those that made units fire first in the last turn come twice."""
-        before = Counter(self._credit.seeds)
+        earned = set()
         for index in range(self._credited, len(self.results)):
-            result = self.results[index]
-            self._credit.add(self._label[index], result.recipe, result.fired)
+            result, label = self.results[index], self._label[index]
+            if self._credit.add(label, result.recipe, result.fired):
+                earned.add(label)
         self._credited = len(self.results)
-        again = [seed for seed in usable if self._credit.seeds[seed.label] > before[seed.label]]
+        again = [seed for seed in usable if seed.label in earned]
         shuffled = [*usable, *(again if number > 1 else ())]
         random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
         return shuffled
+
+    def _pack_folders(self) -> list[Path]:
+        """Folders of proposals that the run takes; what reads them is imported by runs that do."""
+        s = self.settings
+        if not (s.propose or (s.all and not self.check)):
+            return []
+        from fxmorph.propose.outcomes import pack_folders
+
+        return pack_folders(s.paths)
+
     def _proposed(self) -> list[Chain]:
         """Take the seeds of admitted proposals; the recipes among them."""
         if not self._packs:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import fx
@@ -19,6 +17,7 @@ from fxmorph.load import LoadedSeed, SeedFailed
 from fxmorph.model import Level, Recipe, Rewrite
 from fxmorph.propose.building import build_rule
 from fxmorph.propose.proposal import Judged, Malformed, MutationProposal, Outcome, RecipeProposal, Task, Unsupported
+from fxmorph.propose.saying import Said
 from fxmorph.propose.seedfile import seed_text
 from fxmorph.propose.seedgate import runs_alike
 from fxmorph.propose.sources import CorpusGraphs
@@ -39,7 +38,7 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 2e-2, torch.float16: 0.2, torch
 
 def judge_recipe(proposal: RecipeProposal, source: str, corpus: CorpusGraphs, rules: Registry) -> Judged:
     """The outcome of a recipe: admitted once a seed takes the whole chain and means the same."""
-    judged = _Said(proposal, Task.RECIPE, source)
+    judged = Said(proposal, Task.RECIPE, source)
     try:
         for step in proposal.rules:
             chain_step(rules, step)
@@ -74,7 +73,7 @@ def judge_recipe(proposal: RecipeProposal, source: str, corpus: CorpusGraphs, ru
 
 def judge_mutation(proposal: MutationProposal, source: str, corpus: CorpusGraphs) -> Judged:
     """The outcome of a mutation: admitted with the programs that it makes of seeds of the corpus."""
-    judged = _Said(proposal, Task.MUTATION, source)
+    judged = Said(proposal, Task.MUTATION, source)
     try:
         rule = build_rule(proposal, source)
         rule = replace(rule, claim=Level.UNKNOWN, preserves=frozenset(PRESERVABLE))
@@ -100,19 +99,6 @@ def judge_mutation(proposal: MutationProposal, source: str, corpus: CorpusGraphs
     if programs:
         return judged(Outcome.ADMITTED, made=tuple(n for n, _ in programs), programs=tuple(programs))
     return judged(Outcome.UNKNOWN, reason=trouble or f"it applies to none of the seeds {', '.join(stems[:SEEDS])}")
-
-
-class _Said:
-    """Makes records of one proposal, with the CPU time since the first."""
-
-    def __init__(self, proposal: RecipeProposal | MutationProposal, task: Task, source: str) -> None:
-        self._proposal, self._task, self._source = proposal, task, source
-        self._started = time.process_time()
-
-    def __call__(self, outcome: Outcome, **more: Any) -> Judged:
-        seconds = round(time.process_time() - self._started, 2)
-        p = self._proposal
-        return Judged(self._task, p.name, p.hash, outcome, source=self._source, seconds=seconds, **more)
 
 
 def _graphs(corpus: CorpusGraphs, stems: list[str]) -> Iterator[tuple[str, LoadedSeed, Captured]]:

@@ -8,7 +8,6 @@ kept with it.  Whatever else is refuted is refuted.
 from __future__ import annotations
 
 import random
-import time
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from fxmorph.propose.building import build_rule, estimate
 from fxmorph.propose.grammar import TooLarge
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, Task, Unsupported
 from fxmorph.propose.sameness import Known, changes_nothing
+from fxmorph.propose.saying import Said, error_line
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.falsify import REAL_TOLERANCE, BeforeRaises, Sides, both, falsify, kinds, real_gap
 from fxmorph.prove.prover import Prover, stronger, weakest
@@ -59,12 +59,7 @@ class _Weakened:
 
 def judge_rule(proposal: RuleProposal, source: str, known: Known, prover: Prover) -> Judged:
     """The outcome of a rule proposal; never raises for what a proposal can do."""
-    started = time.process_time()
-
-    def judged(outcome: Outcome, **more: Any) -> Judged:
-        seconds = round(time.process_time() - started, 2)
-        return Judged(Task.RULE, proposal.name, proposal.hash, outcome, source=source, seconds=seconds, **more)
-
+    judged = Said(proposal, Task.RULE, source)
     try:
         rule = build_rule(proposal, source)
         outcome, trouble = _ill_formed(rule)
@@ -79,14 +74,10 @@ def judge_rule(proposal: RuleProposal, source: str, known: Known, prover: Prover
     except Malformed as error:
         return judged(Outcome.MALFORMED, reason=str(error))
     except Exception as error:
-        return judged(Outcome.MALFORMED, reason=f"does not trace: {_line(error)}")
+        return judged(Outcome.MALFORMED, reason=f"does not trace: {error_line(error)}")
     if same:
         return judged(Outcome.DUPLICATE, same_as=same, reason=f"same as {same}")
     return _proved(rule, prover, judged)
-
-
-def _line(error: Exception) -> str:
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
 
 
 def _ill_formed(rule: Rule) -> tuple[Outcome, str]:
@@ -108,7 +99,7 @@ def _ill_formed(rule: Rule) -> tuple[Outcome, str]:
             raised = raised or f"before raises: {error}".splitlines()[0]
             continue
         except Exception as error:
-            refuted = refuted or f"{instance_text(instance)}: after raises {_line(error)}"
+            refuted = refuted or f"{instance_text(instance)}: after raises {error_line(error)}"
             continue
         ran = True
         if not isinstance(sides.before, torch.Tensor) or not isinstance(sides.after, torch.Tensor):
@@ -151,7 +142,7 @@ def _estimate(side: Any, instance: Instance) -> None:
         return
 
 
-def _proved(rule: Rule, prover: Prover, judged: Any) -> Judged:
+def _proved(rule: Rule, prover: Prover, judged: Said) -> Judged:
     """Each dtype through the prover, dropping what falls, until nothing falls or the rule itself does."""
     state = _Weakened(rule)
     proofs: dict[str, RuleProof] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import fx
@@ -18,6 +17,7 @@ from fxmorph.load import Invocation
 from fxmorph.model import CompileConfig, digest
 from fxmorph.observe import loss_of
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, SeedProposal, Task, Unsupported
+from fxmorph.propose.saying import Said, error_line
 from fxmorph.propose.seedfile import make_inputs, meta_of, record, seed_text
 from fxmorph.propose.sources import CorpusGraphs, program_key
 from fxmorph.torchapi.compiling import check_settings, configured
@@ -29,12 +29,7 @@ EAGER_SECONDS = 5.0
 
 def judge_seed(proposal: SeedProposal, source: str, corpus: CorpusGraphs) -> Judged:
     """The outcome of a seed proposal; never raises for what a proposal can do."""
-    started = time.process_time()
-
-    def judged(outcome: Outcome, **more: Any) -> Judged:
-        seconds = round(time.process_time() - started, 2)
-        return Judged(Task.SEED, proposal.name, proposal.hash, outcome, source=source, seconds=seconds, **more)
-
+    judged = Said(proposal, Task.SEED, source)
     try:
         config = CompileConfig.make(inductor=dict(proposal.inductor))
         check_settings(config)
@@ -47,7 +42,7 @@ def judge_seed(proposal: SeedProposal, source: str, corpus: CorpusGraphs) -> Jud
         return judged(Outcome.UNSUPPORTED, reason=str(error))
     except Exception as error:
         said = "" if isinstance(error, Malformed) else "does not run: "
-        return judged(Outcome.MALFORMED, reason=f"{said}{_line(error)}")
+        return judged(Outcome.MALFORMED, reason=f"{said}{error_line(error)}")
     trouble = runs_alike(graph, frozen, proposal.no_grad)
     if trouble:
         return judged(Outcome.REFUTED, counterexample=trouble, reason="eager")
@@ -55,7 +50,7 @@ def judge_seed(proposal: SeedProposal, source: str, corpus: CorpusGraphs) -> Jud
 
 
 def _captured(
-    text: str, frozen: InputSet, config: CompileConfig, no_grad: bool, corpus: CorpusGraphs, judged: Any
+    text: str, frozen: InputSet, config: CompileConfig, no_grad: bool, corpus: CorpusGraphs, judged: Said
 ) -> Judged:
     fn, args = function_of(text), frozen.rebuild()
     try:
@@ -85,7 +80,7 @@ def runs_alike(graph: fx.Graph, frozen: InputSet, no_grad: bool) -> str:
     try:
         first, second = (_run(graph, frozen, no_grad) for _ in range(2))
     except Exception as error:
-        return _line(error)
+        return error_line(error)
     if time.process_time() - started > 2 * EAGER_SECONDS:
         return f"eager takes more than {EAGER_SECONDS:.0f} CPU seconds"
     alike = len(first) == len(second) and all(same_bits(a, b) for a, b in zip(first, second, strict=True))
@@ -105,7 +100,3 @@ def _run(graph: fx.Graph, frozen: InputSet, no_grad: bool) -> Sequence[torch.Ten
     tensors = [t for t in args if isinstance(t, torch.Tensor)]
     grads = [t.grad for t in tensors if t.is_leaf and t.grad is not None]
     return [t.detach() for t in (*returned, *tensors, *grads)]
-
-
-def _line(error: Exception) -> str:
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]

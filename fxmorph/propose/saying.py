@@ -1,0 +1,28 @@
+"""How the gates say what became of one proposal."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fxmorph.propose.proposal import Judged, MutationProposal, Outcome, RecipeProposal, RuleProposal, SeedProposal, Task
+
+
+class Said:
+    """Makes records of one proposal, with the CPU time since it was made itself."""
+
+    def __init__(
+        self, proposal: RuleProposal | SeedProposal | RecipeProposal | MutationProposal, task: Task, source: str
+    ) -> None:
+        self._proposal, self._task, self._source = proposal, task, source
+        self._started = time.process_time()
+
+    def __call__(self, outcome: Outcome, **more: Any) -> Judged:
+        seconds = round(time.process_time() - self._started, 2)
+        p = self._proposal
+        return Judged(self._task, p.name, p.hash, outcome, source=self._source, seconds=seconds, **more)
+
+
+def error_line(error: Exception) -> str:
+    """The exception's class and the first line of its message, at most 300 characters."""
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
