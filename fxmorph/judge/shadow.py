@@ -398,8 +398,13 @@ class _Elementary(TorchDispatchMode):
             if not _wide(o) or storage_key(o) in taken:  # views and writes
                 return o
             o = self._run._rounded(self._lane, func, name, self._dtype, o, False, args, kwargs)
-            units = FUSED_UNITS if self._run.multiplied else ONLINE_UNITS
-            return self._run._jittered(self._lane, o, units, self._dtype) if name == "exp" else o
+            if name != "exp":
+                return o
+            if not self._run.multiplied:
+                return self._run._jittered(self._lane, o, ONLINE_UNITS, self._dtype)
+            o = self._run._jittered(self._lane, o, FUSED_UNITS, self._dtype)
+            # The shorter polynomial has no subnormal results.
+            return o + torch.finfo(self._dtype).smallest_normal * self._run._noise(self._lane, o)
 
         return tree_map(rounded, out)
 
@@ -417,6 +422,8 @@ class ReferenceRun(TorchDispatchMode):
         self._differentiated = differentiated
         #: Relative errors of attention's weights by storage, when made again: of a row, of each.
         self._weights: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+        #: Errors of those weights and of the gradient of their scores, in wide memory like theirs.
+        self._remade: dict[int, torch.Tensor] = {}
         self._alive: dict[int, Any] = {}
         #: Matrices were multiplied: a softmax may become part of fused attention.
         self.multiplied = False
@@ -545,6 +552,8 @@ class ReferenceRun(TorchDispatchMode):
             self._note_weights(args[0], args[1], out)
         if name == "_softmax_backward_data" and storage_key(args[1]) in self._weights:
             self._into_scores(args[0], args[1], args[2], out)
+        if self._remade and name in ("mul", "div", "mm", "bmm"):
+            self._follow_remade(name, args, out)
         self._drop_other_dtypes(written)
         self._gate_after(name, [*fresh, *written], tensors, natives_before)
         return out
@@ -741,9 +750,35 @@ class ReferenceRun(TorchDispatchMode):
         """
         unit = UNIT[torch.float64 if scores.dtype == torch.float64 else torch.float32]
         peak = self._shadow(self.lanes[0], scores).logsumexp(dim, keepdim=True).abs().nan_to_num(posinf=0.0)
-        each = math.sqrt(2) * self._deviation(scores) + FUSED_UNITS * unit
-        self._weights[storage_key(weights)] = (2 * unit * peak, each)
-        self._moved(weights, lambda view, noise: view.mul_((each * noise(each)).exp()))
+        each, row = math.sqrt(2) * self._deviation(scores) + FUSED_UNITS * unit, 2 * unit * peak
+        self._weights[storage_key(weights)] = (row, each)
+        wide = self._shadow(self.lanes[0], weights)
+        self._remake(weights, wide * (row.square() + each.square()).sqrt())
+        self._spread(weights, wide * each)
+
+    def _remake(self, native: torch.Tensor, errors: torch.Tensor) -> None:
+        base = torch.zeros_like(flat_storage(native), dtype=torch.float64)
+        base.as_strided(native.shape, native.stride(), native.storage_offset()).copy_(errors)
+        self._remade[storage_key(native)] = base
+
+    def _follow_remade(self, name: str, args: Any, out: torch.Tensor) -> None:
+        """A product of what attention's backward makes again: the squares of the errors add up.
+
+        In the lanes, errors of two terms that are most of a sum have opposite signs everywhere now and then.
+        """
+        for i, t in enumerate(args[:2]):
+            if not isinstance(t, torch.Tensor) or storage_key(t) not in self._remade:
+                continue
+            errors = self._remade[storage_key(t)].as_strided(t.shape, t.stride(), t.storage_offset())
+            other = args[1 - i]
+            other = self._shadow(self.lanes[0], other) if isinstance(other, torch.Tensor) else other
+            if name == "mul":
+                self._remake(out, errors * other)
+            elif name == "div" and i == 0:
+                self._remake(out, errors / other)
+            elif name in ("mm", "bmm"):
+                squares = (errors.square(), other.square())
+                self._spread(out, torch.matmul(*(squares if i == 0 else squares[::-1])).sqrt())
 
     def _into_scores(self, grad: torch.Tensor, weights: torch.Tensor, dim: int, out: torch.Tensor) -> None:
         """The gradient of the scores, weights * (grad - sum(weights * grad)), as fused attention's backward has it.
@@ -751,31 +786,27 @@ class ReferenceRun(TorchDispatchMode):
         Its sum is one of outputs times their gradients, whose rounding is not that of ``grad``.
         """
         row, each = self._weights[storage_key(weights)]
-        wide = self._shadow(self.lanes[0], weights)
+        wide, result = self._shadow(self.lanes[0], weights), self._shadow(self.lanes[0], out)
         error = self._deviation(grad)
         total = (wide * error).sum(dim, keepdim=True)
+        squares = result.square() * (row.square() + each.square()) + wide.square() * (error.square() + total.square())
+        self._remake(out, squares.sqrt())
+        self._spread(out, squares.sqrt())
 
-        def move(view: torch.Tensor, noise: Callable[[torch.Tensor], torch.Tensor]) -> None:
-            view.mul_((row * noise(row) + each * noise(each)).exp())
-            view.add_(wide * (error * noise(error) + total * noise(total)))
+    def _spread(self, native: torch.Tensor, size: torch.Tensor) -> None:
+        """Add an error of ``size`` to what perturbed lanes are off by, in squares.
 
-        self._moved(out, move)
-
-    def _moved(
-        self, native: torch.Tensor, move: Callable[[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]], object]
-    ) -> None:
-        """``move`` what the perturbed lanes have for ``native``.
-
-        Its noise is of two columns of SIGNS: earlier noise of another shape may have one, and cancel it.
+        It has the sign of what is there: a draw of its own might cancel that.
         """
+        centres = {lane.casts_round: self._shadow(lane, native).clone() for lane in self.lanes[:2]}
+        size = size.nan_to_num(nan=0.0, posinf=0.0)
         for lane in self.lanes:
             if lane.perturb is not None:
-
-                def noise(like: torch.Tensor, lane: Lane = lane) -> torch.Tensor:
-                    return (self._noise(lane, like) + self._noise(lane, like)) / math.sqrt(2)
-
+                view, centre = self._shadow(lane, native), centres[lane.casts_round]
+                off = view - centre
+                sign = torch.where(off == 0, self._noise(lane, off), off.sign())
                 with torch.no_grad():
-                    move(self._shadow(lane, native), noise)
+                    view.copy_(centre + sign * (off.square() + size.square()).sqrt())
 
     def _sum_jitter(
         self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, s: torch.Tensor, args: Any, kwargs: Any
