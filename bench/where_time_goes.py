@@ -24,6 +24,7 @@ BUCKETS = (
     ("capture", ("capture",)),
     ("rewrite", ("rewrite",)),
     ("prove", ("prove",)),
+    ("propose (asking, deciding)", ("propose",)),
     ("Dynamo, AOTAutograd, Inductor", ("compile",)),
     ("g++", ("c++",)),
     ("eager and references", ("eager",)),

@@ -60,6 +60,7 @@ from fxmorph.workers import Ended, Pool
 
 if TYPE_CHECKING:
     from fxmorph.propose.outcomes import Chain
+    from fxmorph.propose.stalled import Stalled
 
 Emit = Callable[[Event], None]
 
@@ -160,6 +161,9 @@ class Campaign:
 
     def __post_init__(self) -> None:
         self._credit = Credit()
+        #: Cases that were given an index.
+        self._issued = 0
+        self._asked: Stalled | None = None
         #: So many results are in the credit: those of whole turns, so that it does not depend on the workers.
         self._credited = 0
         self._label: dict[int, str] = {}
@@ -180,7 +184,7 @@ class Campaign:
         self._listed: list[Case] | None = None
         self._packs = self._pack_folders()
         self._rules = load_rules([Path(p) for p in s.transforms], self._packs)
-        self._chains = self._proposed()
+        self._chains = self._proposed(self._packs)
         load_oracles()
         self._known = load_known()
         self._baseline = _baseline(s.baseline)
@@ -189,8 +193,7 @@ class Campaign:
             some = Seed(path=s.cases, form="", hash="")
             self._listed = read_list(Path(s.cases), replace(self._case(some, 0), plans=(*PLANS, ValuePlan.RESEED)))
             self._seeds = list(dict.fromkeys(case.seed for case in self._listed))
-        header = {"torch": version_of("torch"), "device": s.device, "seed": s.seed, "packs": [*map(str, self._packs)]}
-        self._run_id = self.resumed or self.store.create_run(s, header)
+        self._run_id = self.resumed or self.store.create_run(s, self._header())
         self._done = self.store.results(self._run_id) if self.resumed else {}
         stored = self.store.findings(self._run_id, duplicates=True) if self.resumed else []
         self._concluded = {f.case_id for f in stored}
@@ -210,19 +213,15 @@ class Campaign:
         os.environ.update(
             OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_CACHE_DIR=str(self._cache)
         )
-        log = s.state_dir.resolve() / "workers.log"
-        log.write_text("")
-        arguments = (
-            [str(Path(p).resolve()) for p in s.transforms],
-            str(self._cache),
-            str(log),
-            str(s.state_dir.resolve() / "proofs"),
-            [str(p.resolve()) for p in self._packs],
-        )
+        (s.state_dir / "workers.log").write_text("")
+        if s.propose:
+            from fxmorph.propose.stalled import Stalled
+
+            self._asked = Stalled.of(s, self.store, self._run_id, self.emit)
         try:
             # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
             preload = ["fxmorph.worker"] if s.devices == ("cpu",) and not self.with_cuda else []
-            with Pool(s.effective_jobs, worker.serve, arguments, preload) as pool:
+            with Pool(s.effective_jobs, worker.serve, self._workers_arguments(), preload) as pool:
                 self._pool = pool
                 self._loop()
                 self.seconds["start"] += pool.server_cpu()
@@ -232,6 +231,20 @@ class Campaign:
         return self._finish(self._exit_code())
 
     # -- before ----------------------------------------------------------------
+
+    def _header(self) -> dict[str, Any]:
+        s = self.settings
+        return {"torch": version_of("torch"), "device": s.device, "seed": s.seed, "packs": [*map(str, self._packs)]}
+
+    def _workers_arguments(self) -> tuple[Any, ...]:
+        state = self.settings.state_dir.resolve()
+        return (
+            [str(Path(p).resolve()) for p in self.settings.transforms],
+            str(self._cache),
+            str(state / "workers.log"),
+            str(state / "proofs"),
+            [str(p.resolve()) for p in self._packs],
+        )
 
     def _preflight(self) -> None:
         """Refuse what cannot work, in one line, before anything is started."""
@@ -331,44 +344,78 @@ class Campaign:
         if self._listed is not None:
             yield from enumerate(self._listed)
             return
-        index = 0
-        for seed in self._seeds:
-            yield index, self._case(seed, 0)
-            index += 1
+        usable: list[Seed] = []
+        yield from self._begun(self._seeds, self._chains, usable)
         if not self.settings.rewrites:
             return
-        while len(self.results) < index:
-            yield None
-        # A seed that is miscompiled as it is would only show the same thing again.
-        usable = [s for i, s in enumerate(self._seeds) if _rewritable(self.results[i])]
-        for seed, chain in self._chained(usable):
-            yield index, replace(self._case(seed, 1), chain=chain)
-            index += 1
         numbers: Counter[str] = Counter()
         for turn in itertools.count(1):
+            yield from self._everything_in()
             if not usable:
                 return
-            tried = self._turn(turn, usable)
+            earned = self._earned()
+            if turn > 1 and not earned:
+                yield from self._begun(*self._more(turn), usable)
             avoid = self._worn_out()
-            for seed in tried:
+            for seed in self._turn(turn, usable, earned if turn > 1 else set()):
                 numbers[seed.label] += 1
-                yield index, self._case(seed, numbers[seed.label], avoid)
-                index += 1
-            while len(self.results) < index:
-                yield None
+                yield self._next(self._case(seed, numbers[seed.label], avoid))
 
-    def _turn(self, number: int, usable: Sequence[Seed]) -> list[Seed]:
-        """The seeds in an order drawn for this turn; those that made units fire first in the last turn come twice."""
+    def _next(self, case: Case) -> tuple[int, Case]:
+        self._issued += 1
+        return self._issued - 1, case
+
+    def _everything_in(self) -> Iterator[None]:
+        """Wait until the results of all cases so far are there."""
+        while len(self.results) < self._issued:
+            yield None
+
+    def _begun(
+        self, seeds: Sequence[Seed], chains: Sequence[Chain], usable: list[Seed]
+    ) -> Iterator[tuple[int, Case] | None]:
+        """Judge seeds as they are, add the clean ones to ``usable``, then try recipes on those."""
+        first = self._issued
+        for seed in seeds:
+            yield self._next(self._case(seed, 0))
+        if not self.settings.rewrites:
+            return
+        yield from self._everything_in()
+        # A seed that is miscompiled as it is would only show the same thing again.
+        usable += [s for i, s in enumerate(seeds, first) if _rewritable(self.results[i])]
+        for seed, steps in _chained(chains, usable):
+            yield self._next(replace(self._case(seed, 1), chain=steps))
+
+    def _earned(self) -> set[str]:
+        """The seeds whose programs made units fire first since it was last asked."""
         earned = set()
         for index in range(self._credited, len(self.results)):
             result, label = self.results[index], self._label[index]
             if self._credit.add(label, result.recipe, result.fired):
                 earned.add(label)
         self._credited = len(self.results)
-        again = [seed for seed in usable if seed.label in earned]
-        shuffled = [*usable, *(again if number > 1 else ())]
+        return earned
+
+    def _turn(self, number: int, usable: Sequence[Seed], earned: set[str]) -> list[Seed]:
+        """The seeds in an order drawn for this turn; those that made units fire first in the last turn come twice."""
+        shuffled = [*usable, *(seed for seed in usable if seed.label in earned)]
         random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
         return shuffled
+
+    def _more(self, turn: int) -> tuple[list[Seed], list[Chain]]:
+        """Seeds and recipes of a language model, where one is asked; its rules join the others."""
+        if self._asked is None:
+            return [], []
+        with self._clock.activity("propose"):
+            pack = self._asked.pack(turn, self._credit.units, self.settings.max_time - self._elapsed)
+        if pack is None:
+            return [], []
+        before = {seed.hash for seed in self._seeds}
+        self._packs.append(pack)
+        self._rules = load_rules([Path(p) for p in self.settings.transforms], self._packs)
+        chains = self._proposed([pack])
+        self._pool.renew(self._workers_arguments())
+        self.store.set_header(self._run_id, self._header())
+        return [seed for seed in self._seeds if seed.hash not in before], chains
 
     def _pack_folders(self) -> list[Path]:
         """Folders of proposals that the run takes; what reads them is imported by runs that do."""
@@ -379,9 +426,9 @@ class Campaign:
 
         return pack_folders(s.paths)
 
-    def _proposed(self) -> list[Chain]:
-        """Take the seeds of admitted proposals; the recipes among them."""
-        if not self._packs:
+    def _proposed(self, packs: Sequence[Path]) -> list[Chain]:
+        """Take the seeds of admitted proposals; the recipes among those of ``packs``."""
+        if not packs:
             return []
         from fxmorph.propose.admitted import admitted_chains, write_seeds
 
@@ -389,14 +436,7 @@ class Campaign:
         write_seeds(self._packs, folder)
         known = {seed.hash for seed in self._seeds}
         self._seeds += [seed for seed in find_seeds([str(folder)])[0] if seed.hash not in known]
-        return [chain for packs in self._packs for chain in admitted_chains(packs)]
-
-    def _chained(self, seeds: Sequence[Seed]) -> Iterator[tuple[Seed, tuple[str, ...]]]:
-        """Every proposed recipe with the first few seeds that it names."""
-        for chain in self._chains:
-            fitting = [s for s in seeds if chain.names(Path(s.path).stem)]
-            for seed in fitting[:CHAINED_SEEDS]:
-                yield seed, chain.steps
+        return [chain for place in packs for chain in admitted_chains(place)]
 
     def _worn_out(self) -> tuple[str, ...]:
         """Rules whose variants mostly differ (they show one fault again and again, and hide others), and unsound ones.
@@ -760,6 +800,14 @@ def summary_of_proofs(proofs: Sequence[RewriteProof]) -> dict[str, Any]:
 
     ordered = {f: {lv.value: levels[f][lv.value] for lv in Level if levels[f][lv.value]} for f in sorted(levels)}
     return {"levels": ordered, "median_ms": {"made": median_ms(False), "looked up": median_ms(True)}}
+
+
+def _chained(chains: Sequence[Chain], seeds: Sequence[Seed]) -> Iterator[tuple[Seed, tuple[str, ...]]]:
+    """Every proposed recipe with the first few seeds that it names."""
+    for chain in chains:
+        fitting = [s for s in seeds if chain.names(Path(s.path).stem)]
+        for seed in fitting[:CHAINED_SEEDS]:
+            yield seed, chain.steps
 
 
 def _rewritable(result: CaseResult) -> bool:

@@ -160,8 +160,12 @@ class Store:
         ]  # fmt: skip
 
     def header(self, run_id: str) -> dict[str, Any]:
-        """The header that the run began with."""
+        """The header that the run has now."""
         return self._table(self._one("SELECT header FROM runs WHERE id = ?", (run_id,), f"no run {run_id!r}")[0])
+
+    def set_header(self, run_id: str, header: Mapping[str, Any]) -> None:
+        """Replace the header of a run."""
+        self._write("UPDATE runs SET header = ? WHERE id = ?", (_dump(to_json(dict(header))), run_id))
 
     # What runs record
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -97,7 +98,8 @@ class Recorder(TorchFunctionMode):
 
     def _record(self, op: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         values = _map(_value, (args, kwargs))
-        with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of values made up for recording
             if op == "call_method":
                 out = getattr(values[0][0], target)(*values[0][1:], **values[1])
             else:

@@ -98,6 +98,8 @@ class Pool:
         self._context.set_forkserver_preload(preload)
         self._serve, self._arguments, self._size = serve, arguments, size
         self._workers: list[_Worker] = []
+        #: Those that were started with other arguments.
+        self._stale: list[_Worker] = []
 
     @property
     def idle(self) -> int:
@@ -108,10 +110,18 @@ class Pool:
     def busy(self) -> bool:
         return any(w.busy for w in self._workers)
 
+    def renew(self, arguments: tuple[Any, ...]) -> None:
+        """Have jobs run with these arguments from now on: workers that are idle are replaced, busy ones once they are.
+
+        A busy worker keeps the old arguments for the job that it has.
+        """
+        self._arguments = arguments
+        self._stale = list(self._workers)
+
     def submit(self, job: Any, limit: float) -> None:
         """Give ``job`` (picklable) to an idle worker, with a limit in CPU seconds."""
         worker = next((w for w in self._workers if not w.busy), None)
-        if worker is not None and _memory_mib(worker.process.pid) > MEMORY_MIB:
+        if worker is not None and (worker in self._stale or _memory_mib(worker.process.pid) > MEMORY_MIB):
             self._drop(worker)
             worker = None
         if worker is None:

@@ -3,7 +3,7 @@
 ``propose/<time>/`` holds ``traffic.jsonl`` (every prompt and answer: ``traffic.py``), ``tried.jsonl``
 (every proposal with what the gate said, a line each, ``request`` naming its exchange) and
 ``proposals/`` (what was admitted, as a pack with its outcomes: a corpus has such a folder too, so that
-``fxmorph run corpus/ FOLDER --propose`` uses it).
+``fxmorph run corpus/ FOLDER --propose`` uses it).  ``turn.json`` says which turn of which campaign had it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,22 @@ class Kept:
         if not found:
             raise ConfigError(f"no session in {state / 'propose'} to go on with: leave --resume out")
         return cls(found[-1])
+
+    @classmethod
+    def of_run(cls, state: Path, run_id: str, turn: int) -> Kept | None:
+        """The session that a campaign had before this turn; None if it had none, or did not get to its end."""
+        return next((kept for kept in map(cls, _folders(state)) if kept._turn() == [run_id, turn]), None)
+
+    def belongs(self, run_id: str, turn: int) -> None:
+        """Note that a campaign had this session, whole, before this turn."""
+        self._write(self.folder / "turn.json", json.dumps([run_id, turn]), "w")
+
+    def _turn(self) -> list[Any]:
+        try:
+            found: list[Any] = json.loads((self.folder / "turn.json").read_text())
+        except (OSError, ValueError):
+            return []
+        return found
 
     def add(self, tried: Tried) -> None:
         """Keep one proposal."""

@@ -55,17 +55,19 @@ def more(
     tasks: Sequence[Task],
     patterns: Sequence[str],
     emit: Callable[[Event], None],
+    fired: Mapping[str, int] | None = None,
 ) -> tuple[End, Path]:
     """Have one session, with ``store`` open; returns how it ended and its folder, which holds what was admitted.
 
     Without ``tasks``: rules, recipes and seeds, or mutations where bugs are given.  Without ``patterns``
-    (units, globs, bug classes): all of them, what has not fired first.
+    (units, globs, bug classes): all of them, what has not fired first.  ``fired`` counts programs by the
+    units that they made fire; without it the last run says so.
     """
     prompts = Prompts.read(online.prompts)
     with ExitStack() as stack:
         kept = Kept.last(settings.state_dir) if online.resume else Kept.new(settings.state_dir)
         earlier = _earlier(online, kept)
-        drawn = _drawn(settings, store, tasks, patterns)
+        drawn = _drawn(settings, store, tasks, patterns, fired)
         if earlier is not None:
             given = {"tasks": drawn["tasks"], "patterns": drawn["patterns"]}
             drawn = {**earlier.context, **{name: value for name, value in given.items() if value}}
@@ -140,9 +142,15 @@ def _known(store: Store) -> dict[str, Judged]:
     return {h: replace(from_json(Judged, row), cached=True) for h, row in store.proposals(_versions()).items()}
 
 
-def _drawn(settings: Settings, store: Store | None, tasks: Sequence[Task], patterns: Sequence[str]) -> dict[str, Any]:
+def _drawn(
+    settings: Settings,
+    store: Store | None,
+    tasks: Sequence[Task],
+    patterns: Sequence[str],
+    fired: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
     """What the prompts of a session draw on, as a table: it is kept, so that they can be made again."""
-    found = last_coverage(store) if store is not None else None
+    found = ("", {"units": fired}) if fired is not None else last_coverage(store) if store is not None else None
     return {
         "tasks": [str(task) for task in tasks],
         "patterns": list(patterns),

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -137,8 +138,11 @@ def test_a_server_that_refuses(say: Say, code: int, reason: str, tmp_path: Path)
 def test_an_interrupted_session_is_gone_on_with(tmp_path: Path) -> None:
     def script(body: dict[str, Any]) -> Say:
         first = len(server.bodies) == 1
-        return Say(json.dumps({"proposals": [{**FLIP, "name": "m_flip"}] if first else []}), wait=0 if first else 60)
+        return Say(
+            json.dumps({"proposals": [{**FLIP, "name": "m_flip"}] if first else []}), wait=0 if first else over.wait
+        )
 
+    over = threading.Event()
     options = ["--model", "m", "--target", "bam", "--json", "-j1"]
     with serving(script) as server:
         command = [sys.executable, "-m", "fxmorph", "propose", *options, "--base-url", server.url]
@@ -152,6 +156,7 @@ def test_an_interrupted_session_is_gone_on_with(tmp_path: Path) -> None:
         start = time.monotonic()
         running.send_signal(signal.SIGINT)
         _, said = running.communicate(timeout=120)
+        over.set()
     assert running.returncode == 130 and time.monotonic() - start < 50, said
     assert "fxmorph: interrupted" in said
     with serving(lambda body: Say('{"proposals": []}')) as server:
@@ -185,3 +190,38 @@ def test_a_bug_is_given_as_text(tmp_path: Path) -> None:
     assert done.returncode == 0 and "cumsum of ones drops the dtype" in done.stdout
     assert "repro.py:\ntorch.ones(4" in done.stdout and "--- mutation for issue" in done.stdout
     assert "name a file or folder" in propose("--dry-run", "--task", "from-bug", cwd=tmp_path).stderr
+
+
+@pytest.mark.slow
+def test_a_run_asks_where_its_coverage_stalls(tmp_path: Path) -> None:
+    """Nothing fires on the backend eager, so the second turn is a stall."""
+    seed = {"task": "seed", "name": "m_flip_and_add", "doc": "A flip and its sum.", "aims": "bam",
+            "inputs": [{"name": "x", "shape": [4, 3], "dtype": "float32", "fill": "normal", "layout": "contiguous",
+                        "requires_grad": False}],
+            "body": "return torch.flip(torch.flip(x, (0,)), (0,)) + x"}  # fmt: skip
+    recipe = {"task": "recipe", "name": "m_flips", "doc": "Drops the flips.", "aims": "bam",
+              "seeds": ["m_flip_and_add*"], "rules": ["algebra_add_swapped"]}  # fmt: skip
+    answers = {"rule_proposals": FLIP, "seed_proposals": seed, "recipe_proposals": recipe}
+
+    def script(body: dict[str, Any]) -> Say:
+        return Say(json.dumps({"proposals": [answers[body["response_format"]["json_schema"]["name"]]]}))
+
+    corpus = tmp_path / "corpus"
+    (corpus / "proposals").mkdir(parents=True)  # it has packs, and none is shipped
+    (corpus / "seeds").mkdir()
+    (corpus / "seeds" / "plain.py").write_text(
+        "import torch\n\n\ndef fn(x):\n    return torch.flip(x + 1, (0,)) * 2\n\n\n"
+        "def make_inputs():\n    return [torch.ones(3)]\n"
+    )
+    options = ("corpus/seeds", "corpus", "--propose", "--backend", "eager", "--max-cases", "9", "-j1", "--json")
+    command = [sys.executable, "-m", "fxmorph", "run", *options]
+    with serving(script) as server:
+        env = environment(OPENAI_BASE_URL=server.url, OPENAI_MODEL="m")
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env, timeout=400)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert ("m_flip_twice", "admitted") in events(done)[0] and ("m_flip_and_add", "admitted") in events(done)[0]
+    judged = [Path(row["seed"]).stem for row in rows if row["event"] == "case"]
+    assert judged[0] == "plain" and any(stem.startswith("m_flip_and_add") for stem in judged)
+    assert 1 <= len(server.bodies) <= 3 * 12
+    assert "turn 2: nothing new fired in the last one" in done.stderr

@@ -177,3 +177,16 @@ def test_idle_counts_free_workers(pool: Pool) -> None:
     assert (pool.idle, pool.busy) == (2, False)
     pool.submit(("sleep", 5), 100.0)
     assert (pool.idle, pool.busy) == (1, True)
+
+
+def test_renewed_arguments_are_those_of_jobs_that_begin_later(pool: Pool) -> None:
+    pool.submit(("double", 4), 60)
+    assert until(lambda: [e.value for e in pool.ended(0.1)]) == [8]
+    pool.submit(("sleep", 1), 60)
+    pool.renew((10,))
+    assert until(lambda: [e.job for e in pool.ended(0.1)]) == [("sleep", 1)]
+    for _ in range(2):
+        pool.submit(("double", 4), 60)
+    answers: list[Any] = []
+    until(lambda: answers.extend(e.value for e in pool.ended(0.1)) or len(answers) == 2)
+    assert answers == [40, 40]
