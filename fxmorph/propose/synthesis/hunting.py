@@ -149,7 +149,8 @@ def _as_wide(given: Instance, kind: str) -> str:
         return "real" if kind == "extreme" else "nonfinite"
     if not bool(ok.any()):
         return "real"
-    largest = max((float(t[t.isfinite()].double().abs().max()) for t in wide.values() if t.isfinite().any()), default=0.0)
+    finite = [t[t.isfinite()].double().abs() for t in wide.values()]
+    largest = max((float(t.max()) for t in finite if t.numel()), default=0.0)
     scale = max(largest, float(old[ok].abs().max()), 1.0)
     gap = float((old[ok] - new[ok]).abs().max()) / scale
     # Where values are far apart, all digits of a sum may go.
