@@ -591,14 +591,14 @@ def propose(
 
     A model is asked where one is named; its server is OPENAI_BASE_URL, the key OPENAI_API_KEY.
     """
+    from fxmorph.propose.options import Asked, read_online, task_of, time_of
+
     if synthesise:
         with _one_line_errors():
-            settings = _settings(seed=seed, max_time=budget or "10m", json=json, quiet=quiet)
+            settings = _settings(seed=seed, max_time=time_of(budget or "10m"), json=json, quiet=quiet)
             code = _synthesise(settings, ops, Path(out) if out else None)
         raise typer.Exit(code)
     with _one_line_errors():
-        from fxmorph.propose.options import Asked, read_online, task_of, time_of
-
         asked = Asked(
             model, base_url, budget, price, timeout, at_once, prompts, traffic, replay, resume, dry_run,
             tuple(bugs or ()),

@@ -110,12 +110,12 @@ def task_of(word: str) -> Task:
 
 
 def time_of(budget: str | None) -> float | None:
-    """Seconds that the packs may take; raises :class:`ConfigError` for a limit that only a model has."""
+    """Seconds that packs or the synthesiser may take; raises :class:`ConfigError` for a limit that only a model has."""
     limits = _read("--budget", Budget.parse, budget)
     if limits is None:
         return None
     if limits.seconds is None or limits != Budget(seconds=limits.seconds):
-        raise ConfigError(f"--budget {budget}: packs have a limit of time alone, as 30m (--model NAME asks a model)")
+        raise ConfigError(f"--budget {budget}: packs and --synthesise have a limit of time alone, as 30m (--model NAME asks a model)")
     return limits.seconds
 
 

@@ -44,7 +44,7 @@ def propose(*arguments: str, cwd: Path, **more: str) -> subprocess.CompletedProc
         (["--model", "m", "--budget", "5USD"], {"OPENAI_API_KEY": "k"}, "--budget in USD needs --price"),
         (["--model", "m", "--budget", "5EUR"], {"OPENAI_API_KEY": "k"}, "--budget: not a budget: '5EUR'"),
         (["--model", "m", "--packs", "p"], {"OPENAI_API_KEY": "k"}, "are for packs: leave them out to ask a model"),
-        (["--budget", "5calls"], {}, "--budget 5calls: packs have a limit of time alone"),
+        (["--budget", "5calls"], {}, "--budget 5calls: packs and --synthesise have a limit of time alone"),
         (["--task", "rule5"], {}, "--task rule5: want rules, recipes, seeds or from-bug"),
         (["--replay", "none"], {}, "--replay none: no such file or folder"),
     ],
