@@ -115,7 +115,9 @@ def time_of(budget: str | None) -> float | None:
     if limits is None:
         return None
     if limits.seconds is None or limits != Budget(seconds=limits.seconds):
-        raise ConfigError(f"--budget {budget}: packs and --synthesise have a limit of time alone, as 30m (--model NAME asks a model)")
+        raise ConfigError(
+            f"--budget {budget}: packs and --synthesise have a limit of time alone, as 30m (--model NAME asks a model)"
+        )
     return limits.seconds
 
 

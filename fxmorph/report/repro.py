@@ -118,7 +118,8 @@ class Script:
         state_matters = self.stateful and bool(self.kinds & _OF_STATE)
         self.flat = not (
             state_matters or self.moves or self.sizes or "complex" in finding.program or "grad_weights" in self.config
-            or self.kinds & {Kind.STRUCTURE, Kind.RAISES, *_OWN_PROCESS}
+            or (Kind.RAISES in self.kinds and self.kinds != {Kind.RAISES})
+            or self.kinds & {Kind.STRUCTURE, *_OWN_PROCESS}
             or {Kind.GRADIENT, Kind.REQUIRES_GRAD} <= self.kinds
         )  # fmt: skip
         fn = self.defined.get("fn")
@@ -212,6 +213,10 @@ class Script:
                 f"wanted = [t for t in {self._leaves()} if isinstance(t, torch.Tensor) and t.requires_grad]",
                 "grads = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)",
             ]
+            if guarded:  # there may be nothing to differentiate, which is no difference
+                call[-1] = (
+                    "torch.autograd.grad(loss, wanted, allow_unused=True) if torch.is_tensor(loss) and wanted else None"
+                )
         elif self.backward:
             call.append("grads = gradients(tensors(out), " + self._with_state("tensors(inputs)") + ")")
         if guarded:
