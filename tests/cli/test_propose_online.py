@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -137,12 +138,12 @@ def test_a_server_that_refuses(say: Say, code: int, reason: str, tmp_path: Path)
 @pytest.mark.slow
 def test_an_interrupted_session_is_gone_on_with(tmp_path: Path) -> None:
     def script(body: dict[str, Any]) -> Say:
-        first = len(server.bodies) == 1
+        first = next(asked) == 0
         return Say(
             json.dumps({"proposals": [{**FLIP, "name": "m_flip"}] if first else []}), wait=0 if first else over.wait
         )
 
-    over = threading.Event()
+    over, asked = threading.Event(), itertools.count()
     options = ["--model", "m", "--target", "bam", "--json", "-j1"]
     with serving(script) as server:
         command = [sys.executable, "-m", "fxmorph", "propose", *options, "--base-url", server.url]
