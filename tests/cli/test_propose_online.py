@@ -140,7 +140,8 @@ def test_an_interrupted_session_is_gone_on_with(tmp_path: Path) -> None:
     def script(body: dict[str, Any]) -> Say:
         first = next(asked) == 0
         return Say(
-            json.dumps({"proposals": [{**FLIP, "name": "m_flip"}] if first else []}), wait=0 if first else over.wait
+            json.dumps({"proposals": [{**FLIP, "name": "m_flip"}] if first else []}),
+            wait=0 if first else lambda: over.wait(60),
         )
 
     over, asked = threading.Event(), itertools.count()
