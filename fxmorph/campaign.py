@@ -2,8 +2,10 @@
 
 The order is a function of the seeds and the campaign seed alone: every seed as it is, then
 variant 1 of every clean seed, variant 2, and so on.  A run that time limits is a prefix of
-it (but for cases in flight).  This process never imports torch's compiler; it plans, stores
-and tells.  It is the only writer of the store.
+it (but for cases in flight).  Where a language model is asked, it hangs on the answers too.
+
+This process never imports torch's compiler; it plans, stores and tells.  It is the only writer
+of the store.
 """
 
 from __future__ import annotations

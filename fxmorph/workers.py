@@ -43,6 +43,7 @@ class Ended:
 
 class _Worker:
     def __init__(self, context: Any, serve: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        self.arguments = arguments
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_main, args=(theirs, os.getpid(), serve, arguments), daemon=True)
         self.process.start()
@@ -98,8 +99,6 @@ class Pool:
         self._context.set_forkserver_preload(preload)
         self._serve, self._arguments, self._size = serve, arguments, size
         self._workers: list[_Worker] = []
-        #: Those that were started with other arguments.
-        self._stale: list[_Worker] = []
 
     @property
     def idle(self) -> int:
@@ -116,12 +115,13 @@ class Pool:
         A busy worker keeps the old arguments for the job that it has.
         """
         self._arguments = arguments
-        self._stale = list(self._workers)
 
     def submit(self, job: Any, limit: float) -> None:
         """Give ``job`` (picklable) to an idle worker, with a limit in CPU seconds."""
         worker = next((w for w in self._workers if not w.busy), None)
-        if worker is not None and (worker in self._stale or _memory_mib(worker.process.pid) > MEMORY_MIB):
+        if worker is not None and (
+            worker.arguments is not self._arguments or _memory_mib(worker.process.pid) > MEMORY_MIB
+        ):
             self._drop(worker)
             worker = None
         if worker is None:

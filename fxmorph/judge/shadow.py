@@ -790,8 +790,9 @@ class ReferenceRun(TorchDispatchMode):
         error = self._deviation(grad)
         total = (wide * error).sum(dim, keepdim=True)
         squares = result.square() * (row.square() + each.square()) + wide.square() * (error.square() + total.square())
-        self._remake(out, squares.sqrt())
-        self._spread(out, squares.sqrt())
+        size = squares.sqrt()
+        self._remake(out, size)
+        self._spread(out, size)
 
     def _spread(self, native: torch.Tensor, size: torch.Tensor) -> None:
         """Add an error of ``size`` to what perturbed lanes are off by, in squares.
