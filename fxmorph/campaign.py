@@ -124,11 +124,12 @@ def _worse(a: int, b: int) -> int:
 
 @dataclass
 class _Found:
-    """A case that stands after the ladder, waiting to be investigated."""
+    """A case that stands after the ladder, waiting to be investigated, or to be written ``as_found``."""
 
     index: int
     case: Case
     result: CaseResult
+    as_found: bool = False
 
     def novelty(self) -> tuple[Any, ...]:
         return (self.result.kinds, self.result.stage, self.case.seed.hash if not self.result.recipe else "")
@@ -549,7 +550,9 @@ class Campaign:
         best = min(self.found, key=lambda f: (self._looks_known(f), self.investigated[f.novelty()], f.index))
         self.found.remove(best)
         self.investigated[best.novelty()] += 1
-        job = worker.Investigate(best.index, best.case, best.result, self.investigate_seconds, tuple(self._groups))
+        job = worker.Investigate(
+            best.index, best.case, best.result, self.investigate_seconds, tuple(self._groups), best.as_found
+        )
         self._pool.submit(job, self.investigate_seconds * 4)
 
     def _tell_progress(self, case_time: bool) -> None:
@@ -622,6 +625,8 @@ class Campaign:
             self._spent += sum(used for _, used in got.seconds)
         else:
             self._spent += ended.cpu
+            if self._made_again(job):
+                return
             why = ended.detail or ended.trouble
             self.emit(Warned(f"case {job.index} ({job.case.seed.label}) could not be investigated: {why}"))
             got = None
@@ -637,6 +642,12 @@ class Campaign:
         if got.rewrites:
             self._needed.add(frozenset(got.rewrites))
         self._settle(worker.Confirm(job.index, job.case, finding, ""))
+
+    def _made_again(self, job: worker.Investigate) -> bool:
+        """Whether a case whose investigation came to nothing is to be written as it was found."""
+        if not job.as_found:
+            self.found.append(_Found(job.index, job.case, job.result, as_found=True))
+        return not job.as_found
 
     def _settle(self, job: worker.Confirm) -> None:
         """A duplicate is stored as one; anything new is written and goes to be confirmed."""

@@ -41,6 +41,7 @@ from fxmorph.model import (
     Status,
     ValuePlan,
     Verdict,
+    digest,
 )
 from fxmorph.probing import Answer, Held, Probe
 from fxmorph.program import inputs_text, run_inputs
@@ -70,21 +71,30 @@ def investigate(
     A case of one of ``groups`` (:func:`fxmorph.dedup.group_of`) is blamed and left as it is.
     """
     with clock.activity("reduce"), ambient(case.context, case.device):
-        loaded = load_case(case)
-        plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
-        work = _Investigation(case, result, loaded, plan, rules, clock, seconds, groups)
-        out = work.run()
+        out = _Investigation(case, result, load_case(case), rules, clock, seconds, groups).run()
+    return replace(out, seconds=clock.take())
+
+
+def as_found(case: Case, result: CaseResult, rules: Registry, clock: Clock) -> Investigated:
+    """A found case as the program that it is, neither blamed nor reduced: nothing is compiled.
+
+    For cases whose investigation takes its process with it, such as programs that end in a
+    device-side assertion of CUDA.
+    """
+    with clock.activity("reduce"), ambient(case.context, case.device):
+        out = _Investigation(case, result, load_case(case), rules, clock, 0.0, ()).as_found()
     return replace(out, seconds=clock.take())
 
 
 class _Investigation:
     def __init__(
-        self, case: Case, result: CaseResult, loaded: LoadedSeed, plan: ValuePlan, rules: Registry, clock: Clock,
-        seconds: float, groups: Collection[str],
+        self, case: Case, result: CaseResult, loaded: LoadedSeed, rules: Registry, clock: Clock, seconds: float,
+        groups: Collection[str],
     ) -> None:  # fmt: skip
         if result.inductor:
             case = replace(case, compile=replace(case.compile, inductor=result.inductor))
-        self.case, self.result, self.loaded, self.plan = case, result, loaded, plan
+        self.case, self.result, self.loaded = case, result, loaded
+        self.plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
         self.rules, self.clock, self.seconds, self.groups = rules, clock, seconds, groups
         #: Of kinds that one cause does not show as, the strongest are what is reduced.
         self.accused = same_group(frozenset(result.kinds) - {Kind.SECOND_CALL})
@@ -95,7 +105,8 @@ class _Investigation:
         if self.plan in SIZE_PLANS:
             return self._at_other_size()
         if Kind.CRASH in self.accused:
-            return self._crash()
+            # A GPU's context does not survive the fork that each candidate would be judged in.
+            return self._crash() if self.case.device == "cpu" else self.as_found()
         start, recipe = self._start()
         if start is None:
             return self._as_seed()
@@ -131,9 +142,7 @@ class _Investigation:
 
     def _crash(self) -> Investigated:
         """A program that takes its process with it: each candidate is compiled and run in a process of its own."""
-        recipe = Recipe.parse(self.result.recipe)
-        if not recipe and self.case.number:  # what it was drawn to be was lost with the worker
-            recipe = make_variant(self.case, self.loaded, self.rules, self.clock).recipe
+        recipe = self._recipe()
         start = self._variant(recipe) if recipe else self._graph()
         crash = crash_of(start, self._judge) if start is not None else ""
         if start is None or not crash:
@@ -141,10 +150,9 @@ class _Investigation:
             return self._left(said, "")
         search = Reduction(start, lambda c: crash_of(c, self._judge) == crash, lambda _: True, self.seconds)
         best = search.run((*STRUCTURE, *DETAIL))
-        made = inputs_text(best.inputs, "literal", self.plan) or inputs_text(best.inputs, "bytes", self.plan) or ""
         return replace(
             self._left(Blame(None, "", False), ""),
-            program=imports_of(best.text) + made + "\n\n" + best.text,
+            program=self._standing(best),
             recipe=str(recipe),
             rewrites=tuple(r.rule for r in recipe.rewrites),
             operations=tuple(sorted(canonical(n).name for n in calls(best.graph))),
@@ -160,7 +168,43 @@ class _Investigation:
             finished=not search.spent,
         )
 
+    def as_found(self) -> Investigated:
+        """The program as it was judged, with what the judgement said of it."""
+        verdicts = [v for v in self.result.verdicts if v.status is Status.FINDING and v.kind in self.accused]
+        recipe = self._recipe()
+        start = self._variant(recipe) if recipe else self._graph()
+        if not recipe and self.case.seed.form == "module":
+            program = without_tail(Path(self.case.seed.path).read_text())
+        else:
+            program = self._standing(start) if start is not None else ""
+        return replace(
+            self._left(Blame(None, "", False), ""),
+            program=program,
+            recipe=str(recipe),
+            rewrites=tuple(r.rule for r in recipe.rewrites),
+            operations=tuple(sorted(canonical(n).name for n in calls(start.graph))) if start is not None else (),
+            structure=digest([self.case.seed.hash, str(recipe)]),
+            evidence=evidence_of(verdicts) or (self.result.reason,),
+            config=self._config(self.loaded.config(self.case.compile)),
+            check=self._check(verdicts),
+            rung=str(self.case.rung),
+            finished=False,
+        )
+
     # -- the program under reduction -------------------------------------------
+
+    def _recipe(self) -> Recipe:
+        """The case's recipe; drawn again where what it was drawn to be was lost with the worker."""
+        recipe = Recipe.parse(self.result.recipe)
+        if recipe or not self.case.number or Kind.CRASH not in self.accused:
+            return recipe
+        return make_variant(self.case, self.loaded, self.rules, self.clock).recipe
+
+    def _standing(self, program: Candidate) -> str:
+        """The program with its inputs, as source text."""
+        made = inputs_text(program.inputs, "literal", self.plan) or inputs_text(program.inputs, "bytes", self.plan)
+        assert made is not None
+        return f"{imports_of(program.text)}{made}\n\n{program.text}"
 
     def _start(self) -> tuple[Candidate | None, Recipe]:
         """The graph that shows the finding, with the recipe that made it; None where only the callable does."""

@@ -17,7 +17,7 @@ from typing import Any
 from fxmorph.clock import Clock
 from fxmorph.confirm import confirm
 from fxmorph.exhibiting import with_exhibit
-from fxmorph.investigate import investigate
+from fxmorph.investigate import as_found, investigate
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding
@@ -43,7 +43,7 @@ class Judge:
 class Investigate:
     """Job: blame and reduce a found case within ``seconds`` of CPU; answers an ``Investigated``.
 
-    A case of one of ``groups`` is blamed alone.
+    A case of one of ``groups`` is blamed alone.  ``as_found``: neither, since that took a worker with it.
     """
 
     index: int
@@ -51,6 +51,7 @@ class Investigate:
     result: CaseResult
     seconds: float
     groups: tuple[str, ...] = ()
+    as_found: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,8 @@ def _answer(
     try:
         if isinstance(job, Judge):
             return "done", judge_case(job.case, rules, clock, prover)
+        if isinstance(job, Investigate) and job.as_found:
+            return "done", as_found(job.case, job.result, rules, clock)
         if isinstance(job, Investigate):
             found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
             return "done", with_exhibit(found, job.case, job.result, rules, clock)

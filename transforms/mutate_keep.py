@@ -544,8 +544,8 @@ class mutate_rows_index_copy:
 class mutate_rows_index_add:
     """Adds the rows of x to zeros by index_add_.
 
-    Each row is added once to zero, exact but for -0.0 and, on a GPU, subnormals, which atomics flush. Accumulating index_put on ``full``: atomics and
-    ``scatter_upon_const``.
+    Each row is added once to zero, exact but for -0.0 and, on a GPU, subnormals, which atomics flush. Accumulating
+    index_put on ``full``: atomics and ``scatter_upon_const``.
     """
 
     def before(x): return x
@@ -577,7 +577,8 @@ class mutate_scatter_own:
 class mutate_scatter_add_own:
     """Scatter-adds x into zeros along the first dimension at its own places.
 
-    Each element is added once to zero, exact but for -0.0 and, on a GPU, subnormals, which atomics flush. Atomic stores with an expanded index.
+    Each element is added once to zero, exact but for -0.0 and, on a GPU, subnormals, which atomics flush. Atomic stores
+    with an expanded index.
     """
 
     def before(x): return x

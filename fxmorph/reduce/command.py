@@ -50,6 +50,10 @@ class Reductions(Campaign):
         self.findings.pop(old.fingerprint, None)
         return replace(finding, id=old.id, fingerprint=old.fingerprint, known=old.known)
 
+    def _made_again(self, job: worker.Investigate) -> bool:
+        """A finding that is there already says more than its case does."""
+        return job.case.id not in self.again and super()._made_again(job)
+
     def _confirmed(self, job: worker.Confirm, ended: Any) -> None:
         before = len(self.findings)
         super()._confirmed(job, ended)

@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from fxmorph.clock import Clock
-from fxmorph.investigate import investigate
+from fxmorph.investigate import as_found, investigate
 from fxmorph.investigated import Investigated
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Recipe, Status, ValuePlan
@@ -141,26 +141,36 @@ def test_it_is_reduced_to_at_most_three_nodes(planted: tuple[str, Found]) -> Non
     assert PLANTS[name][4] in found.investigated.program
 
 
+def differs(investigated: Investigated) -> bool:
+    program: dict[str, Any] = {"torch": torch}
+    exec(investigated.program, program)
+    config = CompileConfig.make(investigated.config["backend"])
+    sides = []
+    for wrap in (lambda f: f, lambda f: compile_callable(f, config)):
+        torch.manual_seed(0)
+        values = program["make_inputs"]()
+        with configured(config):
+            out = wrap(program["fn"])(*values)
+        sides.append([*(out if isinstance(out, tuple) else (out,)), *values])
+    return not all(torch.allclose(a, b, 1e-5, 1e-6) for a, b in zip(*sides, strict=True))
+
+
 def test_the_reduced_program_shows_it_under_the_plant_alone(planted: tuple[str, Found]) -> None:
     name, found = planted
     assert found.investigated is not None
-    program: dict[str, Any] = {}
-    exec(found.investigated.program, {"torch": torch}, program)
-
-    def differs() -> bool:
-        config = CompileConfig.make(found.investigated.config["backend"])
-        sides = []
-        for wrap in (lambda f: f, lambda f: compile_callable(f, config)):
-            torch.manual_seed(0)
-            values = program["make_inputs"]()
-            with configured(config):
-                out = wrap(program["fn"])(*values)
-            sides.append([*out, *values])
-        return not all(torch.allclose(a, b, 1e-5, 1e-6) for a, b in zip(*sides, strict=True))
-
-    assert not differs()
+    assert not differs(found.investigated)
     with fresh_caches(), PLANTS[name][0]():
-        assert differs()
+        assert differs(found.investigated)
+
+
+def test_as_found_the_program_shows_it_too(planted: tuple[str, Found], rules: Any) -> None:
+    """What is written where an investigation would end its worker: on a GPU, every device-side assertion."""
+    name, found = planted
+    got = as_found(found.case, found.result, rules, Clock())
+    assert got.kinds == found.result.kinds and got.evidence and not got.finished and not got.unit
+    assert not differs(got)
+    with fresh_caches(), PLANTS[name][0]():
+        assert differs(got)
 
 
 def test_its_repro_is_a_program(planted: tuple[str, Found]) -> None:

@@ -119,9 +119,14 @@ def test_investigating_stops_at_a_quarter_of_the_budget(campaign: Campaign) -> N
     assert not campaign._wants_investigation(cases_left=False)
 
 
-def test_an_investigation_that_failed_is_told(campaign: Campaign) -> None:
+def test_an_investigation_that_failed_is_made_again_as_found_and_then_told(campaign: Campaign) -> None:
     case = case_of("s")
     job = worker.Investigate(0, case, replace(CaseResult(case.id, Status.FINDING)), 60.0)
+    campaign._conclude(job, Ended(job, None, "crash", detail="signal 11"))
+    assert not campaign.counts["unconfirmed"] and not campaign.told  # type: ignore[attr-defined]
+    (again,) = campaign.found
+    assert (again.case, again.as_found) == (case, True)
+    job = replace(job, as_found=True)
     campaign._conclude(job, Ended(job, None, "crash", detail="signal 11"))
     assert campaign.counts["unconfirmed"] == 1
     assert any(isinstance(e, Warned) for e in campaign.told)  # type: ignore[attr-defined]
