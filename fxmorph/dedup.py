@@ -27,7 +27,8 @@ GROUPS: tuple[tuple[str, frozenset[Kind]], ...] = (
 #: Operations that say nothing about a cause: the skeleton goes through them.
 COMMON = frozenset(
     "add sub mul div neg getitem view reshape permute transpose unsqueeze squeeze expand contiguous t mT numpy_T "
-    "clone slice select size to float double type_as relu abs exp sin cos tanh sigmoid".split()
+    "clone slice select narrow chunk split unbind movedim flatten unflatten size to float double type_as "
+    "relu abs exp sin cos tanh sigmoid".split()
 )
 
 #: Of each call that says something its name and which calls before it it depends on.

@@ -51,6 +51,14 @@ def calls_by_operands(search: Reduction) -> None:
                 break
 
 
+def calls_by_ancestors(search: Reduction) -> None:
+    """Each call replaced by a tensor of its shape that it comes from, the earliest first, with what lies between."""
+    for name in [n.name for n in calls(search.best.graph)]:
+        for made in _by_ancestors(search.best, name):
+            if search.attempt(made):
+                break
+
+
 def numbers_for_inputs(search: Reduction) -> None:
     """Each input replaced by a number."""
     for name in [n.name for n in search.best.holders]:
@@ -152,12 +160,51 @@ def _move_outputs(graph: fx.Graph, chunk: set[str]) -> None:
 
 def _by_operands(program: Candidate, name: str) -> Iterator[Candidate]:
     found = next((n for n in calls(program.graph) if n.name == name), None)
-    for operand in found.all_input_nodes if found is not None else ():
-        graph = copy_graph(program.graph)
-        named = {n.name: n for n in graph.nodes}
-        named[name].replace_all_uses_with(named[operand.name])
-        graph.erase_node(named[name])
-        yield _swept(program, graph)
+    for operand in _operands(program, found) if found is not None else ():
+        yield _bridged(program, found, operand, ())
+
+
+def _operands(program: Candidate, node: fx.Node) -> Iterator[fx.Node]:
+    """The tensors that a call reads; what a part of a tuple was computed from, for the tuple."""
+    for operand in node.all_input_nodes:
+        yield from [operand] if operand in program.profile.specs else operand.all_input_nodes
+
+
+def _by_ancestors(program: Candidate, name: str) -> Iterator[Candidate]:
+    found = next((n for n in calls(program.graph) if n.name == name), None)
+    specs = program.profile.specs
+    if found is None or found not in specs:
+        return
+    above: dict[fx.Node, None] = dict.fromkeys(found.all_input_nodes)
+    for node in (seen := list(above)):  # grows on the way
+        seen.extend(n for n in node.all_input_nodes if n not in above)
+        above.update(dict.fromkeys(node.all_input_nodes))
+    tried = set(_operands(program, found))
+    for ancestor in program.graph.nodes:
+        if ancestor not in above or ancestor not in specs or ancestor in tried:
+            continue
+        if specs[ancestor].shape == specs[found].shape:
+            yield _bridged(program, found, ancestor, _below(ancestor) & set(above))
+
+
+def _below(node: fx.Node) -> set[fx.Node]:
+    """What depends on the node."""
+    seen = list(node.users)
+    for user in seen:
+        seen.extend(u for u in user.users if u not in seen)
+    return set(seen)
+
+
+def _bridged(program: Candidate, node: fx.Node, source: fx.Node, between: Collection[fx.Node]) -> Candidate:
+    """What reads the call ``node`` reads ``source``; those ``between`` that nothing reads then are left out."""
+    graph = copy_graph(program.graph)
+    named = {n.name: n for n in graph.nodes}
+    named[node.name].replace_all_uses_with(named[source.name])
+    graph.erase_node(named[node.name])
+    for name in [n.name for n in reversed(program.graph.nodes) if n in between]:
+        if not named[name].users:
+            graph.erase_node(named[name])
+    return _swept(program, graph)
 
 
 def _with_number(program: Candidate, name: str, number: int) -> Candidate:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from fxmorph.reduce.arguments import fewer_arguments, fewer_settings, plainer_constants
-from fxmorph.reduce.graphs import calls_by_operands, fewer_calls, fewer_inputs, fewer_outputs, numbers_for_inputs
+from fxmorph.reduce.graphs import (
+    calls_by_ancestors,
+    calls_by_operands,
+    fewer_calls,
+    fewer_inputs,
+    fewer_outputs,
+    numbers_for_inputs,
+)
 from fxmorph.reduce.tensors import (
     lower_ranks,
     no_gradients,
@@ -14,7 +21,7 @@ from fxmorph.reduce.tensors import (
 )
 
 #: Fewer calls, inputs and outputs.
-STRUCTURE = (fewer_outputs, fewer_calls, calls_by_operands, fewer_inputs, numbers_for_inputs)
+STRUCTURE = (fewer_outputs, fewer_calls, calls_by_operands, calls_by_ancestors, fewer_inputs, numbers_for_inputs)
 #: Plainer inputs, arguments and settings.
 DETAIL = (
     fewer_settings,

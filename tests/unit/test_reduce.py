@@ -164,6 +164,39 @@ def test_memory_stays_shared_where_that_is_the_cause() -> None:
     assert (best.nodes, "add_" in best.text) == (1, True), best.text
 
 
+BETWEEN = {
+    "indices moved and moved back": (
+        ["p = torch.topk(x, 2, 1)", "q = p[1]", "s = q.add_(3)", "t = s.sub_(3)", "r = x.gather(1, t)"],
+        ("topk", "gather"), {"add_", "sub_"},
+    ),
+    "one part of what is cut": (
+        ["p = torch.tril(x)", "q = p.chunk(3, 1)", "s = q[2]", "r = torch.flip(s, [1])"], ("tril", "flip"), {"chunk"},
+    ),
+    "a shape and back": (
+        ["p = torch.tril(x)", "q = p.sum(0)", "s = torch.stack([q, q, q, q])", "r = torch.triu(s)"],
+        ("tril", "triu"), {"sum", "stack"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BETWEEN)
+def test_what_lies_between_two_guilty_calls_goes(name: str) -> None:
+    lines, (first, second), between = BETWEEN[name]
+    text = "def fn(x):\n" + "".join(f"    {line}\n" for line in lines) + "    return (r,)\n"
+
+    def still(graph: fx.Graph, inputs: InputSet) -> bool:
+        if not has(first, second)(graph, inputs):
+            return False
+        above = [next(n for n in calls(graph) if getattr(n.target, "__name__", n.target) == second)]
+        for node in above:
+            above.extend(node.all_input_nodes)
+        return any(getattr(n.target, "__name__", n.target) == first for n in above)
+
+    start = program(text, [torch.arange(12.0).reshape(4, 3)])
+    best = search(start, lambda c: still(c.graph, c.inputs), passes=STRUCTURE).best
+    assert not between & {getattr(n.target, "__name__", n.target) for n in calls(best.graph)}, best.text
+
+
 def test_sizes_ranks_and_values_become_plain_but_odd_sizes_stay_odd() -> None:
     text = "def fn(x):\n    a = x.view(10, 77)\n    b = torch.sin(a)\n    return (b,)\n"
 
