@@ -41,12 +41,18 @@ def embedded(
 ) -> tuple[str, InputSet] | None:
     """The bug's graph as text with its inputs, grown to 20 to 60 calls; None where nothing tried shows the bug.
 
-    Its calls stand between those of the host, what it returns is worked on, and rules are applied anywhere.
+    Its calls stand between those of the host, what it returns is worked on, and rules are applied anywhere; where
+    that hides the bug, to the host alone.
     """
-    for attempt in range(6):
+    for attempt in range(12):
         rng = random.Random(f"embedding {seed} {attempt}")
-        merged, given = _merged(graph, inputs, host(rng, 14 - 2 * (attempt // 2)), rng, attempt < 3)
-        merged, given = _rewritten(merged, given, no_grad, rules, rng, FEWEST + (8 if attempt < 2 else 0))
+        around = host(rng, 14 - 2 * (attempt % 6 // 2))
+        if attempt < 6:
+            merged, given = _merged(graph, inputs, around, rng, attempt < 3)
+            merged = _rewritten(merged, given, no_grad, rules, rng, FEWEST + (8 if attempt < 2 else 0))
+        else:
+            around = _rewritten(around, InputSet.snapshot(_matrices()), no_grad, rules, rng, FEWEST)
+            merged, given = _merged(graph, inputs, around, rng, attempt < 9)
         text = print_graph(merged)
         if FEWEST <= len(calls(merged)) <= MOST and shows(text, given):
             return text, given
@@ -76,14 +82,18 @@ def _merged(
                 doubled = made.call_function(torch.mul, (value, 2))
                 after.append(made.call_function(torch.add, (doubled, 1)))
     made.output((*values, *after))
+    return read_graph(print_graph(made)), InputSet.snapshot([*inputs.rebuild(), *_matrices()])
+
+
+def _matrices() -> list[torch.Tensor]:
+    """The host's inputs."""
     generator = torch.Generator().manual_seed(0)
-    matrices = [torch.randn(6, 6, generator=generator) for _ in range(2)]
-    return read_graph(print_graph(made)), InputSet.snapshot([*inputs.rebuild(), *matrices])
+    return [torch.randn(6, 6, generator=generator) for _ in range(2)]
 
 
 def _rewritten(
     graph: fx.Graph, inputs: InputSet, no_grad: bool, rules: Registry, rng: random.Random, wanted: int
-) -> tuple[fx.Graph, InputSet]:
+) -> fx.Graph:
     for _ in range(8):
         bench = Workbench(graph, inputs, no_grad)
         try:
@@ -94,7 +104,7 @@ def _rewritten(
             graph = copy_graph(bench.graph)
         if len(calls(graph)) >= wanted:
             break
-    return graph, inputs
+    return graph
 
 
 def program_of(text: str, meta: dict[str, Any]) -> str:
