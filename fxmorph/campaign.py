@@ -33,6 +33,7 @@ from fxmorph.confirm import write_finding
 from fxmorph.credit import Credit
 from fxmorph.dedup import fingerprint, one_cause
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
+from fxmorph.ideas import Idea, Ideas, promising
 from fxmorph.investigated import Investigated
 from fxmorph.known import load_known
 from fxmorph.model import (
@@ -61,7 +62,6 @@ from fxmorph.torchapi.compiling import backends, cpp_compiler
 from fxmorph.workers import Ended, Pool
 
 if TYPE_CHECKING:
-    from fxmorph.propose.outcomes import Chain
     from fxmorph.propose.stalled import Stalled
 
 Emit = Callable[[Event], None]
@@ -73,8 +73,6 @@ PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.AGAIN, *SIZE
 INVESTIGATE_SHARE = 0.25
 #: Every so many rounds variants get inputs of other strides and offsets.
 RELAID_EVERY = 3
-#: A proposed recipe is tried on so many seeds.
-CHAINED_SEEDS = 2
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
 WORN_FINDINGS, WORN_SHARE = 2, 0.5
 #: CPU seconds for a repro in fresh processes.
@@ -167,6 +165,10 @@ class Campaign:
         #: Cases that were given an index.
         self._issued = 0
         self._asked: Stalled | None = None
+        #: Rules that variants are rather made by.
+        self._favoured: tuple[str, ...] = ()
+        #: Hashes of the seeds that are proposals'.
+        self._of_proposals: set[str] = set()
         #: So many results are in the credit: those of whole turns, so that it does not depend on the workers.
         self._credited = 0
         self._label: dict[int, str] = {}
@@ -187,7 +189,8 @@ class Campaign:
         self._listed: list[Case] | None = None
         self._packs = self._pack_folders()
         self._rules = load_rules([Path(p) for p in s.transforms], self._packs)
-        self._chains = self._proposed(self._packs)
+        self._ideas = Ideas()
+        self._proposed(self._packs)
         load_oracles()
         self._known = load_known()
         self._baseline = _baseline(s.baseline)
@@ -287,8 +290,8 @@ class Campaign:
         notes = [f"resuming run {self._run_id}: {len(self._done)} cases are done"] if self.resumed else []
         if self._packs:
             proposed = sum(rule.family == PROPOSED for rule in self._rules)
-            seeds = sum(Path(seed.path).parent.name == "proposed" for seed in self._seeds)
-            notes.append(f"of proposals: {proposed} rules, {seeds} seeds, {len(self._chains)} recipes")
+            seeds = len(self._of_proposals)
+            notes.append(f"of proposals: {proposed} rules, {seeds} seeds, {len(self._ideas) - seeds} recipes")
         versions = {"fxmorph": version_of("fxmorph"), "torch": version_of("torch"), "python": sys.version.split()[0]}
         self.emit(
             RunStarted(
@@ -331,7 +334,7 @@ class Campaign:
             device=s.device,
             level=GraphLevel(s.level),
             avoid=avoid,
-            favour=self._credit.rules,
+            favour=self._favoured,
             torch=version_of("torch"),
             dtype=s.dtype,
             context=s.context,
@@ -347,22 +350,41 @@ class Campaign:
         if self._listed is not None:
             yield from enumerate(self._listed)
             return
-        usable: list[Seed] = []
-        yield from self._begun(self._seeds, self._chains, usable)
+        #: Seeds that are judged as they are, by the index of that case.
+        begun: dict[int, Seed] = {}
+        for seed in self._seeds:
+            if seed.hash not in self._of_proposals or not self.settings.rewrites:
+                begun[self._issued] = seed
+                yield self._next(self._case(seed, 0))
         if not self.settings.rewrites:
             return
+        usable: list[Seed] = []
         numbers: Counter[str] = Counter()
         for turn in itertools.count(1):
             yield from self._everything_in()
-            if not usable:
-                return
+            # A seed that is miscompiled as it is would only show the same thing again.
+            usable += [seed for index, seed in begun.items() if _rewritable(self.results[index])]
+            begun.clear()
             earned = self._earned()
             if turn > 1 and not earned:
-                yield from self._begun(*self._more(turn), usable)
+                self._ask(turn)
             avoid = self._worn_out()
-            for seed in self._turn(turn, usable, earned if turn > 1 else set()):
-                numbers[seed.label] += 1
-                yield self._next(self._case(seed, numbers[seed.label], avoid))
+            self._favoured = (*self._credit.rules, *promising(self._rules, self._credit.units))
+            seeds = self._turn(turn, usable, earned if turn > 1 else set())
+            ideas = self._ideas.next(max(len(seeds), 1), self._credit.units)
+            if not seeds and not ideas:
+                return
+            for seed, idea in itertools.zip_longest(seeds, ideas):
+                if seed is not None:
+                    numbers[seed.label] += 1
+                    yield self._next(self._case(seed, numbers[seed.label], avoid))
+                what = idea.what if idea is not None else None
+                if isinstance(what, Seed):
+                    begun[self._issued] = what
+                    yield self._next(self._case(what, 0))
+                elif what is not None:
+                    for named in what.among(usable):
+                        yield self._next(replace(self._case(named, 1), chain=what.steps))
 
     def _next(self, case: Case) -> tuple[int, Case]:
         self._issued += 1
@@ -372,21 +394,6 @@ class Campaign:
         """Wait until the results of all cases so far are there."""
         while len(self.results) < self._issued:
             yield None
-
-    def _begun(
-        self, seeds: Sequence[Seed], chains: Sequence[Chain], usable: list[Seed]
-    ) -> Iterator[tuple[int, Case] | None]:
-        """Judge seeds as they are, add the clean ones to ``usable``, then try recipes on those."""
-        first = self._issued
-        for seed in seeds:
-            yield self._next(self._case(seed, 0))
-        if not self.settings.rewrites:
-            return
-        yield from self._everything_in()
-        # A seed that is miscompiled as it is would only show the same thing again.
-        usable += [s for i, s in enumerate(seeds, first) if _rewritable(self.results[i])]
-        for seed, steps in _chained(chains, usable):
-            yield self._next(replace(self._case(seed, 1), chain=steps))
 
     def _earned(self) -> set[str]:
         """The seeds whose programs made units fire first since it was last asked."""
@@ -404,21 +411,19 @@ class Campaign:
         random.Random(f"order {self.settings.seed} {number}").shuffle(shuffled)
         return shuffled
 
-    def _more(self, turn: int) -> tuple[list[Seed], list[Chain]]:
-        """Seeds and recipes of a language model, where one is asked; its rules join the others."""
+    def _ask(self, turn: int) -> None:
+        """Take what a language model proposes, where one is asked."""
         if self._asked is None:
-            return [], []
+            return
         with self._clock.activity("propose"):
             pack = self._asked.pack(turn, self._credit.units, self.settings.max_time - self._elapsed)
         if pack is None:
-            return [], []
-        before = {seed.hash for seed in self._seeds}
+            return
         self._packs.append(pack)
         self._rules = load_rules([Path(p) for p in self.settings.transforms], self._packs)
-        chains = self._proposed([pack])
+        self._proposed([pack])
         self._pool.renew(self._workers_arguments())
         self.store.set_header(self._run_id, self._header())
-        return [seed for seed in self._seeds if seed.hash not in before], chains
 
     def _pack_folders(self) -> list[Path]:
         """Folders of proposals that the run takes; what reads them is imported by runs that do."""
@@ -429,17 +434,20 @@ class Campaign:
 
         return pack_folders(s.paths)
 
-    def _proposed(self, packs: Sequence[Path]) -> list[Chain]:
-        """Take the seeds of admitted proposals; the recipes among those of ``packs``."""
+    def _proposed(self, packs: Sequence[Path]) -> None:
+        """Take the admitted seeds and recipes of ``packs``."""
         if not packs:
-            return []
+            return
         from fxmorph.propose.admitted import admitted_chains, write_seeds
 
         folder = self.settings.state_dir / "proposed"
-        write_seeds(self._packs, folder)
+        fires = write_seeds(self._packs, folder)
         known = {seed.hash for seed in self._seeds}
-        self._seeds += [seed for seed in find_seeds([str(folder)])[0] if seed.hash not in known]
-        return [chain for place in packs for chain in admitted_chains(place)]
+        seeds = [seed for seed in find_seeds([str(folder)])[0] if seed.hash not in known]
+        self._seeds += seeds
+        self._of_proposals |= {seed.hash for seed in seeds}
+        self._ideas.add(Idea(seed, fires[Path(seed.path).name]) for seed in seeds)
+        self._ideas.add(Idea(chain, fires) for place in packs for chain, fires in admitted_chains(place))
 
     def _worn_out(self) -> tuple[str, ...]:
         """Rules whose variants mostly differ (they show one fault again and again, and hide others), and unsound ones.
@@ -813,14 +821,6 @@ def summary_of_proofs(proofs: Sequence[RewriteProof]) -> dict[str, Any]:
 
     ordered = {f: {lv.value: levels[f][lv.value] for lv in Level if levels[f][lv.value]} for f in sorted(levels)}
     return {"levels": ordered, "median_ms": {"made": median_ms(False), "looked up": median_ms(True)}}
-
-
-def _chained(chains: Sequence[Chain], seeds: Sequence[Seed]) -> Iterator[tuple[Seed, tuple[str, ...]]]:
-    """Every proposed recipe with the first few seeds that it names."""
-    for chain in chains:
-        fitting = [s for s in seeds if chain.names(Path(s.path).stem)]
-        for seed in fitting[:CHAINED_SEEDS]:
-            yield seed, chain.steps
 
 
 def _rewritable(result: CaseResult) -> bool:

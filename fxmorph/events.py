@@ -212,7 +212,8 @@ class ProposalJudged(_Event):
     """What the gate says of a proposal.  ``level`` is "" unless it is an admitted rule; ``seconds`` of CPU.
 
     ``levels`` by dtype; ``dropped`` are promises that fell, with counterexamples; ``made`` the seeds that
-    a mutation made, or the variants that a recipe makes; ``cached``: it was decided before.
+    a mutation made, or the variants that a recipe makes; ``fires`` the units of Inductor that an admitted one
+    makes fire; ``cached``: it was decided before.
     """
 
     event: ClassVar[str] = "proposal"
@@ -226,6 +227,7 @@ class ProposalJudged(_Event):
     dropped: tuple[str, ...] = ()
     counterexample: str = ""
     made: tuple[str, ...] = ()
+    fires: tuple[str, ...] = ()
     seconds: float = 0.0
     cached: bool = False
 
@@ -543,6 +545,7 @@ SCHEMA: dict[str, Any] = {
             dropped=_TEXTS,
             counterexample=_TEXT,
             made=_TEXTS,
+            fires=_TEXTS,
             seconds=_SECONDS,
             cached=_FLAG,
         ),

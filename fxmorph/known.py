@@ -15,7 +15,8 @@ class KnownIssue:
     """``id`` as in ``pytorch/pytorch#189518``; a finding matches where all that is given agrees.
 
     ``stage`` must be equal, ``unit`` a prefix; ``operations`` must all be in the reduced graph and
-    none of ``without``; ``kinds`` must share one with the finding's; ``torch`` lists releases.
+    none of ``without``; ``kinds`` must share one with the finding's; ``torch`` lists releases.  ``sort`` is the sort
+    of change that a pattern overlooks (``fxmorph.inductor.nearmiss.sort_of``), of findings of the ``pass`` rung.
     """
 
     id: str
@@ -27,6 +28,7 @@ class KnownIssue:
     kinds: tuple[str, ...] = ()
     torch: tuple[str, ...] = ()
     fingerprint: str = ""
+    sort: str = ""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Known:
             if issue.stage and issue.stage != finding.stage:
                 continue
             if issue.unit and not finding.unit.startswith(issue.unit):
+                continue
+            if issue.sort and issue.sort != finding.extra.get("sort"):
                 continue
             if issue.kinds and not set(issue.kinds) & set(finding.kinds):
                 continue

@@ -58,6 +58,8 @@ class Rule:
     ``site`` ``"op"``: ``before`` is a pattern of at least one operation; ``"value"``:
     ``before`` returns its argument, the rule replaces any value of the graph; ``"late"``: the
     same, but ``after`` runs at a later point, for its effects on memory.
+
+    ``fires``: units of Inductor that ``after`` makes fire and ``before`` does not, where that is known.
     """
 
     id: str
@@ -75,6 +77,7 @@ class Rule:
     site: str = "op"
     mixed: bool = False
     source: str = ""
+    fires: frozenset[str] = frozenset()
 
     @property
     def family(self) -> str:

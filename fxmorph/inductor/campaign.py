@@ -21,6 +21,7 @@ from fxmorph import worker
 from fxmorph.blame import bug_class
 from fxmorph.campaign import Campaign, Emit, version_of, versions
 from fxmorph.config import ConfigError, Settings
+from fxmorph.dedup import kind_group
 from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derived import Derived
@@ -32,8 +33,9 @@ from fxmorph.report.passes import write_pass_finding
 from fxmorph.store import Store
 from fxmorph.workers import Ended
 
-#: Entries that one job derives graphs from, and near misses of graphs, so many turns of which have one such job.
-ENTRIES_A_JOB, NEAR_A_JOB, DERIVE_EVERY = 16, 3, 3
+#: Entries that one job derives graphs from, entries that one derives near misses for, and near misses that a turn
+#: of the later rounds judges at most: each takes a quarter of a second, a seed several.
+ENTRIES_A_JOB, NEAR_A_JOB, NEAR_A_TURN = 16, 3, 12
 #: How many programs of one unit and kind are compiled as a whole.
 REPLAYS = 2
 #: A seed's weight grows by this for each unit that its graphs made fire first.
@@ -67,7 +69,7 @@ def run_passes(settings: Settings, emit: Emit) -> int:
 class _Blamed:
     """What a finding accuses: the first pair, all its units, and what whole compiles of its programs said.
 
-    Entries of one pass that miss the same change of their patterns are one finding.
+    Entries of one pass that overlook the same sort of change of their patterns are one finding.
     """
 
     pair: Pair
@@ -104,9 +106,9 @@ class PassCampaign(Campaign):
         except UnknownUnit as error:
             raise ConfigError(f"--pass: {error}") from None
         self.tally = Coverage()
-        #: Graphs to be judged: derived from entries, and near misses of them.
+        #: Graphs to be judged: derived from entries, and near misses of them by entry.
         self._derived: deque[Derived] = deque()
-        self._near: deque[Derived] = deque()
+        self._near: deque[deque[Derived]] = deque()
         self._deriving = 0
         self._replays: deque[tuple[_Key, Pair, worker.Judge]] = deque()
         self._replaying: dict[int, tuple[_Key, Pair]] = {}
@@ -163,18 +165,26 @@ class PassCampaign(Campaign):
         modes = [Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC]
         mixed = ((s, modes[(i + turn) % 3]) for turn in range(3) for i, s in enumerate(self._seeds))
         others = itertools.chain((self._job(Source(s, mode)) for s, mode in mixed), self._variants())
-        for turn in itertools.count():
+        while True:
             other = next(others, None)
-            if turn % DERIVE_EVERY == 0 or other is None:
-                yield from itertools.islice(derive, 1)
-            if self._near:
-                yield self._job(Source(derived=self._near.popleft()))
+            yield from itertools.islice(derive, 1)
+            for _ in range(NEAR_A_TURN):
+                if self._near:
+                    yield self._job(Source(derived=self._next_near()))
             if other is not None:
                 yield other
             elif self._deriving or self._pool.busy:
                 yield None
             elif not self._near:
                 return
+
+    def _next_near(self) -> Derived:
+        """The next near miss of the entry whose turn it is."""
+        of_entry = self._near.popleft()
+        near = of_entry.popleft()
+        if of_entry:
+            self._near.append(of_entry)
+        return near
 
     def _variants(self) -> Iterator[worker.JudgePasses]:
         rng = random.Random(f"passes {self.settings.seed}")
@@ -230,7 +240,8 @@ class PassCampaign(Campaign):
             for derivation in derivations:
                 self.tally.derived(derivation)
                 if job.near:
-                    self._near.extend(graph for graph in derivation.graphs[1:] if graph.fires)
+                    near = deque(graph for graph in derivation.graphs[1:] if graph.fires)
+                    self._near.extend([near] if near else [])
                 else:
                     self._derived.extend(derivation.graphs[:1])
         elif isinstance(job, worker.Judge):
@@ -270,7 +281,11 @@ class PassCampaign(Campaign):
                 self._accuse(pair)
 
     def _accuse(self, pair: Pair) -> None:
-        key = (pair.place, pair.change, pair.kinds)
+        kinds = kind_group(pair.kinds)
+        key = (pair.place, pair.sort, kinds)
+        without_change = (family(pair.unit), "", kinds)
+        if without_change in self._blamed:  # the change is not what it takes
+            key = without_change
         blamed = self._blamed.setdefault(key, _Blamed(pair))
         made_up = blamed.pair.part == DERIVED and pair.part != DERIVED
         if not blamed.told and not blamed.shows and (made_up or not blamed.pair.program):
@@ -310,7 +325,7 @@ class PassCampaign(Campaign):
                 self.emit(Warned(f"{pair.unit} alone differs, and no whole compile shows it: {what}: {pair.reason}"))
             return
         blamed.told = True
-        finding = self._pass_finding(blamed)
+        finding = self._pass_finding(key, blamed)
         known = self._known.match(finding, version_of("torch"))
         if known or finding.fingerprint in self._baseline:
             finding = replace(finding, known=known or "baseline")
@@ -322,11 +337,11 @@ class PassCampaign(Campaign):
         self.findings[finding.fingerprint] = finding
         self.emit(FindingMade(finding, str(folder), finding.known, ""))
 
-    def _pass_finding(self, blamed: _Blamed) -> Finding:
+    def _pass_finding(self, key: _Key, blamed: _Blamed) -> Finding:
         pair = blamed.pair
         # As the backends see it: the unit's name says the rest.
         stage = "decomposition" if pair.unit.startswith("decomposition.") else "inductor"
-        id = digest([pair.place, pair.change, [k.value for k in pair.kinds]], 12)
+        id = digest(key, 12)
         return Finding(
             id=id, case_id=pair.graph, seed=pair.source, recipe="", kinds=pair.kinds,
             bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
@@ -334,7 +349,7 @@ class PassCampaign(Campaign):
             evidence=tuple(filter(None, (pair.reason, pair.counterexample, *map(_in_words, blamed.compiled)))),
             extra={
                 "rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan,
-                "change": pair.change, "units": blamed.units, "operations": list(pair.operations),
+                "change": pair.change, "sort": pair.sort, "units": blamed.units, "operations": list(pair.operations),
             },
         )  # fmt: skip
 
@@ -345,7 +360,7 @@ class PassCampaign(Campaign):
             self._tell(key)
             if not blamed.told:
                 continue
-            finding = self._pass_finding(blamed)  # with all units by now
+            finding = self._pass_finding(key, blamed)  # with all units by now
             known = self.findings[finding.fingerprint].known
             folder = self.settings.state_dir / "findings" / finding.id
             self.store.add_finding(self._run_id, replace(finding, known=known), str(folder))

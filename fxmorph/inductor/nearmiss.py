@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import operator
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -29,8 +30,31 @@ _COMPARISONS = frozenset(
 )
 _OTHER_DTYPE = {"float32": "bfloat16", "bfloat16": "float32", "float16": "float32", "uint8": "int8", "int8": "uint8"}
 
+#: How the change of what has other values begins, and by what other sorts of changes are known.
+_VALUES = "values: "
+_SORTS = {
+    "another user": re.compile(r"^another user of "),
+    "dtype": re.compile(r"^(all inputs|input \d+) of |: dtype is "),
+    "size 1": re.compile(r"^size \d+ of input "),
+    "permutation": re.compile(r": permuted by "),
+    "alpha or beta": re.compile(r": (alpha|beta) is "),
+}
 #: Says whether the entry still changes a graph; may raise what PyTorch raises.
 Fires = Callable[[Derived], bool]
+
+
+def sort_of(change: str) -> str:
+    """What sort of change it is, whichever node, input or number it is about; "" for values, which change no graph.
+
+    What a check overlooks it overlooks in all of them, and in like patterns: they are one cause.
+    """
+    if change.startswith(_VALUES):
+        return ""
+    for sort, sign in _SORTS.items():
+        if sign.search(change):
+            return sort
+    node, _, _ = change.partition(":")
+    return f"constant of {re.sub(r'_[0-9]+$', '', node)}"
 
 
 def neighbours(first: Derived, fires: Fires, seed: int, per_kind: int) -> list[Derived]:
@@ -68,7 +92,7 @@ def value_variants(first: Derived) -> Iterator[Derived]:
     for fill, where in plans:
         if where:
             inputs = tuple(replace(s, fill=fill) if i in where else s for i, s in enumerate(first.inputs))
-            yield replace(first, inputs=inputs, change=f"values: {fill}")
+            yield replace(first, inputs=inputs, change=f"{_VALUES}{fill}")
 
 
 def _is_float(spec: InputSpec) -> bool:
@@ -187,7 +211,7 @@ def _permutations(first: Derived) -> Iterator[tuple[str, Derived]]:
             made = _with_text(first, graph)
             if made is not None:
                 changed = replace(spec, shape=tuple(shape), stride=tuple(stride))
-                yield f"{node.name}: {dims} is {other}", _with_input(made, index, changed)
+                yield f"{node.name}: permuted by {other}, not {dims}", _with_input(made, index, changed)
 
 
 def _others(value: Any, node: fx.Node) -> list[Any]:

@@ -28,6 +28,7 @@ from fxmorph.graph import calls, function_of
 from fxmorph.inductor.applying import CannotRun, NotInEager, apply_unit, module_structure
 from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.inventory import inventory, listed
+from fxmorph.inductor.nearmiss import sort_of
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
@@ -114,12 +115,17 @@ class Pair:
     operations: tuple[str, ...] = ()
     seconds: float = 0.0
 
+    proof_seconds: float = 0.0
+
+    @property
+    def sort(self) -> str:
+        """What sort of change made a near miss; "" for a graph as it is."""
+        return sort_of(self.change) if self.change else ""
+
     @property
     def place(self) -> str:
         """Where the fault lies: the unit (variants are one); for a change that its pattern does not see, the pass."""
-        return self.unit.rpartition("/")[0] if self.change else family(self.unit)
-
-    proof_seconds: float = 0.0
+        return self.unit.rpartition("/")[0] if self.sort else family(self.unit)
 
 
 def family(unit: str) -> str:

@@ -17,7 +17,9 @@ def admitted_rule(proposal: RuleProposal, judged: Judged) -> Rule:
     """The rule as it was admitted: with the claim that it may have, without the promises that fell."""
     rule = build_rule(proposal, judged.source)
     fell = {what for what, _ in judged.dropped if what in PRESERVABLE}
-    return replace(rule, claim=judged.claim or rule.claim, preserves=rule.preserves - fell)
+    return replace(
+        rule, claim=judged.claim or rule.claim, preserves=rule.preserves - fell, fires=frozenset(judged.fires)
+    )
 
 
 def admitted(packs: Path) -> Iterator[tuple[Line, Judged]]:
@@ -53,24 +55,25 @@ def admitted_rules(packs: Path) -> Iterator[Rule]:
                 continue
 
 
-def admitted_chains(packs: Path) -> Iterator[Chain]:
-    """The admitted recipes of a folder of packs."""
-    for line, _ in admitted(packs):
+def admitted_chains(packs: Path) -> Iterator[tuple[Chain, frozenset[str]]]:
+    """The admitted recipes of a folder of packs, with the units that they made fire in the gate."""
+    for line, judged in admitted(packs):
         if isinstance(line.proposal, RecipeProposal):
-            yield Chain(line.proposal.name, line.proposal.seeds, line.proposal.rules)
+            yield Chain(line.proposal.name, line.proposal.seeds, line.proposal.rules), frozenset(judged.fires)
 
 
-def write_seeds(packs: Iterable[Path], folder: Path) -> None:
+def write_seeds(packs: Iterable[Path], folder: Path) -> dict[str, frozenset[str]]:
     """Write the admitted seeds, and what admitted mutations made, as seed files; drop those of before.
 
-    One that this torch cannot build is left out.  Raises ``OSError``.
+    One that this torch cannot build is left out.  Returns by file name the units that a proposal's programs made
+    fire in the gate.  Raises ``OSError``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    wanted: set[str] = set()
+    wanted: dict[str, frozenset[str]] = {}
     for line, judged in (one for place in packs for one in admitted(place)):
         for name, text in _programs(line, judged):
             file = folder / f"{name}_{judged.hash[:8]}.py"
-            wanted.add(file.name)
+            wanted[file.name] = frozenset(judged.fires)
             if file.exists():
                 continue
             try:
@@ -81,6 +84,7 @@ def write_seeds(packs: Iterable[Path], folder: Path) -> None:
     for old in folder.glob("*.py"):
         if old.name not in wanted:
             old.unlink()
+    return wanted
 
 
 def _programs(line: Line, judged: Judged) -> Iterator[tuple[str, Callable[[], str]]]:

@@ -14,13 +14,14 @@ from fxmorph.graph import Unprintable, calls, graph_hash
 from fxmorph.inputs import InputSet
 from fxmorph.inputs import Unsupported as UnsupportedInput
 from fxmorph.load import LoadedSeed, SeedFailed
-from fxmorph.model import Level, Recipe, Rewrite
+from fxmorph.model import CompileConfig, Level, Recipe, Rewrite
 from fxmorph.propose.building import build_rule
 from fxmorph.propose.proposal import Judged, Malformed, MutationProposal, Outcome, RecipeProposal, Task, Unsupported
 from fxmorph.propose.saying import Said
 from fxmorph.propose.seedfile import seed_text
 from fxmorph.propose.seedgate import runs_alike
 from fxmorph.propose.sources import CorpusGraphs
+from fxmorph.propose.usefulness import fired_by
 from fxmorph.rewrite import Inapplicable, Unsound, Workbench, chain_step, draw_chain, pattern_of
 from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError
 from fxmorph.torchapi.dispatch import tree_leaves
@@ -67,7 +68,8 @@ def judge_recipe(proposal: RecipeProposal, source: str, corpus: CorpusGraphs, ru
             apart = _apart(captured.graph, bench.graph, captured.inputs, loaded.no_grad)
             if apart:
                 return judged(Outcome.REFUTED, counterexample=f"on {stem}, {recipe}: {apart}")
-            return judged(Outcome.ADMITTED, made=(f"{stem}: {recipe}",))
+            fires = fired_by(bench.graph, captured.inputs, loaded.config(CompileConfig()), loaded.no_grad)
+            return judged(Outcome.ADMITTED, made=(f"{stem}: {recipe}",), fires=fires)
     return judged(Outcome.UNKNOWN, reason=f"no seed of {len(stems)} takes {', '.join(best)}")
 
 
@@ -85,19 +87,26 @@ def judge_mutation(proposal: MutationProposal, source: str, corpus: CorpusGraphs
     stems = corpus.with_operations(wanted)
     random.Random(proposal.name).shuffle(stems)
     programs: list[tuple[str, str]] = []
+    fires: set[str] = set()
     trouble = f"no seed has {', '.join(sorted(wanted))}" if not stems else ""
     for stem, loaded, captured in _graphs(corpus, stems):
         if len(programs) >= MADE:
             break
         try:
-            text = _mutated(rule, proposal, stem, loaded, captured)
+            graph = _mutated(rule, proposal, stem, loaded, captured)
+            if graph is None:
+                continue
+            meta = {k: v for k, v in loaded.meta.items() if k in ("no_grad", "config")}
+            origin = f"mutation {proposal.name} ({proposal.issue or proposal.aims}) of {stem}"
+            text = seed_text(graph, captured.inputs.rebuild(), meta, proposal.doc, origin)
         except (Inapplicable, Unprintable, UnsupportedInput) as error:
             trouble = trouble or f"{stem}: {error}"
             continue
-        if text:
-            programs.append((f"{proposal.name}_{stem}"[:100], text))
+        programs.append((f"{proposal.name}_{stem}"[:100], text))
+        fires.update(fired_by(graph, captured.inputs, loaded.config(CompileConfig()), loaded.no_grad))
     if programs:
-        return judged(Outcome.ADMITTED, made=tuple(n for n, _ in programs), programs=tuple(programs))
+        made = tuple(name for name, _ in programs)
+        return judged(Outcome.ADMITTED, made=made, programs=tuple(programs), fires=tuple(sorted(fires)))
     return judged(Outcome.UNKNOWN, reason=trouble or f"it applies to none of the seeds {', '.join(stems[:SEEDS])}")
 
 
@@ -123,8 +132,10 @@ def _operations(rule: Rule) -> set[str]:
     return {op.name for op in pattern.operations.values()}
 
 
-def _mutated(rule: Rule, proposal: MutationProposal, stem: str, loaded: LoadedSeed, captured: Captured) -> str:
-    """A seed's graph with the mutation at one place, as a seed file; "" where it applies nowhere and runs."""
+def _mutated(
+    rule: Rule, proposal: MutationProposal, stem: str, loaded: LoadedSeed, captured: Captured
+) -> fx.Graph | None:
+    """A seed's graph with the mutation at one place; None where it applies nowhere and runs."""
     bench = Workbench(captured.graph, captured.inputs, loaded.no_grad)
     rng = random.Random(f"{proposal.name} {stem}")
     sites = list(bench.sites(rule))
@@ -138,11 +149,9 @@ def _mutated(rule: Rule, proposal: MutationProposal, stem: str, loaded: LoadedSe
         except (Inapplicable, Unsound):
             continue
         if graph_hash(bench.graph) == captured.hash or runs_alike(bench.graph, captured.inputs, loaded.no_grad):
-            return ""
-        meta = {k: v for k, v in loaded.meta.items() if k in ("no_grad", "config")}
-        origin = f"mutation {proposal.name} ({proposal.issue or proposal.aims}) of {stem}"
-        return seed_text(bench.graph, captured.inputs.rebuild(), meta, proposal.doc, origin)
-    return ""
+            return None
+        return bench.graph
+    return None
 
 
 def _apart(old: fx.Graph, new: fx.Graph, inputs: InputSet, no_grad: bool) -> str:

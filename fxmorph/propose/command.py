@@ -84,5 +84,5 @@ def told(judged: Judged) -> ProposalJudged:
     return ProposalJudged(
         judged.task.value, judged.name, judged.source, judged.outcome.value, judged.reason,
         judged.level.value if judged.level else "", dict(judged.levels), tuple(f"{p}: {c}" for p, c in judged.dropped),
-        judged.counterexample, judged.made, judged.seconds, judged.cached,
+        judged.counterexample, judged.made, judged.fires, judged.seconds, judged.cached,
     )  # fmt: skip

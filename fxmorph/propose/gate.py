@@ -113,7 +113,7 @@ class Gate:
             return judged
         return replace(
             judged, outcome=Outcome.DUPLICATE, reason=f"same as {same}", same_as=same, level=None, claim=None,
-            levels=(), dropped=(), key="",
+            levels=(), dropped=(), key="", fires=(),
         )  # fmt: skip
 
 

@@ -8,19 +8,23 @@ holds as long as what it is the same as does, which nothing checks: record anew 
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
+from fxmorph.model import Seed
 from fxmorph.propose.proposal import Judged
 from fxmorph.records import from_json, to_json
 
 #: The file, beside the packs that it is about.
 OUTCOMES = "outcomes.json"
 #: Raise it whenever the gate may decide otherwise.
-GATE_VERSION = 1
+GATE_VERSION = 2
+#: How many seeds each recipe is tried on.
+CHAINED_SEEDS = 2
 
 
 def made_with() -> dict[str, str]:
@@ -51,8 +55,10 @@ class Chain:
     seeds: tuple[str, ...]
     steps: tuple[str, ...]
 
-    def names(self, stem: str) -> bool:
-        return any(fnmatch.fnmatchcase(stem, glob) for glob in self.seeds)
+    def among(self, seeds: Iterable[Seed]) -> list[Seed]:
+        """The first few of the seeds that it is for."""
+        named = (s for s in seeds if any(fnmatch.fnmatchcase(Path(s.path).stem, glob) for glob in self.seeds))
+        return list(itertools.islice(named, CHAINED_SEEDS))
 
 
 def read_outcomes(path: Path, any_torch: bool = False) -> dict[str, Judged]:
@@ -65,13 +71,18 @@ def read_outcomes(path: Path, any_torch: bool = False) -> dict[str, Judged]:
         versions, wanted = body["made with"], made_with()
         if any(versions[k] != v for k, v in wanted.items() if not (any_torch and k == "torch")):
             return {}
-        return {row["hash"]: replace(from_json(Judged, row), cached=True) for row in body["outcomes"]}
-    except (OSError, ValueError, KeyError, TypeError):
+        units = body["units"]
+        rows = [{**row, "fires": [units[i] for i in row["fires"]]} for row in body["outcomes"]]
+        return {row["hash"]: replace(from_json(Judged, row), cached=True) for row in rows}
+    except (OSError, ValueError, LookupError, TypeError):
         return {}
 
 
 def write_outcomes(path: Path, judged: Iterable[Judged]) -> None:
-    """Write the file, one outcome a line, by task and name; raises ``OSError``."""
+    """Write the file, one outcome a line, by task and name, units by number; raises ``OSError``."""
     rows = sorted(judged, key=lambda j: (j.task, j.source.split(":")[0], j.name, j.hash))
-    lines = ",\n".join(json.dumps(to_json(replace(j, cached=False)), separators=(",", ":")) for j in rows)
-    path.write_text(f'{{"made with":{json.dumps(made_with())},"outcomes":[\n{lines}\n]}}\n')
+    number = {unit: i for i, unit in enumerate(sorted({unit for row in rows for unit in row.fires}))}
+    made = ({**to_json(replace(j, cached=False)), "fires": [number[unit] for unit in j.fires]} for j in rows)
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in made)
+    head = f'"made with":{json.dumps(made_with())},"units":{json.dumps([*number], separators=(",", ":"))}'
+    path.write_text(f'{{{head},"outcomes":[\n{lines}\n]}}\n')

@@ -176,7 +176,8 @@ class Judged:
     ``dropped``: claims and promises that fell, each with its counterexample as text.  ``counterexample`` was
     replayed in eager.  ``same_as`` names what a duplicate duplicates; seeds with one ``key`` are the same;
     ``made`` names the seeds that a mutation makes (``programs``: their files by name), or the variant that a
-    recipe made of one.
+    recipe made of one.  ``fires``: the units of Inductor that compiling an admitted proposal's programs uses; of a
+    rule those that its right side uses and its left does not.
     """
 
     task: Task
@@ -193,6 +194,7 @@ class Judged:
     key: str = ""
     made: tuple[str, ...] = ()
     programs: tuple[tuple[str, str], ...] = ()
+    fires: tuple[str, ...] = ()
     source: str = ""
     seconds: float = 0.0
     cached: bool = False

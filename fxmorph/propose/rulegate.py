@@ -21,6 +21,7 @@ from fxmorph.propose.grammar import TooLarge
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, Task, Unsupported
 from fxmorph.propose.sameness import Known, changes_nothing
 from fxmorph.propose.saying import Said, error_line
+from fxmorph.propose.usefulness import fired_by_rule
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.falsify import REAL_TOLERANCE, BeforeRaises, Sides, both, falsify, kinds, real_gap
 from fxmorph.prove.prover import Prover, stronger, weakest
@@ -169,7 +170,7 @@ def _proved(rule: Rule, prover: Prover, judged: Said) -> Judged:
     claim = _claim(state.rule.claim, level)
     return judged(
         Outcome.ADMITTED, level=level, claim=claim, levels=tuple((d, p.level.value) for d, p in ran.items()),
-        dropped=state.dropped, reason=next(iter(ran.values())).scope,
+        dropped=state.dropped, reason=next(iter(ran.values())).scope, fires=fired_by_rule(state.rule),
     )  # fmt: skip
 
 

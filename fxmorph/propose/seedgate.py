@@ -20,6 +20,7 @@ from fxmorph.propose.proposal import Judged, Malformed, Outcome, SeedProposal, T
 from fxmorph.propose.saying import Said, error_line
 from fxmorph.propose.seedfile import make_inputs, meta_of, record, seed_text
 from fxmorph.propose.sources import CorpusGraphs, program_key
+from fxmorph.propose.usefulness import fired_by
 from fxmorph.torchapi.compiling import check_settings, configured
 from fxmorph.torchapi.dispatch import tree_leaves
 
@@ -36,7 +37,6 @@ def judge_seed(proposal: SeedProposal, source: str, corpus: CorpusGraphs) -> Jud
         torch.manual_seed(0)
         frozen = InputSet.snapshot(make_inputs(proposal))
         graph = record(proposal, frozen.rebuild())
-        text = print_graph(graph)
         seed_text(graph, frozen.rebuild(), meta_of(proposal), proposal.doc, "")
     except (Unsupported, Unprintable, UnsupportedInput) as error:
         return judged(Outcome.UNSUPPORTED, reason=str(error))
@@ -46,13 +46,13 @@ def judge_seed(proposal: SeedProposal, source: str, corpus: CorpusGraphs) -> Jud
     trouble = runs_alike(graph, frozen, proposal.no_grad)
     if trouble:
         return judged(Outcome.REFUTED, counterexample=trouble, reason="eager")
-    return _captured(text, frozen, config, proposal.no_grad, corpus, judged)
+    return _captured(graph, frozen, config, proposal.no_grad, corpus, judged)
 
 
 def _captured(
-    text: str, frozen: InputSet, config: CompileConfig, no_grad: bool, corpus: CorpusGraphs, judged: Said
+    graph: fx.Graph, frozen: InputSet, config: CompileConfig, no_grad: bool, corpus: CorpusGraphs, judged: Said
 ) -> Judged:
-    fn, args = function_of(text), frozen.rebuild()
+    fn, args = function_of(print_graph(graph)), frozen.rebuild()
     try:
         graphs = capture_torch(Invocation(fn, args, lambda g: g(*args)), config, no_grad)
     except CaptureFailed as error:
@@ -63,7 +63,7 @@ def _captured(
     same = corpus.named(key)
     if same:
         return judged(Outcome.DUPLICATE, reason=f"same as {same}", same_as=same)
-    return judged(Outcome.ADMITTED, key=key)
+    return judged(Outcome.ADMITTED, key=key, fires=fired_by(graph, frozen, config, no_grad))
 
 
 def key_of(captured: Captured, config: CompileConfig) -> str:

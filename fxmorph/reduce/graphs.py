@@ -160,8 +160,8 @@ def _move_outputs(graph: fx.Graph, chunk: set[str]) -> None:
 
 def _by_operands(program: Candidate, name: str) -> Iterator[Candidate]:
     found = next((n for n in calls(program.graph) if n.name == name), None)
-    for operand in _operands(program, found) if found is not None else ():
-        yield _bridged(program, found, operand, ())
+    if found is not None:
+        yield from (_bridged(program, found, operand, ()) for operand in _operands(program, found))
 
 
 def _operands(program: Candidate, node: fx.Node) -> Iterator[fx.Node]:

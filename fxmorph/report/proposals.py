@@ -30,6 +30,9 @@ class ProposalTable:
         self._counts: Counter[tuple[str, str]] = Counter()
         self._levels: Counter[str] = Counter()
         self._refuted: list[ProposalJudged] = []
+        #: Units of Inductor that admitted proposals make fire, and how many of these were the first with one of them.
+        self._fired: set[str] = set()
+        self._first = 0
         self._cached, self._seconds = 0, 0.0
         self._live: Live | None = None
         self._ended: SessionEnded | None = None
@@ -51,8 +54,11 @@ class ProposalTable:
             self._levels[event.level] += 1
         if event.outcome == "refuted":
             self._refuted.append(event)
+        new = [unit for unit in event.fires if unit not in self._fired]
+        self._first += bool(new)
+        self._fired.update(new)
         if self._verbose and not self._quiet:
-            self._console.print(_line(event))
+            self._console.print(_line(event, len(new)))
 
     def close(self) -> None:
         """The table, what was refuted, and the line of totals."""
@@ -66,6 +72,9 @@ class ProposalTable:
         if not self._quiet and self._levels:
             shown = ", ".join(f"{level} {n}" for level, n in self._levels.most_common())
             self._console.print(f"admitted rules by level: {shown}")
+        if not self._quiet and self._fired:
+            units = f"{len(self._fired)} units of Inductor"
+            self._console.print(f"{units} fire by what is admitted; {self._first} proposals add at least one of them")
         if self._ended is not None:
             for line in _session(self._ended):
                 self._console.print(line)
@@ -98,8 +107,9 @@ def _session(event: SessionEnded) -> Iterator[str]:
     yield f"prompts, answers and what was admitted: {event.folder} (fxmorph run corpus/ {event.folder} --propose)"
 
 
-def _line(event: ProposalJudged) -> str:
+def _line(event: ProposalJudged, new: int) -> str:
     what = event.level or event.counterexample or event.reason
+    what += f" fires {len(event.fires)} units, {new} of them first" * bool(event.fires)
     cached = " (known)" if event.cached else ""
     dropped = "".join(f"\n    dropped {d}" for d in event.dropped)
     return f"{event.outcome:<11} {event.task:<8} {event.name:<40} {what}{cached}{dropped}"

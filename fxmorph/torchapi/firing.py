@@ -7,6 +7,9 @@ import functools
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+import torch._functorch.config
+
 from fxmorph.inductor.units import Stage
 from fxmorph.torchapi.tracking import Group, Tracker, module, named_entries, tracked
 
@@ -24,6 +27,34 @@ def noting(fired: set[str]) -> Iterator[None]:
         yield
     for group in (Group.PASS, Group.LOWERING):
         fired.update(step.unit for step in tracker.steps[group] if step.changed)
+
+
+class NotCompiled(Exception):
+    """A kernel was called whose C++ was written alone."""
+
+
+@contextlib.contextmanager
+def written_only() -> Iterator[None]:
+    """Compiles inside write their C++ and do not compile it; calling a kernel raises :class:`NotCompiled`.
+
+    Backward graphs are compiled with their forward ones.
+    """
+    from torch._inductor.async_compile import AsyncCompile
+
+    def kernel(*_: Any, **__: Any) -> Any:
+        raise NotCompiled
+
+    written = {name: getattr(AsyncCompile, name) for name in ("cpp", "cpp_pybinding") if hasattr(AsyncCompile, name)}
+    eager_backward = {"force_non_lazy_backward_lowering": True}
+    known = hasattr(torch._functorch.config, "force_non_lazy_backward_lowering")
+    try:
+        for name in written:
+            setattr(AsyncCompile, name, lambda *_, **__: kernel)
+        with torch._functorch.config.patch(eager_backward) if known else contextlib.nullcontext():
+            yield
+    finally:
+        for name, original in written.items():
+            setattr(AsyncCompile, name, original)
 
 
 @contextlib.contextmanager

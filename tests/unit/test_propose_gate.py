@@ -150,7 +150,9 @@ def test_outcomes_come_back_and_admitted_rules_load_without_proving(tmp_path: Pa
     (tmp_path / "some.jsonl").write_text(p.model_dump_json() + "\n")
     write_outcomes(tmp_path / OUTCOMES, [said])
     assert read_outcomes(tmp_path / OUTCOMES)[p.hash].dropped == said.dropped
+    assert "lowering.aten.clamp_min.default" in said.fires and "lowering.aten.relu.default" not in said.fires
     loaded = list(admitted_rules(tmp_path))
+    assert [r.fires for r in loaded] == [frozenset(said.fires)]
     assert [(r.id, r.preserves, r.source) for r in loaded] == [("proposed_a_rule", {"dtype"}, "some.jsonl:1")]
     assert "proposed_a_rule" in [r.id for r in load_rules([], [tmp_path])]
     body = json.loads((tmp_path / OUTCOMES).read_text())
@@ -190,7 +192,8 @@ def test_a_seed_is_admitted_and_written_as_a_file_that_runs(tmp_path: Path) -> N
     packs.mkdir()
     (packs / "seeds.jsonl").write_text(json.dumps(SEED) + "\n")
     write_outcomes(packs / OUTCOMES, [said])
-    write_seeds([packs], tmp_path / "proposed")
+    assert {"lowering.aten.sum.default", "decomposition.aten.stack.default"} & set(said.fires)
+    assert [*write_seeds([packs], tmp_path / "proposed").values()] == [frozenset(said.fires)]
     seeds, refused = find_seeds([str(tmp_path / "proposed")])
     assert (len(seeds), refused) == (1, [])
     made = load_seed(seeds[0]).fresh()
