@@ -25,7 +25,8 @@ from fxmorph.dedup import kind_group
 from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derived import Derived
-from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units, family
+from fxmorph.inductor.nearmiss import sort_of
+from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units, family, kin
 from fxmorph.inductor.units import UnitKind
 from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.records import to_json
@@ -36,6 +37,8 @@ from fxmorph.workers import Ended
 #: Entries that one job derives graphs from, entries that one derives near misses for, and near misses that a turn
 #: of the later rounds judges at most: each takes a quarter of a second, a seed several.
 ENTRIES_A_JOB, NEAR_A_JOB, NEAR_A_TURN = 16, 3, 12
+#: How many near misses that one finding speaks of are judged.
+SEEN_ENOUGH = 4
 #: How many programs of one unit and kind are compiled as a whole.
 REPLAYS = 2
 #: A seed's weight grows by this for each unit that its graphs made fire first.
@@ -69,7 +72,7 @@ def run_passes(settings: Settings, emit: Emit) -> int:
 class _Blamed:
     """What a finding accuses: the first pair, all its units, and what whole compiles of its programs said.
 
-    Entries of one pass that overlook the same sort of change of their patterns are one finding.
+    Entries of one name that overlook the same sort of change of their patterns are one finding.
     """
 
     pair: Pair
@@ -168,9 +171,8 @@ class PassCampaign(Campaign):
         while True:
             other = next(others, None)
             yield from itertools.islice(derive, 1)
-            for _ in range(NEAR_A_TURN):
-                if self._near:
-                    yield self._job(Source(derived=self._next_near()))
+            for near in itertools.islice(self._near_misses(), NEAR_A_TURN):
+                yield self._job(Source(derived=near))
             if other is not None:
                 yield other
             elif self._deriving or self._pool.busy:
@@ -178,13 +180,23 @@ class PassCampaign(Campaign):
             elif not self._near:
                 return
 
-    def _next_near(self) -> Derived:
-        """The next near miss of the entry whose turn it is."""
-        of_entry = self._near.popleft()
-        near = of_entry.popleft()
-        if of_entry:
-            self._near.append(of_entry)
-        return near
+    def _near_misses(self) -> Iterator[Derived]:
+        """Near misses, an entry after the other, without those of a sort that was found often enough."""
+        while self._near:
+            of_entry = self._near.popleft()
+            near = of_entry.popleft()
+            if of_entry:
+                self._near.append(of_entry)
+            if not self._overlooked(near):
+                yield near
+
+    def _overlooked(self, near: Derived) -> bool:
+        """Whether findings say already that patterns like the entry's do not see such a change, or that it is wrong
+        without one.
+        """
+        places = {(family(near.entry), ""), (kin(near.entry), sort_of(near.change))}
+        seen = sum(sum(b.units.values()) for (place, sort, _), b in self._blamed.items() if (place, sort) in places)
+        return seen >= SEEN_ENOUGH
 
     def _variants(self) -> Iterator[worker.JudgePasses]:
         rng = random.Random(f"passes {self.settings.seed}")

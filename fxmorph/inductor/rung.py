@@ -53,6 +53,8 @@ SOURCE_SECONDS = 60.0
 DERIVED = "derived"
 #: How entries that are registered several times for one pattern differ in name.
 _VARIANT = re.compile(r"(_bs1|_half|_inference|_training)*(#\d+)?$")
+#: How entries of one name are numbered, and what follows.
+_NUMBERED = re.compile(r"(_\d+[^/]*|#\d+)$")
 
 
 class Mode(StrEnum):
@@ -124,8 +126,13 @@ class Pair:
 
     @property
     def place(self) -> str:
-        """Where the fault lies: the unit (variants are one); for a change that its pattern does not see, the pass."""
-        return self.unit.rpartition("/")[0] if self.sort else family(self.unit)
+        """Where the fault lies: the unit, or the patterns that are made like the one that does not see a change."""
+        return kin(self.unit) if self.sort else family(self.unit)
+
+
+def kin(entry: str) -> str:
+    """The entry's name without its number: patterns of one name are made alike, and have their check in common."""
+    return _NUMBERED.sub("", entry, count=1)
 
 
 def family(unit: str) -> str:
