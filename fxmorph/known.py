@@ -14,9 +14,10 @@ from fxmorph.model import Finding
 class KnownIssue:
     """``id`` as in ``pytorch/pytorch#189518``; a finding matches where all that is given agrees.
 
-    ``stage`` must be equal, ``unit`` a prefix; ``operations`` must all be in the reduced graph and
-    none of ``without``; ``kinds`` must share one with the finding's; ``torch`` lists releases.  ``sort`` is the sort
-    of change that a pattern overlooks (``fxmorph.inductor.nearmiss.sort_of``), of findings of the ``pass`` rung.
+    ``stage`` must be equal, ``unit`` a prefix; ``operations`` must all be in the reduced graph and none of
+    ``without``, and with ``writes`` one of those there writes to a tensor; ``kinds`` must share one with the
+    finding's; ``torch`` lists releases.  ``sort`` is the sort of change that a pattern overlooks
+    (``fxmorph.inductor.nearmiss.sort_of``), of findings of the ``pass`` rung.
     """
 
     id: str
@@ -29,6 +30,7 @@ class KnownIssue:
     torch: tuple[str, ...] = ()
     fingerprint: str = ""
     sort: str = ""
+    writes: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Known:
             if issue.stage and issue.stage != finding.stage:
                 continue
             if issue.unit and not finding.unit.startswith(issue.unit):
+                continue
+            if issue.writes and not any(name.endswith("_") for name in operations):
                 continue
             if issue.sort and issue.sort != finding.extra.get("sort"):
                 continue

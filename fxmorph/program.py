@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -55,8 +56,17 @@ def inputs_text(inputs: InputSet, style: str, plan: ValuePlan) -> str | None:
     body = "".join(f"{line}\n" for line in lines)
     if len(", ".join(items)) < 90:
         return f"def make_inputs():\n{body}    return [{', '.join(items)}]\n"
-    rows = "".join(f"        {item},\n" for item in items)
-    return f"def make_inputs():\n{body}    return [\n{rows}    ]\n"
+    return f"def make_inputs():\n{body}    return [\n{_rows(items)}    ]\n"
+
+
+def _rows(items: Sequence[str]) -> str:
+    """List items, as many a line as fit."""
+    rows = [""]
+    for item in items:
+        if rows[-1] and len(f"{rows[-1]} {item},") > 108:
+            rows.append("")
+        rows[-1] += f" {item},"
+    return "".join(f"       {row}\n" for row in rows)
 
 
 def _whole(t: torch.Tensor) -> bool:

@@ -7,7 +7,6 @@ unit made of a graph is judged by the oracles that judge compiled programs, then
 from __future__ import annotations
 
 import contextlib
-import fnmatch
 import hashlib
 import math
 import random
@@ -32,7 +31,7 @@ from fxmorph.inductor.nearmiss import sort_of
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
-from fxmorph.inductor.units import Stage, Unit
+from fxmorph.inductor.units import Stage, Unit, matches
 from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
@@ -161,16 +160,11 @@ def chosen_units(patterns: Collection[str]) -> tuple[Unit, ...]:
     units = inventory()
     out: dict[str, Unit] = {}
     for pattern in patterns:
-        found = [u for u in units if pattern in (u.stage.value, u.kind.value) or _matches(u.name, pattern)]
+        found = [u for u in units if pattern in (u.stage.value, u.kind.value) or matches(u.name, pattern)]
         if not found:
             listed(pattern)  # raises, with names like it
         out.update((u.name, u) for u in found)
     return tuple(u for u in units if u.name in out)
-
-
-def _matches(name: str, pattern: str) -> bool:
-    # Brackets are part of names: `joint.pass_patterns[0]/*`.
-    return name == pattern or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
 
 
 def judge_source(

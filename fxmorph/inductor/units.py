@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -66,3 +67,8 @@ PLURALS = {
     UnitKind.DECOMPOSITION: "decompositions",
     UnitKind.LOWERING: "lowerings",
 }
+
+
+def matches(name: str, pattern: str) -> bool:
+    """Whether the unit's name, or a glob over names, is the pattern or one of its glob; brackets are part of names."""
+    return name == pattern or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from fxmorph.config import Settings
 from fxmorph.events import Event, ProposalJudged, Warned
+from fxmorph.inductor.units import matches
 from fxmorph.propose.admitted import pack_lines
 from fxmorph.propose.gate import Gate
 from fxmorph.propose.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
@@ -76,7 +76,7 @@ def _wanted(line: Line, tasks: Sequence[Task], target: str) -> bool:
     if line.proposal is None:
         return not target and (not tasks or read_task(line) in tasks)
     fits = not tasks or line.proposal.task in tasks
-    return fits and (not target or fnmatch.fnmatchcase(line.proposal.aims, target))
+    return fits and (not target or matches(line.proposal.aims, target))
 
 
 def told(judged: Judged) -> ProposalJudged:

@@ -128,7 +128,9 @@ class Known:
             return ""
         mine = [traced(arranged, *sample) for sample in drawn]
         for other in self._by_operations.get(mine[0].operations, ()):
-            if other.id != rule.id and all(_agrees(other, *s, t) for s, t in zip(drawn, mine, strict=True)):
+            if other.id == rule.id or not set(other.assumes) <= set(rule.assumes):
+                continue
+            if all(_agrees(other, *s, t) for s, t in zip(drawn, mine, strict=True)):
                 return other.id
         return ""
 

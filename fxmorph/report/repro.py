@@ -54,6 +54,8 @@ _FLAT: Mapping[str, str] = {
     "inputs after the call": "[t.detach().clone() for t in ins]",
     "gradients": "grads",
 }
+#: What the short script calls the tensors that were returned.
+_COLLECTED = "outs"
 #: Words of operators that draw random numbers, in a program without its ``make_inputs``.
 _RANDOM = re.compile(r"rand|dropout|bernoulli|normal|multinomial|poisson|exponential|cauchy|geometric|uniform|rrelu")
 #: Kinds that show in the returned values, or in an exception.
@@ -192,7 +194,7 @@ class Script:
         if self.flat:
             called = call[0].removeprefix("out = ")
             called = f"torch.utils._pytree.tree_leaves({called})" if self.nested else called
-            call = [f"outs = [t for t in {called} if isinstance(t, torch.Tensor)]"]
+            call = [f"{_COLLECTED} = [t for t in {called} if torch.is_tensor(t)]"]
         calls = int(self.config.get("calls") or 1)
         if Kind.SECOND_CALL in self.finding.kinds:
             calls *= 2
@@ -202,9 +204,9 @@ class Script:
         if calls > 1:
             call = [f"for _ in range({calls}):  # on the same inputs; the last call is compared", *_indent(call)]
         if self.config.get("context") == "inference":
-            call = ["with torch.inference_mode():", *_indent(call)]
+            call = _under("with torch.inference_mode():", call)
         elif self.config.get("no_grad"):
-            call = ["with torch.no_grad():", *_indent(call)]
+            call = _under("with torch.no_grad():", call)
         if self.backward and self.flat:
             device = "" if self.config.get("device", "cpu") == "cpu" else ", device=t.device"
             call += [
@@ -223,10 +225,12 @@ class Script:
             call = ["try:", *_indent(call), "except Exception as error:"]
             call += ["    print(f'{type(error).__name__}: {error}'[:400])", "    return {'raises': True}"]
         inputs = "tree_map(moved, make_inputs())" if self.moves else "make_inputs()"
-        lines = ["torch.manual_seed(0)", f"inputs = {inputs}", *call]
+        made = [f"inputs = {inputs}"]
         if self.sizes:
             first = "drive(f, *inputs)" if "drive" in self.defined else "f(*inputs)"
-            lines[1:2] = [f"inputs = {inputs}", first, f"inputs = tree_map(resized, {inputs})"]
+            made += [first, f"inputs = tree_map(resized, {inputs})"]
+        drawn = ["torch.manual_seed(0)"] if _RANDOM.search(self.finding.program) else []
+        lines = [*drawn, *made, *call]
         if self.config.get("context") == "autocast":
             device = self.config.get("device") or "cpu"
             return [f"with torch.autocast({device!r}, torch.bfloat16):", *_indent(lines)]
@@ -247,8 +251,7 @@ class Script:
         return [
             *lines,
             f"different = [what for what in eager if {unequal}]",
-            "for what in different:",
-            "    print(f'{what}:\\n  eager    {eager[what]}\\n  compiled {compiled[what]}')",
+            "for what in different: print(f'{what}:\\n  eager    {eager[what]}\\n  compiled {compiled[what]}')",
             "print('still there' if different else 'gone')",
             "sys.exit(1 if different else 0)",
         ]
@@ -279,7 +282,7 @@ class Script:
             notes = [("raises", "False"), *notes]
         with_tensors = bool(self.kinds & _WITH_TENSORS)
         only_tensors = self.flat and all(name in _FLAT for name, _ in notes)
-        lines += ["", "def run(f):", *body, *_returned(notes), ""]
+        lines += ["", "def run(f):", *(_at_once(body, notes) or [*body, *_returned(notes)]), ""]
         lines += [*self._same(only_tensors), ""] if with_tensors else []
         ready, function = self._fresh()
         if ready:
@@ -366,6 +369,21 @@ class Script:
             if Kind.CRASH in self.kinds
             else "sys.exit(2 if code else 0)",
         ]
+
+
+def _under(head: str, lines: list[str]) -> list[str]:
+    """The block, on one line where it has one."""
+    return [f"{head} {lines[0]}"] if len(lines) == 1 else [head, *_indent(lines)]
+
+
+def _at_once(body: list[str], notes: list[tuple[str, str]]) -> list[str] | None:
+    """The lines where what the last one collects is noted once: it is noted as it is collected."""
+    if len(notes) != 1 or not notes[0][1].endswith(f" for t in {_COLLECTED}]") or notes[0][1].count(_COLLECTED) != 1:
+        return None
+    before, equals, collected = body[-1].partition(f"{_COLLECTED} = [t for t in ")
+    noted = notes[0][1].removesuffix(f"{_COLLECTED}]")
+    line = f"{before}return {{{notes[0][0]!r}: {noted}{collected}}}"
+    return [*body[:-1], line] if equals and len(line) <= 120 else None
 
 
 def _returned(notes: list[tuple[str, str]]) -> list[str]:

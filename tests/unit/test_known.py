@@ -40,10 +40,17 @@ def test_all_that_is_given_must_agree() -> None:
         {"kinds": ("alias",)},
         {"torch": ("2.14", "2.15")},
         {"fingerprint": "9999"},
+        {"sort": "permutation"},
     ],
 )
 def test_one_part_that_differs_makes_it_unknown(other: dict[str, Any]) -> None:
     assert match(**{**WHOLE, **other}) == ""
+
+
+def test_whether_something_is_written_and_what_a_pattern_overlooks_count() -> None:
+    near = replace(FINDING, extra={"operations": ["add"], "sort": "permutation"})
+    known = Known((KnownIssue("a", "t", writes=True), KnownIssue("b", "t", sort="permutation")))
+    assert (known.match(FINDING, "2.13.0"), known.match(near, "2.13.0")) == ("a", "b")
 
 
 def test_a_fingerprint_alone_decides() -> None:

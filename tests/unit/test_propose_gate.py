@@ -94,6 +94,15 @@ def test_a_rule_that_is_a_case_of_a_known_one_is_a_duplicate() -> None:
     assert other.outcome is Outcome.ADMITTED
 
 
+def test_a_rule_that_assumes_less_is_no_duplicate() -> None:
+    from fxmorph.propose.building import build_rule
+
+    sides = {"before": "x - x", "after": "torch.zeros_like(x)"}
+    careful = build_rule(proposal(name="careful", assumes=["finite"], **sides))
+    assert judged(Known([careful]), **sides).outcome is Outcome.REFUTED
+    assert judged(Known([careful]), assumes=["finite"], **sides).outcome is Outcome.DUPLICATE
+
+
 @pytest.mark.parametrize(
     ("parts", "outcome", "said"),
     [
