@@ -408,6 +408,9 @@ def _contradicted(
         return None if floats and not torch.equal(old, old) else _shown("values differ", values, sides)
     if kind == "extreme":
         return None
+    # Small whole numbers and zeros overflow nothing: a result is lost that the pattern has.
+    if kind in ("integers", "zeros") and old.dtype != torch.float16 and bool((old.isfinite() & new.isnan()).any()):
+        return _shown("a number becomes NaN", values, sides)
     gap = real_gap(instance.with_values(values)) if "float64" in rule.dtypes else None
     if gap == float("inf") and kind not in ("moderate", "halves"):
         return None  # at zeros and Inf a quotient may be finite on one side

@@ -217,6 +217,25 @@ class wrong_truncation_through_int32:
     def after(x): return x.to(torch.int32).to(x.dtype)
 
 
+@rule(args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], dtypes=FULL, preserves=VALUE, assumes=("finite",))
+class wrong_power_through_the_logarithm:
+    """A negative number has no real logarithm, and (-2)^3 is -8."""
+
+    def before(x, y): return torch.pow(x, y)
+    def after(x, y): return torch.exp(y * torch.log(x))
+
+
+@rule(
+    args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], dtypes=FULL, preserves=VALUE,
+    assumes=("finite", "nonneg"),
+)
+class wrong_xlogy_as_a_product:
+    """0 times log(0) is NaN, and xlogy(0, 0) is 0."""
+
+    def before(x, y): return torch.xlogy(x, y)
+    def after(x, y): return x * torch.log(y)
+
+
 @rule(args={"x": "..."}, preserves=VALUE)
 class wrong_fraction_by_floor:
     """The fraction of a negative number is negative; x - floor(x) never is."""
@@ -290,6 +309,8 @@ WITNESS = {
     "wrong_multiply_add_unfused": lambda: {"x": normal(99), "y": normal(99, 1)},
     "wrong_truncation_as_floor": lambda: {"x": floats(1.5, -1.5)},
     "wrong_truncation_through_int32": lambda: {"x": floats(1.5, 3e9)},
+    "wrong_power_through_the_logarithm": lambda: {"x": floats(2.0, -2.0), "y": floats(3.0, 3.0)},
+    "wrong_xlogy_as_a_product": lambda: {"x": floats(1.0, 0.0), "y": floats(2.0, 0.0)},
     "wrong_fraction_by_floor": lambda: {"x": floats(1.5, -1.25)},
     "wrong_remainder_as_fmod_of_floats": lambda: {"x": floats(3.0, -1.5)},
     "wrong_logarithm_of_square": lambda: {"x": floats(2.0, -2.0)},
