@@ -688,6 +688,9 @@ class Campaign:
         self._add_seconds(used)
         same = self._confirming.pop(finding.fingerprint, [])
         if shown is None or not shown.stands:
+            if shown is not None and not finding.extra["config"].get("threads"):
+                self._with_one_thread(job, same)
+                return
             self._not_confirmed(job, f"{shown}: {shown.said}" if shown else ended.detail or ended.trouble)
             for other in same:  # their programs may
                 self._settle(replace(job, finding=other))
@@ -704,6 +707,15 @@ class Campaign:
         self.emit(FindingMade(finding, str(folder), finding.known, ""))
         for other in same:
             self._settle(replace(job, finding=other))
+
+    def _with_one_thread(self, job: worker.Confirm, same: list[Finding]) -> None:
+        """Confirm the finding on one thread, as it was found: loops that run in parallel are other code."""
+        config = {**job.finding.extra["config"], "threads": 1}
+        finding = replace(job.finding, extra={**job.finding.extra, "config": config})
+        with self._clock.activity("store"):
+            write_finding(Path(job.folder), finding, versions(), self.settings.state_dir / "proofs")
+        self._confirming[finding.fingerprint] = same
+        self._to_confirm.append(replace(job, finding=finding))
 
     def _not_confirmed(self, job: worker.Confirm, said: str) -> None:
         self.counts["unconfirmed"] += 1

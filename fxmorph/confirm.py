@@ -60,10 +60,9 @@ def run_repro(folder: Path, cache: Path | None = None, *, without_unit: bool = F
     ``without_unit``: with the guilty unit switched off (``fxmorph/withheld.py``).
     """
     # What an earlier process compiled is not taken from Inductor's caches: it may be right by now, or wrong.
-    env = dict(
-        os.environ, OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_FX_GRAPH_CACHE="0",
-        TORCHINDUCTOR_AUTOGRAD_CACHE="0",
-    )  # fmt: skip
+    off = dict.fromkeys(("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
+    env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", **off}
+    env.pop("OMP_NUM_THREADS", None)  # the workers' own: who runs the script has other threads, and other loops
     if cache is not None:
         env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     program = ["-m", "fxmorph.withheld", "."] if without_unit else ["repro.py"]

@@ -60,8 +60,9 @@ def investigated(case: Case, group: str, program: str = PROGRAM, skeleton: Any =
     )  # fmt: skip
 
 
-def confirm(campaign: Campaign, shown: Confirmation = STANDS) -> None:
+def confirm(campaign: Campaign, shown: Confirmation = STANDS, threads: int | None = None) -> None:
     job = campaign._to_confirm.popleft()
+    assert job.finding.extra["config"].get("threads") == threads
     campaign._confirmed(job, Ended(job, (shown, ())))
 
 
@@ -86,10 +87,22 @@ def test_what_is_not_confirmed_leaves_its_group_to_others(campaign: Campaign) ->
     first, second = case_of("s", 0), case_of("s", 1)
     conclude(campaign, first, investigated(first, "g"))
     conclude(campaign, second, investigated(second, "g", program=""))
-    confirm(campaign, Confirmation(1, 2, "equal"))
+    confirm(campaign, Confirmation(0, 1, "equal"))
+    confirm(campaign, Confirmation(1, 2, "equal"), threads=1)
     assert not made(campaign) and not campaign.findings and not campaign._groups
     assert campaign.counts["unconfirmed"] == 2
     assert any(isinstance(e, Warned) and "1 of 2" in e.message for e in campaign.told)  # type: ignore[attr-defined]
+
+
+def test_what_one_thread_alone_shows_is_told_to_run_on_one(campaign: Campaign) -> None:
+    first, second = case_of("s", 0), case_of("s", 1)
+    conclude(campaign, first, investigated(first, "g"))
+    conclude(campaign, second, investigated(second, "g", program=""))
+    confirm(campaign, Confirmation(0, 1, "gone"))
+    confirm(campaign, threads=1)
+    one, other = made(campaign)
+    assert other.duplicate_of == one.finding.id and campaign.counts["unconfirmed"] == 0
+    assert "torch.set_num_threads(1)" in (Path(one.folder) / "repro.py").read_text()
 
 
 def test_equal_graphs_from_two_seeds_are_one_finding_and_unlike_ones_two(campaign: Campaign) -> None:
