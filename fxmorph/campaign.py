@@ -10,9 +10,11 @@ of the store.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
+import shutil
 import sys
 import time
 from collections import Counter, defaultdict, deque
@@ -278,8 +280,6 @@ class Campaign:
             )
 
     def _prepare_cache(self) -> None:
-        import shutil
-
         size = sum(f.stat().st_size for f in self._cache.rglob("*") if f.is_file()) if self._cache.exists() else 0
         if size > CACHE_MIB * 2**20:
             shutil.rmtree(self._cache, ignore_errors=True)
@@ -720,7 +720,12 @@ class Campaign:
     def _not_confirmed(self, job: worker.Confirm, said: str) -> None:
         self.counts["unconfirmed"] += 1
         self._groups = {g: f for g, f in self._groups.items() if f != job.finding.fingerprint}
-        self.emit(Warned(f"{job.folder}/repro.py does not show the difference in a fresh process: {said}"))
+        place = self.settings.state_dir / "unconfirmed" / job.finding.id
+        with contextlib.suppress(OSError):  # it is no finding: what is in findings/ shows its difference
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(place, ignore_errors=True)
+            Path(job.folder).rename(place)
+        self.emit(Warned(f"{place}/repro.py does not show the difference in a fresh process: {said}"))
 
     def _finding(self, job: worker.Investigate, got: Investigated) -> Finding:
         result = job.result

@@ -214,6 +214,9 @@ OPAQUE_UNITS = 128.0
 ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh", "tanh"), 2.0) | {
     "erf": 8.0, "gelu": 4.0, "logaddexp": 1.0,
 }  # fmt: skip
+#: Factories that compute what they return, in the default dtype where none is given, and units of roundoff by which
+#: they are off: of the largest value (a step is rounded, and taken many times), of each value and its logarithm.
+RAMPS = {"linspace": 2.0, "logspace": 8.0}
 #: Gradients of activations that have zeros, and units of the incoming gradient by which they are off there.
 CROSSING = frozenset("gelu_backward silu_backward mish_backward".split())
 CROSSING_UNITS = 8.0
@@ -593,6 +596,8 @@ class ReferenceRun(TorchDispatchMode):
         run: Callable[..., Any] = func
         if lane.perturb is not None and name in KERNELS:
             run = self._kernel(lane, func, name, tensors, written)
+        if name in RAMPS:
+            kwargs = {**kwargs, "dtype": widened(out.dtype)}
         try:
             result = self._tie_broken(lane, func, args, kwargs) if lane.tie and name in INDEX_GIVING else None
             result = run(*args, **kwargs) if result is None else result
@@ -673,6 +678,12 @@ class ReferenceRun(TorchDispatchMode):
             return shadow
         if lane.perturb is None:
             return shadow
+        if name == "linspace":
+            return self._jittered(lane, shadow, RAMPS[name], dtype, absolute=True)
+        if name == "logspace":
+            powers = torch.nan_to_num(shadow.abs().log().abs(), nan=0.0, posinf=0.0)
+            steepest = float(powers.max()) if powers.numel() else 0.0
+            return self._jittered(lane, shadow, RAMPS[name] * max(1.0, steepest), dtype)
         if opaque:
             return self._jittered(lane, shadow, _units(dtype, OPAQUE_UNITS, shadow), dtype, absolute=True)
         if is_decomposed(func):

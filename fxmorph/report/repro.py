@@ -65,6 +65,12 @@ _SEEN_AS: Mapping[Kind, Kind] = {
     Kind.ORDER_DEPENDENCE: Kind.VALUE,
     Kind.COMPILE_ERROR: Kind.RAISES,
 }
+#: Operators that return several tensors, or may.
+_SEVERAL = frozenset(
+    "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid broadcast_tensors sort topk "
+    "max min median nanmedian mode kthvalue cummax cummin var_mean std_mean aminmax frexp slogdet svd eigh qr "
+    "unique".split()
+)
 #: Exit code of the child process that lost its GPU.
 LOST_DEVICE = 3
 _WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
@@ -466,8 +472,25 @@ def _without_inputs(program: str) -> str:
 
 
 def _returns_tuples(function: ast.AST) -> bool:
+    """Whether a function returns tuples, none of whose parts is one: the result of a call that gives several."""
     returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
-    return bool(returned) and all(isinstance(value, ast.Tuple) for value in returned)
+    several = {
+        target.id
+        for n in ast.walk(function)
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and _gives_several(n.value.func)
+        for target in n.targets
+        if isinstance(target, ast.Name)
+    }
+    return bool(returned) and all(
+        isinstance(value, ast.Tuple)
+        and not any(isinstance(part, ast.Tuple) or getattr(part, "id", "") in several for part in value.elts)
+        for value in returned
+    )
+
+
+def _gives_several(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in _SEVERAL or name.startswith("_foreach")
 
 
 def _indent(lines: list[str]) -> list[str]:

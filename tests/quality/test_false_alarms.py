@@ -374,6 +374,15 @@ ALARMS: dict[str, Alarm] = {
     "bfloat16 chain": Alarm(KEPT, half_chain, [draw(64, 64, dtype=BF16)]),
     "explicit casts elided": Alarm({EXPECTED}, explicit_casts, [draw(4096)]),
     "bfloat16 round trip": Alarm({EXPECTED}, lambda x: (x * 1.1).to(BF16).float(), [draw(4096)]),
+    "ramps that pass through zero": Alarm(
+        {CLEAN},
+        lambda x: (torch.linspace(-1, 1, 7) + x, torch.linspace(-3, 7, 33) * 2, torch.linspace(0, 1, 0)),
+        [torch.zeros(7)],
+    ),
+    "powers along a ramp": Alarm(
+        {CLEAN}, lambda x: (torch.logspace(-7, 5, 40) + x, torch.logspace(2, 2, 1), torch.logspace(-1, 2, 0)),
+        [torch.zeros(40)],
+    ),
     "half kernels": Alarm(KEPT, half_kernels, [draw(16, 256, dtype=BF16), draw(256, 32, dtype=BF16, seed=1)]),
     "decisions on half values": Alarm(
         {TIE, EXPECTED}, half_compared, [draw(64, 64, dtype=BF16), draw(64, 64, dtype=BF16, seed=1)]

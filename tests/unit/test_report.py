@@ -61,6 +61,18 @@ def drive(g, base, part):
 """,
         (Kind.VALUE, Kind.MUTATION),
     ),
+    "dtype-in-a-tuple-189518": finding(
+        """\
+import torch
+def make_inputs():
+    return [torch.zeros(2)]
+def fn(x):
+    c = torch.ones((3, 5), dtype=torch.bool).cumsum(1, dtype=torch.bfloat16)
+    parts = c.split(2)
+    return (parts,)
+""",
+        (Kind.DTYPE,),
+    ),
     "dtype-189518": finding(
         """\
 import torch
