@@ -141,7 +141,7 @@ class Script:
             [
                 *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ", break_long_words=False),
                 "# Exits 1 while torch.compile differs from eager, 0 once it does not, 2 if it could not run.",
-                f"import {'copy, ' if self.copied else ''}os, {'subprocess, ' if self.child else ''}sys",
+                f"import {'copy, ' if self.copied else ''}os, {'subprocess, ' if self.child else ''}sys; "
                 "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
             ]
         )
