@@ -2,7 +2,8 @@
 
 The order is a function of the seeds and the campaign seed alone: every seed as it is, then
 variant 1 of every clean seed, variant 2, and so on.  A run that time limits is a prefix of
-it (but for cases in flight).  Where a language model is asked, it hangs on the answers too.
+it (but for cases in flight).  With proposals every other case after the seeds is one of theirs, by what
+has fired in whole turns (``ideas.py``); where a language model is asked, it hangs on the answers too.
 
 This process never imports torch's compiler; it plans, stores and tells.  It is the only writer
 of the store.

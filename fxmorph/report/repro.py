@@ -58,6 +58,8 @@ _FLAT: Mapping[str, str] = {
 _COLLECTED = "outs"
 #: Words of operators that draw random numbers, in a program without its ``make_inputs``.
 _RANDOM = re.compile(r"rand|dropout|bernoulli|normal|multinomial|poisson|exponential|cauchy|geometric|uniform|rrelu")
+#: What may draw random numbers at all, a module's parameters included.
+_DRAWS = re.compile(rf"{_RANDOM.pattern}|gumbel|fractional|nn\.[A-Z]|\binit\.")
 #: Kinds that show in the returned values, or in an exception.
 _SEEN_AS: Mapping[Kind, Kind] = {
     Kind.OUT_OF_BOUNDS: Kind.VALUE,
@@ -235,7 +237,7 @@ class Script:
         if self.sizes:
             first = "drive(f, *inputs)" if "drive" in self.defined else "f(*inputs)"
             made += [first, f"inputs = tree_map(resized, {inputs})"]
-        drawn = ["torch.manual_seed(0)"] if _RANDOM.search(self.finding.program) else []
+        drawn = ["torch.manual_seed(0)"] if _DRAWS.search(self.finding.program) else []
         lines = [*drawn, *made, *call]
         if self.config.get("context") == "autocast":
             device = self.config.get("device") or "cpu"
