@@ -11,7 +11,6 @@ of the store.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import random
@@ -521,9 +520,10 @@ class Campaign:
         if self.check:
             for seed in self._seeds[len(self.results) :]:
                 self.emit(Checked(seed.label, Status.SKIPPED, reason="not reached within --max-time"))
-        elif self.found:
-            left = len(self.found)
-            self.emit(Warned(f"{left} differing cases were not investigated for lack of time; `fxmorph reduce` does"))
+        elif self.found or self._confirming:
+            left = len(self.found) + sum(1 + len(same) for same in self._confirming.values())
+            why = "differing cases were not investigated to the end for lack of time; `fxmorph reduce` does"
+            self.emit(Warned(f"{left} {why}"))
 
     def _done_before(self, job: worker.Judge) -> bool:
         """Whether a resumed run has the job's result already, which is then taken."""
@@ -677,14 +677,21 @@ class Campaign:
         if not finding.program:  # what it is like was not confirmed
             self.counts["unconfirmed"] += 1
             return
-        folder = self.settings.state_dir / "findings" / finding.id
-        with self._clock.activity("store"):
-            write_finding(folder, finding, versions(), self.settings.state_dir / "proofs")
+        # What is in findings/ shows its difference: until then, and where it does not, it lies elsewhere.
+        folder = self.settings.state_dir / "unconfirmed" / finding.id
+        self._write(folder, finding)
         self._confirming[finding.fingerprint] = []
         self._to_confirm.append(replace(job, finding=finding, folder=str(folder), times=self.confirmations))
 
+    def _folder(self, finding: Finding) -> Path:
+        return self.settings.state_dir / "findings" / finding.id
+
+    def _write(self, folder: Path, finding: Finding) -> None:
+        with self._clock.activity("store"):
+            write_finding(folder, finding, versions(), self.settings.state_dir / "proofs")
+
     def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
-        finding, folder = job.finding, Path(job.folder)
+        finding = job.finding
         shown, used = ended.value if ended.value is not None else (None, ())
         self._add_seconds(used)
         same = self._confirming.pop(finding.fingerprint, [])
@@ -701,8 +708,10 @@ class Campaign:
         if match or finding.fingerprint in self._baseline:
             finding = replace(finding, known=match or "baseline")
             self.known += 1
+        folder = self._folder(finding)
+        self._write(folder, finding)
+        shutil.rmtree(job.folder, ignore_errors=True)
         with self._clock.activity("store"):
-            write_finding(folder, finding, versions(), self.settings.state_dir / "proofs")
             self.store.add_finding(self._run_id, finding, str(folder))
         self.findings[finding.fingerprint] = finding
         self.emit(FindingMade(finding, str(folder), finding.known, ""))
@@ -713,20 +722,14 @@ class Campaign:
         """Confirm the finding on one thread, as it was found: loops that run in parallel are other code."""
         config = {**job.finding.extra["config"], "threads": 1}
         finding = replace(job.finding, extra={**job.finding.extra, "config": config})
-        with self._clock.activity("store"):
-            write_finding(Path(job.folder), finding, versions(), self.settings.state_dir / "proofs")
+        self._write(Path(job.folder), finding)
         self._confirming[finding.fingerprint] = same
         self._to_confirm.append(replace(job, finding=finding))
 
     def _not_confirmed(self, job: worker.Confirm, said: str) -> None:
         self.counts["unconfirmed"] += 1
         self._groups = {g: f for g, f in self._groups.items() if f != job.finding.fingerprint}
-        place = self.settings.state_dir / "unconfirmed" / job.finding.id
-        with contextlib.suppress(OSError):  # it is no finding: what is in findings/ shows its difference
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(place, ignore_errors=True)
-            Path(job.folder).rename(place)
-        self.emit(Warned(f"{place}/repro.py does not show the difference in a fresh process: {said}"))
+        self.emit(Warned(f"{job.folder}/repro.py does not show the difference in a fresh process: {said}"))
 
     def _finding(self, job: worker.Investigate, got: Investigated) -> Finding:
         result = job.result

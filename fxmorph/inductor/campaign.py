@@ -342,7 +342,7 @@ class PassCampaign(Campaign):
         if known or finding.fingerprint in self._baseline:
             finding = replace(finding, known=known or "baseline")
             self.known += 1
-        folder = self.settings.state_dir / "findings" / finding.id
+        folder = self._folder(finding)
         said = [_in_words(r) for r in blamed.compiled]
         write_pass_finding(folder, finding, blamed.pair, said, blamed.shows, versions())
         self.store.add_finding(self._run_id, finding, str(folder))
@@ -374,8 +374,7 @@ class PassCampaign(Campaign):
                 continue
             finding = self._pass_finding(key, blamed)  # with all units by now
             known = self.findings[finding.fingerprint].known
-            folder = self.settings.state_dir / "findings" / finding.id
-            self.store.add_finding(self._run_id, replace(finding, known=known), str(folder))
+            self.store.add_finding(self._run_id, replace(finding, known=known), str(self._folder(finding)))
         return super()._exit_code()
 
     @property

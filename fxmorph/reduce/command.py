@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fxmorph import worker
-from fxmorph.campaign import INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found, versions
+from fxmorph.campaign import INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found
 from fxmorph.config import Settings
-from fxmorph.confirm import TIMES, write_finding
+from fxmorph.confirm import TIMES
 from fxmorph.events import Warned
 from fxmorph.investigated import Investigated
 from fxmorph.model import Finding, Rung, Seed, Status
@@ -64,7 +64,6 @@ class Reductions(Campaign):
         old = self.again.get(job.case.id)
         if old is not None:  # as it was
             self.findings[old.fingerprint] = old
-            write_finding(Path(job.folder), old, versions(), self.settings.state_dir / "proofs")
 
     def _finish(self, code: int) -> int:
         self._account()

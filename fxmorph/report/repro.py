@@ -155,11 +155,12 @@ class Script:
         future = [line for line in lines if line.startswith("from __future__")]
         program = [line for line in lines if line.rstrip() != "import torch" and line not in future]
         flattens = not self.flat and (self.backward or (not self.child and bool(self.kinds & set(_NOTES))))
+        threads = self.config.get("threads")
         tree = [*(["tree_flatten"] if flattens else []), *(["tree_map"] if self.moves or self.sizes else [])]
         return [
             *future,
             *start,
-            "import torch",
+            "import torch" + (f"; torch.set_num_threads({threads})" if threads else ""),
             *([f"from torch.utils._pytree import {', '.join(tree)}"] if tree else []),
             *self._settings(),
             "",
@@ -177,8 +178,6 @@ class Script:
             if values:
                 lines.append(f"import torch._{module}.config")
             lines += [f"torch._{module}.config.{key} = {value!r}" for key, value in values.items()]
-        if self.config.get("threads"):
-            lines.append(f"torch.set_num_threads({self.config['threads']})")
         return lines
 
     def _fresh(self) -> tuple[list[str], str]:

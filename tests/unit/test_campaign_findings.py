@@ -74,12 +74,14 @@ def test_a_case_that_was_only_blamed_is_a_duplicate_of_its_group(campaign: Campa
     first, second = case_of("s", 0), case_of("s", 1)
     conclude(campaign, first, investigated(first, "g"))
     conclude(campaign, second, investigated(second, "g", program=""))
-    assert len(campaign._to_confirm) == 1
+    (job,) = campaign._to_confirm
+    assert Path(job.folder).is_dir() and not (campaign.settings.state_dir / "findings").exists()
     confirm(campaign)
     one, other = made(campaign)
     assert (one.duplicate_of, other.duplicate_of) == ("", one.finding.id)
     assert campaign.duplicates == 1
     assert any("3 of 3 fresh processes" in line and "gone" in line for line in one.finding.evidence)
+    assert Path(one.folder).parent.name == "findings" and not any(Path(job.folder).parent.iterdir())
     assert {f.case_id for f in campaign.store.findings(duplicates=True)} == {first.id, second.id}
 
 
@@ -91,6 +93,8 @@ def test_what_is_not_confirmed_leaves_its_group_to_others(campaign: Campaign) ->
     confirm(campaign, Confirmation(1, 2, "equal"), threads=1)
     assert not made(campaign) and not campaign.findings and not campaign._groups
     assert campaign.counts["unconfirmed"] == 2
+    (place,) = (campaign.settings.state_dir / "unconfirmed").iterdir()
+    assert (place / "repro.py").is_file() and not (campaign.settings.state_dir / "findings").exists()
     assert any(isinstance(e, Warned) and "1 of 2" in e.message for e in campaign.told)  # type: ignore[attr-defined]
 
 
