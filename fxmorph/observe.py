@@ -19,6 +19,7 @@ import torch
 from fxmorph.inputs import storage_key
 from fxmorph.load import Invocation
 from fxmorph.signature import Signature, signature_of
+from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves
 
 #: Aliasing of outputs is decided exactly (by element addresses) up to this many elements.
@@ -188,7 +189,7 @@ def observe(
                         ]
                     seen.in_backward = False
     except (Exception, AssertionError) as error:
-        seen.raised = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        seen.raised = spoken(error)
         seen.signature = signature_of(error)
         seen.exception = _without_frames(error)
     return seen

@@ -22,12 +22,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
-from typing import Protocol
+from typing import Any, Protocol
 
-from fxmorph.judge.numeric import CLEAN, Comparison, compare, same_bits
-from fxmorph.judge.shadow import Gates, Shadows
+import torch
+
+from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare, same_bits
+from fxmorph.judge.shadow import Gates, Shadows, Taken
 from fxmorph.model import Kind, Status, ValuePlan, Verdict
 from fxmorph.observe import Observation, Slot
+
+#: How far Python's floating-point numbers that come from no tensor may differ, relative to 1 or their size.
+PLAIN_TOLERANCE = 1e-6
 
 
 class OracleError(ValueError):
@@ -41,6 +46,10 @@ class Reference(Protocol):
 
     def shadows(self, slot: str) -> Shadows | None: ...
 
+    def taken(self, number: float) -> Taken | None:
+        """What is known of a number that Python took from a tensor; None if it is none."""
+        ...
+
 
 @dataclass
 class Evidence:
@@ -50,9 +59,11 @@ class Evidence:
     compiled: Observation
     reference: Reference
     plan: ValuePlan
-    inputs_finite: Callable[[], bool] = lambda: True
+    inputs: Callable[[], NonFinite] = lambda: NonFinite.NONE
     #: What :meth:`compare` said so far, by slot.
     compared: dict[str, Comparison] = field(default_factory=dict)
+    #: Slots of numbers that were judged by the tensors that Python took them from.
+    numbers: set[str] = field(default_factory=set)
 
     def paired(self, eager: list[Slot], compiled: list[Slot]) -> Iterator[tuple[str, Slot, Slot]]:
         """Slots of both sides that have the same name."""
@@ -72,10 +83,26 @@ class Evidence:
         if same_bits(eager.value, compiled.value):
             self.compared[name] = CLEAN
             return CLEAN
-        got = compare(
-            eager.value, compiled.value, self.reference.shadows(name), self.reference.gates(), self.inputs_finite()
-        )
+        got = compare(eager.value, compiled.value, self.reference.shadows(name), self.reference.gates(), self.inputs())
         self.compared[name] = got
+        return got
+
+    def compare_plain(self, name: str, eager: Any, compiled: Any) -> Comparison:
+        """A value that is no tensor: equal, but for what rounding does to a number taken from a tensor."""
+        if _plain_equal(eager, compiled):
+            return CLEAN
+        text = f"eager {eager!r}; compiled {compiled!r}"
+        if not (isinstance(eager, float) and isinstance(compiled, float)):
+            return Comparison(Status.FINDING, text)
+        gates, taken = self.reference.gates(), self.reference.taken(eager)
+        if gates.exact:
+            return Comparison(Status.FINDING, f"in exact arithmetic: {text}", far=True)
+        if taken is None or taken.hangs:
+            near = abs(eager - compiled) <= PLAIN_TOLERANCE * max(1.0, abs(eager))
+            return CLEAN if near else Comparison(Status.FINDING, text)
+        self.numbers.add(name)
+        e, c = (torch.tensor(v, dtype=taken.dtype) for v in (eager, compiled))
+        got = self.compared[name] = compare(e, c, Shadows(e, taken.lanes), gates, self.inputs())
         return got
 
     def summary(self) -> list[str]:
@@ -83,6 +110,15 @@ class Evidence:
         same = [name for name, got in self.compared.items() if got == CLEAN]
         rest = [f"{name}: {got.status}: {got.reason}" for name, got in self.compared.items() if got != CLEAN]
         return [*([f"same bits: {', '.join(same)}"] if same else []), *rest]
+
+
+def _plain_equal(a: object, b: object) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return a == b or (a != a and b != b)
+    try:
+        return bool(a == b)
+    except Exception:
+        return type(a) is type(b)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import torch
 
 from fxmorph.model import Kind, Status, Verdict
 from fxmorph.observe import Slot
-from fxmorph.oracle import Evidence, oracle
+from fxmorph.oracle import Evidence, oracle, verdict_of
 
 
-@oracle(kinds=(Kind.STRUCTURE, Kind.SHAPE, Kind.DTYPE, Kind.DEVICE, Kind.REQUIRES_GRAD), step=2)
+@oracle(kinds=(Kind.STRUCTURE, Kind.SHAPE, Kind.DTYPE, Kind.DEVICE, Kind.REQUIRES_GRAD, Kind.VALUE), step=2)
 def structure(evidence: Evidence) -> Iterator[Verdict]:
     """Exact, with no tolerance; metadata of inputs after the call included."""
     eager, compiled = evidence.eager, evidence.compiled
@@ -21,8 +21,7 @@ def structure(evidence: Evidence) -> Iterator[Verdict]:
             text = f"eager {type(e.value).__name__}; compiled {type(c.value).__name__}"
             yield Verdict(Status.FINDING, Kind.STRUCTURE, name, text)
         elif not isinstance(e.value, torch.Tensor):
-            if not _plain_equal(e.value, c.value):
-                yield Verdict(Status.FINDING, Kind.VALUE, name, f"eager {e.value!r}; compiled {c.value!r}")
+            yield verdict_of(evidence.compare_plain(name, e.value, c.value), None, name)
         else:
             yield from _metadata(name, e, c)
     for name, e, c in evidence.paired_after():
@@ -45,12 +44,3 @@ def _metadata(name: str, e: Slot, c: Slot) -> Iterator[Verdict]:
 
 def _text(value: object) -> str:
     return str(value).removeprefix("torch.")
-
-
-def _plain_equal(a: object, b: object) -> bool:
-    if isinstance(a, float) and isinstance(b, float):
-        return a == b or (a != a and b != b) or abs(a - b) <= 1e-6 * max(1.0, abs(a))
-    try:
-        return bool(a == b)
-    except Exception:
-        return type(a) is type(b)

@@ -15,7 +15,7 @@ from fxmorph.judge import journal
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
 from fxmorph.model import CompileConfig, Kind, Status, ValuePlan, Verdict
-from fxmorph.torchapi.compiling import BACKEND_LADDER
+from fxmorph.torchapi.compiling import BACKEND_LADDER, forget_headers
 
 #: The stage that a backend adds to the one before it.
 STAGE = {"eager": "dynamo", "aot_eager": "aot", "aot_eager_decomp_partition": "decomposition", "inductor": "inductor"}
@@ -83,6 +83,8 @@ class Ladder:
             rows.append((rung, ", ".join(sorted(kinds)) or "agrees"))
             journal.note(f"  ladder: {rung}: {rows[-1][1]}")
 
+        if Kind.COMPILE_ERROR in accused:
+            forget_headers()
         again = self.kinds() & accused
         note("compiled again", again)
         if not again:

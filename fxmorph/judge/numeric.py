@@ -8,6 +8,7 @@ decision could fall either way, or whose reference is missing are not judged.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import torch
 
@@ -29,6 +30,19 @@ FLOOR_REACH = 16.0
 #: wrong value in their place is no rounding.
 ILL_CONDITIONED = 0.1
 FAR_OUTSIDE = 8.0
+
+
+#: A finite value of this part of the largest of its dtype is near where a rounding may overflow.
+NEAR_LIMIT = 0.25
+
+
+class NonFinite(StrEnum):
+    """What is not finite among a program's inputs."""
+
+    NONE = "none"
+    #: -Inf alone, as masks have it: elements that stay finite are judged as ever.
+    MASKS = "masks"
+    ANY = "any"
 
 
 #: Begins the reason of a value that agrees with fp64 but not with the program's own roundings.
@@ -64,8 +78,9 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def compare(
-    eager: torch.Tensor, compiled: torch.Tensor, shadows: Shadows | None, gates: Gates, inputs_finite: bool
-) -> Comparison:
+    eager: torch.Tensor, compiled: torch.Tensor, shadows: Shadows | None, gates: Gates,
+    inputs: NonFinite = NonFinite.NONE,
+) -> Comparison:  # fmt: skip
     """Judge ``compiled`` against ``eager`` and the lanes of the reference run.
 
     Shapes must agree; where dtypes differ values are compared after widening (the dtype is
@@ -80,13 +95,14 @@ def compare(
             parts = Shadows(torch.view_as_real(shadows.native.resolve_conj()), real)
         return compare(
             torch.view_as_real(eager.resolve_conj()), torch.view_as_real(compiled.resolve_conj()), parts, gates,
-            inputs_finite,
+            inputs,
         )  # fmt: skip
     lanes = shadows.lanes if shadows is not None and shadows.native.shape == eager.shape else {}
     if shadows is not None and lanes and not same_bits(shadows.native, eager):
         return Comparison(Status.SKIPPED, "eager gives different values when run again")
     got = _judged(eager, compiled, lanes, gates)
-    if not inputs_finite and (got.status is Status.FINDING or _loses_nan(eager, compiled, lanes)):
+    accused = got.status is Status.FINDING and (inputs is NonFinite.ANY or got.kind is Kind.NONFINITE)
+    if inputs is not NonFinite.NONE and (accused or _loses_nan(eager, compiled, lanes)):
         return Comparison(Status.EDGE_CASE, f"NaN or Inf among the inputs; {got.reason}", got.kind)
     return got
 
@@ -185,15 +201,24 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         return Comparison(Status.EDGE_CASE, f"only the sign of zero differs, {_where(e.signbit() != c.signbit())}")
     if "wide" not in lanes:
         return Comparison(Status.INCONCLUSIVE, "no fp64 reference for this value")
-    w = lanes["wide"].double()
-    half = eager.dtype in (torch.float16, torch.bfloat16) or gates.low_precision
-    # Non-finite values first.
     odd = ~equal & (~torch.isfinite(e) | ~torch.isfinite(c))
-    if bool(odd.any()):
-        return _nonfinite(eager, compiled, w, odd, half, gates)
+    if not bool(odd.any()):
+        return _finite(eager, compiled, lanes, gates, equal)
+    got = _nonfinite(eager, compiled, lanes, odd, gates)
+    if got.status is Status.FINDING or bool((odd | equal).all()):
+        return got
+    rest = _finite(eager, compiled, lanes, gates, equal | odd)
+    return rest if rest.status is Status.FINDING else got
+
+
+def _finite(
+    eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates, settled: torch.Tensor
+) -> Comparison:
+    """Elements that are finite on both sides and not ``settled``, of which there are some."""
+    e, c, w = eager.double(), compiled.double(), lanes["wide"].double()
     finite = torch.isfinite(e) & torch.isfinite(c) & torch.isfinite(w)
     if gates.exact:
-        bad = ~equal
+        bad = ~settled
         return Comparison(
             Status.FINDING,
             f"{_where(bad)} in exact arithmetic: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}",
@@ -203,14 +228,14 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         return Comparison(Status.SKIPPED, "a value overflows in eager that does not in fp64")
     env = envelope(eager, compiled, lanes)
     allowed, outside = env.allowed, env.outside
-    alarm = finite & ~equal & (outside > allowed)
+    alarm = finite & ~settled & (outside > allowed)
     if not bool(alarm.any()):
         r = lanes["cast"].double() if "cast" in lanes else w
         near_cast = (c - r).abs() <= env.cast_bound + EAGER_FACTOR * ((e - r).abs() - env.cast_bound).clamp(min=0)
-        if bool((near_cast | equal).all()):
-            used = float(torch.where(finite & ~equal, outside / allowed, 0.0).max())
+        if bool((near_cast | settled).all()):
+            used = float(torch.where(finite & ~settled, outside / allowed, 0.0).max())
             return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
-        rest = ~(near_cast | equal)
+        rest = ~(near_cast | settled)
         if not gates.narrowing_cast:  # what else rounds in the cast lane is the operands of decisions
             return Comparison(Status.TIE, f"{_where(rest)} hang on the rounding of a decision")
         return Comparison(
@@ -233,23 +258,35 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
 
 
 def _nonfinite(
-    eager: torch.Tensor,
-    compiled: torch.Tensor,
-    w: torch.Tensor,
-    odd: torch.Tensor,
-    half: bool,
-    gates: Gates,
+    eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], odd: torch.Tensor, gates: Gates
 ) -> Comparison:
-    e, c = eager.double(), compiled.double()
+    """The ``odd`` elements: unlike, and not finite on one side at least."""
+    e, c, w = eager.double(), compiled.double(), lanes["wide"].double()
     text = f"{_where(odd)}: eager {_show(eager, odd)}; compiled {_show(compiled, odd)}; fp64 {_show(w, odd)}"
-    if bool((e[odd].abs() == c[odd].abs()).all()):
+    signs = e.abs() == c.abs()
+    if bool(signs[odd].all()):
         return Comparison(Status.EDGE_CASE, f"infinities differ in sign only, as signed zeros make them: {text}")
-    agree = torch.isfinite(e) == torch.isfinite(w)
-    if bool((odd & agree).any()) and not gates.overflow and not half:
+    # Eager is not to blame for these: it agrees with fp64.
+    wrong = odd & ~signs & (torch.isfinite(e) == torch.isfinite(w))
+    half = eager.dtype in (torch.float16, torch.bfloat16) or gates.low_precision
+    if half:
+        wrong &= _out_of_range(e, c, w, lanes, torch.finfo(eager.dtype).max)
+    if bool(wrong.any()) and not gates.overflow:
         return Comparison(Status.FINDING, text, Kind.NONFINITE)
     if half or gates.overflow:
         return Comparison(Status.EXPECTED, f"range of the dtype: {text}", Kind.NONFINITE)
     return Comparison(Status.INCONCLUSIVE, f"eager and fp64 disagree on finiteness: {text}", Kind.NONFINITE)
+
+
+def _out_of_range(
+    e: torch.Tensor, c: torch.Tensor, w: torch.Tensor, lanes: dict[str, torch.Tensor], largest: float
+) -> torch.Tensor:
+    """Where a short range explains nothing: in every lane a number far below the limit, or in every lane NaN."""
+    numbers, nans = torch.isfinite(e) & ~torch.isfinite(c), e.isnan() & torch.isfinite(c)
+    for lane in (w, *(v.double() for v in lanes.values())):
+        numbers = numbers & (lane.abs() < NEAR_LIMIT * largest)
+        nans = nans & lane.isnan()
+    return numbers | nans
 
 
 def _squares(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:

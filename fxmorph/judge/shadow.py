@@ -243,6 +243,8 @@ ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".s
 ROUNDINGS = frozenset("floor ceil round trunc sign sgn".split())
 #: Operators that write their running mean and variance (arguments 3 and 4, in training) and do not say so.
 RUNNING_STATISTICS = frozenset("native_batch_norm cudnn_batch_norm miopen_batch_norm".split())
+#: Operators by which Python learns values.
+TO_PYTHON = frozenset("_local_scalar_dense equal".split())
 EMPTY = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 #: (operator, position of the index argument, of the dimension or None).
 SCATTERS = {"scatter": 2, "scatter_": 2, "index_copy": 2, "index_copy_": 2}
@@ -280,6 +282,10 @@ class Gates:
     cast_out_of_range: bool = False
     random_values: bool = False
     opaque: set[str] = field(default_factory=set)
+    #: What Python learnt of a tensor (a truth value, an integer, a size) and rounding may decide otherwise.
+    undecided: str = ""
+    #: Python took a floating-point number that rounding reaches: what it does with it is not followed.
+    number_taken: bool = False
     low_precision: bool = False
     exact: bool = True
     inexact_because: str = ""
@@ -303,6 +309,19 @@ class Shadows:
 
     native: torch.Tensor
     lanes: dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A floating-point number that Python took from a tensor of ``dtype``, and what it is in each lane (0-d).
+
+    ``hangs``: another was taken before, which rounding reaches too, so that the lanes do not tell all.
+    """
+
+    native: float
+    dtype: torch.dtype
+    lanes: dict[str, torch.Tensor]
+    hangs: bool
 
 
 #: How far two programs that are equal over the reals may differ in fp64, relative to the largest value.
@@ -430,6 +449,8 @@ class ReferenceRun(TorchDispatchMode):
         self._alive: dict[int, Any] = {}
         #: Matrices were multiplied: a softmax may become part of fused attention.
         self.multiplied = False
+        #: Floating-point numbers that Python took.
+        self.taken: list[Taken] = []
         #: The dtype that a storage had when it was first viewed under another one.
         self._cast: dict[int, torch.dtype] = {}
         self.lanes = [Lane("wide"), Lane("cast", casts_round=True), Lane("tie:+", tie=1), Lane("tie:-", tie=-1)]
@@ -522,6 +543,9 @@ class ReferenceRun(TorchDispatchMode):
 
         out = func(*args, **kwargs)
 
+        if name in TO_PYTHON:
+            self._note_taken(func, tensors, lane_args, out)
+            return out
         outs = [o for o in tree_leaves(out) if isinstance(o, torch.Tensor) and o.layout == torch.strided]
         if name in EMPTY:
             self.gates.uninitialised = True
@@ -618,6 +642,7 @@ class ReferenceRun(TorchDispatchMode):
                 continue
             if shadow.shape != native.shape:
                 lane.broken = f"{name}: data-dependent shape"
+                self.gates.undecided = self.gates.undecided or f"the size of what {name} returns"
                 shadow = native
             self._adopt(
                 lane,
@@ -945,6 +970,28 @@ class ReferenceRun(TorchDispatchMode):
             for lane in self.lanes:
                 for key in [k for k in lane.bases if k[0] == storage_key(t) and k[1] != t.dtype]:
                     del lane.bases[key]
+
+    # -- what Python sees ------------------------------------------------------
+
+    def _note_taken(
+        self, func: OpOverload, tensors: list[torch.Tensor], lane_args: list[tuple[Any, Any]], out: Any
+    ) -> None:
+        """A number or a truth value leaves the tensors: whether all lanes agree on it.
+
+        Lanes follow the native program's control flow, so where they do not agree, what comes after is one
+        of two legal programs, and compiled code may have taken the other.
+        """
+        seen = [func(*a, **k) for lane, (a, k) in zip(self.lanes, lane_args, strict=True) if not lane.broken]
+        if all(s == out or (s != s and out != out) for s in seen):
+            return
+        if isinstance(out, float):
+            names = [lane.name for lane in self.lanes if not lane.broken]
+            lanes = {n: torch.tensor(s, dtype=torch.float64) for n, s in zip(names, seen, strict=True)}
+            self.taken.append(Taken(out, tensors[0].dtype, lanes, self.gates.number_taken))
+        if isinstance(out, (float, complex)):
+            self.gates.number_taken = True
+        else:
+            self.gates.undecided = self.gates.undecided or f"{out!r}, which Python takes from a tensor,"
 
     # -- gates -----------------------------------------------------------------
 

@@ -17,8 +17,8 @@ import torch
 from fxmorph.clock import Clock
 from fxmorph.inputs import InputSet, NotApplicable, apply_plan
 from fxmorph.judge.journal import note
-from fxmorph.judge.numeric import CAST_ELIDED, same_bits
-from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows
+from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
+from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
 from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.load import Invocation, LoadedSeed
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
@@ -140,6 +140,9 @@ class LazyReference:
     def gates(self) -> Gates:
         return self._make()[0].gates
 
+    def taken(self, number: float) -> Taken | None:
+        return next((t for t in self._make()[0].taken if t.native == number), None)
+
     def shadows(self, slot: str) -> Shadows | None:
         found = self._make()[1].slots().get(slot)
         return found.value if found is not None and isinstance(found.value, Shadows) else None
@@ -242,7 +245,7 @@ class Trial:
     def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
         """The order of judgement: exact checks, values, and the gates before any accusation."""
         reference = self.reference(plan, eager)
-        evidence = Evidence(eager, compiled, reference, plan, lambda: self._inputs_finite(plan))
+        evidence = Evidence(eager, compiled, reference, plan, lambda: self._inputs(plan))
         verdicts: list[Verdict] = []
         for judge in load_oracles():
             verdicts += [v for v in judge.judge(evidence) if v.status is not Status.CLEAN]
@@ -260,15 +263,18 @@ class Trial:
             note(lambda: f"  gates: {gate or 'all open'}; {reference.gates().summary()}")
             if gate:
                 return [Verdict(Status.SKIPPED, None, "call", gate)]
+            verdicts = [_undecided(v, reference.gates(), evidence) for v in verdicts]
             if reference.gates().cast_out_of_range:
                 verdicts = [_at_the_limits(v) for v in verdicts]
         return verdicts
 
-    def _inputs_finite(self, plan: ValuePlan) -> bool:
+    def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)
         tensors = [t for t in tree_leaves([made.args, *made.state.values()]) if isinstance(t, torch.Tensor)]
         floats = [t for t in tensors if t.is_floating_point() and t.layout == torch.strided]
-        return all(bool(torch.isfinite(t).all()) for t in floats)
+        if all(bool(torch.isfinite(t).all()) for t in floats):
+            return NonFinite.NONE
+        return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS
 
     def _closed_gate(self, plan: ValuePlan, eager: Observation, reference: LazyReference) -> str:
         """Why nothing may be said of this run, or ""."""
@@ -289,6 +295,19 @@ class Trial:
             if not same_observation(first, second):
                 return "the program reads uninitialised memory"
         return ""
+
+
+def _undecided(verdict: Verdict, gates: Gates, evidence: Evidence) -> Verdict:
+    """Where Python's control flow may hang on rounding, the compiled program may be another legal one."""
+    if verdict.status is not Status.FINDING or verdict.kind in (Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT):
+        return verdict
+    if gates.undecided:
+        why = f"{gates.undecided} hangs on rounding"
+    elif gates.number_taken and verdict.slot not in evidence.numbers:
+        why = "Python takes a number from a tensor that rounding reaches"
+    else:
+        return verdict
+    return replace(verdict, status=Status.TIE, kind=None, reason=f"{why}; {verdict.reason}", far=False)
 
 
 def _at_the_limits(verdict: Verdict) -> Verdict:

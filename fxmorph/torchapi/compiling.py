@@ -23,6 +23,8 @@ COMPILER_EXCEPTIONS: tuple[type[BaseException], ...] = (TorchDynamoException, Ba
 
 #: What a backend ladder walks, mildest first.
 BACKEND_LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition")
+#: Characters that are kept of an exception's message.
+MESSAGE = 300
 
 
 def quiet() -> None:
@@ -153,6 +155,33 @@ def cannot_compile(error: BaseException) -> bool:
             return True
         seen = getattr(seen, "inner_exception", None) or seen.__cause__
     return False
+
+
+def spoken(error: BaseException) -> str:
+    """``Type: message`` on one line; of a C++ compiler's output its first error, which comes after a long command."""
+    text = " ".join(str(error).split())
+    output = getattr(_innermost(error), "output", None)
+    if isinstance(output, str):
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
+        text = "C++ compile error: " + next((li for li in lines if "error" in li), lines[0] if lines else "no output")
+    return f"{type(error).__name__}: {text[:MESSAGE]}"
+
+
+def _innermost(error: BaseException) -> BaseException:
+    inner = getattr(error, "inner_exception", None) or error.__cause__
+    return error if inner is None else _innermost(inner)
+
+
+def forget_headers() -> None:
+    """Have the next C++ compile look for its precompiled headers again.
+
+    They lie in a folder that all processes share, a process looks once, and without them every compile fails.
+    """
+    from torch._inductor import codecache
+
+    clear = getattr(getattr(codecache, "_precompile_header", None), "cache_clear", None)
+    if clear is not None:  # releases before 2.8 have none
+        clear()
 
 
 def lacks_toolchain(error: BaseException) -> bool:

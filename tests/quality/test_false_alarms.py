@@ -366,6 +366,28 @@ MASK = torch.arange(64).reshape(4, 16) % 3 != 0
 SMALL = torch.logspace(-5, -1, 500)
 PRODUCTS = [draw(500), draw(500, seed=1), draw(500) * draw(500, seed=1)]
 
+
+def size_of_sum(weights: torch.Tensor) -> torch.Tensor:
+    return weights[: int(weights.sum().item())] * 2
+
+
+def refuses_less_than_one(x: torch.Tensor) -> torch.Tensor:
+    p = x.softmax(0)
+    if p.sum() < 1.0:
+        raise ValueError("not a distribution")
+    return p
+
+
+def distinct(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+    y = torch.unique(torch.softmax(x.reshape(7, 5), 1).cumsum(0))
+    return y, y.numel()
+
+
+def thousandths(x: torch.Tensor) -> tuple[torch.Tensor, int]:
+    p = x.softmax(1)
+    return p * 2, int(p.sum().item() * 1000)
+
+
 ALARMS: dict[str, Alarm] = {
     # The only false report of two that a long-standing fuzzer made: compiled is fp64's, eager is not.
     "half sin, pad, to int64": Alarm(
@@ -380,7 +402,8 @@ ALARMS: dict[str, Alarm] = {
         [torch.zeros(7)],
     ),
     "powers along a ramp": Alarm(
-        {CLEAN}, lambda x: (torch.logspace(-7, 5, 40) + x, torch.logspace(2, 2, 1), torch.logspace(-1, 2, 0)),
+        {CLEAN},
+        lambda x: (torch.logspace(-7, 5, 40) + x, torch.logspace(2, 2, 1), torch.logspace(-1, 2, 0)),
         [torch.zeros(40)],
     ),
     "half kernels": Alarm(KEPT, half_kernels, [draw(16, 256, dtype=BF16), draw(256, 32, dtype=BF16, seed=1)]),
@@ -469,6 +492,14 @@ ALARMS: dict[str, Alarm] = {
         ROUNDING, from_a_large_term, [draw(256, 32), draw(32, 256, seed=1).abs()]
     ),
     "complex arithmetic": Alarm(ROUNDING, complexes, [torch.complex(draw(100), draw(100, seed=1))]),
+    # What Python does with numbers and sizes that it takes from tensors.
+    "a size from a sum": Alarm({CLEAN, TIE}, size_of_sum, [draw(16, 16).softmax(1)]),
+    "an exception from a sum": Alarm({CLEAN, TIE}, refuses_less_than_one, [draw(257)]),
+    "a number of distinct values": Alarm({CLEAN, TIE, Status.INCONCLUSIVE}, distinct, [draw(5).repeat(7)]),
+    "a sum that cancels, as a number": Alarm(
+        {CLEAN, TIE, ILL}, lambda x: (x.sin() * 1.7).sum().item(), [torch.cat([draw(999), -draw(999).flip(0)])]
+    ),
+    "a number that is rounded down": Alarm({CLEAN, TIE}, thousandths, [draw(3, 100)]),
     # What C++ leaves undefined, signs of zero made values, quotients and products rounded inside.
     "casts to int8 out of range": Alarm({CLEAN, EDGE, SKIPPED, TIE}, lambda x: (x * 300).to(torch.int8), [draw(67)]),
     "sign of zero as a bool": Alarm({CLEAN, EDGE, TIE}, lambda x: torch.signbit(x.clamp(min=0.0)), [SIGNED]),

@@ -343,6 +343,27 @@ DAMAGES: dict[str, Damage] = {
     "Inf for a number": damage(affine, X, on_output(element(lambda v: v * torch.inf)), Kind.NONFINITE),
     "largest number for Inf": damage(divided, [X[0].round() - 1], on_output(torch.nan_to_num), Kind.NONFINITE),
     "zero for NaN": damage(lambda x: x / x, [X[0].round() - 1], on_output(torch.nan_to_num), Kind.NONFINITE),
+    "NaN for numbers in bfloat16": damage(
+        lambda x: x.softmax(-1), [X[0].bfloat16()], on_output(lambda t: t * torch.nan), Kind.NONFINITE
+    ),
+    "zero for NaN in float16": damage(
+        lambda x: x / x, [(X[0].round() - 1).half()], on_output(torch.nan_to_num), Kind.NONFINITE
+    ),
+    "beside an infinity of the other sign": damage(
+        lambda x: torch.cat([1 / (x * 0), x * 2]),
+        X,
+        on_output(lambda t: torch.cat([-t[:4], t[4:] * 1.5])),
+        Kind.VALUE,
+    ),
+    "where a mask has -Inf": damage(
+        lambda x, mask: (x + mask).softmax(-1),
+        [X[0], torch.zeros(4, 6).index_fill(1, INDEX, -torch.inf)],
+        on_output(element(lambda v: v + 0.01, at=4)),
+        Kind.VALUE,
+    ),
+    "a number that Python takes": outside(
+        lambda x: x.sum().item(), [torch.arange(24.0) * 1024 + 0.5], lambda v: v + 0.5, Kind.VALUE
+    ),
     # What a tensor is, beside its values.
     "dtype": damage(affine, X, on_output(torch.Tensor.double), Kind.DTYPE),
     "dtype of integers": damage(integers, [torch.arange(24).view(4, 6)], on_output(torch.Tensor.int), Kind.DTYPE),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fxmorph.judge.numeric import compare, same_bits
+from fxmorph.judge.numeric import NonFinite, compare, same_bits
 from fxmorph.judge.shadow import Gates, Shadows
 from fxmorph.model import Kind, Status
 
@@ -14,7 +14,7 @@ NAN, INF = float("nan"), float("inf")
 
 def judge(
     eager: list[float], compiled: list[float], wide: list[float] | None = None, dtype: torch.dtype = torch.float32,
-    spread: float = 0.0, finite: bool = True, gates: Gates | None = None,
+    spread: float = 0.0, inputs: NonFinite = NonFinite.NONE, gates: Gates | None = None,
 ) -> tuple[Status, Kind]:  # fmt: skip
     e, c = torch.tensor(eager, dtype=dtype), torch.tensor(compiled, dtype=dtype)
     w = torch.tensor(eager if wide is None else wide, dtype=torch.float64)
@@ -22,7 +22,7 @@ def judge(
     lanes = {"wide": w, "cast": w}
     if spread:
         lanes |= {"wide:0": w + spread, "cast:0": w + spread}
-    got = compare(e, c, Shadows(e.clone(), lanes), gates or Gates(exact=False), finite)
+    got = compare(e, c, Shadows(e.clone(), lanes), gates or Gates(exact=False), inputs)
     return got.status, got.kind
 
 
@@ -56,7 +56,7 @@ def test_one_good_element_among_ill_conditioned_ones_still_counts() -> None:
     e = torch.tensor([1.0, 1.0])
     w = e.double()
     lanes = {"wide": w, "cast": w, "wide:0": w + torch.tensor([0.5, 0.0]), "cast:0": w + torch.tensor([0.5, 0.0])}
-    got = compare(e, torch.tensor([9.0, 1.1]), Shadows(e, lanes), Gates(exact=False), True)
+    got = compare(e, torch.tensor([9.0, 1.1]), Shadows(e, lanes), Gates(exact=False))
     assert got.status is Status.FINDING
 
 
@@ -64,9 +64,36 @@ def test_nonfinite_values_by_dtype_and_inputs() -> None:
     assert judge([1.0], [NAN]) == (Status.FINDING, Kind.NONFINITE)
     assert judge([1.0], [INF]) == (Status.FINDING, Kind.NONFINITE)
     assert judge([INF], [60000.0], wide=[60000.0], dtype=torch.float16)[0] is Status.EXPECTED
-    assert judge([1.0], [NAN], finite=False)[0] is Status.EDGE_CASE
+    assert judge([1.0], [NAN], inputs=NonFinite.ANY)[0] is Status.EDGE_CASE
     assert judge([INF], [-INF], wide=[INF])[0] is Status.EDGE_CASE
     assert judge([INF], [1.0], wide=[1.0])[0] is Status.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_short_range_does_not_explain_everything(dtype: torch.dtype) -> None:
+    wrong = (Status.FINDING, Kind.NONFINITE)
+    assert judge([0.04], [NAN], dtype=dtype) == wrong
+    assert judge([0.04], [INF], dtype=dtype) == wrong
+    assert judge([NAN], [1.0], wide=[NAN], dtype=dtype) == wrong
+    assert judge([NAN], [1.0], wide=[1.0], dtype=dtype)[0] is Status.EXPECTED
+    near = torch.finfo(dtype).max * 0.9
+    assert judge([near], [INF], dtype=dtype)[0] is Status.EXPECTED
+    assert judge([0.04], [NAN], dtype=dtype, gates=Gates(exact=False, overflow=True))[0] is Status.EXPECTED
+
+
+def test_an_element_that_is_excused_excuses_no_other() -> None:
+    wrong = (Status.FINDING, Kind.VALUE)
+    assert judge([INF, 1.0], [-INF, 1.5], wide=[INF, 1.0]) == wrong
+    assert judge([INF, 1.0], [60000.0, 1.5], wide=[60000.0, 1.0], dtype=torch.float16) == wrong
+    assert judge([INF, 1.0], [-INF, 1.0], wide=[INF, 1.0])[0] is Status.EDGE_CASE
+    assert judge([INF, 1.0], [-INF, 1.0 + 2**-23], wide=[INF, 1.0])[0] is Status.EDGE_CASE
+
+
+def test_masks_of_minus_infinity_leave_finite_elements_to_be_judged() -> None:
+    masks = NonFinite.MASKS
+    assert judge([0.0, 1.0], [0.0, 1.5], inputs=masks) == (Status.FINDING, Kind.VALUE)
+    assert judge([NAN, 1.0], [0.0, 1.0], wide=[NAN, 1.0], inputs=masks)[0] is Status.EDGE_CASE
+    assert judge([0.0, 1.0], [0.0, 1.5], inputs=NonFinite.ANY)[0] is Status.EDGE_CASE
 
 
 def test_only_the_sign_of_zero_is_an_edge_case() -> None:
@@ -87,18 +114,18 @@ def test_integers_differ_or_tie() -> None:
 def test_without_a_reference_nothing_is_accused() -> None:
     for dtype in (torch.float32, torch.int64):
         a, b = torch.tensor([1], dtype=dtype), torch.tensor([2], dtype=dtype)
-        assert compare(a, b, None, Gates(exact=False), True).status is Status.INCONCLUSIVE
+        assert compare(a, b, None, Gates(exact=False)).status is Status.INCONCLUSIVE
 
 
 def test_eager_that_changed_is_skipped() -> None:
     e = torch.tensor([1.0])
     shadows = Shadows(torch.tensor([2.0]), {"wide": torch.tensor([1.0], dtype=torch.float64)})
-    assert compare(e, torch.tensor([3.0]), shadows, Gates(), True).status is Status.SKIPPED
+    assert compare(e, torch.tensor([3.0]), shadows, Gates()).status is Status.SKIPPED
 
 
 @pytest.mark.parametrize("part", [1 + 2j, 2 + 1j])
 def test_complex_values_are_judged_by_their_parts(part: complex) -> None:
     e, c = torch.tensor([1 + 1j]), torch.tensor([part])
     w = e.to(torch.complex128)
-    got = compare(e, c, Shadows(e, {"wide": w, "cast": w}), Gates(exact=False), True)
+    got = compare(e, c, Shadows(e, {"wide": w, "cast": w}), Gates(exact=False))
     assert got.status is Status.FINDING
