@@ -42,7 +42,9 @@ class OracleError(ValueError):
 class Reference(Protocol):
     """The reference run, made on first use."""
 
-    def gates(self) -> Gates: ...
+    def gates(self, slot: str = "") -> Gates:
+        """Of the whole run, or those that lie before a slot."""
+        ...
 
     def shadows(self, slot: str) -> Shadows | None: ...
 
@@ -83,7 +85,9 @@ class Evidence:
         if same_bits(eager.value, compiled.value):
             self.compared[name] = CLEAN
             return CLEAN
-        got = compare(eager.value, compiled.value, self.reference.shadows(name), self.reference.gates(), self.inputs())
+        got = compare(
+            eager.value, compiled.value, self.reference.shadows(name), self.reference.gates(name), self.inputs()
+        )
         self.compared[name] = got
         return got
 

@@ -27,7 +27,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -266,6 +266,13 @@ class Lane:
     broken: str = ""
 
 
+#: Gates that close what was computed from where they closed, and nothing beside it.
+LOCAL = (
+    "uninitialised", "duplicate_indices", "overlapping_write", "overflow", "bit_cast", "cast_out_of_range",
+    "random_values",
+)  # fmt: skip
+
+
 @dataclass
 class Gates:
     """What the run did that limits what may be said about it."""
@@ -302,13 +309,18 @@ class Gates:
         if self.exact:
             self.exact, self.inexact_because = False, why
 
+    def around(self, closed: frozenset[str]) -> Gates:
+        """The gates for a value that of the :data:`LOCAL` ones only ``closed`` lie before."""
+        return replace(self, **{name: type(getattr(self, name))() for name in LOCAL if name not in closed})
+
 
 @dataclass(frozen=True)
 class Shadows:
-    """A native value and its shadow in each lane (None where a lane has none)."""
+    """A native value, its shadow in each lane, and which of the :data:`LOCAL` gates lie before it."""
 
     native: torch.Tensor
     lanes: dict[str, torch.Tensor]
+    closed: frozenset[str] = frozenset(LOCAL)
 
 
 @dataclass(frozen=True)
@@ -449,6 +461,9 @@ class ReferenceRun(TorchDispatchMode):
         self._alive: dict[int, Any] = {}
         #: Matrices were multiplied: a softmax may become part of fused attention.
         self.multiplied = False
+        #: Which LOCAL gates lie before what a storage holds, and before all that is to come.
+        self._closed: dict[int, frozenset[str]] = {}
+        self._closed_to_all: frozenset[str] = frozenset()
         #: Floating-point numbers that Python took.
         self.taken: list[Taken] = []
         #: The dtype that a storage had when it was first viewed under another one.
@@ -511,7 +526,7 @@ class ReferenceRun(TorchDispatchMode):
             self._bit_cast()
         with no_dispatch():
             lanes = {lane.name: self._shadow(lane, t).clone() for lane in self.lanes if not lane.broken and known}
-            return Shadows(t.clone(), lanes)
+            return Shadows(t.clone(), lanes, self._closed.get(storage_key(t), frozenset()) | self._closed_to_all)
 
     # -- one operator ----------------------------------------------------------
 
@@ -521,6 +536,30 @@ class ReferenceRun(TorchDispatchMode):
         kwargs = kwargs or {}
         if not isinstance(func, OpOverload):
             return func(*args, **kwargs)
+        before = {name: getattr(self.gates, name) for name in LOCAL}
+        self.gates = self.gates.around(frozenset())
+        out = self._dispatched(func, args, kwargs)
+        closed = frozenset(name for name in LOCAL if getattr(self.gates, name))
+        for name in LOCAL:
+            setattr(self.gates, name, before[name] or getattr(self.gates, name))
+        self._note_closed(func, closed, args, kwargs, out)
+        return out
+
+    def _note_closed(self, func: OpOverload, closed: frozenset[str], args: Any, kwargs: Any, out: Any) -> None:
+        """What an operator gives or writes has behind it what its operands have, and what it closed itself."""
+        keys = [storage_key(t) for t in tree_leaves((args, kwargs)) if _strided(t)]
+        for key in keys:
+            closed |= self._closed.get(key, frozenset())
+        if not closed:
+            return
+        if _name(func) in TO_PYTHON:
+            self._closed_to_all |= closed
+        for t in (*tree_leaves(out), *self._written(func, args, kwargs)):
+            if _strided(t):
+                self._alive[storage_key(t)] = t.untyped_storage()
+                self._closed[storage_key(t)] = self._closed.get(storage_key(t), frozenset()) | closed
+
+    def _dispatched(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = _name(func)
         flat, spec = tree_flatten((args, kwargs))
         tensors = [t for t in flat if isinstance(t, torch.Tensor)]
@@ -1090,6 +1129,10 @@ class ReferenceRun(TorchDispatchMode):
             if total >= limit:
                 self.gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}")
                 return
+
+
+def _strided(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.layout == torch.strided
 
 
 def _units(dtype: torch.dtype, units: float, at: torch.Tensor) -> float:

@@ -137,8 +137,9 @@ class LazyReference:
             self._run = run
         return self._run, self._seen
 
-    def gates(self) -> Gates:
-        return self._make()[0].gates
+    def gates(self, slot: str = "") -> Gates:
+        gates, shadows = self._make()[0].gates, self.shadows(slot)
+        return gates if shadows is None else gates.around(shadows.closed)
 
     def taken(self, number: float) -> Taken | None:
         return next((t for t in self._make()[0].taken if t.native == number), None)
@@ -263,9 +264,9 @@ class Trial:
             note(lambda: f"  gates: {gate or 'all open'}; {reference.gates().summary()}")
             if gate:
                 return [Verdict(Status.SKIPPED, None, "call", gate)]
+            unread = cache(lambda: self._reads_no_garbage(plan))
+            verdicts = [_behind_gates(v, reference.gates(v.slot), unread) for v in verdicts]
             verdicts = [_undecided(v, reference.gates(), evidence) for v in verdicts]
-            if reference.gates().cast_out_of_range:
-                verdicts = [_at_the_limits(v) for v in verdicts]
         return verdicts
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
@@ -286,15 +287,28 @@ class Trial:
         gates = reference.gates()
         if gates.random and not dict(self.settings.inductor).get("fallback_random", True):
             return "random numbers differ from eager's by design without fallback_random"
-        if gates.overlapping_write:
-            return f"{gates.overlapping_write} writes into overlapping memory"
-        if gates.duplicate_indices:
-            return f"{gates.duplicate_indices} writes different values to one place"
-        if gates.uninitialised:
-            first, second = (self.observe(plan, lambda f: f, mode=FillEmpty(fill)) for fill in (0, 1))
-            if not same_observation(first, second):
-                return "the program reads uninitialised memory"
         return ""
+
+    def _reads_no_garbage(self, plan: ValuePlan) -> bool:
+        """Whether what uninitialised memory holds makes no difference."""
+        first, second = (self.observe(plan, lambda f: f, mode=FillEmpty(fill)) for fill in (0, 1))
+        return same_observation(first, second)
+
+
+def _behind_gates(verdict: Verdict, gates: Gates, reads_no_garbage: Callable[[], bool]) -> Verdict:
+    """An accusation of what a closed gate lies before is none."""
+    if verdict.status is not Status.FINDING:
+        return verdict
+    if gates.overlapping_write:
+        why = f"{gates.overlapping_write} writes into overlapping memory"
+    elif gates.duplicate_indices:
+        why = f"{gates.duplicate_indices} writes different values to one place"
+    elif gates.uninitialised and not reads_no_garbage():
+        why = "the program reads uninitialised memory"
+    else:
+        return _at_the_limits(verdict) if gates.cast_out_of_range else verdict
+    note(lambda: f"  {verdict.slot}: gate: {why}")
+    return Verdict(Status.SKIPPED, None, verdict.slot, why)
 
 
 def _undecided(verdict: Verdict, gates: Gates, evidence: Evidence) -> Verdict:

@@ -294,6 +294,14 @@ def dropped(x: torch.Tensor) -> torch.Tensor:
     return F.dropout(x, 0.5) * 2.5
 
 
+def beside(odd: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], tuple[torch.Tensor, torch.Tensor]]:
+    return lambda x: (odd(x), x.sin())
+
+
+def wrong(v: torch.Tensor) -> torch.Tensor:
+    return v * 1.0001
+
+
 X = [draw(4, 6)]
 XY = [draw(4, 6), draw(4, 6, seed=1)]
 LEAVES = [leaf(4, 6), leaf(4, 6, seed=1)]
@@ -359,6 +367,20 @@ DAMAGES: dict[str, Damage] = {
         lambda x, mask: (x + mask).softmax(-1),
         [X[0], torch.zeros(4, 6).index_fill(1, INDEX, -torch.inf)],
         on_output(element(lambda v: v + 0.01, at=4)),
+        Kind.VALUE,
+    ),
+    # A gate that closes on one output leaves the others to be judged.
+    "beside an overflow": damage(beside(lambda x: (x + 100).exp()), X, on_output(element(wrong), 1), Kind.VALUE),
+    "beside a cast out of range": damage(
+        beside(lambda x: (x * 1e20).to(torch.int32)), X, on_output(element(wrong), 1), Kind.VALUE
+    ),
+    "beside bits of numbers": damage(
+        beside(lambda x: (x * 2).view(torch.int32) + 1), X, on_output(element(wrong), 1), Kind.VALUE
+    ),
+    "beside a scatter to one place": damage(
+        beside(lambda x: x.new_zeros(4, 6).scatter(0, torch.zeros(4, 6, dtype=torch.int64), x)),
+        X,
+        on_output(element(wrong), 1),
         Kind.VALUE,
     ),
     "a number that Python takes": outside(

@@ -135,6 +135,23 @@ def test_a_gate_is_noticed(name: str) -> None:
     assert not getattr(reference(lambda x: x * 2, torch.arange(4.0))[1], gate)
 
 
+def test_a_gate_lies_before_what_comes_of_it_alone() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        big = (x * 1e30).mul(1e30)
+        y[:2] = big[:2]
+        return big + 1, x * 2, y.sin()
+
+    def branching(x: torch.Tensor) -> torch.Tensor:
+        return x.abs() if bool((x * 1e30 * 1e30 > 0).any()) else x
+
+    seen, gates = reference(program, torch.ones(4), torch.ones(4))
+    kept = [slot.value.closed for slot in seen.outputs]
+    assert gates.overflow and kept == [{"overflow"}, set(), {"overflow"}]
+    assert not gates.around(kept[1]).overflow and gates.around(kept[2]).overflow
+    seen, _ = reference(branching, torch.ones(4))
+    assert seen.outputs[0].value.closed == {"overflow"}
+
+
 def test_equal_writes_to_one_place_and_accumulation_are_defined() -> None:
     x = torch.arange(4.0)
     for fn in (
