@@ -60,7 +60,7 @@ from fxmorph.records import to_json
 from fxmorph.rules import PROPOSED, load_rules
 from fxmorph.seeds import find_seeds
 from fxmorph.store import PAGE, Store
-from fxmorph.torchapi.compiling import backends, cpp_compiler
+from fxmorph.torchapi.compiling import check_settings, cpp_compiler
 from fxmorph.workers import Ended, Pool
 
 if TYPE_CHECKING:
@@ -257,14 +257,6 @@ class Campaign:
     def _preflight(self) -> None:
         """Refuse what cannot work, in one line, before anything is started."""
         s = self.settings
-        if s.backend not in backends():
-            import difflib
-
-            near = difflib.get_close_matches(s.backend, backends(), 1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ConfigError(f"--backend {s.backend}: this torch has no such backend{hint}")
-        from fxmorph.torchapi.compiling import check_settings
-
         try:
             check_settings(self._config())
         except ValueError as error:

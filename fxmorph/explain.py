@@ -14,18 +14,22 @@ from fxmorph.model import Case, CompileConfig, Recipe, ValuePlan
 from fxmorph.rules import load_rules
 from fxmorph.seeds import find_seeds
 from fxmorph.store import Store
-from fxmorph.torchapi.compiling import quiet
+from fxmorph.torchapi.compiling import check_settings, quiet
 
 
 def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     """Judge the case that ``name`` means, in this process; exit code 0.
 
     ``name`` is a seed (judged as it is), the start of a case id, or the number of a case in the
-    last run.  Raises :class:`ConfigError` where there is no such case.
+    last run.  Raises :class:`ConfigError` where there is no such case, or no such backend or setting.
     """
     import torch
 
     case, packs = (_seed_case(settings, name), []) if Path(name).exists() else _stored_case(settings, name)
+    try:
+        check_settings(case.compile)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     quiet()
     torch.set_num_threads(1)
     rules = load_rules([Path(p) for p in settings.transforms], packs)

@@ -52,6 +52,11 @@ class Invocation:
     state: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
+def state_of(fn: Callable[..., Any]) -> dict[str, torch.Tensor]:
+    """Parameters and buffers by name; none of what is not a module."""
+    return {**dict(fn.named_parameters()), **dict(fn.named_buffers())} if isinstance(fn, torch.nn.Module) else {}
+
+
 @dataclass
 class LoadedSeed:
     """A seed whose module has been imported; ``meta`` holds only META_KEYS."""
@@ -95,9 +100,6 @@ class LoadedSeed:
         except Exception as error:
             raise SeedFailed(f"{type(error).__name__}: {error}") from error
         args = args if change is None else change(args)
-        state: dict[str, torch.Tensor] = {}
-        if isinstance(fn, torch.nn.Module):
-            state = {**dict(fn.named_parameters()), **dict(fn.named_buffers())}
         driver, calls = self.driver, int(self.meta.get("calls", 1))
 
         def drive(g: Callable[..., Any]) -> Any:
@@ -107,7 +109,7 @@ class LoadedSeed:
                 out = g(*args)
             return out
 
-        return Invocation(fn, args, drive, state)
+        return Invocation(fn, args, drive, state_of(fn))
 
 
 def load_case(case: Case) -> LoadedSeed:

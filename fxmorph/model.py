@@ -70,9 +70,6 @@ class Kind(StrEnum):
     COMPILE_ERROR = "compile-error"
     CRASH = "crash"
     TIMEOUT = "timeout"
-    OUT_OF_BOUNDS = "out-of-bounds"
-    POISON = "poison"
-    ORDER_DEPENDENCE = "order-dependence"
 
 
 class BugClass(StrEnum):

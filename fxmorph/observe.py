@@ -17,10 +17,10 @@ import numpy as np
 import torch
 
 from fxmorph.inputs import storage_key
-from fxmorph.load import Invocation
+from fxmorph.load import Invocation, state_of
 from fxmorph.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
-from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves
+from fxmorph.torchapi.dispatch import tensors_of, tree_flatten
 
 #: Aliasing of outputs is decided exactly (by element addresses) up to this many elements.
 EXACT_ALIAS_NUMEL = 1 << 16
@@ -28,7 +28,7 @@ EXACT_ALIAS_NUMEL = 1 << 16
 
 @dataclass(frozen=True)
 class Meta:
-    """What can be asked of a tensor without reading it."""
+    """What can be asked of a tensor without reading it; ``type`` is the name of its class."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -37,6 +37,7 @@ class Meta:
     device: str
     requires_grad: bool
     numel: int
+    type: str
 
     @property
     def visible_strides(self) -> tuple[int, ...]:
@@ -59,11 +60,14 @@ class Slot:
 class Observation:
     """``raised`` holds ``Type: message``, ``exception`` the object and ``signature`` its identity when the call raised.
 
-    ``generators`` is a hash of the states of the random generators after the call.
+    ``generators`` is a hash of the states of the random generators after the call, ``arguments``
+    the nesting and types of the arguments and the names of module state then: ``after`` has the
+    tensors that are in them then, and those that the call took out of them (``after:dropped:input1``).
     """
 
     outputs: list[Slot] = field(default_factory=list)
     structure: str = ""
+    arguments: str = ""
     after: list[Slot] = field(default_factory=list)
     gradients: list[Slot] = field(default_factory=list)
     aliases: frozenset[tuple[str, str]] = frozenset()
@@ -73,6 +77,11 @@ class Observation:
     signature: Signature | None = None
     in_backward: bool = False
     generators: str = ""
+
+    @property
+    def returned(self) -> bool:
+        """Whether the call returned; what raised, if anything, is the backward pass after it."""
+        return not self.raised or self.in_backward
 
     def slots(self) -> dict[str, Slot]:
         """Every slot by name."""
@@ -89,6 +98,7 @@ def meta_of(t: torch.Tensor) -> Meta:
         t.device.type,
         t.requires_grad,
         t.numel(),
+        type(t).__name__,
     )
 
 
@@ -118,8 +128,8 @@ def _addresses(t: torch.Tensor) -> np.ndarray:
     return (start[:, None] + np.arange(t.element_size())).ravel()
 
 
-def loss_of(outputs: Sequence[torch.Tensor], exact: bool) -> torch.Tensor | None:
-    """Σ output · weight over the outputs that require grad, with fixed weights.
+def loss_of(outputs: Sequence[torch.Tensor | None], exact: bool) -> torch.Tensor | None:
+    """Σ output · weight over the outputs that require grad, with fixed weights by position.
 
     Weights are eighths between -2 and 2 (small integers if ``exact``), exact in every dtype,
     so that eager, compiled and reference runs have the same ones.  They are drawn with
@@ -127,7 +137,7 @@ def loss_of(outputs: Sequence[torch.Tensor], exact: bool) -> torch.Tensor | None
     """
     total: torch.Tensor | None = None
     for k, out in enumerate(outputs):
-        if not out.requires_grad or not (out.is_floating_point() or out.is_complex()):
+        if out is None or not out.requires_grad or not (out.is_floating_point() or out.is_complex()):
             continue
         real = torch.view_as_real(out) if out.is_complex() else out
         draw = np.random.default_rng(7919 + k)
@@ -152,12 +162,14 @@ def observe(
     """Run a fresh program once and record what can be seen; never raises for what it does.
 
     Of several ``calls`` on the same objects the last is recorded.  ``keep`` replaces the clone
-    of each tensor (the reference run keeps its shadows).
+    of each tensor (the reference run keeps its shadows).  Gradients are of outputs and of what the
+    call wrote into its inputs; a program that runs ``backward`` itself is not differentiated again.
     ``KeyboardInterrupt`` and the like pass through.
     """
     seen = Observation()
-    inputs = [t for t in tree_leaves(invocation.args) if isinstance(t, torch.Tensor)]
-    named = {f"input{i}": t for i, t in enumerate(inputs)} | {f"state:{k}": t for k, t in invocation.state.items()}
+    named = _held(invocation, {})
+    histories = {id(t): t.grad_fn for t in named.values()}
+    without_grad = [k for k, t in named.items() if _grad_of(t) is None]
     try:
         with torch.inference_mode() if inference else torch.no_grad() if no_grad else contextlib.nullcontext():
             g = wrap(invocation.fn)
@@ -172,27 +184,44 @@ def observe(
                 tensors = {f"out{i}": o for i, o in enumerate(leaves) if isinstance(o, torch.Tensor)}
                 seen.structure = str(spec)
                 seen.outputs = [frozen(f"out{i}", o, keep) for i, o in enumerate(leaves)]
-                before = [o for o in tree_leaves(held[:-1]) if isinstance(o, torch.Tensor)]
-                earlier = {f"earlier:out{i}": o for i, o in enumerate(before)}
-                _relations(seen, tensors, {**named, **earlier})
-                slots = (*named.items(), *_around(named), *earlier.items())
+                earlier = {f"earlier:out{i}": o for i, o in enumerate(tensors_of(held[:-1]))}
+                now = _held(invocation, named)
+                _relations(seen, tensors, {**now, **earlier})
+                seen.arguments = _arguments(invocation, now)
+                slots = (*now.items(), *_around(now), *earlier.items())
                 seen.after = [frozen(f"after:{k}", t, keep) for k, t in slots]
-                if not no_grad:
+                if not no_grad and all(_grad_of(named[k]) is None for k in without_grad):
                     seen.in_backward = True
-                    loss = loss_of(list(tensors.values()), exact)
+                    written = [None if t.grad_fn is histories.get(id(t)) else t for t in now.values()]
+                    loss = loss_of([*tensors.values(), *written], exact)
                     if loss is not None and loss.requires_grad:
                         loss.backward()
-                        seen.gradients = [
-                            frozen(f"grad:{k}", t.grad, keep)
-                            for k, t in named.items()
-                            if t.requires_grad and t.is_leaf and t.grad is not None
-                        ]
                     seen.in_backward = False
+                grads = {k: _grad_of(t) for k, t in named.items()}
+                seen.gradients = [frozen(f"grad:{k}", g, keep) for k, g in grads.items() if g is not None]
     except (Exception, AssertionError) as error:
         seen.raised = spoken(error)
         seen.signature = signature_of(error)
         seen.exception = _without_frames(error)
     return seen
+
+
+def _grad_of(t: torch.Tensor) -> torch.Tensor | None:
+    return t.grad if t.is_leaf and t.requires_grad else None  # asking others for it warns
+
+
+def _held(invocation: Invocation, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """The tensors in arguments and module state now, and those of ``before`` that are there no longer."""
+    now = {f"input{i}": t for i, t in enumerate(tensors_of(invocation.args))}
+    now |= {f"state:{k}": t for k, t in (state_of(invocation.fn) or invocation.state).items()}
+    kept = {id(t) for t in now.values()}
+    return now | {f"dropped:{k}": t for k, t in before.items() if id(t) not in kept}
+
+
+def _arguments(invocation: Invocation, now: dict[str, torch.Tensor]) -> str:
+    leaves, spec = tree_flatten(invocation.args)
+    types = ["tensor" if isinstance(x, torch.Tensor) else type(x).__name__ for x in leaves]
+    return f"{spec} of {', '.join([*types, *sorted(k for k in now if k.startswith('state:'))])}"
 
 
 def _generators() -> str:

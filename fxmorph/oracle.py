@@ -78,7 +78,9 @@ class Evidence:
         return self.paired(self.eager.outputs, self.compiled.outputs)
 
     def paired_after(self) -> Iterator[tuple[str, Slot, Slot]]:
-        return self.paired(self.eager.after, self.compiled.after)
+        """None where arguments do not hold as many tensors in the same places on both sides."""
+        same = self.eager.arguments == self.compiled.arguments
+        return self.paired(self.eager.after, self.compiled.after) if same else iter(())
 
     def compare(self, name: str, eager: Slot, compiled: Slot) -> Comparison:
         """Values of one slot by the numeric policy; both must hold tensors of one shape."""

@@ -14,7 +14,7 @@ def aliasing(evidence: Evidence) -> Iterator[Verdict]:
     what eager keeps apart (pytorch 195451, 197893); the reverse loses writes.
     """
     eager, compiled = evidence.eager, evidence.compiled
-    if compiled.raised or len(eager.outputs) != len(compiled.outputs):
+    if len(eager.outputs) != len(compiled.outputs):
         return
     for kind, mine, theirs, verb in (
         (Kind.ALIAS, eager.aliases, compiled.aliases, "shares memory with"),

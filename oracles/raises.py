@@ -6,6 +6,9 @@ from fxmorph.model import Kind, Status, ValuePlan, Verdict
 from fxmorph.oracle import Evidence, oracle
 from fxmorph.torchapi.compiling import cannot_compile, is_compiler_error
 
+#: What autograd says of it.
+WRITTEN_AFTER_SAVED = "modified by an inplace operation"
+
 
 @oracle(kinds=(Kind.RAISES, Kind.COMPILE_ERROR), step=1)
 def raises(evidence: Evidence) -> Iterator[Verdict]:
@@ -14,11 +17,13 @@ def raises(evidence: Evidence) -> Iterator[Verdict]:
     The type of the exception is information, not a verdict.  Programs that the compiler
     says it does not support (data-dependent shapes, graph breaks under ``fullgraph``) are
     ``unsupported``.  Where eager raises on values that fxmorph chose itself nothing is said.
+    Nor is it where eager's backward pass refuses a tensor that was written after it was saved:
+    compiled code saves a copy.
     """
     eager, compiled = evidence.eager, evidence.compiled
     if eager.raised and compiled.raised:
         return
-    if eager.raised:
+    if eager.raised and not (eager.in_backward and WRITTEN_AFTER_SAVED in eager.raised):
         if evidence.plan is not ValuePlan.SEED:
             yield Verdict(Status.SKIPPED, None, "call", f"eager raises on these values: {eager.raised}")
             return

@@ -13,5 +13,5 @@ def randomness(evidence: Evidence) -> Iterator[Verdict]:
     Otherwise every random number that the caller draws later is another one (pytorch 118735,
     142853: by design without that setting, to be equal with it).
     """
-    if not evidence.compiled.raised and evidence.eager.generators != evidence.compiled.generators:
+    if evidence.eager.generators != evidence.compiled.generators:
         yield Verdict(Status.FINDING, Kind.RNG, "call", "the random generator is left in another state than eager's")

@@ -15,12 +15,12 @@ from typing import Any, Protocol
 import torch
 
 from fxmorph.clock import Clock
-from fxmorph.inputs import InputSet, NotApplicable, apply_plan
+from fxmorph.inputs import InputSet, NotApplicable, Unsupported, apply_plan
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
 from fxmorph.judge.uninitialised import FillEmpty
-from fxmorph.load import Invocation, LoadedSeed
+from fxmorph.load import Invocation, LoadedSeed, state_of
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
@@ -28,7 +28,7 @@ from fxmorph.signature import Signature
 from fxmorph.sizes import Sizes
 from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
 from fxmorph.torchapi.devices import require_device
-from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.dispatch import tensors_of
 from fxmorph.torchapi.firing import noting
 
 #: How the RNG seed of the inputs differs under RESEED.
@@ -56,10 +56,18 @@ class Subject(Protocol):
         ...
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
-        """Raises ``NotApplicable`` when the plan changes nothing in this program."""
+        """Raises ``NotApplicable`` when the plan changes nothing in this program, ``Unsupported`` of its inputs."""
         ...
 
     def config(self, base: CompileConfig) -> CompileConfig: ...
+
+
+def _restorable(old: Invocation, made: Invocation) -> bool:
+    """Whether writing the state of ``made`` into the tensors of ``old`` makes it what ``made`` is."""
+    now = state_of(old.fn)
+    return now.keys() == made.state.keys() and all(
+        t is old.state.get(k) and t.is_leaf and t.requires_grad == made.state[k].requires_grad for k, t in now.items()
+    )
 
 
 @dataclass
@@ -85,7 +93,11 @@ class SeedSubject:
         if plan in SIZE_PLANS:
             return self.sizes.changed(plan, lambda change: self.loaded.fresh(input_seed, change))
         made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
-        apply_plan(plan, [made.args, *made.state.values()], input_seed)
+        tensors = tensors_of([made.args, *made.state.values()])
+        layout = next((t.layout for t in tensors if t.layout != torch.strided), None)
+        if layout is not None:
+            raise Unsupported(f"inputs of layout {str(layout).removeprefix('torch.')} are not judged")
+        apply_plan(plan, tensors, input_seed)
         return made
 
     def config(self, base: CompileConfig) -> CompileConfig:
@@ -188,12 +200,13 @@ class Trial:
     def _transplanted(self, made: Invocation) -> Invocation:
         """``made`` with its module replaced by the one compiled before, in the same state.
 
-        A module is guarded by identity: a new one for each plan would be compiled anew.
+        A module is guarded by identity: a new one for each plan would be compiled anew.  It is, where
+        a call put other tensors into the module, or gave its buffers a gradient: that is not undone.
         """
         if not isinstance(made.fn, torch.nn.Module):
             return made
         old = self._module
-        if old is None or old.state.keys() != made.state.keys():
+        if old is None or not _restorable(old, made):
             self._module = made
             return made
         with torch.no_grad():
@@ -226,13 +239,16 @@ class Trial:
         return LazyReference(self, plan, eager)
 
     def judge(self, plan: ValuePlan) -> list[Verdict]:
-        """Verdicts on one plan, clean slots left out; raises ``NotApplicable``."""
+        """Verdicts on one plan, clean slots left out; ``unsupported`` where inputs are; raises ``NotApplicable``."""
         if plan in SIZE_PLANS:
             if not dict(self.settings.options).get("dynamic"):
                 raise NotApplicable("sizes are changed where shapes are dynamic")
             if not self._compiled:  # the compile in question is that of the first size
                 self.compiled(ValuePlan.SEED)
-        eager = self.eager(plan)
+        try:
+            eager = self.eager(plan)
+        except Unsupported as error:
+            return [Verdict(Status.UNSUPPORTED, None, "call", str(error), plan)]
         if eager.raised and self.subject.converted:
             return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run in this dtype: {eager.raised}", plan)]
         if "on the same device" in eager.raised or "on cpu" in eager.raised:
@@ -250,7 +266,7 @@ class Trial:
         verdicts: list[Verdict] = []
         for judge in load_oracles():
             verdicts += [v for v in judge.judge(evidence) if v.status is not Status.CLEAN]
-            if judge.step == 1 and (eager.raised or compiled.raised):
+            if judge.step == 1 and not (eager.returned and compiled.returned):
                 break
         if self._casts_count:
             verdicts = [_accused_of_eliding(v) for v in verdicts]
@@ -271,8 +287,7 @@ class Trial:
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)
-        tensors = [t for t in tree_leaves([made.args, *made.state.values()]) if isinstance(t, torch.Tensor)]
-        floats = [t for t in tensors if t.is_floating_point() and t.layout == torch.strided]
+        floats = [t for t in tensors_of([made.args, *made.state.values()]) if t.is_floating_point()]
         if all(bool(torch.isfinite(t).all()) for t in floats):
             return NonFinite.NONE
         return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS
@@ -280,8 +295,10 @@ class Trial:
     def _closed_gate(self, plan: ValuePlan, eager: Observation, reference: LazyReference) -> str:
         """Why nothing may be said of this run, or ""."""
         again = self.eager(plan)
-        if eager.raised:
-            return "" if again.raised else "eager raises only sometimes"
+        if bool(eager.raised) != bool(again.raised):
+            return "eager raises only sometimes"
+        if not eager.returned:
+            return ""
         if not same_observation(eager, again):
             return "eager gives different results when run twice"
         gates = reference.gates()

@@ -31,9 +31,6 @@ _SAID: Mapping[Kind, str] = {
     Kind.COMPILE_ERROR: "does not compile",
     Kind.CRASH: "crashes",
     Kind.TIMEOUT: "does not finish",
-    Kind.OUT_OF_BOUNDS: "out-of-bounds access",
-    Kind.POISON: "read of memory that was never written",
-    Kind.ORDER_DEPENDENCE: "result depends on the order of a fused loop",
 }
 _BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 #: Elements in a table of an issue.

@@ -60,13 +60,10 @@ _COLLECTED = "outs"
 _RANDOM = re.compile(r"rand|dropout|bernoulli|normal|multinomial|poisson|exponential|cauchy|geometric|uniform|rrelu")
 #: What may draw random numbers at all, a module's parameters included.
 _DRAWS = re.compile(rf"{_RANDOM.pattern}|gumbel|fractional|nn\.[A-Z]|\binit\.")
-#: Kinds that show in the returned values, or in an exception.
-_SEEN_AS: Mapping[Kind, Kind] = {
-    Kind.OUT_OF_BOUNDS: Kind.VALUE,
-    Kind.POISON: Kind.VALUE,
-    Kind.ORDER_DEPENDENCE: Kind.VALUE,
-    Kind.COMPILE_ERROR: Kind.RAISES,
-}
+#: What a call writes into, in a program without its ``make_inputs``.
+_WRITES = re.compile(r"\w_\(|\]\s*[-+*/@&|^]?=[^=]|setitem|\bout=|inplace=")
+#: Where a list or a dict among the arguments may hold other things after the call.
+_HELD = ("what the arguments hold", "[str(held), *map(type, arguments)]")
 #: Operators that return several tensors, or may.
 _SEVERAL = frozenset(
     "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid broadcast_tensors sort topk "
@@ -106,10 +103,14 @@ class Script:
         self.finding = finding
         self.config: Mapping[str, Any] = finding.extra.get("config") or {}
         self.check: Mapping[str, Any] = finding.extra.get("check") or DEFAULT_CHECK
-        self.kinds = {_SEEN_AS.get(kind, kind) for kind in finding.kinds}
+        self.kinds = {Kind.RAISES if kind is Kind.COMPILE_ERROR else kind for kind in finding.kinds}
         self.kinds -= {Kind.SECOND_CALL}  # which says when the others show
         self.defined = _defined(finding.program)
-        self.random = bool(finding.extra.get("random")) and bool(_RANDOM.search(_without_inputs(finding.program)))
+        called = _without_inputs(finding.program)
+        self.random = bool(finding.extra.get("random")) and bool(_RANDOM.search(called))
+        self.writes = bool(_WRITES.search(called))
+        #: Whether it makes gradients itself, and whether lists and dicts are among its arguments.
+        self.differentiates, self.holders = ".backward(" in called, _holds_containers(self.defined["make_inputs"])
         #: Whether the compiled program runs in a process of its own.
         self.child = bool(self.kinds & _OWN_PROCESS)
         # A function needs no copy; a module has state that the first run would leave to the second.
@@ -131,6 +132,8 @@ class Script:
             or (Kind.RAISES in self.kinds and self.kinds != {Kind.RAISES})
             or self.kinds & {Kind.STRUCTURE, *_OWN_PROCESS}
             or {Kind.GRADIENT, Kind.REQUIRES_GRAD} <= self.kinds
+            or (self.backward and (self.writes or self.differentiates))
+            or (Kind.MUTATION in self.kinds and self.holders)
         )  # fmt: skip
         fn = self.defined.get("fn")
         self.nested = "drive" in self.defined or fn is None or not _returns_tuples(fn)
@@ -227,7 +230,12 @@ class Script:
                     "torch.autograd.grad(loss, wanted, allow_unused=True) if torch.is_tensor(loss) and wanted else None"
                 )
         elif self.backward:
-            call.append("grads = gradients(tensors(out), " + self._with_state("tensors(inputs)") + ")")
+            ins = self._with_state("tensors(inputs)")
+            written = f" + [t for t in {ins} if t.grad_fn]" if self.writes else ""
+            if self.differentiates:
+                call.append(f"grads = [t.grad for t in {ins} if t.is_leaf]")
+            else:
+                call.append(f"grads = gradients(tensors(out){written}, {ins})")
         if guarded:
             call = ["try:", *_indent(call), "except Exception as error:"]
             call += ["    print(f'{type(error).__name__}: {error}'[:400])", "    return {'raises': True}"]
@@ -266,13 +274,17 @@ class Script:
     def noted(self) -> tuple[list[str], str]:
         """Lines that note the same of ``eager`` and ``compiled``, and when ``what`` of it is equal."""
         notes = [note for kind, note in _NOTES.items() if kind in self.kinds]
+        if Kind.REQUIRES_GRAD in self.kinds and self.writes:
+            notes.append(("requires_grad of inputs", "[t.requires_grad for t in ins]"))
+        if Kind.MUTATION in self.kinds and self.holders:
+            notes.append(_HELD)
         asked = " ".join(what for _, what in notes)
         raises = Kind.RAISES in self.kinds
         helped = not self.flat and (self.backward or re.search(r"\b(outs|ins)\b", asked))
         lines = ["", *_TENSORS] if helped else []
         lines += ["", *_STATE] if self.stateful and (self.backward or re.search(r"\bins\b", asked)) else []
         lines += ["", *_MEMORY] if Kind.ALIAS in self.kinds else []
-        lines += ["", *self._gradients()] if self.backward and not self.flat else []
+        lines += ["", *self._gradients()] if self.backward and not self.flat and not self.differentiates else []
         body = _indent(self._call(guarded=raises))
         if self.flat:
             notes = [(name, _FLAT.get(name, what)) for name, what in notes]
@@ -281,6 +293,8 @@ class Script:
         else:
             if re.search(r"\b(leaves|structure)\b", asked):
                 body.append("    leaves, structure = tree_flatten(out)")
+            if re.search(r"\barguments\b", asked):
+                body.append("    arguments, held = tree_flatten(inputs)")
             if re.search(r"\bouts\b", asked):
                 body.append("    outs = tensors(out)")
             if re.search(r"\bins\b", asked):
@@ -470,6 +484,18 @@ def _without_inputs(program: str) -> str:
     """The program without ``make_inputs``."""
     tree = ast.parse(program)
     return "\n".join(ast.unparse(n) for n in tree.body if getattr(n, "name", "") != "make_inputs")
+
+
+def _holds_containers(make_inputs: ast.AST) -> bool:
+    """Whether a list or a dict is made there that is neither an argument of a call nor what is returned."""
+    returned = {id(n.value) for n in ast.walk(make_inputs) if isinstance(n, ast.Return)}
+    todo = list(ast.iter_child_nodes(make_inputs))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) and id(node) not in returned:
+            return True
+        todo += [] if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+    return False
 
 
 def _returns_tuples(function: ast.AST) -> bool:

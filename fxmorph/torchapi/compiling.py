@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import logging
 import os
 import warnings
@@ -71,7 +72,11 @@ def configured(config: CompileConfig) -> Iterator[None]:
 
 
 def check_settings(config: CompileConfig) -> None:
-    """Raises ``ValueError`` on a setting that this torch does not have."""
+    """Raises ``ValueError`` on a backend or a setting that this torch does not have."""
+    if config.backend not in backends():
+        near = difflib.get_close_matches(config.backend, backends(), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"--backend {config.backend}: this torch has no such backend{hint}")
     _known(torch._inductor.config, dict(config.inductor), "inductor")
     _known(torch._dynamo.config, dict(config.dynamo), "dynamo")
     unknown = set(dict(config.options)) - {"fullgraph", "dynamic", "mode", "options", "disable"}

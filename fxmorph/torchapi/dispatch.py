@@ -23,12 +23,18 @@ __all__ = [
     "mutated_arguments",
     "no_dispatch",
     "schema_of",
+    "tensors_of",
     "tree_flatten",
     "tree_leaves",
     "tree_map",
     "tree_unflatten",
     "unset_fake_temporarily",
 ]
+
+
+def tensors_of(values: Any) -> list[torch.Tensor]:
+    """The tensors among nested values, in order."""
+    return [t for t in tree_leaves(values) if isinstance(t, torch.Tensor)]
 
 
 def aten_packet(name: str) -> OpOverloadPacket | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +24,8 @@ from fxmorph.judge import trial as trial_module
 from fxmorph.judge.case import judge_subject, plan_inputs
 from fxmorph.judge.numeric import compare
 from fxmorph.judge.shadow import Gates, Shadows
-from fxmorph.judge.trial import GraphSubject, Trial
+from fxmorph.judge.trial import GraphSubject, SeedSubject, Trial
+from fxmorph.load import load_seed
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
 from fxmorph.torchapi.compiling import cpp_compiler, reset
 
@@ -195,6 +197,11 @@ def write(t: torch.Tensor) -> None:
     t.view(-1)[2:3].fill_(3.0)
 
 
+def detached_write(inputs: Inputs, outs: Outputs) -> Outputs:
+    inputs[0].detach_()
+    return outs
+
+
 # -- programs ------------------------------------------------------------------
 
 
@@ -268,6 +275,11 @@ def written_through_a_view(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 def written_where_two_inputs_are(view: torch.Tensor, base: torch.Tensor) -> torch.Tensor:
     view.mul_(2)
     return view + 1
+
+
+def written_with_a_gradient(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(y)
+    return y * 2
 
 
 def normalised(x: torch.Tensor, mean: torch.Tensor, var: torch.Tensor) -> torch.Tensor:
@@ -435,6 +447,12 @@ DAMAGES: dict[str, Damage] = {
     "gradient that should not be": damage(
         half_detached, LEAVES, from_inputs(lambda args, outs: [outs[0] + (args[0] - args[0].detach())]), Kind.GRADIENT
     ),
+    "wrong gradient through a write": damage(
+        written_with_a_gradient, [X[0], LEAVES[1]], on_input(WrongGradient.apply, 1), Kind.GRADIENT
+    ),
+    "no gradient through a write": damage(
+        written_with_a_gradient, [X[0], LEAVES[1]], from_inputs(detached_write), Kind.REQUIRES_GRAD, Kind.GRADIENT
+    ),
     # Exceptions.
     "missing raise": damage(picked, [draw(4, 6), INDEX + 2], on_input(lambda i: i.clamp(max=3), 1), Kind.RAISES),
     "raises for nothing": damage(picked, [draw(4, 6), INDEX], on_input(lambda i: i + 2, 1), Kind.RAISES),
@@ -462,6 +480,52 @@ def test_a_damage_is_a_finding_of_its_kind(name: str) -> None:
     assert result.status is Status.FINDING, (result.status, result.reason)
     assert set(result.kinds) == it.kinds, result.reason
     assert raises_in_eager or result.stage == it.stage
+
+
+# -- what Dynamo does to objects ---------------------------------------------
+
+#: Bodies of programs of ``held`` (a list or a dict), ``w`` (a leaf) that do otherwise when compiled, and the kinds.
+OBJECTS: dict[str, tuple[str, str, str, frozenset[Kind]]] = {
+    "not appended": (
+        "[torch.ones(3)]", "if {sound}: held.append(w.detach() * 2)", "w + 1", frozenset({Kind.MUTATION}),
+    ),
+    "another tensor appended": (
+        "[torch.ones(3)]", "held.append(w.detach() * (2 if {sound} else 3))", "w + 1", frozenset({Kind.MUTATION}),
+    ),
+    "entry not replaced": (
+        "{{'a': torch.ones(3)}}", "if {sound}: held['a'] = held['a'] * 2", "w + 1", frozenset({Kind.MUTATION}),
+    ),
+    "another key": (
+        "{{'a': torch.ones(3)}}", "held['b' if {sound} else 'c'] = w.detach() * 2", "w + 1", frozenset({Kind.MUTATION}),
+    ),
+    "gradients of its own backward twice off": (
+        "torch.ones(3)", "((1 if {sound} else 2) * w * held).sum().backward()", "held + 1", frozenset({Kind.GRADIENT}),
+    ),
+    "parameter returned as a plain tensor": (
+        "torch.ones(3)", "p = torch.nn.Parameter(held.clone())",
+        "p if {sound} else held.clone().requires_grad_()", frozenset({Kind.STRUCTURE}),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_what_becomes_of_objects_is_seen(name: str, tmp_path: Path) -> None:
+    made, body, result, kinds = OBJECTS[name]
+    for sound in ("True", "not torch.compiler.is_compiling()"):
+        file = tmp_path / f"seed_{len(sound)}.py"
+        file.write_text(
+            "import torch\n\n\ndef make_inputs():\n"
+            f"    return [{made.format()}, torch.arange(3.0, requires_grad=True)]\n\n\n"
+            f"def fn(held, w):\n    {body.format(sound=sound)}\n    return {result.format(sound=sound)}\n"
+        )
+        seed = Seed(str(file), "module", name)
+        case = Case(seed, 0, 0, (ValuePlan.SEED, ValuePlan.AGAIN), CompileConfig.make("eager"))
+        got = judge_subject(case, SeedSubject(load_seed(seed)), Clock())
+        if sound == "True":
+            assert got.status is Status.CLEAN, (got.status, got.reason)
+    assert got.status is Status.FINDING, (got.status, got.reason)
+    assert set(got.kinds) == kinds, got.reason
+    assert got.stage == "dynamo"
 
 
 # -- how small an error is seen ------------------------------------------------
