@@ -125,7 +125,7 @@ class ValuePlan(StrEnum):
 
     SEED = "seed"  #: as the seed's own ``make_inputs`` gives them
     RESEED = "reseed"  #: the same function under another RNG seed
-    EXACT = "exact"  #: small integers in every floating-point tensor
+    EXACT = "exact"  #: quarters or small integers in every floating-point tensor, such that nothing rounds
     MASK = "mask"  #: 0-1 masks get values outside {0, 1}; rows fully masked
     SPECIAL = "special"  #: signed zeros, Inf, NaN, dtype limits: edge cases only
     AGAIN = "again"  #: called twice on the same objects; the second call is judged

@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import torch
 
 from fxmorph.clock import Clock
-from fxmorph.inputs import InputSet, NotApplicable, apply_plan
+from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, same_bits
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows
+from fxmorph.judge.steps import Steps
 from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.load import Invocation, LoadedSeed
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
@@ -30,6 +31,7 @@ from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolc
 from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.torchapi.firing import noting
+from fxmorph.values import apply_plan
 
 #: How the RNG seed of the inputs differs under RESEED.
 RESEED = 7001
@@ -68,6 +70,7 @@ class SeedSubject:
 
     loaded: LoadedSeed
     sizes: Sizes = field(default_factory=Sizes)
+    steps: Steps = field(default_factory=Steps)
 
     @property
     def no_grad(self) -> bool:
@@ -84,8 +87,12 @@ class SeedSubject:
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS:
             return self.sizes.changed(plan, lambda change: self.loaded.fresh(input_seed, change))
+        step = self.steps.of(plan, lambda step: self._at(plan, input_seed, step), self.no_grad)
+        return self._at(plan, input_seed, step)
+
+    def _at(self, plan: ValuePlan, input_seed: int, step: int) -> Invocation:
         made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
-        apply_plan(plan, [made.args, *made.state.values()], input_seed)
+        apply_plan(plan, [made.args, *made.state.values()], input_seed, step)
         return made
 
     def config(self, base: CompileConfig) -> CompileConfig:

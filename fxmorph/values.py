@@ -1,0 +1,110 @@
+"""How the values of an input set are chosen under each plan.
+
+Some plans have several *steps*, sets of values that become milder or stricter; which of them a
+program is judged on is found by running it (``fxmorph/judge/steps.py``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import torch
+
+from fxmorph.inputs import FLOATING, NotApplicable, flat_storage, storage_key
+from fxmorph.model import ValuePlan
+from fxmorph.torchapi.dispatch import tree_leaves
+
+#: Plans that leave values as the program's own ``make_inputs`` gives them.
+OWN_VALUES = (ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.AGAIN)
+
+
+class Grid(IntEnum):
+    """The steps of plan ``exact``: what all values are multiples of, and how large they are."""
+
+    INTEGERS = 0  #: -4 to 4; all distinct where a tensor is small
+    QUARTERS = 1  #: the same, divided by 4
+    SIGNS = 2  #: -1, 0, 1
+
+
+def mask_like(t: torch.Tensor) -> bool:
+    """Whether the values are all 0 or 1 with both present, as masks are."""
+    if t.is_complex() or t.numel() < 2:
+        return False
+    if t.dtype == torch.bool:
+        return True
+    return bool(((t == 0) | (t == 1)).all() and (t == 0).any() and (t == 1).any())
+
+
+def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int, step: int = 0) -> None:
+    """Overwrite the values of tensors in place according to a step of the plan, deterministically.
+
+    Whole storages are written, so that inputs that share memory stay consistent.  Integer
+    tensors that are not masks keep their values (they may be indices).  Raises
+    :class:`NotApplicable` when the plan changes nothing here.
+    """
+    if plan in OWN_VALUES:
+        return
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    seen: set[int] = set()
+    changed = False
+    with torch.no_grad():
+        for t in tree_leaves(list(values)):
+            if not isinstance(t, torch.Tensor) or t.numel() == 0 or storage_key(t) in seen:
+                continue
+            seen.add(storage_key(t))
+            changed |= _overwrite(plan, t.detach(), generator, step)
+    if not changed:
+        raise NotApplicable(str(plan))
+
+
+def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator, step: int) -> bool:
+    flat = flat_storage(t)
+    floating = t.dtype in FLOATING
+    masked = mask_like(t)
+    if plan is ValuePlan.EXACT and floating:
+        flat.copy_(_exact(flat, t, masked, g, Grid(step)))
+        return True
+    if plan is ValuePlan.MASK and masked and t.ndim:
+        new = _mask(flat, t.dtype, g)
+        flat.copy_(new)
+        if t.dtype == torch.bool and t.ndim > 1:
+            # A fully masked row is where patterns that rewrite softmax disagree with eager.
+            t.reshape(-1, t.shape[-1])[0].fill_(False) if t.is_contiguous() else t[..., 0, :].fill_(False)
+        return True
+    if plan is ValuePlan.SPECIAL and floating:
+        info = torch.finfo(t.dtype)
+        special = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, info.max, info.tiny, info.tiny / 4]
+        table = torch.tensor(special, dtype=torch.float64, device="cpu").to(t.dtype)
+        picks = torch.randint(len(special), (flat.numel(),), generator=g, device="cpu")
+        keep = torch.rand(flat.numel(), generator=g, device="cpu") < 0.7
+        flat.copy_(torch.where(keep.to(flat.device), flat, table[picks].to(flat.device)))
+        return True
+    return False
+
+
+def _exact(flat: torch.Tensor, t: torch.Tensor, masked: bool, g: torch.Generator, grid: Grid) -> torch.Tensor:
+    """Values of the grid; the sign domain of the seed is kept."""
+    n = flat.numel()
+    if masked:
+        return torch.randint(0, 2, (n,), generator=g, device="cpu").to(flat.dtype)
+    low = t.min()
+    if n <= 64 and grid is not Grid.SIGNS:
+        values = torch.randperm(n, generator=g, device="cpu") - n // 2
+        values = values - values.min() if low >= 0 else values
+    else:
+        most = 1 if grid is Grid.SIGNS else 4
+        values = torch.randint(0 if low >= 0 else -most, most + 1, (n,), generator=g, device="cpu")
+    if low > 0:
+        values = values.clamp(min=1)
+    return values.to(flat.dtype) / (4 if grid is Grid.QUARTERS else 1)
+
+
+def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.Tensor:
+    n = flat.numel()
+    if dtype == torch.bool:
+        return torch.randint(0, 2, (n,), generator=g, device="cpu").bool()
+    table = torch.tensor([0, 1, 2, 3] if dtype == torch.uint8 else [0, 1, 2, -1], device="cpu")
+    return table[torch.randint(4, (n,), generator=g, device="cpu")].to(dtype)
