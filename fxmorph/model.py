@@ -128,6 +128,7 @@ class ValuePlan(StrEnum):
     EXACT = "exact"  #: quarters or small integers in every floating-point tensor, such that nothing rounds
     MASK = "mask"  #: 0-1 masks get values outside {0, 1}; rows fully masked
     SPECIAL = "special"  #: signed zeros, Inf, NaN, dtype limits: edge cases only
+    NORMAL = "normal"  #: the seed's, changed until nothing overflows or is undefined, where something was
     AGAIN = "again"  #: called twice on the same objects; the second call is judged
     LARGER = "larger"  #: one size grown throughout the inputs, on the same compile
     SMALLER = "smaller"  #: one size halved

@@ -29,6 +29,16 @@ class Grid(IntEnum):
     SIGNS = 2  #: -1, 0, 1
 
 
+class Range(IntEnum):
+    """The steps of plan ``normal``: what the seed's own values become."""
+
+    OWN = 0  #: themselves
+    SMALLER = 1  #: an 8th: powers, exponentials and sums overflow later
+    POSITIVE = 2  #: absolute, and at least an 8th: logarithms, roots, divisors
+    SMALL = 3  #: a 64th
+    INSIDE = 4  #: between an 8th and 7/8: what is defined in (0, 1) alone
+
+
 def mask_like(t: torch.Tensor) -> bool:
     """Whether the values are all 0 or 1 with both present, as masks are."""
     if t.is_complex() or t.numel() < 2:
@@ -67,6 +77,11 @@ def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator, step: int) 
     if plan is ValuePlan.EXACT and floating:
         flat.copy_(_exact(flat, t, masked, g, Grid(step)))
         return True
+    if plan is ValuePlan.NORMAL and floating:
+        if masked:
+            return step is Range.OWN
+        flat.copy_(_into(flat, Range(step)))
+        return True
     if plan is ValuePlan.MASK and masked and t.ndim:
         new = _mask(flat, t.dtype, g)
         flat.copy_(new)
@@ -100,6 +115,19 @@ def _exact(flat: torch.Tensor, t: torch.Tensor, masked: bool, g: torch.Generator
     if low > 0:
         values = values.clamp(min=1)
     return values.to(flat.dtype) / (4 if grid is Grid.QUARTERS else 1)
+
+
+def _into(flat: torch.Tensor, step: Range) -> torch.Tensor:
+    """The values brought into a range; what masks hold (Inf, and the least numbers) stays."""
+    ways = {
+        Range.OWN: lambda x: x,
+        Range.SMALLER: lambda x: x * 0.125,
+        Range.POSITIVE: lambda x: x.abs().clamp(min=0.125),
+        Range.SMALL: lambda x: x * 2.0**-6,
+        Range.INSIDE: lambda x: 0.125 + 0.75 * x.abs() / (1 + x.abs()),
+    }
+    held = ~torch.isfinite(flat) | (flat < torch.finfo(flat.dtype).min / 2)
+    return torch.where(held, flat, ways[step](flat))
 
 
 def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.Tensor:

@@ -13,7 +13,7 @@ from fxmorph.judge.steps import Steps
 from fxmorph.load import Invocation
 from fxmorph.model import ValuePlan
 from fxmorph.observe import observe
-from fxmorph.values import Grid, apply_plan, mask_like
+from fxmorph.values import Grid, Range, apply_plan, mask_like
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -201,3 +201,43 @@ def test_a_program_that_no_values_make_exact_is_run_once() -> None:
 
     step_of(ValuePlan.EXACT, counted, torch.randn(5))
     assert runs == 1
+
+
+@pytest.mark.parametrize(
+    ("fn", "step"),
+    [
+        (lambda a: (a * 20).exp(), Range.SMALLER),
+        (lambda a: a.log(), Range.POSITIVE),
+        (lambda a: (a * 1000).exp(), Range.SMALL),
+        (lambda a: a.atanh() + a.log(), Range.INSIDE),
+        (lambda a: torch.where(a > 0, -torch.inf, a).log(), None),  # on no step
+        (lambda a: a.masked_fill(a > 0, -torch.inf).exp(), None),  # nothing leaves: masks are made so
+    ],
+)
+def test_values_are_changed_until_nothing_leaves_the_range_of_numbers(fn: Any, step: Range | None) -> None:
+    values = torch.linspace(-5, 5, 50)
+    if step is None:
+        with pytest.raises(NotApplicable):
+            step_of(ValuePlan.NORMAL, fn, values)
+        return
+    assert step_of(ValuePlan.NORMAL, fn, values) == step
+    assert bool(torch.isfinite(fn(*planned(ValuePlan.NORMAL, values, step=step))).all())
+
+
+def test_what_masks_hold_stays_when_values_are_brought_into_range() -> None:
+    least = torch.finfo(torch.float32).min
+    for step in Range:
+        bias, mask = planned(
+            ValuePlan.NORMAL, torch.tensor([1.0, least, -torch.inf]), torch.tensor([0.0, 1]), step=step
+        )
+        assert bias[1:].tolist() == [least, -torch.inf] and mask.tolist() == [0, 1]
+
+
+def test_gradients_are_kept_in_range_too() -> None:
+    root = torch.tensor([0.0, 1.0, 4.0, 9.0], requires_grad=True)
+
+    def make(step: int) -> Invocation:
+        args = planned(ValuePlan.NORMAL, root, step=step)
+        return Invocation(torch.sqrt, args, lambda g: g(*args))
+
+    assert Steps().of(ValuePlan.NORMAL, make, no_grad=False) == Range.POSITIVE
