@@ -69,7 +69,10 @@ if TYPE_CHECKING:
 Emit = Callable[[Event], None]
 
 #: Value plans of a campaign, judged on one compile; SPECIAL only where edge cases are wanted.
-PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NORMAL, ValuePlan.AGAIN, *SIZE_PLANS)
+PLANS = (
+    ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.LIMITS,
+    ValuePlan.NEGATIVE, ValuePlan.AGAIN, *SIZE_PLANS,
+)  # fmt: skip
 #: Those of ``fxmorph check``, which judges a program on its own values.
 CHECK_PLANS = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Share of the budget that investigating findings may take: of what was spent so far while cases are left, then

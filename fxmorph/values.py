@@ -52,7 +52,7 @@ def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int, step: int = 0)
     """Overwrite the values of tensors in place according to a step of the plan, deterministically.
 
     Whole storages are written, so that inputs that share memory stay consistent.  Integer
-    tensors that are not masks keep their values (they may be indices).  Raises
+    tensors that are not masks keep their values (they may be indices) but under ``negative``.  Raises
     :class:`NotApplicable` when the plan changes nothing here.
     """
     if plan in OWN_VALUES:
@@ -89,15 +89,55 @@ def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator, step: int) 
             # A fully masked row is where patterns that rewrite softmax disagree with eager.
             t.reshape(-1, t.shape[-1])[0].fill_(False) if t.is_contiguous() else t[..., 0, :].fill_(False)
         return True
+    if plan is ValuePlan.NEAR and floating and not masked:
+        flat.copy_(_near(flat, g))
+        return True
+    if plan is ValuePlan.NEGATIVE and t.dtype in (torch.int32, torch.int64) and not masked:
+        return _from_the_end(t, g)
+    if plan is ValuePlan.LIMITS and floating and not masked:
+        info = torch.finfo(t.dtype)
+        large = info.max**0.25
+        limits = [0.0, 1.0, info.tiny, info.tiny / 4, large]
+        limits = limits if bool(flat.ge(0).all()) else [*limits, -0.0, -1.0, -info.tiny, -info.tiny / 4, -large]
+        flat.copy_(_sprinkled(flat, limits, g))
+        return True
     if plan is ValuePlan.SPECIAL and floating:
         info = torch.finfo(t.dtype)
         special = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, info.max, info.tiny, info.tiny / 4]
-        table = torch.tensor(special, dtype=torch.float64, device="cpu").to(t.dtype)
-        picks = torch.randint(len(special), (flat.numel(),), generator=g, device="cpu")
-        keep = torch.rand(flat.numel(), generator=g, device="cpu") < 0.7
-        flat.copy_(torch.where(keep.to(flat.device), flat, table[picks].to(flat.device)))
+        flat.copy_(_sprinkled(flat, special, g))
         return True
     return False
+
+
+def _sprinkled(flat: torch.Tensor, special: Sequence[float], g: torch.Generator) -> torch.Tensor:
+    """The values with about three of ten replaced by special ones."""
+    table = torch.tensor(special, dtype=torch.float64, device="cpu").to(flat.dtype)
+    picks = torch.randint(len(special), (flat.numel(),), generator=g, device="cpu")
+    keep = torch.rand(flat.numel(), generator=g, device="cpu") < 0.7
+    return torch.where(keep.to(flat.device), flat, table[picks].to(flat.device))
+
+
+def _from_the_end(t: torch.Tensor, g: torch.Generator) -> bool:
+    """Of indices up to m half become i - (m + 1), which is one wherever i is and negative ones are."""
+    if bool((t < 0).any()) or t.device.type != "cpu" or t.numel() * t.element_size() != t.untyped_storage().nbytes():
+        return False  # an index that is out of range ends a GPU's context
+    half = torch.rand(t.shape, generator=g, device="cpu") < 0.5
+    t.copy_(torch.where(half, t - (t.max() + 1), t))
+    return bool(half.any())
+
+
+def _near(flat: torch.Tensor, g: torch.Generator) -> torch.Tensor:
+    """A quarter of the values, each several times: as it is, and as the next larger and smaller float.
+
+    Zeros stay zeros.
+    """
+    n = flat.numel()
+    few = torch.randint(n, (n // 4 + 1,), generator=g, device="cpu")
+    drawn = flat[few[torch.randint(few.numel(), (n,), generator=g, device="cpu")].to(flat.device)]
+    side = torch.randint(-1, 2, (n,), generator=g, device="cpu").to(flat.device)
+    towards = torch.where(side > 0, torch.full_like(drawn, math.inf), torch.full_like(drawn, -math.inf))
+    moved = torch.nextafter(drawn, towards)
+    return torch.where((side == 0) | (drawn == 0) | ~torch.isfinite(moved), drawn, moved)
 
 
 def _exact(flat: torch.Tensor, t: torch.Tensor, masked: bool, g: torch.Generator, grid: Grid) -> torch.Tensor:

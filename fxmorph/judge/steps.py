@@ -115,8 +115,14 @@ def _normal_range(make: Make, no_grad: bool) -> Range | None:
     return None
 
 
+def _accepted(make: Make, no_grad: bool) -> int | None:
+    """The only step, where eager does not raise on it: few operators take negative indices."""
+    return None if observe(make(0), lambda f: f, no_grad=no_grad).raised else 0
+
+
 #: Plans whose steps are chosen, and how.
 CHOOSE: dict[ValuePlan, Callable[[Make, bool], int | None]] = {
     ValuePlan.EXACT: _exact_grid,
     ValuePlan.NORMAL: _normal_range,
+    ValuePlan.NEGATIVE: _accepted,
 }

@@ -32,7 +32,7 @@ def planned(plan: ValuePlan, *values: torch.Tensor, seed: int = 0, step: int = 0
     return out
 
 
-@pytest.mark.parametrize("plan", [ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.SPECIAL])
+@pytest.mark.parametrize("plan", [ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NEAR, ValuePlan.LIMITS, ValuePlan.SPECIAL])
 def test_a_plan_is_a_function_of_its_seed(plan: ValuePlan) -> None:
     torch.manual_seed(0)
     values = [torch.randn(100), (torch.rand(50) > 0.5).float()]
@@ -155,6 +155,50 @@ def test_a_sum_that_is_exact_in_eagers_order_alone_is_not_exact() -> None:
     # (2^24 + 1) - 2^24 is 0 in float32 and 1 in any wider or reordered sum.
     x = torch.tensor([2.0**24, 1.0, -(2.0**24)])
     assert not gates_of(lambda x: x.sum(), x).exact
+
+
+def test_near_values_are_equal_to_some_or_next_to_them() -> None:
+    torch.manual_seed(0)
+    given = torch.cat([torch.rand(100) + 1, torch.zeros(4)])
+    (x,) = planned(ValuePlan.NEAR, given)
+    own = x[torch.isin(x, given)]
+    beside = x[~torch.isin(x, given)]
+    next_ones = torch.cat([torch.nextafter(given, given + s) for s in (1, -1)])
+    assert own.unique().numel() < own.numel() and beside.numel() > 20
+    assert bool(torch.isin(beside, next_ones).all()) and float(x[x > 0].min()) >= 0.99  # zeros stay
+
+
+def test_limits_are_finite_and_keep_the_sign_of_the_seed() -> None:
+    signed, positive, mask = planned(
+        ValuePlan.LIMITS, torch.randn(500).half(), torch.rand(500), torch.tensor([0.0, 1.0, 0.0])
+    )
+    assert bool(torch.isfinite(signed).all() & torch.isfinite(positive).all()) and bool((positive >= 0).all())
+    tiny = torch.finfo(torch.float16).tiny
+    assert bool(((signed != 0) & (signed.abs() < tiny)).any()) and bool(((signed == 0) & signed.signbit()).any())
+    assert not bool(positive.signbit().any())
+    assert mask.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("fn", "takes"),
+    [
+        (lambda x, i: x[i], True),
+        (lambda x, i: x.index_put((i,), x[: i.numel()]), True),
+        (lambda x, i: torch.index_select(x, 0, i), False),
+        (lambda x, i: torch.nn.functional.embedding(i, x), False),
+        (lambda x, i: torch.gather(x, 0, i[:, None]), False),
+    ],
+)
+def test_indices_become_negative_where_eager_takes_them(fn: Any, takes: bool) -> None:
+    values = torch.randn(9, 2), torch.tensor([0, 4, 7, 7, 1, 2, 3])
+    if not takes:
+        with pytest.raises(NotApplicable):
+            step_of(ValuePlan.NEGATIVE, fn, *values)
+        return
+    assert step_of(ValuePlan.NEGATIVE, fn, *values) == 0
+    _, index = planned(ValuePlan.NEGATIVE, *values)
+    assert 0 < int((index < 0).sum()) < 7 and int(index.min()) >= -8
+    assert bool(((index == values[1]) | (index == values[1] - 8)).all())
 
 
 # -- steps ---------------------------------------------------------------------
