@@ -69,7 +69,12 @@ if TYPE_CHECKING:
 Emit = Callable[[Event], None]
 
 #: Value plans of a campaign, judged on one compile; SPECIAL only where edge cases are wanted.
-PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.AGAIN, *SIZE_PLANS)
+PLANS = (
+    ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.LIMITS,
+    ValuePlan.NEGATIVE, ValuePlan.AGAIN, *SIZE_PLANS,
+)  # fmt: skip
+#: Those of ``fxmorph check``, which judges a program on its own values.
+CHECK_PLANS = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Share of the budget that investigating findings may take: of what was spent so far while cases are left, then
 #: of all of it.  What it does not reach waits for ``fxmorph reduce``.
 INVESTIGATE_SHARE = 0.25
@@ -313,7 +318,7 @@ class Campaign:
 
     def _case(self, seed: Seed, number: int, avoid: tuple[str, ...] = ()) -> Case:
         s = self.settings
-        plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,) if self.check else PLANS
+        plans: tuple[ValuePlan, ...] = CHECK_PLANS if self.check else PLANS
         if s.edge_cases:
             plans = (*plans, ValuePlan.SPECIAL)
         return Case(

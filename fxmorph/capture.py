@@ -14,11 +14,12 @@ import torch
 from torch import fx
 
 from fxmorph.graph import Unprintable, calls, copy_graph, graph_hash, print_graph
-from fxmorph.inputs import InputSet, NotApplicable, Unsupported, apply_plan
+from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.load import Invocation
 from fxmorph.model import CompileConfig, GraphLevel, TensorSpec, ValuePlan
 from fxmorph.torchapi.compiling import configured, reset
 from fxmorph.torchapi.dispatch import unset_fake_temporarily
+from fxmorph.values import apply_plan
 
 
 class CaptureFailed(Exception):
@@ -182,10 +183,10 @@ def _placeholders(gm: fx.GraphModule, constants: list[torch.Tensor]) -> InputSet
     return InputSet.snapshot([*values, *constants])
 
 
-def inputs_under(plan: ValuePlan, base: InputSet, seed: int) -> InputSet:
-    """The input set with its values changed by a plan; raises :class:`NotApplicable`."""
+def inputs_under(plan: ValuePlan, base: InputSet, seed: int, step: int = 0) -> InputSet:
+    """The input set with its values changed by a step of a plan; raises :class:`NotApplicable`."""
     if plan is ValuePlan.RESEED:
         raise NotApplicable("reseeding needs the seed's own make_inputs")
     values = base.rebuild()
-    apply_plan(plan, values, seed)
+    apply_plan(plan, values, seed, step)
     return InputSet.snapshot(values)

@@ -1,9 +1,8 @@
-"""Input sets: tensors with their strides, offsets and shared memory, and how their values are chosen."""
+"""Input sets: tensors with their strides, offsets and shared memory."""
 
 from __future__ import annotations
 
 import copy
-import math
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.model import TensorSpec, ValuePlan
+from fxmorph.model import TensorSpec
 from fxmorph.torchapi.dispatch import tree_leaves, tree_map
 
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
@@ -23,7 +22,7 @@ class Unsupported(Exception):
 
 
 class NotApplicable(Exception):
-    """The value plan has nothing to change in these inputs."""
+    """The value plan has nothing to change in these inputs, or there is no way to."""
 
 
 def is_float_dtype(dtype: torch.dtype) -> bool:
@@ -165,86 +164,6 @@ def flat_storage(t: torch.Tensor) -> torch.Tensor:
     """The whole memory under ``t`` as a 1-D tensor of its dtype, sharing it."""
     n = t.untyped_storage().nbytes() // t.element_size()
     return torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage(), 0, (n,), (1,))
-
-
-def mask_like(t: torch.Tensor) -> bool:
-    """Whether the values are all 0 or 1 with both present, as masks are."""
-    if t.is_complex() or t.numel() < 2:
-        return False
-    if t.dtype == torch.bool:
-        return True
-    return bool(((t == 0) | (t == 1)).all() and (t == 0).any() and (t == 1).any())
-
-
-def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int) -> None:
-    """Overwrite the values of tensors in place according to the plan, deterministically.
-
-    Whole storages are written, so that inputs that share memory stay consistent.  Integer
-    tensors that are not masks keep their values (they may be indices).  Raises
-    :class:`NotApplicable` when the plan changes nothing here.
-    """
-    if plan in (ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.AGAIN):
-        return
-    generator = torch.Generator(device="cpu").manual_seed(seed)
-    seen: set[int] = set()
-    changed = False
-    with torch.no_grad():
-        for t in tree_leaves(list(values)):
-            if not isinstance(t, torch.Tensor) or t.numel() == 0 or storage_key(t) in seen:
-                continue
-            seen.add(storage_key(t))
-            changed |= _overwrite(plan, t.detach(), generator)
-    if not changed:
-        raise NotApplicable(str(plan))
-
-
-def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator) -> bool:
-    flat = flat_storage(t)
-    floating = t.dtype in FLOATING
-    masked = mask_like(t)
-    if plan is ValuePlan.EXACT and floating:
-        flat.copy_(_exact(flat, t, masked, g))
-        return True
-    if plan is ValuePlan.MASK and masked and t.ndim:
-        new = _mask(flat, t.dtype, g)
-        flat.copy_(new)
-        if t.dtype == torch.bool and t.ndim > 1:
-            # A fully masked row is where patterns that rewrite softmax disagree with eager.
-            t.reshape(-1, t.shape[-1])[0].fill_(False) if t.is_contiguous() else t[..., 0, :].fill_(False)
-        return True
-    if plan is ValuePlan.SPECIAL and floating:
-        info = torch.finfo(t.dtype)
-        special = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, info.max, info.tiny, info.tiny / 4]
-        table = torch.tensor(special, dtype=torch.float64, device="cpu").to(t.dtype)
-        picks = torch.randint(len(special), (flat.numel(),), generator=g, device="cpu")
-        keep = torch.rand(flat.numel(), generator=g, device="cpu") < 0.7
-        flat.copy_(torch.where(keep.to(flat.device), flat, table[picks].to(flat.device)))
-        return True
-    return False
-
-
-def _exact(flat: torch.Tensor, t: torch.Tensor, masked: bool, g: torch.Generator) -> torch.Tensor:
-    """Small integers; distinct where the tensor is small; the sign domain of the seed is kept."""
-    n = flat.numel()
-    if masked:
-        return torch.randint(0, 2, (n,), generator=g, device="cpu").to(flat.dtype)
-    low = t.min()
-    if n <= 64:
-        values = torch.randperm(n, generator=g, device="cpu") - n // 2
-        values = values - values.min() if low >= 0 else values
-    else:
-        values = torch.randint(0 if low >= 0 else -4, 5, (n,), generator=g, device="cpu")
-    if low > 0:
-        values = values.clamp(min=1)
-    return values.to(flat.dtype)
-
-
-def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.Tensor:
-    n = flat.numel()
-    if dtype == torch.bool:
-        return torch.randint(0, 2, (n,), generator=g, device="cpu").bool()
-    table = torch.tensor([0, 1, 2, 3] if dtype == torch.uint8 else [0, 1, 2, -1], device="cpu")
-    return table[torch.randint(4, (n,), generator=g, device="cpu")].to(dtype)
 
 
 def relaid(values: Sequence[Any], rng: random.Random) -> list[Any]:

@@ -222,8 +222,8 @@ class _Investigation:
             graphs = capture_torch(
                 self.loaded.fresh(self.case.input_seed), self.loaded.config(self.case.compile), self.loaded.no_grad
             )
-            inputs = plan_inputs([self.plan], graphs[0].inputs, self.case.input_seed)
-            print_graph(graphs[0].graph)
+            fn = function_of(print_graph(graphs[0].graph))
+            inputs = plan_inputs([self.plan], graphs[0].inputs, self.case.input_seed, fn, self.loaded.no_grad)
         except (CaptureFailed, Unprintable):
             return None
         return self._candidate(graphs[0].graph, inputs[self.plan]) if len(graphs) == 1 and self.plan in inputs else None

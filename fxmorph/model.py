@@ -122,9 +122,13 @@ class ValuePlan(StrEnum):
 
     SEED = "seed"  #: as the seed's own ``make_inputs`` gives them
     RESEED = "reseed"  #: the same function under another RNG seed
-    EXACT = "exact"  #: small integers in every floating-point tensor
+    EXACT = "exact"  #: quarters or small integers in every floating-point tensor, such that nothing rounds
     MASK = "mask"  #: 0-1 masks get values outside {0, 1}; rows fully masked
+    NEAR = "near"  #: equal values and neighbouring floats: ties and near ties
+    NEGATIVE = "negative"  #: half of the elements of integer tensors become negative, as indices from the end
+    LIMITS = "limits"  #: signed zeros, subnormals, large values
     SPECIAL = "special"  #: signed zeros, Inf, NaN, dtype limits: edge cases only
+    NORMAL = "normal"  #: the seed's, changed until nothing overflows or is undefined, where something was
     AGAIN = "again"  #: called twice on the same objects; the second call is judged
     LARGER = "larger"  #: one size grown throughout the inputs, on the same compile
     SMALLER = "smaller"  #: one size halved

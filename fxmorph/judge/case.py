@@ -20,8 +20,9 @@ from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.preconditioned import satisfying_sets
 from fxmorph.judge.shadow import differ_in_fp64
+from fxmorph.judge.steps import Steps
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
-from fxmorph.load import LoadedSeed, SeedFailed, ambient, load_case
+from fxmorph.load import Invocation, LoadedSeed, SeedFailed, ambient, load_case
 from fxmorph.model import (
     SIZE_PLANS,
     Case,
@@ -142,14 +143,26 @@ def _window(captured: Captured, size: int, pick: random.Random, no_grad: bool) -
     return replace(plain, inputs=InputSet.snapshot(values))
 
 
-def plan_inputs(plans: Sequence[ValuePlan], base: InputSet, input_seed: int) -> dict[ValuePlan, InputSet]:
-    """The base inputs under each plan that changes something."""
+def plan_inputs(
+    plans: Sequence[ValuePlan], base: InputSet, input_seed: int, fn: Callable[..., Any], no_grad: bool = False
+) -> dict[ValuePlan, InputSet]:
+    """The base inputs of ``fn`` under each plan that changes something."""
     out: dict[ValuePlan, InputSet] = {}
+    steps = Steps()
+
+    def invocation(plan: ValuePlan, step: int) -> Invocation:
+        args = inputs_under(plan, base, input_seed, step).rebuild()
+        return Invocation(fn, args, lambda g: g(*args))
+
     for plan in plans:
         if plan in SIZE_PLANS:
             continue  # made when asked for
         try:
-            out[plan] = base if plan is ValuePlan.SEED else inputs_under(plan, base, input_seed)
+            if plan is ValuePlan.SEED:
+                out[plan] = base
+            else:
+                step = steps.of(plan, lambda step, plan=plan: invocation(plan, step), no_grad)  # type: ignore[misc]
+                out[plan] = inputs_under(plan, base, input_seed, step)
         except NotApplicable:
             continue
     return out
@@ -160,7 +173,9 @@ def make_variant(
 ) -> Variant:
     """Capture, rewrite, and set up both programs.  Raises :class:`Unsound`, :class:`CaptureFailed`."""
     captured = captured_graph(case, loaded, clock)
-    inputs = plan_inputs(case.plans, captured.inputs, case.input_seed)
+    with clock.activity("eager"):
+        fn = function_of(captured.text)
+        inputs = plan_inputs(case.plans, captured.inputs, case.input_seed, fn, loaded.no_grad)
     if ValuePlan.RESEED in case.plans:
         other = captured_graph(replace(case, input_seed=case.input_seed + RESEED), loaded, clock)
         if other.text == captured.text:  # control flow did not depend on the values

@@ -15,10 +15,11 @@ from typing import Any, Protocol
 import torch
 
 from fxmorph.clock import Clock
-from fxmorph.inputs import InputSet, NotApplicable, Unsupported, apply_plan
+from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
+from fxmorph.judge.steps import Steps
 from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.load import Invocation, LoadedSeed, state_of
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
@@ -30,6 +31,7 @@ from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolc
 from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.dispatch import tensors_of
 from fxmorph.torchapi.firing import noting
+from fxmorph.values import apply_plan
 
 #: How the RNG seed of the inputs differs under RESEED.
 RESEED = 7001
@@ -76,6 +78,7 @@ class SeedSubject:
 
     loaded: LoadedSeed
     sizes: Sizes = field(default_factory=Sizes)
+    steps: Steps = field(default_factory=Steps)
 
     @property
     def no_grad(self) -> bool:
@@ -92,12 +95,16 @@ class SeedSubject:
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS:
             return self.sizes.changed(plan, lambda change: self.loaded.fresh(input_seed, change))
+        step = self.steps.of(plan, lambda step: self._at(plan, input_seed, step), self.no_grad)
+        return self._at(plan, input_seed, step)
+
+    def _at(self, plan: ValuePlan, input_seed: int, step: int) -> Invocation:
         made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
         tensors = tensors_of([made.args, *made.state.values()])
         layout = next((t.layout for t in tensors if t.layout != torch.strided), None)
         if layout is not None:
             raise Unsupported(f"inputs of layout {str(layout).removeprefix('torch.')} are not judged")
-        apply_plan(plan, tensors, input_seed)
+        apply_plan(plan, tensors, input_seed, step)
         return made
 
     def config(self, base: CompileConfig) -> CompileConfig:

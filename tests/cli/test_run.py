@@ -244,6 +244,32 @@ def test_check_judges_seeds_as_they_are(tmp_path: Path) -> None:
     assert checked == {"a": "clean", "b": "clean", "c": "error"}
 
 
+#: Programs that are wrong when compiled, in a second call and at other sizes than the first.
+WRONG_AGAIN = """import torch
+class Counts(torch.nn.Module):
+    calls = 0
+    def forward(self, x):
+        self.calls += 1
+        return x + (1 if torch.compiler.is_compiling() and self.calls > 1 else 0)
+make_fn = Counts
+def make_inputs(): return [torch.ones(6)]
+"""
+WRONG_ELSEWHERE = """import torch
+def make_inputs(): return [torch.ones(6)]
+def fn(x): return x + (1 if torch.compiler.is_compiling() and x.shape[0] != 6 else 0)
+"""
+
+
+def test_check_calls_twice_and_at_other_sizes_where_shapes_are_dynamic(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=WRONG_AGAIN, b=WRONG_ELSEWHERE)
+    for options, wrong in ((), {"a"}), (("--compile", "dynamic=True"), {"a", "b"}):
+        done = fxmorph("check", "seeds", *FAST, "-j1", *options, cwd=folder)
+        checked = {Path(e["seed"]).stem: e for e in events(done) if e["event"] == "checked"}
+        assert {name for name, e in checked.items() if e["verdict"] == "finding"} == wrong, done.stdout
+        assert "second-call" in checked["a"]["kinds"]
+        assert done.returncode == 1
+
+
 def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "import torch\n"

@@ -62,7 +62,7 @@ class Alarm:
 
 def judge(it: Alarm) -> CaseResult:
     base = InputSet.snapshot(it.inputs)
-    subject = GraphSubject(it.fn, plan_inputs(PLANS, base, 0), lambda c: c, it.no_grad)
+    subject = GraphSubject(it.fn, plan_inputs(PLANS, base, 0, it.fn, it.no_grad), lambda c: c, it.no_grad)
     config = CompileConfig.make(inductor=dict(it.inductor))
     case = Case(Seed("false_alarms.py", "module", "0"), 0, 0, PLANS, config)
     return judge_subject(case, subject, Clock())

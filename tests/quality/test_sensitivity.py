@@ -464,7 +464,7 @@ def judge(
     fn: Callable[..., Any], inputs: Sequence[Any], plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,)
 ) -> CaseResult:
     """A case of one program, on the values given, judged as a worker does."""
-    subject = GraphSubject(fn, plan_inputs(plans, InputSet.snapshot(inputs), 0), lambda c: c)
+    subject = GraphSubject(fn, plan_inputs(plans, InputSet.snapshot(inputs), 0, fn), lambda c: c)
     case = Case(Seed("sensitivity.py", "module", "0"), 0, 0, plans, CompileConfig.make())
     return judge_subject(case, subject, Clock())
 
