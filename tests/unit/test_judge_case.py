@@ -68,6 +68,9 @@ def test_variants_of_aten_graphs_are_judged(tmp_path: Path, rules: Registry) -> 
     [
         ("def make_inputs(): raise ValueError('gone')\ndef fn(x): return x\n", Status.ERROR, "gone"),
         ("import nowhere\ndef make_inputs(): return []\ndef fn(): return 1\n", Status.ERROR, "nowhere"),
+        (SOFTMAX + "META = {'config': {'no_such': 1}}\n", Status.UNSUPPORTED, "no inductor setting 'no_such'"),
+        (SOFTMAX + "META = {'dynamo_config': {'no_such': 1}}\n", Status.UNSUPPORTED, "no dynamo setting 'no_such'"),
+        (SOFTMAX + "META = {'compile': {'mode': 'bogus'}}\n", Status.UNSUPPORTED, "got 'bogus'"),
     ],
 )
 def test_what_cannot_be_judged_says_why(tmp_path: Path, rules: Registry, text: str, status: Status, word: str) -> None:
