@@ -340,6 +340,8 @@ def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | No
         mine, theirs = seed.eager(plan), other.eager(plan)
         if mine.raised:
             continue
+        if theirs.raised and "raises" in variant.kept:
+            return _unsound(case, f"plan {plan}: the rewritten program raises in eager: {theirs.raised}")
         if theirs.raised:
             return _result(case, Status.SKIPPED, f"the rewritten program raises in eager: {theirs.raised}")
         evidence = Evidence(mine, theirs, seed.reference(plan, mine), plan)
