@@ -107,19 +107,31 @@ def run_campaign(settings: Settings, emit: Emit) -> int:
                 before, max_time=settings.max_time, json=settings.json, quiet=settings.quiet,
                 verbose=settings.verbose, jobs=settings.jobs or before.jobs, resume=True, state=settings.state,
             )  # fmt: skip
-        code = OK
-        for device in settings.devices:
-            one = replace(settings, device=device)
-            campaign = Campaign(one, store, emit, resumed, with_cuda="cuda" in settings.devices)
-            code = _worse(code, campaign.run())
-        return code
+        return _on_each_device(settings, store, emit, resumed)
 
 
 def check_seeds(settings: Settings, emit: Emit) -> int:
     """``fxmorph check``: each seed as it is, one ``checked`` line each; returns the exit code."""
     settings = replace(settings, rewrites=False)
     with Store(settings.state_dir) as store:
-        return Campaign(settings, store, emit, None, check=True).run()
+        return _on_each_device(settings, store, emit, None, check=True)
+
+
+def _on_each_device(settings: Settings, store: Store, emit: Emit, resumed: str | None, check: bool = False) -> int:
+    """A campaign on each device, in turn; raises :class:`ConfigError` before the first where one is not there."""
+    from fxmorph.torchapi.devices import missing
+
+    for device in settings.devices:
+        if missing(device):
+            raise ConfigError(missing(device))
+    code = OK
+    for device in settings.devices:
+        one = replace(settings, device=device)
+        campaign = Campaign(one, store, emit, resumed, check, with_cuda="cuda" in settings.devices)
+        code = _worse(code, campaign.run())
+        if code == INTERRUPTED:
+            break
+    return code
 
 
 def _worse(a: int, b: int) -> int:
@@ -216,9 +228,8 @@ class Campaign:
         self._announce()
         for refusal in refusals:
             self.store.add_refusal(self._run_id, refusal.path, refusal.reason)
-            self.emit(SeedRefused(refusal.path, refusal.reason))
-            if self.check:
-                self.emit(Checked(refusal.path, Status.ERROR, reason=refusal.reason))
+            checked = Checked(refusal.path, Status.ERROR, reason=refusal.reason)
+            self.emit(checked if self.check else SeedRefused(refusal.path, refusal.reason))
             self.counts["refused"] += 1
         if not self._seeds:
             return self._finish(NOTHING_RAN)
@@ -266,10 +277,6 @@ class Campaign:
             check_settings(self._config())
         except ValueError as error:
             raise ConfigError(str(error)) from None
-        from fxmorph.torchapi.devices import missing
-
-        if missing(s.device):
-            raise ConfigError(missing(s.device))
         if s.device != "cuda" and s.backend == "inductor" and cpp_compiler() is None:
             raise ConfigError(
                 "no C++ compiler found, and Inductor needs one on CPU: install g++ (apt install g++) or set CXX,"
@@ -519,6 +526,7 @@ class Campaign:
                 self.emit(Checked(seed.label, Status.SKIPPED, reason="not reached within --max-time"))
         elif self.found or self._confirming:
             left = len(self.found) + sum(1 + len(same) for same in self._confirming.values())
+            self.counts["uninvestigated"] = left
             why = "differing cases were not investigated to the end for lack of time; `fxmorph reduce` does"
             self.emit(Warned(f"{left} {why}"))
 

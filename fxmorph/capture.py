@@ -6,6 +6,7 @@ and constants are inputs.  Its inputs are frozen as they were when the graph was
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.load import Invocation
 from fxmorph.model import CompileConfig, GraphLevel, TensorSpec, ValuePlan
 from fxmorph.torchapi.compiling import configured, reset
-from fxmorph.torchapi.dispatch import unset_fake_temporarily
+from fxmorph.torchapi.dispatch import tree_leaves, unset_fake_temporarily
 from fxmorph.values import apply_plan
 
 
@@ -107,12 +108,11 @@ class Recording:
         return run
 
 
-def _run(invocation: Invocation, backend: Callable[..., Any], config: CompileConfig, no_grad: bool) -> None:
+def _run(invocation: Invocation, backend: Callable[..., Any], config: CompileConfig, no_grad: bool) -> Any:
     reset()
     with torch.set_grad_enabled(not no_grad), configured(config):
         torch.manual_seed(2)
-        invocation.drive(torch.compile(invocation.fn, backend=backend, dynamic=False))
-    reset()
+        return invocation.drive(torch.compile(invocation.fn, backend=backend, dynamic=False))
 
 
 def capture_torch(invocation: Invocation, config: CompileConfig, no_grad: bool) -> list[Captured]:
@@ -125,6 +125,8 @@ def capture_torch(invocation: Invocation, config: CompileConfig, no_grad: bool) 
         _run(invocation, recording, config, no_grad)
     except Exception as error:
         raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+    finally:
+        reset()
     graphs = [g for g in recording.graphs if calls(g.graph)]
     if not graphs:
         why = recording.refused[0] if recording.refused else "Dynamo found nothing to compile"
@@ -133,54 +135,96 @@ def capture_torch(invocation: Invocation, config: CompileConfig, no_grad: bool) 
 
 
 def capture_aten(invocation: Invocation, config: CompileConfig, no_grad: bool) -> list[Captured]:
-    """ATen-level graphs (inference, or forward, joint and backward), through AOTAutograd itself.
+    """ATen-level graphs through AOTAutograd itself: inference graphs, or joint, forward and backward ones.
 
-    The joint graph is recorded with the forward's inputs and unit tangents.  Raises
-    :class:`CaptureFailed`.
+    Each has the arguments of its first call; a joint graph has those of its forward graph, and unit tangents.
+    Where the program itself does not run backward, unit gradients of its outputs are sent back; a program whose
+    gradients cannot be taken so has no backward graph.  Raises :class:`CaptureFailed`.
     """
     from fxmorph.torchapi.aot import recording_backend
 
-    found: list[Captured] = []
-    refused: list[str] = []
-
-    def record(part: str, gm: fx.GraphModule, example: list[Any]) -> None:
-        try:
-            graph, constants = lift_constants(gm)
-        except Unprintable as error:
-            refused.append(str(error))
-            return
-        with unset_fake_temporarily():  # AOTAutograd calls its compilers under a fake mode
-            inputs = _placeholders(gm, constants)
-        found.append(Captured(graph, inputs, GraphLevel.ATEN, part))
-
+    recording = _AtenRecording()
     try:
-        _run(invocation, recording_backend(record), config, no_grad)
+        out = _run(invocation, recording_backend(recording), config, no_grad)
+        if any(g.part == "forward" for g in recording.graphs) and not recording.ran_backward:
+            with contextlib.suppress(Exception), configured(config):
+                _send_back(out)
     except Exception as error:
         raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
-    if not found:
-        raise CaptureFailed(refused[0] if refused else "AOTAutograd made no graph")
-    return found
+    finally:
+        reset()
+    if not recording.graphs:
+        raise CaptureFailed(recording.refused[0] if recording.refused else "AOTAutograd made no graph")
+    return recording.graphs
 
 
-def _placeholders(gm: fx.GraphModule, constants: list[torch.Tensor]) -> InputSet:
-    """Inputs with the shapes, strides and dtypes that the graph's placeholders carry."""
-    values: list[Any] = []
-    torch.manual_seed(3)
-    for node in gm.graph.nodes:
-        if node.op != "placeholder":
-            continue
-        fake = node.meta.get("val")
-        if not isinstance(fake, torch.Tensor):
-            values.append(int(fake) if fake is not None else 0)
-            continue
-        shape, stride = [int(s) for s in fake.shape], [int(s) for s in fake.stride()]
-        made = torch.empty_strided(shape, stride, dtype=fake.dtype, device=fake.device)
-        if fake.dtype.is_floating_point or fake.dtype.is_complex:
-            made.normal_()
-        else:
-            made.zero_()
-        values.append(made)
-    return InputSet.snapshot([*values, *constants])
+def _send_back(out: Any) -> None:
+    ends = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    torch.autograd.backward(ends, [torch.ones_like(t) for t in ends])
+
+
+class _AtenRecording:
+    """Takes the graphs of AOTAutograd and keeps each, once it is called, with its first arguments."""
+
+    def __init__(self) -> None:
+        self.graphs: list[Captured] = []
+        self.refused: list[str] = []
+        self.ran_backward = False
+        #: The joint graph that the next forward graph is cut from, with its constants and tangents.
+        self._joint: tuple[fx.Graph, list[torch.Tensor], list[torch.Tensor]] | None = None
+
+    def __call__(self, part: str, gm: fx.GraphModule) -> Callable[[list[Any]], None]:
+        joint, self._joint = self._joint, None
+        try:
+            with unset_fake_temporarily():  # AOTAutograd calls its compilers under a fake mode
+                graph, constants = lift_constants(gm)
+                if part == "joint":
+                    self._joint = graph, constants, _tangents(gm)
+        except Unprintable as error:
+            self.refused.append(str(error))
+            return lambda _: None
+
+        def keep(args: list[Any]) -> None:
+            self.ran_backward |= part == "backward"
+            plain = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
+            if joint is not None:
+                whole, more, tangents = joint
+                self._add("joint", whole, [*plain, *tangents, *more])
+            differentiable = part == "forward" and _differentiable(gm, args)
+            self._add(part, graph, [*(args if differentiable else plain), *constants])
+
+        return keep
+
+    def _add(self, part: str, graph: fx.Graph, values: list[Any]) -> None:
+        try:
+            self.graphs.append(Captured(graph, InputSet.snapshot(values), GraphLevel.ATEN, part))
+        except Unsupported as error:
+            self.refused.append(str(error))
+
+
+def _tangents(joint: fx.GraphModule) -> list[torch.Tensor]:
+    """Ones for the gradients that a joint graph is given."""
+    fakes = [n.meta["val"] for n in joint.graph.nodes if n.op == "placeholder" and n.name.startswith("tangents")]
+    return [
+        torch.empty_strided(
+            [int(n) for n in fake.shape], [int(n) for n in fake.stride()], dtype=fake.dtype, device=fake.device
+        ).fill_(1)
+        for fake in fakes
+    ]
+
+
+def _differentiable(forward: fx.GraphModule, args: list[Any]) -> bool:
+    """Whether eager takes gradients through a forward graph as it is written.
+
+    It need not: the graph may write to its arguments, or call what only the program's own autograd
+    function knows the gradient of.
+    """
+    try:
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            _send_back(forward(*InputSet.snapshot(args).rebuild()))
+    except Exception:
+        return False
+    return True
 
 
 def inputs_under(plan: ValuePlan, base: InputSet, seed: int, step: int = 0) -> InputSet:

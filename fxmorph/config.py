@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fxmorph.model import CONTEXTS, FLOATS
+from fxmorph.model import CONTEXTS, FLOATS, check_arguments
 
 Pairs = tuple[tuple[str, Any], ...]
 
@@ -150,6 +150,12 @@ def pairs(raw: Any) -> Pairs:
     return tuple(sorted(found.items()))
 
 
+def _compile_arguments(raw: Any) -> Pairs:
+    found = pairs(raw)
+    check_arguments(dict(found))
+    return found
+
+
 def _split_outside_brackets(text: str) -> list[str]:
     parts, depth = [""], 0
     for char in text:
@@ -241,7 +247,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "max_cases": _whole(1),
     "device": _devices,
     "backend": _text,
-    "compile": pairs,
+    "compile": _compile_arguments,
     "inductor": pairs,
     "dynamo": pairs,
     "transforms": _texts,

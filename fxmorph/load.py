@@ -97,6 +97,8 @@ class LoadedSeed:
                 args = relocate(args, self.device, dtype)
                 fn = fn.to(self.device, dtype) if isinstance(fn, torch.nn.Module) else fn
             args = relaid(args, random.Random(self.relaid)) if self.relaid else args
+        except SeedFailed:
+            raise
         except Exception as error:
             raise SeedFailed(f"{type(error).__name__}: {error}") from error
         args = args if change is None else change(args)
@@ -159,11 +161,18 @@ def _meta(module: ModuleType) -> dict[str, Any]:
     return {k: meta[k] for k in META_KEYS if k in meta} if isinstance(meta, dict) else {}
 
 
+def _inputs(make_inputs: Callable[[], Any]) -> list[Any]:
+    made = make_inputs()
+    if not isinstance(made, (list, tuple)):
+        raise SeedFailed(f"make_inputs() returns a {type(made).__name__}, want a list or tuple of arguments")
+    return list(made)
+
+
 def _module(seed: Seed) -> LoadedSeed:
     module = _import(seed.path)
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
-        args = list(module.make_inputs())
+        args = _inputs(module.make_inputs)
         torch.manual_seed(1)
         if hasattr(module, "make_fn"):
             return module.make_fn(), args
@@ -180,7 +189,7 @@ def _class(seed: Seed) -> LoadedSeed:
         raise SeedFailed(f"no inputs: define make_inputs() in {Path(seed.path).name} or on {seed.name}")
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
-        args = list(inputs())
+        args = _inputs(inputs)
         torch.manual_seed(1)
         fn = factory()
         if isinstance(fn, torch.nn.Module):
@@ -190,17 +199,29 @@ def _class(seed: Seed) -> LoadedSeed:
     return LoadedSeed(seed, {**_meta(module), "no_grad": seed.mode == "eval"}, make)
 
 
+class _Positional(torch.nn.Module):
+    """A program whose last arguments, given by position, are the keyword arguments ``names`` of ``program``."""
+
+    def __init__(self, program: torch.nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self.program, self.names = program, names
+
+    def forward(self, *args: Any) -> Any:
+        first = len(args) - len(self.names)
+        return self.program(*args[:first], **dict(zip(self.names, args[first:], strict=True)))
+
+
 def _pt2(seed: Seed) -> LoadedSeed:
     exported = torch.export.load(seed.path)
     example = exported.example_inputs
     if example is None:
         raise SeedFailed("the exported program holds no example inputs")
     args, kwargs = example
-    if kwargs:
-        raise SeedFailed("keyword example inputs are not supported")
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
-        return copy.deepcopy(exported).module(), copy.deepcopy(list(args))
+        module = copy.deepcopy(exported).module()
+        given = copy.deepcopy([*args, *kwargs.values()])
+        return (_Positional(module, tuple(kwargs)) if kwargs else module), given
 
     return LoadedSeed(seed, {"no_grad": True}, make)
 
@@ -212,7 +233,7 @@ class _Reader:
         self.args: list[Any] = []
 
     def storage(self, storage_hash: str | None, nbytes: int, *, device: Any = None, dtype_hint: Any = None) -> Any:
-        return {"nbytes": nbytes, "made": {}}
+        return {"nbytes": nbytes, "device": device or "cpu", "made": {}}
 
     def tensor(
         self,
@@ -230,7 +251,8 @@ class _Reader:
         if dtype not in storage["made"]:
             n = storage["nbytes"] // torch.empty(0, dtype=dtype).element_size()
             flat = torch.randn(n).to(dtype) if dtype.is_floating_point else torch.zeros(n, dtype=dtype)
-            storage["made"][dtype] = torch.randn(n, dtype=dtype) if dtype.is_complex else flat
+            flat = torch.randn(n, dtype=dtype) if dtype.is_complex else flat
+            storage["made"][dtype] = flat.to(storage["device"])
         flat = storage["made"][dtype]
         stride = tuple(stride) if stride is not None else torch.empty(shape, device="meta").stride()
         t = flat.as_strided(shape, stride, storage_offset or 0)
@@ -244,8 +266,25 @@ class _Reader:
     const = symint
 
 
+class _Devices:
+    """Stands in for the same reader, makes nothing, and notes the kinds of device that are asked for."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+
+    def storage(self, *_: Any, device: Any = None, **__: Any) -> None:
+        self.kinds.add(torch.device(device or "cpu").type)
+
+    def tensor(self, *_: Any, **__: Any) -> None:
+        pass
+
+    symint = const = tensor
+
+
 def _runnable(seed: Seed) -> LoadedSeed:
     module = _import(seed.path)
+    devices = _Devices()
+    module.load_args(devices)
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
         reader = _Reader()
@@ -253,4 +292,4 @@ def _runnable(seed: Seed) -> LoadedSeed:
         fn = module.mod if hasattr(module, "mod") else module.Repro()
         return copy.deepcopy(fn), reader.args
 
-    return LoadedSeed(seed, {"no_grad": True}, make)
+    return LoadedSeed(seed, {"no_grad": True, **({"device": "cuda"} if "cuda" in devices.kinds else {})}, make)

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from types import NoneType
 from typing import Any
 
 
@@ -289,6 +291,29 @@ class RewriteProof:
     certificate: str
     seconds: float = 0.0
     cached: bool = False
+
+
+#: The arguments of ``torch.compile`` that a case may set, and the types of each.
+COMPILE_ARGUMENTS: dict[str, tuple[type, ...]] = {
+    "fullgraph": (bool,),
+    "dynamic": (bool, NoneType),
+    "mode": (str, NoneType),
+    "options": (dict, NoneType),
+    "disable": (bool,),
+}
+_SPELLED = {bool: "True or False", NoneType: "None", str: "text", dict: "a dict"}
+
+
+def check_arguments(options: Mapping[str, Any]) -> None:
+    """Raises ``ValueError`` on what is no argument of ``torch.compile`` that a case may set, or of the wrong type."""
+    for name, value in options.items():
+        if name not in COMPILE_ARGUMENTS:
+            raise ValueError(f"torch.compile is given no argument {name!r}, want one of {', '.join(COMPILE_ARGUMENTS)}")
+        if type(value) not in COMPILE_ARGUMENTS[name]:
+            words = " or ".join(_SPELLED[t] for t in COMPILE_ARGUMENTS[name])
+            raise ValueError(f"{name} of torch.compile: want {words}, got {value!r}")
+    if options.get("mode") is not None and options.get("options") is not None:
+        raise ValueError("torch.compile takes mode or options, not both")
 
 
 @dataclass(frozen=True)

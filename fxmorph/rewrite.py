@@ -39,6 +39,8 @@ MAX_ELEMENTS = 20_000_000
 #: there stays; what the compiler may alias, reuse or drop shows.
 EXPOSE = "expose"
 EXPOSE_SHARE = 0.6
+#: What says nothing of the program.
+_OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 #: How often a rewrite that may copy a value is followed by a write to what it copied: most
 #: real aliasing bugs need both.
 CHASE_SHARE = 0.5
@@ -49,7 +51,10 @@ class Inapplicable(Exception):
 
 
 class Unsound(Exception):
-    """The two sides of a rule differ on real values where its claim says they cannot."""
+    """The two sides of a rule differ on real values where its claim says they cannot.
+
+    A rule that says so (``preserves`` has ``raises``) may not raise where the pattern does not either.
+    """
 
     def __init__(self, rewrite: Rewrite, what: str) -> None:
         super().__init__(f"{rewrite}: {what}")
@@ -419,24 +424,36 @@ class Workbench:
             self.graph.lint()
             # New names must depend on the graph alone, not on what was tried before.
             self.graph = copy_graph(self.graph)
-            # A write may hit what autograd saved; eager then refuses the backward pass.
-            self._refresh(backward=rule.family in ("mutate", PROPOSED))
+            self._run_again(rule, rewrite, backup)
             moved = [name for name, layout in self._raw_views().items() if raw.get(name, layout) != layout]
             if moved:
                 raise Inapplicable(f"{rule.id}: {moved[0]} addresses the memory of what changes its layout")
             print_graph(self.graph)
             level = self._prove(rewrite, instance) if self.prover is not None else rule.claim
-        except Unsound:
-            raise
         except Exception as error:
             self.graph = backup
             self._refresh()
-            if isinstance(error, Inapplicable):
+            if isinstance(error, (Inapplicable, Unsound)):
                 raise
             raise Inapplicable(f"{rule.id}: {type(error).__name__}: {error}") from error
         self.applied.append(rewrite)
         self.levels.append(level)
         self.kept &= rule.preserves
+
+    def _run_again(self, rule: Rule, rewrite: Rewrite, backup: fx.Graph) -> None:
+        """Profile the rewritten graph; :class:`Unsound` where it raises, ``backup`` does not, and the rule says so."""
+        # A write may hit what autograd saved; eager then refuses the backward pass.
+        backward = rule.family in ("mutate", PROPOSED)
+        try:
+            self._refresh(backward)
+        except Inapplicable:
+            raise
+        except Exception as error:
+            if "raises" not in rule.preserves or isinstance(error, _OUT_OF_MEMORY):
+                raise
+            self.graph = backup
+            self._refresh(backward)
+            raise Unsound(rewrite, f"the program then raises {_named(error)}") from error
 
     def _prove(self, rewrite: Rewrite, instance: Instance) -> Level:
         """The weaker of what the rule claims and what is shown here; raises :class:`Unsound` where it is refuted."""
@@ -464,9 +481,9 @@ class Workbench:
         listed = output.args[0]
         if node not in self.profile.specs or not isinstance(listed, (tuple, list)) or node in listed:
             raise Inapplicable(f"{rewrite.site} cannot be exposed")
-        # The loss then has one more term.
+        # The loss then has one more term, whose backward pass may meet what a write destroyed.
         if node in self.profile.differentiable:
-            self.kept -= {"gradient"}
+            self.kept -= {"gradient", "raises"}
         output.args = ((*listed, node),)
         self._refresh()
         self.applied.append(rewrite)
@@ -489,13 +506,17 @@ class Workbench:
         anchor = self._anchor(rule, rewrite, match)
         users = list(match.root.users)
         given = {n: (node, strided_clone(values[n])) for n, node in match.args.items()}
+        instance = Instance(rule, values, scalars)
+        old = instance.before(instance.copies())
         with self.graph.inserting_before(anchor), torch.no_grad():
             try:
                 out, made = trace(rule.after, self.graph, given, scalars)
             except TracingError as error:
                 raise Inapplicable(f"{rule.id}: {error}") from error
-        instance = Instance(rule, values, scalars)
-        old = instance.before(instance.copies())
+            except Exception:
+                if "raises" in rule.preserves:
+                    _require_to_run(rewrite, instance)
+                raise
         if rule.claim is not Level.UNKNOWN and (rule.site != "late" or "mutation" in rule.preserves):
             check_claim(rewrite, instance, old, out.value)
         if rule.site == "late":
@@ -531,6 +552,20 @@ class Workbench:
         while following.op == "placeholder":
             following = following.next
         return following
+
+
+def _require_to_run(rewrite: Rewrite, instance: Instance) -> None:
+    """Run the replacement as it is on the site's values; raises :class:`Unsound` where that raises."""
+    try:
+        instance.after(instance.copies())
+    except _OUT_OF_MEMORY:
+        return
+    except Exception as error:
+        raise Unsound(rewrite, f"after raises {_named(error)}") from error
+
+
+def _named(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def check_claim(rewrite: Rewrite, instance: Instance, old: torch.Tensor, new: torch.Tensor) -> None:

@@ -11,13 +11,14 @@ ANY = (*NUMBERS, "bool")
 
 
 @rule(args={"x": "..."}, where=["x.contiguous"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "stride", "alias", "mutation", "gradient", "raises"),
+      preserves=("dtype", "stride", "alias", "mutation", "gradient"),
       targets=("ilp", "bam", "remove_noop_ops"))
 class identity_view_own_shape:
     """Views x in its own shape.
 
     The view has the same memory, strides and offset. ``remove_noop_ops`` and view_to_reshape handle it;
-    an output becomes the value itself.
+    an output becomes the value itself. Eager refuses to write to a view made under ``no_grad`` once gradients
+    are on again, where it lets one write to x.
     """
 
     def before(x): return x

@@ -41,6 +41,7 @@ from fxmorph.oracle import Evidence
 from fxmorph.prove.prover import Prover
 from fxmorph.rewrite import Unsound, Workbench, draw_chain, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
+from fxmorph.torchapi.compiling import check_settings
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
 #: small programs compile fast, and rewrites meet in them.
@@ -87,6 +88,10 @@ def _judge(case: Case, rules: Registry, clock: Clock, prover: Prover | None) -> 
         loaded = load_case(case)
     if loaded.meta.get("device") == "cuda" and not torch.cuda.is_available():
         return _result(case, Status.UNSUPPORTED, "the seed is for a CUDA device, and there is none")
+    try:
+        check_settings(loaded.config(case.compile))
+    except ValueError as error:  # of the seed's META: what a run is told is checked before it starts
+        return _result(case, Status.UNSUPPORTED, str(error))
     if case.number == 0 and not case.recipe:
         return judge_subject(case, SeedSubject(loaded), clock)
     variant = make_variant(case, loaded, rules, clock, prover)
@@ -350,6 +355,8 @@ def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | No
         mine, theirs = seed.eager(plan), other.eager(plan)
         if mine.raised:
             continue
+        if theirs.raised and "raises" in variant.kept:
+            return _unsound(case, f"plan {plan}: the rewritten program raises in eager: {theirs.raised}")
         if theirs.raised:
             return _result(case, Status.SKIPPED, f"the rewritten program raises in eager: {theirs.raised}")
         evidence = Evidence(mine, theirs, seed.reference(plan, mine), plan)

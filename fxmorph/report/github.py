@@ -31,6 +31,8 @@ class GitHub:
             self._print("error", event.seed, title, f"{event.unit or event.stage}: {event.reason}")
         elif isinstance(event, SeedRefused):
             self._print("warning", event.seed, "seed does not load", event.reason)
+        elif isinstance(event, Checked) and event.verdict is Status.ERROR:
+            self._print("warning", event.seed, "seed was not judged", event.reason)
 
     def _print(self, level: str, seed: str, title: str, text: str) -> None:
         file, title = (_property(part) for part in (seed_file(seed), title))

@@ -192,6 +192,8 @@ class Terminal:
         words = [_count(event.cases, "case"), _count(len(event.findings), "finding"), f"{event.known} known"]
         words += [_count(event.duplicates, "duplicate")] if event.duplicates else []
         words += [_count(event.edge_cases, "edge case")] if event.edge_cases else []
+        unsettled = ("unconfirmed", "uninvestigated")  # they make the exit code 1 too
+        words += [f"{event.counts[what]} {what}" for what in unsettled if event.counts.get(what)]
         report = f"; report: {event.report}" if event.report else ""
         self._print(f"{', '.join(words)} in {spell_time(event.wall_s)}{report} (exit code {event.exit_code})", "bold")
 

@@ -10,37 +10,43 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import default_partition
 
-Record = Callable[[str, torch.fx.GraphModule, list[Any]], None]
+#: Takes the arguments of a graph's first call, before it runs.
+Keep = Callable[[list[Any]], None]
+Record = Callable[[str, torch.fx.GraphModule], Keep]
 
 
 def recording_backend(record: Record) -> Callable[..., Any]:
     """A ``torch.compile`` backend that hands each ATen graph to ``record`` and runs it eagerly.
 
-    ``record(part, gm, example_inputs)`` with part ``forward`` (or ``inference``), ``joint`` and
-    ``backward``; decompositions are Inductor's.
+    ``record(part, gm)`` is called when AOTAutograd makes the graph, with part ``joint`` and then ``forward``, or
+    ``inference``; ``backward`` when the first gradient is asked for.  What it returns is given the arguments
+    of the first call (a joint graph is never called).  Decompositions are Inductor's.
     """
     from torch._inductor.decomposition import select_decomp_table
 
-    def forward(gm: torch.fx.GraphModule, example: list[Any]) -> Any:
-        record("forward", gm, example)
-        return make_boxed_func(gm.forward)
+    def compiler(part: str) -> Callable[..., Any]:
+        def compile(gm: torch.fx.GraphModule, _: list[Any]) -> Any:
+            keep: Keep | None = record(part, gm)
 
-    def inference(gm: torch.fx.GraphModule, example: list[Any]) -> Any:
-        record("inference", gm, example)
-        return make_boxed_func(gm.forward)
+            def run(*args: Any) -> Any:
+                nonlocal keep
+                if keep is not None:
+                    first, keep = keep, None
+                    first(list(args))
+                return gm.forward(*args)
 
-    def backward(gm: torch.fx.GraphModule, example: list[Any]) -> Any:
-        record("backward", gm, example)
-        return make_boxed_func(gm.forward)
+            return make_boxed_func(run)
+
+        return compile
 
     def partition(gm: torch.fx.GraphModule, joint_inputs: Any, **kw: Any) -> Any:
-        record("joint", gm, list(joint_inputs))
+        record("joint", gm)
         return default_partition(gm, joint_inputs, **kw)
 
     return aot_autograd(
-        fw_compiler=forward,
-        bw_compiler=backward,
-        inference_compiler=inference,
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
         partition_fn=partition,
         decompositions=select_decomp_table(),
     )

@@ -17,7 +17,7 @@ import torch._functorch.config
 import torch._inductor.config
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 
-from fxmorph.model import CompileConfig
+from fxmorph.model import CompileConfig, check_arguments
 
 #: Exceptions that come from compiling, not from running, a program.
 COMPILER_EXCEPTIONS: tuple[type[BaseException], ...] = (TorchDynamoException, BackendCompilerFailed)
@@ -72,16 +72,20 @@ def configured(config: CompileConfig) -> Iterator[None]:
 
 
 def check_settings(config: CompileConfig) -> None:
-    """Raises ``ValueError`` on a backend or a setting that this torch does not have."""
+    """Raises ``ValueError`` on a backend, a setting or an argument that this torch does not have."""
     if config.backend not in backends():
         near = difflib.get_close_matches(config.backend, backends(), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"--backend {config.backend}: this torch has no such backend{hint}")
     _known(torch._inductor.config, dict(config.inductor), "inductor")
     _known(torch._dynamo.config, dict(config.dynamo), "dynamo")
-    unknown = set(dict(config.options)) - {"fullgraph", "dynamic", "mode", "options", "disable"}
-    if unknown:
-        raise ValueError(f"torch.compile has no argument {sorted(unknown)[0]!r}")
+    options = dict(config.options)
+    check_arguments(options)
+    modes = torch._inductor.list_mode_options()
+    if options.get("mode") not in (None, *modes):
+        raise ValueError(f"mode of torch.compile: want {', '.join(modes)}, got {options['mode']!r}")
+    also = {str(name).replace("-", "_"): value for name, value in (options.get("options") or {}).items()}
+    _known(torch._inductor.config, also, "inductor")
 
 
 def compile_callable(fn: Callable[..., Any], config: CompileConfig) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import jsonschema
 import pytest
+import torch
 
 from fxmorph.events import SCHEMA
 
@@ -192,12 +193,14 @@ def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("setting", [("--inductor", "no_such=1"), ("--dynamo", "no_such=1"), ("--compile", "quick=1")])
+@pytest.mark.parametrize(
+    "setting", [("--inductor", "no_such=1"), ("--dynamo", "no_such=1"), ("--compile", "mode=bogus")]
+)
 def test_an_unknown_setting_is_refused(tmp_path: Path, setting: tuple[str, str]) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     done = fxmorph("run", "seeds", *setting, cwd=folder)
     assert done.returncode == 2
-    assert setting[1].split("=")[0] in done.stderr
+    assert setting[1].split("=")[0] in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_machine_without_a_compiler_is_told_so(tmp_path: Path) -> None:
@@ -242,6 +245,16 @@ def test_check_judges_seeds_as_they_are(tmp_path: Path) -> None:
     done = fxmorph("check", "seeds", *FAST, "-j1", cwd=folder)
     checked = {Path(e["seed"]).stem: e["verdict"] for e in events(done) if e["event"] == "checked"}
     assert checked == {"a": "clean", "b": "clean", "c": "error"}
+    assert done.stdout.count("c.py") == done.stderr.count("c.py") == 1  # told once
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the machine has a CUDA device")
+@pytest.mark.parametrize("name", ["run", "check"])
+def test_a_device_that_is_not_there_is_told_before_anything_runs(tmp_path: Path, name: str) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX)
+    done = fxmorph(name, "seeds", *FAST, "--device", "cpu,cuda", cwd=folder)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "sees no CUDA device" in done.stderr and done.stderr.count("\n") == 1
 
 
 #: Programs that are wrong when compiled, in a second call and at other sizes than the first.

@@ -63,6 +63,88 @@ def test_inputs_that_require_grad_give_forward_joint_and_backward() -> None:
     assert len(calls(found["joint"].graph)) > len(calls(found["forward"].graph))
 
 
+def run_of(found: Captured) -> Any:
+    return function_of(found.text)(*found.inputs.rebuild())
+
+
+def test_aten_graphs_have_the_inputs_of_the_program() -> None:
+    memory = torch.arange(24.0)
+    a, b = memory.as_strided((2, 3), (1, 4), 5), memory[10:13]
+    index = torch.tensor([2, 0])
+    found = at_aten_level(lambda a, b, i: (a + b)[:, i], a, b, index)["inference"]
+    first, second, third = (s for s in found.specs() if s is not None)
+    assert (first.shape, first.stride, first.offset) == ((2, 3), (1, 4), 5)
+    assert first.storage == second.storage != third.storage
+    assert (third.low, third.high) == (0, 2)
+    (out,) = run_of(found)
+    assert torch.equal(out, (a + b)[:, index])
+
+
+def test_aten_graphs_have_the_parameters_and_buffers_of_the_program() -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)).eval()
+    x = torch.randn(5, 3)
+    (out,) = run_of(at_aten_level(net, x, no_grad=True)["inference"])
+    assert torch.allclose(out, net(x), equal_nan=False)
+
+
+def test_inputs_of_aten_graphs_are_as_before_the_call() -> None:
+    found = at_aten_level(lambda x: x.add_(1), torch.zeros(3))["inference"]
+    assert found.inputs.rebuild()[0].tolist() == [0, 0, 0]
+
+
+def test_constants_of_aten_graphs_are_inputs() -> None:
+    found = at_aten_level(lambda x: x * torch.tensor([1.0, 2.0]), torch.ones(2))["inference"]
+    assert run_of(found)[0].tolist() == [1.0, 2.0]
+
+
+def test_joint_and_backward_graphs_are_given_what_flows_through_the_program() -> None:
+    x, w = torch.tensor([2.0, 3.0], requires_grad=True), torch.tensor([5.0, 7.0])
+    found = at_aten_level(lambda x, w: x * x * w, x, w)
+    assert run_of(found["forward"])[0].tolist() == [20.0, 63.0]
+    assert [s.requires_grad for s in found["forward"].specs() if s is not None] == [True, False]
+    for part in ("joint", "backward"):
+        assert not any(s.requires_grad for s in found[part].specs() if s is not None)
+        gradients = [t.tolist() for t in run_of(found[part]) if isinstance(t, torch.Tensor)]
+        assert [20.0, 42.0] in gradients, part  # 2 * x * w, of a unit gradient
+
+
+@torch.library.custom_op("fxmorph_tests::doubled", mutates_args=())
+def doubled(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@doubled.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        return doubled(x)
+
+    @staticmethod
+    def backward(ctx: Any, g: torch.Tensor) -> torch.Tensor:
+        return g * 2
+
+
+def test_inputs_require_grad_where_eager_takes_gradients_through_the_forward_graph() -> None:
+    x = torch.ones(2, requires_grad=True)
+    found = at_aten_level(lambda x: Doubled.apply(x).sin(), x)
+    assert "doubled" in str(found["forward"].graph)
+    assert not any(s.requires_grad for s in found["forward"].specs() if s is not None)
+    assert "backward" in found
+
+
+def test_a_program_whose_backward_raises_still_gives_its_forward_graph() -> None:
+    def refuse(_: torch.Tensor) -> None:
+        raise ValueError("no gradient wanted")
+
+    x = torch.ones(2, requires_grad=True) * 2
+    x.register_hook(refuse)
+    assert {"joint", "forward"} <= set(at_aten_level(lambda x: x.sin(), x))
+
+
 def test_the_backward_graph_is_recorded_when_it_is_compiled() -> None:
     x = torch.ones(3, requires_grad=True)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -84,8 +85,15 @@ ALL: list[Event] = [
         "layout_flip", "INDEX_EXACT", ("float32",), ("dtype",), ("ilp",), "op", "transforms/layout_flip.py", "x"
     ),
     ProposalJudged(
-        "rule", "flips", "views.jsonl:3", "admitted", "10 shapes", "BIT_EXACT", {"float32": "BIT_EXACT"},
-        ("gradient: differs for x = 0",), seconds=1.5,
+        "rule",
+        "flips",
+        "views.jsonl:3",
+        "admitted",
+        "10 shapes",
+        "BIT_EXACT",
+        {"float32": "BIT_EXACT"},
+        ("gradient: differs for x = 0",),
+        seconds=1.5,
     ),
     Proved("a", "float32", Level.BIT_EXACT, Level.REFUTED, "10 shapes", "FALSIFY-ONLY", (), "", 0.5, "bits differ"),
     Conformed("add", "float32", True, ""),
@@ -190,6 +198,12 @@ def test_plain_text() -> None:
     last = "13 cases, 1 finding, 1 known, 1 duplicate, 2 edge cases in 10m 05s; report: .fxmorph/findings (exit code 1)"
     assert said.splitlines()[-1] == last
     assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("what", ["unconfirmed", "uninvestigated"])
+def test_the_last_line_says_what_else_the_exit_code_is_for(what: str) -> None:
+    last = text([replace(FINISHED, findings=(), counts={"clean": 3, what: 1})]).splitlines()[-1]
+    assert f", 1 {what} in 10m 05s" in last and last.endswith("(exit code 1)")
 
 
 def test_quiet_is_findings_and_the_last_line() -> None:

@@ -68,6 +68,9 @@ def test_variants_of_aten_graphs_are_judged(tmp_path: Path, rules: Registry) -> 
     [
         ("def make_inputs(): raise ValueError('gone')\ndef fn(x): return x\n", Status.ERROR, "gone"),
         ("import nowhere\ndef make_inputs(): return []\ndef fn(): return 1\n", Status.ERROR, "nowhere"),
+        (SOFTMAX + "META = {'config': {'no_such': 1}}\n", Status.UNSUPPORTED, "no inductor setting 'no_such'"),
+        (SOFTMAX + "META = {'dynamo_config': {'no_such': 1}}\n", Status.UNSUPPORTED, "no dynamo setting 'no_such'"),
+        (SOFTMAX + "META = {'compile': {'mode': 'bogus'}}\n", Status.UNSUPPORTED, "got 'bogus'"),
     ],
 )
 def test_what_cannot_be_judged_says_why(tmp_path: Path, rules: Registry, text: str, status: Status, word: str) -> None:
@@ -142,6 +145,24 @@ def test_a_rewrite_that_is_wrong_on_other_values_alone_is_unsound(tmp_path: Path
     text = "def make_inputs(): return [torch.rand(9) + 0.001]\ndef fn(x): return torch.ceil(x)\n"
     got = judge(tmp_path, only(id="algebra_j4", **parts), text, number=1, recipe=Recipe.parse("algebra_j4@ceil"))
     assert got.status is Status.UNSOUND_REWRITE
+
+
+@pytest.mark.parametrize(("keeps", "status"), [((), Status.SKIPPED), (("raises",), Status.UNSOUND_REWRITE)])
+def test_a_rewrite_that_raises_on_other_values_breaks_a_promise_where_one_was_made(
+    tmp_path: Path, keeps: tuple[str, ...], status: Status
+) -> None:
+    """Runs on the seed's values, which lie between 0 and 1; raises on integers."""
+
+    def after(x: torch.Tensor) -> torch.Tensor:
+        torch._assert_async((x < 1).all())
+        return x.ceil()
+
+    parts: dict[str, Any] = {"args": {"x": "..."}, "before": lambda x: x.ceil(), "after": after}
+    text = "def make_inputs(): return [torch.rand(9) + 0.001]\ndef fn(x): return torch.ceil(x)\n"
+    found = only(id=f"algebra_j5{len(keeps)}", **parts, preserves=frozenset(keeps))
+    got = judge(tmp_path, found, text, number=1, recipe=Recipe.parse(f"algebra_j5{len(keeps)}@ceil"))
+    assert got.status is status, got.reason
+    assert "raises" in got.reason
 
 
 def test_time_is_accounted_for(tmp_path: Path, rules: Registry) -> None:

@@ -89,12 +89,47 @@ def test_a_seed_that_fails_says_so(tmp_path: Path, text: str) -> None:
         loaded(tmp_path, text)[0].fresh()
 
 
+@pytest.mark.parametrize("name", ["", "Net"])
+def test_inputs_are_a_list_or_a_tuple(tmp_path: Path, name: str) -> None:
+    text = "def make_inputs(): return torch.ones(2, 3)\ndef fn(a, b): return a + b\nclass Net:\n    pass\n"
+    with pytest.raises(SeedFailed) as error:
+        loaded(tmp_path, text, name)[0].fresh()
+    assert str(error.value) == "make_inputs() returns a Tensor, want a list or tuple of arguments"
+
+
 def test_an_exported_program_is_a_seed(tmp_path: Path) -> None:
     exported = torch.export.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),))
     torch.export.save(exported, tmp_path / "net.pt2")
     (seed,), _ = find_seeds([str(tmp_path / "net.pt2")])
     made = load_seed(seed).fresh()
     assert made.drive(made.fn).shape == (1, 2)
+
+
+def test_keyword_inputs_of_an_exported_program_are_bound(tmp_path: Path) -> None:
+    class Net(torch.nn.Module):
+        def forward(self, a: torch.Tensor, *, b: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+            return a + 2 * b - c
+
+    x = torch.ones(3)
+    exported = torch.export.export(Net(), (x,), {"b": 5 * x, "c": x})
+    torch.export.save(exported, tmp_path / "net.pt2")
+    (seed,), _ = find_seeds([str(tmp_path / "net.pt2")])
+    made = load_seed(seed).fresh()
+    assert len(made.args) == 3
+    assert made.drive(made.fn).tolist() == [10.0] * 3
+
+
+def test_a_runnable_script_says_where_its_inputs_are(tmp_path: Path) -> None:
+    text = (
+        "class Repro(torch.nn.Module):\n    def forward(self, a): return (a,)\n"
+        "def load_args(reader):\n"
+        "    reader.tensor(reader.storage(None, 96, device=torch.device(type='DEVICE', index=0)), (2, 3))\n"
+        "mod = Repro()\n"
+    )
+    (on_gpu,) = loaded(tmp_path, text.replace("DEVICE", "cuda"))
+    assert on_gpu.meta["device"] == "cuda"
+    (elsewhere,) = loaded(tmp_path, text.replace("DEVICE", "meta"))
+    assert elsewhere.fresh().args[0].device.type == "meta"
 
 
 def test_a_runnable_script_is_a_seed(tmp_path: Path) -> None:

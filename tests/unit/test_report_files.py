@@ -114,8 +114,8 @@ NEEDED = {
 }  # fmt: skip
 
 
-def tell(reporter: Any) -> None:
-    for event in EVENTS:
+def tell(reporter: Any, events: list[Any] = EVENTS) -> None:
+    for event in events:
         reporter.handle(event)
     reporter.close()
 
@@ -164,13 +164,14 @@ def test_fingerprints_do_not_depend_on_where_and_when(tmp_path: Path, monkeypatc
 
 def test_github_annotations_are_one_line_each() -> None:
     stream = io.StringIO()
-    tell(GitHub(stream))
+    tell(GitHub(stream), [*EVENTS, Checked("seeds/d.py", Status.ERROR, reason="does not parse")])
     lines = stream.getvalue().splitlines()
     assert [re.match(r"::(\w+) file=([^,]+),line=1,title=[^:]+::.", line).groups() for line in lines] == [  # type: ignore[union-attr]
         ("warning", "seeds/a.py"),
         ("error", "corpus/seeds/some.py"),
         ("notice", "corpus/seeds/some.py"),
         ("error", "seeds/c.py"),
+        ("warning", "seeds/d.py"),
     ]
     assert "%0A" in lines[1]
 

@@ -15,7 +15,7 @@ import torch
 
 from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.clock import Clock
-from fxmorph.graph import Unprintable, print_graph, read_graph
+from fxmorph.graph import Unprintable, calls, print_graph, read_graph
 from fxmorph.inputs import InputSet
 from fxmorph.instances import Instance, bind_sizes, holds, sample_arguments
 from fxmorph.judge.case import check_rewrite, make_variant
@@ -153,6 +153,39 @@ def test_a_refused_rewrite_leaves_the_graph_as_it_was() -> None:
         bench.apply(made(after=lambda x: x.reshape(7, 7)), Rewrite("algebra_test", "a"))
     assert print_graph(bench.graph) == text
     assert bench.applied == []
+
+
+@pytest.mark.parametrize("keeps", [(), ("raises",)])
+def test_a_rule_that_may_not_raise_is_unsound_where_it_does(keeps: tuple[str, ...]) -> None:
+    bench = bench_of("def fn(x):\n    a = x * 2\n    return (a,)\n", torch.ones(3))
+    raising = made(after=lambda x: x.reshape(7, 7), preserves=frozenset(keeps))
+    with pytest.raises(Unsound if keeps else Inapplicable, match="shape '\\[7, 7\\]' is invalid"):
+        bench.apply(raising, Rewrite("algebra_test", "a"))
+    assert len(calls(bench.graph)) == 1 and bench.applied == []
+
+
+def test_what_cannot_be_recorded_is_no_fault_of_a_rule_that_may_not_raise() -> None:
+    bench = bench_of("def fn(x):\n    a = x * 2\n    return (a,)\n", torch.ones(3))
+    for after in (lambda x: x * x.sum().item(), lambda x: x + x if x.sum() > 0 else x * 2):
+        with pytest.raises(Inapplicable):
+            bench.apply(made(after=after, preserves=frozenset({"raises"})), Rewrite("algebra_test", "a"))
+
+
+@pytest.mark.parametrize("keeps", [(), ("raises",)])
+def test_a_rewrite_that_makes_the_program_raise_later_breaks_the_same_promise(keeps: tuple[str, ...]) -> None:
+    """Eager refuses a write to a view that was made under no_grad."""
+    text = (
+        "def fn(x, w):\n    off = torch._C._set_grad_enabled(False)\n    a = x * 2\n"
+        "    on = torch._C._set_grad_enabled(True)\n    b = a.add_(w)\n    return (b,)\n"
+    )
+    values = torch.ones(3), torch.ones(3, requires_grad=True)
+    bench = bench_of(text, *values, no_grad=False)
+    views = made(
+        id="identity_test_view", before=lambda x: x, after=lambda x: x.view(x.shape), site="value",
+        claim=Level.INDEX_EXACT, preserves=frozenset({"alias", "mutation", *keeps}),
+    )  # fmt: skip
+    with pytest.raises(Unsound if keeps else Inapplicable, match="created in no_grad mode"):
+        bench.apply(views, Rewrite("identity_test_view", "a"))
 
 
 def test_a_rule_may_not_read_values() -> None:
