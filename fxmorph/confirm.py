@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fxmorph.config import Settings
 from fxmorph.model import Finding
@@ -54,26 +56,37 @@ def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], p
         ) from None
 
 
-def run_repro(folder: Path, cache: Path | None = None, *, without_unit: bool = False) -> tuple[int, str]:
+def run_repro(folder: Path, cache: Path, *, without_unit: bool = False) -> tuple[int, str]:
     """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out.
 
-    ``without_unit``: with the guilty unit switched off (``fxmorph/withheld.py``).
+    ``cache`` is Inductor's folder.  ``without_unit``: with the guilty unit switched off (``fxmorph/withheld.py``).
     """
-    # What an earlier process compiled is not taken from Inductor's caches: it may be right by now, or wrong.
-    off = dict.fromkeys(("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
-    env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", **off}
-    env.pop("OMP_NUM_THREADS", None)  # the workers' own: who runs the script has other threads, and other loops
-    if cache is not None:
-        env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     program = ["-m", "fxmorph.withheld", "."] if without_unit else ["repro.py"]
     try:
         done = subprocess.run(
-            [sys.executable, *program], cwd=folder, env=env, capture_output=True, text=True, timeout=REPRO_SECONDS
+            [sys.executable, *program],
+            cwd=folder,
+            env=_environment(cache),
+            capture_output=True,
+            text=True,
+            timeout=REPRO_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return -1, f"no answer in {REPRO_SECONDS} s"
     lines = (done.stdout + done.stderr).strip().splitlines()
     return done.returncode, lines[-1] if lines else ""
+
+
+def _environment(cache: Path) -> dict[str, str]:
+    """This process's, without what would let a repro miss what it is to show."""
+    left_out = {
+        "OMP_NUM_THREADS",  # the workers' own: who runs the script has other threads, and other loops
+        "TORCHINDUCTOR_DISABLED_PASSES",
+    }
+    env = {k: v for k, v in os.environ.items() if k not in left_out and not k.startswith("TORCH_BISECT_")}
+    # What an earlier process compiled is not taken from Inductor's caches: it may be right by now, or wrong.
+    off = dict.fromkeys(("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
+    return {**env, **off, "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
 
 
 @dataclass(frozen=True)
@@ -98,7 +111,7 @@ class Confirmation:
         return f"repro.py shows it in {many}{unit}"
 
 
-def confirm(folder: Path, cache: Path | None = None, times: int = TIMES) -> Confirmation:
+def confirm(folder: Path, cache: Path, times: int = TIMES) -> Confirmation:
     """Run the repro up to ``times`` times, until it does not show the difference; if more than once, then without
     the guilty unit too.
     """
@@ -115,16 +128,22 @@ def confirm(folder: Path, cache: Path | None = None, times: int = TIMES) -> Conf
 def replay(settings: Settings, ids: list[str], every: bool, say: Callable[[str], None]) -> int:
     """``fxmorph replay``: FIXED, FAILS or ERROR for each finding; exit code 1 if one still fails.
 
-    Of a known issue that is fixed it is said which entry has had its day.
+    Of a known issue that is fixed it is said which entry has had its day.  As many run at once as there are jobs, in
+    a cache of their own: in Inductor's usual one its bisector leaves what switches passes off.
     """
     with Store(settings.state_dir, write=False) as store:
         found = [(f, store.place(f.id)[0]) for f in store.findings()] if every else []
         found += [store.finding(id) for id in ids]
     worst = 0
-    for finding, folder in found:
-        code, said = run_repro(Path(folder)) if Path(folder, "repro.py").is_file() else (2, "no repro.py")
-        word = {GONE: "FIXED", STILL_THERE: "FAILS"}.get(code, "ERROR")
-        more = {"FIXED": f": known as {finding.known}" if finding.known else "", "ERROR": f": {said}"}.get(word, "")
-        say(f"{word} {finding.id} {folder}{more}")
-        worst = max(worst, {"FIXED": 0, "FAILS": 1, "ERROR": 3}[word])
+    with TemporaryDirectory(prefix="fxmorph-replay-") as cache, ThreadPoolExecutor(settings.effective_jobs) as pool:
+
+        def again(folder: str) -> tuple[int, str]:
+            return run_repro(Path(folder), Path(cache)) if Path(folder, "repro.py").is_file() else (2, "no repro.py")
+
+        for (finding, folder), (code, said) in zip(found, pool.map(again, [f for _, f in found]), strict=True):
+            word = {GONE: "FIXED", STILL_THERE: "FAILS"}.get(code, "ERROR")
+            known = f": known as {finding.known}" if finding.known else ""
+            more = {"FIXED": known, "ERROR": f": {said}"}.get(word, "")
+            say(f"{word} {finding.id} {folder}{more}")
+            worst = max(worst, {"FIXED": 0, "FAILS": 1, "ERROR": 3}[word])
     return worst

@@ -38,7 +38,7 @@ def test_three_fresh_processes_must_show_it(
 ) -> None:
     real = module.run_repro
     monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (4, "") if without_unit else real(*a))
-    got = confirm(folder_with(tmp_path, codes))
+    got = confirm(folder_with(tmp_path, codes), tmp_path / "cache")
     assert (got.shown, got.runs, got.stands) == (shown, runs, codes == "1 1 1")
 
 
@@ -47,7 +47,7 @@ def test_it_says_what_shows_without_the_unit(
     tmp_path: Path, code: int, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (code if without_unit else 1, "said"))
-    got = confirm(tmp_path)
+    got = confirm(tmp_path, tmp_path / "cache")
     assert got == Confirmation(3, 3, "said", word)
     assert ("switched off" in str(got)) == bool(word)
 
@@ -64,3 +64,47 @@ def test_replay_says_fixed_fails_or_error(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in said] == [["FIXED", "aa"], ["FAILS", "bb"], ["ERROR", "cc"]]
     assert said[0].endswith("known as pytorch/pytorch#1")
     assert replay(settings, ["bb"], False, said.append) == 1
+
+
+#: Writes down its environment, then waits until as many are there as ``wanted`` says.
+TELLS = """import json, os, pathlib, sys, time
+here = pathlib.Path.cwd()
+(here / "environment.json").write_text(json.dumps(dict(os.environ)))
+until = time.monotonic() + 60
+while len(list(here.parent.glob("*/environment.json"))) < int((here / "wanted").read_text()):
+    if time.monotonic() > until: sys.exit(2)
+    time.sleep(0.05)
+sys.exit(1)
+"""
+
+
+def stored(tmp_path: Path, jobs: int, ids: str) -> Settings:
+    settings = Settings(state=str(tmp_path / "state"), jobs=jobs)
+    with Store(settings.state_dir) as store:
+        run = store.create_run(settings, {})
+        for id in ids:
+            place = tmp_path / "found" / id
+            place.mkdir(parents=True)
+            (place / "repro.py").write_text(TELLS)
+            (place / "wanted").write_text(str(jobs))
+            found = Finding(id, id, "s", "", (Kind.VALUE,), BugClass.UGO, "inductor", "", "", id, "", "")
+            store.add_finding(run, found, str(place))
+    return settings
+
+
+def test_replay_leaves_the_users_cache_and_switches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TORCH_BISECT_MAX", "TORCH_BISECT_BACKEND", "TORCHINDUCTOR_DISABLED_PASSES", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "mine"))
+    assert replay(stored(tmp_path, 1, "a"), [], True, str) == 1
+    seen = json.loads((tmp_path / "found" / "a" / "environment.json").read_text())
+    assert not [k for k in seen if k.startswith("TORCH_BISECT_")]
+    assert not {"TORCHINDUCTOR_DISABLED_PASSES", "OMP_NUM_THREADS"} & seen.keys()
+    assert seen["TORCHINDUCTOR_CACHE_DIR"] != str(tmp_path / "mine")
+    assert not Path(seen["TORCHINDUCTOR_CACHE_DIR"]).exists()
+
+
+def test_replay_runs_as_many_at_once_as_there_are_jobs_and_tells_in_order(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert replay(stored(tmp_path, 3, "cab"), [], True, said.append) == 1
+    assert [line.split()[:2] for line in said] == [["FAILS", id] for id in "cab"]
