@@ -34,7 +34,8 @@ EVENTS: list[Any] = [
     FindingMade(finding(1), "st/findings/1"),
     FindingMade(finding(2, known="pytorch/pytorch#7"), "st/findings/2", "pytorch/pytorch#7"),
     FindingMade(finding(3), "", "", duplicate_of="1"),
-    Checked("seeds/c.py", Status.FINDING, (Kind.STRIDE,), "inductor", "", "strides: a, b"),
+    Checked("seeds/c.py", Status.FINDING, (Kind.STRIDE,), "inductor", "", "strides: a, b", "c" * 12),
+    Checked("seeds/d.py", Status.KNOWN, (Kind.VALUE,), "inductor", "", "far", "d" * 12, "baseline"),
     RunFinished("r", 1, {}, {}, wall_s=3.5),
 ]
 
@@ -125,10 +126,10 @@ def test_junit(tmp_path: Path) -> None:
     root = ET.parse(tmp_path / "out.xml").getroot()
     cases, findings = root.findall("testsuite")
     assert (cases.get("tests"), cases.get("failures"), cases.get("errors"), cases.get("skipped")) == (
-        "6",
+        "7",
         "2",
         "2",
-        "1",
+        "2",
     )
     assert (findings.get("tests"), findings.get("failures"), findings.get("skipped")) == ("2", "1", "1")
     failed = findings.find("testcase/failure")
@@ -144,7 +145,9 @@ def test_sarif_holds_what_code_scanning_needs(tmp_path: Path, monkeypatch: pytes
     (run,) = log["runs"]
     rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
     assert all(rules[r["ruleIndex"]] == r["ruleId"] for r in run["results"])
-    assert [r["level"] for r in run["results"]] == ["error", "note", "error"]
+    assert [r["level"] for r in run["results"]] == ["error", "note", "error", "note"]
+    assert run["results"][2]["partialFingerprints"] == {FINGERPRINT: "c" * 12}
+    assert run["results"][3]["suppressions"][0]["justification"] == "known: baseline"
     assert run["results"][0]["partialFingerprints"] == {FINGERPRINT: "0001beef0000"}
     assert run["results"][1]["suppressions"][0]["justification"] == "known: pytorch/pytorch#7"
     place = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
@@ -171,6 +174,7 @@ def test_github_annotations_are_one_line_each() -> None:
         ("error", "corpus/seeds/some.py"),
         ("notice", "corpus/seeds/some.py"),
         ("error", "seeds/c.py"),
+        ("notice", "seeds/d.py"),
     ]
     assert "%0A" in lines[1]
 
