@@ -127,9 +127,8 @@ class Terminal:
     def _started(self, event: RunStarted) -> None:
         self._state, self._command = event.state_dir, event.command
         versions = "".join(f", {name} {version}" for name, version in event.versions.items() if name != "torch")
-        self._say(
-            f"fxmorph {event.command} {event.run_id}: seed {event.seed}, torch {event.torch} on {event.device}{versions}"
-        )
+        what = f"fxmorph {event.command} {event.run_id}"
+        self._say(f"{what}: seed {event.seed}, torch {event.torch} on {event.device}{versions}")
         rules = f"{_count(event.rules, 'rule')}, " if event.command == "run" else ""
         self._say(
             f"{_count(event.seeds, 'seed')}, {rules}rungs {' '.join(event.rungs)}, {_count(event.jobs, 'worker')}, "
