@@ -32,6 +32,7 @@ from fxmorph.events import (
 )
 from fxmorph.inductor.units import PLURALS, UnitKind, kind_of
 from fxmorph.model import SEVERITY, Finding, Status
+from fxmorph.report.issue import not_reduced
 
 PROGRESS_EVERY_S = 10.0
 #: Width where the output is no terminal: long enough to keep a recipe readable in a log.
@@ -150,7 +151,8 @@ class Terminal:
         word = f"known ({event.known})" if event.known else "finding"
         by = f" by {f.recipe}" if f.recipe else " as it is"
         style = _STYLES[Status.KNOWN if event.known else Status.FINDING]
-        self._print(f"{word} {f.id}: {_where(f)}; {f.seed}{by}: {f.reason}", style)
+        note = f" ({not_reduced(f)})" if not_reduced(f) else ""
+        self._print(f"{word} {f.id}: {_where(f)}; {f.seed}{by}: {f.reason}{note}", style)
 
     def _checked(self, event: Checked) -> None:
         if self._quiet and event.verdict != Status.FINDING:

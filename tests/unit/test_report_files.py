@@ -18,7 +18,7 @@ from fxmorph.events import CaseDone, Checked, FindingMade, RunFinished, SeedRefu
 from fxmorph.model import Kind, Status
 from fxmorph.report.github import GitHub
 from fxmorph.report.graphs import graph_files
-from fxmorph.report.issue import issue_text
+from fxmorph.report.issue import issue_text, not_reduced, title
 from fxmorph.report.junit import JUnit
 from fxmorph.report.regression import regression_text
 from fxmorph.report.repro import readable, repro_text
@@ -239,3 +239,35 @@ def test_an_issue_shows_expected_and_actual_values_beside_fp64() -> None:
     assert "`torch.compile` of torch 2.13.0 does not do what eager does, without a warning: wrong values." in text
     assert "| [0, 3] | 1.5 | nan | 1.4999 | inf | 1e-08 |" in text
     assert "First backend that goes wrong: `inductor`" in text
+
+
+def test_a_title_names_operators_and_unit() -> None:
+    extra = {"operations": ["add", "add", "cumsum", "full"]}
+    made = finding(0, extra={**finding(0).extra, **extra})
+    assert title(made) == "[inductor] wrong values: add, cumsum, full (post_grad.remove_noop_ops)"
+    many = finding(1, extra={"operations": list("abcdef")})
+    assert title(many) == "[aot] output aliasing differs from eager, wrong input mutation: a, b, c, d, …"
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ({"nodes": 3, "tests": 9}, ""),
+        ({}, ""),
+        ({"nodes": 0, "tests": 0}, "needs the callable"),
+        ({"nodes": 0, "tests": 0, "finished": False}, "died"),
+        ({"nodes": 9, "tests": 7, "finished": False}, "`fxmorph reduce 0000beef0000` goes on"),
+        ({"nodes": 0, "config": {"backend": "inductor", "sizes": [3, 5]}}, "another size"),
+    ],
+)
+def test_what_is_not_reduced_says_why(extra: dict[str, Any], words: str) -> None:
+    made = finding(0, extra={**finding(0).extra, **extra})
+    assert words in not_reduced(made) and bool(words) == bool(not_reduced(made))
+    assert (not_reduced(made) in issue_text(made, {}, ())) and (
+        "The program is not" in issue_text(made, {}, ())
+    ) == bool(words)
+
+
+def test_an_issue_asks_for_the_environment() -> None:
+    versions = issue_text(finding(0), {"torch": "2.13.0"}, ()).partition("### Versions")[2]
+    assert "python -m torch.utils.collect_env" in versions and "torch 2.13.0" in versions
