@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fxmorph.config import Settings
 from fxmorph.model import Finding
 from fxmorph.prove.certificates import Certificates
-from fxmorph.records import to_json
+from fxmorph.records import from_json, to_json
 from fxmorph.report.graphs import graph_files
 from fxmorph.report.issue import issue_text
 from fxmorph.report.regression import regression_text
 from fxmorph.report.repro import repro_text
 from fxmorph.store import DiskError, Store
+from fxmorph.torchapi.devices import missing
 from fxmorph.withheld import NO_UNIT
 
 #: Wall seconds for one repro: torch's import, a cold compile, on a loaded machine.
@@ -29,8 +31,10 @@ REPRO_SECONDS = 300
 #: Fresh processes that must all show the difference, where there is time: `fxmorph reduce`.
 TIMES = 3
 
-#: Exit codes of ``repro.py``.
+#: Exit codes of ``repro.py``, and what each says.
 GONE, STILL_THERE = 0, 1
+_SAID = {GONE: "gone", STILL_THERE: "still there"}
+_QUOTED_CUDA = re.compile(r"""(['"])cuda(:\d+)?\1""")
 
 
 def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], proofs: Path) -> None:
@@ -94,12 +98,14 @@ class Confirmation:
     """``shown`` of ``runs`` fresh processes show the difference; ``without`` is what one without the unit shows.
 
     ``said`` is the last line of the last process; ``without`` is "" where no unit can be switched off.
+    ``elsewhere`` says what the other sort of device shows, as ``on cuda: gone``; "" where there is none.
     """
 
     shown: int
     runs: int
     said: str
     without: str = ""
+    elsewhere: str = ""
 
     @property
     def stands(self) -> bool:
@@ -108,12 +114,12 @@ class Confirmation:
     def __str__(self) -> str:
         unit = f"; with the guilty unit switched off: {self.without}" if self.without else ""
         many = "a fresh process" if self.shown == self.runs == 1 else f"{self.shown} of {self.runs} fresh processes"
-        return f"repro.py shows it in {many}{unit}"
+        return f"repro.py shows it in {many}{unit}" + (f"; {self.elsewhere}" if self.elsewhere else "")
 
 
 def confirm(folder: Path, cache: Path, times: int = TIMES) -> Confirmation:
     """Run the repro up to ``times`` times, until it does not show the difference; if more than once, then without
-    the guilty unit too.
+    the guilty unit and on the other sort of device too.
     """
     for shown in range(times):
         code, said = run_repro(folder, cache)
@@ -122,7 +128,24 @@ def confirm(folder: Path, cache: Path, times: int = TIMES) -> Confirmation:
     if times == 1:
         return Confirmation(1, 1, said)
     code, _ = run_repro(folder, cache, without_unit=True)
-    return Confirmation(times, times, said, {GONE: "gone", STILL_THERE: "still there", NO_UNIT: ""}.get(code, "breaks"))
+    without = "" if code == NO_UNIT else _SAID.get(code, "breaks")
+    return Confirmation(times, times, said, without, _elsewhere(folder, cache))
+
+
+def _elsewhere(folder: Path, cache: Path) -> str:
+    """What the repro of a CPU finding shows with its inputs on the GPU, or of a GPU finding with them on the CPU."""
+    stored = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
+    config = stored["extra"].get("config") or {}
+    device = "cpu" if config.get("device") == "cuda" else "cuda"
+    if missing(device):
+        return ""
+    finding: Finding = from_json(Finding, stored)
+    program = finding.program if device == "cuda" else _QUOTED_CUDA.sub("'cpu'", finding.program)
+    moved = replace(finding, program=program, extra={**finding.extra, "config": {**config, "device": device}})
+    with TemporaryDirectory(prefix="fxmorph-elsewhere-") as place:
+        Path(place, "repro.py").write_text(repro_text(moved), encoding="utf-8")
+        code, _ = run_repro(Path(place), cache)
+    return f"on {device}: {_SAID.get(code, 'breaks')}"
 
 
 def replay(settings: Settings, ids: list[str], every: bool, say: Callable[[str], None]) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from fxmorph import confirm as module
 from fxmorph.config import Settings
-from fxmorph.confirm import Confirmation, confirm, replay
+from fxmorph.confirm import Confirmation, confirm, replay, write_finding
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.store import Store
 
@@ -38,6 +38,7 @@ def test_three_fresh_processes_must_show_it(
 ) -> None:
     real = module.run_repro
     monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (4, "") if without_unit else real(*a))
+    monkeypatch.setattr(module, "missing", lambda device: "no GPU")
     got = confirm(folder_with(tmp_path, codes), tmp_path / "cache")
     assert (got.shown, got.runs, got.stands) == (shown, runs, codes == "1 1 1")
 
@@ -47,7 +48,8 @@ def test_it_says_what_shows_without_the_unit(
     tmp_path: Path, code: int, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (code if without_unit else 1, "said"))
-    got = confirm(tmp_path, tmp_path / "cache")
+    monkeypatch.setattr(module, "missing", lambda device: "no GPU")
+    got = confirm(folder_with(tmp_path, ""), tmp_path / "cache")
     assert got == Confirmation(3, 3, "said", word)
     assert ("switched off" in str(got)) == bool(word)
 
@@ -108,3 +110,32 @@ def test_replay_runs_as_many_at_once_as_there_are_jobs_and_tells_in_order(tmp_pa
     said: list[str] = []
     assert replay(stored(tmp_path, 3, "cab"), [], True, said.append) == 1
     assert [line.split()[:2] for line in said] == [["FAILS", id] for id in "cab"]
+
+
+@pytest.mark.parametrize(("device", "other"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_a_finding_is_tried_on_the_other_sort_of_device(
+    tmp_path: Path, device: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        f"def make_inputs():\n    return [torch.ones(2, device='{device}')]\n\n\ndef fn(x):\n    return (x + 1,)\n"
+    )
+    config = {"backend": "inductor", "device": device}
+    found = Finding(
+        "aa", "c", "s", "", (Kind.VALUE,), BugClass.UGO, "inductor", "", "", "aa", "", program, extra={"config": config}
+    )
+    write_finding(tmp_path / "aa", found, {}, tmp_path / "proofs")
+    seen: list[str] = []
+
+    def run(folder: Path, cache: Path, *, without_unit: bool = False) -> tuple[int, str]:
+        seen.append((folder / "repro.py").read_text())
+        return (4 if without_unit else 0 if len(seen) > 4 else 1), "said"
+
+    monkeypatch.setattr(module, "run_repro", run)
+    monkeypatch.setattr(module, "missing", lambda device: "")
+    got = confirm(tmp_path / "aa", tmp_path / "cache")
+    assert (got.elsewhere, str(got)) == (
+        f"on {other}: gone", f"repro.py shows it in 3 of 3 fresh processes; on {other}: gone"
+    )  # fmt: skip
+    assert ("'cuda'" in seen[-1]) is (other == "cuda") and ("'cuda'" in seen[0]) is (device == "cuda")
+    monkeypatch.setattr(module, "missing", lambda device: "no such device")
+    assert module._elsewhere(tmp_path / "aa", tmp_path / "cache") == ""
