@@ -49,7 +49,9 @@ class Blame:
 
 
 def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
-    """Lines that switch the unit off or let PyTorch's bisector look for it."""
+    """Lines that switch the unit off or let PyTorch's bisector look for it; none of AOTAutograd's own, which has
+    no such switch.
+    """
     name = unit.partition(".")[2]
     lines: list[str] = []
     if unit in SETTINGS:
@@ -70,8 +72,6 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
         lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
     elif stage is Stage.DYNAMO:
         lines = ['torch.compile(fn, backend="eager")']
-    elif stage is Stage.AOT:
-        lines = ['torch.compile(fn, backend="aot_eager")', "torch._functorch.config.cse = False"]
     if stage in _SUBSYSTEMS:
         lines.append("python -m torch._inductor.compiler_bisector run python repro.py")
         backend = "aot_eager_decomp_partition" if stage is Stage.DECOMPOSITION else "inductor"

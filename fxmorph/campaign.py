@@ -33,7 +33,7 @@ from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import write_finding
 from fxmorph.credit import Credit
-from fxmorph.dedup import fingerprint, one_cause
+from fxmorph.dedup import checked_fingerprint, fingerprint, one_cause
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.ideas import Idea, Ideas, promising
 from fxmorph.investigated import Investigated
@@ -191,6 +191,8 @@ class Campaign:
         #: So many results are in the credit: those of whole turns, so that it does not depend on the workers.
         self._credited = 0
         self._label: dict[int, str] = {}
+        #: Fingerprints of what ``check`` found and no baseline lists.
+        self._differing: list[str] = []
         #: The rewrites that each finding so far was reduced to.
         self._needed: set[frozenset[str]] = set()
         self._to_confirm: deque[worker.Confirm] = deque()
@@ -223,6 +225,7 @@ class Campaign:
         stored = self.store.findings(self._run_id, duplicates=True) if self.resumed else []
         self._concluded = {f.case_id for f in stored}
         self.findings = {f.fingerprint: f for f in stored if f.id == f.fingerprint}
+        self.known = sum(bool(f.known) for f in self.findings.values())
         self._cache = s.state_dir.resolve() / "cache" / f"{version_of('torch')}-{s.device}"
         self._prepare_cache()
         self._announce()
@@ -232,7 +235,7 @@ class Campaign:
             self.emit(checked if self.check else SeedRefused(refusal.path, refusal.reason))
             self.counts["refused"] += 1
         if not self._seeds:
-            return self._finish(NOTHING_RAN)
+            return self._finish(self._exit_code())
         # Forked workers inherit the environment: threads are theirs, not OpenMP's.
         os.environ.update(
             OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_CACHE_DIR=str(self._cache)
@@ -311,6 +314,7 @@ class Campaign:
                 rules=len(self._rules) if s.rewrites else 0,
                 state_dir=s.state,
                 notes=tuple(notes),
+                command="check" if self.check else "run",
             )
         )
 
@@ -522,7 +526,8 @@ class Campaign:
                 told = self._elapsed
                 self._tell_progress(case_time)
         if self.check:
-            for seed in self._seeds[len(self.results) :]:
+            for seed in (seed for index, seed in enumerate(self._seeds) if index not in self.results):
+                self.counts[Status.SKIPPED.value] += 1
                 self.emit(Checked(seed.label, Status.SKIPPED, reason="not reached within --max-time"))
         elif self.found or self._confirming:
             left = len(self.found) + sum(1 + len(same) for same in self._confirming.values())
@@ -574,7 +579,7 @@ class Campaign:
         left = max(s.max_time - self._elapsed, 0.0)
         planned = s.max_cases if s.max_cases is not None else (len(self._seeds) if not s.rewrites else None)
         phase = "judging" if case_time else "investigating findings"
-        self.emit(Progress(self._judged_so_far, planned, len(self.findings), self._elapsed, left, phase))
+        self.emit(Progress(self._judged_so_far, planned, len(self._new), self._elapsed, left, phase))
 
     # -- results ---------------------------------------------------------------
 
@@ -611,14 +616,13 @@ class Campaign:
     def _take(self, index: int, case: Case, result: CaseResult, stored: bool) -> None:
         self.results[index] = result
         self._label[index] = case.seed.label
-        self.counts[result.status.value] += 1
         cpu = sum(seconds for _, seconds in result.seconds)
         if not stored:
             self._add_seconds(result.seconds)
         if self.check:
-            checked = (case.seed.label, result.status, result.kinds, result.stage, result.unit, result.reason)
-            self.emit(Checked(*checked))
+            self._tell_checked(case.seed.label, result)
             return
+        self.counts[result.status.value] += 1
         self.emit(
             CaseDone(
                 index, result.case_id, case.seed.label, case.number, result.status, result.kinds, result.reason,
@@ -627,6 +631,19 @@ class Campaign:
         )  # fmt: skip
         if result.status is Status.FINDING and case.id not in self._concluded:
             self.found.append(_Found(index, case, result))
+
+    def _tell_checked(self, seed: str, result: CaseResult) -> None:
+        """What differs is known where the baseline lists it, and new else."""
+        verdict, print_, known = result.status, "", ""
+        if verdict is Status.FINDING:
+            print_ = checked_fingerprint(seed, result.kinds, result.stage, result.unit)
+            if print_ in self._baseline:
+                verdict, known = Status.KNOWN, "baseline"
+                self.known += 1
+            else:
+                self._differing.append(print_)
+        self.counts[verdict.value] += 1
+        self.emit(Checked(seed, verdict, result.kinds, result.stage, result.unit, result.reason, print_, known))
 
     def _add_seconds(self, seconds: tuple[tuple[str, float], ...]) -> None:
         for activity, used in seconds:
@@ -782,17 +799,23 @@ class Campaign:
     def _exit_code(self) -> int:
         if self.counts[Status.UNSOUND_REWRITE.value]:
             return UNSOUND
-        bad = [f for f in self.findings.values() if not f.known or self.settings.fail_on_known]
-        if bad or (self.check and self.counts[Status.FINDING.value]):
+        if self._new or (self.known and self.settings.fail_on_known):
             return FINDINGS
+        errors = self.counts[Status.ERROR.value]
+        if self.check and (errors or self.counts["refused"]):
+            return INTERNAL
         if not self._judged_so_far:
             return NOTHING_RAN
-        errors = self.counts[Status.ERROR.value]
         if errors > 3 and errors > TOO_MANY_ERRORS * self._judged_so_far:
             return INTERNAL
         if self.counts["unconfirmed"] or self.found:
             return FINDINGS
         return OK
+
+    @property
+    def _new(self) -> tuple[str, ...]:
+        """Ids of findings that are not known; of ``check``, which makes none, fingerprints of what differs."""
+        return (*self._differing, *(f.id for f in self.findings.values() if not f.known))
 
     def _account(self) -> None:
         for activity, used in self._clock.take():
@@ -801,14 +824,13 @@ class Campaign:
 
     def _finish(self, code: int) -> int:
         self._account()
-        new = tuple(f.id for f in self.findings.values() if not f.known)
         edge = self.counts[Status.EDGE_CASE.value]
         finished = RunFinished(
             run_id=self._run_id,
             exit_code=code,
             counts=dict(self.counts),
             rungs={self._rung().value: self._judged_so_far},
-            findings=new,
+            findings=self._new,
             known=self.known,
             duplicates=self.duplicates,
             edge_cases=edge,
@@ -816,7 +838,7 @@ class Campaign:
             coverage=self._coverage(),
             seconds={k: round(v, 2) for k, v in sorted(self.seconds.items())},
             wall_s=round(self._elapsed, 1),
-            report=str(self.settings.state_dir / PAGE),
+            report="" if self.check else str(self.settings.state_dir / PAGE),
         )
         self.store.finish_run(self._run_id, finished.to_json(), resumable=code == INTERRUPTED)
         self.emit(finished)

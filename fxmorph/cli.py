@@ -395,6 +395,8 @@ def replay(
         with _stored(settings) as store:
             for prefix in ids or ():
                 store.finding(prefix)
+            if all and not store.findings():
+                _fail(f"no findings in {settings.state}: nothing to replay", NOTHING_RAN)
         from fxmorph.confirm import replay as replay_findings
 
         code = replay_findings(settings, list(ids or ()), all, _print_line)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fxmorph.config import Settings
 from fxmorph.model import Finding
 from fxmorph.prove.certificates import Certificates
-from fxmorph.records import to_json
+from fxmorph.records import from_json, to_json
 from fxmorph.report.graphs import graph_files
 from fxmorph.report.issue import issue_text
 from fxmorph.report.regression import regression_text
 from fxmorph.report.repro import repro_text
 from fxmorph.store import DiskError, Store
+from fxmorph.torchapi.devices import missing
 from fxmorph.withheld import NO_UNIT
 
 #: Wall seconds for one repro: torch's import, a cold compile, on a loaded machine.
@@ -27,8 +31,10 @@ REPRO_SECONDS = 300
 #: Fresh processes that must all show the difference, where there is time: `fxmorph reduce`.
 TIMES = 3
 
-#: Exit codes of ``repro.py``.
+#: Exit codes of ``repro.py``, and what each says.
 GONE, STILL_THERE = 0, 1
+_SAID = {GONE: "gone", STILL_THERE: "still there"}
+_QUOTED_CUDA = re.compile(r"""(['"])cuda(:\d+)?\1""")
 
 
 def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], proofs: Path) -> None:
@@ -54,21 +60,20 @@ def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], p
         ) from None
 
 
-def run_repro(folder: Path, cache: Path | None = None, *, without_unit: bool = False) -> tuple[int, str]:
+def run_repro(folder: Path, cache: Path, *, without_unit: bool = False) -> tuple[int, str]:
     """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out.
 
-    ``without_unit``: with the guilty unit switched off (``fxmorph/withheld.py``).
+    ``cache`` is Inductor's folder.  ``without_unit``: with the guilty unit switched off (``fxmorph/withheld.py``).
     """
-    # What an earlier process compiled is not taken from Inductor's caches: it may be right by now, or wrong.
-    off = dict.fromkeys(("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
-    env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1", **off}
-    env.pop("OMP_NUM_THREADS", None)  # the workers' own: who runs the script has other threads, and other loops
-    if cache is not None:
-        env["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     program = ["-m", "fxmorph.withheld", "."] if without_unit else ["repro.py"]
     try:
         done = subprocess.run(
-            [sys.executable, *program], cwd=folder, env=env, capture_output=True, text=True, timeout=REPRO_SECONDS
+            [sys.executable, *program],
+            cwd=folder,
+            env=_environment(cache),
+            capture_output=True,
+            text=True,
+            timeout=REPRO_SECONDS,
         )
     except subprocess.TimeoutExpired:
         return -1, f"no answer in {REPRO_SECONDS} s"
@@ -76,17 +81,31 @@ def run_repro(folder: Path, cache: Path | None = None, *, without_unit: bool = F
     return done.returncode, lines[-1] if lines else ""
 
 
+def _environment(cache: Path) -> dict[str, str]:
+    """This process's, without what would let a repro miss what it is to show."""
+    left_out = {
+        "OMP_NUM_THREADS",  # the workers' own: who runs the script has other threads, and other loops
+        "TORCHINDUCTOR_DISABLED_PASSES",
+    }
+    env = {k: v for k, v in os.environ.items() if k not in left_out and not k.startswith("TORCH_BISECT_")}
+    # What an earlier process compiled is not taken from Inductor's caches: it may be right by now, or wrong.
+    off = dict.fromkeys(("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
+    return {**env, **off, "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+
+
 @dataclass(frozen=True)
 class Confirmation:
     """``shown`` of ``runs`` fresh processes show the difference; ``without`` is what one without the unit shows.
 
     ``said`` is the last line of the last process; ``without`` is "" where no unit can be switched off.
+    ``elsewhere`` says what the other sort of device shows, as ``on cuda: gone``; "" where there is none.
     """
 
     shown: int
     runs: int
     said: str
     without: str = ""
+    elsewhere: str = ""
 
     @property
     def stands(self) -> bool:
@@ -95,12 +114,12 @@ class Confirmation:
     def __str__(self) -> str:
         unit = f"; with the guilty unit switched off: {self.without}" if self.without else ""
         many = "a fresh process" if self.shown == self.runs == 1 else f"{self.shown} of {self.runs} fresh processes"
-        return f"repro.py shows it in {many}{unit}"
+        return f"repro.py shows it in {many}{unit}" + (f"; {self.elsewhere}" if self.elsewhere else "")
 
 
-def confirm(folder: Path, cache: Path | None = None, times: int = TIMES) -> Confirmation:
+def confirm(folder: Path, cache: Path, times: int = TIMES) -> Confirmation:
     """Run the repro up to ``times`` times, until it does not show the difference; if more than once, then without
-    the guilty unit too.
+    the guilty unit and on the other sort of device too.
     """
     for shown in range(times):
         code, said = run_repro(folder, cache)
@@ -109,22 +128,45 @@ def confirm(folder: Path, cache: Path | None = None, times: int = TIMES) -> Conf
     if times == 1:
         return Confirmation(1, 1, said)
     code, _ = run_repro(folder, cache, without_unit=True)
-    return Confirmation(times, times, said, {GONE: "gone", STILL_THERE: "still there", NO_UNIT: ""}.get(code, "breaks"))
+    without = "" if code == NO_UNIT else _SAID.get(code, "breaks")
+    return Confirmation(times, times, said, without, _elsewhere(folder, cache))
+
+
+def _elsewhere(folder: Path, cache: Path) -> str:
+    """What the repro of a CPU finding shows with its inputs on the GPU, or of a GPU finding with them on the CPU."""
+    stored = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
+    config = stored["extra"].get("config") or {}
+    device = "cpu" if config.get("device") == "cuda" else "cuda"
+    if missing(device):
+        return ""
+    finding: Finding = from_json(Finding, stored)
+    program = finding.program if device == "cuda" else _QUOTED_CUDA.sub("'cpu'", finding.program)
+    moved = replace(finding, program=program, extra={**finding.extra, "config": {**config, "device": device}})
+    with TemporaryDirectory(prefix="fxmorph-elsewhere-") as place:
+        Path(place, "repro.py").write_text(repro_text(moved), encoding="utf-8")
+        code, _ = run_repro(Path(place), cache)
+    return f"on {device}: {_SAID.get(code, 'breaks')}"
 
 
 def replay(settings: Settings, ids: list[str], every: bool, say: Callable[[str], None]) -> int:
     """``fxmorph replay``: FIXED, FAILS or ERROR for each finding; exit code 1 if one still fails.
 
-    Of a known issue that is fixed it is said which entry has had its day.
+    Of a known issue that is fixed it is said which entry has had its day.  As many run at once as there are jobs, in
+    a cache of their own: in Inductor's usual one its bisector leaves what switches passes off.
     """
     with Store(settings.state_dir, write=False) as store:
         found = [(f, store.place(f.id)[0]) for f in store.findings()] if every else []
         found += [store.finding(id) for id in ids]
     worst = 0
-    for finding, folder in found:
-        code, said = run_repro(Path(folder)) if Path(folder, "repro.py").is_file() else (2, "no repro.py")
-        word = {GONE: "FIXED", STILL_THERE: "FAILS"}.get(code, "ERROR")
-        more = {"FIXED": f": known as {finding.known}" if finding.known else "", "ERROR": f": {said}"}.get(word, "")
-        say(f"{word} {finding.id} {folder}{more}")
-        worst = max(worst, {"FIXED": 0, "FAILS": 1, "ERROR": 3}[word])
+    with TemporaryDirectory(prefix="fxmorph-replay-") as cache, ThreadPoolExecutor(settings.effective_jobs) as pool:
+
+        def again(folder: str) -> tuple[int, str]:
+            return run_repro(Path(folder), Path(cache)) if Path(folder, "repro.py").is_file() else (2, "no repro.py")
+
+        for (finding, folder), (code, said) in zip(found, pool.map(again, [f for _, f in found]), strict=True):
+            word = {GONE: "FIXED", STILL_THERE: "FAILS"}.get(code, "ERROR")
+            known = f": known as {finding.known}" if finding.known else ""
+            more = {"FIXED": known, "ERROR": f": {said}"}.get(word, "")
+            say(f"{word} {finding.id} {folder}{more}")
+            worst = max(worst, {"FIXED": 0, "FAILS": 1, "ERROR": 3}[word])
     return worst

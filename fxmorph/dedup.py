@@ -8,7 +8,9 @@ isomorphic.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from torch import fx
 
@@ -113,6 +115,16 @@ def fingerprint(
     """Key of a finding, 12 hex digits; ``structure`` stands for the graph where there is no skeleton."""
     shape = "" if specific(unit) else skeleton_hash(graph) if graph else structure
     return digest([kind_group(kinds), stage, unit, signature, shape], 12)
+
+
+def checked_fingerprint(seed: str, kinds: Collection[Kind], stage: str, unit: str) -> str:
+    """Key of a seed that differs as it is and was not reduced, 12 hex digits; ``seed`` is its label.
+
+    The same wherever the current folder lies, for seeds below it.
+    """
+    place, here = Path(os.path.abspath(seed)), Path.cwd()
+    label = place.relative_to(here).as_posix() if place.is_relative_to(here) else seed
+    return digest([label, sorted(kinds), stage, unit], 12)
 
 
 def one_cause(a: Finding, b: Finding) -> bool:

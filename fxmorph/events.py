@@ -27,7 +27,10 @@ class _Event:
 
 @dataclass(frozen=True)
 class RunStarted(_Event):
-    """The header of a run: ``seeds`` and ``rules`` are counts, ``budget_s`` wall seconds (None: no limit)."""
+    """The header of a run: ``seeds`` and ``rules`` are counts, ``budget_s`` wall seconds (None: no limit).
+
+    ``command`` is ``run`` (``fuzz`` too) or ``check``.
+    """
 
     event: ClassVar[str] = "run-started"
     run_id: str
@@ -42,6 +45,7 @@ class RunStarted(_Event):
     rules: int
     state_dir: str
     notes: tuple[str, ...] = ()
+    command: str = "run"
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,11 @@ class FindingMade(_Event):
 
 @dataclass(frozen=True)
 class Checked(_Event):
-    """``fxmorph check`` judged one seed as it is."""
+    """``fxmorph check`` judged one seed as it is.
+
+    What differs has a ``fingerprint`` (``dedup.checked_fingerprint``); ``known`` says what lists it, and the verdict
+    is ``known`` then.
+    """
 
     event: ClassVar[str] = "checked"
     seed: str
@@ -117,6 +125,8 @@ class Checked(_Event):
     stage: str = ""
     unit: str = ""
     reason: str = ""
+    fingerprint: str = ""
+    known: str = ""
 
 
 @dataclass(frozen=True)
@@ -148,8 +158,8 @@ class Warned(_Event):
 class RunFinished(_Event):
     """The end of a run.
 
-    ``counts``: cases by verdict; ``rungs``: cases by rung; ``findings``: ids of the new ones;
-    ``seconds``: CPU seconds by activity; ``report``: the folder or file to look at.
+    ``counts``: cases by verdict; ``rungs``: cases by rung; ``findings``: ids of the new ones (of
+    ``check``: their fingerprints); ``seconds``: CPU seconds by activity; ``report``: the file to look at, "" if none.
     """
 
     event: ClassVar[str] = "run-finished"
@@ -453,6 +463,7 @@ SCHEMA: dict[str, Any] = {
             rules=_COUNT,
             state_dir=_TEXT,
             notes=_TEXTS,
+            command={"enum": ["run", "check"]},
         ),
         _line(SeedRefused.event, seed=_TEXT, reason=_TEXT),
         _line(
@@ -487,7 +498,17 @@ SCHEMA: dict[str, Any] = {
             reason=_TEXT,
             duplicate_of=_TEXT,
         ),
-        _line(Checked.event, seed=_TEXT, verdict=_VERDICT, kinds=_KINDS, stage=_TEXT, unit=_TEXT, reason=_TEXT),
+        _line(
+            Checked.event,
+            seed=_TEXT,
+            verdict=_VERDICT,
+            kinds=_KINDS,
+            stage=_TEXT,
+            unit=_TEXT,
+            reason=_TEXT,
+            fingerprint=_TEXT,
+            known=_TEXT,
+        ),
         _line(Warned.event, message=_TEXT),
         _line(
             RunFinished.event,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import importlib.util
+import inspect
 import random
 import sys
 from collections.abc import Callable
@@ -101,6 +102,8 @@ class LoadedSeed:
             raise
         except Exception as error:
             raise SeedFailed(f"{type(error).__name__}: {error}") from error
+        if self.driver is None:
+            _require_arguments(fn, args)
         args = args if change is None else change(args)
         driver, calls = self.driver, int(self.meta.get("calls", 1))
 
@@ -112,6 +115,22 @@ class LoadedSeed:
             return out
 
         return Invocation(fn, args, drive, state_of(fn))
+
+
+def _require_arguments(fn: Callable[..., Any], args: list[Any]) -> None:
+    """Raises :class:`SeedFailed` where ``fn`` cannot be called with so many arguments, in eager or compiled.
+
+    That says nothing of the compiler: both raise, which would pass for agreement.
+    """
+    called = fn.forward if isinstance(fn, torch.nn.Module) else fn
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):  # of a builtin nothing is known
+        return
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        raise SeedFailed(f"the program does not take its inputs: {error}") from None
 
 
 def load_case(case: Case) -> LoadedSeed:

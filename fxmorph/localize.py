@@ -81,7 +81,9 @@ def _blame_aot(probe: Probe, bare: Held) -> Blame:
     dynamo = replace(probe, config=replace(probe.config, backend="eager")).ask(Held())
     before = "shows with no pass, no decomposition of Inductor's and no partitioner"
     evidence = (before, seen, f"with backend eager: {dynamo}")
-    return Blame(Stage.AOT, f"aot.{part}", dynamo is Answer.GONE, evidence, redo_of(Stage.AOT, ""))
+    gone = dynamo is Answer.GONE
+    redo = ('torch.compile(fn, backend="eager")  # gone: Dynamo without AOTAutograd',) if gone else ()
+    return Blame(Stage.AOT, f"aot.{part}", gone, evidence, redo)
 
 
 def _graphs_compute_what_eager_does(probe: Probe, bare: Held) -> bool:

@@ -26,9 +26,11 @@ class GitHub:
             title = f"torch.compile: {what(f)}"
             text = f"{f.unit or f.stage}: {f.reason}\n{event.folder}/repro.py"
             self._print("notice" if event.known else "error", f.seed, title, text)
-        elif isinstance(event, Checked) and event.verdict is Status.FINDING:
+        elif isinstance(event, Checked) and event.verdict in (Status.FINDING, Status.KNOWN):
             title = f"torch.compile: {', '.join(event.kinds)}"
-            self._print("error", event.seed, title, f"{event.unit or event.stage}: {event.reason}")
+            self._print(
+                "notice" if event.known else "error", event.seed, title, f"{event.unit or event.stage}: {event.reason}"
+            )
         elif isinstance(event, SeedRefused):
             self._print("warning", event.seed, "seed does not load", event.reason)
         elif isinstance(event, Checked) and event.verdict is Status.ERROR:

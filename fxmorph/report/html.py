@@ -22,7 +22,7 @@ from fxmorph.report.collect import Card, Report, appearances, collect
 from fxmorph.report.dataflow import Step, read_steps
 from fxmorph.report.graphs import picture, sides
 from fxmorph.report.heatmap import heat_map
-from fxmorph.report.issue import what
+from fxmorph.report.issue import not_reduced, what
 from fxmorph.report.terminal import replay_command, spell_time
 from fxmorph.store import DiskError
 
@@ -65,6 +65,8 @@ class _Shown:
     slots: tuple[tuple[SlotExhibit, Markup], ...]
     pairs: tuple[_Pair, ...]
     program: Markup
+    #: Why the program is not as small as it could be, or "".
+    not_reduced: str
 
 
 class HtmlReport:
@@ -173,7 +175,7 @@ def _shown(card: Card, drawn: bool, with_files: bool) -> _Shown:
     slots = tuple((s, Markup(heat_map(s))) for s in card.exhibit.slots)
     return _Shown(
         card, what(finding), _CLASSES[finding.bug_class], _config(finding.extra.get("config") or {}),
-        _commands(card), slots, tuple(p for p in pairs if p.sides), program,
+        _commands(card), slots, tuple(p for p in pairs if p.sides), program, not_reduced(finding),
     )  # fmt: skip
 
 

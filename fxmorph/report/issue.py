@@ -35,6 +35,8 @@ _SAID: Mapping[Kind, str] = {
 _BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 #: Elements in a table of an issue.
 MOST_ROWS = 6
+#: Operators that a title names.
+MOST_OPERATORS = 4
 _NUMERIC = frozenset({Kind.VALUE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
 _LOUD = frozenset({Kind.RAISES, Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT})
 
@@ -62,6 +64,7 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
                 "### Error logs",
                 _block(finding.evidence or (finding.reason,)),
                 "### Versions",
+                "Put the output of `python -m torch.utils.collect_env` here. fxmorph knows of:",
                 _block([f"{name} {version}" for name, version in versions.items()]),
             ]
         )
@@ -76,14 +79,30 @@ def _first_wrong(ladder: Iterable[tuple[str, str]]) -> str:
 
 
 def title(finding: Finding) -> str:
-    """One line: where and what."""
-    silent = "" if set(finding.kinds) & _LOUD else "silent: "
-    return f"[torch.compile] [{finding.stage or 'inductor'}] {silent}{what(finding)}"
+    """One line: where and what, of which operators, by which unit."""
+    operators = list(dict.fromkeys(finding.extra.get("operations", ())))
+    more = ", …" if len(operators) > MOST_OPERATORS else ""
+    of = f": {', '.join(operators[:MOST_OPERATORS])}{more}" if operators else ""
+    return f"[{finding.stage or 'inductor'}] {what(finding)}{of}" + (f" ({finding.unit})" if finding.unit else "")
 
 
 def what(finding: Finding) -> str:
     """What is wrong, in words."""
     return ", ".join(_SAID[k] for k in finding.kinds)
+
+
+def not_reduced(finding: Finding) -> str:
+    """Why the program is not as small as it could be, or ""."""
+    extra = finding.extra
+    if not finding.program:
+        return ""
+    if extra.get("config", {}).get("sizes"):
+        return "not reduced: it shows at another size than the first, and reducing changes sizes"
+    if extra.get("finished") is False:
+        if not extra.get("tests"):
+            return "not reduced: the process that was to reduce it died or did not end"
+        return f"not reduced to the end for lack of time; `fxmorph reduce {finding.id}` goes on"
+    return "not reduced: no single graph shows it, it needs the callable" if extra.get("nodes") == 0 else ""
 
 
 def _summary(finding: Finding, versions: Mapping[str, str]) -> str:
@@ -128,6 +147,8 @@ def _description(finding: Finding) -> str:
             lines.append(f"- `{p.rewrite}`: {p.proof.level} ({p.proof.method}, {p.proof.scope}{assuming})")
     else:
         lines.append(f"Found on `{finding.seed}` as it is.")
+    if not_reduced(finding):
+        lines.append(f"The program is {not_reduced(finding)}.")
     if finding.known:
         lines.append(f"**Matches a known issue: {finding.known}.**")
     return "\n".join(lines)

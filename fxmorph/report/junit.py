@@ -12,7 +12,7 @@ from fxmorph.model import Status
 from fxmorph.store import DiskError
 
 _FAILED = (Status.FINDING, Status.UNSOUND_REWRITE)
-_SKIPPED = (Status.SKIPPED, Status.UNSUPPORTED, Status.INCONCLUSIVE)
+_SKIPPED = (Status.KNOWN, Status.SKIPPED, Status.UNSUPPORTED, Status.INCONCLUSIVE)
 #: Characters that XML 1.0 cannot hold, which messages of compilers do.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from fxmorph import __version__
 from fxmorph.events import Checked, Event, FindingMade
-from fxmorph.model import BugClass, Status, digest
+from fxmorph.model import BugClass, Status
 from fxmorph.report.issue import what
 from fxmorph.store import DiskError
 
@@ -41,7 +41,7 @@ class Sarif:
     def handle(self, event: Event) -> None:
         if isinstance(event, FindingMade) and not event.duplicate_of:
             self._results.append(_result(event))
-        elif isinstance(event, Checked) and event.verdict is Status.FINDING:
+        elif isinstance(event, Checked) and event.verdict in (Status.FINDING, Status.KNOWN):
             self._results.append(_checked(event))
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ def _log(results: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _result(event: FindingMade) -> dict[str, Any]:
     f = event.finding
-    result: dict[str, Any] = {
+    result = {
         "ruleId": f.bug_class.value,
         "ruleIndex": list(_RULES).index(f.bug_class),
         "level": "note" if event.known else "error",
@@ -82,23 +82,26 @@ def _result(event: FindingMade) -> dict[str, Any]:
             "folder": event.folder,
         },
     }  # fmt: skip
-    if event.known:
-        result["suppressions"] = [{"kind": "external", "justification": f"known: {event.known}"}]
-    return result
+    return {**result, **_suppressed(event.known)}
 
 
 def _checked(event: Checked) -> dict[str, Any]:
     """A seed that ``fxmorph check`` found miscompiled, which was not reduced: its class is not known yet."""
     kinds = [str(k) for k in event.kinds]
-    return {
+    result = {
         "ruleId": UNCLASSIFIED,
         "ruleIndex": len(_RULES),
-        "level": "error",
+        "level": "note" if event.known else "error",
         "message": {"text": f"torch.compile: {', '.join(kinds)}, {event.unit or event.stage}: {event.reason}"},
         "locations": [_location(event.seed)],
-        "partialFingerprints": {FINGERPRINT: digest([seed_file(event.seed), kinds, event.stage, event.unit], 12)},
+        "partialFingerprints": {FINGERPRINT: event.fingerprint},
         "properties": {"kinds": kinds, "stage": event.stage, "unit": event.unit},
     }
+    return {**result, **_suppressed(event.known)}
+
+
+def _suppressed(known: str) -> dict[str, Any]:
+    return {"suppressions": [{"kind": "external", "justification": f"known: {known}"}]} if known else {}
 
 
 def _location(seed: str) -> dict[str, Any]:

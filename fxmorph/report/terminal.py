@@ -32,6 +32,7 @@ from fxmorph.events import (
 )
 from fxmorph.inductor.units import PLURALS, UnitKind, kind_of
 from fxmorph.model import SEVERITY, Finding, Status
+from fxmorph.report.issue import not_reduced
 
 PROGRESS_EVERY_S = 10.0
 #: Width where the output is no terminal: long enough to keep a recipe readable in a log.
@@ -77,6 +78,7 @@ class Terminal:
         self._said_progress = clock()
         self._findings: list[FindingMade] = []
         self._state = ".fxmorph"
+        self._command = "run"
         self._live: LiveProgress | None = None
         if live and not quiet:
             self._live = LiveProgress(
@@ -124,11 +126,13 @@ class Terminal:
             self._print(line)
 
     def _started(self, event: RunStarted) -> None:
-        self._state = event.state_dir
+        self._state, self._command = event.state_dir, event.command
         versions = "".join(f", {name} {version}" for name, version in event.versions.items() if name != "torch")
-        self._say(f"fxmorph run {event.run_id}: seed {event.seed}, torch {event.torch} on {event.device}{versions}")
+        what = f"fxmorph {event.command} {event.run_id}"
+        self._say(f"{what}: seed {event.seed}, torch {event.torch} on {event.device}{versions}")
+        rules = f"{_count(event.rules, 'rule')}, " if event.command == "run" else ""
         self._say(
-            f"{event.seeds} seeds, {event.rules} rules, rungs {' '.join(event.rungs)}, {event.jobs} workers, "
+            f"{_count(event.seeds, 'seed')}, {rules}rungs {' '.join(event.rungs)}, {_count(event.jobs, 'worker')}, "
             f"{'until stopped' if event.budget_s is None else f'at most {spell_time(event.budget_s)}'}; "
             f"state in {self._state}"
         )
@@ -147,12 +151,15 @@ class Terminal:
         word = f"known ({event.known})" if event.known else "finding"
         by = f" by {f.recipe}" if f.recipe else " as it is"
         style = _STYLES[Status.KNOWN if event.known else Status.FINDING]
-        self._print(f"{word} {f.id}: {_where(f)}; {f.seed}{by}: {f.reason}", style)
+        note = f" ({not_reduced(f)})" if not_reduced(f) else ""
+        self._print(f"{word} {f.id}: {_where(f)}; {f.seed}{by}: {f.reason}{note}", style)
 
     def _checked(self, event: Checked) -> None:
         if self._quiet and event.verdict != Status.FINDING:
             return
-        detail = " ".join(filter(None, (",".join(event.kinds), event.stage, event.unit and f"({event.unit})")))
+        detail = " ".join(
+            filter(None, (",".join(event.kinds), event.stage, event.unit and f"({event.unit})", event.fingerprint))
+        )
         line = f"{event.verdict:<12} {event.seed}" + (f"  {detail}" if detail else "")
         self._print(line + (f": {event.reason}" if event.reason else ""), _STYLES.get(event.verdict, ""))
 
@@ -235,7 +242,13 @@ class Terminal:
             parts = sorted(event.seconds.items(), key=lambda item: -item[1])
             spent = ", ".join(f"{name} {value:.0f} s ({value / total:.0%})" for name, value in parts)
             self._print(f"CPU time: {spent}")
-        self._print(f"state in {self._state}; `fxmorph findings` lists, `fxmorph show ID` prints the report of one")
+        if self._command == "run":
+            self._print(f"state in {self._state}; `fxmorph findings` lists, `fxmorph show ID` prints the report of one")
+        elif event.findings:
+            self._print(
+                "`fxmorph run PATH` blames and reduces; findings whose fingerprint, the word before the reason, is in "
+                "the file of --baseline are known"
+            )
 
     def _table_of_findings(self, told: list[FindingMade]) -> Table:
         """One line each; seed, unit and recipe give way first, the command to paste never."""

@@ -246,6 +246,11 @@ def test_check_judges_seeds_as_they_are(tmp_path: Path) -> None:
     checked = {Path(e["seed"]).stem: e["verdict"] for e in events(done) if e["event"] == "checked"}
     assert checked == {"a": "clean", "b": "clean", "c": "error"}
     assert done.stdout.count("c.py") == done.stderr.count("c.py") == 1  # told once
+    assert done.returncode == 3
+    told = fxmorph("check", "seeds/a.py", *FAST[:2], "-j1", cwd=folder).stdout
+    assert told.startswith("fxmorph check ") and "1 seed, rungs cpu, 1 worker" in told
+    assert re.search(r"^1 case, 0 findings, 0 known in \S+ \(exit code 0\)$", told, re.M)
+    assert not (folder / ".fxmorph" / "report.html").exists()
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the machine has a CUDA device")

@@ -147,6 +147,8 @@ def test_stored_findings_are_listed_and_shown(folder: Path) -> None:
     )
     with Store(folder / ".fxmorph") as store:
         assert fxmorph("findings", cwd=folder).stdout == "no findings in .fxmorph\n"
+        nothing = fxmorph("replay", "--all", cwd=folder)
+        assert (nothing.returncode, nothing.stderr) == (5, "fxmorph: no findings in .fxmorph: nothing to replay\n")
         run = store.create_run(Settings(), {"versions": {"torch": "2.13.0"}})
         store.add_finding(run, finding, str(folder / "f"))
         listed = fxmorph("findings", cwd=folder)  # while a writer is at work

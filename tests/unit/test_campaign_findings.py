@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,12 @@ import pytest
 
 from fxmorph import worker
 from fxmorph.blame import Blame
-from fxmorph.campaign import Campaign
+from fxmorph.campaign import FINDINGS, INTERNAL, OK, Campaign
 from fxmorph.clock import Clock
 from fxmorph.config import Settings
 from fxmorph.confirm import Confirmation
-from fxmorph.events import FindingMade, Warned
+from fxmorph.dedup import checked_fingerprint
+from fxmorph.events import Checked, FindingMade, Warned
 from fxmorph.inductor.units import Stage
 from fxmorph.investigated import Investigated
 from fxmorph.known import Known
@@ -27,12 +29,13 @@ UNIT = "post_grad.reinplace_inplaceable_ops"
 STANDS = Confirmation(3, 3, "differs", "gone")
 
 
-@pytest.fixture
-def campaign(tmp_path: Path) -> Any:
+@pytest.fixture(params=[False])
+def campaign(tmp_path: Path, request: pytest.FixtureRequest) -> Any:
+    """One that runs, or with the parameter True one of ``fxmorph check``."""
     settings = Settings(state=str(tmp_path / "state"), max_time=100.0, jobs=1)
     with Store(settings.state_dir) as store:
         events: list[Any] = []
-        made = Campaign(settings, store, events.append, None)
+        made = Campaign(settings, store, events.append, None, check=request.param)
         made._run_id = store.create_run(settings, {})
         made._known, made._baseline, made._spent, made._clock = Known(()), frozenset(), 0.0, Clock()
         made.told = events  # type: ignore[attr-defined]
@@ -147,3 +150,61 @@ def test_an_investigation_that_failed_is_made_again_as_found_and_then_told(campa
     campaign._conclude(job, Ended(job, None, "crash", detail="signal 11"))
     assert campaign.counts["unconfirmed"] == 1
     assert any(isinstance(e, Warned) for e in campaign.told)  # type: ignore[attr-defined]
+
+
+checking = pytest.mark.parametrize("campaign", [True], indirect=True)
+
+
+def check(campaign: Campaign, **seeds: Status) -> dict[str, Checked]:
+    """Judge seeds so; what is told of each."""
+    for index, (seed, status) in enumerate(seeds.items()):
+        case = case_of(seed)
+        kinds = (Kind.VALUE,) if status is Status.FINDING else ()
+        campaign._take(index, case, CaseResult(case.id, status, kinds, "why", stage="inductor"), stored=False)
+    told = campaign.told  # type: ignore[attr-defined]
+    return {e.seed.removesuffix(".py"): e for e in told if isinstance(e, Checked)}
+
+
+@checking
+def test_what_the_baseline_lists_is_known_and_fails_nothing(campaign: Campaign) -> None:
+    listed = checked_fingerprint("old.py", (Kind.VALUE,), "inductor", "")
+    campaign._baseline = frozenset({listed})
+    told = check(campaign, old=Status.FINDING, right=Status.CLEAN)
+    assert (told["old"].verdict, told["old"].fingerprint, told["old"].known) == (Status.KNOWN, listed, "baseline")
+    assert (told["right"].fingerprint, told["right"].known) == ("", "")
+    assert campaign._exit_code() == OK
+    campaign.settings = replace(campaign.settings, fail_on_known=True)
+    assert campaign._exit_code() == FINDINGS
+
+
+@checking
+def test_the_end_of_a_check_says_what_was_found(campaign: Campaign) -> None:
+    campaign._started = time.monotonic()
+    listed = checked_fingerprint("old.py", (Kind.VALUE,), "inductor", "")
+    campaign._baseline = frozenset({listed})
+    told = check(campaign, old=Status.FINDING, new=Status.FINDING, other=Status.FINDING, broken=Status.ERROR)
+    campaign._finish(campaign._exit_code())
+    finished = campaign.told[-1]  # type: ignore[attr-defined]
+    assert finished.findings == (told["new"].fingerprint, told["other"].fingerprint)
+    assert len({listed, *finished.findings}) == 3
+    assert (finished.known, finished.cases, finished.report, finished.exit_code) == (1, 4, "", FINDINGS)
+    assert finished.counts == {"known": 1, "finding": 2, "error": 1}
+
+
+@checking
+def test_one_error_fails_a_check_and_a_finding_is_worse(campaign: Campaign) -> None:
+    check(campaign, right=Status.CLEAN, broken=Status.ERROR)
+    assert campaign._exit_code() == INTERNAL
+    check(campaign, wrong=Status.FINDING)
+    assert campaign._exit_code() == FINDINGS
+
+
+def test_a_checked_seed_has_one_fingerprint_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prints = set()
+    for place in ("here", "there"):
+        (tmp_path / place).mkdir()
+        monkeypatch.chdir(tmp_path / place)
+        for label in ("m/net.py:Net[eval]", "./m/net.py:Net[eval]", str(tmp_path / place / "m/net.py:Net[eval]")):
+            prints.add(checked_fingerprint(label, (Kind.VALUE,), "inductor", ""))
+    assert len(prints) == 1
+    assert checked_fingerprint("m/net.py:Net[train]", (Kind.VALUE,), "inductor", "") not in prints

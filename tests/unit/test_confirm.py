@@ -9,7 +9,7 @@ import pytest
 
 from fxmorph import confirm as module
 from fxmorph.config import Settings
-from fxmorph.confirm import Confirmation, confirm, replay
+from fxmorph.confirm import Confirmation, confirm, replay, write_finding
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.store import Store
 
@@ -38,7 +38,8 @@ def test_three_fresh_processes_must_show_it(
 ) -> None:
     real = module.run_repro
     monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (4, "") if without_unit else real(*a))
-    got = confirm(folder_with(tmp_path, codes))
+    monkeypatch.setattr(module, "missing", lambda device: "no GPU")
+    got = confirm(folder_with(tmp_path, codes), tmp_path / "cache")
     assert (got.shown, got.runs, got.stands) == (shown, runs, codes == "1 1 1")
 
 
@@ -47,7 +48,8 @@ def test_it_says_what_shows_without_the_unit(
     tmp_path: Path, code: int, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (code if without_unit else 1, "said"))
-    got = confirm(tmp_path)
+    monkeypatch.setattr(module, "missing", lambda device: "no GPU")
+    got = confirm(folder_with(tmp_path, ""), tmp_path / "cache")
     assert got == Confirmation(3, 3, "said", word)
     assert ("switched off" in str(got)) == bool(word)
 
@@ -64,3 +66,76 @@ def test_replay_says_fixed_fails_or_error(tmp_path: Path) -> None:
     assert [line.split()[:2] for line in said] == [["FIXED", "aa"], ["FAILS", "bb"], ["ERROR", "cc"]]
     assert said[0].endswith("known as pytorch/pytorch#1")
     assert replay(settings, ["bb"], False, said.append) == 1
+
+
+#: Writes down its environment, then waits until as many are there as ``wanted`` says.
+TELLS = """import json, os, pathlib, sys, time
+here = pathlib.Path.cwd()
+(here / "environment.json").write_text(json.dumps(dict(os.environ)))
+until = time.monotonic() + 60
+while len(list(here.parent.glob("*/environment.json"))) < int((here / "wanted").read_text()):
+    if time.monotonic() > until: sys.exit(2)
+    time.sleep(0.05)
+sys.exit(1)
+"""
+
+
+def stored(tmp_path: Path, jobs: int, ids: str) -> Settings:
+    settings = Settings(state=str(tmp_path / "state"), jobs=jobs)
+    with Store(settings.state_dir) as store:
+        run = store.create_run(settings, {})
+        for id in ids:
+            place = tmp_path / "found" / id
+            place.mkdir(parents=True)
+            (place / "repro.py").write_text(TELLS)
+            (place / "wanted").write_text(str(jobs))
+            found = Finding(id, id, "s", "", (Kind.VALUE,), BugClass.UGO, "inductor", "", "", id, "", "")
+            store.add_finding(run, found, str(place))
+    return settings
+
+
+def test_replay_leaves_the_users_cache_and_switches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TORCH_BISECT_MAX", "TORCH_BISECT_BACKEND", "TORCHINDUCTOR_DISABLED_PASSES", "OMP_NUM_THREADS"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "mine"))
+    assert replay(stored(tmp_path, 1, "a"), [], True, str) == 1
+    seen = json.loads((tmp_path / "found" / "a" / "environment.json").read_text())
+    assert not [k for k in seen if k.startswith("TORCH_BISECT_")]
+    assert not {"TORCHINDUCTOR_DISABLED_PASSES", "OMP_NUM_THREADS"} & seen.keys()
+    assert seen["TORCHINDUCTOR_CACHE_DIR"] != str(tmp_path / "mine")
+    assert not Path(seen["TORCHINDUCTOR_CACHE_DIR"]).exists()
+
+
+def test_replay_runs_as_many_at_once_as_there_are_jobs_and_tells_in_order(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert replay(stored(tmp_path, 3, "cab"), [], True, said.append) == 1
+    assert [line.split()[:2] for line in said] == [["FAILS", id] for id in "cab"]
+
+
+@pytest.mark.parametrize(("device", "other"), [("cpu", "cuda"), ("cuda", "cpu")])
+def test_a_finding_is_tried_on_the_other_sort_of_device(
+    tmp_path: Path, device: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = (
+        f"def make_inputs():\n    return [torch.ones(2, device='{device}')]\n\n\ndef fn(x):\n    return (x + 1,)\n"
+    )
+    config = {"backend": "inductor", "device": device}
+    found = Finding(
+        "aa", "c", "s", "", (Kind.VALUE,), BugClass.UGO, "inductor", "", "", "aa", "", program, extra={"config": config}
+    )
+    write_finding(tmp_path / "aa", found, {}, tmp_path / "proofs")
+    seen: list[str] = []
+
+    def run(folder: Path, cache: Path, *, without_unit: bool = False) -> tuple[int, str]:
+        seen.append((folder / "repro.py").read_text())
+        return (4 if without_unit else 0 if len(seen) > 4 else 1), "said"
+
+    monkeypatch.setattr(module, "run_repro", run)
+    monkeypatch.setattr(module, "missing", lambda device: "")
+    got = confirm(tmp_path / "aa", tmp_path / "cache")
+    assert (got.elsewhere, str(got)) == (
+        f"on {other}: gone", f"repro.py shows it in 3 of 3 fresh processes; on {other}: gone"
+    )  # fmt: skip
+    assert ("'cuda'" in seen[-1]) is (other == "cuda") and ("'cuda'" in seen[0]) is (device == "cuda")
+    monkeypatch.setattr(module, "missing", lambda device: "no such device")
+    assert module._elsewhere(tmp_path / "aa", tmp_path / "cache") == ""

@@ -80,6 +80,7 @@ ALL: list[Event] = [
     FindingMade(FINDING, "folder", duplicate_of="ffff"),
     Checked("a.py", Status.FINDING, (Kind.DTYPE,), "inductor", "pointless_cumsum_replacement", "int64, not bfloat16"),
     Checked("b.py", Status.CLEAN),
+    Checked("c.py", Status.KNOWN, (Kind.VALUE,), "inductor", "", "far", "c" * 12, "baseline"),
     Warned("g++ is missing"),
     RuleListed(
         "layout_flip", "INDEX_EXACT", ("float32",), ("dtype",), ("ilp",), "op", "transforms/layout_flip.py", "x"
@@ -181,6 +182,8 @@ def test_checked_is_as_the_interface_says() -> None:
         "stage",
         "unit",
         "reason",
+        "fingerprint",
+        "known",
     ]
 
 
@@ -204,6 +207,19 @@ def test_plain_text() -> None:
 def test_the_last_line_says_what_else_the_exit_code_is_for(what: str) -> None:
     last = text([replace(FINISHED, findings=(), counts={"clean": 3, what: 1})]).splitlines()[-1]
     assert f", 1 {what} in 10m 05s" in last and last.endswith("(exit code 1)")
+
+
+def test_of_check_the_fingerprint_and_the_next_step_are_said() -> None:
+    started = replace(STARTED, command="check", seeds=1, jobs=1)
+    found = Checked("a.py", Status.FINDING, (Kind.VALUE,), "inductor", "", "far", "a" * 12)
+    finished = replace(FINISHED, findings=("a" * 12,), known=0, duplicates=0, edge_cases=0, cases=1, report="")
+    said = text([started, found, finished])
+    assert "fxmorph check 01234567: seed 7" in said
+    assert "1 seed, rungs cpu, 1 worker, at most" in said
+    assert f"finding      a.py  value inductor {'a' * 12}: far\n" in said
+    assert "`fxmorph run PATH` blames and reduces" in said and "fxmorph show" not in said
+    assert said.splitlines()[-1] == "1 case, 1 finding, 0 known in 10m 05s (exit code 1)"
+    assert "fxmorph run PATH" not in text([started, replace(finished, findings=())])
 
 
 def test_quiet_is_findings_and_the_last_line() -> None:

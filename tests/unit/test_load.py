@@ -144,3 +144,37 @@ def test_a_runnable_script_is_a_seed(tmp_path: Path) -> None:
     assert made.args[0].stride() == (1, 4)
     assert made.args[0].untyped_storage().nbytes() == 96
     assert made.drive(made.fn)[0].shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def fn(x, y): return x + y\n",
+        "def fn(): return 1\n",
+        "class fn(torch.nn.Module):\n    def forward(self): return 1\nfn = fn()\n",
+    ],
+)
+def test_a_program_that_does_not_take_its_inputs_is_an_error_of_the_seed(tmp_path: Path, text: str) -> None:
+    (seed,) = loaded(tmp_path, "def make_inputs(): return [torch.randn(3)]\n" + text)
+    with pytest.raises(SeedFailed, match="does not take its inputs: "):
+        seed.fresh()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def fn(*tensors, scale=2): return tensors[0] * scale\n",
+        "fn = torch.relu\n",
+        "def fn(x, y): return x + y\ndef drive(g, x): return g(x, x)\n",
+        "def fn(x): raise TypeError('by design')\n",
+    ],
+)
+def test_a_program_that_takes_them_is_none(tmp_path: Path, text: str) -> None:
+    (seed,) = loaded(tmp_path, "def make_inputs(): return [torch.randn(3)]\n" + text)
+    assert len(seed.fresh().args) == 1
+
+
+def test_inputs_that_are_no_list_are_an_error_of_the_seed(tmp_path: Path) -> None:
+    (seed,) = loaded(tmp_path, "def make_inputs(): return 3\ndef fn(x): return x\n")
+    with pytest.raises(SeedFailed, match="not iterable"):
+        seed.fresh()

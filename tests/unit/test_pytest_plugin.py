@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from fxmorph.pytest_plugin import known_broken
 
 ROOT = Path(__file__).parents[2]
 GOOD = """import torch
@@ -51,21 +55,41 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.slow
 def test_seeds_are_items_and_fixtures_judge(tmp_path: Path) -> None:
     (tmp_path / "corpus").mkdir()
+    release = metadata.version("torch").partition("+")[0]
     for name, text in {
         "good": GOOD,
         "wrong": WRONG,
-        "alive": WRONG + 'EXPECTED = "finding"\n',
+        "alive": WRONG + f'EXPECTED = "finding"\nBROKEN_IN = "1.0 {release}"\n',
+        "fixed": WRONG + 'EXPECTED = "finding"\nBROKEN_IN = "1.0"\n',
         "other": "x = 1\n",
     }.items():
         (tmp_path / "corpus" / f"{name}.py").write_text(text)
     (tmp_path / "test_mine.py").write_text(TESTS)
-    done = run(tmp_path, "--fxmorph", "--fxmorph-backend", "doubles", "corpus/wrong.py", "corpus/alive.py")
-    assert "1 failed, 1 xfailed" in done.stdout, done.stdout + done.stderr
+    done = run(tmp_path, "--fxmorph", "--fxmorph-backend", "doubles", "corpus")
+    assert re.search(r"^2 failed, 1 passed, 1 xfailed", done.stdout, re.M), done.stdout + done.stderr
+    assert "FAILED corpus/fixed.py" in done.stdout, done.stdout + done.stderr
     assert "torch.compile and eager differ" in done.stdout
     done = run(
         tmp_path, "--fxmorph", "--fxmorph-backend", "aot_eager", "corpus/good.py", "corpus/other.py", "test_mine.py"
     )
     assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "broken"),
+    [
+        ('BROKEN_IN = "2.11.0 2.13.0"', True),
+        ('BROKEN_IN = "2.11.0 2.13"', False),
+        ('BROKEN_IN = "2.1.2 (from 2.13.0 on the compiled side raises)"', False),
+        ('BROKEN_IN = "GPU only: 2.13.0 (inputs on cuda)"', False),
+        ('BROKEN_IN = "GPU only: 2.13.0"\nMETA = {"device": "cuda"}', True),
+        ("", False),
+    ],
+)
+def test_a_bug_is_known_on_the_releases_that_its_file_names(lines: str, broken: bool) -> None:
+    for expected in ("finding", "edge-case"):
+        text = f'import torch\nORIGIN = "x"\nEXPECTED = "{expected}"\n{lines}\ndef fn(x): return x\n'
+        assert known_broken(text, "2.13.0+cpu") is (broken and expected == "finding")
 
 
 def test_nothing_is_collected_unasked_and_torch_stays_out(tmp_path: Path) -> None:

@@ -326,7 +326,8 @@ def test_issue_follows_the_template() -> None:
     made = LIVE["alias-195451"]
     text = issue_text(made, {"torch": "2.13.0", "python": "3.11.4"}, made.ladder)
     headings = [line for line in text.splitlines() if line.startswith("#")]
-    assert headings[0] == "# [torch.compile] [inductor] silent: output aliasing differs from eager"
+    unit = "post_grad_passes: reinplace_inplaceable_ops"
+    assert headings[0] == f"# [inductor] output aliasing differs from eager ({unit})"
     assert [h for h in headings if h.startswith("###")] == ["### 🐛 Describe the bug", "### Error logs", "### Versions"]
     assert "| aot_eager | clean |" in text
     assert "reinplace_inplaceable_ops" in text

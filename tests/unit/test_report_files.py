@@ -18,7 +18,7 @@ from fxmorph.events import CaseDone, Checked, FindingMade, RunFinished, SeedRefu
 from fxmorph.model import Kind, Status
 from fxmorph.report.github import GitHub
 from fxmorph.report.graphs import graph_files
-from fxmorph.report.issue import issue_text
+from fxmorph.report.issue import issue_text, not_reduced, title
 from fxmorph.report.junit import JUnit
 from fxmorph.report.regression import regression_text
 from fxmorph.report.repro import readable, repro_text
@@ -34,7 +34,8 @@ EVENTS: list[Any] = [
     FindingMade(finding(1), "st/findings/1"),
     FindingMade(finding(2, known="pytorch/pytorch#7"), "st/findings/2", "pytorch/pytorch#7"),
     FindingMade(finding(3), "", "", duplicate_of="1"),
-    Checked("seeds/c.py", Status.FINDING, (Kind.STRIDE,), "inductor", "", "strides: a, b"),
+    Checked("seeds/c.py", Status.FINDING, (Kind.STRIDE,), "inductor", "", "strides: a, b", "c" * 12),
+    Checked("seeds/d.py", Status.KNOWN, (Kind.VALUE,), "inductor", "", "far", "d" * 12, "baseline"),
     RunFinished("r", 1, {}, {}, wall_s=3.5),
 ]
 
@@ -125,10 +126,10 @@ def test_junit(tmp_path: Path) -> None:
     root = ET.parse(tmp_path / "out.xml").getroot()
     cases, findings = root.findall("testsuite")
     assert (cases.get("tests"), cases.get("failures"), cases.get("errors"), cases.get("skipped")) == (
-        "6",
+        "7",
         "2",
         "2",
-        "1",
+        "2",
     )
     assert (findings.get("tests"), findings.get("failures"), findings.get("skipped")) == ("2", "1", "1")
     failed = findings.find("testcase/failure")
@@ -144,7 +145,9 @@ def test_sarif_holds_what_code_scanning_needs(tmp_path: Path, monkeypatch: pytes
     (run,) = log["runs"]
     rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
     assert all(rules[r["ruleIndex"]] == r["ruleId"] for r in run["results"])
-    assert [r["level"] for r in run["results"]] == ["error", "note", "error"]
+    assert [r["level"] for r in run["results"]] == ["error", "note", "error", "note"]
+    assert run["results"][2]["partialFingerprints"] == {FINGERPRINT: "c" * 12}
+    assert run["results"][3]["suppressions"][0]["justification"] == "known: baseline"
     assert run["results"][0]["partialFingerprints"] == {FINGERPRINT: "0001beef0000"}
     assert run["results"][1]["suppressions"][0]["justification"] == "known: pytorch/pytorch#7"
     place = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
@@ -164,14 +167,15 @@ def test_fingerprints_do_not_depend_on_where_and_when(tmp_path: Path, monkeypatc
 
 def test_github_annotations_are_one_line_each() -> None:
     stream = io.StringIO()
-    tell(GitHub(stream), [*EVENTS, Checked("seeds/d.py", Status.ERROR, reason="does not parse")])
+    tell(GitHub(stream), [*EVENTS, Checked("seeds/e.py", Status.ERROR, reason="does not parse")])
     lines = stream.getvalue().splitlines()
     assert [re.match(r"::(\w+) file=([^,]+),line=1,title=[^:]+::.", line).groups() for line in lines] == [  # type: ignore[union-attr]
         ("warning", "seeds/a.py"),
         ("error", "corpus/seeds/some.py"),
         ("notice", "corpus/seeds/some.py"),
         ("error", "seeds/c.py"),
-        ("warning", "seeds/d.py"),
+        ("notice", "seeds/d.py"),
+        ("warning", "seeds/e.py"),
     ]
     assert "%0A" in lines[1]
 
@@ -236,3 +240,35 @@ def test_an_issue_shows_expected_and_actual_values_beside_fp64() -> None:
     assert "`torch.compile` of torch 2.13.0 does not do what eager does, without a warning: wrong values." in text
     assert "| [0, 3] | 1.5 | nan | 1.4999 | inf | 1e-08 |" in text
     assert "First backend that goes wrong: `inductor`" in text
+
+
+def test_a_title_names_operators_and_unit() -> None:
+    extra = {"operations": ["add", "add", "cumsum", "full"]}
+    made = finding(0, extra={**finding(0).extra, **extra})
+    assert title(made) == "[inductor] wrong values: add, cumsum, full (post_grad.remove_noop_ops)"
+    many = finding(1, extra={"operations": list("abcdef")})
+    assert title(many) == "[aot] output aliasing differs from eager, wrong input mutation: a, b, c, d, …"
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ({"nodes": 3, "tests": 9}, ""),
+        ({}, ""),
+        ({"nodes": 0, "tests": 0}, "needs the callable"),
+        ({"nodes": 0, "tests": 0, "finished": False}, "died"),
+        ({"nodes": 9, "tests": 7, "finished": False}, "`fxmorph reduce 0000beef0000` goes on"),
+        ({"nodes": 0, "config": {"backend": "inductor", "sizes": [3, 5]}}, "another size"),
+    ],
+)
+def test_what_is_not_reduced_says_why(extra: dict[str, Any], words: str) -> None:
+    made = finding(0, extra={**finding(0).extra, **extra})
+    assert words in not_reduced(made) and bool(words) == bool(not_reduced(made))
+    assert (not_reduced(made) in issue_text(made, {}, ())) and (
+        "The program is not" in issue_text(made, {}, ())
+    ) == bool(words)
+
+
+def test_an_issue_asks_for_the_environment() -> None:
+    versions = issue_text(finding(0), {"torch": "2.13.0"}, ()).partition("### Versions")[2]
+    assert "python -m torch.utils.collect_env" in versions and "torch 2.13.0" in versions
