@@ -534,6 +534,7 @@ def prove(
 
 @app.command()
 def propose(
+    command: typer.Context,
     bugs: Annotated[
         list[str] | None,
         typer.Argument(metavar="[BUG...]", help="Of --task from-bug: files or folders with an issue's text."),
@@ -597,6 +598,7 @@ def propose(
 
     if synthesise:
         with _one_line_errors():
+            _check_synthesise(command)
             settings = _settings(seed=seed, max_time=time_of(budget or "10m"), json=json, quiet=quiet)
             code = _synthesise(settings, ops, Path(out) if out else None)
         raise typer.Exit(code)
@@ -618,6 +620,8 @@ def propose(
         for pack in packs or ():
             if not Path(pack).exists():
                 _fail(f"--packs {pack}: no such file or folder", USAGE)
+        if record and not (Path(record).parent.is_dir() and not Path(record).is_dir()):
+            _fail(f"--record {record}: no file can be there", USAGE)
         if online is not None and online.dry_run:
             from fxmorph.propose.online import dry_run as print_prompts
 
@@ -635,6 +639,16 @@ def propose(
                 where = Path(record) if record else None
                 code = judge_packs(settings, [Path(p) for p in packs or ()], tasks, target, fresh, where, emit)
     raise typer.Exit(code)
+
+
+def _check_synthesise(command: typer.Context) -> None:
+    """Refuse options that only packs and models take."""
+    takes = {"synthesise", "ops", "out", "budget", "seed", "json", "quiet"}
+    for parameter in command.command.params:
+        source = command.get_parameter_source(parameter.name or "")
+        if parameter.name not in takes and source is not None and source.name == "COMMANDLINE":
+            word = parameter.opts[0] if parameter.opts[0].startswith("-") else "a bug"
+            _fail(f"--synthesise asks no model and reads no packs: {word} does not go with it", USAGE)
 
 
 def _synthesise(settings: Settings, ops: str, out: Path | None) -> int:

@@ -223,7 +223,7 @@ class ProposalJudged(_Event):
 
     ``levels`` by dtype; ``dropped`` are promises that fell, with counterexamples; ``made`` the seeds that
     a mutation made, or the variants that a recipe makes; ``fires`` the units of Inductor that an admitted one
-    makes fire; ``cached``: it was decided before.
+    makes fire; ``cached``: it was decided before; ``aims``: a unit, a glob over them or a bug class.
     """
 
     event: ClassVar[str] = "proposal"
@@ -240,6 +240,7 @@ class ProposalJudged(_Event):
     fires: tuple[str, ...] = ()
     seconds: float = 0.0
     cached: bool = False
+    aims: str = ""
 
 
 @dataclass(frozen=True)
@@ -343,12 +344,32 @@ class PassChecked(_Event):
 
 
 @dataclass(frozen=True)
+class Asking(_Event):
+    """How far a session with a language model is, for people; reporters of JSON leave it out.
+
+    ``out`` questions are with the server.  ``most_calls`` and ``seconds_left`` are None where the budget has no
+    such limit, ``usd`` where no price was given.
+    """
+
+    event: ClassVar[str] = "asking"
+    model: str
+    out: int
+    calls: int
+    most_calls: int | None
+    tokens: int
+    estimated: bool
+    usd: float | None
+    seconds_left: float | None
+
+
+@dataclass(frozen=True)
 class SessionEnded(_Event):
     """The end of a session with a language model (``fxmorph propose --model``).
 
     ``end``: ``done``, ``spent``, ``refused`` or ``unreachable``; ``requests`` by what became of them;
-    ``given_up`` questions got no answer; ``estimated``: the server did not count all tokens; ``usd`` is
-    None where no price was given; ``folder`` holds prompts, answers and, as a pack, what was admitted.
+    ``given_up`` questions got no answer, ``left`` proposals were not decided in time; ``estimated``: the
+    server did not count all tokens; ``usd`` is None where no price was given; ``folder`` holds prompts,
+    answers and, as a pack, what was admitted.
     """
 
     event: ClassVar[str] = "session-ended"
@@ -363,6 +384,7 @@ class SessionEnded(_Event):
     usd: float | None
     wall_s: float
     folder: str
+    left: int = 0
 
 
 @dataclass(frozen=True)
@@ -413,6 +435,7 @@ Event = (
     | UnitListed
     | PairJudged
     | PassChecked
+    | Asking
     | SessionEnded
     | Synthesis
 )
@@ -569,6 +592,7 @@ SCHEMA: dict[str, Any] = {
             fires=_TEXTS,
             seconds=_SECONDS,
             cached=_FLAG,
+            aims=_TEXT,
         ),
         _line(
             Proved.event,
@@ -647,6 +671,7 @@ SCHEMA: dict[str, Any] = {
             usd={"type": ["number", "null"], "minimum": 0},
             wall_s=_SECONDS,
             folder=_TEXT,
+            left=_COUNT,
         ),
         _line(
             Synthesis.event,

@@ -16,6 +16,9 @@ MOST = 40
 #: Places of an answer that may hold it, where more than JSON was sent.
 _PLACES = 30
 
+#: What models that think aloud begin with; one that is cut off thought only.
+_THOUGHT = re.compile(r"\A\s*<think>.*?(</think>|\Z)", re.DOTALL)
+
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 
 
@@ -44,9 +47,15 @@ def read_answer(answer: Answer) -> list[str]:
 
 def _decoded(text: str) -> list[Any] | None:
     """The list of proposals in the text; None where there is none, or only a part of one."""
-    text = text.rpartition("</think>")[2]
-    for part in (text, *_FENCE.findall(text)):
-        found = _proposals(_json(part.strip(), 0)) or _inside(part)
+    found = _proposals(_json(text.strip(), 0))
+    if found is not None:
+        return found
+    said = _THOUGHT.sub("", text)
+    # Some servers leave out where a thought begins; the word may also stand in a text of the answer.
+    parts = [said.rpartition("</think>")[2], said] if "</think>" in said else [said]
+    for part in [one for whole in parts for one in (whole, *_FENCE.findall(whole))]:
+        found = _proposals(_json(part.strip(), 0))
+        found = _inside(part) if found is None else found
         if found is not None:
             return found
     return None

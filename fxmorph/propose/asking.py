@@ -6,11 +6,11 @@ import json
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fxmorph.propose.meter import Meter, Usage, estimated_tokens
+from fxmorph.propose.meter import Meter, Spent, Usage, estimated_tokens
 from fxmorph.propose.traffic import Answer, Body, Endpoint, Reply, Trouble, TroubleKind
 
 Message = Mapping[str, str]
@@ -25,7 +25,7 @@ FIRST_WAIT, LONGEST_WAIT = 1.0, 120.0
 _PASSING = {TroubleKind.RATE, TroubleKind.SERVER, TroubleKind.TIMEOUT, TroubleKind.CONNECTION, TroubleKind.STREAM}
 
 #: Troubles that every other question would meet too.
-FINAL = {TroubleKind.KEY, TroubleKind.QUOTA, TroubleKind.MODEL, TroubleKind.REFUSED}
+FINAL = {TroubleKind.KEY, TroubleKind.QUOTA, TroubleKind.MODEL}
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Asker:
     sleep: Callable[[float], None] = time.sleep
     #: Requests by what became of them: ``answered``, or the word of the trouble.
     counts: Counter[str] = field(default_factory=Counter)
-    #: What the server refuses and is no longer asked for.
+    #: What the server does not take and is no longer asked for.
     _dropped: set[str] = field(default_factory=set)
     _not_before: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -53,7 +53,7 @@ class Asker:
     def prepared(self, messages: Sequence[Message], name: str, schema: Mapping[str, Any]) -> Callable[[], Reply]:
         """Take the first call, and give what makes it, which may run on another thread.
 
-        That gives the answer or the last trouble.  Both raise :class:`fxmorph.propose.meter.Spent`.
+        That gives the answer or the last trouble; this raises :class:`fxmorph.propose.meter.Spent`.
         """
         said = [dict(m) for m in messages]
         taken = self._take(self._body(said, name, schema))
@@ -61,11 +61,21 @@ class Asker:
 
     def _ask(self, messages: list[dict[str, str]], name: str, schema: Mapping[str, Any], taken: float | None) -> Reply:
         attempt = 0
+        #: What this question is asked without: for good only if that is answered.
+        without: set[str] = set()
+        reply: Reply | None = None
         while True:
-            body = self._body(messages, name, schema)
-            reply = self._once(body, self._take(body) if attempt else taken)
+            body = self._body(messages, name, schema, without)
+            try:
+                reply = self._once(body, self._take(body) if attempt else taken)
+            except Spent:
+                if reply is None:
+                    raise
+                return reply
             attempt += 1
             if isinstance(reply, Answer):
+                with self._lock:
+                    self._dropped |= without
                 return reply
             if reply.kind is TroubleKind.REFUSED and self.recorded is not None:
                 if self.recorded(body):  # asked again then, in another form
@@ -73,8 +83,7 @@ class Asker:
                 return reply
             refused = _refused_part(reply, body)
             if refused:
-                with self._lock:
-                    self._dropped.add(refused)
+                without.add(refused)
                 continue
             if reply.kind not in _PASSING or attempt >= ATTEMPTS:
                 return reply
@@ -85,9 +94,11 @@ class Asker:
             if self.live(body):
                 self._wait(wait)
 
-    def _body(self, messages: list[dict[str, str]], name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def _body(
+        self, messages: list[dict[str, str]], name: str, schema: Mapping[str, Any], without: Collection[str] = ()
+    ) -> dict[str, Any]:
         with self._lock:
-            dropped = frozenset(self._dropped)
+            dropped = self._dropped.union(without)
         body: dict[str, Any] = {"model": self.model, "messages": messages}
         if "response_format" not in dropped:
             # Not strict: OpenAI's strict mode has no tables with free keys, which `args` is.

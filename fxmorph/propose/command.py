@@ -16,7 +16,7 @@ from fxmorph.propose.gate import Gate
 from fxmorph.propose.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
 from fxmorph.propose.proposal import Judged, Line, Task, read_task
 from fxmorph.records import from_json, to_json
-from fxmorph.store import Store
+from fxmorph.store import DiskError, Store
 
 NOTHING, DONE = 5, 0
 #: The file is written again after so many outcomes, so that a kill loses little.
@@ -40,8 +40,11 @@ def judge_packs(
     folders = list(packs) or [shipped_packs()]
     lines = [line for line in pack_lines(folders) if _wanted(line, tasks, target)]
     if not lines:
+        emit(Warned(f"no proposal of {_kind(tasks, target)} in {', '.join(map(str, folders))}"))
         return NOTHING
-    texts = {line.hash: line.text for line in lines if line.proposal is not None}
+    if packs:
+        _warn_of_aims(lines, emit)
+    given = {(line.source, line.hash): line for line in lines}
     ends = time.monotonic() + settings.max_time
     versions = json.dumps(made_with(), sort_keys=True)
     with Store(settings.state_dir) as store:
@@ -57,18 +60,41 @@ def judge_packs(
         with Gate(settings.effective_jobs, settings.transforms, settings.state_dir, done, corpus=corpus) as gate:
             for one in gate.judge_all(lines, lambda: time.monotonic() < ends):
                 judged.append(one)
-                emit(told(one))
-                if not one.cached and one.hash in texts:
-                    store.add_proposal(one.hash, versions, texts[one.hash], to_json(one))
+                line = given[one.source, one.hash]
+                emit(told(one, line))
+                if not one.cached and line.proposal is not None:
+                    store.add_proposal(one.hash, versions, line.text, to_json(one))
                 if record is not None and len(judged) % WRITTEN_EVERY == 0:
-                    write_outcomes(record, judged)
+                    _record(record, judged)
     if record is not None:
-        write_outcomes(record, judged)
+        _record(record, judged)
         emit(Warned(f"outcomes written to {record}"))
     if len(judged) < len(lines):
         left = len(lines) - len(judged)
         emit(Warned(f"{left} proposals were not reached within the budget; what was decided is kept, run it again"))
     return DONE
+
+
+def _warn_of_aims(lines: Sequence[Line], emit: Callable[[Event], None]) -> None:
+    """A unit of another release of torch, or a slip: it decides nothing, and is said."""
+    # Late, since it loads all of Inductor's units.
+    from fxmorph.propose.context import aimable
+
+    aims = {line.proposal.aims for line in lines if line.proposal is not None}
+    for lost in sorted(aim for aim in aims if not aimable(aim)):
+        emit(Warned(f"aims {lost}: no bug class and no unit of this torch"))
+
+
+def _record(file: Path, judged: Sequence[Judged]) -> None:
+    try:
+        write_outcomes(file, judged)
+    except OSError as error:
+        raise DiskError(f"--record {file}: {error.strerror}") from None
+
+
+def _kind(tasks: Sequence[Task], target: str) -> str:
+    """Which proposals are wanted, in words."""
+    return f"task {' or '.join(tasks) or 'any'}" + (f" aimed at {target}" if target else "")
 
 
 def _wanted(line: Line, tasks: Sequence[Task], target: str) -> bool:
@@ -79,10 +105,11 @@ def _wanted(line: Line, tasks: Sequence[Task], target: str) -> bool:
     return fits and (not target or matches(line.proposal.aims, target))
 
 
-def told(judged: Judged) -> ProposalJudged:
-    """An outcome as the event that reporters take."""
+def told(judged: Judged, line: Line) -> ProposalJudged:
+    """An outcome of the proposal of ``line`` as the event that reporters take."""
     return ProposalJudged(
         judged.task.value, judged.name, judged.source, judged.outcome.value, judged.reason,
         judged.level.value if judged.level else "", dict(judged.levels), tuple(f"{p}: {c}" for p, c in judged.dropped),
         judged.counterexample, judged.made, judged.fires, judged.seconds, judged.cached,
+        line.proposal.aims if line.proposal is not None else "",
     )  # fmt: skip

@@ -24,7 +24,7 @@ from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.describing import functions_of, matches_of
 from fxmorph.inductor.inventory import Listed, inventory, listed, unwrapped
 from fxmorph.inductor.rung import chosen_units
-from fxmorph.inductor.units import UnitKind
+from fxmorph.inductor.units import UnitKind, matches
 from fxmorph.load import SeedFailed, load_seed
 from fxmorph.model import BugClass, CompileConfig, Seed
 from fxmorph.propose.allowed import FUNCTIONS, METHODS
@@ -124,6 +124,11 @@ def targets(patterns: Sequence[str], coverage: Mapping[str, Any]) -> list[str]:
         units = [u for u in inventory() if u.kind in kinds and u.default and u.device != "cuda"]
     fired = {name for name, row in coverage.get("units", {}).items() if row["fired"]}
     return [*map(str, classes), *(u.name for u in sorted(units, key=lambda u: u.name in fired))]
+
+
+def aimable(aims: str) -> bool:
+    """Whether it is a bug class, or a unit of this torch or a glob over them."""
+    return aims in list(BugClass) or any(matches(unit.name, aims) for unit in inventory())
 
 
 def class_text(bug_class: BugClass) -> str:

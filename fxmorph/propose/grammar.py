@@ -79,7 +79,7 @@ def _parsed(text: str) -> ast.Module:
     try:
         return ast.parse(text.strip())
     except SyntaxError as error:
-        raise Malformed(f"line {error.lineno}: {error.msg}") from None
+        raise Malformed(f"line {error.lineno or 1}: {error.msg}") from None
     except (RecursionError, MemoryError, ValueError) as error:
         raise Malformed(f"does not parse: {type(error).__name__}") from None
 

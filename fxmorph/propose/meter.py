@@ -127,6 +127,20 @@ class Meter:
     def seconds(self) -> float:
         return self.clock() - self._started
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the budget of time is over, 0 from then on; None where there is none."""
+        return None if self.budget.seconds is None else max(0.0, self.budget.seconds - self.seconds)
+
+    @property
+    def in_time(self) -> bool:
+        """Whether the budget of time is not over."""
+        return self.seconds_left is None or self.seconds_left > 0
+
+    def over(self) -> str:
+        """That the budget of time is over, in words."""
+        return f"{self.budget.seconds:g} s are over"
+
     def take(self, prompt_tokens: int) -> float:
         """Take one call; returns the dollars set aside for it, which :meth:`settle` wants.  Raises :class:`Spent`."""
         expected = self.price.of(Usage(prompt_tokens, EXPECTED_ANSWER)) if self.price else 0.0
@@ -134,8 +148,8 @@ class Meter:
             budget = self.budget
             if budget.calls is not None and self.calls >= budget.calls:
                 raise Spent(f"{self.calls} of {budget.calls} calls are made")
-            if budget.seconds is not None and self.seconds >= budget.seconds:
-                raise Spent(f"{budget.seconds:g} s are over")
+            if not self.in_time:
+                raise Spent(self.over())
             if budget.usd is not None and self.usd + self._aside + expected > budget.usd:
                 raise Spent(f"another call may take more than {budget.usd:g} USD ({self.usd:.4f} USD are spent)")
             self.calls += 1

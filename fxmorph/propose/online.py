@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.config import ConfigError, Settings
-from fxmorph.events import Event, SessionEnded, Warned
+from fxmorph.events import Asking, Event, SessionEnded, Warned
 from fxmorph.inductor.command import last_coverage, rows_of
 from fxmorph.inductor.inventory import UnknownUnit
 from fxmorph.propose.asking import Asker
 from fxmorph.propose.client import Client
 from fxmorph.propose.command import told
-from fxmorph.propose.context import Context, targets
+from fxmorph.propose.context import Context, aimable, targets
 from fxmorph.propose.gate import Gate
 from fxmorph.propose.keeping import Kept, refuted_before
 from fxmorph.propose.meter import Meter, Usage
 from fxmorph.propose.options import Online
 from fxmorph.propose.outcomes import made_with
 from fxmorph.propose.planning import Prompts, questions, tokens
-from fxmorph.propose.proposal import Judged, Task
+from fxmorph.propose.proposal import Judged, Task, read_text
 from fxmorph.propose.session import End, GivenUp, Question, Session, Tried
 from fxmorph.propose.traffic import Endpoint, Recorder, Replay
 from fxmorph.records import from_json, to_json
@@ -80,7 +80,10 @@ def more(
         )
         listener = _Listener(store, kept, emit)
         emit(Warned(f"{_whom(online, asker)}; budget: {online.budget}; kept in {kept.folder}"))
-        session = Session(asker, gate.judge_all, prompts.send_back, listener.hear, online.at_once)
+        session = Session(
+            asker, gate.judge_all, prompts.send_back, listener.hear, online.at_once, aimable,
+            lambda out: emit(_asking(asker, out)),
+        )  # fmt: skip
         try:
             end = session.run(chain([first] if first else [], plan))
         finally:
@@ -130,7 +133,7 @@ class _Listener:
         if not what.judged.cached and not again:
             where = f"{self.kept.traffic.parent.name}/{self.kept.traffic.name} {what.request}"
             self.store.add_proposal(what.judged.hash, _versions(), what.text, to_json(what.judged), where)
-        self.emit(told(what.judged))
+        self.emit(told(what.judged, read_text(what.text, "")))
 
 
 def _versions() -> str:
@@ -210,6 +213,20 @@ def _whom(online: Online, asker: Asker) -> str:
     return f"{'going on with' if online.resume else 'asking'} {asker.model} at {online.base_url or 'api.openai.com'}"
 
 
+def _asking(asker: Asker, out: int) -> Asking:
+    meter = asker.meter
+    return Asking(
+        model=asker.model,
+        out=out,
+        calls=meter.calls,
+        most_calls=meter.budget.calls,
+        tokens=meter.prompt_tokens + meter.answer_tokens,
+        estimated=meter.estimated,
+        usd=meter.usd if meter.price else None,
+        seconds_left=meter.seconds_left,
+    )
+
+
 def _ended(session: Session, end: End, folder: Path) -> SessionEnded:
     meter = session.asker.meter
     return SessionEnded(
@@ -224,4 +241,5 @@ def _ended(session: Session, end: End, folder: Path) -> SessionEnded:
         usd=round(meter.usd, 6) if meter.price else None,
         wall_s=round(meter.seconds, 1),
         folder=str(folder),
+        left=session.left,
     )

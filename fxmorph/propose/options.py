@@ -44,7 +44,10 @@ class Asked:
 
 @dataclass(frozen=True)
 class Online:
-    """A session to be had.  ``model`` is "" where a replay says it, or nobody is asked; ``timeout`` in seconds."""
+    """A session to be had.  ``model`` is "" where a replay says it, or nobody is asked; ``timeout`` in seconds.
+
+    ``key`` is "" for a server that wants none.
+    """
 
     model: str
     base_url: str
@@ -69,7 +72,9 @@ def read_online(asked: Asked, env: Mapping[str, str]) -> Online | None:
     """
     model = asked.model or env.get("OPENAI_MODEL", "")
     base_url = asked.base_url or env.get("OPENAI_BASE_URL", "")
-    key = env.get("OPENAI_API_KEY", "")
+    key = env.get("OPENAI_API_KEY", "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ConfigError("OPENAI_API_KEY holds a control character or one that is not ASCII: no key does")
     if not asked.online and not (model and (key or base_url)):
         return None
     if not asked.dry_run and asked.replay is None:
@@ -86,7 +91,7 @@ def read_online(asked: Asked, env: Mapping[str, str]) -> Online | None:
     return Online(
         model=model,
         base_url=base_url,
-        key=key or "none",
+        key=key,
         budget=budget,
         price=price,
         timeout=_read("--timeout", duration, asked.timeout) or 60.0,

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxmorph.config import ConfigError
 from fxmorph.propose.context import Context, bug_text, graph_near, language_values, refuted_text
 from fxmorph.propose.meter import estimated_tokens
-from fxmorph.propose.prompting import SHIPPED, Prompt, read_prompt
+from fxmorph.propose.prompting import PLACES, SHIPPED, Prompt, read_prompt
 from fxmorph.propose.proposal import Task
 from fxmorph.propose.session import Question, Tried
 
@@ -27,6 +28,8 @@ class Prompts:
     @classmethod
     def read(cls, folder: Path | None) -> Prompts:
         """From ``folder`` as far as it has them; raises :class:`fxmorph.config.ConfigError`."""
+        if folder is not None and not any((folder / f"{name}.md").is_file() for name in PLACES):
+            raise ConfigError(f"--prompts {folder}: none of {', '.join(f'{name}.md' for name in PLACES)} is in it")
         where = folder or SHIPPED
         tasks = {task: read_prompt(task.value, where) for task in Task}
         return cls(read_prompt("language", where), read_prompt("again", where), tasks)

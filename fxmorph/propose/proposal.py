@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
 from fxmorph.model import Level, digest
 
@@ -33,8 +33,19 @@ Parameter = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]*$",
 Sizes = Annotated[str, StringConstraints(pattern=rf"^({_SIZE}( {_SIZE})*)?$", max_length=80)]
 Body = Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT)]
 Condition = Annotated[str, StringConstraints(min_length=1, max_length=300)]
-Doc = Annotated[str, StringConstraints(min_length=1, max_length=2_000)]
-Glob = Annotated[str, StringConstraints(min_length=1, max_length=120)]
+
+
+def printable(text: str) -> str:
+    """The text without control characters and marks that turn the direction of writing; line ends stay.
+
+    What a proposal or a server says is printed, and a terminal obeys escape sequences.
+    """
+    return "".join(c for c in text if c.isprintable() or c == "\n")
+
+
+_PRINTABLE = BeforeValidator(lambda given: printable(given) if isinstance(given, str) else given)
+Doc = Annotated[str, StringConstraints(min_length=1, max_length=2_000), _PRINTABLE]
+Glob = Annotated[str, StringConstraints(min_length=1, max_length=120), _PRINTABLE]
 Number = bool | int | float
 Key = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]\w*$", max_length=80)]
 Setting = Number | dict[Key, Number | dict[Key, Number]]
@@ -136,8 +147,8 @@ class InputSpec(BaseModel):
 class SeedProposal(_Proposal):
     """A program that should make a unit of Inductor fire, or nearly fire.
 
-    ``inductor``: settings of ``torch._inductor.config`` that it is compiled under, switches and numbers: a
-    text could name a program to run.
+    ``inductor``: settings of ``torch._inductor.config`` that it is compiled under, switches and numbers of those
+    that ``settings.py`` lists.
     """
 
     task: Literal[Task.SEED] = Task.SEED
@@ -266,7 +277,7 @@ def read_task(line: Line) -> Task:
 def outcome_of(line: Line, outcome: Outcome, reason: str) -> Judged:
     """The record of a line about which nothing more than a reason is to be said."""
     task, name = _said(line)
-    return Judged(task, name, line.hash, outcome, reason, source=line.source)
+    return Judged(task, printable(name), line.hash, outcome, printable(reason), source=line.source)
 
 
 def _said(line: Line) -> tuple[Task, str]:

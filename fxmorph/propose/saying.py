@@ -5,7 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from fxmorph.propose.proposal import Judged, MutationProposal, Outcome, RecipeProposal, RuleProposal, SeedProposal, Task
+from fxmorph.propose.proposal import (
+    Judged,
+    MutationProposal,
+    Outcome,
+    RecipeProposal,
+    RuleProposal,
+    SeedProposal,
+    Task,
+    printable,
+)
 
 
 class Said:
@@ -20,9 +29,11 @@ class Said:
     def __call__(self, outcome: Outcome, **more: Any) -> Judged:
         seconds = round(time.process_time() - self._started, 2)
         p = self._proposal
+        if "reason" in more:  # it may quote the proposal
+            more["reason"] = printable(more["reason"])
         return Judged(self._task, p.name, p.hash, outcome, source=self._source, seconds=seconds, **more)
 
 
 def error_line(error: Exception) -> str:
-    """The exception's class and the first line of its message, at most 300 characters."""
-    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"[:300]
+    """The exception's class and the first line of its message, at most 300 characters, control characters left out."""
+    return printable(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}")[:300]

@@ -18,6 +18,7 @@ from fxmorph.propose.building import estimate
 from fxmorph.propose.grammar import TooLarge
 from fxmorph.propose.proposal import InputSpec, Malformed, SeedProposal
 from fxmorph.propose.restricted import MAX_ELEMENTS, Body
+from fxmorph.propose.settings import allowed_settings
 from fxmorph.tracing import Recorder, Traced
 
 #: Calls of a seed's graph.
@@ -152,6 +153,6 @@ def _counts(t: torch.Tensor) -> bool:
 
 
 def meta_of(seed: SeedProposal) -> dict[str, Any]:
-    """What of the seed goes into META."""
+    """What of the seed goes into META; raises ``Unsupported`` for a setting that it may not have."""
     meta: dict[str, Any] = {"no_grad": True} if seed.no_grad else {}
-    return meta | ({"config": dict(seed.inductor)} if seed.inductor else {})
+    return meta | ({"config": allowed_settings(seed.inductor)} if seed.inductor else {})

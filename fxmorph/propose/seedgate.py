@@ -19,6 +19,7 @@ from fxmorph.observe import loss_of
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, SeedProposal, Task, Unsupported
 from fxmorph.propose.saying import Said, error_line
 from fxmorph.propose.seedfile import make_inputs, meta_of, record, seed_text
+from fxmorph.propose.settings import allowed_settings
 from fxmorph.propose.sources import CorpusGraphs, program_key
 from fxmorph.propose.usefulness import fired_by
 from fxmorph.torchapi.compiling import check_settings, configured
@@ -32,7 +33,7 @@ def judge_seed(proposal: SeedProposal, source: str, corpus: CorpusGraphs) -> Jud
     """The outcome of a seed proposal; never raises for what a proposal can do."""
     judged = Said(proposal, Task.SEED, source)
     try:
-        config = CompileConfig.make(inductor=dict(proposal.inductor))
+        config = CompileConfig.make(inductor=allowed_settings(proposal.inductor))
         check_settings(config)
         torch.manual_seed(0)
         frozen = InputSet.snapshot(make_inputs(proposal))

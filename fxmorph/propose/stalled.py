@@ -14,6 +14,7 @@ from fxmorph.propose.keeping import Kept
 from fxmorph.propose.meter import Budget
 from fxmorph.propose.options import Asked, Online, read_online
 from fxmorph.store import Store
+from fxmorph.torchapi.compiling import BACKEND_LADDER
 
 #: Requests of one session, and the share of the run's time that it may take.
 CALLS, SHARE = 12, 0.1
@@ -37,10 +38,12 @@ class Stalled:
 
     @classmethod
     def of(cls, settings: Settings, store: Store, run_id: str, emit: Callable[[Event], None]) -> Stalled | None:
-        """None where the environment names no model (OPENAI_MODEL and a key or server).
+        """None where the environment names no model (OPENAI_MODEL and a key or server), or no unit can fire.
 
         Raises :class:`fxmorph.config.ConfigError`.
         """
+        if settings.backend in BACKEND_LADDER:  # none of them runs Inductor
+            return None
         online = read_online(Asked(), os.environ)
         return cls(settings, online, store, run_id, emit) if online is not None else None
 

@@ -31,6 +31,7 @@ class TroubleKind(StrEnum):
     QUOTA = "quota used up"
     MODEL = "no such model"
     REFUSED = "request refused"
+    PROMPT = "prompt refused"
     RATE = "rate limit"
     SERVER = "server error"
     TIMEOUT = "time-out"

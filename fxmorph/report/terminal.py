@@ -19,20 +19,24 @@ from rich.table import Table
 from rich.text import Text
 
 from fxmorph.events import (
+    Asking,
     CaseDone,
     Checked,
     Event,
     FindingMade,
     Progress,
+    ProposalJudged,
     RunFinished,
     RunStarted,
     SeedRefused,
+    SessionEnded,
     UnitFired,
     Warned,
 )
 from fxmorph.inductor.units import PLURALS, UnitKind, kind_of
 from fxmorph.model import SEVERITY, Finding, Status
 from fxmorph.report.issue import not_reduced
+from fxmorph.report.sessions import asking_line, outcome_words, session_lines
 
 PROGRESS_EVERY_S = 10.0
 #: Width where the output is no terminal: long enough to keep a recipe readable in a log.
@@ -77,6 +81,8 @@ class Terminal:
         self._clock = clock
         self._said_progress = clock()
         self._findings: list[FindingMade] = []
+        #: Outcomes of the proposals of a session with a language model.
+        self._proposed: Counter[str] = Counter()
         self._state = ".fxmorph"
         self._command = "run"
         self._live: LiveProgress | None = None
@@ -106,6 +112,15 @@ class Terminal:
                 self._case(event)
             case UnitFired():
                 self._unit(event)
+            case Asking():
+                if self._live is not None:
+                    self._live.update(self._task, description="asking", detail=asking_line(event))
+            case ProposalJudged():
+                self._proposed[event.outcome] += 1
+            case SessionEnded():
+                for line in (*session_lines(event), f"proposals: {outcome_words(self._proposed)}"):
+                    self._say(line)
+                self._proposed.clear()
             case Progress():
                 self._progress(event)
             case RunFinished():

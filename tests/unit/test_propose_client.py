@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from fxmorph.config import ConfigError
 from fxmorph.propose.asking import ATTEMPTS, Asker
 from fxmorph.propose.client import MAX_ANSWER, Client
 from fxmorph.propose.meter import Budget, Meter, Price, Spent, Usage
+from fxmorph.propose.options import Asked as OnlineOptions
+from fxmorph.propose.options import read_online
 from fxmorph.propose.traffic import Answer, Recorder, Replay, Reply, Trouble, TroubleKind
 
 SCHEMA = {"type": "object"}
@@ -96,19 +100,30 @@ def test_a_request_that_is_refused_without_them_too_ends(asked: Any) -> None:
     assert len(server.bodies) == 3
 
 
+def test_a_part_is_left_out_for_good_only_if_that_is_answered(asked: Any) -> None:
+    """A prompt that is refused whatever is left out says nothing of the parts."""
+    ask, server = asked(Say("no", status=400), Say("no", status=400), Say("no", status=400), Say("{}"))
+    assert isinstance(ask(), Trouble)
+    assert isinstance(ask(), Answer)
+    assert {"response_format", "stream_options"} <= set(server.bodies[3])
+
+
 @pytest.mark.parametrize(
     "say,kind",
     [
         (Say(status=401, error={"message": "Incorrect API key provided"}), TroubleKind.KEY),
         (Say(status=403, error={"message": "no access"}), TroubleKind.KEY),
         (Say(status=404, error={"message": "no model m"}), TroubleKind.MODEL),
+        (Say(status=400, error={"message": "long", "code": "context_length_exceeded"}), TroubleKind.PROMPT),
+        (Say(status=413, error={"message": "long"}), TroubleKind.PROMPT),
         (Say(status=429, error={"message": "pay", "code": "insufficient_quota"}), TroubleKind.QUOTA),
     ],
 )
 def test_what_no_second_try_mends(asked: Any, say: Say, kind: TroubleKind) -> None:
     ask, server = asked(say)
     reply = ask()
-    assert isinstance(reply, Trouble) and (reply.kind, reply.message) == (kind, say.error["message"])
+    assert isinstance(reply, Trouble) and reply.kind is kind and reply.message.startswith(say.error["message"])
+    assert ("is /v1 missing?" in reply.message) == (kind is TroubleKind.MODEL)
     assert len(server.bodies) == 1 and ask.waits == []
 
 
@@ -116,6 +131,51 @@ def test_retry_after_is_waited_for(asked: Any) -> None:
     ask, _ = asked(Say(status=429, headers={"Retry-After": "7"}), Say("{}"))
     assert isinstance(ask(), Answer)
     assert ask.waits[0] == 7 and ask.asker.counts == {"rate limit": 1, "answered": 1}
+
+
+def test_retry_after_may_be_a_date(asked: Any) -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=60), usegmt=True)
+    ask, _ = asked(Say("down", status=503, headers={"Retry-After": soon}), Say("{}"))
+    assert isinstance(ask(), Answer)
+    assert 50 < ask.waits[0] <= 60
+
+
+def test_a_key_that_a_server_echoes_goes_nowhere(asked: Any, tmp_path: Path) -> None:
+    ask, server = asked(
+        Say(status=401, error={"message": "Incorrect API key \x1b[2Jsecret\x9b\u202e"}),
+        Say("your key is secret", usage=False),
+        Say("secret", cut=True),
+    )
+    recorder = Recorder(ask.client, tmp_path / "t.jsonl", {})
+    body = {"model": "m", "messages": MESSAGES}
+    replies = [recorder(body) for _ in range(3)]
+    assert [getattr(r, "message", "") or getattr(r, "text", "") for r in replies[:2]] == [
+        "Incorrect API key [2J***",
+        "your key is ***",
+    ]
+    assert isinstance(replies[2], Trouble) and replies[2].partial == "***"
+    assert "secret" not in (tmp_path / "t.jsonl").read_text() and set(server.keys) == {"Bearer secret"}
+
+
+def test_a_key_that_cannot_be_sent_is_not_said() -> None:
+    reply = Client("http://127.0.0.1:9/v1", "sk-secret\n", 2.0)({"model": "m", "messages": MESSAGES})
+    assert isinstance(reply, Trouble) and "sk-secret" not in reply.message
+
+
+@pytest.mark.parametrize("key", ["sk-a\x00b", "sk-\u00e4bc", "sk-ab\ncd"])
+def test_a_key_that_is_none_is_refused(key: str) -> None:
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY holds a control character"):
+        read_online(OnlineOptions(model="m"), {"OPENAI_API_KEY": key})
+    online = read_online(OnlineOptions(model="m"), {"OPENAI_API_KEY": " sk-abc\n"})
+    assert online is not None and online.key == "sk-abc"
+
+
+def test_a_page_that_is_no_answer_says_so(asked: Any) -> None:
+    ask, _ = asked(Say(page="hello"))
+    reply = ask.client({"model": "m", "messages": MESSAGES})
+    assert isinstance(reply, Trouble) and reply.message == (
+        "the page is no answer of the chat protocol: no choices with a message"
+    )
 
 
 def test_a_wait_of_hours_is_not_made(asked: Any) -> None:
@@ -129,7 +189,7 @@ def test_a_wait_of_hours_is_not_made(asked: Any) -> None:
     "say,kind",
     [
         (Say("down", status=500), TroubleKind.SERVER),
-        (Say("down", status=503, headers={"Retry-After": "Sun, 22 Nov 2026 00:00:00 GMT"}), TroubleKind.SERVER),
+        (Say("down", status=503, headers={"Retry-After": "Sun, 22 Nov 2020 00:00:00 GMT"}), TroubleKind.SERVER),
         (Say('{"proposals": [{"task"', cut=True), TroubleKind.STREAM),
         (Say('{"proposals": [{"task"', drop=True), TroubleKind.STREAM),
         (Say(raw=("{not json",)), TroubleKind.STREAM),
@@ -207,10 +267,10 @@ def test_an_address_that_is_none() -> None:
 
 def test_a_budget_of_calls_is_kept_to_the_call(asked: Any) -> None:
     ask, server = asked(Say("down", status=500), budget=Budget(calls=3))
-    with pytest.raises(Spent, match="3 of 3 calls"):
-        ask()
+    reply = ask()
+    assert isinstance(reply, Trouble) and reply.message == "down"  # the last one, so that it can be told
     assert len(server.bodies) == 3
-    with pytest.raises(Spent):
+    with pytest.raises(Spent, match="3 of 3 calls"):
         ask()
     assert len(server.bodies) == 3
 

@@ -10,8 +10,9 @@ import pytest
 
 from fxmorph.config import ConfigError
 from fxmorph.propose.answers import answer_schema
-from fxmorph.propose.context import REFUTED, RULES, Context, bug_text, rules_text, source_text, targets
-from fxmorph.propose.proposal import Task, schema
+from fxmorph.propose.context import REFUTED, RULES, Context, aimable, bug_text, rules_text, source_text, targets
+from fxmorph.propose.outcomes import shipped_packs
+from fxmorph.propose.proposal import Task, read_pack, schema
 from fxmorph.rules import Registry
 
 COVERAGE = {
@@ -81,3 +82,14 @@ def test_a_seed_is_valid_in_the_schema_of_answers() -> None:
     jsonschema.validate({"proposals": [seed]}, form)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"proposals": [{**seed, "inputs": [{"name": "x", "shape": [-2]}]}]}, form)
+
+
+def test_every_shipped_proposal_aims_at_something() -> None:
+    aims = {
+        line.proposal.aims
+        for pack in shipped_packs().glob("*.jsonl")
+        for line in read_pack(pack)
+        if line.proposal is not None
+    }
+    assert len(aims) > 400 and [aim for aim in sorted(aims) if not aimable(aim)] == []
+    assert not aimable("post_grad.no_such_pass") and not aimable("nothing*")

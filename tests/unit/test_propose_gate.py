@@ -221,7 +221,6 @@ def test_a_seed_is_admitted_and_written_as_a_file_that_runs(tmp_path: Path) -> N
         ({"body": "return torch.empty(64, 64).sum() * 0 + x.bernoulli()"}, Outcome.UNSUPPORTED, "bernoulli"),
         ({"body": "return torch.ones(10**9)"}, Outcome.MALFORMED, "elements"),
         ({"body": "return 3"}, Outcome.MALFORMED, "returns tensors"),
-        ({"inductor": {"no_such_setting": True}}, Outcome.MALFORMED, "no_such_setting"),
         ({"inputs": [{"name": "x", "shape": [1000, 1000, 10]}]}, Outcome.MALFORMED, "10000000 elements"),
         ({"body": "y = x\nfor k in range(250):\n    y = y + 1\nreturn y"}, Outcome.MALFORMED, "250 operations"),
     ],

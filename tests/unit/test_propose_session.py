@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,8 +19,9 @@ from fxmorph.propose.asking import Asker
 from fxmorph.propose.client import Client
 from fxmorph.propose.keeping import Kept, refuted_before
 from fxmorph.propose.meter import Budget, Meter
+from fxmorph.propose.planning import Prompts
 from fxmorph.propose.prompting import SHIPPED, read_prompt
-from fxmorph.propose.proposal import Judged, Line, Malformed, Outcome, Task, outcome_of
+from fxmorph.propose.proposal import Judged, Line, Malformed, Outcome, Task, outcome_of, read_text
 from fxmorph.propose.session import TURNS, End, GivenUp, Question, Session, Tried
 from fxmorph.propose.traffic import Answer, Endpoint, Recorder, Replay
 
@@ -36,26 +38,30 @@ def questions(count: int) -> Iterator[Question]:
         yield Question(Task.RULE, "bam", ({"role": "user", "content": f"question {number}"},), "rule 1")
 
 
-def by_name(lines: Sequence[Line]) -> Iterator[Judged]:
+def by_name(lines: Sequence[Line], going_on: Callable[[], bool]) -> Iterator[Judged]:
     """Stands in for the gate: the first word of the name is the outcome."""
     for line in lines:
+        if not going_on():
+            continue
         if line.proposal is None:
             yield outcome_of(line, Outcome.MALFORMED, line.error)
             continue
         outcome = Outcome(line.proposal.name.split("_")[0])
         why = "differs for x = 3" if outcome is Outcome.REFUTED else ""
-        yield Judged(line.proposal.task, line.proposal.name, line.hash, outcome, counterexample=why)
+        yield Judged(line.proposal.task, line.proposal.name, line.hash, outcome, counterexample=why, source=line.source)
 
 
 class Ran:
     """One session against an endpoint, and all that it told."""
 
-    def __init__(self, endpoint: Endpoint, count: int, budget: Budget | None = None, **options: Any) -> None:
-        self.meter = Meter(budget or Budget())
+    def __init__(
+        self, endpoint: Endpoint, count: int, budget: Budget | None = None, judge: Any = by_name, **options: Any
+    ) -> None:
+        self.meter = Meter(budget or Budget(), clock=options.pop("clock", time.monotonic))
         asker = Asker(endpoint, "m", self.meter, sleep=lambda s: None, **options)
         self.told: list[Tried | GivenUp] = []
         again = lambda tried: f"refuted: {[t.judged.counterexample for t in tried]}"  # noqa: E731
-        self.session = Session(asker, by_name, again, self.told.append)
+        self.session = Session(asker, judge, again, self.told.append, aimable=lambda aims: aims != "nothing.there")
         self.end = self.session.run(questions(count))
         self.outcomes = {outcome.value: n for (_, outcome), n in self.session.outcomes.items()}
         self.names = [t.judged.name for t in self.told if isinstance(t, Tried)]
@@ -131,7 +137,8 @@ def test_a_budget_stops_at_exactly_that_many_calls(ran: Any, calls: int) -> None
     [
         (Say("bad key", status=401), End.REFUSED, "key refused: bad key"),
         (Say(status=429, error={"message": "pay", "code": "insufficient_quota"}), End.REFUSED, "quota used up: pay"),
-        (Say("no model m", status=404), End.REFUSED, "no such model: no model m"),
+        (Say("no", status=400), End.REFUSED, "request refused: no"),
+        (Say(status=400, error={"message": "x", "code": "content_filter"}), End.REFUSED, "prompt refused: x"),
         (Say("down", status=500), End.UNREACHABLE, "server error: down"),
     ],
 )
@@ -146,6 +153,56 @@ def test_one_lost_question_does_not_end_the_session(ran: Any) -> None:
     done, server = ran(lambda body: down if asked(body) in (1, 3) else Say(proposals("admitted_a")), 6)
     assert (done.end, done.outcomes, done.session.given_up) == (End.DONE, {"admitted": 4}, 2)
     assert len(server.bodies) == 4 + 2 * 5
+
+
+@pytest.mark.parametrize("error", [{"message": "no"}, {"message": "long", "code": "context_length_exceeded"}])
+def test_a_refused_prompt_is_a_trouble_of_that_question_alone(ran: Any, error: dict[str, str]) -> None:
+    refused = Say(status=400, error=error)
+    done, server = ran(lambda body: refused if asked(body) in (0, 3) else Say(proposals("admitted_a")), 8)
+    assert (done.end, done.outcomes, done.session.given_up) == (End.DONE, {"admitted": 6}, 2)
+    assert all("response_format" in body for body in server.bodies if asked(body) not in (0, 3))
+
+
+@pytest.mark.parametrize("say,end", [(Say("down", status=503), End.UNREACHABLE), (Say("no", status=400), End.REFUSED)])
+def test_a_budget_used_up_without_any_answer_says_why(ran: Any, say: Say, end: End) -> None:
+    done, server = ran(lambda body: say, 5, budget=Budget(calls=2))
+    assert (done.end, len(server.bodies)) == (end, 2)
+    assert done.session.why.endswith(f": {say.text}") and isinstance(done.told[0], GivenUp)
+
+
+def test_the_budget_of_time_holds_for_the_gate(ran: Any) -> None:
+    now = [0.0]
+
+    def slow(lines: Sequence[Line], going_on: Callable[[], bool]) -> Iterator[Judged]:
+        for judged in by_name(lines, going_on):
+            now[0] += 4
+            yield judged
+
+    names = [f"admitted_{n}" for n in range(6)]
+    done, _ = ran(lambda body: Say(proposals(*names)), 1, budget=Budget(seconds=10), judge=slow, clock=lambda: now[0])
+    assert (done.names, done.session.left) == (names[:3], 3)
+    assert (done.end, done.session.why) == (End.SPENT, "10 s are over")
+
+
+def test_the_budget_of_time_holds_for_answers_that_are_out(ran: Any) -> None:
+    late = threading.Event()
+    start = time.monotonic()
+    done, _ = ran(lambda body: Say("late", wait=lambda: late.wait(60)), 2, timeout=60.0, budget=Budget(seconds=1.5))
+    late.set()
+    assert time.monotonic() - start < 20 and (done.end, done.session.why) == (End.SPENT, "1.5 s are over")
+    assert done.session.given_up == 2 and done.meter.estimated
+
+
+def test_another_task_and_aims_at_nothing_are_malformed(ran: Any) -> None:
+    seed = {"task": "seed", "name": "admitted_s", "doc": "d", "aims": "bam", "inputs": [], "body": "x"}
+    text = json.dumps({"proposals": [seed, {**RULE, "name": "admitted_r", "aims": "nothing.there"}]})
+    done, _ = ran(lambda body: Say(text), 1)
+    assert done.session.outcomes == {(Task.SEED, Outcome.MALFORMED): 1, (Task.RULE, Outcome.MALFORMED): 1}
+    said = [tried.judged.reason for tried in done.told]
+    assert said == [
+        "task: seed, where rule was asked for",
+        "aims: nothing.there is no bug class and no unit of this torch",
+    ]
 
 
 def test_a_time_out_is_counted_and_asked_again(ran: Any) -> None:
@@ -239,10 +296,30 @@ def test_hostile_answers_are_counted_and_not_run(ran: Any, tmp_path: Path) -> No
         f"Here you are, with {{k=2}}:\n```json\n{proposals('a')}\n```\nHave fun!",
         f"<think>maybe {{}} {proposals('b')}</think>{proposals('a')}",
         f"Sure! {proposals('a')} That was it.",
+        f"thinking aloud, {proposals('b')}</think>{proposals('a')}",
+        proposals("a", doc="as in <think> x </think> y"),
+        f"Sure! {proposals('a', doc='x </think> y')}",
     ],
 )
 def test_json_is_found_in_what_models_say(text: str) -> None:
     assert [json.loads(one)["name"] for one in read_answer(Answer(text, "stop"))] == ["a"]
+
+
+def test_a_thought_that_is_cut_off_is_no_answer() -> None:
+    with pytest.raises(Malformed):
+        read_answer(Answer(f"<think>maybe {proposals('a')}", "length"))
+
+
+def test_control_characters_of_a_proposal_do_not_reach_a_terminal() -> None:
+    line = read_text(proposals_line(doc="a\x1b[31mb\u202e\nc", aims="kc\x07"), "s")
+    assert line.proposal is not None and (line.proposal.doc, line.proposal.aims) == ("a[31mb\nc", "kc")
+    bad = read_text(proposals_line(**{"name": "A\x1b]0;x", "odd\x1bkey": 1}), "s")
+    said = outcome_of(bad, Outcome.MALFORMED, bad.error)
+    assert "\x1b" not in said.name + said.reason and said.name == "A]0;x"
+
+
+def proposals_line(**more: Any) -> str:
+    return json.dumps({**RULE, **more})
 
 
 def test_a_part_of_an_answer_is_not_taken_for_the_whole() -> None:
@@ -291,3 +368,9 @@ def test_prompts_that_are_edited_wrongly(tmp_path: Path, text: str, says: str) -
     with pytest.raises(ConfigError, match=says):
         read_prompt("rule", tmp_path)
     assert read_prompt("seed", tmp_path).name == "seed"
+
+
+def test_a_folder_without_prompts(tmp_path: Path) -> None:
+    (tmp_path / "rules.md").write_text("version: 1\n")
+    with pytest.raises(ConfigError, match=r"--prompts .*: none of language\.md, rule\.md"):
+        Prompts.read(tmp_path)
