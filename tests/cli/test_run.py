@@ -325,6 +325,15 @@ def test_explain_says_every_step_of_a_judgement(tmp_path: Path) -> None:
     assert "no such case" in unknown.stderr
 
 
+def test_explain_refuses_a_backend_as_check_does(tmp_path: Path) -> None:
+    registers = SOFTMAX + "@torch._dynamo.register_backend\ndef mine(gm, inputs): return gm\n"
+    folder = folder_of(tmp_path, a=registers)
+    said = [fxmorph(command, "seeds/a.py", "--backend", "mine", cwd=folder) for command in ("check", "explain")]
+    assert [done.returncode for done in said] == [2, 2]
+    assert said[0].stderr == said[1].stderr
+    assert "--backend mine: this torch has no such backend" in said[0].stderr
+
+
 @pytest.mark.slow
 def test_a_list_of_cases_is_judged_and_no_other(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)

@@ -45,6 +45,33 @@ def test_a_right_program_is_clean(tmp_path: Path, rules: Registry) -> None:
     assert (got.status, got.kinds, got.recipe) == (Status.CLEAN, (), "")
 
 
+def test_sparse_inputs_are_unsupported(tmp_path: Path, rules: Registry) -> None:
+    sparse = "def make_inputs(): return [torch.eye(3).to_sparse(), torch.ones(3)]\ndef fn(s, x): return s @ x + x\n"
+    got = judge(tmp_path, rules, sparse)
+    assert (got.status, got.reason) == (Status.UNSUPPORTED, "call: inputs of layout sparse_coo are not judged")
+    assert judge(tmp_path, rules, sparse, number=1).status is Status.UNSUPPORTED
+
+
+REBINDS = """
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.zeros(()))
+    def forward(self, x):
+        self.n = self.n + 1
+        return x * self.n
+fn = Counting()
+def make_inputs(): return [torch.ones(3)]
+"""
+
+
+def test_a_module_that_gets_another_buffer_is_made_anew_for_each_plan(tmp_path: Path, rules: Registry) -> None:
+    plans = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.AGAIN)
+    got = judge(tmp_path, rules, REBINDS, plans=plans)
+    assert got.status is Status.CLEAN, got.reason
+    assert not got.ladder
+
+
 def test_a_variant_says_its_recipe_and_its_hash(tmp_path: Path, rules: Registry) -> None:
     got = judge(tmp_path, rules, SOFTMAX, number=1)
     assert got.status in {Status.CLEAN, Status.EXPECTED}

@@ -67,6 +67,66 @@ def test_gradients_are_of_leaves_and_of_a_fixed_loss() -> None:
     assert bool(a.gradients[0].value.any())
 
 
+def test_gradients_go_through_writes_into_inputs() -> None:
+    def into(b: torch.Tensor, w: torch.Tensor) -> None:
+        b.mul_(w)
+
+    got = seen(into, torch.ones(3) * 2, torch.ones(3, requires_grad=True)).slots()
+    assert got["after:input0"].meta is not None and got["after:input0"].meta.requires_grad
+    again = seen(into, torch.ones(3) * 4, torch.ones(3, requires_grad=True)).slots()
+    assert torch.equal(again["grad:input1"].value, 2 * got["grad:input1"].value)
+    assert bool(got["grad:input1"].value.any())
+
+
+def test_an_input_that_is_not_written_is_not_differentiated() -> None:
+    w = torch.ones(3, requires_grad=True)
+    assert seen(lambda y: y.detach() + 1, w * 2, state={"w": w}).gradients == []
+
+
+@pytest.mark.parametrize("no_grad", [False, True])
+def test_gradients_that_a_program_makes_itself_are_taken_as_they_are(no_grad: bool) -> None:
+    def trains(w: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            loss = (w * w).sum()
+            loss.backward()
+        return loss
+
+    got = seen(trains, torch.full((2,), 3.0, requires_grad=True), no_grad=no_grad)
+    assert not got.raised
+    assert [(s.name, s.value.tolist()) for s in got.gradients] == [("grad:input0", [6, 6])]
+
+
+def test_what_lists_and_dicts_hold_after_the_call() -> None:
+    def puts(held: dict[str, Any], x: torch.Tensor) -> None:
+        held["b"] = x + 1
+        held["a"] = x + 2
+
+    def keeps(held: dict[str, Any], x: torch.Tensor) -> None:
+        held["a"].add_(2)
+
+    got, kept = (seen(fn, {"a": torch.zeros(1)}, torch.zeros(1)) for fn in (puts, keeps))
+    assert got.arguments != kept.arguments
+    values = {s.name: s.value.tolist() for s in got.after}
+    assert values == {"after:input0": [2], "after:input1": [1], "after:input2": [0], "after:dropped:input0": [0]}
+    assert {s.name: s.value.tolist() for s in kept.after} == {"after:input0": [2], "after:input1": [0]}
+
+
+def test_state_that_a_module_gets_is_its_state() -> None:
+    class Counting(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("n", torch.zeros(1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.n = self.n + 1
+            return x
+
+    made = Counting()
+    got = seen(made, torch.ones(1), state=dict(made.named_buffers())).slots()
+    assert got["after:state:n"].value.tolist() == [1]
+    assert got["after:dropped:state:n"].value.tolist() == [0]
+
+
 def test_no_grad_gives_no_gradients() -> None:
     got = seen(lambda w: w * 2, torch.ones(2, requires_grad=True), no_grad=True)
     assert got.gradients == []
@@ -105,3 +165,4 @@ def test_weights_of_the_loss_do_not_depend_on_the_generator() -> None:
 def test_metadata_is_whole() -> None:
     meta = meta_of(torch.zeros(3, 4, dtype=torch.int8)[1:, ::2])
     assert (meta.shape, meta.stride, meta.offset, meta.device) == ((2, 2), (4, 2), 4, "cpu")
+    assert (meta.type, meta_of(torch.nn.Parameter(torch.zeros(1))).type) == ("Tensor", "Parameter")

@@ -235,6 +235,13 @@ def test_a_false_alarm_ends_in_its_bucket(name: str, status_of: Judge) -> None:
     assert status is bucket
 
 
+def refused(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    saved = w.exp()
+    out = saved * x
+    saved.add_(1)  # which the backward pass of exp() refuses
+    return out
+
+
 CLEAN: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[torch.Tensor]]] = {
     "stride of an empty tensor": (
         lambda x: x + 1, lambda x: torch.empty_strided((0, 3), (7, 2)), [torch.zeros(0, 3)]
@@ -259,6 +266,7 @@ CLEAN: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[torch.Tensor
     "another type of exception": (
         lambda x: x.reshape(7), lambda x: [][1], [draw(3)],
     ),
+    "a backward pass that only eager refuses": (refused, lambda x, w: w.exp() * x, [draw(4), leaf(4)]),
     "a Python float of a sum": (
         lambda x: float(x.sum()), lambda x: float(x.double().sum()), [draw(3)],
     ),
@@ -315,6 +323,14 @@ def write_lost(x: torch.Tensor) -> torch.Tensor:
 
 def raising(x: torch.Tensor) -> torch.Tensor:
     return x.reshape(7, 7)
+
+
+def write_with_gradient(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return x.mul_(w) * 2
+
+
+def write_without(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return (x.mul_(w.detach()) / w.detach() * w) * 2
 
 
 HEADS = [draw(2, 3, 8, 16), draw(2, 3, 8, 16, seed=1), draw(2, 3, 8, 16, seed=2)]
@@ -387,6 +403,22 @@ ERRORS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any], list[torch.
     "a gradient that is missing": (
         "gradient", lambda x, w: x * w + x, lambda x, w: x * w.detach() + x, [leaf(5), leaf(5, seed=1)]
     ),
+    "requires_grad of an input": ("requires-grad", write_with_gradient, write_without, [draw(4), leaf(4)]),
+    "a gradient through a write": (
+        "gradient", write_with_gradient, lambda x, w: x.mul_(w * 2 - w.detach()) * 2, [draw(4), leaf(4)]
+    ),
+    "a gradient of the program's own": (
+        "gradient",
+        lambda x, w: ((w * x).sum().backward(), x + 1)[1],
+        lambda x, w: ((w * x * 2).sum().backward(), x + 1)[1],
+        [draw(4), leaf(4)],
+    ),
+    "a parameter as a plain tensor": (
+        "structure", lambda x: torch.nn.Parameter(x * 2), lambda x: (x * 2).requires_grad_(), [draw(4)]
+    ),
+    "a value where eager cannot be differentiated": ("value", refused, lambda x, w: w.exp() * x * 1.01, [
+        draw(4), leaf(4)
+    ]),
     "dtype": ("dtype", lambda x: x.bfloat16(), lambda x: x.half().float().half(), [torch.ones(3)]),
     "shape": ("shape", lambda x: x.sum(0, keepdim=True), lambda x: x.sum(0), [draw(3)]),
     "number of outputs": ("structure", lambda x: (x, x + 1), lambda x: (x,), [draw(3)]),

@@ -288,6 +288,30 @@ def test_planted_faults(body: str, kinds: tuple[Kind, ...], code: int, tmp_path:
     assert done.returncode == code, done.stdout + done.stderr
 
 
+COMPILING = "torch.compiler.is_compiling()"
+
+
+@pytest.mark.parametrize(
+    "held,body,kinds",
+    [
+        ("[torch.ones(3)]", "if not {0}: held.append(w.detach())", (Kind.MUTATION,)),
+        ("{'a': torch.ones(3)}", "held['b' if {0} else 'c'] = w.detach()", (Kind.MUTATION,)),
+        ("torch.ones(3)", "(w * held * (2 if {0} else 1)).sum().backward()", (Kind.GRADIENT,)),
+        ("torch.ones(3)", "held.add_(w * 2 - w.detach() if {0} else w)", (Kind.GRADIENT,)),
+        ("torch.ones(3)", "held.add_(w.detach() if {0} else w)", (Kind.REQUIRES_GRAD,)),
+        ("torch.ones(3)", "held = held.clone(); held = held if {0} else torch.nn.Parameter(held)", (Kind.STRUCTURE,)),
+    ],
+)
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_a_call_does_to_objects(held: str, body: str, kinds: tuple[Kind, ...], code: int, tmp_path: Path) -> None:
+    program = (
+        f"import torch\ndef make_inputs():\n    return [{held}, torch.arange(3.0, requires_grad=True)]\n"
+        f"def fn(held, w):\n    {body.format(COMPILING if code else 'False')}\n    return held, w + 1\n"
+    )
+    done = run_repro(repro_text(finding(program, kinds, backend="eager")), tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("program", ["import no_such_module", "raise KeyError", "make_inputs = None"])
 def test_exit_2_when_it_cannot_run(program: str, tmp_path: Path) -> None:
     done = run_repro(repro_text(finding(PLAIN + program, (Kind.VALUE,))), tmp_path)
