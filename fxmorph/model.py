@@ -137,6 +137,7 @@ class ValuePlan(StrEnum):
     SMALLER = "smaller"  #: one size halved
     ONE = "one"  #: one size 1
     EMPTY = "empty"  #: one size 0
+    LAYOUT = "layout"  #: the seed's, with other strides, offsets and shared memory, on a compile of its own
 
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.
@@ -332,8 +333,8 @@ class Case:
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
     rules in ``favour`` are drawn more often; ``chain`` are steps that the recipe is made of
-    (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs other strides and
-    offsets, where eager accepts them.
+    (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs another
+    layout (``layouts.py``), where eager accepts it.
     """
 
     seed: Seed

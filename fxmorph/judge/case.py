@@ -155,8 +155,8 @@ def plan_inputs(
         return Invocation(fn, args, lambda g: g(*args))
 
     for plan in plans:
-        if plan in SIZE_PLANS:
-            continue  # made when asked for
+        if plan in SIZE_PLANS or plan is ValuePlan.LAYOUT:
+            continue  # made when asked for; of a seed as it is alone
         try:
             if plan is ValuePlan.SEED:
                 out[plan] = base
@@ -245,6 +245,8 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
     excused: dict[Kind, Climbed] = {}
     elides = False
     for plan in case.plans:
+        if plan is ValuePlan.LAYOUT:  # in the same trial its strides would be compiled as dynamic ones
+            trial = Trial(subject, case.compile, case.input_seed, clock)
         try:
             found = trial.judge(plan)
         except NotApplicable:

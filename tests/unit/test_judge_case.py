@@ -186,8 +186,19 @@ def draws_one_more(gm: Any, example_inputs: list[Any]) -> Any:
     return run
 
 
+def only_contiguous(gm: Any, example_inputs: list[Any]) -> Any:
+    """A backend that is wrong for inputs that are not contiguous."""
+
+    def run(*args: Any) -> Any:
+        out = gm.forward(*args)
+        return out if args[0].is_contiguous() else tuple(o + 1 for o in out)
+
+    return run
+
+
 @pytest.fixture
 def broken_backends() -> None:
+    register_backend("only_contiguous", only_contiguous)
     register_backend("draws_one_more", draws_one_more)
     register_backend("second_call_breaks", second_call_breaks)
     register_backend("only_first_size", only_first_size)
@@ -226,6 +237,17 @@ def test_a_fault_at_other_sizes_is_found_where_shapes_are_dynamic(
         return
     assert (found.status, found.kinds) == (Status.FINDING, (Kind.VALUE,))
     assert at().status is Status.CLEAN
+
+
+@pytest.mark.usefixtures("broken_backends")
+def test_a_fault_in_another_layout_is_found_on_a_seed_as_it_is(tmp_path: Path, rules: Registry) -> None:
+    broken, plans = CompileConfig.make("only_contiguous"), (ValuePlan.SEED, ValuePlan.LAYOUT)
+    drawn = [judge(tmp_path, rules, PLUS, compile=broken, plans=plans, campaign_seed=k) for k in range(4)]
+    found = [got for got in drawn if got.status is Status.FINDING]
+    assert found and {got.kinds for got in found} == {(Kind.VALUE,)}
+    assert {v.plan for got in found for v in got.verdicts} == {ValuePlan.LAYOUT}
+    assert judge(tmp_path, rules, PLUS, compile=broken, number=1, plans=(ValuePlan.LAYOUT,)).status is Status.CLEAN
+    assert judge(tmp_path, rules, PLUS, plans=plans).status is Status.CLEAN
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
