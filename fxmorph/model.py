@@ -142,6 +142,8 @@ class ValuePlan(StrEnum):
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.
 SIZE_PLANS = (ValuePlan.LARGER, ValuePlan.SMALLER, ValuePlan.ONE, ValuePlan.EMPTY)
+#: Plans of values that a rewrite may be unstable on: a variant is then judged without them.
+EXTRA_PLANS = (ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.NEGATIVE, ValuePlan.LIMITS)
 #: What a program can be called under besides its own state (``""``: nothing).
 CONTEXTS = ("", "inference", "autocast")
 

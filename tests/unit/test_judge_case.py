@@ -144,6 +144,21 @@ def test_a_rewrite_that_is_wrong_on_other_values_alone_is_unsound(tmp_path: Path
     assert got.status is Status.UNSOUND_REWRITE
 
 
+def test_values_that_a_rewrite_is_not_stable_on_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At limits the product overflows; elsewhere both sides agree."""
+    parts: dict[str, Any] = {"claim": Level.EXACT_REAL, "args": {"x": "..."}}
+    far = only(id="algebra_j5", before=lambda x: x.neg(), after=lambda x: (x * 2.0**120).neg() * 2.0**-120, **parts)
+    text = "def make_inputs(): return [torch.randn(99)]\ndef fn(x): return -x\n"
+
+    def under_limits() -> Status:
+        plans = (ValuePlan.SEED, ValuePlan.LIMITS)
+        return judge(tmp_path, far, text, number=1, recipe=Recipe.parse("algebra_j5@neg"), plans=plans).status
+
+    assert under_limits() is Status.CLEAN
+    monkeypatch.setattr("fxmorph.judge.case.EXTRA_PLANS", ())
+    assert under_limits() is Status.INCONCLUSIVE
+
+
 def test_time_is_accounted_for(tmp_path: Path, rules: Registry) -> None:
     seconds = dict(judge(tmp_path, rules, SOFTMAX, number=1).seconds)
     assert {"capture", "rewrite", "compile", "eager"} <= set(seconds)
