@@ -78,7 +78,7 @@ CHECK_PLANS = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Share of the budget that investigating findings may take: of what was spent so far while cases are left, then
 #: of all of it.  What it does not reach waits for ``fxmorph reduce``.
 INVESTIGATE_SHARE = 0.25
-#: Every so many rounds variants get inputs of other strides and offsets.
+#: In every so many rounds variants get inputs of another layout, and one seed of so many is judged in another too.
 RELAID_EVERY = 3
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
 WORN_FINDINGS, WORN_SHARE = 2, 0.5
@@ -329,7 +329,7 @@ class Campaign:
 
     def _case(self, seed: Seed, number: int, avoid: tuple[str, ...] = ()) -> Case:
         s = self.settings
-        plans: tuple[ValuePlan, ...] = CHECK_PLANS if self.check else PLANS
+        plans: tuple[ValuePlan, ...] = CHECK_PLANS if self.check else self._plans(seed, number)
         if s.edge_cases:
             plans = (*plans, ValuePlan.SPECIAL)
         return Case(
@@ -348,6 +348,11 @@ class Campaign:
             context=s.context,
             relaid=number % RELAID_EVERY == 0 and number > 0,
         )
+
+    def _plans(self, seed: Seed, number: int) -> tuple[ValuePlan, ...]:
+        """With another layout, which takes a compile of its own, for some seeds as they are."""
+        relaid = number == 0 and int(digest([self.settings.seed, seed.hash]), 16) % RELAID_EVERY == 0
+        return (*PLANS, ValuePlan.LAYOUT) if relaid else PLANS
 
     def _order(self) -> Iterator[Any]:
         """Jobs, each with an ``index``, in order; None where the results so far must come in first."""

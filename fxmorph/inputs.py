@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import random
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -164,32 +162,6 @@ def flat_storage(t: torch.Tensor) -> torch.Tensor:
     """The whole memory under ``t`` as a 1-D tensor of its dtype, sharing it."""
     n = t.untyped_storage().nbytes() // t.element_size()
     return torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage(), 0, (n,), (1,))
-
-
-def relaid(values: Sequence[Any], rng: random.Random) -> list[Any]:
-    """``values`` with other strides and offsets: transposed in memory, with gaps, in the middle of memory.
-
-    Values, shapes and dtypes stay.  Tensors that share memory, or that are expanded, are left alone.
-    """
-    shared = Counter(storage_key(t) for t in tree_leaves(list(values)) if isinstance(t, torch.Tensor))
-
-    def one(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor) or value.layout != torch.strided or type(value) is not torch.Tensor:
-            return value
-        if shared[storage_key(value)] > 1 or not value.ndim or not value.numel() or 0 in value.stride():
-            return value
-        order, step, offset = list(range(value.ndim)), rng.choice((1, 1, 2)), rng.choice((0, 0, 3))
-        rng.shuffle(order)
-        strides, size = [0] * value.ndim, step
-        for d in order:
-            strides[d], size = size, size * value.shape[d]
-        memory = torch.zeros(size + offset, dtype=value.dtype, device=value.device)
-        made = memory.as_strided(value.shape, strides, offset)
-        made.copy_(value.detach())
-        return made.requires_grad_(value.requires_grad)
-
-    with torch.no_grad():
-        return [tree_map(one, v) for v in values]
 
 
 def relocate(values: Any, device: str, dtype: torch.dtype | None = None) -> Any:

@@ -28,7 +28,7 @@ from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
-from fxmorph.load import LoadedSeed, ambient, load_case
+from fxmorph.load import LoadedSeed, ambient, in_other_layout, load_case
 from fxmorph.localize import IN_EAGER, localize
 from fxmorph.model import (
     SIZE_PLANS,
@@ -95,6 +95,8 @@ class _Investigation:
             case = replace(case, compile=replace(case.compile, inductor=result.inductor))
         self.case, self.result, self.loaded = case, result, loaded
         self.plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
+        if self.plan is ValuePlan.LAYOUT:
+            self.loaded, self.plan = in_other_layout(loaded, case.input_seed) or loaded, ValuePlan.SEED
         self.rules, self.clock, self.seconds, self.groups = rules, clock, seconds, groups
         #: Of kinds that one cause does not show as, the strongest are what is reduced.
         self.accused = same_group(frozenset(result.kinds) - {Kind.SECOND_CALL})

@@ -14,15 +14,17 @@ import random
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
-from fxmorph.inputs import relaid, relocate
+from fxmorph.inputs import relocate
+from fxmorph.layouts import layout_of, relaid
 from fxmorph.model import Case, CompileConfig, Seed
+from fxmorph.torchapi.dispatch import tree_leaves
 
 #: The only keys of a seed's META that are read.
 META_KEYS = ("config", "dynamo_config", "compile", "no_grad", "calls", "device")
@@ -69,8 +71,10 @@ class LoadedSeed:
     device: str = "cpu"
     dtype: str = ""
     context: str = ""
-    #: What the layout of the inputs is drawn from; "" leaves it as it is.
-    relaid: str = ""
+    #: What another layout of the inputs is drawn from, whether they get it, and which of them the program writes.
+    layout: str = ""
+    relaid: bool = False
+    written: frozenset[int] = frozenset()
 
     @property
     def no_grad(self) -> bool:
@@ -97,7 +101,7 @@ class LoadedSeed:
             if self.device != "cpu" or dtype is not None:
                 args = relocate(args, self.device, dtype)
                 fn = fn.to(self.device, dtype) if isinstance(fn, torch.nn.Module) else fn
-            args = relaid(args, random.Random(self.relaid)) if self.relaid else args
+            args = relaid(args, random.Random(self.layout), self.written) if self.relaid else args
         except SeedFailed:
             raise
         except Exception as error:
@@ -133,18 +137,31 @@ def _require_arguments(fn: Callable[..., Any], args: list[Any]) -> None:
         raise SeedFailed(f"the program does not take its inputs: {error}") from None
 
 
+def in_other_layout(loaded: LoadedSeed, input_seed: int) -> LoadedSeed | None:
+    """The seed with inputs of another layout; None where it is the same one, or eager does not accept it."""
+    try:
+        made = loaded.fresh(input_seed)
+        tensors = [t for t in tree_leaves(made.args) if isinstance(t, torch.Tensor)]
+        before = [t._version for t in tensors]
+        with torch.no_grad():
+            made.drive(made.fn)
+        written = frozenset(k for k, t in enumerate(tensors) if t._version != before[k])
+        other = replace(loaded, relaid=True, written=written)
+        changed = other.fresh(input_seed)
+        if layout_of(changed.args) == layout_of(loaded.fresh(input_seed).args):
+            return None
+        with torch.no_grad():
+            changed.drive(changed.fn)
+    except Exception:  # a view of what was contiguous, mostly
+        return None
+    return other
+
+
 def load_case(case: Case) -> LoadedSeed:
     """The case's seed, to be run as the case says; raises :class:`SeedFailed` with one line."""
     loaded = load_seed(case.seed, case.device, case.dtype, case.context)
-    if case.relaid:
-        loaded.relaid = f"layout {case.campaign_seed} {case.seed.hash} {case.number}"
-        try:
-            made = loaded.fresh(case.input_seed)
-            with torch.no_grad():
-                made.drive(made.fn)
-        except Exception:  # a view of what was contiguous, mostly
-            loaded.relaid = ""
-    return loaded
+    loaded.layout = f"layout {case.campaign_seed} {case.seed.hash} {case.number}"
+    return (in_other_layout(loaded, case.input_seed) or loaded) if case.relaid else loaded
 
 
 def load_seed(seed: Seed, device: str = "cpu", dtype: str = "", context: str = "") -> LoadedSeed:

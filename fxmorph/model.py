@@ -136,10 +136,13 @@ class ValuePlan(StrEnum):
     SMALLER = "smaller"  #: one size halved
     ONE = "one"  #: one size 1
     EMPTY = "empty"  #: one size 0
+    LAYOUT = "layout"  #: the seed's, with other strides, offsets and shared memory, on a compile of its own
 
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.
 SIZE_PLANS = (ValuePlan.LARGER, ValuePlan.SMALLER, ValuePlan.ONE, ValuePlan.EMPTY)
+#: Plans of values that a rewrite may be unstable on: a variant is then judged without them.
+EXTRA_PLANS = (ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.NEGATIVE, ValuePlan.LIMITS)
 #: What a program can be called under besides its own state (``""``: nothing).
 CONTEXTS = ("", "inference", "autocast")
 
@@ -354,8 +357,8 @@ class Case:
     ``input_seed`` feeds their generators.  ``dtype`` is what floating-point inputs, parameters
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
     rules in ``favour`` are drawn more often; ``chain`` are steps that the recipe is made of
-    (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs other strides and
-    offsets, where eager accepts them.
+    (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs another
+    layout (``layouts.py``), where eager accepts it.
     """
 
     seed: Seed

@@ -18,7 +18,7 @@ from fxmorph.model import ValuePlan
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: Plans that leave values as the program's own ``make_inputs`` gives them.
-OWN_VALUES = (ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.AGAIN)
+OWN_VALUES = (ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.LAYOUT, ValuePlan.AGAIN)
 
 
 class Grid(IntEnum):
@@ -96,7 +96,7 @@ def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator, step: int) 
         return _from_the_end(t, g)
     if plan is ValuePlan.LIMITS and floating and not masked:
         info = torch.finfo(t.dtype)
-        large = info.max**0.25
+        large = info.max**0.125
         limits = [0.0, 1.0, info.tiny, info.tiny / 4, large]
         limits = limits if bool(flat.ge(0).all()) else [*limits, -0.0, -1.0, -info.tiny, -info.tiny / 4, -large]
         flat.copy_(_sprinkled(flat, limits, g))

@@ -24,6 +24,7 @@ from fxmorph.judge.steps import Steps
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
 from fxmorph.load import Invocation, LoadedSeed, SeedFailed, ambient, load_case
 from fxmorph.model import (
+    EXTRA_PLANS,
     SIZE_PLANS,
     Case,
     CaseResult,
@@ -160,8 +161,8 @@ def plan_inputs(
         return Invocation(fn, args, lambda g: g(*args))
 
     for plan in plans:
-        if plan in SIZE_PLANS:
-            continue  # made when asked for
+        if plan in SIZE_PLANS or plan is ValuePlan.LAYOUT:
+            continue  # made when asked for; of a seed as it is alone
         try:
             if plan is ValuePlan.SEED:
                 out[plan] = base
@@ -250,6 +251,8 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
     excused: dict[Kind, Climbed] = {}
     elides = False
     for plan in case.plans:
+        if plan is ValuePlan.LAYOUT:  # in the same trial its strides would be compiled as dynamic ones
+            trial = Trial(subject, case.compile, case.input_seed, clock)
         try:
             found = trial.judge(plan)
         except NotApplicable:
@@ -346,35 +349,49 @@ def judge_variant(case: Case, variant: Variant, clock: Clock) -> CaseResult:
 
 
 def check_rewrite(case: Case, variant: Variant, clock: Clock) -> CaseResult | None:
-    """E(G) against E(G') on what the rewrites promise to keep; None where they agree."""
+    """E(G) against E(G') on what the rewrites promise to keep; None where they agree.
+
+    Input sets of EXTRA_PLANS that the rewrites are not stable on are taken from the variant and its seed.
+    """
     for plan in list(variant.subject.inputs):
         if plan is ValuePlan.AGAIN:
             continue  # rewrites need not keep what a first call leaves behind
-        seed = Trial(variant.seed_graph, case.compile, case.input_seed, clock)
-        other = Trial(variant.subject, case.compile, case.input_seed, clock)
-        mine, theirs = seed.eager(plan), other.eager(plan)
-        if mine.raised:
+        refusal = _check_on(plan, case, variant, clock)
+        if refusal is None:
             continue
-        if theirs.raised and "raises" in variant.kept:
-            return _unsound(case, f"plan {plan}: the rewritten program raises in eager: {theirs.raised}")
-        if theirs.raised:
-            return _result(case, Status.SKIPPED, f"the rewritten program raises in eager: {theirs.raised}")
-        evidence = Evidence(mine, theirs, seed.reference(plan, mine), plan)
-        slots = [*evidence.paired_outputs()]
-        slots += [*evidence.paired_after()] if "mutation" in variant.kept else []
-        if "gradient" in variant.kept:
-            slots += [*evidence.paired(mine.gradients, theirs.gradients)]
-        note(f"E(G) against E(G'), plan {plan}")
-        broken = _broken_promise(variant, mine, theirs)
-        if broken:
-            return _unsound(case, broken)
-        with clock.activity("judge"):
-            refusal = _compare_sides(case, variant, plan, evidence, slots, lambda: other.reference(plan, theirs))  # noqa: B023
-        for line in evidence.summary():
-            note(f"  {line}")
-        if refusal is not None:
+        if refusal.status is Status.UNSOUND_REWRITE or plan not in EXTRA_PLANS:
             return refusal
+        note(f"plan {plan} left out: {refusal.reason}")
+        for subject in (variant.subject, variant.seed_graph):
+            subject.inputs = {p: given for p, given in subject.inputs.items() if p is not plan}
     return None
+
+
+def _check_on(plan: ValuePlan, case: Case, variant: Variant, clock: Clock) -> CaseResult | None:
+    """The same on one input set, which is kept."""
+    seed = Trial(variant.seed_graph, case.compile, case.input_seed, clock)
+    other = Trial(variant.subject, case.compile, case.input_seed, clock)
+    mine, theirs = seed.eager(plan), other.eager(plan)
+    if mine.raised:
+        return None
+    if theirs.raised and "raises" in variant.kept:
+        return _unsound(case, f"plan {plan}: the rewritten program raises in eager: {theirs.raised}")
+    if theirs.raised:
+        return _result(case, Status.SKIPPED, f"the rewritten program raises in eager: {theirs.raised}")
+    evidence = Evidence(mine, theirs, seed.reference(plan, mine), plan)
+    slots = [*evidence.paired_outputs()]
+    slots += [*evidence.paired_after()] if "mutation" in variant.kept else []
+    if "gradient" in variant.kept:
+        slots += [*evidence.paired(mine.gradients, theirs.gradients)]
+    note(f"E(G) against E(G'), plan {plan}")
+    broken = _broken_promise(variant, mine, theirs)
+    if broken:
+        return _unsound(case, broken)
+    with clock.activity("judge"):
+        refusal = _compare_sides(case, variant, plan, evidence, slots, lambda: other.reference(plan, theirs))
+    for line in evidence.summary():
+        note(f"  {line}")
+    return refusal
 
 
 def _compare_sides(

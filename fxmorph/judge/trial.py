@@ -21,7 +21,7 @@ from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.uninitialised import FillEmpty
-from fxmorph.load import Invocation, LoadedSeed, state_of
+from fxmorph.load import Invocation, LoadedSeed, in_other_layout, state_of
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
@@ -79,6 +79,8 @@ class SeedSubject:
     loaded: LoadedSeed
     sizes: Sizes = field(default_factory=Sizes)
     steps: Steps = field(default_factory=Steps)
+    #: The seed in another layout, or None, once it was asked for.
+    _layouts: list[LoadedSeed | None] = field(default_factory=list)
 
     @property
     def no_grad(self) -> bool:
@@ -95,8 +97,18 @@ class SeedSubject:
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS:
             return self.sizes.changed(plan, lambda change: self.loaded.fresh(input_seed, change))
+        if plan is ValuePlan.LAYOUT:
+            return self._relaid(input_seed)
         step = self.steps.of(plan, lambda step: self._at(plan, input_seed, step), self.no_grad)
         return self._at(plan, input_seed, step)
+
+    def _relaid(self, input_seed: int) -> Invocation:
+        if not self._layouts:
+            self._layouts.append(None if self.loaded.relaid else in_other_layout(self.loaded, input_seed))
+        other = self._layouts[0]
+        if other is None:
+            raise NotApplicable("no other layout")
+        return other.fresh(input_seed)
 
     def _at(self, plan: ValuePlan, input_seed: int, step: int) -> Invocation:
         made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))

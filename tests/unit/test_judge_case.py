@@ -192,6 +192,21 @@ def test_a_rewrite_that_raises_on_other_values_breaks_a_promise_where_one_was_ma
     assert "raises" in got.reason
 
 
+def test_values_that_a_rewrite_is_not_stable_on_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At limits the product overflows; elsewhere both sides agree."""
+    parts: dict[str, Any] = {"claim": Level.EXACT_REAL, "args": {"x": "..."}}
+    far = only(id="algebra_j5", before=lambda x: x.neg(), after=lambda x: (x * 2.0**120).neg() * 2.0**-120, **parts)
+    text = "def make_inputs(): return [torch.randn(99)]\ndef fn(x): return -x\n"
+
+    def under_limits() -> Status:
+        plans = (ValuePlan.SEED, ValuePlan.LIMITS)
+        return judge(tmp_path, far, text, number=1, recipe=Recipe.parse("algebra_j5@neg"), plans=plans).status
+
+    assert under_limits() is Status.CLEAN
+    monkeypatch.setattr("fxmorph.judge.case.EXTRA_PLANS", ())
+    assert under_limits() is Status.INCONCLUSIVE
+
+
 def test_time_is_accounted_for(tmp_path: Path, rules: Registry) -> None:
     seconds = dict(judge(tmp_path, rules, SOFTMAX, number=1).seconds)
     assert {"capture", "rewrite", "compile", "eager"} <= set(seconds)
@@ -234,8 +249,19 @@ def draws_one_more(gm: Any, example_inputs: list[Any]) -> Any:
     return run
 
 
+def only_contiguous(gm: Any, example_inputs: list[Any]) -> Any:
+    """A backend that is wrong for inputs that are not contiguous."""
+
+    def run(*args: Any) -> Any:
+        out = gm.forward(*args)
+        return out if args[0].is_contiguous() else tuple(o + 1 for o in out)
+
+    return run
+
+
 @pytest.fixture
 def broken_backends() -> None:
+    register_backend("only_contiguous", only_contiguous)
     register_backend("draws_one_more", draws_one_more)
     register_backend("second_call_breaks", second_call_breaks)
     register_backend("only_first_size", only_first_size)
@@ -274,6 +300,17 @@ def test_a_fault_at_other_sizes_is_found_where_shapes_are_dynamic(
         return
     assert (found.status, found.kinds) == (Status.FINDING, (Kind.VALUE,))
     assert at().status is Status.CLEAN
+
+
+@pytest.mark.usefixtures("broken_backends")
+def test_a_fault_in_another_layout_is_found_on_a_seed_as_it_is(tmp_path: Path, rules: Registry) -> None:
+    broken, plans = CompileConfig.make("only_contiguous"), (ValuePlan.SEED, ValuePlan.LAYOUT)
+    drawn = [judge(tmp_path, rules, PLUS, compile=broken, plans=plans, campaign_seed=k) for k in range(4)]
+    found = [got for got in drawn if got.status is Status.FINDING]
+    assert found and {got.kinds for got in found} == {(Kind.VALUE,)}
+    assert {v.plan for got in found for v in got.verdicts} == {ValuePlan.LAYOUT}
+    assert judge(tmp_path, rules, PLUS, compile=broken, number=1, plans=(ValuePlan.LAYOUT,)).status is Status.CLEAN
+    assert judge(tmp_path, rules, PLUS, plans=plans).status is Status.CLEAN
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
