@@ -57,6 +57,7 @@ from fxmorph.model import (
 )
 from fxmorph.oracle import load_oracles
 from fxmorph.records import to_json
+from fxmorph.resuming import unfinished
 from fxmorph.rules import PROPOSED, load_rules
 from fxmorph.seeds import find_seeds
 from fxmorph.store import PAGE, Store
@@ -95,18 +96,9 @@ OK, FINDINGS, USAGE, INTERNAL, UNSOUND, NOTHING_RAN, INTERRUPTED = 0, 1, 2, 3, 4
 def run_campaign(settings: Settings, emit: Emit) -> int:
     """``fxmorph run``; returns the exit code."""
     with Store(settings.state_dir) as store:
-        unfinished = store.unfinished_run() if settings.resume else None
-        if settings.resume and unfinished is None:
-            raise ConfigError(f"nothing to resume in {settings.state}: the last run finished")
         resumed = None
-        if unfinished is not None:
-            resumed, before = unfinished
-            if before.passes:
-                raise ConfigError("the last run was of --pass, which is not resumed: start it anew")
-            settings = replace(
-                before, max_time=settings.max_time, json=settings.json, quiet=settings.quiet,
-                verbose=settings.verbose, jobs=settings.jobs or before.jobs, resume=True, state=settings.state,
-            )  # fmt: skip
+        if settings.resume:
+            resumed, settings = unfinished(store, settings)
         return _on_each_device(settings, store, emit, resumed)
 
 
@@ -118,7 +110,10 @@ def check_seeds(settings: Settings, emit: Emit) -> int:
 
 
 def _on_each_device(settings: Settings, store: Store, emit: Emit, resumed: str | None, check: bool = False) -> int:
-    """A campaign on each device, in turn; raises :class:`ConfigError` before the first where one is not there."""
+    """A campaign on each device, in turn, the first of which may be ``resumed``.
+
+    Raises :class:`ConfigError` before any where a device is not there.
+    """
     from fxmorph.torchapi.devices import missing
 
     for device in settings.devices:
@@ -128,7 +123,7 @@ def _on_each_device(settings: Settings, store: Store, emit: Emit, resumed: str |
     for device in settings.devices:
         one = replace(settings, device=device)
         campaign = Campaign(one, store, emit, resumed, check, with_cuda="cuda" in settings.devices)
-        code = _worse(code, campaign.run())
+        code, resumed = _worse(code, campaign.run()), None
         if code == INTERRUPTED:
             break
     return code

@@ -94,6 +94,10 @@ def _check_paths(settings: Settings) -> None:
         file, colon, _ = path.partition(".py:")
         if not Path(file + ".py" if colon else path).exists():
             _fail(f"{path}: no such file or folder", USAGE)
+        if colon:
+            from fxmorph.seeds import find_seeds
+
+            find_seeds([path])  # refuses what the file does not define
     for folder in settings.transforms:
         if not Path(folder).is_dir():
             _fail(f"--transforms {folder}: no such folder", USAGE)
@@ -189,7 +193,7 @@ Paths = Annotated[
     list[str] | None, typer.Argument(metavar="PATHS", help="Corpus folders, seed files (.py, .pt2), module.py:Name.")
 ]
 Seed = Annotated[Text, typer.Option("--seed", metavar="N", help="Seed of the campaign [0].")]
-Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per core, at most 8].")]
+Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [0: one per core, at most 8].")]
 MaxTime = Annotated[Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m].")]
 MaxCases = Annotated[Text, typer.Option("--max-cases", metavar="N", help="Stop after N cases.")]
 CaseTimeout = Annotated[
@@ -308,6 +312,11 @@ def run(
             verbose=verbose or None,
         )
         _check_paths(settings)
+        if settings.resume and not settings.passes:
+            from fxmorph.resuming import unfinished
+
+            with _stored(settings) as store:
+                unfinished(store, settings)
         with _reporting(settings, page=True) as emit:
             if settings.passes:
                 from fxmorph.inductor.campaign import run_passes
@@ -520,6 +529,10 @@ def prove(
             _fail("name rules by id or glob, or say --all, or --conformance (`fxmorph rules` lists them)", USAGE)
         if solver not in ("", "cvc5", "bitwuzla"):
             _fail(f"--solver {solver}: not cvc5 or bitwuzla", USAGE)
+        if not settings.transforms:
+            from fxmorph.rules import refuse_unknown
+
+            refuse_unknown(name for name in names or () if not any(c in name for c in "*?["))
         from fxmorph.prove.command import check_conformance, prove_rules
         from fxmorph.report.proofs import ProofTable
 
@@ -731,9 +744,15 @@ def coverage(state: State = None, json: Json = None) -> None:
     """Say which units of Inductor fired in the last run; of one with --pass, why the others did not too."""
     with _one_line_errors():
         settings = _settings(state=state, json=json)
+        from fxmorph.inductor.lastrun import last_coverage
+
+        with _stored(settings) as store:
+            found = last_coverage(store)
+        if found is None:
+            _fail(f"no run in {settings.state} says which units fired (fxmorph run corpus/)", USAGE)
         from fxmorph.inductor.command import show_coverage
 
-        show_coverage(settings, _print_line)
+        show_coverage(*found, settings.json, _print_line)
 
 
 @passes_app.command("show")

@@ -13,7 +13,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,8 @@ class Settings:
     json: bool = False
     quiet: bool = False
     verbose: int = 0
+    #: Fields that the command line, the environment or the file gave.
+    given: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -113,7 +115,7 @@ def load_settings(
             name = _known(key, "command line")
             values[name] = _parse(name, raw, f"--{_as_option(name)}")
     given = {_FIELDS.get(name, name): value for name, value in values.items()}
-    return Settings(**{**(unset or {}), **given})
+    return Settings(**{**(unset or {}), **given}, given=tuple(given))
 
 
 def duration(raw: Any) -> float:
@@ -279,6 +281,13 @@ _ON_DISK = ("paths", "transforms", "baseline", "cases", "state", "report")
 
 def _as_option(name: str) -> str:
     return name.replace("_", "-")
+
+
+def option_of(name: str) -> str:
+    """The long option, without dashes, of a field of :class:`Settings`."""
+    if name == "rewrites":
+        return "no-rewrites"
+    return _as_option(next((key for key, own in _FIELDS.items() if own == name), name))
 
 
 def _as_variable(name: str) -> str:

@@ -100,8 +100,9 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
     triton = importlib.util.find_spec("triton") is not None
     row("triton", metadata.version("triton") if triton and _installed("triton") else ("found" if triton else "none"))
     offered = {"cpu": compiler is not None, "cuda": devices > 0 and triton}
-    row("rungs", "; ".join(f"{name}: {'runs here' if ok else 'does not run here'}" for name, ok in offered.items()))
-    row("", "pass, ir: planned, not in this version")
+    rungs = {**offered, "pass (run --pass)": offered["cpu"]}  # which compiles what it found, on the CPU
+    row("rungs", "; ".join(f"{name}: {'runs here' if ok else 'does not run here'}" for name, ok in rungs.items()))
+    row("", "ir: planned, not in this version")
     for device in settings.devices:
         if not offered.get(device, False):
             troubles.append(f"device {device} was asked for and has no working compiler here")

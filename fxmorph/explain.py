@@ -1,4 +1,7 @@
-"""``fxmorph explain``: judge one case again and say every step."""
+"""``fxmorph explain``: judge one case again and say every step.
+
+Torch is imported once the case is found.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,10 @@ from pathlib import Path
 
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
-from fxmorph.judge.case import judge_case
-from fxmorph.judge.journal import noting
 from fxmorph.model import Case, CompileConfig, Recipe, ValuePlan
 from fxmorph.rules import load_rules
-from fxmorph.seeds import find_seeds
+from fxmorph.seeds import SUFFIXES, find_seeds
 from fxmorph.store import Store
-from fxmorph.torchapi.compiling import check_settings, quiet
 
 
 def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
@@ -23,9 +23,14 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     ``name`` is a seed (judged as it is), the start of a case id, or the number of a case in the
     last run.  Raises :class:`ConfigError` where there is no such case, or no such backend or setting.
     """
+    is_seed = name.endswith(SUFFIXES) or ".py:" in name or Path(name).exists()
+    case, packs = (_seed_case(settings, name), []) if is_seed else _stored_case(settings, name)
     import torch
 
-    case, packs = (_seed_case(settings, name), []) if Path(name).exists() else _stored_case(settings, name)
+    from fxmorph.judge.case import judge_case
+    from fxmorph.judge.journal import noting
+    from fxmorph.torchapi.compiling import check_settings, quiet
+
     try:
         check_settings(case.compile)
     except ValueError as error:

@@ -16,10 +16,12 @@ Matching and application are in ``fxmorph/rewrite.py``.  This module does not im
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import inspect
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -30,6 +32,9 @@ from fxmorph.model import FLOATS, Level
 
 #: What a rule may promise to leave as it was.  The returned value is always promised.
 PRESERVABLE = ("dtype", "stride", "alias", "mutation", "gradient", "raises")
+
+#: The entry-point group of plug-ins.
+PLUG_INS = "fxmorph.transforms"
 
 SITES = ("op", "value", "late")
 
@@ -101,16 +106,34 @@ class Registry:
         try:
             return self._rules[id]
         except KeyError:
-            import difflib
-
-            near = difflib.get_close_matches(id, self._rules, 1)
-            raise RuleError(f"no rule {id!r}" + (f"; did you mean {near[0]!r}?" if near else "")) from None
+            raise _unknown(id, self._rules) from None
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(sorted(self._rules.values(), key=lambda r: r.id))
 
     def __len__(self) -> int:
         return len(self._rules)
+
+
+def _unknown(id: str, known: Iterable[str]) -> RuleError:
+    near = difflib.get_close_matches(id, list(known), 1)
+    return RuleError(f"no rule {id!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def refuse_unknown(ids: Iterable[str]) -> None:
+    """Raise :class:`RuleError` for an id that the shipped rules do not have, as read from their text alone.
+
+    Says nothing where a plug-in is installed, whose rules are known only once it is imported.
+    """
+    import fxmorph.transforms as shipped
+
+    if metadata.entry_points(group=PLUG_INS):
+        return
+    files = (file for folder in shipped.__path__ for file in Path(folder).glob("*.py"))
+    known = {name for file in files for name in re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.M)}
+    for id in ids:
+        if id not in known:
+            raise _unknown(id, known)
 
 
 _collecting: list[Registry] = []
@@ -198,7 +221,7 @@ def load_rules(extra_dirs: Sequence[Path] = (), packs: Sequence[Path] = ()) -> R
         for file in sorted(folder.glob("*.py")):
             if not file.name.startswith("_"):
                 _load_file(registry, file)
-    for point in metadata.entry_points(group="fxmorph.transforms"):
+    for point in metadata.entry_points(group=PLUG_INS):
         _load_into(registry, f"plug-in {point.name} ({point.value})", point.load)
     if packs:
         # Late, since they are checked by other packages.

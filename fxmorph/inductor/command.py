@@ -11,6 +11,7 @@ from fxmorph.config import ConfigError, Settings
 from fxmorph.events import UnitListed
 from fxmorph.inductor.describing import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed
+from fxmorph.inductor.lastrun import last_coverage, rows_of
 from fxmorph.inductor.units import PLURALS, Stage, Unit, UnitKind, kind_of
 from fxmorph.report.passes import summary_lines, unit_rows
 from fxmorph.store import Store, StoreError
@@ -68,20 +69,6 @@ def _seen(row: Mapping[str, Any]) -> str:
     return f"; last run: fired {row['fired']}{tried}" + (f" ({verdicts})" if verdicts else "")
 
 
-def last_coverage(store: Store) -> tuple[str, dict[str, Any]] | None:
-    """Id and coverage of the last finished run that says which units fired; None if there was none."""
-    runs = ((i, s.get("coverage", {})) for i, s in store.summaries())
-    return next(((i, c) for i, c in runs if c.keys() & {"passes", "units"}), None)
-
-
-def rows_of(coverage: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What a run saw of each unit, by name: ``tried``, ``fired``, ``verdicts``, ``why``, as far as it knows."""
-    if "passes" in coverage:
-        rows: dict[str, dict[str, Any]] = coverage["passes"]["units"]
-        return rows
-    return {name: {"fired": count} for name, count in coverage["units"].items()}
-
-
 def _summary(units: Sequence[Unit]) -> str:
     """``torch 2.13.0: 3135 units.  joint: 10 passes, 143 entries; …``"""
     parts = []
@@ -105,15 +92,10 @@ def show_unit(name: str, line: Print) -> None:
         line(row)
 
 
-def show_coverage(settings: Settings, line: Print) -> None:
-    """Print the units that the last run saw, with counts; raises ``ConfigError`` if there was none."""
-    with Store(settings.state_dir, write=False) as store:
-        found = last_coverage(store)
-    if found is None:
-        raise ConfigError(f"no run in {settings.state} says which units fired (fxmorph run corpus/)")
-    run_id, coverage = found
+def show_coverage(run_id: str, coverage: Mapping[str, Any], json_line: bool, line: Print) -> None:
+    """Print the units that a run saw, with counts (``last_coverage``); as one JSON line if ``json_line``."""
     table = coverage.get("passes") or {"units": coverage["units"]}
-    if settings.json:
+    if json_line:
         line(json.dumps({"event": "coverage", "run_id": run_id, **table}))
     elif "passes" in coverage:
         _show_pairs(table, line)
