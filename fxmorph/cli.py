@@ -190,7 +190,9 @@ Paths = Annotated[
 ]
 Seed = Annotated[Text, typer.Option("--seed", metavar="N", help="Seed of the campaign [0].")]
 Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [one per core, at most 8].")]
-MaxTime = Annotated[Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m].")]
+MaxTime = Annotated[
+    Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m; fuzz: no limit].")
+]
 MaxCases = Annotated[Text, typer.Option("--max-cases", metavar="N", help="Stop after N cases.")]
 CaseTimeout = Annotated[
     Text, typer.Option("--case-timeout", metavar="TIME", help="CPU time that one case may take [120s].")

@@ -8,9 +8,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from reportstate import AFTER, BEFORE, PROGRAM, make_state
+from reportstate import AFTER, BEFORE, PROGRAM, finding, make_state
 
+from fxmorph.config import Settings
 from fxmorph.exhibit import EQUAL, SlotExhibit
+from fxmorph.reduce import command
 from fxmorph.report.collect import collect
 from fxmorph.report.dataflow import marked, nearby, read_steps
 from fxmorph.report.drawing import draw, standalone
@@ -153,6 +155,16 @@ def test_what_the_other_side_has_not_is_marked() -> None:
     before, after = read_steps(BEFORE), read_steps(AFTER)
     assert [s.name for s in marked(before, after) if s.marked] == ["clone"]
     assert 'class="call marked"' in draw(marked(before, after), "before")
+
+
+def test_reducing_writes_the_page_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = make_state(tmp_path / "st", findings=1)
+    monkeypatch.setattr(command, "_of_a_unit", lambda finding: True)
+    settings = Settings(state=str(state))
+    for done, code in ((False, 5), (True, 0)):
+        monkeypatch.setattr(command, "_alone", lambda *_, done=done: done)
+        assert command.reduce_findings(settings, [finding(0).id], lambda event: None) == code
+        assert (state / "report.html").is_file() is done
 
 
 def test_a_large_graph_is_shown_around_what_is_marked() -> None:
