@@ -409,6 +409,10 @@ def replay(
 def reduce(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Findings, by the start of the id.")] = None,
     all: Annotated[bool, typer.Option("--all", help="All that runs left for later.")] = False,
+    python: Annotated[
+        list[str] | None,
+        typer.Option("--python", metavar="PATH", help="Instead run repro.py by this interpreter too. Repeatable."),
+    ] = None,
     max_time: MaxTime = None,
     jobs: Jobs = None,
     state: State = None,
@@ -424,6 +428,12 @@ def reduce(
         with _stored(settings) as store:
             for prefix in ids or ():
                 store.finding(prefix)
+        if python:
+            from fxmorph.campaign import versions
+            from fxmorph.releases import try_releases
+
+            tried = try_releases(settings, ids or (), python, versions(), _print_line)
+            raise typer.Exit(0 if tried else NOTHING_RAN)
         from fxmorph.reduce.command import reduce_findings
 
         with _reporting(settings) as emit:
