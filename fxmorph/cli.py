@@ -194,7 +194,9 @@ Paths = Annotated[
 ]
 Seed = Annotated[Text, typer.Option("--seed", metavar="N", help="Seed of the campaign [0].")]
 Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [0: one per core, at most 8].")]
-MaxTime = Annotated[Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m].")]
+MaxTime = Annotated[
+    Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m; fuzz: no limit].")
+]
 MaxCases = Annotated[Text, typer.Option("--max-cases", metavar="N", help="Stop after N cases.")]
 CaseTimeout = Annotated[
     Text, typer.Option("--case-timeout", metavar="TIME", help="CPU time that one case may take [120s].")
@@ -416,6 +418,10 @@ def replay(
 def reduce(
     ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Findings, by the start of the id.")] = None,
     all: Annotated[bool, typer.Option("--all", help="All that runs left for later.")] = False,
+    python: Annotated[
+        list[str] | None,
+        typer.Option("--python", metavar="PATH", help="Instead run repro.py by this interpreter too. Repeatable."),
+    ] = None,
     max_time: MaxTime = None,
     jobs: Jobs = None,
     state: State = None,
@@ -431,6 +437,12 @@ def reduce(
         with _stored(settings) as store:
             for prefix in ids or ():
                 store.finding(prefix)
+        if python:
+            from fxmorph.campaign import versions
+            from fxmorph.releases import try_releases
+
+            tried = try_releases(settings, ids or (), python, versions(), _print_line)
+            raise typer.Exit(0 if tried else NOTHING_RAN)
         from fxmorph.reduce.command import reduce_findings
 
         with _reporting(settings) as emit:

@@ -31,9 +31,8 @@ REPRO_SECONDS = 300
 #: Fresh processes that must all show the difference, where there is time: `fxmorph reduce`.
 TIMES = 3
 
-#: Exit codes of ``repro.py``, and what each says.
+#: Exit codes of ``repro.py``.
 GONE, STILL_THERE = 0, 1
-_SAID = {GONE: "gone", STILL_THERE: "still there"}
 _QUOTED_CUDA = re.compile(r"""(['"])cuda(:\d+)?\1""")
 
 
@@ -60,15 +59,23 @@ def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], p
         ) from None
 
 
-def run_repro(folder: Path, cache: Path, *, without_unit: bool = False) -> tuple[int, str]:
+def said_by(code: int) -> str:
+    """What a repro's exit code says."""
+    return {GONE: "gone", STILL_THERE: "still there"}.get(code, "breaks")
+
+
+def run_repro(
+    folder: Path, cache: Path, *, without_unit: bool = False, python: str = sys.executable
+) -> tuple[int, str]:
     """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out.
 
     ``cache`` is Inductor's folder.  ``without_unit``: with the guilty unit switched off (``fxmorph/withheld.py``).
+    ``python`` is the interpreter.
     """
     program = ["-m", "fxmorph.withheld", "."] if without_unit else ["repro.py"]
     try:
         done = subprocess.run(
-            [sys.executable, *program],
+            [python, *program],
             cwd=folder,
             env=_environment(cache),
             capture_output=True,
@@ -128,7 +135,7 @@ def confirm(folder: Path, cache: Path, times: int = TIMES) -> Confirmation:
     if times == 1:
         return Confirmation(1, 1, said)
     code, _ = run_repro(folder, cache, without_unit=True)
-    without = "" if code == NO_UNIT else _SAID.get(code, "breaks")
+    without = "" if code == NO_UNIT else said_by(code)
     return Confirmation(times, times, said, without, _elsewhere(folder, cache))
 
 
@@ -145,7 +152,7 @@ def _elsewhere(folder: Path, cache: Path) -> str:
     with TemporaryDirectory(prefix="fxmorph-elsewhere-") as place:
         Path(place, "repro.py").write_text(repro_text(moved), encoding="utf-8")
         code, _ = run_repro(Path(place), cache)
-    return f"on {device}: {_SAID.get(code, 'breaks')}"
+    return f"on {device}: {said_by(code)}"
 
 
 def replay(settings: Settings, ids: list[str], every: bool, say: Callable[[str], None]) -> int:

@@ -97,6 +97,8 @@ class Pool:
     def __init__(self, size: int, serve: Callable[..., None], arguments: tuple[Any, ...], preload: list[str]) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(preload)
+        with _interrupts_ignored():  # while it imports, Ctrl-C is the parent's business
+            multiprocessing.forkserver.ensure_running()
         self._serve, self._arguments, self._size = serve, arguments, size
         self._workers: list[_Worker] = []
 
@@ -203,6 +205,19 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+@contextlib.contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """What is started meanwhile does not hear SIGINT; nothing changes outside the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def print_to(log: str) -> None:

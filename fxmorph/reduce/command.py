@@ -15,7 +15,7 @@ from fxmorph.events import Warned
 from fxmorph.investigated import Investigated
 from fxmorph.model import Finding, Rung, Seed, Status
 from fxmorph.seeds import find_seeds
-from fxmorph.store import Store
+from fxmorph.store import PAGE, Store
 
 
 @dataclass
@@ -71,11 +71,20 @@ class Reductions(Campaign):
 
 
 def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
-    """Reduce the findings with these ids further; without ids, all that runs left over.
+    """Reduce the findings with these ids further; without ids, all that runs left over.  Writes ``report.html`` anew.
 
     Returns 0, 5 where nothing was done, 130 where it was interrupted.  Raises :class:`~fxmorph.store.StoreError`
     for an id that is not stored.
     """
+    code = _reduce_stored(settings, ids, emit)
+    if code != NOTHING_RAN:
+        from fxmorph.report.html import write_report
+
+        write_report([settings.state_dir], settings.state_dir / PAGE)
+    return code
+
+
+def _reduce_stored(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
     done = 0
     with Store(settings.state_dir) as store:
         wanted = {store.finding(prefix)[0].id for prefix in ids}

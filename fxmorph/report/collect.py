@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,10 @@ MOST_REASONS, MOST_ROWS, MOST_FILE = 30, 120, 40_000
 
 @dataclass(frozen=True)
 class Run:
-    """One run; ``counts`` are cases by verdict, ``seconds`` CPU seconds by activity, ``wall_s`` wall seconds."""
+    """One run; ``counts`` are cases by verdict, ``seconds`` CPU seconds by activity, ``wall_s`` wall seconds.
+
+    ``found`` are ids of findings, ``clean`` seed and recipe of the programs that it judged and found right.
+    """
 
     id: str
     state: str
@@ -40,6 +45,7 @@ class Run:
     seconds: Mapping[str, float]
     wall_s: float
     found: frozenset[str]
+    clean: frozenset[tuple[str, str]]
     coverage: Mapping[str, Any]
 
 
@@ -136,15 +142,15 @@ class _Gathered:
             if not finding.extra.get("rung"):  # those of the pass rung are in its own table
                 verdict = Status.KNOWN if finding.known else Status.FINDING
                 self.units[finding.unit or f"({finding.stage}: no unit named)"][verdict.value] += 1
-        results = list(store.results(run.id).values())
-        for result in results:
+        cases = [(case.seed.label, result) for _, case, result in store.cases(run.id)]
+        for _, result in cases:
             self._count(result)
         self.refused |= store.refusals(run.id)
         passes = (run.summary.get("coverage") or {}).get("passes") or {}
         for unit, row in (passes.get("units") or {}).items():
             self.units[unit].update(row.get("verdicts") or {})
             self.outcomes[unit].update(row.get("outcomes") or {})
-        self.runs.append(_run(state, store, run, results, frozenset(found)))
+        self.runs.append(_run(state, store, run, cases, frozenset(found)))
 
     def _count(self, result: CaseResult) -> None:
         families = {"(seed as it is)"}
@@ -181,8 +187,11 @@ def _folder(state: Path, stored: str, id: str) -> Path:
     return here if here.is_dir() or not stored else Path(stored)
 
 
-def _run(state: Path, store: Store, run: StoredRun, results: Sequence[CaseResult], found: frozenset[str]) -> Run:
-    summary = run.summary
+def _run(
+    state: Path, store: Store, run: StoredRun, cases: Sequence[tuple[str, CaseResult]], found: frozenset[str]
+) -> Run:
+    """``cases`` are results with their seeds."""
+    summary, results = run.summary, [result for _, result in cases]
     counts = summary.get("counts") or dict(Counter(r.status.value for r in results))
     return Run(
         id=run.id,
@@ -199,6 +208,7 @@ def _run(state: Path, store: Store, run: StoredRun, results: Sequence[CaseResult
         seconds=store.seconds(run.id) or _seconds_of(results),
         wall_s=float(summary.get("wall_s", 0.0)),
         found=found,
+        clean=frozenset((seed, result.recipe) for seed, result in cases if result.status is Status.CLEAN),
         coverage=summary.get("coverage") or {},
     )
 
@@ -256,7 +266,31 @@ def _matrix(rows: Mapping[str, Mapping[str, int]], columns: Sequence[str] = ()) 
     return Matrix(chosen, tuple(ranked[:MOST_ROWS]), max(0, len(ranked) - MOST_ROWS))
 
 
-def appearances(report: Report) -> Iterator[tuple[Card, tuple[bool, ...]]]:
-    """Each finding with whether each run made it, in the order of the runs."""
+class Seen(StrEnum):
+    """What a run says of a finding: it made it, it judged the finding's program and that was right, or nothing."""
+
+    FOUND = "found"
+    CLEAN = "clean"
+    NOT_JUDGED = "not judged"
+
+
+def appearances(report: Report) -> Iterator[tuple[Card, tuple[Seen, ...], str]]:
+    """Each finding with what each run says of it, in the order of the runs, and since when it is new or gone."""
     for card in report.cards:
-        yield card, tuple(card.finding.id in run.found for run in report.runs)
+        finding = card.finding
+        program = (finding.seed, finding.extra.get("original_recipe", finding.recipe))
+        seen = tuple(
+            Seen.FOUND if finding.id in run.found else Seen.CLEAN if program in run.clean else Seen.NOT_JUDGED
+            for run in report.runs
+        )
+        yield card, seen, _change(report.runs, seen)
+
+
+def _change(runs: Sequence[Run], seen: Sequence[Seen]) -> str:
+    """``new since RUN`` or ``gone since RUN``, by the last change among runs that judged it; "" where none is."""
+    judged = [(run, s) for run, s in zip(runs, seen, strict=True) if s is not Seen.NOT_JUDGED]
+    changes = [(run, s) for (_, before), (run, s) in pairwise(judged) if s is not before]
+    if not changes:
+        return ""
+    run, now = changes[-1]
+    return f"{'new' if now is Seen.FOUND else 'gone'} since {run.id}"

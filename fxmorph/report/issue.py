@@ -60,6 +60,7 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
                 *_expected_and_actual(exhibit_of(finding)),
                 "First backend that goes wrong: " + _first_wrong(ladder),
                 _table(("backend", "result"), ladder),
+                *_releases(finding),
                 f"**Why this is not rounding.** {_not_rounding(finding)}",
                 "### Error logs",
                 _block(finding.evidence or (finding.reason,)),
@@ -70,6 +71,12 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
         )
         + "\n"
     )
+
+
+def _releases(finding: Finding) -> list[str]:
+    """What other releases show, where they were tried."""
+    rows = [(release, said) for release, said in finding.extra.get("releases", ())]
+    return ["`repro.py` under other releases:", _table(("torch", "result"), rows)] if rows else []
 
 
 def _first_wrong(ladder: Iterable[tuple[str, str]]) -> str:

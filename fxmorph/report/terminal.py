@@ -170,7 +170,7 @@ class Terminal:
         self._print(f"{word} {f.id}: {_where(f)}; {f.seed}{by}: {f.reason}{note}", style)
 
     def _checked(self, event: Checked) -> None:
-        if self._quiet and event.verdict != Status.FINDING:
+        if self._quiet and event.verdict not in (Status.FINDING, Status.ERROR):  # what the exit code is about
             return
         detail = " ".join(
             filter(None, (",".join(event.kinds), event.stage, event.unit and f"({event.unit})", event.fingerprint))

@@ -222,6 +222,7 @@ def test_of_check_the_fingerprint_and_the_next_step_are_said() -> None:
     assert "`fxmorph run PATH` blames and reduces" in said and "fxmorph show" not in said
     assert said.splitlines()[-1] == "1 case, 1 finding, 0 known in 10m 05s (exit code 1)"
     assert "fxmorph run PATH" not in text([started, replace(finished, findings=())])
+    assert "error" in text([Checked("b.py", Status.ERROR, reason="no data")], quiet=True)
 
 
 def test_quiet_is_findings_and_the_last_line() -> None:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from reportstate import AFTER, BEFORE, PROGRAM, make_state
+from reportstate import AFTER, BEFORE, PROGRAM, finding, make_state
 
+from fxmorph.config import Settings
 from fxmorph.exhibit import EQUAL, SlotExhibit
-from fxmorph.report.collect import collect
+from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
+from fxmorph.reduce import command
+from fxmorph.report.collect import Seen, appearances, collect
 from fxmorph.report.dataflow import marked, nearby, read_steps
 from fxmorph.report.drawing import draw, standalone
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.html import write_report
-from fxmorph.store import StoreError
+from fxmorph.store import Store, StoreError
 
 
 class Tags(HTMLParser):
@@ -75,6 +79,33 @@ def test_runs_of_several_folders_are_merged(tmp_path: Path) -> None:
     assert {c.finding.id: c.duplicates for c in report.cards}["0004beef0000"] == 1
     text = page(tmp_path, old, new)
     assert "Findings by run" in text and "2.12.0, 2.13.0" in text
+
+
+def test_runs_over_time_tell_what_is_right_from_what_was_not_judged(tmp_path: Path) -> None:
+    states = [tmp_path / name for name in "abcd"]
+    seed, found = Seed("some.py", "module", "ab"), finding(0, seed="some.py", extra={"original_recipe": "r@s"})
+    for state, status in zip(states, (Status.CLEAN, None, Status.FINDING, Status.CLEAN), strict=True):
+        with Store(state) as store:
+            run = store.create_run(Settings(), {"torch": "2.13.0"})
+            case = Case(seed, 1, 0, (ValuePlan.SEED,), CompileConfig())
+            if status is not None:
+                store.add_result(run, 0, case, CaseResult(case.id, status, recipe="r@s"))
+            other = Status.FINDING if status is Status.FINDING else Status.CLEAN
+            case = replace(case, number=2)
+            store.add_result(run, 1, case, CaseResult(case.id, other, recipe="other@s"))
+            if status is Status.FINDING:
+                store.add_finding(run, found, "")
+    report = collect(states[:3])
+    ((_, seen, change),) = appearances(report)
+    assert [*map(str, seen)] == ["clean", "not judged", "found"]
+    assert change == f"new since {report.runs[2].id}"
+    report = collect(states)
+    ((_, seen, change),) = appearances(report)
+    assert (seen[-1], change) == (Seen.CLEAN, f"gone since {report.runs[3].id}")
+    ((_, _, change),) = appearances(collect(states[1:3]))
+    assert change == ""
+    text = page(tmp_path, *states)
+    assert all(f">{mark}</td>" in text for mark in "●○·") and "; gone since" in text
 
 
 def test_matrices_count_units_and_families(tmp_path: Path) -> None:
@@ -153,6 +184,16 @@ def test_what_the_other_side_has_not_is_marked() -> None:
     before, after = read_steps(BEFORE), read_steps(AFTER)
     assert [s.name for s in marked(before, after) if s.marked] == ["clone"]
     assert 'class="call marked"' in draw(marked(before, after), "before")
+
+
+def test_reducing_writes_the_page_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = make_state(tmp_path / "st", findings=1)
+    monkeypatch.setattr(command, "_of_a_unit", lambda finding: True)
+    settings = Settings(state=str(state))
+    for done, code in ((False, 5), (True, 0)):
+        monkeypatch.setattr(command, "_alone", lambda *_, done=done: done)
+        assert command.reduce_findings(settings, [finding(0).id], lambda event: None) == code
+        assert (state / "report.html").is_file() is done
 
 
 def test_a_large_graph_is_shown_around_what_is_marked() -> None:

@@ -190,3 +190,35 @@ def test_renewed_arguments_are_those_of_jobs_that_begin_later(pool: Pool) -> Non
     answers: list[Any] = []
     until(lambda: answers.extend(e.value for e in pool.ended(0.1)) or len(answers) == 2)
     assert answers == [40, 40]
+
+
+INTERRUPTED = """
+import sys, time
+from fxmorph.workers import Pool
+def serve(connection): pass
+if __name__ == "__main__":
+    with Pool(1, serve, (), ["takes_long_to_import"]):
+        print("ready", flush=True)
+        try:
+            time.sleep(30)
+        except KeyboardInterrupt:
+            sys.exit(130)
+"""
+
+
+def test_an_interrupt_while_the_server_starts_prints_nothing(tmp_path: Path) -> None:
+    (tmp_path / "starts.py").write_text(INTERRUPTED)
+    slow = "import pathlib, time\npathlib.Path('importing').touch()\ntime.sleep(3)\n"
+    (tmp_path / "takes_long_to_import.py").write_text(slow)
+    root = str(Path(__file__).parents[2])
+    child = subprocess.Popen(
+        [sys.executable, "starts.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join((root, str(tmp_path)))},
+    )  # fmt: skip
+    for _ in range(600):
+        if (tmp_path / "importing").exists():
+            break
+        time.sleep(0.1)
+    os.killpg(child.pid, signal.SIGINT)
+    _, said = child.communicate(timeout=60)
+    assert (child.returncode, said) == (130, "")
