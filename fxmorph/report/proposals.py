@@ -115,7 +115,8 @@ class ProposalTable:
             return  # what was wrong is said
         said = ", ".join(f"{sum(self._counts[t, o] for t in self._tasks())} {o}" for o in OUTCOMES)
         known = f", {self._cached} of them known before" if self._cached else ""
-        self._console.print(f"{total} proposals{known}: {said}; {self._seconds:.0f} CPU seconds")
+        noun = "proposal" if total == 1 else "proposals"
+        self._console.print(f"{total} {noun}{known}: {said}; {self._seconds:.0f} CPU seconds")
 
     def _tasks(self) -> list[str]:
         return sorted({task for task, _ in self._counts})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -48,6 +47,11 @@ def propose(*arguments: str, cwd: Path, **more: str) -> subprocess.CompletedProc
         (["--budget", "5calls"], {}, "--budget 5calls: packs and --synthesise have a limit of time alone"),
         (["--task", "rule5"], {}, "--task rule5: want rules, recipes, seeds or from-bug"),
         (["--replay", "none"], {}, "--replay none: no such file or folder"),
+        (["--model", "m"], {"OPENAI_API_KEY": "sk-\x07"}, "OPENAI_API_KEY holds a control character"),
+        (["--synthesise", "--dry-run"], {}, "--synthesise asks no model and reads no packs: --dry-run does not go"),
+        (["--synthesise", "--target", "bam"], {}, "--target does not go with it"),
+        (["--synthesise", "--packs", "p"], {}, "--packs does not go with it"),
+        (["--record", "none/x.json"], {}, "--record none/x.json: no file can be there"),
     ],
 )
 def test_usage_is_one_line(arguments: list[str], more: dict[str, str], says: str, tmp_path: Path) -> None:
@@ -123,11 +127,13 @@ def test_a_session_with_the_real_gate(tmp_path: Path) -> None:
         (Say("bad key", status=401), 2, "key refused: bad key"),
         (Say(status=429, error={"message": "pay", "code": "insufficient_quota"}), 2, "quota used up: pay"),
         (Say("down", status=429, headers={"Retry-After": "9999"}), 3, "rate limit: down"),
+        (Say("no secret page", status=404), 2, "no such model: no *** page (or the address is wrong: is /v1 missing?)"),
+        (Say("down", status=503), 3, "server error: down"),
     ],
 )
 def test_a_server_that_refuses(say: Say, code: int, reason: str, tmp_path: Path) -> None:
     with serving(lambda body: say) as server:
-        options = ("--model", "m", "--target", "bam", "--json", "-j1", "--at-once", "1")
+        options = ("--model", "m", "--target", "bam", "--json", "-j1", "--at-once", "1", "--budget", "4calls")
         done = propose(*options, OPENAI_BASE_URL=server.url, OPENAI_API_KEY="secret", cwd=tmp_path)
     assert done.returncode == code
     assert events(done)[1]["reason"] == reason and "Traceback" not in done.stderr
@@ -138,13 +144,13 @@ def test_a_server_that_refuses(say: Say, code: int, reason: str, tmp_path: Path)
 @pytest.mark.slow
 def test_an_interrupted_session_is_gone_on_with(tmp_path: Path) -> None:
     def script(body: dict[str, Any]) -> Say:
-        first = next(asked) == 0
+        first = body["response_format"]["json_schema"]["name"] == "rule_proposals"
         return Say(
             json.dumps({"proposals": [{**FLIP, "name": "m_flip"}] if first else []}),
             wait=0 if first else lambda: over.wait(60),
         )
 
-    over, asked = threading.Event(), itertools.count()
+    over = threading.Event()
     options = ["--model", "m", "--target", "bam", "--json", "-j1"]
     with serving(script) as server:
         command = [sys.executable, "-m", "fxmorph", "propose", *options, "--base-url", server.url]
@@ -196,7 +202,7 @@ def test_a_bug_is_given_as_text(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_asks_where_its_coverage_stalls(tmp_path: Path) -> None:
-    """Nothing fires on the backend eager, so the second turn is a stall."""
+    """The corpus is one seed: what its variants make fire is soon nothing new."""
     seed = {"task": "seed", "name": "m_flip_and_add", "doc": "A flip and its sum.", "aims": "bam",
             "inputs": [{"name": "x", "shape": [4, 3], "dtype": "float32", "fill": "normal", "layout": "contiguous",
                         "requires_grad": False}],
@@ -215,7 +221,7 @@ def test_a_run_asks_where_its_coverage_stalls(tmp_path: Path) -> None:
         "import torch\n\n\ndef fn(x):\n    return torch.flip(x + 1, (0,)) * 2\n\n\n"
         "def make_inputs():\n    return [torch.ones(3)]\n"
     )
-    options = ("corpus/seeds", "corpus", "--propose", "--backend", "eager", "--max-cases", "9", "-j1", "--json")
+    options = ("corpus/seeds", "corpus", "--propose", "--max-cases", "16", "-j1", "--json")
     command = [sys.executable, "-m", "fxmorph", "run", *options]
     with serving(script) as server:
         env = environment(OPENAI_BASE_URL=server.url, OPENAI_MODEL="m")
@@ -226,4 +232,36 @@ def test_a_run_asks_where_its_coverage_stalls(tmp_path: Path) -> None:
     judged = [Path(row["seed"]).stem for row in rows if row["event"] == "case"]
     assert judged[0] == "plain" and any(stem.startswith("m_flip_and_add") for stem in judged)
     assert 1 <= len(server.bodies) <= 3 * 12
-    assert "turn 2: nothing new fired in the last one" in done.stderr
+    assert "nothing new fired in the last one" in done.stderr
+    assert "proposals: " in done.stderr and "admitted" in done.stderr and "; ended: " in done.stderr
+
+
+def test_a_run_on_a_backend_without_units_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fxmorph.config import Settings
+    from fxmorph.propose.stalled import Stalled
+    from fxmorph.store import Store
+
+    monkeypatch.setenv("OPENAI_MODEL", "m")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with Store(tmp_path) as store:
+        for backend in ("eager", "aot_eager", "inductor"):
+            asked = Stalled.of(Settings(backend=backend), store, "run", lambda event: None)
+            assert (asked is not None) == (backend == "inductor")
+
+
+@pytest.mark.slow
+def test_nothing_to_decide_is_said(tmp_path: Path) -> None:
+    done = propose("--target", "zzz", cwd=tmp_path)
+    assert done.returncode == 5 and done.stdout.startswith("no proposal of task any aimed at zzz in ")
+    (tmp_path / "empty").mkdir()
+    done = propose("--packs", "empty", "--task", "seeds", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (5, "no proposal of task seed in empty\n")
+
+
+@pytest.mark.slow
+def test_what_is_wrong_with_a_session_is_not_followed_by_totals(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    given = ("--model", "m", "--base-url", "http://127.0.0.1:9/v1")
+    for option in (("--prompts", "prompts"), ("--target", "no.such.unit")):
+        done = propose(*given, *option, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith(f"fxmorph: {option[0]}")
