@@ -49,9 +49,7 @@ class Blame:
 
 
 def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
-    """Lines that switch the unit off or let PyTorch's bisector look for it; none of AOTAutograd's own, which has
-    no such switch.
-    """
+    """Lines that switch the unit off or let PyTorch's bisector look for it; of AOTAutograd only CSE has a switch."""
     name = unit.partition(".")[2]
     lines: list[str] = []
     if unit in SETTINGS:
@@ -70,6 +68,8 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
         lines = ["torch._inductor.config.max_fusion_size = 1  # no fusion"]
     elif unit.startswith("codegen.CppVec"):
         lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
+    elif unit == "aot.fx_graph_cse":
+        lines = ["torch._functorch.config.cse = False"]
     elif stage is Stage.DYNAMO:
         lines = ['torch.compile(fn, backend="eager")']
     if stage in _SUBSYSTEMS:
