@@ -194,7 +194,11 @@ def forget_headers() -> None:
 
 
 def lacks_toolchain(error: BaseException) -> bool:
-    """Whether compilation failed because this machine has no working C++ or Triton compiler."""
+    """Whether compilation failed because this machine has no working C++ or Triton compiler, or misses a package
+    that torch needs for it (setuptools).
+    """
+    if isinstance(_innermost(error), ModuleNotFoundError):
+        return True
     text = f"{type(error).__name__} {error}"
     return any(
         w in text for w in ("InvalidCxxCompiler", "TritonMissing", "Cannot find a working triton", "No working C++")

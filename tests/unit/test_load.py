@@ -176,5 +176,5 @@ def test_a_program_that_takes_them_is_none(tmp_path: Path, text: str) -> None:
 
 def test_inputs_that_are_no_list_are_an_error_of_the_seed(tmp_path: Path) -> None:
     (seed,) = loaded(tmp_path, "def make_inputs(): return 3\ndef fn(x): return x\n")
-    with pytest.raises(SeedFailed, match="not iterable"):
+    with pytest.raises(SeedFailed, match="want a list or tuple"):
         seed.fresh()

@@ -1,0 +1,41 @@
+"""What exceptions of the compiler say, and of whom."""
+
+from __future__ import annotations
+
+import pytest
+from torch._inductor.exc import CppCompileError, InductorError
+
+from fxmorph.torchapi.compiling import forget_headers, lacks_toolchain, spoken
+
+
+def wrapped(error: Exception) -> Exception:
+    try:
+        raise InductorError(error, None) from error
+    except InductorError as outer:
+        return outer
+
+
+@pytest.mark.parametrize(
+    ("error", "lacks"),
+    [
+        (ModuleNotFoundError("No module named 'setuptools'"), True),
+        (RuntimeError("InvalidCxxCompiler: No working C++ compiler found"), True),
+        (ZeroDivisionError("division by zero"), False),
+        (AttributeError("no attribute 'x'"), False),
+    ],
+)
+def test_what_a_machine_lacks_is_no_fault_of_the_compiler(error: Exception, lacks: bool) -> None:
+    assert lacks_toolchain(wrapped(error)) is lacks
+
+
+def test_of_a_cpp_compilers_output_its_first_error_is_said() -> None:
+    output = "In file included from a.h:1:\nk.cpp:7:3: error: 'tmp' was not declared in this scope\n   7 | tmp;\n"
+    said = spoken(wrapped(CppCompileError(["g++", "-I" + "x" * 999, "k.cpp"], output)))
+    assert said.startswith("InductorError: C++ compile error: k.cpp:7:3: error: 'tmp' was not declared")
+
+
+def test_headers_can_be_forgotten() -> None:
+    from torch._inductor import codecache
+
+    forget_headers()
+    assert codecache._precompile_header.cache_info().currsize == 0
