@@ -132,7 +132,7 @@ class Script:
             or (Kind.RAISES in self.kinds and self.kinds != {Kind.RAISES})
             or self.kinds & {Kind.STRUCTURE, *_OWN_PROCESS}
             or {Kind.GRADIENT, Kind.REQUIRES_GRAD} <= self.kinds
-            or (self.backward and (self.writes or self.differentiates))
+            or (self.backward and self.differentiates)
             or (Kind.MUTATION in self.kinds and self.holders)
         )  # fmt: skip
         fn = self.defined.get("fn")
@@ -219,10 +219,14 @@ class Script:
             call = _under("with torch.no_grad():", call)
         if self.backward and self.flat:
             device = "" if self.config.get("device", "cpu") == "cpu" else ", device=t.device"
+            ends = _COLLECTED
+            if self.writes:
+                ends = "ends"
+                call.append(f"ends = outs + [t for t in {self._leaves()} if torch.is_tensor(t) and t.grad_fn]")
             call += [
-                f"weights = [torch.arange(t.numel(){device}).reshape(t.shape) % 5 + 1 for t in outs]",
-                "loss = sum((t * w).sum() for t, w in zip(outs, weights) if t.requires_grad)",
-                f"wanted = [t for t in {self._leaves()} if isinstance(t, torch.Tensor) and t.requires_grad]",
+                f"weights = [torch.arange(t.numel(){device}).reshape(t.shape) % 5 + 1 for t in {ends}]",
+                f"loss = sum((t * w).sum() for t, w in zip({ends}, weights) if t.requires_grad)",
+                f"wanted = [t for t in {self._leaves()} if torch.is_tensor(t) and t.requires_grad and t.is_leaf]",
                 "grads = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)",
             ]
             if guarded:  # there may be nothing to differentiate, which is no difference

@@ -198,8 +198,8 @@ from fxmorph.workers import Pool
 def serve(connection): pass
 if __name__ == "__main__":
     with Pool(1, serve, (), ["takes_long_to_import"]):
-        print("ready", flush=True)
         try:
+            print("ready", flush=True)
             time.sleep(30)
         except KeyboardInterrupt:
             sys.exit(130)
@@ -219,6 +219,7 @@ def test_an_interrupt_while_the_server_starts_prints_nothing(tmp_path: Path) -> 
         if (tmp_path / "importing").exists():
             break
         time.sleep(0.1)
+    assert child.stdout is not None and child.stdout.readline() == "ready\n"
     os.killpg(child.pid, signal.SIGINT)
     _, said = child.communicate(timeout=60)
     assert (child.returncode, said) == (130, "")
