@@ -31,6 +31,7 @@ BUCKETS = (
     ("judge", ("judge",)),
     ("reduce (its own work)", ("reduce",)),
     ("confirm (repro.py in a fresh process)", ("confirm",)),
+    ("exhibit (graphs and values of a finding)", ("exhibit",)),
     ("store", ("store",)),
     ("parent (plan, tell, wait)", ("parent",)),
     ("idle workers", ("idle",)),

@@ -193,10 +193,11 @@ def test_renewed_arguments_are_those_of_jobs_that_begin_later(pool: Pool) -> Non
 
 
 INTERRUPTED = """
-import sys, time
+import signal, sys, time
 from fxmorph.workers import Pool
 def serve(connection): pass
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
     with Pool(1, serve, (), ["takes_long_to_import"]):
         try:
             print("ready", flush=True)
