@@ -24,7 +24,7 @@ import torch
 from fxmorph.inputs import relocate
 from fxmorph.layouts import layout_of, relaid
 from fxmorph.model import Case, CompileConfig, Seed
-from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.dispatch import tensors_of
 
 #: The only keys of a seed's META that are read.
 META_KEYS = ("config", "dynamo_config", "compile", "no_grad", "calls", "device")
@@ -141,7 +141,7 @@ def in_other_layout(loaded: LoadedSeed, input_seed: int) -> LoadedSeed | None:
     """The seed with inputs of another layout; None where it is the same one, or eager does not accept it."""
     try:
         made = loaded.fresh(input_seed)
-        tensors = [t for t in tree_leaves(made.args) if isinstance(t, torch.Tensor)]
+        tensors = tensors_of(made.args)
         before = [t._version for t in tensors]
         with torch.no_grad():
             made.drive(made.fn)

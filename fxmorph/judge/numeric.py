@@ -270,7 +270,7 @@ def _nonfinite(
     wrong = odd & ~signs & (torch.isfinite(e) == torch.isfinite(w))
     half = eager.dtype in (torch.float16, torch.bfloat16) or gates.low_precision
     if half:
-        wrong &= _out_of_range(e, c, w, lanes, torch.finfo(eager.dtype).max)
+        wrong &= _out_of_range(e, c, lanes, torch.finfo(eager.dtype).max)
     if bool(wrong.any()) and not gates.overflow:
         return Comparison(Status.FINDING, text, Kind.NONFINITE)
     if half or gates.overflow:
@@ -278,12 +278,10 @@ def _nonfinite(
     return Comparison(Status.INCONCLUSIVE, f"eager and fp64 disagree on finiteness: {text}", Kind.NONFINITE)
 
 
-def _out_of_range(
-    e: torch.Tensor, c: torch.Tensor, w: torch.Tensor, lanes: dict[str, torch.Tensor], largest: float
-) -> torch.Tensor:
+def _out_of_range(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tensor], largest: float) -> torch.Tensor:
     """Where a short range explains nothing: in every lane a number far below the limit, or in every lane NaN."""
     numbers, nans = torch.isfinite(e) & ~torch.isfinite(c), e.isnan() & torch.isfinite(c)
-    for lane in (w, *(v.double() for v in lanes.values())):
+    for lane in map(torch.Tensor.double, lanes.values()):
         numbers = numbers & (lane.abs() < NEAR_LIMIT * largest)
         nans = nans & lane.isnan()
     return numbers | nans
