@@ -155,8 +155,9 @@ def test_an_interrupted_session_is_gone_on_with(tmp_path: Path) -> None:
     with serving(script) as server:
         command = [sys.executable, "-m", "fxmorph", "propose", *options, "--base-url", server.url]
         running = subprocess.Popen(
-            command, cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+            command, cwd=tmp_path, env=environment(), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # whoever runs the tests may ignore it
+        )  # fmt: skip
         assert running.stdout is not None
         for line in running.stdout:
             if '"proposal"' in line:
