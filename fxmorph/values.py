@@ -21,6 +21,9 @@ from fxmorph.torchapi.dispatch import tree_leaves
 OWN_VALUES = (ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.LAYOUT, ValuePlan.AGAIN)
 
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
 class Grid(IntEnum):
     """The steps of plan ``exact``: what all values are multiples of, and how large they are."""
 
@@ -39,6 +42,13 @@ class Range(IntEnum):
     INSIDE = 4  #: between an 8th and 7/8: what is defined in (0, 1) alone
 
 
+class Limits(IntEnum):
+    """The steps of plan ``limits``: which tensors get values at the limits of their dtype."""
+
+    ALL = 0
+    FLOATS = 1  #: where integers are indices, sizes, divisors or exponents
+
+
 def mask_like(t: torch.Tensor) -> bool:
     """Whether the values are all 0 or 1 with both present, as masks are."""
     if t.is_complex() or t.numel() < 2:
@@ -52,8 +62,8 @@ def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int, step: int = 0)
     """Overwrite the values of tensors in place according to a step of the plan, deterministically.
 
     Whole storages are written, so that inputs that share memory stay consistent.  Integer
-    tensors that are not masks keep their values (they may be indices) but under ``negative``.  Raises
-    :class:`NotApplicable` when the plan changes nothing here.
+    tensors that are not masks keep their values (they may be indices) but under ``negative`` and ``limits``.
+    Raises :class:`NotApplicable` when the plan changes nothing here.
     """
     if plan in OWN_VALUES:
         return
@@ -101,6 +111,10 @@ def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator, step: int) 
         limits = limits if bool(flat.ge(0).all()) else [*limits, -0.0, -1.0, -info.tiny, -info.tiny / 4, -large]
         flat.copy_(_sprinkled(flat, limits, g))
         return True
+    if plan is ValuePlan.LIMITS and step == Limits.ALL and t.dtype in INTEGERS and not masked:
+        whole = torch.iinfo(t.dtype)
+        flat.copy_(_sprinkled(flat, [whole.min, whole.min + 1, 0, 1, whole.max - 1, whole.max], g))
+        return True
     if plan is ValuePlan.SPECIAL and floating:
         info = torch.finfo(t.dtype)
         special = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, info.max, info.tiny, info.tiny / 4]
@@ -111,7 +125,8 @@ def _overwrite(plan: ValuePlan, t: torch.Tensor, g: torch.Generator, step: int) 
 
 def _sprinkled(flat: torch.Tensor, special: Sequence[float], g: torch.Generator) -> torch.Tensor:
     """The values with about three of ten replaced by special ones."""
-    table = torch.tensor(special, dtype=torch.float64, device="cpu").to(flat.dtype)
+    exact = torch.float64 if flat.is_floating_point() else flat.dtype
+    table = torch.tensor(special, dtype=exact, device="cpu").to(flat.dtype)
     picks = torch.randint(len(special), (flat.numel(),), generator=g, device="cpu")
     keep = torch.rand(flat.numel(), generator=g, device="cpu") < 0.7
     return torch.where(keep.to(flat.device), flat, table[picks].to(flat.device))

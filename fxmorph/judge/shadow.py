@@ -34,6 +34,7 @@ import torch
 
 from fxmorph.inputs import flat_storage, storage_key
 from fxmorph.judge.kernels import VARIANCES, WRITTEN, variance
+from fxmorph.judge.overflow import may_overflow
 from fxmorph.torchapi.decompose import decomposition
 from fxmorph.torchapi.dispatch import (
     OpOverload,
@@ -269,7 +270,7 @@ class Lane:
 #: Gates that close what was computed from where they closed, and nothing beside it.
 LOCAL = (
     "uninitialised", "duplicate_indices", "overlapping_write", "overflow", "bit_cast", "cast_out_of_range",
-    "random_values",
+    "integer_overflow", "random_values",
 )  # fmt: skip
 
 
@@ -287,6 +288,8 @@ class Gates:
     narrowing_cast: bool = False
     #: A float was cast to an integer type that cannot hold it.
     cast_out_of_range: bool = False
+    #: What may have made an integer that int32 or int64 cannot hold.
+    integer_overflow: str = ""
     random_values: bool = False
     opaque: set[str] = field(default_factory=set)
     #: What Python learnt of a tensor (a truth value, an integer, a size) and rounding may decide otherwise.
@@ -1047,6 +1050,8 @@ class ReferenceRun(TorchDispatchMode):
             if isinstance(source, torch.Tensor) and wanted is not None:
                 self.gates.cast_out_of_range |= _cannot_hold(source, wanted)
                 self.gates.narrowing_cast |= _cast_rounds(source, wanted)
+        if may_overflow(name, args, kwargs):
+            self.gates.integer_overflow = name
         for t in written:
             if _overlaps_itself(t):
                 self.gates.overlapping_write = name

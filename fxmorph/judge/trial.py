@@ -300,7 +300,7 @@ class Trial:
             if gate:
                 return [Verdict(Status.SKIPPED, None, "call", gate)]
             unread = cache(lambda: self._reads_no_garbage(plan))
-            verdicts = [_behind_gates(v, reference.gates(v.slot), unread) for v in verdicts]
+            verdicts = [_behind_gates(v, plan, reference.gates(v.slot), unread) for v in verdicts]
             verdicts = [_undecided(v, reference.gates(), evidence) for v in verdicts]
         return verdicts
 
@@ -331,7 +331,7 @@ class Trial:
         return same_observation(first, second)
 
 
-def _behind_gates(verdict: Verdict, gates: Gates, reads_no_garbage: Callable[[], bool]) -> Verdict:
+def _behind_gates(verdict: Verdict, plan: ValuePlan, gates: Gates, reads_no_garbage: Callable[[], bool]) -> Verdict:
     """An accusation of what a closed gate lies before is none."""
     if verdict.status is not Status.FINDING:
         return verdict
@@ -342,7 +342,7 @@ def _behind_gates(verdict: Verdict, gates: Gates, reads_no_garbage: Callable[[],
     elif gates.uninitialised and not reads_no_garbage():
         why = "the program reads uninitialised memory"
     else:
-        return _at_the_limits(verdict) if gates.cast_out_of_range else verdict
+        return _at_the_limits(verdict, plan, gates)
     note(lambda: f"  {verdict.slot}: gate: {why}")
     return Verdict(Status.SKIPPED, None, verdict.slot, why)
 
@@ -360,12 +360,20 @@ def _undecided(verdict: Verdict, gates: Gates, evidence: Evidence) -> Verdict:
     return replace(verdict, status=Status.TIE, kind=None, reason=f"{why}; {verdict.reason}", far=False)
 
 
-def _at_the_limits(verdict: Verdict) -> Verdict:
-    """Values that a cast to integers could not hold are the machine's business, not the compiler's."""
-    if verdict.status is not Status.FINDING or verdict.kind not in (Kind.VALUE, Kind.MUTATION):
+def _at_the_limits(verdict: Verdict, plan: ValuePlan, gates: Gates) -> Verdict:
+    """Values that C++ leaves open are the machine's business, not the compiler's.
+
+    Integers of a program's own that overflow wrap in eager, and people count on it.
+    """
+    if verdict.kind not in (Kind.VALUE, Kind.MUTATION):
         return verdict
-    reason = f"a float is cast to an integer type that cannot hold it; {verdict.reason}"
-    return replace(verdict, status=Status.EDGE_CASE, kind=None, reason=reason)
+    if gates.cast_out_of_range:
+        why = "a float is cast to an integer type that cannot hold it"
+    elif gates.integer_overflow and plan is ValuePlan.LIMITS:
+        why = f"{gates.integer_overflow} may overflow its integer type"
+    else:
+        return verdict
+    return replace(verdict, status=Status.EDGE_CASE, kind=None, reason=f"{why}; {verdict.reason}")
 
 
 @cache

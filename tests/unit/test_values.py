@@ -13,7 +13,7 @@ from fxmorph.judge.steps import Steps
 from fxmorph.load import Invocation
 from fxmorph.model import ValuePlan
 from fxmorph.observe import observe
-from fxmorph.values import Grid, Range, apply_plan, mask_like
+from fxmorph.values import Grid, Limits, Range, apply_plan, mask_like
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -177,6 +177,41 @@ def test_limits_are_finite_and_keep_the_sign_of_the_seed() -> None:
     assert bool(((signed != 0) & (signed.abs() < tiny)).any()) and bool(((signed == 0) & signed.signbit()).any())
     assert not bool(positive.signbit().any())
     assert mask.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_integers_reach_the_limits_of_their_dtype(dtype: torch.dtype) -> None:
+    given = torch.arange(100).to(dtype)
+    (x,) = planned(ValuePlan.LIMITS, given)
+    info = torch.iinfo(dtype)
+    assert {info.min, info.max, info.max - 1} <= set(x.tolist()) and int((x == given).sum()) > 50
+    with pytest.raises(NotApplicable):
+        planned(ValuePlan.LIMITS, given, step=Limits.FLOATS)
+
+
+NUMBERS = torch.arange(1, 65)
+
+
+@pytest.mark.parametrize(
+    ("fn", "step"),
+    [
+        (lambda x, i: (i * 3 + 1).clamp(max=5).float() + x, Limits.ALL),
+        (lambda x, i: torch.where(i > 7, i, -i).view(8, 8).t().sum(0), Limits.ALL),
+        (lambda x, i: i.sort().values.add_(1), Limits.ALL),
+        (lambda x, i: x[(i > 7).nonzero()], Limits.ALL),  # truth values choose what is in range
+        (lambda x, i: x[i - 1], Limits.FLOATS),
+        (lambda x, i: x[i.sort().indices], Limits.FLOATS),
+        (lambda x, i: x[(i * 1.0).long() - 1], Limits.FLOATS),
+        (lambda x, i: x.new_zeros(i.amin().item()), Limits.FLOATS),
+        (lambda x, i: torch.repeat_interleave(x, i), Limits.FLOATS),
+        (lambda x, i: 100 // i, Limits.FLOATS),
+        (lambda x, i: torch.div(100, i, rounding_mode="floor"), Limits.FLOATS),
+        (lambda x, i: torch.ones_like(i).copy_(i) << 1, Limits.FLOATS),
+        (lambda x, i: 2**i, Limits.FLOATS),
+    ],
+)
+def test_integers_reach_limits_where_they_are_numbers_alone(fn: Any, step: Limits) -> None:
+    assert step_of(ValuePlan.LIMITS, fn, torch.randn(64), NUMBERS) == step
 
 
 @pytest.mark.parametrize(
