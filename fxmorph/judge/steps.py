@@ -1,24 +1,20 @@
-"""Which step of a plan a program is judged on: the first on which eager does what the plan is for."""
+"""Which step of a plan a program is judged on: the first on which eager does what the plan is for.
+
+For plan ``normal`` values are searched where no step is such (``fxmorph/judge/searching.py``).
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import Any
 
-import torch
-
-from fxmorph.inputs import NotApplicable, is_float_dtype
+from fxmorph.inputs import NotApplicable
 from fxmorph.judge.journal import note
-from fxmorph.judge.shadow import EMPTY, Gates, ReferenceRun
-from fxmorph.load import Invocation
+from fxmorph.judge.searching import Make, RangeWatch, searched
+from fxmorph.judge.shadow import Gates, ReferenceRun
 from fxmorph.model import ValuePlan
 from fxmorph.observe import observe
-from fxmorph.torchapi.dispatch import TorchDispatchMode, schema_of, tree_leaves
-from fxmorph.values import Grid, Range
+from fxmorph.values import Grid, Range, Step
 
-#: The program, made fresh with the values of a step.
-Make = Callable[[int], Invocation]
 #: Grids in the order in which they are tried: the finest on which no operator can round is used.
 GRIDS = (Grid.QUARTERS, Grid.INTEGERS, Grid.SIGNS)
 
@@ -31,45 +27,13 @@ class Certificate(ReferenceRun):
         del self.lanes[1:]
 
 
-class RangeWatch(TorchDispatchMode):
-    """Notes in ``left`` the first operator that makes Inf or NaN of finite operands; "" where none does.
-
-    Infinite scalars are operands: masks are made with them.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left = ""
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if self.left:
-            return func(*args, **kwargs)
-        finite = all(map(_finite, tree_leaves((args, kwargs))))  # before: operands may be written
-        out = func(*args, **kwargs)
-        name = schema_of(func).name.split("::")[1]
-        if finite and name not in EMPTY and not all(map(_finite, tree_leaves(out))):
-            self.left = name
-        return out
-
-
-def _finite(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        if value.layout != torch.strided or not is_float_dtype(value.dtype):
-            return True
-        return bool(torch.isfinite(value).all())
-    return not isinstance(value, float) or math.isfinite(value)
-
-
 class Steps:
-    """Chooses once per plan which step of it a program is run on."""
+    """Chooses once per plan which step of it a program is run on, or finds values."""
 
     def __init__(self) -> None:
-        self._chosen: dict[ValuePlan, int | None] = {}
+        self._chosen: dict[ValuePlan, Step | None] = {}
 
-    def of(self, plan: ValuePlan, make: Make, no_grad: bool) -> int:
+    def of(self, plan: ValuePlan, make: Make, no_grad: bool) -> Step:
         """The step for the program that ``make`` makes; raises ``NotApplicable`` where the plan has none for it."""
         choose = CHOOSE.get(plan)
         if choose is None:
@@ -102,17 +66,23 @@ def _depends_on_values(gates: Gates) -> bool:
     return ":" in gates.inexact_because and not gates.inexact_because.startswith("mean:")
 
 
-def _normal_range(make: Make, no_grad: bool) -> Range | None:
-    """The first step on which nothing leaves the range of numbers; None where the seed's own values do not."""
-    for step in Range:
+def _normal_range(make: Make, no_grad: bool) -> Step | None:
+    """The first step, else values found, on which nothing leaves the range of numbers.
+
+    None where on the seed's own values nothing does, and where eager raises.
+    """
+
+    def left(step: Step) -> str | None:
         watch = RangeWatch()
         seen = observe(make(step), lambda f: f, no_grad=no_grad, mode=watch)
-        if seen.raised:
-            return None
-        if not watch.left:
-            return step or None
-        note(f"values: {step.name.lower()}: {watch.left} makes Inf or NaN of numbers")
-    return None
+        return None if seen.raised else watch.left
+
+    for step in Range:
+        name = left(step)
+        if not name:
+            return None if name is None else step or None
+        note(f"values: {step.name.lower()}: {name} makes Inf or NaN of numbers")
+    return searched(make, lambda found: left(found) == "")
 
 
 def _accepted(make: Make, no_grad: bool) -> int | None:
@@ -121,7 +91,7 @@ def _accepted(make: Make, no_grad: bool) -> int | None:
 
 
 #: Plans whose steps are chosen, and how.
-CHOOSE: dict[ValuePlan, Callable[[Make, bool], int | None]] = {
+CHOOSE: dict[ValuePlan, Callable[[Make, bool], Step | None]] = {
     ValuePlan.EXACT: _exact_grid,
     ValuePlan.NORMAL: _normal_range,
     ValuePlan.NEGATIVE: _accepted,
