@@ -38,9 +38,9 @@ MARGIN = 0.125
 HALVED = 8
 #: The first step, in units of the root mean square of a tensor.
 FIRST_STEP = 0.125
-#: By what a step grows while the sign of its gradient stays (it halves where that turns), in one attempt after another:
-#: slow ones find narrow ranges, fast ones get out of the way of inputs that functions pull to both sides.
-GROWTHS = (1.5, 2.0)
+#: Attempts: the values that are started from, and by what a step grows while the sign of its gradient stays (it halves
+#: where that turns).  Slow growth finds narrow ranges, fast growth serves functions that pull inputs to both sides.
+ATTEMPTS = ((Range.OWN, 1.5), (Range.OWN, 2.0), (Range.INSIDE, 1.5))
 
 
 class RangeWatch(TorchDispatchMode):
@@ -254,11 +254,11 @@ class _Descent:
 
 def searched(make: Make, fits: Callable[[Found], bool]) -> Found | None:
     """Values that fit; None where the search, which is bounded and deterministic, ends without any."""
-    return next(filter(None, (_attempt(make, fits, growth) for growth in GROWTHS)), None)
+    return next(filter(None, (_attempt(make, fits, *way) for way in ATTEMPTS)), None)
 
 
-def _attempt(make: Make, fits: Callable[[Found], bool], growth: float) -> Found | None:
-    descents = _descents(make(Range.OWN), growth)
+def _attempt(make: Make, fits: Callable[[Found], bool], start: Range, growth: float) -> Found | None:
+    descents = _descents(make(start), growth)
     total = sum(d.values.numel() for d in descents if d is not None)
     if not 0 < total <= MOST_ELEMENTS:
         return None

@@ -154,7 +154,7 @@ def count_of_runs(fn: Callable[..., Any], *values: Any) -> int:
     ],
 )
 def test_a_program_that_no_values_keep_in_range_is_given_up(fn: Callable[..., Any]) -> None:
-    assert 5 < count_of_runs(fn, drawn(20)) <= 5 + len(searching.GROWTHS) * searching.RUNS
+    assert 5 < count_of_runs(fn, drawn(20)) <= 5 + len(searching.ATTEMPTS) * searching.RUNS
 
 
 def test_large_inputs_are_not_searched() -> None:
@@ -163,7 +163,7 @@ def test_large_inputs_are_not_searched() -> None:
 
 def test_costly_programs_are_run_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "MOST_WORK", 3 * 2 * searching.CALL)  # the calls that finish, of three runs
-    assert count_of_runs(lambda x: torch.log(-(x.abs() + 1)), drawn(20)) < 5 + 2 * 6
+    assert count_of_runs(lambda x: torch.log(-(x.abs() + 1)), drawn(20)) < 5 + len(searching.ATTEMPTS) * 6
 
 
 def test_a_program_that_reads_its_own_gradients_is_given_up() -> None:
