@@ -20,7 +20,7 @@ from fxmorph.load import Invocation
 from fxmorph.model import CompileConfig, GraphLevel, TensorSpec, ValuePlan
 from fxmorph.torchapi.compiling import configured, reset
 from fxmorph.torchapi.dispatch import tree_leaves, unset_fake_temporarily
-from fxmorph.values import apply_plan
+from fxmorph.values import Step, apply_plan
 
 
 class CaptureFailed(Exception):
@@ -227,8 +227,8 @@ def _differentiable(forward: fx.GraphModule, args: list[Any]) -> bool:
     return True
 
 
-def inputs_under(plan: ValuePlan, base: InputSet, seed: int, step: int = 0) -> InputSet:
-    """The input set with its values changed by a step of a plan; raises :class:`NotApplicable`."""
+def inputs_under(plan: ValuePlan, base: InputSet, seed: int, step: Step = 0) -> InputSet:
+    """The input set with its values changed by a step of a plan, or as found for it; raises :class:`NotApplicable`."""
     if plan is ValuePlan.RESEED:
         raise NotApplicable("reseeding needs the seed's own make_inputs")
     values = base.rebuild()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -15,7 +16,7 @@ import torch
 
 from fxmorph.inputs import FLOATING, NotApplicable, flat_storage, storage_key
 from fxmorph.model import ValuePlan
-from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.dispatch import tensors_of
 
 #: Plans that leave values as the program's own ``make_inputs`` gives them.
 OWN_VALUES = (ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.LAYOUT, ValuePlan.AGAIN)
@@ -49,6 +50,26 @@ class Limits(IntEnum):
     FLOATS = 1  #: where integers are indices, sizes, divisors or exponents
 
 
+@dataclass(frozen=True)
+class Found:
+    """Values that a search found for plan ``normal``: of each of the ``memories``, all of it, or None: as it was."""
+
+    contents: tuple[torch.Tensor | None, ...]
+
+
+#: Where values of a plan come from: one of its steps, or what was found.
+Step = int | Found
+
+
+def memories(values: Sequence[Any]) -> list[torch.Tensor]:
+    """The first tensor, detached, on each storage under nested values, in order; none of empty tensors."""
+    first: dict[int, torch.Tensor] = {}
+    for t in tensors_of(list(values)):
+        if t.numel():
+            first.setdefault(storage_key(t), t.detach())
+    return list(first.values())
+
+
 def mask_like(t: torch.Tensor) -> bool:
     """Whether the values are all 0 or 1 with both present, as masks are."""
     if t.is_complex() or t.numel() < 2:
@@ -58,8 +79,8 @@ def mask_like(t: torch.Tensor) -> bool:
     return bool(((t == 0) | (t == 1)).all() and (t == 0).any() and (t == 1).any())
 
 
-def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int, step: int = 0) -> None:
-    """Overwrite the values of tensors in place according to a step of the plan, deterministically.
+def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int, step: Step = 0) -> None:
+    """Overwrite the values of tensors in place according to a step of the plan, or as found, deterministically.
 
     Whole storages are written, so that inputs that share memory stay consistent.  Integer
     tensors that are not masks keep their values (they may be indices) but under ``negative`` and ``limits``.
@@ -67,15 +88,16 @@ def apply_plan(plan: ValuePlan, values: Sequence[Any], seed: int, step: int = 0)
     """
     if plan in OWN_VALUES:
         return
+    if isinstance(step, Found):
+        for t, content in zip(memories(values), step.contents, strict=True):
+            if content is not None:
+                flat_storage(t).copy_(content)
+        return
     generator = torch.Generator(device="cpu").manual_seed(seed)
-    seen: set[int] = set()
     changed = False
     with torch.no_grad():
-        for t in tree_leaves(list(values)):
-            if not isinstance(t, torch.Tensor) or t.numel() == 0 or storage_key(t) in seen:
-                continue
-            seen.add(storage_key(t))
-            changed |= _overwrite(plan, t.detach(), generator, step)
+        for t in memories(values):
+            changed |= _overwrite(plan, t, generator, step)
     if not changed:
         raise NotApplicable(str(plan))
 
@@ -181,8 +203,12 @@ def _into(flat: torch.Tensor, step: Range) -> torch.Tensor:
         Range.SMALL: lambda x: x * 2.0**-6,
         Range.INSIDE: lambda x: 0.125 + 0.75 * x.abs() / (1 + x.abs()),
     }
-    held = ~torch.isfinite(flat) | (flat < torch.finfo(flat.dtype).min / 2)
-    return torch.where(held, flat, ways[step](flat))
+    return torch.where(held(flat), flat, ways[step](flat))
+
+
+def held(flat: torch.Tensor) -> torch.Tensor:
+    """Where there is what masks hold: what is not finite, and the least numbers."""
+    return ~torch.isfinite(flat) | (flat < torch.finfo(flat.dtype).min / 2)
 
 
 def _mask(flat: torch.Tensor, dtype: torch.dtype, g: torch.Generator) -> torch.Tensor:

@@ -43,6 +43,7 @@ from fxmorph.prove.prover import Prover
 from fxmorph.rewrite import Unsound, Workbench, draw_chain, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import check_settings
+from fxmorph.values import Step
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
 #: small programs compile fast, and rewrites meet in them.
@@ -156,7 +157,7 @@ def plan_inputs(
     out: dict[ValuePlan, InputSet] = {}
     steps = Steps()
 
-    def invocation(plan: ValuePlan, step: int) -> Invocation:
+    def invocation(plan: ValuePlan, step: Step) -> Invocation:
         args = inputs_under(plan, base, input_seed, step).rebuild()
         return Invocation(fn, args, lambda g: g(*args))
 

@@ -31,7 +31,7 @@ from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolc
 from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.dispatch import tensors_of
 from fxmorph.torchapi.firing import noting
-from fxmorph.values import apply_plan
+from fxmorph.values import Step, apply_plan
 
 #: How the RNG seed of the inputs differs under RESEED.
 RESEED = 7001
@@ -110,7 +110,7 @@ class SeedSubject:
             raise NotApplicable("no other layout")
         return other.fresh(input_seed)
 
-    def _at(self, plan: ValuePlan, input_seed: int, step: int) -> Invocation:
+    def _at(self, plan: ValuePlan, input_seed: int, step: Step) -> Invocation:
         made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
         tensors = tensors_of([made.args, *made.state.values()])
         layout = next((t.layout for t in tensors if t.layout != torch.strided), None)

@@ -1,0 +1,70 @@
+"""Whether integers at the limits of their dtype may be given to a program: whether it takes them as numbers alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from fxmorph.inputs import storage_key
+from fxmorph.torchapi.dispatch import TorchDispatchMode, mutated_arguments, schema_of, tensors_of
+from fxmorph.values import INTEGERS
+
+#: What may be done with integers at the limits of their dtype beside elementwise operators: nothing of it takes
+#: them as places or sizes.
+HARMLESS = frozenset({
+    "_to_copy", "amax", "amin", "argmax", "argmin", "as_strided", "cat", "clone", "constant_pad_nd", "copy", "copy_",
+    "cummax", "cummin", "cumsum", "detach", "diagonal", "expand", "flip", "max", "min", "mm", "permute", "prod", "roll",
+    "select", "slice", "sort", "split", "split_with_sizes", "squeeze", "stack", "sum", "t", "topk", "transpose", "tril",
+    "triu", "unbind", "unsqueeze", "unfold", "view", "_unsafe_view", "_reshape_alias", "alias", "lift_fresh",
+    "masked_fill", "masked_fill_", "any", "all",
+})  # fmt: skip
+#: Elementwise, and yet: the machine traps on what they are undefined for, or C++ leaves it open.
+PARTIAL = frozenset({
+    "bitwise_left_shift", "bitwise_right_shift", "__lshift__", "__rshift__", "__ilshift__", "__irshift__", "fmod",
+    "floor_divide", "gcd", "lcm", "pow", "remainder",
+})  # fmt: skip
+
+
+class NotHarmless(Exception):
+    """Integers at their limits reach an operator that takes integers as something else than numbers."""
+
+
+class IntegerWatch(TorchDispatchMode):
+    """Stops before an operator takes what ``changed`` reaches as a place, size, divisor, exponent or number of bits.
+
+    The operator is then in ``stopped_at``.  Truth values do not count: what they choose is in range.
+    """
+
+    def __init__(self, changed: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.stopped_at = ""
+        self._reached = {storage_key(t): t for t in changed}
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        name = schema_of(func).name.split("::")[1]
+        reached = any(t.dtype != torch.bool and storage_key(t) in self._reached for t in tensors_of((args, kwargs)))
+        if reached and ((torch.Tag.pointwise not in func.tags and name not in HARMLESS) or _partial(name, kwargs)):
+            self.stopped_at = name
+            raise NotHarmless(name)
+        out = func(*args, **kwargs)
+        if reached:
+            written = [args[i] for i, _ in mutated_arguments(func) if i < len(args)]
+            made = [t for t in tensors_of([out, written]) if t.dtype != torch.bool]
+            self._reached.update((storage_key(t), t) for t in made)
+        return out
+
+
+def _partial(name: str, kwargs: dict[str, Any]) -> bool:
+    return name.removesuffix("_") in PARTIAL or kwargs.get("rounding_mode") is not None
+
+
+def at_limits(t: torch.Tensor) -> bool:
+    """Whether an integer tensor holds the least or largest numbers of its dtype, or next to them."""
+    if t.dtype not in INTEGERS or not t.numel():
+        return False
+    info = torch.iinfo(t.dtype)
+    return bool((t >= info.max - 1).any()) or bool(info.min < 0 and (t <= info.min + 1).any())
