@@ -39,6 +39,7 @@ from fxmorph.ideas import Idea, Ideas, promising
 from fxmorph.investigated import Investigated
 from fxmorph.known import load_known
 from fxmorph.model import (
+    RESHAPES,
     SIZE_PLANS,
     Case,
     CaseResult,
@@ -81,6 +82,8 @@ CHECK_PLANS = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 INVESTIGATE_SHARE = 0.25
 #: In every so many rounds variants get inputs of another layout, and one seed of so many is judged in another too.
 RELAID_EVERY = 3
+#: Of the other variants, one of about so many gets inputs of other sizes or ranks.
+RESHAPED_EVERY = 4
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
 WORN_FINDINGS, WORN_SHARE = 2, 0.5
 #: CPU seconds for a repro in fresh processes.
@@ -342,7 +345,15 @@ class Campaign:
             dtype=s.dtype,
             context=s.context,
             relaid=number % RELAID_EVERY == 0 and number > 0,
+            reshaped=self._reshaped(seed, number),
         )
+
+    def _reshaped(self, seed: Seed, number: int) -> str:
+        """Of variants whose inputs keep their layout."""
+        drawn = int(digest([self.settings.seed, seed.hash, number]), 16)
+        if number % RELAID_EVERY == 0 or drawn % RESHAPED_EVERY or self.check:
+            return ""
+        return RESHAPES[drawn // RESHAPED_EVERY % len(RESHAPES)]
 
     def _plans(self, seed: Seed, number: int) -> tuple[ValuePlan, ...]:
         """With another layout, which takes a compile of its own, for some seeds as they are."""
@@ -392,7 +403,8 @@ class Campaign:
                     yield self._next(self._case(what, 0))
                 elif what is not None:
                     for named in what.among(usable):
-                        yield self._next(replace(self._case(named, 1), chain=what.steps))
+                        # What was proposed was tried on the seed's own inputs.
+                        yield self._next(replace(self._case(named, 1), chain=what.steps, reshaped=""))
 
     def _next(self, case: Case) -> tuple[int, Case]:
         self._issued += 1

@@ -22,7 +22,7 @@ from fxmorph.clock import Clock
 from fxmorph.dedup import group_of, same_group, skeleton
 from fxmorph.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
 from fxmorph.inductor.units import Stage
-from fxmorph.inputs import InputSet, NotApplicable, redrawn
+from fxmorph.inputs import InputSet, NotApplicable, Unsupported, redrawn
 from fxmorph.investigated import Investigated, evidence_of, without_tail
 from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
@@ -176,7 +176,7 @@ class _Investigation:
         recipe = self._recipe()
         start = self._variant(recipe) if recipe else self._graph()
         if not recipe and self.case.seed.form == "module":
-            program = without_tail(Path(self.case.seed.path).read_text())
+            program = self._source()
         else:
             program = self._standing(start) if start is not None else ""
         return replace(
@@ -204,9 +204,23 @@ class _Investigation:
 
     def _standing(self, program: Candidate) -> str:
         """The program with its inputs, as source text."""
-        made = inputs_text(program.inputs, "literal", self.plan) or inputs_text(program.inputs, "bytes", self.plan)
+        return f"{imports_of(program.text)}{self._inputs_text(program.inputs)}\n\n{program.text}"
+
+    def _inputs_text(self, inputs: InputSet) -> str:
+        made = inputs_text(inputs, "literal", self.plan) or inputs_text(inputs, "bytes", self.plan)
         assert made is not None
-        return f"{imports_of(program.text)}{made}\n\n{program.text}"
+        return made
+
+    def _source(self) -> str:
+        """The seed's own source, with a ``make_inputs`` of the case's where they have another shape or layout."""
+        source = without_tail(Path(self.case.seed.path).read_text())
+        if self.loaded.reshaped is None and not self.loaded.relaid:
+            return source
+        try:
+            inputs = InputSet.snapshot(self.loaded.fresh(self.case.input_seed).args)
+        except Unsupported:  # no text holds them; where the source alone does not show it, it is not confirmed
+            return source
+        return f"{source}\n\n{self._inputs_text(inputs)}"
 
     def _start(self) -> tuple[Candidate | None, Recipe]:
         """The graph that shows the finding, with the recipe that made it; None where only the callable does."""
@@ -363,7 +377,7 @@ class _Investigation:
 
     def _as_seed(self, subject: SeedSubject | GraphSubject | None = None) -> Investigated:
         """The seed's own source where no single graph shows the finding."""
-        source = Path(self.case.seed.path).read_text() if self.case.seed.form == "module" else ""
+        source = self._source() if self.case.seed.form == "module" else ""
         subject = subject or SeedSubject(self.loaded)
         settings = self.loaded.config(self.case.compile)
         trial = self._trial(subject, replace(settings, backend=self.backend))
@@ -374,7 +388,7 @@ class _Investigation:
         self.signature = trial.signature
         return Investigated(
             case_id=self.case.id,
-            program=without_tail(source),
+            program=source,
             kinds=self._kinds(verdicts),
             blame=self._blame_of(subject, settings, self.seconds * BLAME_SHARE) if source else None,
             recipe="",

@@ -24,6 +24,7 @@ import torch
 from fxmorph.inputs import relocate
 from fxmorph.layouts import layout_of, relaid
 from fxmorph.model import Case, CompileConfig, Seed
+from fxmorph.sizes import Reshaping, reshapings
 from fxmorph.torchapi.dispatch import tensors_of
 
 #: The only keys of a seed's META that are read.
@@ -71,6 +72,8 @@ class LoadedSeed:
     device: str = "cpu"
     dtype: str = ""
     context: str = ""
+    #: The change of the inputs' shapes that eager accepts, where the case asks for one.
+    reshaped: Reshaping | None = None
     #: What another layout of the inputs is drawn from, whether they get it, and which of them the program writes.
     layout: str = ""
     relaid: bool = False
@@ -101,6 +104,7 @@ class LoadedSeed:
             if self.device != "cpu" or dtype is not None:
                 args = relocate(args, self.device, dtype)
                 fn = fn.to(self.device, dtype) if isinstance(fn, torch.nn.Module) else fn
+            args = args if self.reshaped is None else self.reshaped.of(args)
             args = relaid(args, random.Random(self.layout), self.written) if self.relaid else args
         except SeedFailed:
             raise
@@ -157,10 +161,25 @@ def in_other_layout(loaded: LoadedSeed, input_seed: int) -> LoadedSeed | None:
     return other
 
 
+def in_other_shape(loaded: LoadedSeed, kind: str, input_seed: int, rng: random.Random) -> LoadedSeed | None:
+    """The seed with inputs of other shapes, ``kind`` of RESHAPES; None where eager accepts none."""
+    for change in reshapings(kind, loaded.fresh(input_seed).args, rng):
+        other = replace(loaded, reshaped=change)
+        with contextlib.suppress(Exception), torch.no_grad():
+            made = other.fresh(input_seed)
+            made.drive(made.fn)
+            return other
+    return None
+
+
 def load_case(case: Case) -> LoadedSeed:
     """The case's seed, to be run as the case says; raises :class:`SeedFailed` with one line."""
     loaded = load_seed(case.seed, case.device, case.dtype, case.context)
     loaded.layout = f"layout {case.campaign_seed} {case.seed.hash} {case.number}"
+    # Where shapes are dynamic, other sizes are judged on the one compile.
+    if case.reshaped and not dict(loaded.config(case.compile).options).get("dynamic"):
+        rng = random.Random(f"shape {case.campaign_seed} {case.seed.hash} {case.number}")
+        loaded = in_other_shape(loaded, case.reshaped, case.input_seed, rng) or loaded
     return (in_other_layout(loaded, case.input_seed) or loaded) if case.relaid else loaded
 
 

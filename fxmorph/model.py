@@ -141,6 +141,9 @@ class ValuePlan(StrEnum):
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.
 SIZE_PLANS = (ValuePlan.LARGER, ValuePlan.SMALLER, ValuePlan.ONE, ValuePlan.EMPTY)
+#: What may be done to the shapes of all inputs (``fxmorph/sizes.py``): a size changed as under the plan of the same
+#: name, or the rank.
+RESHAPES = ("one", "empty", "larger", "deeper", "flatter")
 #: Plans of values that a rewrite may be unstable on: a variant is then judged without them.
 EXTRA_PLANS = (ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.NEGATIVE, ValuePlan.LIMITS)
 #: What a program can be called under besides its own state (``""``: nothing).
@@ -358,7 +361,7 @@ class Case:
     and buffers are converted to (``""``: left as they are); ``context`` one of CONTEXTS;
     rules in ``favour`` are drawn more often; ``chain`` are steps that the recipe is made of
     (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs another
-    layout (``layouts.py``), where eager accepts it.
+    layout (``layouts.py``), ``reshaped``, one of RESHAPES or ``""``, other sizes or ranks, each where eager accepts it.
     """
 
     seed: Seed
@@ -378,12 +381,13 @@ class Case:
     context: str = ""
     relaid: bool = False
     chain: tuple[str, ...] = ()
+    reshaped: str = ""
 
     @property
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
-        for name in ("chain", "favour"):
+        for name in ("chain", "favour", "reshaped"):
             if not body[name]:
                 del body[name]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)

@@ -1,17 +1,24 @@
-"""The same program at other sizes: one size is changed wherever the inputs have it."""
+"""The same program at other sizes: one size is changed wherever the inputs have it, or the ranks of all inputs."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from fxmorph.inputs import NotApplicable, storage_key
-from fxmorph.load import Invocation
 from fxmorph.model import ValuePlan
-from fxmorph.torchapi.dispatch import tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import tensors_of, tree_leaves, tree_map
+
+if TYPE_CHECKING:  # it changes the arguments of a case by what is here
+    from fxmorph.load import Invocation
+
+    #: A program as it is (None), or with other arguments.
+    Make = Callable[[Callable[[list[Any]], list[Any]] | None], Invocation]
 
 #: The new size under each plan.  Larger is not a multiple, so that tails of vectors and tiles change.
 NEW_SIZE: dict[ValuePlan, Callable[[int], int]] = {
@@ -22,8 +29,6 @@ NEW_SIZE: dict[ValuePlan, Callable[[int], int]] = {
 }
 
 
-#: A program as it is (None), or with other arguments.
-Make = Callable[[Callable[[list[Any]], list[Any]] | None], Invocation]
 #: How many sizes are tried per plan.
 TRIES = 4
 
@@ -91,17 +96,81 @@ def resize(values: Sequence[Any], old: int, new: int) -> list[Any]:
 
 
 def _resized(t: torch.Tensor, old: int, new: int) -> torch.Tensor:
-    strides = t.stride()
-    order = sorted(range(t.ndim), key=lambda d: (-strides[d], d))
-    out = t.permute(order)
-    expanded = [d for d in range(out.ndim) if out.stride(d) == 0 and out.shape[d] > 1]
-    for d in range(out.ndim):
-        if d in expanded:
-            out = out.narrow(d, 0, 1)
-        elif out.shape[d] == old:
-            out = out.index_select(d, torch.arange(new, device=t.device) % old)
-    out = out.contiguous().clone()
-    sizes = [new if t.shape[k] == old else t.shape[k] for k in order]
-    out = out.expand(sizes) if expanded else out
-    inverse = sorted(range(t.ndim), key=lambda d: order[d])
-    return out.permute(inverse)
+    made = t
+    for d in range(t.ndim):
+        if t.shape[d] == old:
+            made = made.index_select(d, torch.arange(new, device=t.device) % old)
+    return _laid(made, t.stride())
+
+
+def _laid(values: torch.Tensor, strides: Sequence[int]) -> torch.Tensor:
+    """``values`` in memory of their own, dense, with dimensions in the order of ``strides``; those of 0 expanded."""
+    order = sorted(range(values.ndim), key=lambda d: (-strides[d], d))
+    out = values.permute(order)
+    for k, d in enumerate(order):
+        if strides[d] == 0:
+            out = out.narrow(k, 0, min(1, out.shape[k]))
+    out = out.contiguous().clone().expand([values.shape[d] for d in order])
+    return out.permute(sorted(range(values.ndim), key=lambda d: order[d]))
+
+
+# -- other shapes for a case ---------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reshaping:
+    """A change of shapes throughout a program's arguments: of the size ``old``, or of all ranks from ``least`` on."""
+
+    kind: str
+    old: int = 0
+    least: int = 0
+
+    @property
+    def _new(self) -> int:
+        return NEW_SIZE[ValuePlan(self.kind)](self.old)
+
+    def of(self, values: Sequence[Any]) -> list[Any]:
+        """Dtypes, the order in memory and ``requires_grad`` stay; raises :class:`NotApplicable`."""
+        tensors = tensors_of(list(values))
+        if not all(type(t) is torch.Tensor and t.layout == torch.strided and not t.is_quantized for t in tensors):
+            raise NotApplicable("not plain tensors")
+        if self.old:
+            return resize(values, self.old, self._new)
+        if len({*map(storage_key, tensors)}) != len(tensors):
+            raise NotApplicable("inputs share memory")
+        change = _deeper if self.kind == "deeper" else _flatter
+
+        def one(value: Any) -> Any:
+            if not isinstance(value, torch.Tensor) or value.ndim < self.least:
+                return value
+            return change(value.detach()).requires_grad_(value.requires_grad)
+
+        with torch.no_grad():
+            return [tree_map(one, v) for v in values]
+
+    def __str__(self) -> str:
+        if self.old:
+            return f"size {self.old} becomes {self._new}"
+        what = "one more leading dimension, of size 2," if self.kind == "deeper" else "no first dimension"
+        return f"{what} in tensors of rank {self.least} and more"
+
+
+def reshapings(kind: str, values: Sequence[Any], rng: random.Random) -> list[Reshaping]:
+    """What ``kind``, one of RESHAPES, may mean for these arguments, in the order to be tried."""
+    if kind in ("deeper", "flatter"):
+        ranks = sorted({t.ndim for t in tensors_of(list(values))})
+        return [Reshaping(kind, least=rank) for rank in ranks if rank > 0 or kind == "deeper"]
+    sizes = candidates(values)
+    return [Reshaping(kind, old) for old in rng.sample(sizes, min(TRIES, len(sizes)))]
+
+
+def _deeper(t: torch.Tensor) -> torch.Tensor:
+    """Two of ``t``, the second rolled by one, but not along a last dimension in which it ascends, as edges do."""
+    d = next((d for d in range(t.ndim) if t.shape[d] > 1 and t.stride(d)), None)
+    ascends = d == t.ndim - 1 and not t.is_complex() and bool((t[..., 1:] >= t[..., :-1]).all())
+    other = t if d is None or ascends else t.roll(1, d)
+    return _laid(torch.stack([t, other]), (max((1, *t.stride())), *t.stride()))
+
+
+def _flatter(t: torch.Tensor) -> torch.Tensor:
+    return _laid(t[0], t.stride()[1:])

@@ -88,6 +88,8 @@ def _result(case: Case, status: Status, reason: str) -> CaseResult:
 def _judge(case: Case, rules: Registry, clock: Clock, prover: Prover | None) -> CaseResult:
     with clock.activity("capture"):
         loaded = load_case(case)
+    if case.reshaped:
+        note(f"inputs: {loaded.reshaped or f'none accepted that are {case.reshaped}'}")
     if loaded.meta.get("device") == "cuda" and not torch.cuda.is_available():
         return _result(case, Status.UNSUPPORTED, "the seed is for a CUDA device, and there is none")
     try:

@@ -20,7 +20,7 @@ from fxmorph.events import Checked, FindingMade, Warned
 from fxmorph.inductor.units import Stage
 from fxmorph.investigated import Investigated
 from fxmorph.known import Known
-from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
 from fxmorph.store import Store
 from fxmorph.workers import Ended
 
@@ -137,6 +137,23 @@ def test_investigating_stops_at_a_quarter_of_the_budget(campaign: Campaign) -> N
     assert campaign._wants_investigation(cases_left=False)
     campaign._spent = 0.25 * campaign.settings.max_time
     assert not campaign._wants_investigation(cases_left=False)
+
+
+def test_some_variants_get_other_shapes_and_no_seed_as_it_is_does(campaign: Campaign) -> None:
+    campaign._favoured = ()
+    seeds = [Seed(f"{n}.py", "module", f"{n}") for n in range(40)]
+    cases = [campaign._case(seed, number) for seed in seeds for number in range(7)]
+    reshaped = [case for case in cases if case.reshaped]
+    free = [case for case in cases if case.number and not case.relaid]
+    assert {case.reshaped for case in reshaped} == set(RESHAPES)
+    assert all(case in free for case in reshaped) and 0.15 < len(reshaped) / len(free) < 0.35
+    assert cases == [campaign._case(seed, number) for seed in seeds for number in range(7)]
+
+
+@pytest.mark.parametrize("campaign", [True], indirect=True)
+def test_a_check_changes_no_shapes(campaign: Campaign) -> None:
+    campaign._favoured = ()
+    assert not any(campaign._case(Seed(f"{n}.py", "module", f"{n}"), 1).reshaped for n in range(40))
 
 
 def test_an_investigation_that_failed_is_made_again_as_found_and_then_told(campaign: Campaign) -> None:

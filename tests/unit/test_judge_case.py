@@ -10,9 +10,12 @@ import pytest
 import torch
 
 from fxmorph.clock import Clock
+from fxmorph.investigate import as_found, investigate
 from fxmorph.judge.case import judge_case
+from fxmorph.judge.journal import noting
 from fxmorph.model import (
     CONTEXTS,
+    RESHAPES,
     SIZE_PLANS,
     Case,
     CaseResult,
@@ -238,6 +241,16 @@ def only_first_size(gm: Any, example_inputs: list[Any]) -> Any:
     return run
 
 
+def wrong_at_one(gm: Any, example_inputs: list[Any]) -> Any:
+    """A backend that is wrong for inputs with a dimension of size 1."""
+
+    def run(*args: Any) -> Any:
+        out = gm.forward(*args)
+        return tuple(o + o.new_ones(()) for o in out) if any(1 in a.shape for a in args) else out
+
+    return run
+
+
 def draws_one_more(gm: Any, example_inputs: list[Any]) -> Any:
     """A backend that takes a random number of its own."""
 
@@ -265,6 +278,7 @@ def broken_backends() -> None:
     register_backend("draws_one_more", draws_one_more)
     register_backend("second_call_breaks", second_call_breaks)
     register_backend("only_first_size", only_first_size)
+    register_backend("wrong_at_one", wrong_at_one)
 
 
 PLUS = "def make_inputs(): return [torch.randn(3, 4)]\ndef fn(x): return x + 2\n"
@@ -311,6 +325,44 @@ def test_a_fault_in_another_layout_is_found_on_a_seed_as_it_is(tmp_path: Path, r
     assert {v.plan for got in found for v in got.verdicts} == {ValuePlan.LAYOUT}
     assert judge(tmp_path, rules, PLUS, compile=broken, number=1, plans=(ValuePlan.LAYOUT,)).status is Status.CLEAN
     assert judge(tmp_path, rules, PLUS, plans=plans).status is Status.CLEAN
+
+
+@pytest.mark.parametrize("kind", RESHAPES)
+def test_a_sound_compiler_is_clean_on_inputs_of_other_shapes(tmp_path: Path, rules: Registry, kind: str) -> None:
+    lines: list[str] = []
+    with noting(lines):
+        got = judge(tmp_path, rules, SOFTMAX, number=1, reshaped=kind)
+    assert got.status is Status.CLEAN and got.recipe, got.reason
+    assert lines[0].startswith("inputs: ") and "none accepted" not in lines[0]
+
+
+@pytest.mark.usefixtures("broken_backends")
+def test_a_fault_at_size_1_is_found_and_its_program_has_that_size(tmp_path: Path, rules: Registry) -> None:
+    config = CompileConfig.make("wrong_at_one")
+    assert judge(tmp_path, rules, PLUS, compile=config, number=1).status is Status.CLEAN
+    got = judge(tmp_path, rules, PLUS, compile=config, number=1, reshaped="one")
+    assert (got.status, got.kinds, got.triangle) == (Status.FINDING, (Kind.VALUE,), "both")
+    (seed,), _ = find_seeds([str(tmp_path / "seed.py")])
+    case = Case(seed, 1, 0, (ValuePlan.SEED,), config, reshaped="one")
+    for found in (investigate(case, got, rules, Clock(), 1.0), as_found(case, got, rules, Clock())):
+        program: dict[str, Any] = {"torch": torch}
+        exec(found.program, program)
+        assert any(1 in t.shape for t in program["make_inputs"]())
+
+
+@pytest.mark.usefixtures("broken_backends")
+def test_where_the_seed_itself_is_the_program_its_inputs_are_the_cases(tmp_path: Path, rules: Registry) -> None:
+    config = CompileConfig.make("wrong_at_one")
+    breaks = PLUS.replace("x + 2", "x + (2 if x.sum() > -1e9 else 3)")  # two graphs
+    got = judge(tmp_path, rules, breaks, compile=config, reshaped="one")
+    assert (got.status, got.kinds) == (Status.FINDING, (Kind.VALUE,))
+    (seed,), _ = find_seeds([str(tmp_path / "seed.py")])
+    case = Case(seed, 0, 0, (ValuePlan.SEED,), config, reshaped="one")
+    found = investigate(case, got, rules, Clock(), 5.0)
+    program: dict[str, Any] = {}
+    exec(found.program, program)
+    assert "-1000000000.0" in found.program and 1 in program["make_inputs"]()[0].shape
+    assert found.kinds == (Kind.VALUE,) and not found.recipe
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])

@@ -30,10 +30,15 @@ def test_a_case_has_the_same_id_wherever_its_file_lies() -> None:
         {"torch": "2.6"},
         {"seed": replace(SEED, hash="cd" * 8)},
         {"seed": replace(SEED, mode="train")},
+        {"reshaped": "empty"},
     ],
 )
 def test_all_that_decides_the_outcome_enters_the_id(change: dict[str, object]) -> None:
     assert replace(CASE, **change).id != CASE.id
+
+
+def test_ids_of_cases_in_lists_and_states_stay() -> None:
+    assert CASE.id == "6b316dc4d6ad4fb4"
 
 
 RECIPES = [
