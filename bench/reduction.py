@@ -4,7 +4,8 @@
 
 BUGS is a folder of seeds named ``pt<issue>*.py`` (``corpus/regressions``); those of :data:`LIVE` are taken, and
 the planted faults of ``tests/quality/test_blame.py`` besides.  A line a bug, then medians.  FILE gets a line of
-JSON a bug; those that are in it already are not measured again.
+JSON a bug; those that are in it already are not measured again.  Each is measured in a process of its own; as in
+a campaign, once more with processes of their own for all that is compiled, where it does not survive that.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from fxmorph.capture import capture_torch
 from fxmorph.clock import Clock
 from fxmorph.dedup import kind_group
 from fxmorph.graph import calls, function_of, read_graph
+from fxmorph.inductor.forked import Said, forked
 from fxmorph.inputs import InputSet
 from fxmorph.investigate import investigate
 from fxmorph.judge.ladder import STAGE, kinds_of
@@ -116,7 +118,24 @@ def live(folder: Path) -> Iterator[Bug]:
             yield Bug(file.stem, unit, hand, contextlib.nullcontext, str(file))
 
 
-def measure(bug: Bug, folder: Path, rules: Any, seconds: float) -> Outcome | str:
+def measured(bug: Bug, rules: Any, seconds: float) -> Outcome | str:
+    """What :func:`measure` says, in a process of its own that may die."""
+
+    def work(in_children: bool) -> Iterator[str]:
+        with tempfile.TemporaryDirectory() as folder:
+            got = measure(bug, Path(folder), rules, seconds, in_children)
+        yield json.dumps(got if isinstance(got, str) else asdict(got))
+
+    for _, said in forked([False, True], work, 10 * seconds):
+        if isinstance(said, Said):
+            told = json.loads(said.line)
+            return told if isinstance(told, str) else Outcome(**told)
+        if not said.reason.startswith("crashed"):
+            break
+    return said.reason
+
+
+def measure(bug: Bug, folder: Path, rules: Any, seconds: float, in_children: bool) -> Outcome | str:
     """Embed, judge and investigate one bug; a text where it cannot be embedded."""
     meta: dict[str, Any] = {"no_grad": bug.no_grad, "config": dict(bug.config.inductor)}
     if bug.file:
@@ -170,7 +189,7 @@ def measure(bug: Bug, folder: Path, rules: Any, seconds: float) -> Outcome | str
         case = Case(seed, 0, 0, (ValuePlan.SEED,), CompileConfig.make())
         result = CaseResult(case.id, Status.FINDING, tuple(sorted(kinds(text, inputs))), stage=stage(text, inputs))
         started = cpu_seconds()
-        got = investigate(case, result, load_rules([]), Clock(), seconds)
+        got = investigate(case, result, load_rules([]), Clock(), seconds, apart=in_children)
         used = cpu_seconds() - started
     reset()
     guilty = [got.unit, *(got.blame.off if got.blame else ())]
@@ -205,11 +224,7 @@ def main() -> None:
     done = {o.name for o in outcomes}
     bugs = [b for b in (*live(options.bugs), *planted()) if not options.names or b.name in options.names]
     for bug in [b for b in bugs if b.name not in done]:
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                got = measure(bug, Path(folder), rules, options.seconds)
-            except Exception as error:  # one bug's trouble is not the others'
-                got = f"{type(error).__name__}: {error}"
+        got = measured(bug, rules, options.seconds)
         if isinstance(got, str):
             print(f"{bug.name:28} {got}", flush=True)
             continue

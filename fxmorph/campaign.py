@@ -139,12 +139,12 @@ def _worse(a: int, b: int) -> int:
 
 @dataclass
 class _Found:
-    """A case that stands after the ladder, waiting to be investigated, or to be written ``as_found``."""
+    """A case that stands after the ladder, waiting to be investigated."""
 
     index: int
     case: Case
     result: CaseResult
-    as_found: bool = False
+    manner: worker.Manner = worker.Manner.HERE
 
     def novelty(self) -> tuple[Any, ...]:
         return (self.result.kinds, self.result.stage, self.case.seed.hash if not self.result.recipe else "")
@@ -582,7 +582,7 @@ class Campaign:
         self.found.remove(best)
         self.investigated[best.novelty()] += 1
         job = worker.Investigate(
-            best.index, best.case, best.result, self.investigate_seconds, tuple(self._groups), best.as_found
+            best.index, best.case, best.result, self.investigate_seconds, tuple(self._groups), best.manner
         )
         self._pool.submit(job, self.investigate_seconds * 4)
 
@@ -668,7 +668,9 @@ class Campaign:
             self._spent += sum(used for _, used in got.seconds)
         else:
             self._spent += ended.cpu
-            if self._made_again(job):
+            manner = self._next_manner(job, ended)
+            if manner is not None:
+                self.found.append(_Found(job.index, job.case, job.result, manner))
                 return
             why = ended.detail or ended.trouble
             self.emit(Warned(f"case {job.index} ({job.case.seed.label}) could not be investigated: {why}"))
@@ -686,11 +688,13 @@ class Campaign:
             self._needed.add(frozenset(got.rewrites))
         self._settle(worker.Confirm(job.index, job.case, finding, ""))
 
-    def _made_again(self, job: worker.Investigate) -> bool:
-        """Whether a case whose investigation came to nothing is to be written as it was found."""
-        if not job.as_found:
-            self.found.append(_Found(job.index, job.case, job.result, as_found=True))
-        return not job.as_found
+    def _next_manner(self, job: worker.Investigate, ended: Ended) -> worker.Manner | None:
+        """How a case whose investigation came to nothing is investigated again; None where it is not."""
+        if job.manner is worker.Manner.AS_FOUND:
+            return None
+        # A GPU's context does not survive a fork.
+        died = ended.trouble == "crash" and job.manner is worker.Manner.HERE and job.case.device == "cpu"
+        return worker.Manner.APART if died else worker.Manner.AS_FOUND
 
     def _settle(self, job: worker.Confirm) -> None:
         """A duplicate is stored as one; anything new is written and goes to be confirmed."""

@@ -43,7 +43,7 @@ from fxmorph.model import (
     Verdict,
     digest,
 )
-from fxmorph.probing import Answer, Held, Probe
+from fxmorph.probing import Answer, Died, Held, Probe, apart
 from fxmorph.program import inputs_text, run_inputs
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.crashing import crash_of
@@ -64,14 +64,16 @@ BLAME_SHARE = 0.4
 
 
 def investigate(
-    case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float, groups: Collection[str] = ()
-) -> Investigated:
+    case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float, groups: Collection[str] = (),
+    apart: bool = False,
+) -> Investigated:  # fmt: skip
     """Blame and reduce a found case within about ``seconds`` of this process's CPU time.
 
-    A case of one of ``groups`` (:func:`fxmorph.dedup.group_of`) is blamed and left as it is.
+    A case of one of ``groups`` (:func:`fxmorph.dedup.group_of`) is blamed and left as it is.  ``apart``: all
+    that is compiled runs in processes of its own, for cases of which a candidate took a worker with it.
     """
     with clock.activity("reduce"), ambient(case.context, case.device):
-        out = _Investigation(case, result, load_case(case), rules, clock, seconds, groups).run()
+        out = _Investigation(case, result, load_case(case), rules, clock, seconds, groups, apart).run()
     return replace(out, seconds=clock.take())
 
 
@@ -89,7 +91,7 @@ def as_found(case: Case, result: CaseResult, rules: Registry, clock: Clock) -> I
 class _Investigation:
     def __init__(
         self, case: Case, result: CaseResult, loaded: LoadedSeed, rules: Registry, clock: Clock, seconds: float,
-        groups: Collection[str],
+        groups: Collection[str], apart: bool = False,
     ) -> None:  # fmt: skip
         if result.inductor:
             case = replace(case, compile=replace(case.compile, inductor=result.inductor))
@@ -100,6 +102,7 @@ class _Investigation:
         self.rules, self.clock, self.seconds, self.groups = rules, clock, seconds, groups
         #: Of kinds that one cause does not show as, the strongest are what is reduced.
         self.accused = same_group(frozenset(result.kinds) - {Kind.SECOND_CALL})
+        self.apart = apart and Kind.CRASH not in self.accused  # each of those has a process of its own as it is
         self.backend = BACKEND_OF.get(result.stage, case.compile.backend)
         self.signature: Signature | None = None
 
@@ -260,21 +263,29 @@ class _Investigation:
         return Trial(subject, config, self.case.input_seed, self.clock)
 
     def _judge(self, program: Candidate) -> list[Verdict]:
-        config = replace(program.config, backend=self.backend)
+        return self._judged(self._subject(program), program.config)[0]
+
+    def _judged(self, subject: Subject, config: CompileConfig) -> tuple[list[Verdict], Signature | None]:
+        """Verdicts under the backend that shows the finding, and the signature of what was raised there."""
+
+        def judged() -> tuple[list[Verdict], Signature | None]:
+            trial = self._trial(subject, replace(config, backend=self.backend))
+            try:
+                return trial.judge(self.plan), trial.signature
+            except NotApplicable:
+                return [], None
+
+        if not self.apart:
+            return judged()
         try:
-            return self._trial(self._subject(program), config).judge(self.plan)
-        except NotApplicable:
-            return []
+            return apart(judged)
+        except Died:
+            return [], None
 
     def _compiled(self, program: Candidate) -> bool:
         """Whether the program shows the finding compiled; what it raises there becomes the finding's signature."""
-        trial = self._trial(self._subject(program), replace(program.config, backend=self.backend))
-        try:
-            shows = bool(kinds_of(trial.judge(self.plan)) & self.accused)
-        except NotApplicable:
-            return False
-        self.signature = trial.signature
-        return shows
+        verdicts, self.signature = self._judged(self._subject(program), program.config)
+        return bool(kinds_of(verdicts) & self.accused)
 
     def _reduced(self, start: Candidate, recipe: Recipe, blame: Blame) -> tuple[Reduction, Recipe, str]:
         """The reduction, what is left of the recipe, and the rung that it ran at.
@@ -364,7 +375,7 @@ class _Investigation:
     def _asking(self, subject: Subject, config: CompileConfig, seconds: float) -> Probe:
         return Probe(
             lambda changed: self._trial(subject, changed), config, self.plan, self.accused, seconds, self.case.device,
-            self.signature,
+            self.signature, apart=self.apart,
         )  # fmt: skip
 
     # -- output ----------------------------------------------------------------
@@ -380,12 +391,8 @@ class _Investigation:
         source = self._source() if self.case.seed.form == "module" else ""
         subject = subject or SeedSubject(self.loaded)
         settings = self.loaded.config(self.case.compile)
-        trial = self._trial(subject, replace(settings, backend=self.backend))
-        try:
-            verdicts = [v for v in trial.judge(self.plan) if v.kind in self.accused]
-        except NotApplicable:
-            verdicts = []
-        self.signature = trial.signature
+        verdicts, self.signature = self._judged(subject, settings)
+        verdicts = [v for v in verdicts if v.kind in self.accused]
         return Investigated(
             case_id=self.case.id,
             program=source,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
+from fxmorph.inductor.forked import Crashed, forked
 from fxmorph.inputs import NotApplicable
 from fxmorph.judge.journal import noting
 from fxmorph.judge.ladder import kinds_of
@@ -21,6 +23,9 @@ from fxmorph.torchapi.replaying import graphs_in_eager, whole_joint_graphs
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
 
 LOUD = frozenset({Kind.COMPILE_ERROR, Kind.RAISES, Kind.CRASH})
+#: Wall seconds for one compile and its judgement in a process of its own.
+CHILD_SECONDS = 120.0
+T = TypeVar("T")
 
 
 class Answer(StrEnum):
@@ -58,6 +63,26 @@ class Held:
         return replace(self, off=self.off | (frozenset(units) - ops), decompositions=kept)
 
 
+class Died(Exception):
+    """What was run in a process of its own ended that process, or raised."""
+
+
+def apart(work: Callable[[], T]) -> T:
+    """What ``work`` returns, run in a fork of this process; raises :class:`Died`.
+
+    It must be picklable; CUDA does not survive a fork.
+    """
+
+    def told(_: None) -> Iterator[str]:
+        yield pickle.dumps(work()).hex()
+
+    ((_, said),) = forked([None], told, CHILD_SECONDS)
+    if isinstance(said, Crashed):
+        raise Died(said.reason)
+    answer: T = pickle.loads(bytes.fromhex(said.line))
+    return answer
+
+
 class OutOfTime(Exception):
     """The CPU seconds of a probe are spent."""
 
@@ -69,7 +94,7 @@ class Probe:
     ``trial`` makes a fresh trial under a configuration; ``accused`` are the finding's kinds;
     ``seconds`` of CPU, compilers' included, may be spent; generated code is for ``device``.
     ``signature`` is that of the exception that the finding is about: another one is another finding.
-    ``in_eager``: no code is generated, whatever is asked.
+    ``in_eager``: no code is generated, whatever is asked.  ``apart``: every compile is judged in a process of its own.
     """
 
     trial: Callable[[CompileConfig], Trial]
@@ -80,6 +105,7 @@ class Probe:
     device: str = "cpu"
     signature: Signature | None = None
     in_eager: bool = False
+    apart: bool = False
     asked: int = 0
     _started: float = field(default_factory=lambda: cpu_seconds())
 
@@ -97,6 +123,14 @@ class Probe:
             raise OutOfTime(f"after {self.asked} compiles in {self.seconds:g} s")
         self.asked += 1
         held = replace(held, backend=True) if self.in_eager else held
+        if not self.apart:
+            return self._watched(held)
+        try:
+            return apart(lambda: self._watched(held))
+        except Died:
+            return Answer.BROKEN, {group: [] for group in Group}
+
+    def _watched(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
         tracker = Tracker(dict(held.upto), held.off, eager=held.backend)
         inductor = {**dict(self.config.inductor), **dict(held.settings)}
         trial = self.trial(replace(self.config, inductor=tuple(sorted(inductor.items()))))

@@ -10,6 +10,7 @@ import os
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from fxmorph.clock import Clock
 from fxmorph.confirm import confirm
 from fxmorph.exhibiting import with_exhibit
 from fxmorph.investigate import as_found, investigate
+from fxmorph.investigated import Investigated
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding
@@ -39,11 +41,19 @@ class Judge:
     case: Case
 
 
+class Manner(StrEnum):
+    """How a found case is investigated; the next where the one before took a worker with it."""
+
+    HERE = "here"  #: in the worker
+    APART = "apart"  #: what is compiled runs in processes of its own; the units' graphs are not drawn
+    AS_FOUND = "as-found"  #: neither blamed nor reduced
+
+
 @dataclass(frozen=True)
 class Investigate:
     """Job: blame and reduce a found case within ``seconds`` of CPU; answers an ``Investigated``.
 
-    A case of one of ``groups`` is blamed alone.  ``as_found``: neither, since that took a worker with it.
+    A case of one of ``groups`` is blamed alone.
     """
 
     index: int
@@ -51,7 +61,7 @@ class Investigate:
     result: CaseResult
     seconds: float
     groups: tuple[str, ...] = ()
-    as_found: bool = False
+    manner: Manner = Manner.HERE
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,15 @@ def _about_units(
     return made, clock.take()
 
 
+def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigated:
+    if job.manner is Manner.AS_FOUND:
+        return as_found(job.case, job.result, rules, clock)
+    if job.manner is Manner.APART:
+        return investigate(job.case, job.result, rules, clock, job.seconds, job.groups, apart=True)
+    found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
+    return with_exhibit(found, job.case, job.result, rules, clock)
+
+
 def _answer(
     job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str, tell: Callable[[str], None]
 ) -> tuple[str, Any]:
@@ -149,11 +168,8 @@ def _answer(
     try:
         if isinstance(job, Judge):
             return "done", judge_case(job.case, rules, clock, prover)
-        if isinstance(job, Investigate) and job.as_found:
-            return "done", as_found(job.case, job.result, rules, clock)
         if isinstance(job, Investigate):
-            found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
-            return "done", with_exhibit(found, job.case, job.result, rules, clock)
+            return "done", _investigated(job, rules, clock)
         if isinstance(job, (JudgePasses, Derive)):
             return "done", _about_units(job, rules, prover, clock, tell)
         assert isinstance(job, Confirm)

@@ -16,6 +16,7 @@ from fxmorph.investigated import Investigated
 from fxmorph.model import Finding, Rung, Seed, Status
 from fxmorph.seeds import find_seeds
 from fxmorph.store import PAGE, Store
+from fxmorph.workers import Ended
 
 
 @dataclass
@@ -50,9 +51,10 @@ class Reductions(Campaign):
         self.findings.pop(old.fingerprint, None)
         return replace(finding, id=old.id, fingerprint=old.fingerprint, known=old.known)
 
-    def _made_again(self, job: worker.Investigate) -> bool:
-        """A finding that is there already says more than its case does."""
-        return job.case.id not in self.again and super()._made_again(job)
+    def _next_manner(self, job: worker.Investigate, ended: Ended) -> worker.Manner | None:
+        """A finding that is there already says more than its case does as found."""
+        manner = super()._next_manner(job, ended)
+        return None if manner is worker.Manner.AS_FOUND and job.case.id in self.again else manner
 
     def _confirmed(self, job: worker.Confirm, ended: Any) -> None:
         before = len(self.findings)

@@ -22,6 +22,7 @@ from fxmorph.investigated import Investigated
 from fxmorph.known import Known
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
 from fxmorph.store import Store
+from fxmorph.worker import Manner
 from fxmorph.workers import Ended
 
 PROGRAM = "def make_inputs():\n    return [torch.zeros(2)]\n\n\ndef fn(x):\n    a = x.flip(0)\n    return (a,)\n"
@@ -156,14 +157,26 @@ def test_a_check_changes_no_shapes(campaign: Campaign) -> None:
     assert not any(campaign._case(Seed(f"{n}.py", "module", f"{n}"), 1).reshaped for n in range(40))
 
 
-def test_an_investigation_that_failed_is_made_again_as_found_and_then_told(campaign: Campaign) -> None:
-    case = case_of("s")
+@pytest.mark.parametrize(
+    ("trouble", "device", "manners"),
+    [
+        ("crash", "cpu", [Manner.APART, Manner.AS_FOUND]),
+        ("crash", "cuda", [Manner.AS_FOUND]),
+        ("timeout", "cpu", [Manner.AS_FOUND]),
+        ("error", "cpu", [Manner.AS_FOUND]),
+    ],
+)
+def test_an_investigation_that_failed_is_made_again_in_other_manners_and_then_told(
+    campaign: Campaign, trouble: str, device: str, manners: list[Manner]
+) -> None:
+    case = replace(case_of("s"), device=device)
     job = worker.Investigate(0, case, replace(CaseResult(case.id, Status.FINDING)), 60.0)
-    campaign._conclude(job, Ended(job, None, "crash", detail="signal 11"))
-    assert not campaign.counts["unconfirmed"] and not campaign.told  # type: ignore[attr-defined]
-    (again,) = campaign.found
-    assert (again.case, again.as_found) == (case, True)
-    job = replace(job, as_found=True)
+    for manner in manners:
+        campaign._conclude(job, Ended(job, None, trouble, detail="why"))
+        assert not campaign.counts["unconfirmed"] and not campaign.told  # type: ignore[attr-defined]
+        again = campaign.found.pop()
+        assert (again.case, again.manner) == (case, manner)
+        job = replace(job, manner=manner)
     campaign._conclude(job, Ended(job, None, "crash", detail="signal 11"))
     assert campaign.counts["unconfirmed"] == 1
     assert any(isinstance(e, Warned) for e in campaign.told)  # type: ignore[attr-defined]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from fxmorph.model import (
     Status,
     ValuePlan,
 )
+from fxmorph.probing import Died, apart
 from fxmorph.rules import Registry, Rule
 from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import register_backend
@@ -272,6 +275,13 @@ def only_contiguous(gm: Any, example_inputs: list[Any]) -> Any:
     return run
 
 
+def dies_when_short(gm: Any, _: Any) -> Any:
+    """Computes all outputs one off; ends the process where the graph has less than three calls."""
+    if len(gm.graph.find_nodes(op="call_method")) < 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return lambda *args: tuple(out + 1 for out in gm.forward(*args))
+
+
 @pytest.fixture
 def broken_backends() -> None:
     register_backend("only_contiguous", only_contiguous)
@@ -279,6 +289,7 @@ def broken_backends() -> None:
     register_backend("second_call_breaks", second_call_breaks)
     register_backend("only_first_size", only_first_size)
     register_backend("wrong_at_one", wrong_at_one)
+    register_backend("dies_when_short", dies_when_short)
 
 
 PLUS = "def make_inputs(): return [torch.randn(3, 4)]\ndef fn(x): return x + 2\n"
@@ -363,6 +374,26 @@ def test_where_the_seed_itself_is_the_program_its_inputs_are_the_cases(tmp_path:
     exec(found.program, program)
     assert "-1000000000.0" in found.program and 1 in program["make_inputs"]()[0].shape
     assert found.kinds == (Kind.VALUE,) and not found.recipe
+
+
+@pytest.mark.usefixtures("broken_backends")
+def test_candidates_may_die_where_they_run_apart(tmp_path: Path, rules: Registry) -> None:
+    text = "def make_inputs(): return [torch.ones(3)]\ndef fn(x): return x.abs().sin().cos().tan().exp()\n"
+    config = CompileConfig.make("dies_when_short")
+    got = judge(tmp_path, rules, text, compile=config)
+    assert (got.status, got.kinds) == (Status.FINDING, (Kind.VALUE,))
+    (seed,), _ = find_seeds([str(tmp_path / "seed.py")])
+    case = Case(seed, 0, 0, (ValuePlan.SEED,), config)
+    found = investigate(case, got, rules, Clock(), 60.0, apart=True)  # in this process it would not come back
+    assert (found.kinds, found.nodes, found.finished) == ((Kind.VALUE,), 3, True)
+
+
+def test_what_runs_apart_is_answered_or_died() -> None:
+    assert apart(lambda: [1, Kind.VALUE]) == [1, Kind.VALUE]
+    with pytest.raises(Died, match="SIGKILL"):
+        apart(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(Died, match="ValueError"):
+        apart(lambda: int("no"))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float16"])
