@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from fxmorph.inputs import storage_key
-from fxmorph.torchapi.dispatch import TorchDispatchMode, mutated_arguments, schema_of, tensors_of
+from fxmorph.torchapi.dispatch import DispatchMode, mutated_arguments, schema_of, tensors_of
 from fxmorph.values import INTEGERS
 
 #: What may be done with integers at the limits of their dtype beside elementwise operators: nothing of it takes
@@ -30,7 +30,7 @@ class NotHarmless(Exception):
     """Integers at their limits reach an operator that takes integers as something else than numbers."""
 
 
-class IntegerWatch(TorchDispatchMode):
+class IntegerWatch(DispatchMode):
     """Stops before an operator takes what ``changed`` reaches as a place, size, divisor, exponent or number of bits.
 
     The operator is then in ``stopped_at``.  Truth values do not count: what they choose is in range.
@@ -41,10 +41,7 @@ class IntegerWatch(TorchDispatchMode):
         self.stopped_at = ""
         self._reached = {storage_key(t): t for t in changed}
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = schema_of(func).name.split("::")[1]
         reached = any(t.dtype != torch.bool and storage_key(t) in self._reached for t in tensors_of((args, kwargs)))
         if reached and ((torch.Tag.pointwise not in func.tags and name not in HARMLESS) or _partial(name, kwargs)):

@@ -20,7 +20,7 @@ from fxmorph.inputs import FLOATING, flat_storage, is_float_dtype, storage_key
 from fxmorph.judge.journal import note
 from fxmorph.judge.shadow import EMPTY
 from fxmorph.load import Invocation
-from fxmorph.torchapi.dispatch import TorchDispatchMode, schema_of, tensors_of, tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import DispatchMode, schema_of, tensors_of, tree_leaves, tree_map
 from fxmorph.values import Found, Range, Step, held, mask_like, memories
 
 #: The program, made fresh with the values of a step, or with those found.
@@ -43,7 +43,7 @@ FIRST_STEP = 0.125
 ATTEMPTS = ((Range.OWN, 1.5), (Range.OWN, 2.0), (Range.INSIDE, 1.5))
 
 
-class RangeWatch(TorchDispatchMode):
+class RangeWatch(DispatchMode):
     """Notes in ``left`` the first operator that makes Inf or NaN of finite operands; "" where none does.
 
     Infinite scalars are operands: masks are made with them.
@@ -53,10 +53,7 @@ class RangeWatch(TorchDispatchMode):
         super().__init__()
         self.left = ""
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.left:
             return func(*args, **kwargs)
         finite = _finite((args, kwargs))  # before: operands may be written

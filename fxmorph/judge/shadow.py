@@ -37,8 +37,8 @@ from fxmorph.judge.kernels import VARIANCES, WRITTEN, variance
 from fxmorph.judge.overflow import may_overflow
 from fxmorph.torchapi.decompose import decomposition
 from fxmorph.torchapi.dispatch import (
+    DispatchMode,
     OpOverload,
-    TorchDispatchMode,
     is_random,
     mutated_arguments,
     no_dispatch,
@@ -394,7 +394,7 @@ def is_decomposed(func: OpOverload) -> bool:
     return name in VARIANCES or name in WRITTEN or (name in DECOMPOSED and decomposition(func) is not None)
 
 
-class _Elementary(TorchDispatchMode):
+class _Elementary(DispatchMode):
     """Runs the decomposition of a kernel on a lane's values, each operator of it rounded in ``dtype``."""
 
     def __init__(self, run: ReferenceRun, lane: Lane, dtype: torch.dtype) -> None:
@@ -416,10 +416,7 @@ class _Elementary(TorchDispatchMode):
         with no_dispatch():
             return self._run._jittered(self._lane, mean, _sum_units(terms), self._dtype)
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if is_decomposed(func):
             with self:
                 out = self.kernel(func, args, kwargs)
@@ -446,7 +443,7 @@ class _Elementary(TorchDispatchMode):
         return tree_map(rounded, out)
 
 
-class ReferenceRun(TorchDispatchMode):
+class ReferenceRun(DispatchMode):
     """Dispatch mode of the reference run; see the module's docstring.
 
     ``SPREAD`` lanes are perturbed around each of ``wide`` and ``cast``.  ``differentiated``: gradients
@@ -533,10 +530,7 @@ class ReferenceRun(TorchDispatchMode):
 
     # -- one operator ----------------------------------------------------------
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(func, OpOverload):
             return func(*args, **kwargs)
         before = {name: getattr(self.gates, name) for name in LOCAL}

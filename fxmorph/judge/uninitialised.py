@@ -7,20 +7,18 @@ from typing import Any
 import torch
 
 from fxmorph.judge.shadow import EMPTY
-from fxmorph.torchapi.dispatch import OpOverload, TorchDispatchMode, schema_of
+from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of
 
 
-class FillEmpty(TorchDispatchMode):
+class FillEmpty(DispatchMode):
     """Fills what ``empty`` and its kin return: two runs with different fills must agree."""
 
     def __init__(self, fill: int) -> None:
         super().__init__()
         self._fill = fill
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        out = func(*args, **(kwargs or {}))
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = func(*args, **kwargs)
         if not isinstance(func, OpOverload) or schema_of(func).name.split("::")[1] not in EMPTY:
             return out
         if isinstance(out, torch.Tensor) and out.layout == torch.strided:

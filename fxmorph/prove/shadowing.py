@@ -17,8 +17,8 @@ from torch.overrides import TorchFunctionMode
 
 from fxmorph.inputs import storage_key
 from fxmorph.torchapi.dispatch import (
+    DispatchMode,
     OpOverload,
-    TorchDispatchMode,
     aten_packet,
     is_random,
     mutated_arguments,
@@ -203,7 +203,7 @@ class Unread(TorchFunctionMode):
 _HIDDEN_WRITES = frozenset("native_batch_norm cudnn_batch_norm miopen_batch_norm _batch_norm_impl_index".split())
 
 
-class Shadowing(TorchDispatchMode):
+class Shadowing(DispatchMode):
     """Dispatch mode that carries a domain's shadows beside a native run.
 
     Raises :class:`NotModelled` out of the program for what cannot be followed: random numbers,
@@ -214,10 +214,7 @@ class Shadowing(TorchDispatchMode):
         super().__init__()
         self.memory = memory
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(func, OpOverload):
             raise NotModelled(str(func))
         name = functional_name(func)

@@ -13,10 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 __all__ = [
+    "DispatchMode",
     "HigherOrderOperator",
     "OpOverload",
     "OpOverloadPacket",
-    "TorchDispatchMode",
     "aten_packet",
     "decomposition_of",
     "is_random",
@@ -30,6 +30,25 @@ __all__ = [
     "tree_unflatten",
     "unset_fake_temporarily",
 ]
+
+
+class DispatchMode(TorchDispatchMode):
+    """A mode that sees every operator by :meth:`called`.
+
+    The zeros without memory that autograd makes for gradients (of ``sgn``, say) are given some: below a mode nothing
+    else does, and kernels read from address 0.
+    """
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if func is torch.ops.aten._efficientzerotensor.default:
+            func = torch.ops.aten.zeros.default
+        return self.called(func, args, kwargs or {})
+
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What the operator gives; the mode is not on while it is asked."""
+        raise NotImplementedError
 
 
 def tensors_of(values: Any) -> list[torch.Tensor]:

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from fxmorph.judge.integers import IntegerWatch
+from fxmorph.judge.searching import RangeWatch
 from fxmorph.judge.shadow import ReferenceRun, Shadows, differ_in_fp64
+from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.load import Invocation
 from fxmorph.observe import Observation, observe
 
@@ -99,6 +102,16 @@ def test_inputs_after_the_call_and_gradients_have_shadows() -> None:
     gradient = slots["grad:input1"].value
     ratio = gradient.lanes["wide"] / (w.detach().double().cos() * normal(4).double() / 3)
     torch.testing.assert_close(ratio, torch.full_like(ratio, float(ratio[0])), rtol=1e-6, atol=0)
+
+
+def test_zeros_that_autograd_makes_without_memory_have_shadows() -> None:
+    x, y = normal(4, 6).requires_grad_(), normal(4, 6).requires_grad_()
+    seen, _ = reference(lambda x, y: x.abs() * y.sgn(), x, y, no_grad=False)
+    shadows = seen.slots()["grad:input1"].value
+    assert isinstance(shadows, Shadows) and not any(bool(lane.any()) for lane in shadows.lanes.values())
+    for mode in (RangeWatch(), IntegerWatch([]), FillEmpty(1)):
+        made = Invocation(lambda x, y: x.abs() * y.sgn(), [x, y], lambda g: g(x, y))
+        assert not observe(made, lambda f: f, mode=mode).raised
 
 
 def test_ties_are_broken_both_ways() -> None:
