@@ -55,6 +55,11 @@ class Invocation:
     drive: Callable[[Callable[..., Any]], Any]
     state: dict[str, torch.Tensor] = field(default_factory=dict)
 
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """Those among the arguments, then those of the state."""
+        return tensors_of([self.args, *self.state.values()])
+
 
 def state_of(fn: Callable[..., Any]) -> dict[str, torch.Tensor]:
     """Parameters and buffers by name; none of what is not a module."""

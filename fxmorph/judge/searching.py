@@ -292,13 +292,9 @@ def _attempt(make: Make, fits: Callable[[Found], bool], start: Range, growth: fl
     return None
 
 
-def _inputs(made: Invocation) -> list[torch.Tensor]:
-    return tensors_of([made.args, *made.state.values()])
-
-
 def _descents(made: Invocation, growth: float) -> list[_Descent | None]:
     """One for each memory that floating-point numbers alone are in; None for the others, and for masks."""
-    inputs = _inputs(made)
+    inputs = made.tensors
     plain: list[_Descent | None] = []
     for t in memories(inputs):
         on_it = [other for other in inputs if storage_key(other) == storage_key(t)]
@@ -311,7 +307,7 @@ def _left(
     made: Invocation, descents: Sequence[_Descent | None], margin: float, wary: bool
 ) -> tuple[str, dict[int, torch.Tensor], int]:
     """The function that leaves the range or "", gradients by position that keep it there, and what the run cost."""
-    inputs = _inputs(made)
+    inputs = made.tensors
     leaves: dict[int, torch.Tensor] = {}
     followed: dict[int, torch.Tensor] = {}
     with torch.enable_grad():

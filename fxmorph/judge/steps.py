@@ -14,7 +14,6 @@ from fxmorph.judge.searching import Make, RangeWatch, searched
 from fxmorph.judge.shadow import Gates, ReferenceRun
 from fxmorph.model import ValuePlan
 from fxmorph.observe import observe
-from fxmorph.torchapi.dispatch import tensors_of
 from fxmorph.values import Grid, Limits, Range, Step
 
 #: Grids in the order in which they are tried: the finest on which no operator can round is used.
@@ -90,7 +89,7 @@ def _normal_range(make: Make, no_grad: bool) -> Step | None:
 def _integers_too(make: Make, no_grad: bool) -> Limits:
     """All tensors, where eager takes integers at their limits and only as numbers; else floating-point ones alone."""
     made = make(Limits.ALL)
-    watch = IntegerWatch([t for t in tensors_of([made.args, *made.state.values()]) if at_limits(t)])
+    watch = IntegerWatch([t for t in made.tensors if at_limits(t)])
     if observe(made, lambda f: f, no_grad=no_grad, mode=watch).raised or watch.stopped_at:
         note(f"values: integers stay: {watch.stopped_at or 'eager raises'}")
         return Limits.FLOATS

@@ -29,7 +29,6 @@ from fxmorph.signature import Signature
 from fxmorph.sizes import Sizes
 from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
 from fxmorph.torchapi.devices import require_device
-from fxmorph.torchapi.dispatch import tensors_of
 from fxmorph.torchapi.firing import noting
 from fxmorph.values import Step, apply_plan
 
@@ -112,7 +111,7 @@ class SeedSubject:
 
     def _at(self, plan: ValuePlan, input_seed: int, step: Step) -> Invocation:
         made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
-        tensors = tensors_of([made.args, *made.state.values()])
+        tensors = made.tensors
         layout = next((t.layout for t in tensors if t.layout != torch.strided), None)
         if layout is not None:
             raise Unsupported(f"inputs of layout {str(layout).removeprefix('torch.')} are not judged")
@@ -306,7 +305,7 @@ class Trial:
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)
-        floats = [t for t in tensors_of([made.args, *made.state.values()]) if t.is_floating_point()]
+        floats = [t for t in made.tensors if t.is_floating_point()]
         if all(bool(torch.isfinite(t).all()) for t in floats):
             return NonFinite.NONE
         return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS

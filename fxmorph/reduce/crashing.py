@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-from fxmorph.inductor.forked import Crashed, forked
+from fxmorph.probing import Died, apart
 from fxmorph.reduce.candidate import Candidate
-
-#: Wall seconds after which a child that has not ended is no crash.
-CHILD_SECONDS = 120.0
 
 
 def crash_of(program: Candidate, run: Callable[[Candidate], object]) -> str:
@@ -17,11 +14,11 @@ def crash_of(program: Candidate, run: Callable[[Candidate], object]) -> str:
     An exception, or no end in time, is no crash.
     """
 
-    def work(candidate: Candidate) -> Iterator[str]:
-        run(candidate)
-        yield "it came back"
+    def work() -> None:
+        run(program)  # what it returns need not be picklable
 
-    ((_, said),) = forked([program], work, CHILD_SECONDS)
-    if isinstance(said, Crashed) and said.reason.startswith(("crashed", "exited")):
-        return said.reason
+    try:
+        apart(work)
+    except Died as died:
+        return str(died) if str(died).startswith(("crashed", "exited")) else ""
     return ""
