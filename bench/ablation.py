@@ -20,8 +20,9 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 from fxmorph import worker
-from fxmorph.campaign import PLANS, Campaign
+from fxmorph.campaign import Campaign
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status
+from fxmorph.plans import PLANS
 from fxmorph.seeds import find_seeds
 from fxmorph.workers import Ended, Pool
 

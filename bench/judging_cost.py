@@ -26,7 +26,6 @@ os.environ.update(OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1")
 
 import torch
 
-from fxmorph.campaign import PLANS
 from fxmorph.clock import Clock
 from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.numeric import compare
@@ -35,6 +34,7 @@ from fxmorph.judge.trial import GraphSubject, LazyReference, SeedSubject, Subjec
 from fxmorph.load import load_seed
 from fxmorph.model import SIZE_PLANS, CompileConfig, Seed, ValuePlan
 from fxmorph.observe import Observation
+from fxmorph.plans import PLANS
 from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import quiet
 

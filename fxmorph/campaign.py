@@ -40,7 +40,6 @@ from fxmorph.investigated import Investigated
 from fxmorph.known import load_known
 from fxmorph.model import (
     RESHAPES,
-    SIZE_PLANS,
     Case,
     CaseResult,
     CompileConfig,
@@ -57,6 +56,7 @@ from fxmorph.model import (
     digest,
 )
 from fxmorph.oracle import load_oracles
+from fxmorph.plans import PLANS, RELAID_EVERY, plans_of, threads_of
 from fxmorph.records import to_json
 from fxmorph.resuming import unfinished
 from fxmorph.rules import PROPOSED, load_rules
@@ -70,18 +70,9 @@ if TYPE_CHECKING:
 
 Emit = Callable[[Event], None]
 
-#: Value plans of a campaign, judged on one compile; SPECIAL only where edge cases are wanted.
-PLANS = (
-    ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.LIMITS,
-    ValuePlan.NEGATIVE, ValuePlan.AGAIN, *SIZE_PLANS,
-)  # fmt: skip
-#: Those of ``fxmorph check``, which judges a program on its own values.
-CHECK_PLANS = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Share of the budget that investigating findings may take: of what was spent so far while cases are left, then
 #: of all of it.  What it does not reach waits for ``fxmorph reduce``.
 INVESTIGATE_SHARE = 0.25
-#: In every so many rounds variants get inputs of another layout, and one seed of so many is judged in another too.
-RELAID_EVERY = 3
 #: Of the other variants, one of about so many gets inputs of other sizes or ranks.
 RESHAPED_EVERY = 4
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
@@ -189,6 +180,11 @@ class Campaign:
         #: So many results are in the credit: those of whole turns, so that it does not depend on the workers.
         self._credited = 0
         self._label: dict[int, str] = {}
+        #: Cases that differ and that no finding is confirmed of (yet), each a finding as it was seen.
+        self._seen: dict[str, Finding] = {}
+        self._concluded: set[str] = set()
+        #: Seeds of which an error alone is known.
+        self._unjudged = 0
         #: Fingerprints of what ``check`` found and no baseline lists.
         self._differing: list[str] = []
         #: The rewrites that each finding so far was reduced to.
@@ -221,6 +217,8 @@ class Campaign:
         self._run_id = self.resumed or self.store.create_run(s, self._header())
         self._done = self.store.results(self._run_id) if self.resumed else {}
         stored = self.store.findings(self._run_id, duplicates=True) if self.resumed else []
+        self._seen = {f.case_id: f for f in stored if not f.confirmed}
+        stored = [f for f in stored if f.confirmed]
         self._concluded = {f.case_id for f in stored}
         self.findings = {f.fingerprint: f for f in stored if f.id == f.fingerprint}
         self.known = sum(bool(f.known) for f in self.findings.values())
@@ -234,10 +232,11 @@ class Campaign:
             self.counts["refused"] += 1
         if not self._seeds:
             return self._finish(self._exit_code())
-        # Forked workers inherit the environment: threads are theirs, not OpenMP's.
+        # Forked workers inherit the environment: how many threads they have is theirs to say, not OpenMP's.
         os.environ.update(
-            OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1", TORCHINDUCTOR_CACHE_DIR=str(self._cache)
-        )
+            OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1",
+            TORCHINDUCTOR_CACHE_DIR=str(self._cache),
+        )  # fmt: skip
         (s.state_dir / "workers.log").write_text("")
         if s.propose:
             from fxmorph.propose.stalled import Stalled
@@ -327,14 +326,11 @@ class Campaign:
 
     def _case(self, seed: Seed, number: int, avoid: tuple[str, ...] = ()) -> Case:
         s = self.settings
-        plans: tuple[ValuePlan, ...] = CHECK_PLANS if self.check else self._plans(seed, number)
-        if s.edge_cases:
-            plans = (*plans, ValuePlan.SPECIAL)
         return Case(
             seed=seed,
             number=number,
             campaign_seed=s.seed,
-            plans=plans,
+            plans=plans_of(s, seed, number),
             compile=self._config(),
             rung=self._rung(),
             device=s.device,
@@ -346,6 +342,7 @@ class Campaign:
             context=s.context,
             relaid=number % RELAID_EVERY == 0 and number > 0,
             reshaped=self._reshaped(seed, number),
+            threads=s.threads or 1,
         )
 
     def _reshaped(self, seed: Seed, number: int) -> str:
@@ -354,11 +351,6 @@ class Campaign:
         if number % RELAID_EVERY == 0 or drawn % RESHAPED_EVERY or self.check:
             return ""
         return RESHAPES[drawn // RESHAPED_EVERY % len(RESHAPES)]
-
-    def _plans(self, seed: Seed, number: int) -> tuple[ValuePlan, ...]:
-        """With another layout, which takes a compile of its own, for some seeds as they are."""
-        relaid = number == 0 and int(digest([self.settings.seed, seed.hash]), 16) % RELAID_EVERY == 0
-        return (*PLANS, ValuePlan.LAYOUT) if relaid else PLANS
 
     def _order(self) -> Iterator[Any]:
         """Jobs, each with an ``index``, in order; None where the results so far must come in first."""
@@ -407,8 +399,8 @@ class Campaign:
                         yield self._next(replace(self._case(named, 1), chain=what.steps, reshaped=""))
 
     def _next(self, case: Case) -> tuple[int, Case]:
-        self._issued += 1
-        return self._issued - 1, case
+        index, self._issued = self._issued, self._issued + 1
+        return index, replace(case, threads=threads_of(self.settings, index))
 
     def _everything_in(self) -> Iterator[None]:
         """Wait until the results of all cases so far are there."""
@@ -537,15 +529,30 @@ class Campaign:
             if self._elapsed - told > 1.0:
                 told = self._elapsed
                 self._tell_progress(case_time)
-        if self.check:
-            for seed in (seed for index, seed in enumerate(self._seeds) if index not in self.results):
-                self.counts[Status.SKIPPED.value] += 1
-                self.emit(Checked(seed.label, Status.SKIPPED, reason="not reached within --max-time"))
-        elif self.found or self._confirming:
-            left = len(self.found) + sum(1 + len(same) for same in self._confirming.values())
+        self._tell_unreached()
+        left = len(self._seen) - self.counts["unconfirmed"]
+        if left > 0:
             self.counts["uninvestigated"] = left
             why = "differing cases were not investigated to the end for lack of time; `fxmorph reduce` does"
             self.emit(Warned(f"{left} {why}"))
+
+    def _tell_unreached(self) -> None:
+        """Say which seeds were not judged as they are: nothing is known of them.
+
+        Where --max-cases ended the run that is what was asked for.
+        """
+        judged = {self._label[index] for index in self.results}
+        enough = self.settings.max_cases is not None and self._judged_so_far >= self.settings.max_cases
+        left = [s.label for s in self._seeds if s.label not in judged and s.hash not in self._of_proposals]
+        if not left or enough or self._listed is not None:
+            return
+        self.counts["unreached"] = len(left)
+        if self.check:
+            for label in left:
+                self.emit(Checked(label, Status.SKIPPED, reason="not reached within --max-time"))
+            return
+        more = f" and {len(left) - 3} more" if len(left) > 3 else ""
+        self.emit(Warned(f"not judged within --max-time: {', '.join(left[:3])}{more}"))
 
     def _done_before(self, job: worker.Judge) -> bool:
         """Whether a resumed run has the job's result already, which is then taken."""
@@ -598,10 +605,10 @@ class Campaign:
     def _ended(self, ended: Ended) -> None:
         job = ended.job
         if isinstance(job, worker.Judge):
-            result = ended.value if ended.value is not None else self._trouble(job.case, ended)
+            judged = ended.value or worker.Judged(self._trouble(job.case, ended))
             with self._clock.activity("store"):
-                self.store.add_result(self._run_id, job.index, job.case, result)
-            self._take(job.index, job.case, result, stored=False)
+                self.store.add_result(self._run_id, job.index, job.case, judged.result)
+            self._take(job.index, job.case, judged.result, stored=False, found=judged.found)
         elif isinstance(job, worker.Investigate):
             self._conclude(job, ended)
         elif isinstance(job, worker.Confirm):
@@ -625,9 +632,12 @@ class Campaign:
         stage = "inductor" if status is Status.FINDING else ""
         return CaseResult(case.id, status, kinds, reason, stage=stage, seconds=seconds)
 
-    def _take(self, index: int, case: Case, result: CaseResult, stored: bool) -> None:
+    def _take(
+        self, index: int, case: Case, result: CaseResult, stored: bool, found: Investigated | None = None
+    ) -> None:
         self.results[index] = result
         self._label[index] = case.seed.label
+        self._unjudged += result.status is Status.ERROR and not case.number and case.seed.hash not in self._of_proposals
         cpu = sum(seconds for _, seconds in result.seconds)
         if not stored:
             self._add_seconds(result.seconds)
@@ -642,7 +652,49 @@ class Campaign:
             )
         )  # fmt: skip
         if result.status is Status.FINDING and case.id not in self._concluded:
+            if case.id not in self._seen:
+                self._see(case, result, found)
             self.found.append(_Found(index, case, result))
+
+    # -- what was seen, until something is confirmed of it -------------------------
+
+    def _see(self, case: Case, result: CaseResult, found: Investigated | None) -> None:
+        """A case that differs is a finding from now on, as it was found; what is made of it later takes its place."""
+        if found is None:
+            found = Investigated.of_result(result)
+        finding = self._finding(worker.Investigate(0, case, result, 0.0), found)
+        finding = replace(finding, id=digest(["seen", case.id], 12), confirmed=False)
+        folder = self._place_of_seen(finding)
+        try:
+            self._write(folder, finding)
+        except ValueError:  # the seed's source is no program of the form that scripts are made of
+            finding = replace(finding, program="")
+            self._write(folder, finding)
+        with self._clock.activity("store"):
+            self.store.add_finding(self._run_id, finding, str(folder))
+        self._seen[case.id] = finding
+
+    def _place_of_seen(self, finding: Finding) -> Path:
+        return self.settings.state_dir / "seen" / finding.id
+
+    def _settled(self, case_id: str) -> None:
+        """Something stands for what was seen of the case."""
+        seen = self._seen.pop(case_id, None)
+        if seen is not None:
+            with self._clock.activity("store"):
+                self.store.remove_finding(self._run_id, seen.id)
+            shutil.rmtree(self._place_of_seen(seen), ignore_errors=True)
+
+    def _as_seen(self, finding: Finding) -> Finding | None:
+        """The finding with the program of its case as it was found; None where it has that one already, or none is."""
+        seen = self._seen.get(finding.case_id)
+        if seen is None or seen.program in ("", finding.program):
+            return None
+        kept: dict[str, Any] = {key: finding.extra[key] for key in ("blame", "exhibit") if key in finding.extra}
+        return replace(
+            seen, id=seen.fingerprint, unit=finding.unit, bug_class=finding.bug_class, confirmed=True,
+            extra={**seen.extra, **kept},
+        )  # fmt: skip
 
     def _tell_checked(self, seed: str, result: CaseResult) -> None:
         """What differs is known where the baseline lists it, and new else."""
@@ -677,7 +729,7 @@ class Campaign:
             got = None
         like = self._groups.get(got.group, "") if got is not None else ""
         if got is None or not (got.program or like):
-            self.counts["unconfirmed"] += 1
+            self._stays_seen(job.case.id, "nothing that stands alone was made of it")
             return
         finding = self._finding(job, got)
         if not got.program:
@@ -707,14 +759,18 @@ class Campaign:
             self.duplicates += 1
             finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
             self.store.add_finding(self._run_id, finding, "", duplicate_of=earlier.id)
+            self._settled(finding.case_id)
             self.emit(FindingMade(finding, "", "", earlier.id))
             return
         if finding.fingerprint in self._confirming:
             self._confirming[finding.fingerprint].append(finding)
             return
         if not finding.program:  # what it is like was not confirmed
-            self.counts["unconfirmed"] += 1
-            return
+            again = self._as_seen(finding)
+            if again is None:
+                self._stays_seen(finding.case_id, "what it is like was not confirmed")
+                return
+            finding = again
         # What is in findings/ shows its difference: until then, and where it does not, it lies elsewhere.
         folder = self.settings.state_dir / "unconfirmed" / finding.id
         self._write(folder, finding)
@@ -738,6 +794,11 @@ class Campaign:
                 self._with_one_thread(job, same)
                 return
             self._not_confirmed(job, f"{shown}: {shown.said}" if shown else ended.detail or ended.trouble)
+            again = self._as_seen(finding)
+            if again is None:
+                self._stays_seen(finding.case_id, "its repro.py does not show the difference in a fresh process")
+            else:
+                self._settle(replace(job, finding=again))
             for other in same:  # their programs may
                 self._settle(replace(job, finding=other))
             return
@@ -751,6 +812,7 @@ class Campaign:
         shutil.rmtree(job.folder, ignore_errors=True)
         with self._clock.activity("store"):
             self.store.add_finding(self._run_id, finding, str(folder))
+        self._settled(finding.case_id)
         self.findings[finding.fingerprint] = finding
         self.emit(FindingMade(finding, str(folder), finding.known, ""))
         for other in same:
@@ -764,13 +826,21 @@ class Campaign:
         self._confirming[finding.fingerprint] = same
         self._to_confirm.append(replace(job, finding=finding))
 
-    def _not_confirmed(self, job: worker.Confirm, said: str) -> None:
+    def _stays_seen(self, case_id: str, why: str) -> None:
+        """Nothing more is made of the case: it is told as it was seen."""
         self.counts["unconfirmed"] += 1
+        seen = self._seen.get(case_id)
+        if seen is not None:
+            seen = self._seen[case_id] = replace(seen, evidence=(*seen.evidence, why))
+            self.store.add_finding(self._run_id, seen, str(self._place_of_seen(seen)))
+
+    def _not_confirmed(self, job: worker.Confirm, said: str) -> None:
         self._groups = {g: f for g, f in self._groups.items() if f != job.finding.fingerprint}
         self.emit(Warned(f"{job.folder}/repro.py does not show the difference in a fresh process: {said}"))
 
     def _finding(self, job: worker.Investigate, got: Investigated) -> Finding:
         result = job.result
+        threads = got.config.get("threads", job.case.threads)
         print_ = fingerprint(got.kinds, result.stage, got.unit, got.signature, got.skeleton, got.structure)
         return Finding(
             id=print_,
@@ -787,7 +857,7 @@ class Campaign:
             program=got.program,
             origin=job.case.seed.origin,
             ladder=result.ladder,
-            evidence=got.evidence,
+            evidence=(*got.evidence, *([f"found on {threads} threads"] if threads > 1 else [])),
             rewrites=got.rewrites,
             proofs=tuple(p for p in result.proofs if p.rewrite in map(str, Recipe.parse(got.recipe).rewrites)),
             extra={
@@ -818,20 +888,17 @@ class Campaign:
         if self._new or (self.known and self.settings.fail_on_known):
             return FINDINGS
         errors = self.counts[Status.ERROR.value]
-        if self.check and (errors or self.counts["refused"]):
+        if self._unjudged or self.counts["refused"]:
             return INTERNAL
-        if not self._judged_so_far:
-            return NOTHING_RAN
         if errors > 3 and errors > TOO_MANY_ERRORS * self._judged_so_far:
             return INTERNAL
-        if self.counts["unconfirmed"] or self.found:
-            return FINDINGS
-        return OK
+        return NOTHING_RAN if self.counts["unreached"] or not self._judged_so_far else OK
 
     @property
     def _new(self) -> tuple[str, ...]:
-        """Ids of findings that are not known; of ``check``, which makes none, fingerprints of what differs."""
-        return (*self._differing, *(f.id for f in self.findings.values() if not f.known))
+        """Ids of findings that are not known, those only seen too; of ``check``, which makes none, fingerprints."""
+        found = (*self.findings.values(), *self._seen.values())
+        return (*self._differing, *(f.id for f in found if not f.known))
 
     def _account(self) -> None:
         for activity, used in self._clock.take():
@@ -839,6 +906,8 @@ class Campaign:
         self.store.add_seconds(self._run_id, dict(self.seconds))
 
     def _finish(self, code: int) -> int:
+        for seen in self._seen.values():
+            self.emit(FindingMade(seen, str(self._place_of_seen(seen)), seen.known, ""))
         self._account()
         edge = self.counts[Status.EDGE_CASE.value]
         finished = RunFinished(

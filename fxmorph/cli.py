@@ -233,6 +233,10 @@ Propose = Annotated[
     Flag, typer.Option("--propose", help="Use the proposals that were admitted: rules, seeds, recipes.")
 ]
 EdgeCases = Annotated[Flag, typer.Option("--edge-cases", help="Show signed zeros, NaN inputs and dtype limits too.")]
+Threads = Annotated[
+    Text, typer.Option("--threads", metavar="N", help="Threads of each worker [1; of a campaign every fourth case 4].")
+]
+Quick = Annotated[Flag, typer.Option("--quick", help="Judge on the seeds' own values alone, in their own layout.")]
 FailOn = Annotated[Text, typer.Option("--fail-on", metavar="new|known", help="known: known findings fail the run too.")]
 Resume = Annotated[Flag, typer.Option("--resume", help="Go on with the run that did not finish.")]
 State = Annotated[Text, typer.Option("--state", metavar="DIR", help="State folder [.fxmorph].")]
@@ -262,6 +266,7 @@ def run(
     dynamo: Dynamo = None,
     dtype: Dtype = None,
     context: Context = None,
+    threads: Threads = None,
     transforms: Transforms = None,
     cases: Cases = None,
     level: GraphLevel = None,
@@ -296,6 +301,7 @@ def run(
             dynamo=dynamo,
             dtype=dtype,
             context=context,
+            threads=threads,
             transforms=transforms,
             cases=cases,
             level=level,
@@ -345,6 +351,8 @@ def check(
     dynamo: Dynamo = None,
     dtype: Dtype = None,
     context: Context = None,
+    threads: Threads = None,
+    quick: Quick = None,
     all: All = None,
     baseline: Baseline = None,
     fail_on: FailOn = None,
@@ -370,6 +378,8 @@ def check(
             dynamo=dynamo,
             dtype=dtype,
             context=context,
+            threads=threads,
+            quick=quick,
             rewrites=False,
             all=all,
             baseline=baseline,
@@ -790,6 +800,8 @@ def explain(
     dynamo: Dynamo = None,
     dtype: Dtype = None,
     context: Context = None,
+    threads: Threads = None,
+    quick: Quick = None,
     device: Device = None,
     transforms: Transforms = None,
     state: State = None,
@@ -803,6 +815,9 @@ def explain(
             dynamo=dynamo,
             dtype=dtype,
             context=context,
+            threads=threads,
+            quick=quick,
+            rewrites=False,
             device=device,
             transforms=transforms,
             state=state,
@@ -832,10 +847,13 @@ def findings(
                 _print_line(json_format.dumps(made.to_json(), ensure_ascii=False))
         elif found:
             rows = [
-                (f.id, ",".join(f.kinds), f.stage, f.unit, f.known, f.seed, f.recipe or "(as it is)")
+                (
+                    f.id, ",".join(f.kinds), f.stage, f.unit, "yes" if f.confirmed else "no", f.known, f.seed,
+                    f.recipe or "(as it is)",
+                )
                 for f, _, _ in found
             ]
-            _print_columns(("id", "kinds", "stage", "unit", "known", "seed", "recipe"), rows)
+            _print_columns(("id", "kinds", "stage", "unit", "confirmed", "known", "seed", "recipe"), rows)
         else:
             _print_line(f"no findings in {settings.state}")
 

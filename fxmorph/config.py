@@ -39,7 +39,8 @@ class Settings:
     ``max_time`` is wall time of a run, ``case_timeout`` CPU time of a case; ``jobs`` 0 means
     one worker per core.  ``device`` may name several, as in ``"cpu,cuda"``.  ``compile``,
     ``inductor`` and ``dynamo`` are sorted pairs: keyword arguments of ``torch.compile`` and
-    settings of ``torch._inductor.config`` and ``torch._dynamo.config``.
+    settings of ``torch._inductor.config`` and ``torch._dynamo.config``.  ``threads`` 0 means what ``plans.threads_of``
+    draws.
     """
 
     paths: tuple[str, ...] = ()
@@ -63,6 +64,8 @@ class Settings:
     all: bool = False
     propose: bool = False
     edge_cases: bool = False
+    quick: bool = False
+    threads: int = 0
     fail_on_known: bool = False
     resume: bool = False
     case_timeout: float = 120.0
@@ -263,6 +266,8 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "all": _flag,
     "propose": _flag,
     "edge_cases": _flag,
+    "quick": _flag,
+    "threads": _whole(1),
     "fail_on": _fail_on,
     "resume": _flag,
     "case_timeout": duration,

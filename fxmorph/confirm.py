@@ -37,17 +37,20 @@ _QUOTED_CUDA = re.compile(r"""(['"])cuda(:\d+)?\1""")
 
 
 def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], proofs: Path) -> None:
-    """``repro.py``, a unit test, ``issue.md``, graphs and ``finding.json`` in ``folder``; raises :class:`DiskError`.
+    """``finding.json`` in ``folder``, and where there is a program ``repro.py``, a unit test, ``issue.md`` and graphs.
+
+    Raises :class:`DiskError`.
 
     Certificates of the finding's rewrites, from the folder ``proofs``, go into ``folder/proofs``.
     """
-    files = {
-        "repro.py": repro_text(finding),
-        f"test_{finding.fingerprint}.py": regression_text(finding),
-        "issue.md": issue_text(finding, versions, finding.ladder),
-        "finding.json": json.dumps(to_json(finding), indent=1, ensure_ascii=False) + "\n",
-        **graph_files(finding),
-    }
+    files = {"finding.json": json.dumps(to_json(finding), indent=1, ensure_ascii=False) + "\n"}
+    if finding.program:
+        files |= {
+            "repro.py": repro_text(finding),
+            f"test_{finding.fingerprint}.py": regression_text(finding),
+            "issue.md": issue_text(finding, versions, finding.ladder),
+            **graph_files(finding),
+        }
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():

@@ -79,7 +79,7 @@ class CaseDone(_Event):
 
 @dataclass(frozen=True)
 class FindingMade(_Event):
-    """A finding was confirmed and written to ``folder``.
+    """A finding was confirmed and written to ``folder``; or the run ended before that, and it is told as it was seen.
 
     ``known`` names the known issue, ``duplicate_of`` an earlier finding; both empty if none.
     """
@@ -107,6 +107,7 @@ class FindingMade(_Event):
             "triangle": f.triangle,
             "reason": f.reason,
             "duplicate_of": self.duplicate_of,
+            "confirmed": f.confirmed,
         }
 
 
@@ -520,6 +521,7 @@ SCHEMA: dict[str, Any] = {
             triangle=_TRIANGLE,
             reason=_TEXT,
             duplicate_of=_TEXT,
+            confirmed=_FLAG,
         ),
         _line(
             Checked.event,

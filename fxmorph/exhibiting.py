@@ -32,7 +32,7 @@ from fxmorph.investigated import Investigated
 from fxmorph.judge.case import captured_graph
 from fxmorph.judge.numeric import same_bits
 from fxmorph.judge.trial import LazyReference, SeedSubject, Trial
-from fxmorph.load import ambient, load_case, load_seed
+from fxmorph.load import load_case, load_seed, staged
 from fxmorph.model import SIZE_PLANS, Case, CaseResult, CompileConfig, Kind, Recipe, Seed, Status, ValuePlan, digest
 from fxmorph.observe import Meta, Observation, Slot
 from fxmorph.records import to_json
@@ -51,7 +51,7 @@ def with_exhibit(found: Investigated, case: Case, result: CaseResult, rules: Reg
         return found
     plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
     shown = Exhibit()
-    with clock.activity("exhibit"), ambient(case.context, case.device):
+    with clock.activity("exhibit"), staged(case):
         for part in (_values, _guilty_graphs, _rewritten_graphs):
             try:
                 shown = part(shown, found, case, plan, rules, clock)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from fxmorph.clock import Clock
 from fxmorph.config import ConfigError, Settings
-from fxmorph.model import Case, CompileConfig, Recipe, ValuePlan
+from fxmorph.model import Case, CompileConfig, Recipe
+from fxmorph.plans import plans_of, threads_of
 from fxmorph.rules import load_rules
 from fxmorph.seeds import SUFFIXES, find_seeds
 from fxmorph.store import Store
@@ -36,7 +37,6 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     quiet()
-    torch.set_num_threads(1)
     rules = load_rules([Path(p) for p in settings.transforms], packs)
     what = "as it is" if not case.number and case.recipe is None else f"variant {case.number}"
     under = [case.compile.backend, case.device, *filter(None, (case.dtype, case.context))]
@@ -61,8 +61,8 @@ def _seed_case(settings: Settings, path: str) -> Case:
         settings.backend, dict(settings.compile), dict(settings.inductor), dict(settings.dynamo)
     )
     return Case(
-        seeds[0], 0, settings.seed, tuple(ValuePlan), compiled,
-        device=settings.devices[0], dtype=settings.dtype, context=settings.context,
+        seeds[0], 0, settings.seed, plans_of(settings, seeds[0], 0), compiled,
+        device=settings.devices[0], dtype=settings.dtype, context=settings.context, threads=threads_of(settings, 0),
     )  # fmt: skip
 
 

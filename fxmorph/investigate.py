@@ -23,12 +23,12 @@ from fxmorph.dedup import group_of, same_group, skeleton
 from fxmorph.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
 from fxmorph.inductor.units import Stage
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported, redrawn
-from fxmorph.investigated import Investigated, evidence_of, without_tail
+from fxmorph.investigated import Investigated, evidence_of, made_by, without_tail
 from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
-from fxmorph.load import LoadedSeed, ambient, in_other_layout, load_case
+from fxmorph.load import LoadedSeed, in_other_layout, staged
 from fxmorph.localize import IN_EAGER, localize
 from fxmorph.model import (
     SIZE_PLANS,
@@ -43,6 +43,7 @@ from fxmorph.model import (
     Verdict,
     digest,
 )
+from fxmorph.observe import Observation
 from fxmorph.probing import Answer, Died, Held, Probe, apart
 from fxmorph.program import inputs_text, run_inputs
 from fxmorph.reduce.candidate import Candidate
@@ -59,6 +60,9 @@ from fxmorph.signature import Signature
 BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}
 #: How many other values are tried on a reduced program.
 OTHERS = 3
+#: What scripts allow, far above rounding, where what differs is farther apart.
+TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
+_OF_VALUES = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 #: Share of the budget for finding the guilty unit.
 BLAME_SHARE = 0.4
 
@@ -72,8 +76,10 @@ def investigate(
     A case of one of ``groups`` (:func:`fxmorph.dedup.group_of`) is blamed and left as it is.  ``apart``: all
     that is compiled runs in processes of its own, for cases of which a candidate took a worker with it.
     """
-    with clock.activity("reduce"), ambient(case.context, case.device):
-        out = _Investigation(case, result, load_case(case), rules, clock, seconds, groups, apart).run()
+    with clock.activity("reduce"), staged(case) as loaded:
+        asked = _Investigation(case, result, loaded, rules, clock, seconds, groups, apart)
+        # OpenMP's threads do not survive a fork.
+        out = asked.as_found() if apart and loaded.threads > 1 else asked.run()
     return replace(out, seconds=clock.take())
 
 
@@ -83,8 +89,8 @@ def as_found(case: Case, result: CaseResult, rules: Registry, clock: Clock) -> I
     For cases whose investigation takes its process with it, such as programs that end in a
     device-side assertion of CUDA.
     """
-    with clock.activity("reduce"), ambient(case.context, case.device):
-        out = _Investigation(case, result, load_case(case), rules, clock, 0.0, ()).as_found()
+    with clock.activity("reduce"), staged(case) as loaded:
+        out = _Investigation(case, result, loaded, rules, clock, 0.0, ()).as_found()
     return replace(out, seconds=clock.take())
 
 
@@ -105,13 +111,16 @@ class _Investigation:
         self.apart = apart and Kind.CRASH not in self.accused  # each of those has a process of its own as it is
         self.backend = BACKEND_OF.get(result.stage, case.compile.backend)
         self.signature: Signature | None = None
+        #: Of the last judgement, by how much what differs is apart where that is less than scripts allow; else None.
+        self.nearest: float | None = None
 
     def run(self) -> Investigated:
         if self.plan in SIZE_PLANS:
             return self._at_other_size()
         if Kind.CRASH in self.accused:
-            # A GPU's context does not survive the fork that each candidate would be judged in.
-            return self._crash() if self.case.device == "cpu" else self.as_found()
+            # Neither a GPU's context nor OpenMP's threads survive the fork that each candidate would be judged in.
+            forks = self.case.device == "cpu" and self.loaded.threads == 1
+            return self._crash() if forks else self.as_found()
         start, recipe = self._start()
         if start is None:
             return self._as_seed()
@@ -120,10 +129,11 @@ class _Investigation:
         if group in self.groups:
             return self._left(blame, group)
         reduction, recipe, rung = self._reduced(start, recipe, blame)
-        best, made = self._plain_inputs(reduction.best)
+        best, made, verdicts = self._written(reduction.best)
+        if not verdicts:  # what the reduction took for the finding does not stand alone
+            return replace(self.as_found(), blame=blame, group=group, tests=reduction.tests)
         blame = self._blamed_again(best, blame)
         others = self._with_other_values(best, IN_EAGER if rung == Rung.PASS and self.backend == "inductor" else ALL)
-        verdicts = [v for v in self._judge(best) if v.kind in self.accused]  # others were excused by the ladder
         return Investigated(
             case_id=self.case.id,
             program=imports_of(best.text) + made + "\n\n" + best.text,
@@ -177,11 +187,13 @@ class _Investigation:
         """The program as it was judged, with what the judgement said of it."""
         verdicts = [v for v in self.result.verdicts if v.status is Status.FINDING and v.kind in self.accused]
         recipe = self._recipe()
-        start = self._variant(recipe) if recipe else self._graph()
-        if not recipe and self.case.seed.form == "module":
-            program = self._source()
-        else:
-            program = self._standing(start) if start is not None else ""
+        sizes = self._sizes(recipe) if self.plan in SIZE_PLANS else None
+        if sizes is not None:
+            self.plan = ValuePlan.SEED  # the script calls the program at its own sizes first
+        start = self._variant(recipe) if recipe else None
+        program = self._standing(start) if start is not None else self._source()
+        if not program and (start := self._graph()) is not None:
+            program = self._standing(start)
         return replace(
             self._left(Blame(None, "", False), ""),
             program=program,
@@ -190,11 +202,19 @@ class _Investigation:
             operations=tuple(sorted(canonical(n).name for n in calls(start.graph))) if start is not None else (),
             structure=digest([self.case.seed.hash, str(recipe)]),
             evidence=evidence_of(verdicts) or (self.result.reason,),
-            config=self._config(self.loaded.config(self.case.compile)),
+            config={**self._config(self.loaded.config(self.case.compile)), **({"sizes": sizes} if sizes else {})},
             check=self._check(verdicts),
             rung=str(self.case.rung),
             finished=False,
         )
+
+    def _sizes(self, recipe: Recipe) -> tuple[int, int] | None:
+        """The size that the plan changes, and what it becomes."""
+        subject: SeedSubject | GraphSubject = SeedSubject(self.loaded)
+        if recipe:
+            subject = make_variant(replace(self.case, recipe=recipe), self.loaded, self.rules, self.clock).subject
+        subject.fresh(self.plan, self.case.input_seed)
+        return subject.sizes.chosen.get(self.plan)
 
     # -- the program under reduction -------------------------------------------
 
@@ -215,8 +235,16 @@ class _Investigation:
         return made
 
     def _source(self) -> str:
-        """The seed's own source, with a ``make_inputs`` of the case's where they have another shape or layout."""
-        source = without_tail(Path(self.case.seed.path).read_text())
+        """The seed's own source, with a ``make_inputs`` of the case's where they have another shape or layout.
+
+        "" where the seed is no Python module.
+        """
+        seed = self.case.seed
+        if seed.form not in ("module", "class"):
+            return ""
+        source = without_tail(Path(seed.path).read_text())
+        if seed.form == "class":
+            source += made_by(seed.name, seed.mode)
         if self.loaded.reshaped is None and not self.loaded.relaid:
             return source
         try:
@@ -271,9 +299,11 @@ class _Investigation:
         def judged() -> tuple[list[Verdict], Signature | None]:
             trial = self._trial(subject, replace(config, backend=self.backend))
             try:
-                return trial.judge(self.plan), trial.signature
+                verdicts = trial.judge(self.plan)
             except NotApplicable:
                 return [], None
+            self.nearest = nearest_miss(trial.sides, verdicts)
+            return verdicts, trial.signature
 
         if not self.apart:
             return judged()
@@ -315,18 +345,21 @@ class _Investigation:
         except (Inapplicable, Unsound, KeyError):  # KeyError: the plan changes nothing in it
             return False
 
-    def _plain_inputs(self, program: Candidate) -> tuple[Candidate, str]:
-        """The program with inputs as short source text that still show the finding, and the text."""
-        for style in ("arange", "random", "literal"):
+    def _written(self, program: Candidate) -> tuple[Candidate, str, list[Verdict]]:
+        """The program with inputs as the shortest source text that still shows the finding, the text, and its verdicts.
+
+        There are no verdicts where no text shows it.
+        """
+        for style in ("arange", "random", "literal", "bytes"):
             text = inputs_text(program.inputs, style, self.plan)
             if text is None:
                 continue
             made = replace(program, inputs=InputSet.snapshot(run_inputs(text)))
-            if style == "literal" or kinds_of(self._judge(made)) & self.accused:
-                return made, text
-        text = inputs_text(program.inputs, "bytes", self.plan)
-        assert text is not None
-        return program, text
+            # Others were excused by the ladder.
+            verdicts = [v for v in self._judge(made) if v.status is Status.FINDING and v.kind in self.accused]
+            if verdicts:
+                return made, text, verdicts
+        return program, "", []
 
     def _with_other_values(self, program: Candidate, held: Held) -> tuple[str, ...]:
         """In words, whether other floating-point values show it too."""
@@ -388,7 +421,7 @@ class _Investigation:
 
     def _as_seed(self, subject: SeedSubject | GraphSubject | None = None) -> Investigated:
         """The seed's own source where no single graph shows the finding."""
-        source = self._source() if self.case.seed.form == "module" else ""
+        source = self._source()
         subject = subject or SeedSubject(self.loaded)
         settings = self.loaded.config(self.case.compile)
         verdicts, self.signature = self._judged(subject, settings)
@@ -442,6 +475,7 @@ class _Investigation:
             "no_grad": self.loaded.no_grad,
             "calls": self.loaded.meta.get("calls", 1) if not self.result.recipe else 1,
             "device": self.case.device,
+            **({"threads": self.loaded.threads} if self.loaded.threads > 1 else {}),
             "context": self.case.context,
             "dtype": self.case.dtype if not self.result.recipe else "",
         }
@@ -449,6 +483,31 @@ class _Investigation:
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         """Tolerances of the repro: exact where the case was, else far above rounding."""
         exact = any("exact arithmetic" in v.reason for v in verdicts)
+        if self.nearest is not None and not exact:
+            return {"exact": False, "rtol": 0.0, "atol": self.nearest / 2}
         if any(CAST_ELIDED in v.reason for v in verdicts):
             return {"exact": False, "rtol": 1e-5, "atol": 1e-6}
-        return {"exact": exact, "rtol": 0.0 if exact else 1e-3, "atol": 0.0 if exact else 1e-4}
+        return {"exact": exact, **(dict.fromkeys(TOLERANCE, 0.0) if exact else TOLERANCE)}
+
+
+def nearest_miss(sides: tuple[Observation, Observation] | None, verdicts: Sequence[Verdict]) -> float | None:
+    """The largest difference of the accused slots where TOLERANCE would let all of them pass; else None.
+
+    Near zeros, and in float64, an error far above rounding is a small number.
+    """
+    accused = {v.slot for v in verdicts if v.status is Status.FINDING and v.kind in _OF_VALUES}
+    if sides is None or not accused:
+        return None
+    mine, theirs = (side.slots() for side in sides)
+    largest = 0.0
+    for name in accused & mine.keys() & theirs.keys():
+        a, b = mine[name].value, theirs[name].value
+        if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.shape == b.shape):
+            return None
+        if not a.is_floating_point():
+            return None
+        a, b = a.double(), b.double()
+        if not torch.allclose(a, b, TOLERANCE["rtol"], TOLERANCE["atol"], equal_nan=True):
+            return None
+        largest = max(largest, float((a - b).abs().nan_to_num(0.0, 0.0, 0.0).max()) if a.numel() else 0.0)
+    return largest or None

@@ -9,7 +9,7 @@ from typing import Any
 
 from fxmorph.blame import Blame
 from fxmorph.dedup import Skeleton
-from fxmorph.model import Kind, Status, Verdict
+from fxmorph.model import CaseResult, Kind, Status, Verdict
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,15 @@ class Investigated:
     finished: bool = True
     extra: dict[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of_result(cls, result: CaseResult) -> Investigated:
+        """What the judgement of a case says, where no program was made of it."""
+        evidence = evidence_of(result.verdicts) or (result.reason,)
+        return cls(
+            result.case_id, "", result.kinds, None, result.recipe, (), (), result.case_id, evidence, 0, 0, {}, {},
+            finished=False,
+        )  # fmt: skip
+
     @property
     def unit(self) -> str:
         """Name of the guilty unit; "" where none is known."""
@@ -54,6 +63,19 @@ def evidence_of(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
 
 #: What a seed file says of itself.
 _ABOUT_THE_SEED = ("META", "ORIGIN", "EXPECTED", "BROKEN_IN")
+
+
+def made_by(name: str, mode: str) -> str:
+    """Lines that make the class or factory ``name`` of a module its ``make_fn``, in ``mode`` (train, eval or "")."""
+    return f"""
+
+def make_fn():
+    made = {name}()
+    return made.train({mode == "train"}) if isinstance(made, torch.nn.Module) else made
+
+
+make_inputs = getattr({name}, "make_inputs", None) or make_inputs
+"""
 
 
 def without_tail(source: str) -> str:

@@ -12,8 +12,7 @@ import importlib.util
 import inspect
 import random
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -28,14 +27,7 @@ from fxmorph.sizes import Reshaping, reshapings
 from fxmorph.torchapi.dispatch import tensors_of
 
 #: The only keys of a seed's META that are read.
-META_KEYS = ("config", "dynamo_config", "compile", "no_grad", "calls", "device")
-
-
-def ambient(context: str, device: str) -> AbstractContextManager[Any]:
-    """What everything about a case runs in: autocast to bfloat16, or nothing."""
-    if context == "autocast":
-        return torch.autocast(device, torch.bfloat16)
-    return contextlib.nullcontext()
+META_KEYS = ("config", "dynamo_config", "compile", "no_grad", "calls", "device", "threads")
 
 
 class SeedFailed(Exception):
@@ -77,6 +69,7 @@ class LoadedSeed:
     device: str = "cpu"
     dtype: str = ""
     context: str = ""
+    threads: int = 1
     #: The change of the inputs' shapes that eager accepts, where the case asks for one.
     reshaped: Reshaping | None = None
     #: What another layout of the inputs is drawn from, whether they get it, and which of them the program writes.
@@ -177,9 +170,27 @@ def in_other_shape(loaded: LoadedSeed, kind: str, input_seed: int, rng: random.R
     return None
 
 
+@contextlib.contextmanager
+def staged(case: Case) -> Iterator[LoadedSeed]:
+    """The case's seed, and what everything about the case runs in: its threads, and autocast where it says so.
+
+    Raises :class:`SeedFailed` with one line.
+    """
+    before = torch.get_num_threads()
+    autocast = torch.autocast(case.device, torch.bfloat16) if case.context == "autocast" else contextlib.nullcontext()
+    try:
+        with autocast:
+            loaded = load_case(case)
+            torch.set_num_threads(loaded.threads)
+            yield loaded
+    finally:
+        torch.set_num_threads(before)
+
+
 def load_case(case: Case) -> LoadedSeed:
     """The case's seed, to be run as the case says; raises :class:`SeedFailed` with one line."""
     loaded = load_seed(case.seed, case.device, case.dtype, case.context)
+    loaded.threads = int(loaded.meta.get("threads", case.threads))
     loaded.layout = f"layout {case.campaign_seed} {case.seed.hash} {case.number}"
     # Where shapes are dynamic, other sizes are judged on the one compile.
     if case.reshaped and not dict(loaded.config(case.compile).options).get("dynamic"):

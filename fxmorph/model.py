@@ -362,6 +362,7 @@ class Case:
     rules in ``favour`` are drawn more often; ``chain`` are steps that the recipe is made of
     (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs another
     layout (``layouts.py``), ``reshaped``, one of RESHAPES or ``""``, other sizes or ranks, each where eager accepts it.
+    ``threads`` is how many threads an operator, eager's or generated, may use; what the seed's META says goes before.
     """
 
     seed: Seed
@@ -382,13 +383,14 @@ class Case:
     relaid: bool = False
     chain: tuple[str, ...] = ()
     reshaped: str = ""
+    threads: int = 1
 
     @property
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
-        for name in ("chain", "favour", "reshaped"):
-            if not body[name]:
+        for name, left_out in (("chain", ()), ("favour", ()), ("reshaped", ""), ("threads", 1)):
+            if body[name] == left_out:
                 del body[name]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
         body["recipe"] = None if self.recipe is None else str(self.recipe)
@@ -450,7 +452,8 @@ class Finding:
 
     ``program`` is the reduced case as torch-only Python source defining ``fn`` and
     ``make_inputs``; ``fingerprint`` keys deduplication: verdict kinds, first bad stage,
-    unit and the structure of the reduced graph.
+    unit and the structure of the reduced graph.  One that is not ``confirmed`` was seen by a worker's
+    judgement alone: no fresh process showed it yet, ``program`` is as it was found, or "".
     """
 
     id: str
@@ -472,6 +475,7 @@ class Finding:
     rewrites: tuple[str, ...] = ()
     proofs: tuple[RewriteProof, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
+    confirmed: bool = True
 
 
 def worst(statuses: list[Status]) -> Status:

@@ -193,6 +193,10 @@ class Store:
             (run_id, finding.id, folder, duplicate_of, _dump(to_json(finding))),
         )
 
+    def remove_finding(self, run_id: str, finding_id: str) -> None:
+        """Forget a finding, for which another stands now."""
+        self._write("DELETE FROM findings WHERE run = ? AND id = ?", (run_id, finding_id))
+
     def findings(self, run_id: str | None = None, duplicates: bool = False) -> list[Finding]:
         """Findings of a run, or of all runs (each id once, as last recorded), oldest first."""
         rows = self._read(

@@ -22,7 +22,7 @@ from fxmorph.investigate import as_found, investigate
 from fxmorph.investigated import Investigated
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
-from fxmorph.model import Case, CaseResult, Finding
+from fxmorph.model import Case, CaseResult, Finding, Status
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.rules import Registry, load_rules
@@ -35,10 +35,21 @@ warm_imports()
 
 @dataclass(frozen=True)
 class Judge:
-    """Job: judge a case; answers a :class:`CaseResult`."""
+    """Job: judge a case; answers a :class:`Judged`."""
 
     index: int
     case: Case
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a judgement says, and of a case that differs the program that shows it, as it was found.
+
+    ``found`` is None where nothing differs, or where no text holds the program.
+    """
+
+    result: CaseResult
+    found: Investigated | None = None
 
 
 class Manner(StrEnum):
@@ -149,6 +160,19 @@ def _about_units(
     return made, clock.take()
 
 
+def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged:
+    result = judge_case(case, rules, clock, prover)
+    if result.status is not Status.FINDING:
+        return Judged(result)
+    try:
+        return Judged(result, as_found(case, result, rules, clock))
+    except (DeviceLost, ToolchainMissing):
+        raise
+    except Exception:  # that the case differs is said all the same
+        traceback.print_exc()  # to the log
+        return Judged(result)
+
+
 def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigated:
     if job.manner is Manner.AS_FOUND:
         return as_found(job.case, job.result, rules, clock)
@@ -167,7 +191,7 @@ def _answer(
     """
     try:
         if isinstance(job, Judge):
-            return "done", judge_case(job.case, rules, clock, prover)
+            return "done", _judged(job.case, rules, prover, clock)
         if isinstance(job, Investigate):
             return "done", _investigated(job, rules, clock)
         if isinstance(job, (JudgePasses, Derive)):

@@ -316,7 +316,7 @@ class PassCampaign(Campaign):
         key, pair = self._replaying.pop(job.index)
         blamed = self._blamed[key]
         blamed.waiting -= 1
-        result = ended.value if ended.value is not None else self._trouble(job.case, ended)
+        result = ended.value.result if ended.value is not None else self._trouble(job.case, ended)
         self._add_seconds(result.seconds)
         if not blamed.shows and not blamed.told:
             blamed.pair = pair if not blamed.compiled or result.status is Status.FINDING else blamed.pair
@@ -366,6 +366,9 @@ class PassCampaign(Campaign):
         )  # fmt: skip
 
     # -- after -----------------------------------------------------------------
+
+    def _tell_unreached(self) -> None:
+        """Nothing: that graphs without end are not all reached is told by the coverage."""
 
     def _exit_code(self) -> int:
         for key, blamed in self._blamed.items():

@@ -22,7 +22,7 @@ from fxmorph.judge.preconditioned import satisfying_sets
 from fxmorph.judge.shadow import differ_in_fp64
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
-from fxmorph.load import Invocation, LoadedSeed, SeedFailed, ambient, load_case
+from fxmorph.load import Invocation, LoadedSeed, SeedFailed, staged
 from fxmorph.model import (
     EXTRA_PLANS,
     SIZE_PLANS,
@@ -68,8 +68,10 @@ def judge_case(case: Case, rules: Registry, clock: Clock, prover: Prover | None 
     """The whole judgement of a case; only ``ToolchainMissing`` and interrupts pass through."""
     started = time.monotonic()
     try:
-        with ambient(case.context, case.device):
-            result = _judge(case, rules, clock, prover)
+        with contextlib.ExitStack() as stage:
+            with clock.activity("capture"):
+                loaded = stage.enter_context(staged(case))
+            result = _judge(case, loaded, rules, clock, prover)
     except SeedFailed as error:
         result = _result(case, Status.ERROR, f"seed: {error}")
     except CaptureFailed as error:
@@ -85,9 +87,9 @@ def _result(case: Case, status: Status, reason: str) -> CaseResult:
     return CaseResult(case.id, status, reason=reason)
 
 
-def _judge(case: Case, rules: Registry, clock: Clock, prover: Prover | None) -> CaseResult:
-    with clock.activity("capture"):
-        loaded = load_case(case)
+def _judge(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock, prover: Prover | None) -> CaseResult:
+    if loaded.threads > 1:
+        note(f"on {loaded.threads} threads")
     if case.reshaped:
         note(f"inputs: {loaded.reshaped or f'none accepted that are {case.reshaped}'}")
     if loaded.meta.get("device") == "cuda" and not torch.cuda.is_available():

@@ -200,6 +200,8 @@ class Trial:
         )
         self._compiled: dict[int, tuple[Any, Callable[..., Any]]] = {}
         self._module: Invocation | None = None
+        #: What was seen of eager and of the compiled program in the last judgement.
+        self.sides: tuple[Observation, Observation] | None = None
         #: Of the exception that only one side raised in the last judgement.
         self.signature: Signature | None = None
 
@@ -272,6 +274,7 @@ class Trial:
         if "on the same device" in eager.raised or "on cpu" in eager.raised:
             return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run on this device: {eager.raised}", plan)]
         compiled = self.compiled(plan)
+        self.sides = eager, compiled
         self.signature = None if eager.raised and compiled.raised else compiled.signature or eager.signature
         note(lambda: f"plan {plan}: eager {_outcome(eager)}; compiled ({self.settings.backend}) {_outcome(compiled)}")
         with self.clock.activity("judge"):

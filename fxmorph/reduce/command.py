@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fxmorph import worker
-from fxmorph.campaign import INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found
+from fxmorph.campaign import FINDINGS, INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found
 from fxmorph.config import Settings
 from fxmorph.confirm import TIMES
 from fxmorph.events import Warned
@@ -67,40 +67,56 @@ class Reductions(Campaign):
         if old is not None:  # as it was
             self.findings[old.fingerprint] = old
 
+    def _tell_unreached(self) -> None:
+        """Nothing: no seed is judged."""
+
     def _finish(self, code: int) -> int:
         self._account()
-        return OK
+        return INTERRUPTED if code == INTERRUPTED else OK
 
 
 def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
     """Reduce the findings with these ids further; without ids, all that runs left over.  Writes ``report.html`` anew.
 
-    Returns 0, 5 where nothing was done, 130 where it was interrupted.  Raises :class:`~fxmorph.store.StoreError`
-    for an id that is not stored.
+    Returns 1 where a new finding stands of what was asked for, confirmed or as it was seen, 0 where what stands is
+    known, 5 where nothing was done, 130 where it was interrupted.  Raises :class:`~fxmorph.store.StoreError` for an
+    id that is not stored.
     """
-    code = _reduce_stored(settings, ids, emit)
-    if code != NOTHING_RAN:
+    cases: set[str] = set()
+    code = _reduce_stored(settings, ids, emit, cases)
+    if code == INTERRUPTED:
+        return code
+    if code == OK:
         from fxmorph.report.html import write_report
 
         write_report([settings.state_dir], settings.state_dir / PAGE)
-    return code
+    with Store(settings.state_dir, write=False) as store:
+        stands = any(f.case_id in cases and not f.known for f in store.findings())
+    return FINDINGS if stands else code
 
 
-def _reduce_stored(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
+def _reduce_stored(settings: Settings, ids: Sequence[str], emit: Emit, cases: set[str]) -> int:
+    """The same without a verdict; ``cases`` is given the ids of those that were asked for."""
     done = 0
     with Store(settings.state_dir) as store:
         wanted = {store.finding(prefix)[0].id for prefix in ids}
         for run in store.runs():
             run_id, made = run.id, run.settings
-            findings = {f.id: f for f in store.findings(run_id)}
-            asked = [f for f in findings.values() if f.id in wanted or (not ids and f.extra.get("finished") is False)]
+            stored = store.findings(run_id)
+            asked = [
+                f for f in stored if f.confirmed and (f.id in wanted or (not ids and f.extra.get("finished") is False))
+            ]
+            seen = {f.case_id for f in stored if not f.confirmed and (f.id in wanted or not ids)}
             done += sum(_alone(store, run_id, f, emit) for f in asked if _of_a_unit(f))
+            cases |= {f.case_id for f in asked} | seen
             again = {f.case_id: f for f in asked if not _of_a_unit(f)}
-            concluded = {f.case_id for f in store.findings(run_id, duplicates=True)}
+            concluded = {f.case_id for f in store.findings(run_id, duplicates=True) if f.confirmed}
             waiting = [
                 _Found(index, case, result)
                 for index, case, result in store.cases(run_id)
-                if case.id in again or (not ids and result.status is Status.FINDING and case.id not in concluded)
+                if case.id in again
+                or case.id in seen
+                or (not ids and result.status is Status.FINDING and case.id not in concluded)
             ]
             waiting = list(_unchanged(waiting, emit))
             if not waiting:
@@ -112,6 +128,7 @@ def _reduce_stored(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
             )  # fmt: skip
             work = Reductions(one, store, emit, run_id, again=again)
             work.found.extend(waiting)
+            cases |= {f.case.id for f in waiting}
             code = work.run()
             done += work.reduced
             if code == INTERRUPTED:

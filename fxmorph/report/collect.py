@@ -183,8 +183,8 @@ class _Gathered:
 
 def _folder(state: Path, stored: str, id: str) -> Path:
     """Where the finding's files are now: a state folder may have been moved since."""
-    here = state / "findings" / id
-    return here if here.is_dir() or not stored else Path(stored)
+    here = next((place for of in ("findings", "seen") if (place := state / of / id).is_dir()), None)
+    return here or (Path(stored) if stored else state / "findings" / id)
 
 
 def _run(

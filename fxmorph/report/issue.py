@@ -101,6 +101,8 @@ def what(finding: Finding) -> str:
 def not_reduced(finding: Finding) -> str:
     """Why the program is not as small as it could be, or ""."""
     extra = finding.extra
+    if not finding.confirmed:
+        return f"seen, not investigated to the end; `fxmorph reduce {finding.id}` does"
     if not finding.program:
         return ""
     if extra.get("config", {}).get("sizes"):

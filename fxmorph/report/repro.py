@@ -225,14 +225,14 @@ class Script:
                 call.append(f"ends = outs + [t for t in {self._leaves()} if torch.is_tensor(t) and t.grad_fn]")
             call += [
                 f"weights = [torch.arange(t.numel(){device}).reshape(t.shape) % 5 + 1 for t in {ends}]",
-                f"loss = sum((t * w).sum() for t, w in zip({ends}, weights) if t.requires_grad)",
+                # One side alone may return what needs no gradient: its loss is a constant, and not the number 0.
+                f"terms = [(t * w).sum() for t, w in zip({ends}, weights) if t.requires_grad]",
+                "loss = sum(terms, torch.zeros((), requires_grad=True))",
                 f"wanted = [t for t in {self._leaves()} if torch.is_tensor(t) and t.requires_grad and t.is_leaf]",
                 "grads = torch.autograd.grad(loss, wanted, allow_unused=True, materialize_grads=True)",
             ]
             if guarded:  # there may be nothing to differentiate, which is no difference
-                call[-1] = (
-                    "torch.autograd.grad(loss, wanted, allow_unused=True) if torch.is_tensor(loss) and wanted else None"
-                )
+                call[-1] = "torch.autograd.grad(loss, wanted, allow_unused=True) if terms and wanted else None"
         elif self.backward:
             ins = self._with_state("tensors(inputs)")
             written = f" + [t for t in {ins} if t.grad_fn]" if self.writes else ""

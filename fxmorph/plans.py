@@ -1,0 +1,40 @@
+"""Which input sets a case is judged on, and on how many threads.
+
+``check``, ``explain`` and ``run --no-rewrites`` judge a seed as it is on the same sets, so that they give one verdict.
+"""
+
+from __future__ import annotations
+
+from fxmorph.config import Settings
+from fxmorph.model import SIZE_PLANS, Seed, ValuePlan, digest
+
+#: Judged on one compile.
+PLANS = (
+    ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.LIMITS,
+    ValuePlan.NEGATIVE, ValuePlan.AGAIN, *SIZE_PLANS,
+)  # fmt: skip
+#: Of ``--quick``: the program's own values alone.
+QUICK = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
+#: In every so many rounds variants get inputs of another layout.  Where there are variants, one seed of so many is
+#: judged in another layout too, which takes a compile of its own; else every seed is.
+RELAID_EVERY = 3
+#: Every so many cases of a campaign run on THREADS threads, as users' programs do: loops that run in parallel are
+#: other code.
+THREADED_EVERY, THREADS = 4, 4
+
+
+def plans_of(settings: Settings, seed: Seed, number: int) -> tuple[ValuePlan, ...]:
+    """The input sets of a seed as it is (``number`` 0) or of a variant; edge cases only where they are wanted."""
+    plans: tuple[ValuePlan, ...] = PLANS
+    if settings.quick:
+        plans = QUICK
+    elif number == 0 and (not settings.rewrites or int(digest([settings.seed, seed.hash]), 16) % RELAID_EVERY == 0):
+        plans = (*PLANS, ValuePlan.LAYOUT)
+    return (*plans, ValuePlan.SPECIAL) if settings.edge_cases else plans
+
+
+def threads_of(settings: Settings, index: int) -> int:
+    """Threads of the case that is ``index`` in the order of its run."""
+    if settings.threads:
+        return settings.threads
+    return THREADS if settings.rewrites and index % THREADED_EVERY == THREADED_EVERY - 1 else 1
