@@ -11,16 +11,17 @@ import pytest
 
 from fxmorph import worker
 from fxmorph.blame import Blame
-from fxmorph.campaign import FINDINGS, INTERNAL, OK, Campaign
+from fxmorph.campaign import FINDINGS, INTERNAL, NOTHING_RAN, OK, Campaign
 from fxmorph.clock import Clock
 from fxmorph.config import Settings
 from fxmorph.confirm import Confirmation
 from fxmorph.dedup import checked_fingerprint
-from fxmorph.events import Checked, FindingMade, Warned
+from fxmorph.events import Checked, FindingMade, RunFinished, Warned
 from fxmorph.inductor.units import Stage
 from fxmorph.investigated import Investigated
 from fxmorph.known import Known
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.plans import PLANS, THREADS, plans_of
 from fxmorph.store import Store
 from fxmorph.worker import Manner
 from fxmorph.workers import Ended
@@ -87,6 +88,144 @@ def test_a_case_that_was_only_blamed_is_a_duplicate_of_its_group(campaign: Campa
     assert any("3 of 3 fresh processes" in line and "gone" in line for line in one.finding.evidence)
     assert Path(one.folder).parent.name == "findings" and not any(Path(job.folder).parent.iterdir())
     assert {f.case_id for f in campaign.store.findings(duplicates=True)} == {first.id, second.id}
+
+
+# -- seen, and what is made of it ------------------------------------------------
+
+
+def see(campaign: Campaign, case: Case, program: str = "") -> Path:
+    """Judge the case so that it differs; where it lies as it was seen."""
+    campaign._started = time.monotonic()
+    result = CaseResult(case.id, Status.FINDING, (Kind.VALUE,), "off by one", stage="inductor")
+    found = investigated(case, "", program, skeleton=()) if program else None
+    campaign._take(case.number, case, result, stored=False, found=found)
+    return campaign._place_of_seen(campaign._seen[case.id])
+
+
+def ended(campaign: Any) -> RunFinished:
+    """The end of the run as it is told."""
+    campaign._finish(campaign._exit_code())
+    return next(e for e in campaign.told if isinstance(e, RunFinished))
+
+
+def test_a_case_that_is_being_investigated_when_time_ends_is_a_finding(campaign: Campaign) -> None:
+    case = case_of("s")
+    place = see(campaign, case, PROGRAM)
+    campaign.found.clear()  # a worker has it
+    finished = ended(campaign)
+    (told,) = made(campaign)
+    (stored,) = campaign.store.findings()
+    assert finished.exit_code == FINDINGS
+    assert finished.findings == (told.finding.id,) == (stored.id,)
+    assert not told.finding.confirmed and not stored.confirmed
+    assert told.folder == str(place) and (place / "repro.py").is_file()
+
+
+def test_what_is_seen_is_stored_at_once_and_read_again_by_a_run_that_goes_on(campaign: Campaign) -> None:
+    case = case_of("s")
+    see(campaign, case)
+    (stored,) = campaign.store.findings()
+    assert (stored.case_id, stored.kinds, stored.confirmed) == (case.id, (Kind.VALUE,), False)
+
+
+def test_a_confirmed_finding_takes_the_place_of_what_was_seen(campaign: Campaign) -> None:
+    first, second = case_of("s", 0), case_of("s", 1)
+    places = [see(campaign, case, PROGRAM) for case in (first, second)]
+    conclude(campaign, first, investigated(first, "g"))
+    conclude(campaign, second, investigated(second, "g", program=""))
+    confirm(campaign)
+    assert not campaign._seen and not any(place.exists() for place in places)
+    assert all(f.confirmed for f in campaign.store.findings(duplicates=True))
+    assert ended(campaign).findings == tuple(campaign.findings)
+
+
+def test_a_reduced_program_that_shows_nothing_gives_way_to_the_one_that_was_seen(campaign: Campaign) -> None:
+    case = case_of("s")
+    whole = PROGRAM.replace("x.flip(0)", "x.flip(0).flip(0).flip(0)")
+    see(campaign, case, whole)
+    conclude(campaign, case, investigated(case, "g"))
+    confirm(campaign, Confirmation(0, 1, "gone"))
+    confirm(campaign, Confirmation(0, 1, "gone"), threads=1)
+    confirm(campaign)
+    (one,) = made(campaign)
+    assert (one.finding.program, one.finding.unit, one.finding.confirmed) == (whole, UNIT, True)
+    assert campaign.counts["unconfirmed"] == 0 and not campaign._seen
+
+
+@pytest.mark.parametrize("program", ["", PROGRAM])
+def test_what_no_fresh_process_shows_is_told_as_it_was_seen(campaign: Campaign, program: str) -> None:
+    case = case_of("s")
+    see(campaign, case, program)
+    conclude(campaign, case, investigated(case, "g"))
+    confirm(campaign, Confirmation(0, 1, "gone"))
+    confirm(campaign, Confirmation(0, 1, "gone"), threads=1)
+    assert not campaign._to_confirm
+    finished = ended(campaign)
+    assert (finished.exit_code, finished.counts["unconfirmed"], len(finished.findings)) == (FINDINGS, 1, 1)
+    (told,) = made(campaign)
+    assert not told.finding.confirmed and "fresh process" in told.finding.evidence[-1]
+
+
+def test_a_seed_whose_source_makes_no_script_is_told_without_one(campaign: Campaign) -> None:
+    place = see(campaign, case_of("s"), "class Net: pass\n")
+    assert (place / "finding.json").is_file() and not (place / "repro.py").exists()
+
+
+def test_a_run_that_did_not_reach_a_seed_is_not_green(campaign: Campaign) -> None:
+    campaign._seeds, campaign._listed = [case_of("s").seed, case_of("t").seed], None
+    case = case_of("s")
+    campaign._started = time.monotonic()
+    campaign._take(0, case, CaseResult(case.id, Status.CLEAN), stored=False)
+    campaign._tell_unreached()
+    assert any("t.py" in e.message for e in campaign.told if isinstance(e, Warned))  # type: ignore[attr-defined]
+    assert campaign._exit_code() == NOTHING_RAN
+
+
+def test_a_number_of_cases_that_was_asked_for_is_enough(campaign: Campaign) -> None:
+    campaign.settings = replace(campaign.settings, max_cases=1)
+    campaign._seeds, campaign._listed = [case_of("s").seed, case_of("t").seed], None
+    case = case_of("s")
+    campaign._take(0, case, CaseResult(case.id, Status.CLEAN), stored=False)
+    campaign._tell_unreached()
+    assert campaign._exit_code() == OK
+
+
+def test_a_seed_of_which_an_error_alone_is_known_fails_the_run(campaign: Campaign) -> None:
+    for index, (seed, status) in enumerate([("s", Status.CLEAN), ("t", Status.ERROR)]):
+        case = case_of(seed)
+        campaign._take(index, case, CaseResult(case.id, status), stored=False)
+    assert campaign._exit_code() == INTERNAL
+
+
+# -- what cases are judged on ------------------------------------------------------
+
+
+def test_every_fourth_case_of_a_campaign_has_several_threads(campaign: Campaign) -> None:
+    campaign._favoured = ()
+    drawn = [campaign._next(campaign._case(case_of("s").seed, n))[1].threads for n in range(8)]
+    assert drawn == [1, 1, 1, THREADS] * 2
+    campaign.settings = replace(campaign.settings, threads=2)
+    assert campaign._next(campaign._case(case_of("s").seed, 1))[1].threads == 2
+    campaign.settings = replace(campaign.settings, threads=0, rewrites=False)
+    assert {campaign._next(campaign._case(case_of("s").seed, 0))[1].threads for _ in range(8)} == {1}
+
+
+def test_threads_are_part_of_a_case_and_one_is_as_before() -> None:
+    one = case_of("s")
+    assert replace(one, threads=1).id == one.id != replace(one, threads=4).id
+
+
+def test_a_seed_as_it_is_has_one_set_of_plans_wherever_it_is_judged(tmp_path: Path) -> None:
+    from fxmorph.explain import _seed_case
+
+    (tmp_path / "s.py").write_text("import torch\ndef make_inputs(): return [torch.ones(2)]\ndef fn(x): return x\n")
+    settings = Settings(state=str(tmp_path / "state"), rewrites=False)
+    explained = _seed_case(settings, str(tmp_path / "s.py"))
+    with Store(settings.state_dir) as store:
+        cases = [Campaign(settings, store, print, None, check=c)._case(explained.seed, 0) for c in (True, False)]
+    assert {case.plans for case in (explained, *cases)} == {(*PLANS, ValuePlan.LAYOUT)}
+    quick = replace(settings, quick=True)
+    assert set(plans_of(quick, explained.seed, 0)) < set(PLANS)
 
 
 def test_what_is_not_confirmed_leaves_its_group_to_others(campaign: Campaign) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fxmorph.clock import Clock
-from fxmorph.investigate import as_found, investigate
+from fxmorph.investigate import as_found, investigate, nearest_miss
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.journal import noting
 from fxmorph.model import (
@@ -28,7 +28,9 @@ from fxmorph.model import (
     Recipe,
     Status,
     ValuePlan,
+    Verdict,
 )
+from fxmorph.observe import Observation, frozen
 from fxmorph.probing import Died, apart
 from fxmorph.rules import Registry, Rule
 from fxmorph.seeds import find_seeds
@@ -38,12 +40,15 @@ pytestmark = pytest.mark.usefixtures("torch_quiet")
 SOFTMAX = "def make_inputs(): return [torch.randn(3, 4)]\ndef fn(x): return torch.softmax(x * 2, -1)\n"
 
 
-def judge(folder: Path, rules: Registry, text: str, **parts: Any) -> CaseResult:
+def case_at(folder: Path, text: str, **parts: Any) -> Case:
     (folder / "seed.py").write_text("import torch\n" + text)
     (seed,), _ = find_seeds([str(folder / "seed.py")])
     plans = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK)
-    case = Case(seed, 0, 0, plans, CompileConfig.make("aot_eager"))
-    return judge_case(replace(case, **parts), rules, Clock())
+    return replace(Case(seed, 0, 0, plans, CompileConfig.make("aot_eager")), **parts)
+
+
+def judge(folder: Path, rules: Registry, text: str, **parts: Any) -> CaseResult:
+    return judge_case(case_at(folder, text, **parts), rules, Clock())
 
 
 def test_a_right_program_is_clean(tmp_path: Path, rules: Registry) -> None:
@@ -422,3 +427,85 @@ def test_a_random_number_too_many_is_found(tmp_path: Path, rules: Registry) -> N
     for program in (text, PLUS):
         got = judge(tmp_path, rules, program, compile=CompileConfig.make("draws_one_more"))
         assert (got.status, got.kinds) == (Status.FINDING, (Kind.RNG,)), got.reason
+
+
+# -- threads -----------------------------------------------------------------------
+
+
+def one_thread_alone(gm: Any, inputs: Any) -> Any:
+    """A backend whose code is wrong where loops run in parallel."""
+
+    def run(*args: Any) -> Any:
+        outs = gm(*args)
+        return tuple(o + 1 for o in outs) if torch.get_num_threads() > 1 else outs
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("asked", "meta", "status"),
+    [
+        (1, "", Status.CLEAN),
+        (4, "", Status.FINDING),
+        (1, "META = {'threads': 2}\n", Status.FINDING),
+        (4, "META = {'threads': 1}\n", Status.CLEAN),
+    ],
+)
+def test_a_case_has_the_threads_that_it_says(
+    tmp_path: Path, rules: Registry, asked: int, meta: str, status: Status
+) -> None:
+    register_backend("fxmorph_test_threads", one_thread_alone)
+    config, before = CompileConfig.make("fxmorph_test_threads"), torch.get_num_threads()
+    got = judge(tmp_path, rules, SOFTMAX + meta, compile=config, threads=asked)
+    assert got.status is status, got.reason
+    assert torch.get_num_threads() == before
+
+
+def test_the_script_of_a_finding_has_its_threads(tmp_path: Path, rules: Registry) -> None:
+    register_backend("fxmorph_test_threads", one_thread_alone)
+    case = case_at(tmp_path, SOFTMAX, compile=CompileConfig.make("fxmorph_test_threads"), threads=4)
+    found = as_found(case, judge_case(case, rules, Clock()), rules, Clock())
+    assert found.config["threads"] == 4
+    alone = as_found(replace(case, threads=1), CaseResult(case.id, Status.FINDING), rules, Clock())
+    assert "threads" not in alone.config
+
+
+# -- as it was found ---------------------------------------------------------------
+
+AS_CLASS = """
+class Net(torch.nn.Module):
+    @staticmethod
+    def make_inputs(): return [torch.randn(3, 4), torch.randn(3, 4)]
+    def forward(self, x, y): return x - y
+"""
+
+
+def test_a_class_is_its_own_program_as_it_was_found(tmp_path: Path, rules: Registry, wrong: CompileConfig) -> None:
+    (tmp_path / "net.py").write_text("import torch\n" + AS_CLASS)
+    seeds, _ = find_seeds([f"{tmp_path / 'net.py'}:Net"])
+    for seed in seeds:
+        case = Case(seed, 0, 0, (ValuePlan.SEED,), wrong)
+        result = judge_case(case, rules, Clock())
+        found = as_found(case, result, rules, Clock())
+        names: dict[str, Any] = {"torch": torch}
+        exec(found.program, names)
+        assert names["make_fn"]().training == (seed.mode == "train") and len(names["make_inputs"]()) == 2
+
+
+def test_a_size_that_was_changed_is_in_the_script_as_it_was_found(tmp_path: Path, rules: Registry) -> None:
+    case = case_at(tmp_path, SOFTMAX, compile=CompileConfig.make("aot_eager", {"dynamic": True}))
+    verdict = Verdict(Status.FINDING, Kind.VALUE, "out0", "off", ValuePlan.LARGER)
+    result = CaseResult(case.id, Status.FINDING, (Kind.VALUE,), "off", (verdict,))
+    old, new = as_found(case, result, rules, Clock()).config["sizes"]
+    assert old in (3, 4) and new > old
+
+
+@pytest.mark.parametrize(
+    ("eager", "compiled", "apart"),
+    [(1.0, 2.0, None), (1e-6, 3e-6, 2e-6), (1.0, 1.0, None), (0.0, float("nan"), None)],
+)
+def test_scripts_allow_less_than_what_differs(eager: float, compiled: float, apart: float | None) -> None:
+    sides = tuple(Observation([frozen("out0", torch.tensor([v, 1.0]))]) for v in (eager, compiled))
+    verdict = Verdict(Status.FINDING, Kind.VALUE, "out0")
+    got = nearest_miss(sides, [verdict])  # type: ignore[arg-type]
+    assert got == (None if apart is None else pytest.approx(apart, rel=1e-3))

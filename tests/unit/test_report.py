@@ -248,6 +248,20 @@ def test_no_difference_where_there_is_none(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, repro_text(GONE[name]) + done.stdout + done.stderr
 
 
+NO_GRADIENT = """
+def make_inputs():
+    return [torch.ones(3, requires_grad=True)]
+def fn(x):
+    return (x.detach() * 2,)
+"""
+
+
+def test_a_program_without_a_gradient_has_none_to_differ(tmp_path: Path) -> None:
+    made = finding(NO_GRADIENT, (Kind.GRADIENT,))
+    done = run_repro(repro_text(with_backend(made, "eager")), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 BROKEN_BACKEND = """
 import torch
 def breaks(gm, inputs):
