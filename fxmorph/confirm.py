@@ -170,10 +170,13 @@ def replay(settings: Settings, ids: list[str], every: bool, say: Callable[[str],
     worst = 0
     with TemporaryDirectory(prefix="fxmorph-replay-") as cache, ThreadPoolExecutor(settings.effective_jobs) as pool:
 
-        def again(folder: str) -> tuple[int, str]:
-            return run_repro(Path(folder), Path(cache)) if Path(folder, "repro.py").is_file() else (2, "no repro.py")
+        def again(one: tuple[Finding, str]) -> tuple[int, str]:
+            finding, folder = one
+            if Path(folder, "repro.py").is_file():
+                return run_repro(Path(folder), Path(cache))
+            return 2, f"no repro.py; `fxmorph explain {finding.case_id}` judges the case again"
 
-        for (finding, folder), (code, said) in zip(found, pool.map(again, [f for _, f in found]), strict=True):
+        for (finding, folder), (code, said) in zip(found, pool.map(again, found), strict=True):
             word = {GONE: "FIXED", STILL_THERE: "FAILS"}.get(code, "ERROR")
             known = f": known as {finding.known}" if finding.known else ""
             more = {"FIXED": known, "ERROR": f": {said}"}.get(word, "")
