@@ -13,7 +13,7 @@ from enum import StrEnum
 import torch
 
 from fxmorph.inputs import is_float_dtype
-from fxmorph.judge.shadow import UNIT, Gates, Shadows
+from fxmorph.judge.shadow import AMPLITUDE, UNIT, Gates, Shadows
 from fxmorph.model import Kind, Status
 
 #: What eager's own error has beyond the envelope counts this many times for the compiled one.
@@ -31,6 +31,14 @@ FLOOR_REACH = 16.0
 ILL_CONDITIONED = 0.1
 FAR_OUTSIDE = 8.0
 
+
+#: Kernels of 16-bit types that round what they compute with (batch norm its scale and shift) are off by so many
+#: units of the root mean square of the result, where none of its own size explains it.
+COARSE_UNITS = 4.0
+
+#: Perturbed lanes of which this part of the root mean square deviation is their mean one are off all alike; that
+#: counts where it is more than such a part of the largest value.
+ALIKE, ASIDE = 0.95, 1e-3
 
 #: A finite value of this part of the largest of its dtype is near where a rounding may overflow.
 NEAR_LIMIT = 0.25
@@ -158,7 +166,10 @@ class Envelope:
     ``own``: eager's distance from the nearer of them; ``wide_bound``, ``cast_bound``: what
     rounding may do to each; ``allowed``: what ``outside`` is compared with.  ``tied``: moves
     when ties are broken, and by enough to explain it; ``ill``: rounding alone may move the
-    value by a good part of itself, and the error is not far beyond that.
+    value by a good part of itself, and the error is not far beyond that.  ``lying``: eager is further
+    from the references than rounding explains, and than the kernels that :data:`EAGER_FACTOR` is for;
+    ``aside``: the error is inside the bound only because the perturbed lanes lie to one side of their
+    reference, where roundings do not bring them.
     """
 
     outside: torch.Tensor
@@ -168,6 +179,8 @@ class Envelope:
     allowed: torch.Tensor
     tied: torch.Tensor
     ill: torch.Tensor
+    lying: torch.Tensor
+    aside: torch.Tensor
 
 
 def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor]) -> Envelope:
@@ -189,7 +202,9 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     allowed = bound + EAGER_FACTOR * (own - bound).clamp(min=0)
     ill = (bound > ILL_CONDITIONED * high.abs().maximum(low.abs())) & (outside <= FAR_OUTSIDE * allowed)
     tied = (ties > floor) & (outside <= FAR_OUTSIDE * (allowed + ties))
-    return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill)
+    lying = own > EAGER_FACTOR * bound + _coarseness(eager.dtype, w)
+    aside = _one_sided(lanes, "wide", w, outside - floor) | _one_sided(lanes, "cast", r, outside - floor)
+    return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill, lying, aside)
 
 
 def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
@@ -233,6 +248,9 @@ def _finite(
         r = lanes["cast"].double() if "cast" in lanes else w
         near_cast = (c - r).abs() <= env.cast_bound + EAGER_FACTOR * ((e - r).abs() - env.cast_bound).clamp(min=0)
         if bool((near_cast | settled).all()):
+            doubt = _doubt(env, finite & ~settled)
+            if doubt:
+                return Comparison(Status.INCONCLUSIVE, doubt)
             used = float(torch.where(finite & ~settled, outside / allowed, 0.0).max())
             return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
         rest = ~(near_cast | settled)
@@ -255,6 +273,20 @@ def _finite(
         f"allowed error {at_most:.3g}",
         far=bool((real & (outside > FAR_OUTSIDE * allowed)).any()),
     )
+
+
+def _doubt(env: Envelope, differing: torch.Tensor) -> str:
+    """Why no error of the compiled values stands out although that says nothing, or "".
+
+    Whatever eager is off by is allowed the compiled value too: it may be off for a reason that eager does
+    not have.  Where the bits are the same there is nothing to excuse.
+    """
+    lying, aside = differing & env.lying, differing & env.aside
+    if bool(lying.any()):
+        return f"eager lies outside its own envelope: {_where(lying)}"
+    if bool(aside.any()):
+        return f"the perturbed references all lie to one side: {_where(aside)}"
+    return ""
 
 
 def _nonfinite(
@@ -285,6 +317,32 @@ def _out_of_range(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tenso
         numbers = numbers & (lane.abs() < NEAR_LIMIT * largest)
         nans = nans & lane.isnan()
     return numbers | nans
+
+
+def _coarseness(dtype: torch.dtype, centre: torch.Tensor) -> float:
+    """What kernels of a 16-bit dtype that round inside are off by, wherever in the tensor: eager alone, so no bound."""
+    usual = centre[torch.isfinite(centre)]
+    if dtype not in AMPLITUDE or not usual.numel():
+        return 0.0
+    return COARSE_UNITS * UNIT[dtype] * float(usual.square().mean().sqrt())
+
+
+def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+    """Where the lanes are off their centre all alike, and only so reach as far as ``error``.
+
+    Their signs at each rounding add up to nothing, so that only squares of errors, and decisions that
+    all of them take otherwise, move them to one side: a part of the largest value that does not matter.
+    """
+    off = [lane.double() - centre for name, lane in lanes.items() if name.startswith(f"{around}:")]
+    if len(off) < 2:
+        return torch.zeros_like(centre, dtype=torch.bool)
+    deviations = torch.stack(off)
+    mean, square = deviations.mean(0), deviations.square().mean(0)
+    within = (square - mean.square()).clamp(min=0).sqrt()
+    usual = centre.abs().nan_to_num(nan=0.0, posinf=0.0)
+    peak = float(usual.max()) if usual.numel() else 0.0
+    alike = (mean.abs() >= ALIKE * square.sqrt()) & (mean.abs() > ASIDE * peak)
+    return alike & (error > SPREAD_FACTOR * within) & (peak > 0)
 
 
 def _squares(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
