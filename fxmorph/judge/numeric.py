@@ -169,7 +169,8 @@ class Envelope:
     value by a good part of itself, and the error is not far beyond that.  ``lying``: eager is further
     from the references than rounding explains, and than the kernels that :data:`EAGER_FACTOR` is for;
     ``aside``: the error is inside the bound only because the perturbed lanes lie to one side of their
-    reference, where roundings do not bring them.
+    reference, where roundings do not bring them; ``vague``: only a bound that says nothing allows the error,
+    a good part of a value that is not small among the others, or any where a lane has left the numbers.
     """
 
     outside: torch.Tensor
@@ -181,6 +182,7 @@ class Envelope:
     ill: torch.Tensor
     lying: torch.Tensor
     aside: torch.Tensor
+    vague: torch.Tensor
 
 
 def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor]) -> Envelope:
@@ -202,9 +204,12 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     allowed = bound + EAGER_FACTOR * (own - bound).clamp(min=0)
     ill = (bound > ILL_CONDITIONED * high.abs().maximum(low.abs())) & (outside <= FAR_OUTSIDE * allowed)
     tied = (ties > floor) & (outside <= FAR_OUTSIDE * (allowed + ties))
-    lying = own > EAGER_FACTOR * bound + _coarseness(eager.dtype, w)
+    lying = own > EAGER_FACTOR * bound + _coarseness(eager.dtype, w) + ties
     aside = _one_sided(lanes, "wide", w, outside - floor) | _one_sided(lanes, "cast", r, outside - floor)
-    return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill, lying, aside)
+    size = high.abs().maximum(low.abs())
+    vague = (outside > ILL_CONDITIONED * size) & (size >= _usual(w))
+    vague |= ~torch.isfinite(allowed) & (outside > FAR_OUTSIDE * floor)
+    return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill, lying, aside & (outside > ties), vague)
 
 
 def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
@@ -251,6 +256,9 @@ def _finite(
             doubt = _doubt(env, finite & ~settled)
             if doubt:
                 return Comparison(Status.INCONCLUSIVE, doubt)
+            vague = _vague(env, finite & ~settled)
+            if bool(vague.any()):
+                return Comparison(Status.ILL_CONDITIONED, f"{_where(vague)} where rounding may reach the value itself")
             used = float(torch.where(finite & ~settled, outside / allowed, 0.0).max())
             return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
         rest = ~(near_cast | settled)
@@ -289,6 +297,15 @@ def _doubt(env: Envelope, differing: torch.Tensor) -> str:
     return ""
 
 
+def _vague(env: Envelope, differing: torch.Tensor) -> torch.Tensor:
+    """Where the error is allowed by a bound that says nothing, and far from what eager makes of it anywhere.
+
+    What is zero over the reals and noise in every dtype, as some gradients are, is so in eager too.
+    """
+    least = FAR_OUTSIDE * torch.where(differing, env.own, 0.0).max()
+    return differing & env.vague & (env.outside > least)
+
+
 def _nonfinite(
     eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], odd: torch.Tensor, gates: Gates
 ) -> Comparison:
@@ -321,10 +338,13 @@ def _out_of_range(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tenso
 
 def _coarseness(dtype: torch.dtype, centre: torch.Tensor) -> float:
     """What kernels of a 16-bit dtype that round inside are off by, wherever in the tensor: eager alone, so no bound."""
-    usual = centre[torch.isfinite(centre)]
-    if dtype not in AMPLITUDE or not usual.numel():
-        return 0.0
-    return COARSE_UNITS * UNIT[dtype] * float(usual.square().mean().sqrt())
+    return COARSE_UNITS * UNIT[dtype] * _usual(centre) if dtype in AMPLITUDE else 0.0
+
+
+def _usual(centre: torch.Tensor) -> float:
+    """The root mean square of what is finite."""
+    finite = centre[torch.isfinite(centre)]
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
 
 
 def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor, error: torch.Tensor) -> torch.Tensor:

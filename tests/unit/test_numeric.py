@@ -84,6 +84,14 @@ def test_a_wide_envelope_is_ill_conditioned() -> None:
     assert judge([1.0], [9.0], spread=0.5)[0] is Status.ILL_CONDITIONED
 
 
+def test_a_bound_that_says_nothing_is_not_clean() -> None:
+    assert judge([1.0], [1.5], spread=0.5)[0] is Status.ILL_CONDITIONED
+    assert judge([1.0, 0.001], [1.0, 0.002], spread=0.5)[0] is Status.CLEAN  # a small element among large ones
+    assert judge([1e-8], [3e-8], wide=[1e-17], spread=1e-8)[0] is Status.CLEAN  # noise in eager too
+    assert judge([1.0], [1.03], spread=NAN)[0] is Status.ILL_CONDITIONED
+    assert judge([1.0], [1.0000001], spread=NAN)[0] is Status.CLEAN
+
+
 def test_one_good_element_among_ill_conditioned_ones_still_counts() -> None:
     e = torch.tensor([1.0, 1.0])
     w = e.double()
