@@ -1,17 +1,36 @@
 """Kernels of several roundings as the elementary operators that they are made of.
 
-What PyTorch's own decompositions leave out: variances, and attention on the CPU with its
-logsumexp and gradient.
+Written here, and never taken from PyTorch's decompositions: those are what Inductor compiles.  A wrong
+one would be wrong in the reference too, and what it is off by would count as rounding.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from fxmorph.judge.losses import binary_cross_entropy, huber_loss, mse_loss, nll_loss, smooth_l1_loss
+from fxmorph.judge.normalising import (
+    batch_norm,
+    batch_norm_backward,
+    batch_norm_in_use,
+    batch_norm_of_its_own,
+    batch_norm_with_update,
+    group_norm,
+    group_norm_backward,
+    layer_norm,
+    layer_norm_backward,
+    rms_norm,
+)
+from fxmorph.torchapi.dispatch import tree_leaves, tree_map
+
+#: How far steps and kernel may differ in fp64, relative to the largest value: what either rounds, and nothing that
+#: would show among roundings of float32.
+STEPS_TOLERANCE = 1e-9
 #: Gives each element of a mean over n terms, expanded, in a state of its own.
 Running = Callable[[Tensor, float], Tensor]
 
@@ -33,6 +52,57 @@ def variance(
     out = squares / max(terms - correction, 0.0) if terms > correction else squares / 0.0
     out = out.sqrt() if name.startswith("std") else out
     return (out, mean.reshape(out.shape)) if name.endswith("mean") else out
+
+
+def _below_peak(x: Tensor, dim: int) -> Tensor:
+    return x - x.amax(dim, keepdim=True)
+
+
+def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """``_softmax``."""
+    weights = _below_peak(x, dim).exp()
+    return weights / weights.sum(dim, keepdim=True)
+
+
+def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
+    """``_log_softmax``."""
+    below = _below_peak(x, dim)
+    return below - below.exp().sum(dim, keepdim=True).log()
+
+
+def softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    """``_softmax_backward_data``."""
+    product = grad * out
+    return product - out * product.sum(dim, keepdim=True)
+
+
+def log_softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: torch.dtype) -> Tensor:
+    """``_log_softmax_backward_data``."""
+    return grad - out.exp() * grad.sum(dim, keepdim=True)
+
+
+def logsumexp(x: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
+    """``logsumexp``; a peak that is infinite is not taken off."""
+    peak = x.real.amax(dim, keepdim=True) if x.is_complex() else x.amax(dim, keepdim=True)
+    peak = peak.masked_fill(peak.isinf(), 0.0)
+    out = (x - peak).exp().sum(dim, keepdim=True).log() + peak
+    return out if keepdim else out.squeeze(dim)
+
+
+def vector_norm(
+    x: Tensor, order: float | None = 2, dim: list[int] | None = None, keepdim: bool = False, *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:  # fmt: skip
+    """``linalg_vector_norm`` and ``norm``, whose order may be None."""
+    order = 2 if order is None else order
+    dims = dim or list(range(x.ndim))
+    x = x if dtype is None else x.to(dtype)
+    sizes = x.abs() if x.is_complex() or order % 2 else x
+    if order == 0:
+        return (sizes != 0).sum(dims, keepdim=keepdim).to(sizes.dtype)
+    if math.isinf(order):
+        return x.abs().amax(dims, keepdim=keepdim) if order > 0 else x.abs().amin(dims, keepdim=keepdim)
+    return sizes.pow(order).sum(dims, keepdim=keepdim).pow(1.0 / order)
 
 
 def _scores(query: Tensor, key: Tensor, is_causal: bool, attn_mask: Tensor | None, scale: float | None) -> Tensor:
@@ -81,10 +151,70 @@ def attention_backward(
     )
 
 
-#: Kernels written here; variances are apart, since their running mean is the caller's.
-WRITTEN: dict[str, Callable[..., Any]] = {
+#: The kernels of attention.
+ATTENTION: dict[str, Callable[..., Any]] = {
     "_scaled_dot_product_flash_attention_for_cpu": attention,
     "_scaled_dot_product_flash_attention_for_cpu_backward": attention_backward,
 }
+#: All that are written here; variances are apart, since their running mean is the caller's.
+WRITTEN: dict[str, Callable[..., Any]] = ATTENTION | {
+    "_softmax": softmax,
+    "_log_softmax": log_softmax,
+    "_softmax_backward_data": softmax_backward,
+    "_log_softmax_backward_data": log_softmax_backward,
+    "logsumexp": logsumexp,
+    "norm": vector_norm,
+    "linalg_vector_norm": vector_norm,
+    "native_layer_norm": layer_norm,
+    "native_layer_norm_backward": layer_norm_backward,
+    "native_group_norm": group_norm,
+    "native_group_norm_backward": group_norm_backward,
+    "native_batch_norm": batch_norm,
+    "native_batch_norm_backward": batch_norm_backward,
+    "batch_norm_backward": batch_norm_backward,
+    "_native_batch_norm_legit": batch_norm_of_its_own,
+    "_native_batch_norm_legit_no_training": batch_norm_in_use,
+    "_batch_norm_with_update": batch_norm_with_update,
+    "_fused_rms_norm": rms_norm,
+    "nll_loss_forward": nll_loss,
+    "binary_cross_entropy": binary_cross_entropy,
+    "mse_loss": mse_loss,
+    "huber_loss": huber_loss,
+    "smooth_l1_loss": smooth_l1_loss,
+}
 #: Kernels of the form sum((x - mean)^2) / n.
 VARIANCES = frozenset({"var", "std", "var_mean", "std_mean"})
+
+
+def kernel_steps(running: Running, name: str, *args: Any, **kwargs: Any) -> Any:
+    """What a kernel of :data:`WRITTEN` or :data:`VARIANCES` gives, by elementary operators."""
+    return variance(running, name, *args, **kwargs) if name in VARIANCES else WRITTEN[name](*args, **kwargs)
+
+
+def same_over_the_reals(native: Callable[..., Any], name: str, args: Any, kwargs: Any) -> bool:
+    """Whether the steps give and write what the kernel ``native`` does, on these arguments in fp64.
+
+    A release's kernel may mean something else by them, or take what the steps do not.
+    """
+
+    def run(fn: Callable[..., Any]) -> list[Any]:
+        mine = tree_map(lambda t: t.clone() if isinstance(t, Tensor) else t, (args, kwargs))
+        return [*tree_leaves(fn(*mine[0], **mine[1])), *tree_leaves(mine)]
+
+    try:
+        stepped = run(lambda *a, **k: kernel_steps(lambda mean, _: mean, name, *a, **k))
+    except Exception:
+        return False
+    return all(map(_alike, run(native), stepped))
+
+
+def _alike(native: Any, stepped: Any) -> bool:
+    """What is no tensor is a gradient that nobody asked for."""
+    if not isinstance(native, Tensor):
+        return True
+    if not isinstance(stepped, Tensor) or native.shape != stepped.shape:
+        return False
+    if not native.numel():
+        return True
+    peak = float(native.abs().nan_to_num(nan=0.0, posinf=0.0).max())
+    return torch.allclose(native, stepped, rtol=0, atol=STEPS_TOLERANCE * peak, equal_nan=True)

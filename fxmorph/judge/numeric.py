@@ -13,7 +13,7 @@ from enum import StrEnum
 import torch
 
 from fxmorph.inputs import is_float_dtype
-from fxmorph.judge.shadow import UNIT, Gates, Shadows
+from fxmorph.judge.shadow import AMPLITUDE, UNIT, Gates, Shadows
 from fxmorph.model import Kind, Status
 
 #: What eager's own error has beyond the envelope counts this many times for the compiled one.
@@ -31,6 +31,14 @@ FLOOR_REACH = 16.0
 ILL_CONDITIONED = 0.1
 FAR_OUTSIDE = 8.0
 
+
+#: Kernels of 16-bit types that round what they compute with (batch norm its scale and shift) are off by so many
+#: units of the root mean square of the result, where none of its own size explains it.
+COARSE_UNITS = 4.0
+
+#: Perturbed lanes of which this part of the root mean square deviation is their mean one are off all alike; that
+#: counts where it is more than such a part of the largest value.
+ALIKE, ASIDE = 0.95, 1e-3
 
 #: A finite value of this part of the largest of its dtype is near where a rounding may overflow.
 NEAR_LIMIT = 0.25
@@ -158,7 +166,11 @@ class Envelope:
     ``own``: eager's distance from the nearer of them; ``wide_bound``, ``cast_bound``: what
     rounding may do to each; ``allowed``: what ``outside`` is compared with.  ``tied``: moves
     when ties are broken, and by enough to explain it; ``ill``: rounding alone may move the
-    value by a good part of itself, and the error is not far beyond that.
+    value by a good part of itself, and the error is not far beyond that.  ``lying``: eager is further
+    from the references than rounding explains, and than the kernels that :data:`EAGER_FACTOR` is for;
+    ``aside``: the error is inside the bound only because the perturbed lanes lie to one side of their
+    reference, where roundings do not bring them; ``vague``: only a bound that says nothing allows the error,
+    a good part of a value that is not small among the others, or any where a lane has left the numbers.
     """
 
     outside: torch.Tensor
@@ -168,6 +180,9 @@ class Envelope:
     allowed: torch.Tensor
     tied: torch.Tensor
     ill: torch.Tensor
+    lying: torch.Tensor
+    aside: torch.Tensor
+    vague: torch.Tensor
 
 
 def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor]) -> Envelope:
@@ -189,7 +204,12 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     allowed = bound + EAGER_FACTOR * (own - bound).clamp(min=0)
     ill = (bound > ILL_CONDITIONED * high.abs().maximum(low.abs())) & (outside <= FAR_OUTSIDE * allowed)
     tied = (ties > floor) & (outside <= FAR_OUTSIDE * (allowed + ties))
-    return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill)
+    lying = own > EAGER_FACTOR * bound + _coarseness(eager.dtype, w) + ties
+    aside = _one_sided(lanes, "wide", w, outside - floor) | _one_sided(lanes, "cast", r, outside - floor)
+    size = high.abs().maximum(low.abs())
+    vague = (outside > ILL_CONDITIONED * size) & (size >= _usual(w))
+    vague |= ~torch.isfinite(allowed) & (outside > FAR_OUTSIDE * floor)
+    return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill, lying, aside & (outside > ties), vague)
 
 
 def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
@@ -233,6 +253,12 @@ def _finite(
         r = lanes["cast"].double() if "cast" in lanes else w
         near_cast = (c - r).abs() <= env.cast_bound + EAGER_FACTOR * ((e - r).abs() - env.cast_bound).clamp(min=0)
         if bool((near_cast | settled).all()):
+            doubt = _doubt(env, finite & ~settled)
+            if doubt:
+                return Comparison(Status.INCONCLUSIVE, doubt)
+            vague = _vague(env, finite & ~settled)
+            if bool(vague.any()):
+                return Comparison(Status.ILL_CONDITIONED, f"{_where(vague)} where rounding may reach the value itself")
             used = float(torch.where(finite & ~settled, outside / allowed, 0.0).max())
             return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
         rest = ~(near_cast | settled)
@@ -255,6 +281,29 @@ def _finite(
         f"allowed error {at_most:.3g}",
         far=bool((real & (outside > FAR_OUTSIDE * allowed)).any()),
     )
+
+
+def _doubt(env: Envelope, differing: torch.Tensor) -> str:
+    """Why no error of the compiled values stands out although that says nothing, or "".
+
+    Whatever eager is off by is allowed the compiled value too: it may be off for a reason that eager does
+    not have.  Where the bits are the same there is nothing to excuse.
+    """
+    lying, aside = differing & env.lying, differing & env.aside
+    if bool(lying.any()):
+        return f"eager lies outside its own envelope: {_where(lying)}"
+    if bool(aside.any()):
+        return f"the perturbed references all lie to one side: {_where(aside)}"
+    return ""
+
+
+def _vague(env: Envelope, differing: torch.Tensor) -> torch.Tensor:
+    """Where the error is allowed by a bound that says nothing, and far from what eager makes of it anywhere.
+
+    What is zero over the reals and noise in every dtype, as some gradients are, is so in eager too.
+    """
+    least = FAR_OUTSIDE * torch.where(differing, env.own, 0.0).max()
+    return differing & env.vague & (env.outside > least)
 
 
 def _nonfinite(
@@ -285,6 +334,35 @@ def _out_of_range(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tenso
         numbers = numbers & (lane.abs() < NEAR_LIMIT * largest)
         nans = nans & lane.isnan()
     return numbers | nans
+
+
+def _coarseness(dtype: torch.dtype, centre: torch.Tensor) -> float:
+    """What kernels of a 16-bit dtype that round inside are off by, wherever in the tensor: eager alone, so no bound."""
+    return COARSE_UNITS * UNIT[dtype] * _usual(centre) if dtype in AMPLITUDE else 0.0
+
+
+def _usual(centre: torch.Tensor) -> float:
+    """The root mean square of what is finite."""
+    finite = centre[torch.isfinite(centre)]
+    return float(finite.square().mean().sqrt()) if finite.numel() else 0.0
+
+
+def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor, error: torch.Tensor) -> torch.Tensor:
+    """Where the lanes are off their centre all alike, and only so reach as far as ``error``.
+
+    Their signs at each rounding add up to nothing, so that only squares of errors, and decisions that
+    all of them take otherwise, move them to one side: a part of the largest value that does not matter.
+    """
+    off = [lane.double() - centre for name, lane in lanes.items() if name.startswith(f"{around}:")]
+    if len(off) < 2:
+        return torch.zeros_like(centre, dtype=torch.bool)
+    deviations = torch.stack(off)
+    mean, square = deviations.mean(0), deviations.square().mean(0)
+    within = (square - mean.square()).clamp(min=0).sqrt()
+    usual = centre.abs().nan_to_num(nan=0.0, posinf=0.0)
+    peak = float(usual.max()) if usual.numel() else 0.0
+    alike = (mean.abs() >= ALIKE * square.sqrt()) & (mean.abs() > ASIDE * peak)
+    return alike & (error > SPREAD_FACTOR * within) & (peak > 0)
 
 
 def _squares(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:

@@ -12,7 +12,8 @@ Lanes:
 ``wide:k``   ``wide`` with every rounding operation perturbed at random, up or down by what it may
              round in the native dtype (Monte Carlo arithmetic: Parker 1997; Denis et al. 2016), so
              that their spread around ``wide`` estimates each element's rounding error.  Kernels of
-             several roundings run as a decomposition into elementary ones, each perturbed.
+             several roundings run as steps of fxmorph's own, each perturbed: PyTorch's decompositions
+             are what is compiled, and a wrong one would widen the spread by its error.
 ``cast:k``   the same around ``cast``.
 ``tie:±``    ``wide`` with ties at index-giving operators broken upwards, then downwards.
 
@@ -33,9 +34,8 @@ from typing import Any
 import torch
 
 from fxmorph.inputs import flat_storage, storage_key
-from fxmorph.judge.kernels import VARIANCES, WRITTEN, variance
+from fxmorph.judge.kernels import ATTENTION, VARIANCES, WRITTEN, kernel_steps, same_over_the_reals
 from fxmorph.judge.overflow import may_overflow
-from fxmorph.torchapi.decompose import decomposition
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
     OpOverload,
@@ -171,16 +171,9 @@ KERNELS = frozenset(
     """.split()
 )
 
-#: Of KERNELS, those whose perturbed lanes run PyTorch's decomposition, each operator of it rounded.
-#: In the others inputs are perturbed too, and outputs absolutely.
-DECOMPOSED = frozenset(
-    """_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data native_layer_norm
-    native_layer_norm_backward native_group_norm native_group_norm_backward native_batch_norm
-    _native_batch_norm_legit _native_batch_norm_legit_no_training native_batch_norm_backward batch_norm_backward
-    _batch_norm_with_update logsumexp norm linalg_vector_norm
-    _scaled_dot_product_attention_math _fused_rms_norm nll_loss_forward binary_cross_entropy mse_loss huber_loss
-    smooth_l1_loss""".split()
-)
+#: Of KERNELS, those whose perturbed lanes run steps of fxmorph's own, each operator of them rounded.
+#: In the others the native kernel runs, inputs are perturbed too, and outputs absolutely.
+STEPPED = VARIANCES | WRITTEN.keys()
 #: Units for exponentials inside of them: they are rescaled when a larger one comes (online softmax); and
 #: where matrices were multiplied before, for those of fused attention, a shorter polynomial.
 ONLINE_UNITS, FUSED_UNITS = 4.0, 8.0
@@ -388,14 +381,8 @@ def _name(func: OpOverload) -> str:
     return schema_of(func).name.split("::")[1]
 
 
-def is_decomposed(func: OpOverload) -> bool:
-    """Whether perturbed lanes run the operator as several, each rounded."""
-    name = _name(func)
-    return name in VARIANCES or name in WRITTEN or (name in DECOMPOSED and decomposition(func) is not None)
-
-
 class _Elementary(DispatchMode):
-    """Runs the decomposition of a kernel on a lane's values, each operator of it rounded in ``dtype``."""
+    """Runs the steps of a kernel on a lane's values, each operator of them rounded in ``dtype``."""
 
     def __init__(self, run: ReferenceRun, lane: Lane, dtype: torch.dtype) -> None:
         super().__init__()
@@ -403,35 +390,28 @@ class _Elementary(DispatchMode):
 
     def kernel(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Called with the mode on."""
-        name = _name(func)
-        if name in VARIANCES:
-            return variance(self._running, name, *args, **kwargs)
-        if name in WRITTEN:
-            return WRITTEN[name](*args, **kwargs)
-        found = decomposition(func)
-        assert found is not None
-        return found(*args, **kwargs)
+        return kernel_steps(self._running, _name(func), *args, **kwargs)
 
     def _running(self, mean: torch.Tensor, terms: float) -> torch.Tensor:
         with no_dispatch():
             return self._run._jittered(self._lane, mean, _sum_units(terms), self._dtype)
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if is_decomposed(func):
+        name = _name(func)
+        if name in STEPPED:
             with self:
                 out = self.kernel(func, args, kwargs)
         else:
             out = func(*args, **kwargs)
-        name = _name(func)
         self._run.multiplied |= name in INNER_DIMENSION
-        if name in ("_to_copy", "convert_element_type"):
+        if name == "_to_copy":
             return out
         taken = {storage_key(t) for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)}
 
         def rounded(o: Any) -> Any:
             if not _wide(o) or storage_key(o) in taken:  # views and writes
                 return o
-            o = self._run._rounded(self._lane, func, name, self._dtype, o, False, args, kwargs)
+            o = self._run._rounded(self._lane, func, name, self._dtype, o, False, args, kwargs, stepped=name in STEPPED)
             if name != "exp":
                 return o
             if not self._run.multiplied:
@@ -609,8 +589,9 @@ class ReferenceRun(DispatchMode):
             self._shift_decisions(name, args, lane_args)
         if name in ZERO_SIGNS:
             self._sign_zeros(name, tensors, lane_args)
+        stepped = name in STEPPED and same_over_the_reals(func, name, *lane_args[0])
         for lane, (a, k) in zip(self.lanes, lane_args, strict=True):
-            self._run_lane(lane, func, name, a, k, out, written, tensors)
+            self._run_lane(lane, func, name, a, k, out, written, tensors, stepped)
         if self._differentiated and self.multiplied and name in ATTENTION_WEIGHTS and args[0].ndim:
             self._note_weights(args[0], args[1], out)
         if name == "_softmax_backward_data" and storage_key(args[1]) in self._weights:
@@ -651,11 +632,12 @@ class ReferenceRun(DispatchMode):
 
     def _run_lane(
         self, lane: Lane, func: OpOverload, name: str, args: Any, kwargs: Any, out: Any, written: list[torch.Tensor],
-        tensors: list[torch.Tensor],
+        tensors: list[torch.Tensor], stepped: bool = False,
     ) -> None:  # fmt: skip
+        """``stepped``: perturbed lanes run the kernel's steps."""
         run: Callable[..., Any] = func
         if lane.perturb is not None and name in KERNELS:
-            run = self._kernel(lane, func, name, tensors, written)
+            run = self._kernel(lane, func, name, tensors, written, stepped)
         if name in RAMPS:
             kwargs = {**kwargs, "dtype": widened(out.dtype)}
         try:
@@ -683,12 +665,16 @@ class ReferenceRun(DispatchMode):
             self._adopt(
                 lane,
                 native,
-                self._rounded(lane, func, name, native.dtype, shadow, opaque, args, kwargs, _narrows(tensors, native)),
+                self._rounded(
+                    lane, func, name, native.dtype, shadow, opaque, args, kwargs, _narrows(tensors, native), stepped
+                ),
             )
         for t in written:
             view = self._shadow(lane, t)
             with torch.no_grad():
-                new = self._rounded(lane, func, name, t.dtype, view, opaque, args, kwargs, _narrows(tensors, t))
+                new = self._rounded(
+                    lane, func, name, t.dtype, view, opaque, args, kwargs, _narrows(tensors, t), stepped
+                )
                 if new is not view:
                     view.copy_(new)
 
@@ -696,8 +682,9 @@ class ReferenceRun(DispatchMode):
         return (storage_key(native), native.dtype) not in lane.bases
 
     def _kernel(
-        self, lane: Lane, func: OpOverload, name: str, tensors: list[torch.Tensor], written: list[torch.Tensor]
-    ) -> Callable[..., Any]:
+        self, lane: Lane, func: OpOverload, name: str, tensors: list[torch.Tensor], written: list[torch.Tensor],
+        stepped: bool,
+    ) -> Callable[..., Any]:  # fmt: skip
         """A kernel of several roundings, as a perturbed lane computes it."""
         # Kernels compute in float32 at least.
         fine = all(t.dtype in (torch.float64, torch.complex128) for t in tensors if t.dtype in UNIT)
@@ -715,21 +702,18 @@ class ReferenceRun(DispatchMode):
             return func(*moved(args, 4 * DEFAULT_AMPLITUDE), **kwargs)
 
         def steps(*args: Any, **kwargs: Any) -> Any:
-            try:
-                with _Elementary(self, lane, inside) as elementary:
-                    return elementary.kernel(func, moved(args, 1.0) if name in SHIFTED else args, kwargs)
-            except Exception:  # a release's decomposition may not take what its kernel takes
-                return whole(*args, **kwargs)
+            with _Elementary(self, lane, inside) as elementary:
+                return elementary.kernel(func, moved(args, 1.0) if name in SHIFTED else args, kwargs)
 
-        return steps if is_decomposed(func) else whole
+        return steps if stepped else whole
 
     def _rounded(
         self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, shadow: torch.Tensor, opaque: bool,
-        args: Any, kwargs: Any, narrows: bool = False,
+        args: Any, kwargs: Any, narrows: bool = False, stepped: bool = False,
     ) -> torch.Tensor:  # fmt: skip
         """What ``func`` gives in this lane: ``shadow`` as rounding in ``dtype`` may have made it.
 
-        ``narrows``: an operand has a finer dtype.
+        ``narrows``: an operand has a finer dtype; ``stepped``: each step has been rounded.
         """
         if dtype not in UNIT:
             return shadow
@@ -747,12 +731,12 @@ class ReferenceRun(DispatchMode):
             return self._jittered(lane, shadow, RAMPS[name] * max(1.0, steepest), dtype)
         if opaque:
             return self._jittered(lane, shadow, _units(dtype, OPAQUE_UNITS, shadow), dtype, absolute=True)
-        if is_decomposed(func):
+        if stepped:
             inner = torch.float32 if dtype in AMPLITUDE else dtype
             if name in SOFTMAXES and (self.multiplied or "log" in name):
                 shadow = self._logsumexp_jitter(lane, name, inner, shadow, args)
             # Each step has rounded; 16-bit types round the result once more, and attention's weights before it.
-            return self._jittered(lane, shadow, 1.0, dtype, name in WRITTEN) if dtype in AMPLITUDE else shadow
+            return self._jittered(lane, shadow, 1.0, dtype, name in ATTENTION) if dtype in AMPLITUDE else shadow
         accumulating = name in SUMS and not (name in INDEX_PUTS and not _accumulates(args, kwargs))
         if name in EXACT_OPS and not accumulating:
             return shadow

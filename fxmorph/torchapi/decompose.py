@@ -5,27 +5,14 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import core_aten_decompositions, decomposition_table
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
-
-
-@cache
-def _core() -> dict[Any, Callable[..., Any]]:
-    return dict(core_aten_decompositions().items())
-
-
-def decomposition(overload: OpOverload) -> Callable[..., Any] | None:
-    """How PyTorch computes an operator by others; None where it does not say."""
-    found = decomposition_table.get(overload)
-    return found if found is not None else _core().get(overload)
 
 
 def inductor_decompositions() -> dict[Any, Callable[..., Any]]:

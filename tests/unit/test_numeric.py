@@ -39,8 +39,8 @@ def test_within_the_envelope_is_clean_and_beyond_is_not() -> None:
     assert judge([1.0], [1.01], spread=1e-4) == (Status.FINDING, Kind.VALUE)
 
 
-def test_closer_to_fp64_than_eager_is_clean() -> None:
-    assert judge([1.01], [1.0], wide=[1.0])[0] is Status.CLEAN
+def test_closer_to_fp64_than_eager_is_clean_where_eager_is_inside_its_envelope() -> None:
+    assert judge([1.0003], [1.0], wide=[1.0], spread=1e-4)[0] is Status.CLEAN
 
 
 def test_eagers_own_error_is_allowed_a_few_times() -> None:
@@ -48,8 +48,48 @@ def test_eagers_own_error_is_allowed_a_few_times() -> None:
     assert judge([1.001], [0.9], wide=[1.0])[0] is Status.FINDING
 
 
+@pytest.mark.parametrize("compiled", [1.0, 1.02, 1.0501, 0.97])
+def test_where_eager_lies_outside_its_envelope_nothing_is_clean(compiled: float) -> None:
+    assert judge([1.05], [compiled], wide=[1.0], spread=1e-4)[0] is Status.INCONCLUSIVE
+    assert judge([2.0, 1.05], [2.00001, compiled], wide=[2.0, 1.0], spread=1e-4)[0] is Status.INCONCLUSIVE
+
+
+def test_elements_of_equal_bits_excuse_nothing_and_accuse_nothing() -> None:
+    assert judge([2.0, 1.05], [2.00001, 1.05], wide=[2.0, 1.0], spread=1e-4)[0] is Status.CLEAN
+
+
+def test_kernels_of_16_bit_that_round_inside_are_off_by_units_of_the_whole() -> None:
+    eager, wide = [1.0, 0.001], [1.0, 0.01]
+    assert judge(eager, [1.0, 0.02], wide=wide, dtype=torch.bfloat16)[0] is Status.CLEAN
+    assert judge(eager, [1.0, 0.02], wide=wide)[0] is Status.INCONCLUSIVE
+    assert judge([1.0, 0.1], [1.0, 0.15], wide=wide, dtype=torch.bfloat16)[0] is Status.INCONCLUSIVE
+
+
+def spread_around(wide: float, off: list[float], compiled: float) -> Status:
+    """The verdict on a value that eager has right, with perturbed lanes ``off`` it."""
+    e = torch.tensor([wide, wide])
+    w = e.double()
+    lanes = {"wide": w, "cast": w} | {f"{kind}:{k}": w + d for kind in ("wide", "cast") for k, d in enumerate(off)}
+    return compare(e, torch.tensor([compiled, compiled]), Shadows(e, lanes), Gates(exact=False)).status
+
+
+def test_lanes_that_are_all_off_the_same_way_are_no_rounding() -> None:
+    assert spread_around(1.0, [0.03, 0.03, 0.031, 0.03], 1.03) is Status.INCONCLUSIVE
+    assert spread_around(1.0, [-0.03, 0.03, 0.03, -0.03], 1.03) is Status.CLEAN
+    assert spread_around(1.0, [0.0, 0.0, 0.0, 0.03], 1.03) is Status.CLEAN  # one decides otherwise
+    assert spread_around(1.0, [1e-6, 1e-6, 1e-6, 1e-6], 1.000001) is Status.CLEAN  # of squares of roundings
+
+
 def test_a_wide_envelope_is_ill_conditioned() -> None:
     assert judge([1.0], [9.0], spread=0.5)[0] is Status.ILL_CONDITIONED
+
+
+def test_a_bound_that_says_nothing_is_not_clean() -> None:
+    assert judge([1.0], [1.5], spread=0.5)[0] is Status.ILL_CONDITIONED
+    assert judge([1.0, 0.001], [1.0, 0.002], spread=0.5)[0] is Status.CLEAN  # a small element among large ones
+    assert judge([1e-8], [3e-8], wide=[1e-17], spread=1e-8)[0] is Status.CLEAN  # noise in eager too
+    assert judge([1.0], [1.03], spread=NAN)[0] is Status.ILL_CONDITIONED
+    assert judge([1.0], [1.0000001], spread=NAN)[0] is Status.CLEAN
 
 
 def test_one_good_element_among_ill_conditioned_ones_still_counts() -> None:
