@@ -18,6 +18,7 @@ from fxmorph.clock import Clock
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
+from fxmorph.judge.plain import plain
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.uninitialised import FillEmpty
@@ -305,7 +306,7 @@ class Trial:
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)
-        floats = [t for t in made.tensors if t.is_floating_point()]
+        floats = [plain(t) for t in made.tensors if t.is_floating_point()]
         if all(bool(torch.isfinite(t).all()) for t in floats):
             return NonFinite.NONE
         return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS
