@@ -22,7 +22,7 @@ from fxmorph.judge.plain import plain
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.uninitialised import FillEmpty
-from fxmorph.load import Invocation, LoadedSeed, in_other_layout, state_of
+from fxmorph.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
@@ -55,6 +55,10 @@ class Subject(Protocol):
     @property
     def converted(self) -> bool:
         """Whether its dtypes are not those that it was written for, so that eager may refuse it."""
+        ...
+
+    def refuses(self, input_seed: int) -> bool:
+        """Whether it is a test where eager raises on its own inputs: that compiled code raises too is what is tested."""
         ...
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
@@ -93,6 +97,9 @@ class SeedSubject:
     @property
     def converted(self) -> bool:
         return bool(self.loaded.dtype)
+
+    def refuses(self, input_seed: int) -> bool:
+        return bool(self.loaded.meta.get("raises")) or mixes_dtypes(self.loaded, input_seed)
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS:
@@ -134,6 +141,9 @@ class GraphSubject:
     inference: bool = False
     converted: bool = False
     sizes: Sizes = field(default_factory=Sizes)
+
+    def refuses(self, input_seed: int) -> bool:
+        return False
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS and plan not in self.inputs:
@@ -276,7 +286,15 @@ class Trial:
         self.signature = None if eager.raised and compiled.raised else compiled.signature or eager.signature
         note(lambda: f"plan {plan}: eager {_outcome(eager)}; compiled ({self.settings.backend}) {_outcome(compiled)}")
         with self.clock.activity("judge"):
-            return [replace(v, plan=plan) for v in self.weigh(plan, eager, compiled)]
+            verdicts = self._no_test(eager, compiled) if plan is ValuePlan.SEED else []
+            return [replace(v, plan=plan) for v in (*verdicts, *self.weigh(plan, eager, compiled))]
+
+    def _no_test(self, eager: Observation, compiled: Observation) -> list[Verdict]:
+        """An error where both raise on the program's own inputs: nothing was computed that could be compared."""
+        if not (eager.raised and compiled.raised) or self.subject.refuses(self.input_seed):
+            return []
+        where = " in its backward pass" if eager.in_backward else ""
+        return [Verdict(Status.ERROR, None, "call", f"raises in eager on its own inputs{where}: {eager.raised}")]
 
     def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
         """The order of judgement: exact checks, values, and the gates before any accusation."""
