@@ -58,7 +58,7 @@ class Subject(Protocol):
         ...
 
     def refuses(self, input_seed: int) -> bool:
-        """Whether it is a test where eager raises on its own inputs: that compiled code raises too is what is tested."""
+        """Whether it is a test where eager raises on its own inputs: of whether compiled code raises too."""
         ...
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:

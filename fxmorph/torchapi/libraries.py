@@ -1,4 +1,4 @@
-"""Operators that a seed registers with ``torch.library``: they live as long as they are held, and one holder has a name.
+"""Operators that a seed registers with ``torch.library``: they live while they are held, and one holder has a name.
 
 What makes a ``Library`` (``custom_op``, ``define`` and ``register_fake`` do too) takes the names away from whoever
 made them before, since torch has one table for the whole process.

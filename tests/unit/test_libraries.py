@@ -6,7 +6,6 @@ import gc
 from pathlib import Path
 
 import pytest
-import torch
 
 from fxmorph.capture import capture_aten, capture_torch
 from fxmorph.graph import function_of

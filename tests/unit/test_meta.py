@@ -29,7 +29,7 @@ def test_no_dict_is_refused(meta: Any) -> None:
 
 @pytest.mark.parametrize(
     ("key", "near"),
-    [("no_grads", "no_grad"), ("call", "calls"), ("Config", "config"), ("devices", "device"), ("dynamo", "dynamo_config")],
+    [("no_grads", "no_grad"), ("call", "calls"), ("Config", "config"), ("devices", "device"), ("raise", "raises")],
 )
 def test_an_unknown_key_brings_the_nearest(key: str, near: str) -> None:
     with pytest.raises(MetaError, match=f"unknown key '{key}'; did you mean '{near}'"):
