@@ -143,7 +143,7 @@ class GraphSubject:
     sizes: Sizes = field(default_factory=Sizes)
 
     def refuses(self, input_seed: int) -> bool:
-        return False
+        return True  # it was captured from a program that ran, or whoever gives a function means it
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS and plan not in self.inputs:
@@ -290,8 +290,12 @@ class Trial:
             return [replace(v, plan=plan) for v in (*verdicts, *self.weigh(plan, eager, compiled))]
 
     def _no_test(self, eager: Observation, compiled: Observation) -> list[Verdict]:
-        """An error where both raise on the program's own inputs: nothing was computed that could be compared."""
-        if not (eager.raised and compiled.raised) or self.subject.refuses(self.input_seed):
+        """An error where both raise on the program's own inputs, so that nothing can be compared.
+
+        Where both return, and the backward pass that is run for the gradients raises, that can be.
+        """
+        both = eager.raised and compiled.raised
+        if not both or (eager.returned and compiled.returned) or self.subject.refuses(self.input_seed):
             return []
         where = " in its backward pass" if eager.in_backward else ""
         return [Verdict(Status.ERROR, None, "call", f"raises in eager on its own inputs{where}: {eager.raised}")]
