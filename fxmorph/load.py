@@ -22,12 +22,24 @@ import torch
 
 from fxmorph.inputs import relocate
 from fxmorph.layouts import layout_of, relaid
+from fxmorph.meta import MetaError, read_meta
 from fxmorph.model import Case, CompileConfig, Seed
 from fxmorph.sizes import Reshaping, reshapings
 from fxmorph.torchapi.dispatch import tensors_of
+from fxmorph.torchapi.libraries import forget, noting_libraries, overrides
 
-#: The only keys of a seed's META that are read.
-META_KEYS = ("config", "dynamo_config", "compile", "no_grad", "calls", "device", "threads")
+
+@dataclass(frozen=True)
+class _Registering:
+    """A seed's module that registered operators: importing it once more would register them twice."""
+
+    content: bytes
+    module: ModuleType
+    libraries: list[torch.library.Library]
+
+
+#: Those by path.
+_REGISTERING: dict[str, _Registering] = {}
 
 
 class SeedFailed(Exception):
@@ -60,7 +72,7 @@ def state_of(fn: Callable[..., Any]) -> dict[str, torch.Tensor]:
 
 @dataclass
 class LoadedSeed:
-    """A seed whose module has been imported; ``meta`` holds only META_KEYS."""
+    """A seed whose module has been imported; ``meta`` holds only the keys that are read."""
 
     seed: Seed
     meta: dict[str, Any]
@@ -170,6 +182,23 @@ def in_other_shape(loaded: LoadedSeed, kind: str, input_seed: int, rng: random.R
     return None
 
 
+def mixes_dtypes(loaded: LoadedSeed, input_seed: int) -> bool:
+    """Whether eager refuses nothing but the mix of floating-point dtypes: with one of them the program runs.
+
+    That compiled code refuses it too is worth a test: promoting instead is a known way to be wrong.
+    """
+    try:
+        floats = {t.dtype for t in loaded.fresh(input_seed).tensors if t.is_floating_point()}
+        if loaded.dtype or len(floats) < 2:
+            return False
+        made = replace(loaded, dtype="float64").fresh(input_seed)
+        with torch.no_grad():
+            made.drive(made.fn)
+    except Exception:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def staged(case: Case) -> Iterator[LoadedSeed]:
     """The case's seed, and what everything about the case runs in: its threads, and autocast where it says so.
@@ -212,6 +241,34 @@ def load_seed(seed: Seed, device: str = "cpu", dtype: str = "", context: str = "
 
 
 def _import(path: str) -> ModuleType:
+    """The seed's module, made anew unless it registers operators; those of other seeds stay, but for what clashes."""
+    file = Path(path).resolve()
+    content, held = file.read_bytes(), _REGISTERING.get(str(file))
+    if held is not None and held.content == content:
+        return held.module
+    for other in [p for p, seed in _REGISTERING.items() if any(map(overrides, seed.libraries))]:
+        _forget(other)
+
+    def take(namespace: str) -> None:
+        for other in [p for p, seed in _REGISTERING.items() if any(lib.ns == namespace for lib in seed.libraries)]:
+            _forget(other)
+
+    with noting_libraries(take) as libraries:
+        try:
+            module = _executed(path)
+        except BaseException:
+            forget(libraries)
+            raise
+    if libraries:
+        _REGISTERING[str(file)] = _Registering(content, module, libraries)
+    return module
+
+
+def _forget(path: str) -> None:
+    forget(_REGISTERING.pop(path).libraries)
+
+
+def _executed(path: str) -> ModuleType:
     name = f"_fxmorph_seed_{Path(path).stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -228,8 +285,10 @@ def _import(path: str) -> ModuleType:
 
 
 def _meta(module: ModuleType) -> dict[str, Any]:
-    meta = getattr(module, "META", {})
-    return {k: meta[k] for k in META_KEYS if k in meta} if isinstance(meta, dict) else {}
+    try:
+        return read_meta(getattr(module, "META", {}))
+    except MetaError as error:
+        raise SeedFailed(str(error)) from None
 
 
 def _inputs(make_inputs: Callable[[], Any]) -> list[Any]:

@@ -91,7 +91,8 @@ def check_pass(
     ``post_grad``, whose graphs it is given.  ``training``: also graphs of training.  ``fires``: a
     pass that changes none of the graphs is an error too.  Runs in this process.
 
-    Raises ``AssertionError`` with the first counterexample, ``ValueError`` for what is no pass or no corpus.
+    Raises ``AssertionError`` with the first counterexample, ``ValueError`` for what is no pass, what cannot be
+    called with a graph alone, and what is no corpus.
     """
     from fxmorph.inductor.checking import STAGES, Checker
     from fxmorph.inductor.checkpass import ordered, pass_source, shipped_corpus, told

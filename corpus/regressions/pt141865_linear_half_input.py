@@ -9,7 +9,7 @@ from torch import nn
 ORIGIN = "pytorch/pytorch#141865"
 EXPECTED = "finding"
 BROKEN_IN = "2.4.0 2.6.0 2.8.0 2.10.0 2.11.0 2.13.0 2.15.0"
-META = {"no_grad": True}
+META = {"no_grad": True, "raises": True}
 
 
 class TimeEmbedding(nn.Module):

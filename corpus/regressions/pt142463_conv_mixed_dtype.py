@@ -9,6 +9,7 @@ import torch.nn.functional as F
 ORIGIN = "pytorch/pytorch#142463"
 EXPECTED = "finding"
 BROKEN_IN = "2.4.0 2.6.0 2.8.0 2.10.0 2.11.0"
+META = {"raises": True}
 
 
 def make_inputs():

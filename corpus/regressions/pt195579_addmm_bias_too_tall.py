@@ -8,6 +8,7 @@ import torch
 ORIGIN = "pytorch/pytorch#195579"
 EXPECTED = "finding"
 BROKEN_IN = "2.4.0 2.6.0 2.8.0 2.10.0 2.11.0 2.13.0"
+META = {"raises": True}
 
 
 def make_inputs():

@@ -13,7 +13,7 @@ from torch import fx
 
 from fxmorph.capture import CaptureFailed, inputs_under
 from fxmorph.inductor.applying import module_structure
-from fxmorph.inductor.ownpass import OwnPass, apply_pass
+from fxmorph.inductor.ownpass import OwnPass, PassError, apply_pass
 from fxmorph.inductor.pairrepro import repro_text
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.passresult import PassResult
@@ -58,10 +58,12 @@ class Checker:
                 yield self.one(label, graph)
 
     def one(self, label: str, graph: StageGraph) -> PassResult:
-        """The pass on one graph."""
+        """The pass on one graph; raises :class:`PassError` where it turns out to be none."""
         result = PassResult(label, self.stage, graph.part, False, Status.CLEAN, nodes=len(graph.gm.graph.nodes))
         try:
             made = apply_pass(self.own, graph.gm, self.stage)
+        except PassError:
+            raise  # what is no pass is not a wrong one
         except Exception as error:
             reason = f"the pass raises {type(error).__name__}: {' '.join(str(error).split())[:300]}"
             return replace(result, fired=True, status=Status.FINDING, kinds=(Kind.RAISES,), reason=reason)

@@ -50,7 +50,7 @@ def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: C
     """Check the pass on the seeds at ``settings.paths``; stops at the first finding unless ``every``.
 
     Tells :class:`PairJudged` of each graph and :class:`PassChecked` at the end; returns the exit code.
-    Raises ``ConfigError`` for a pass that does not load.
+    Raises ``ConfigError`` for a pass that does not load or cannot be called.
     """
     source = pass_source(name)
     seeds, refusals = find_seeds(list(settings.paths) or [shipped_corpus()], settings.all)
@@ -104,8 +104,8 @@ def _module_file(where: str) -> Path:
     sys.path[:0] = [""] if "" not in sys.path else []
     try:
         spec = importlib.util.find_spec(where)
-    except (ImportError, ValueError) as error:
-        raise ConfigError(f"{where}: no such module ({error})") from None
+    except Exception as error:  # the packages around it are imported to find it
+        raise ConfigError(f"{where}: no such module ({type(error).__name__}: {error})") from None
     if spec is None or spec.origin is None:
         raise ConfigError(f"{where}: no such module; run where it can be imported, or name its file as file.py:NAME")
     return Path(spec.origin)
@@ -154,6 +154,8 @@ def _results(pool: Pool, jobs: Sequence[tuple[Seed, bool]], stage: Stage, deadli
         ended = _next(pool)
         if ended.trouble:
             yield _troubled(seed, stage, training, ended)
+        elif isinstance(ended.value, str):
+            raise ConfigError(ended.value)
         else:
             yield from ended.value
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from torch import fx
 
 from fxmorph.inductor.applying import clone_module, module_structure
+from fxmorph.inductor.owncall import PassError, call, first_parameter, made, require_call
+from fxmorph.inductor.ownimport import guarded, named
 from fxmorph.inductor.units import Stage
 from fxmorph.torchapi.passes import as_compiling, metadata_updater, sort_graph
 
+__all__ = ["Made", "OwnPass", "PassError", "apply_pass", "load_pass", "own_pass", "source_of"]
+
 #: The entry-point group under which packages offer passes by name.
 GROUP = "fxmorph.passes"
-
-
-class PassError(ValueError):
-    """A text that names no pass, or an object that is none; the message says what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +43,10 @@ def load_pass(name: str) -> OwnPass:
             raise PassError(f"{name}: no such plug-in; name a pass as module:attribute or file.py:attribute")
         if len(found) > 1:
             raise PassError(f"pass {name!r} is defined twice: {found[0].value} and {found[1].value}")
-        return own_pass(_guarded(found[0].load, name), name)
-    module = _guarded(lambda: _module(where), where)
-    value: Any = module
-    for part in attribute.split("."):
-        if not hasattr(value, part):
-            raise PassError(f"{where} has no {attribute!r}")
-        value = getattr(value, part)
-    return own_pass(value, name)
+        return own_pass(guarded(found[0].load, name), name)
+    if not attribute:
+        raise PassError(f"{name}: want module:attribute or file.py:attribute")
+    return own_pass(named(where, attribute), name)
 
 
 def source_of(value: Any) -> str:
@@ -66,53 +57,22 @@ def source_of(value: Any) -> str:
     return ""
 
 
-def _module(where: str) -> ModuleType:
-    if not where.endswith(".py"):
-        sys.path[:0] = [""] if "" not in sys.path else []
-        return importlib.import_module(where)
-    file = Path(where)
-    if not file.is_file():
-        raise PassError(f"{where}: no such file")
-    spec = importlib.util.spec_from_file_location(f"_fxmorph_pass_{file.stem}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    with contextlib.suppress(ValueError):
-        sys.path.insert(0, str(file.parent.resolve()))
-    spec.loader.exec_module(module)
-    return module
-
-
-def _guarded(load: Callable[[], Any], what: str) -> Any:
-    try:
-        return load()
-    except PassError:
-        raise
-    except Exception as error:
-        raise PassError(f"{what} does not load: {type(error).__name__}: {error}") from error
-
-
 def own_pass(value: Any, name: str = "") -> OwnPass:
     """A pass of a callable on a Graph or a GraphModule, a ``PatternMatcherPass`` or a ``CustomGraphPass``.
 
     A class is called without arguments first.  Raises :class:`PassError`.
     """
     name = name or getattr(value, "__name__", type(value).__name__)
-    if inspect.isclass(value):
-        try:
-            value = value()
-        except Exception as error:
-            raise PassError(f"{name}: a class that cannot be called without arguments: {error}") from error
+    value = made(value, name) if inspect.isclass(value) else value
     if hasattr(value, "patterns") and callable(getattr(value, "apply", None)):
         return OwnPass(name, lambda gm: _matched(value, gm.graph))
-    if not callable(value):
-        raise PassError(f"{name} is a {type(value).__name__}: want a callable, a PatternMatcherPass or CustomGraphPass")
+    require_call(value, name)
     takes = _takes(value)
     if takes is fx.Graph:
-        return OwnPass(name, lambda gm: value(gm.graph))
+        return OwnPass(name, lambda gm: call(value, gm.graph, name))
     if takes is fx.GraphModule:
-        return OwnPass(name, value)
-    return OwnPass(name, lambda gm: _either(value, gm))
+        return OwnPass(name, lambda gm: call(value, gm, name))
+    return OwnPass(name, lambda gm: _either(value, gm, name))
 
 
 def _matched(patterns: Any, graph: fx.Graph) -> None:
@@ -123,13 +83,9 @@ def _matched(patterns: Any, graph: fx.Graph) -> None:
 
 def _takes(value: Any) -> type | None:
     """What the first parameter is by its annotation or its name; None where neither tells."""
-    try:
-        parameters = list(inspect.signature(value).parameters.values())
-    except (TypeError, ValueError):
+    first = first_parameter(value)
+    if first is None:
         return None
-    if not parameters:
-        raise PassError(f"{value!r} takes no arguments: a pass takes a graph")
-    first = parameters[0]
     said = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
     for kind in (fx.GraphModule, fx.Graph):
         if said.rpartition(".")[2].strip("'\"") == kind.__name__:
@@ -139,16 +95,16 @@ def _takes(value: Any) -> type | None:
     return fx.Graph if first.name in ("graph", "g") else None
 
 
-def _either(value: Any, gm: fx.GraphModule) -> Any:
+def _either(value: Any, gm: fx.GraphModule, name: str) -> Any:
     """Inductor hands its custom passes a Graph; what wants more than that gets the module."""
     spare = clone_module(gm)
     try:
-        return value(gm.graph)
+        return call(value, gm.graph, name)
     except AttributeError as error:
-        if "'Graph' object has no attribute" not in str(error):
+        if not isinstance(error.obj, fx.Graph):
             raise
     gm.graph = spare.graph
-    return value(gm)
+    return call(value, gm, name)
 
 
 @dataclass(frozen=True)
@@ -162,7 +118,7 @@ class Made:
 def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Made:
     """Run the pass on a copy of a graph of ``stage``, and what Inductor does after such a pass.
 
-    Raises whatever the pass raises, and what ``Graph.lint`` does.
+    Raises whatever the pass raises, what ``Graph.lint`` does, and :class:`PassError` where it cannot be called.
     """
     after = clone_module(gm)
     with as_compiling(after.graph):

@@ -20,6 +20,7 @@ from fxmorph.inductor.metadata import wrong_notes
 from fxmorph.inductor.running import draws, program
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.judge.numeric import same_bits
+from fxmorph.judge.plain import plain
 from fxmorph.judge.shadow import differ_in_fp64
 from fxmorph.judge.trial import GraphSubject, Trial, summary
 from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict
@@ -181,7 +182,7 @@ def _equality(old: Observation, new: Observation) -> str:
             continue
         if same_bits(a, b):
             continue
-        zero = a.is_floating_point() and a.dtype == b.dtype and same_bits(a + 0.0, b + 0.0)
+        zero = a.is_floating_point() and a.dtype == b.dtype and same_bits(plain(a) + 0.0, plain(b) + 0.0)
         worst = "zero" if zero and worst != "no" else "no"
     return worst
 

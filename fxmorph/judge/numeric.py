@@ -13,6 +13,7 @@ from enum import StrEnum
 import torch
 
 from fxmorph.inputs import is_float_dtype
+from fxmorph.judge.plain import PACKED, plain, unequal
 from fxmorph.judge.shadow import AMPLITUDE, UNIT, Gates, Shadows
 from fxmorph.model import Kind, Status
 
@@ -25,7 +26,10 @@ SPREAD_FACTOR = 3.0
 FLOOR_PART = 0.6
 #: How far above the median relative spread the median absolute one may lift a small element's.
 FLOOR_REACH = 16.0
-#: An element whose envelope exceeds this part of its magnitude is ill-conditioned, and judged
+#: Units of roundoff that every element is allowed.
+ROUNDED_TWICE = 2
+#: An element whose envelope exceeds this part of its magnitude (in 8 bits: twice what every element is
+#: allowed, which is more) is ill-conditioned, and judged
 #: only where the error is this many times what is allowed: true zeros are such elements, and a
 #: wrong value in their place is no rounding.
 ILL_CONDITIONED = 0.1
@@ -77,6 +81,9 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Equal shape, dtype and values; NaN equals NaN, and the sign of zero counts."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
+    if a.is_quantized:
+        return torch.equal(a, b)  # scales and zero points too
+    a, b = plain(a), plain(b)
     if not is_float_dtype(a.dtype):
         return torch.equal(a, b)
     if a.is_complex():
@@ -117,7 +124,9 @@ def compare(
 
 def _loses_nan(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor]) -> bool:
     """Whether an element is NaN in eager and in fp64, which no dtype's range explains, and a number when compiled."""
-    return "wide" in lanes and bool((eager.isnan() & lanes["wide"].isnan() & compiled.isfinite()).any())
+    return "wide" in lanes and bool(
+        (eager.isnan() & lanes["wide"].isnan() & plain(compiled).isfinite()).any()
+    )
 
 
 def _judged(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
@@ -125,9 +134,14 @@ def _judged(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.
         return Comparison(Status.SKIPPED, "values pass through a random operator, where rounding is not tracked")
     if gates.bit_cast:
         return Comparison(Status.INCONCLUSIVE, "values pass through a bit cast, where rounding is not tracked")
-    if not is_float_dtype(eager.dtype) or not is_float_dtype(compiled.dtype):
+    if not _computed_in_floats(eager) or not _computed_in_floats(compiled):
         return _discrete(eager, compiled, lanes, gates)
     return _floating(eager, compiled, lanes, gates)
+
+
+def _computed_in_floats(t: torch.Tensor) -> bool:
+    """Whether its numbers may be off by a rounding.  A complex number where a real one belongs is none of that."""
+    return t.dtype.is_floating_point and t.dtype not in PACKED
 
 
 def _where(bad: torch.Tensor) -> str:
@@ -136,19 +150,20 @@ def _where(bad: torch.Tensor) -> str:
 
 
 def _show(t: torch.Tensor, bad: torch.Tensor) -> str:
+    t = plain(t)
     values = t[bad][:3].tolist() if t.ndim else [t.item()]
     return ", ".join(f"{v:.7g}" if isinstance(v, float) else str(v) for v in values)
 
 
 def _discrete(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
-    bad = eager != compiled
+    bad = unequal(eager, compiled)
     if not bool(bad.any()):
         return CLEAN
     if not lanes:
         return Comparison(Status.INCONCLUSIVE, "integers differ and there is no reference")
     unstable = torch.zeros_like(bad)
     for lane in lanes.values():
-        unstable |= lane != eager
+        unstable |= unequal(lane, eager)
     real = bad & ~unstable
     if bool(real.any()):
         if gates.opaque and not gates.exact:
@@ -190,7 +205,7 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     e, c, w = eager.double(), compiled.double(), lanes["wide"].double()
     r = lanes["cast"].double() if "cast" in lanes else w
     unit = UNIT[eager.dtype]
-    floor = unit * 2 * torch.maximum(w.abs(), r.abs()) + torch.finfo(eager.dtype).smallest_normal * unit
+    floor = unit * ROUNDED_TWICE * torch.maximum(w.abs(), r.abs()) + torch.finfo(eager.dtype).smallest_normal * unit
     around_wide, around_cast = _squares(lanes, "wide", w), _squares(lanes, "cast", r)
     # Where casts and decisions round nothing, all lanes are draws around one centre.
     both = torch.where(w == r, 0.5 * (around_wide + around_cast), torch.nan)
@@ -202,12 +217,13 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     outside = torch.maximum(low - c, c - high).clamp(min=0)
     own = torch.minimum((e - w).abs(), (e - r).abs())
     allowed = bound + EAGER_FACTOR * (own - bound).clamp(min=0)
-    ill = (bound > ILL_CONDITIONED * high.abs().maximum(low.abs())) & (outside <= FAR_OUTSIDE * allowed)
+    part = max(ILL_CONDITIONED, 2 * ROUNDED_TWICE * unit)
+    ill = (bound > part * high.abs().maximum(low.abs())) & (outside <= FAR_OUTSIDE * allowed)
     tied = (ties > floor) & (outside <= FAR_OUTSIDE * (allowed + ties))
     lying = own > EAGER_FACTOR * bound + _coarseness(eager.dtype, w) + ties
     aside = _one_sided(lanes, "wide", w, outside - floor) | _one_sided(lanes, "cast", r, outside - floor)
     size = high.abs().maximum(low.abs())
-    vague = (outside > ILL_CONDITIONED * size) & (size >= _usual(w))
+    vague = (outside > part * size) & (size >= _usual(w))
     vague |= ~torch.isfinite(allowed) & (outside > FAR_OUTSIDE * floor)
     return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill, lying, aside & (outside > ties), vague)
 
@@ -317,7 +333,7 @@ def _nonfinite(
         return Comparison(Status.EDGE_CASE, f"infinities differ in sign only, as signed zeros make them: {text}")
     # Eager is not to blame for these: it agrees with fp64.
     wrong = odd & ~signs & (torch.isfinite(e) == torch.isfinite(w))
-    half = eager.dtype in (torch.float16, torch.bfloat16) or gates.low_precision
+    half = eager.dtype in AMPLITUDE or gates.low_precision
     if half:
         wrong &= _out_of_range(e, c, lanes, torch.finfo(eager.dtype).max)
     if bool(wrong.any()) and not gates.overflow:

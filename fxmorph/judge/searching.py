@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from fxmorph.inputs import FLOATING, flat_storage, is_float_dtype, storage_key
 from fxmorph.judge.journal import note
+from fxmorph.judge.plain import plain
 from fxmorph.judge.shadow import EMPTY
 from fxmorph.load import Invocation
 from fxmorph.torchapi.dispatch import DispatchMode, schema_of, tensors_of, tree_leaves, tree_map
@@ -72,7 +73,7 @@ def _finite_leaf(value: Any) -> bool:
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided or not is_float_dtype(value.dtype):
             return True
-        return bool(torch.isfinite(value).all())
+        return bool(torch.isfinite(plain(value)).all())
     return not isinstance(value, float) or math.isfinite(value)
 
 

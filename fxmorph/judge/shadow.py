@@ -33,9 +33,10 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import flat_storage, storage_key
+from fxmorph.inputs import flat_storage, is_float_dtype, storage_key
 from fxmorph.judge.kernels import ATTENTION, VARIANCES, WRITTEN, kernel_steps, same_over_the_reals
 from fxmorph.judge.overflow import may_overflow
+from fxmorph.judge.plain import plain, unequal
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
     OpOverload,
@@ -49,7 +50,18 @@ from fxmorph.torchapi.dispatch import (
     tree_unflatten,
 )
 
+#: Unit roundoff of the floats of 8 bits, of which releases have more and more.
+_NARROW: dict[torch.dtype, float] = {
+    getattr(torch, name): unit
+    for name, unit in {
+        "float8_e4m3fn": 2.0**-4, "float8_e4m3fnuz": 2.0**-4, "float8_e5m2": 2.0**-3, "float8_e5m2fnuz": 2.0**-3,
+        "float8_e8m0fnu": 2.0**-2,
+    }.items()
+    if hasattr(torch, name)
+}  # fmt: skip
+
 WIDE: dict[torch.dtype, torch.dtype] = {
+    **dict.fromkeys(_NARROW, torch.float64),
     torch.float16: torch.float64,
     torch.bfloat16: torch.float64,
     torch.float32: torch.float64,
@@ -59,6 +71,7 @@ WIDE: dict[torch.dtype, torch.dtype] = {
 
 #: Unit roundoff of each dtype.
 UNIT: dict[torch.dtype, float] = {
+    **_NARROW,
     torch.float64: 2.0**-53,
     torch.float32: 2.0**-24,
     torch.float16: 2.0**-11,
@@ -67,9 +80,9 @@ UNIT: dict[torch.dtype, float] = {
     torch.complex128: 2.0**-53,
     torch.complex32: 2.0**-11,
 }
-#: Units of roundoff by which one operator is perturbed, up or down: less where 16-bit types round
-#: the result of finer arithmetic.
-AMPLITUDE: dict[torch.dtype, float] = {torch.float16: 2.0, torch.bfloat16: 2.0}
+#: Units of roundoff by which one operator is perturbed, up or down: less where types of 16 and 8 bits
+#: round the result of finer arithmetic.
+AMPLITUDE: dict[torch.dtype, float] = {torch.float16: 2.0, torch.bfloat16: 2.0, **dict.fromkeys(_NARROW, 2.0)}
 DEFAULT_AMPLITUDE = 8.0
 #: The same for operators that IEEE arithmetic rounds once: all that one rounding can do.
 ROUNDED_ONCE_AMPLITUDE = 1.0
@@ -220,6 +233,10 @@ INNER_PRODUCTS = {
     "_foreach_addcmul": (1, 2), "_foreach_addcmul_": (1, 2), "lerp": (0, 1), "lerp_": (0, 1),
 }  # fmt: skip
 
+#: Operators that may cast and do nothing else.  Inductor's own conversions are perturbed, as what it computes between
+#: them is; not those to 8 bits, where that would be half the value.
+CASTS, CONVERSION = frozenset({"_to_copy", "copy_", "copy"}), "convert_element_type"
+
 INDEX_GIVING = frozenset(
     "argmax argmin max min sort topk kthvalue median nanmedian mode cummax cummin argsort "
     "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d "
@@ -351,6 +368,8 @@ def differ_in_fp64(
     a, b = mine.lanes[lane], theirs.lanes[lane]
     if a.shape != b.shape:
         return True
+    if not is_float_dtype(a.dtype) or not is_float_dtype(b.dtype):
+        return _differ_in_decisions(mine, theirs, lane)
     firm = torch.isfinite(a) & torch.isfinite(b)
     for side in (mine, theirs):
         for tie in ("tie:+", "tie:-"):
@@ -366,6 +385,15 @@ def differ_in_fp64(
     floor = FP64_ROUNDING * (float(usual.max()) if usual.numel() else 0.0)
     near = (a - b).abs() <= FP64_TOLERANCE * a.abs() + floor
     return not bool((near | same).all())
+
+
+def _differ_in_decisions(mine: Shadows, theirs: Shadows, lane: str) -> bool | None:
+    """The same of truth values and integers: a difference has no size, and those of unsigned ones would wrap."""
+    firm = torch.ones_like(mine.lanes[lane], dtype=torch.bool)
+    for side in (mine, theirs):
+        for tie in ("tie:+", "tie:-"):
+            firm &= ~unequal(side.lanes[tie], side.lanes["wide"])
+    return bool(unequal(mine.lanes[lane], theirs.lanes[lane])[firm].any()) if bool(firm.any()) else None
 
 
 def widened(dtype: torch.dtype) -> torch.dtype:
@@ -717,7 +745,7 @@ class ReferenceRun(DispatchMode):
         """
         if dtype not in UNIT:
             return shadow
-        if name in ("_to_copy", "copy_", "copy"):
+        if name in CASTS or (name == CONVERSION and dtype in _NARROW):
             if lane.casts_round and dtype in WIDE and narrows:
                 return shadow.to(dtype).to(shadow.dtype)
             return shadow
@@ -1017,12 +1045,12 @@ class ReferenceRun(DispatchMode):
 
     def _gate_before(self, func: OpOverload, name: str, args: Any, kwargs: Any, written: list[torch.Tensor]) -> None:
         if any(
-            t.dtype in (torch.float16, torch.bfloat16)
+            t.dtype in AMPLITUDE
             for t in tree_leaves((args, kwargs))
             if isinstance(t, torch.Tensor)
         ):
             self.gates.low_precision = True
-        if name in ("_to_copy", "copy_", "copy"):
+        if name in CASTS:
             source = args[1] if name == "copy_" or name == "copy" else args[0]
             wanted = args[0].dtype if name != "_to_copy" else kwargs.get("dtype")
             if isinstance(source, torch.Tensor) and wanted is not None:
@@ -1088,7 +1116,7 @@ class ReferenceRun(DispatchMode):
         wide = self.lanes[0]
         for t in made:
             if t.dtype in UNIT and t.numel() and not self.gates.overflow:
-                native_bad = ~torch.isfinite(t)
+                native_bad = ~torch.isfinite(plain(t))
                 if bool(native_bad.any()) and bool((native_bad & torch.isfinite(self._shadow(wide, t))).any()):
                     self.gates.overflow = True
         if not self.gates.exact:

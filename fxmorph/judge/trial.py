@@ -18,10 +18,11 @@ from fxmorph.clock import Clock
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
+from fxmorph.judge.plain import plain
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.uninitialised import FillEmpty
-from fxmorph.load import Invocation, LoadedSeed, in_other_layout, state_of
+from fxmorph.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
@@ -54,6 +55,10 @@ class Subject(Protocol):
     @property
     def converted(self) -> bool:
         """Whether its dtypes are not those that it was written for, so that eager may refuse it."""
+        ...
+
+    def refuses(self, input_seed: int) -> bool:
+        """Whether it is a test where eager raises on its own inputs: of whether compiled code raises too."""
         ...
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
@@ -92,6 +97,9 @@ class SeedSubject:
     @property
     def converted(self) -> bool:
         return bool(self.loaded.dtype)
+
+    def refuses(self, input_seed: int) -> bool:
+        return bool(self.loaded.meta.get("raises")) or mixes_dtypes(self.loaded, input_seed)
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS:
@@ -133,6 +141,9 @@ class GraphSubject:
     inference: bool = False
     converted: bool = False
     sizes: Sizes = field(default_factory=Sizes)
+
+    def refuses(self, input_seed: int) -> bool:
+        return True  # it was captured from a program that ran, or whoever gives a function means it
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS and plan not in self.inputs:
@@ -278,7 +289,19 @@ class Trial:
         self.signature = None if eager.raised and compiled.raised else compiled.signature or eager.signature
         note(lambda: f"plan {plan}: eager {_outcome(eager)}; compiled ({self.settings.backend}) {_outcome(compiled)}")
         with self.clock.activity("judge"):
-            return [replace(v, plan=plan) for v in self.weigh(plan, eager, compiled)]
+            verdicts = self._no_test(eager, compiled) if plan is ValuePlan.SEED else []
+            return [replace(v, plan=plan) for v in (*verdicts, *self.weigh(plan, eager, compiled))]
+
+    def _no_test(self, eager: Observation, compiled: Observation) -> list[Verdict]:
+        """An error where both raise on the program's own inputs, so that nothing can be compared.
+
+        Where both return, and the backward pass that is run for the gradients raises, that can be.
+        """
+        both = eager.raised and compiled.raised
+        if not both or (eager.returned and compiled.returned) or self.subject.refuses(self.input_seed):
+            return []
+        where = " in its backward pass" if eager.in_backward else ""
+        return [Verdict(Status.ERROR, None, "call", f"raises in eager on its own inputs{where}: {eager.raised}")]
 
     def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
         """The order of judgement: exact checks, values, and the gates before any accusation."""
@@ -308,7 +331,7 @@ class Trial:
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)
-        floats = [t for t in made.tensors if t.is_floating_point()]
+        floats = [plain(t) for t in made.tensors if t.is_floating_point()]
         if all(bool(torch.isfinite(t).all()) for t in floats):
             return NonFinite.NONE
         return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS

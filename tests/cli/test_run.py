@@ -253,6 +253,21 @@ def test_check_judges_seeds_as_they_are(tmp_path: Path) -> None:
     assert not (folder / ".fxmorph" / "report.html").exists()
 
 
+def test_a_seed_that_is_no_test_is_an_error(tmp_path: Path) -> None:
+    refuses = "import torch\ndef make_inputs(): return [torch.ones(3, 4)]\ndef fn(x): return x @ x\n"
+    folder = folder_of(tmp_path, a=SOFTMAX, b=refuses, c=SOFTMAX + "META = {'call': 2}\n")
+    done = fxmorph("check", "seeds", *FAST, "-j1", cwd=folder)
+    checked = {Path(e["seed"]).stem: e for e in events(done) if e["event"] == "checked"}
+    assert {name: e["verdict"] for name, e in checked.items()} == {"a": "clean", "b": "error", "c": "error"}
+    assert "raises in eager on its own inputs: RuntimeError: mat1" in checked["b"]["reason"]
+    assert "META has the unknown key 'call'; did you mean 'calls'?" in checked["c"]["reason"]
+    assert done.returncode == 3
+    run = events(fxmorph("run", "seeds", *FAST, "--max-cases", "3", "-j1", "--state", "run", cwd=folder))
+    assert {Path(c["seed"]).stem: c["verdict"] for c in cases(run) if c["number"] == 0} == {
+        name: e["verdict"] for name, e in checked.items()
+    }
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the machine has a CUDA device")
 @pytest.mark.parametrize("name", ["run", "check"])
 def test_a_device_that_is_not_there_is_told_before_anything_runs(tmp_path: Path, name: str) -> None:

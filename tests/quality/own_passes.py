@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
+from collections.abc import Callable
 
 import torch
 from torch import fx
@@ -96,6 +98,26 @@ matcher = PatternMatcherPass()
 def reversed_permute(match: object, x: fx.Node, dims: list[int]) -> None:
     """Wrong for all but involutions: the axes are taken from the wrong side."""
     match.replace_by_example(lambda t: aten.permute.default(t, [dims.index(d) for d in range(len(dims))]), [x])
+
+
+def with_settings(graph: fx.Graph, settings: dict[str, int]) -> None:
+    """No pass: Inductor has a graph to give and nothing else."""
+    drop_noops(graph)
+
+
+def timed(function: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(function)
+    def wrapper(*args: object, **kwargs: object) -> None:
+        function(*args, **kwargs)
+
+    return wrapper
+
+
+timed_with_settings = timed(with_settings)
+
+
+def raises_a_type_error(graph: fx.Graph) -> None:
+    raise TypeError("raises_a_type_error() missing 1 required positional argument: 'settings'")
 
 
 def never_fires(graph: fx.Graph) -> None:

@@ -76,6 +76,7 @@ def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path) -> N
         ("drop_noops", "dtype"),
         ("fold_permutes", "value"),
         ("raises", "the pass raises KeyError"),
+        ("raises_a_type_error", "the pass raises TypeError"),
         ("leaves_a_dangling_node", "the pass raises"),
     ],
 )
@@ -111,6 +112,24 @@ def test_nothing_fired_is_an_exit_code_of_its_own(tmp_path: Path) -> None:
     code, events, text = run("never_fires", SOME[0], cwd=tmp_path)
     assert code == 5 and events[-1]["fired"] == 0
     assert "fired on 0 of 1 post_grad graphs" in text
+
+
+@pytest.mark.parametrize("name", ["with_settings", "timed_with_settings"])
+def test_what_cannot_be_called_with_a_graph_is_no_wrong_pass(name: str, tmp_path: Path) -> None:
+    code, events, text = run(name, SOME[0], cwd=tmp_path)
+    assert (code, [e for e in events if e["event"] == "pair"]) == (2, [])
+    assert f"{name} cannot be called as {name}(graph)" in text and text.count("\n") == 1
+    with pytest.raises(ValueError, match="its parameters are \\(graph, settings\\)"):
+        check_pass(getattr(own_passes, name), SOME[0])
+
+
+def test_what_fails_while_it_is_imported_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("import torch\nfrom own_helper import fold\n")
+    (tmp_path / "own_helper.py").write_text("import torch\n\nfold = torch.no_such_function\n")
+    command = [sys.executable, "-m", "fxmorph", "check-pass", "own.py:fold", str(SOME[0])]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=170)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "own_helper.py:3: AttributeError: " in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_what_does_not_load_is_one_line(tmp_path: Path) -> None:

@@ -117,6 +117,99 @@ def test_what_cannot_be_judged_says_why(tmp_path: Path, rules: Registry, text: s
     assert word in got.reason
 
 
+ONE = "def make_inputs(): return [torch.ones(3, 4)]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (ONE + "def fn(x): raise ValueError('no such mode')\n", "ValueError: no such mode"),
+        (ONE + "def fn(x): return x @ x\n", "RuntimeError: mat1 and mat2"),
+        (ONE + "def fn(x): return x[torch.tensor([9])]\n", "IndexError"),
+        (ONE + "def fn(x): return x + undefined\n", "NameError"),
+        (ONE + "def fn(x):\n    assert x.sum() < 0, 'negative'\n    return x\n", "AssertionError: negative"),
+        (ONE + "def fn(x): return x\ndef drive(g, x): return g(x)[7]\n", "IndexError"),
+        (ONE + "n = []\ndef fn(x):\n    n.append(1)\n    return x[len(n) * 2]\nMETA = {'calls': 2}\n", "IndexError"),
+    ],
+)
+def test_a_program_that_raises_in_eager_is_no_test(tmp_path: Path, rules: Registry, text: str, words: str) -> None:
+    got = judge(tmp_path, rules, text)
+    assert (got.status, got.kinds) == (Status.ERROR, ())
+    assert got.reason.startswith("call: raises in eager on its own inputs: ") and words in got.reason
+
+
+def test_nor_is_one_whose_gradient_raises_so_that_it_is_not_compiled(tmp_path: Path, rules: Registry) -> None:
+    text = """
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 2
+    @staticmethod
+    def backward(ctx, g): raise NotImplementedError("later")
+def make_inputs(): return [torch.ones(3, requires_grad=True)]
+def fn(x): return Twice.apply(x)
+"""
+    got = judge(tmp_path, rules, text)
+    assert got.status is Status.ERROR, got.reason
+    assert "raises in eager on its own inputs in its backward pass: NotImplementedError: later" in got.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ONE + "def fn(x): return x @ x\nMETA = {'raises': True}\n",
+        "def make_inputs(): return [torch.ones(2, 2), torch.ones(2, 2).double()]\ndef fn(x, y): return x @ y\n",
+    ],
+)
+def test_that_compiled_code_refuses_what_eager_refuses_may_be_the_test(
+    tmp_path: Path, rules: Registry, text: str
+) -> None:
+    assert judge(tmp_path, rules, text).status is Status.CLEAN
+
+
+def test_what_eager_alone_refuses_is_a_finding_still(tmp_path: Path, rules: Registry) -> None:
+    text = ONE + "def fn(x): return x * 2 if torch.compiler.is_compiling() else x @ x\n"
+    got = judge(tmp_path, rules, text, compile=CompileConfig.make("eager"))
+    assert (got.status, got.kinds) == (Status.FINDING, (Kind.RAISES,))
+
+
+def test_on_other_values_both_may_raise(tmp_path: Path, rules: Registry) -> None:
+    inputs = "def make_inputs(): return [torch.rand(3) + 9]\n"
+    text = inputs + "def fn(x):\n    if x.sum() < 9: raise ValueError('small')\n    return x * 2\n"
+    assert judge(tmp_path, rules, text).status is Status.CLEAN
+
+
+@pytest.mark.parametrize(
+    ("meta", "words"),
+    [
+        ("['no_grad']", "META is a list, want a dict"),
+        ("{'no_grads': True}", "unknown key 'no_grads'; did you mean 'no_grad'?"),
+        ("{'calls': '3'}", "META['calls'] is '3', want a whole number"),
+        ("{'config': 5}", "META['config'] is 5, want a dict"),
+    ],
+)
+def test_what_a_seed_says_wrongly_of_itself_is_an_error(
+    tmp_path: Path, rules: Registry, meta: str, words: str
+) -> None:
+    got = judge(tmp_path, rules, f"{SOFTMAX}META = {meta}\n")
+    assert got.status is Status.ERROR and words in got.reason
+
+
+OWN_OPERATOR = """
+lib = torch.library.Library("judged_case", "DEF")
+lib.define("twice(Tensor x) -> Tensor")
+lib.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+lib.impl("twice", lambda x: torch.empty_like(x), "Meta")
+def make_inputs(): return [torch.randn(3, 4)]
+def fn(x): return torch.softmax(torch.ops.judged_case.twice(x), -1) + 1
+"""
+
+
+def test_a_seed_with_operators_of_its_own_is_judged_case_after_case(tmp_path: Path, rules: Registry) -> None:
+    got = [judge(tmp_path, rules, OWN_OPERATOR, number=number) for number in (0, 0, 1, 2)]
+    assert [r.status for r in got[:2]] == [Status.CLEAN] * 2, got
+    assert {r.status for r in got[2:]} <= {Status.CLEAN, Status.SKIPPED, Status.EXPECTED}, got
+
+
 def test_a_program_that_gives_no_graph_has_no_variants(tmp_path: Path, rules: Registry) -> None:
     got = judge(tmp_path, rules, "def make_inputs(): return [torch.ones(2)]\ndef fn(x): return x\n", number=1)
     assert got.status is Status.UNSUPPORTED

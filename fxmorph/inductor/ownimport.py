@@ -1,0 +1,83 @@
+"""The object that ``package.module:attribute`` or ``file.py:attribute`` names; what does not import says where."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from fxmorph.inductor.owncall import PassError
+
+#: Folders that packages are installed into.
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
+
+
+def named(where: str, attribute: str) -> Any:
+    """``attribute``, dotted if it lies deeper, of a module or file; raises :class:`PassError`."""
+    value: Any = guarded(lambda: _module(where), where)
+    for part in attribute.split("."):
+        if not guarded(lambda value=value, part=part: hasattr(value, part), where):  # type: ignore[misc]
+            near = difflib.get_close_matches(part, dir(value), 1)
+            raise PassError(f"{where} has no {attribute!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        value = getattr(value, part)
+    return value
+
+
+def guarded(load: Callable[[], Any], what: str) -> Any:
+    """What ``load`` gives; :class:`PassError` that says where for what the user's code raises in it.
+
+    A script that ends the process when it is imported raises ``SystemExit``.
+    """
+    try:
+        return load()
+    except PassError:
+        raise
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split())
+        raise PassError(f"{what} does not load: {_place(error)}{type(error).__name__}: {text}") from error
+
+
+def _module(where: str) -> ModuleType:
+    if not where.endswith(".py"):
+        sys.path[:0] = [""] if "" not in sys.path else []
+        return importlib.import_module(where)
+    file = Path(where)
+    if not file.is_file():
+        raise PassError(f"{where}: no such file")
+    spec = importlib.util.spec_from_file_location(f"_fxmorph_pass_{file.stem}", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    sys.path.insert(0, str(file.parent.resolve()))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    return module
+
+
+def _place(error: BaseException) -> str:
+    """``file:line: `` of the user's code that the exception came from, "" where none ran.
+
+    The innermost line outside of installed libraries: a file may import another one that fails, and both
+    may fail inside torch.
+    """
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: "
+    frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    run = [(file, line) for file, line in frames if file != __file__ and not file.startswith("<frozen")]
+    run = [(file, line) for file, line in run if not file.startswith(importlib.__path__[0])]
+    own = [(file, line) for file, line in run if not _installed(file)] or run
+    return f"{own[-1][0]}:{own[-1][1]}: " if own else ""
+
+
+def _installed(file: str) -> bool:
+    return file.startswith(sysconfig.get_path("stdlib")) or not _PACKAGES.isdisjoint(Path(file).parts)

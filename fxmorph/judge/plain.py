@@ -1,0 +1,45 @@
+"""Values of any dtype made such that torch can compare them: it has next to no kernels for some dtypes.
+
+8-bit floats have no arithmetic and no ``signbit``: float32 holds all of their values.  Packed 4-bit floats and
+quantised tensors are compared by their bits.  Unsigned integers beyond 8 bits promote with nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from fxmorph.inputs import is_float_dtype
+
+#: Dtypes of several numbers in a byte.
+PACKED = frozenset(d for d in (getattr(torch, "float4_e2m1fn_x2", None),) if d is not None)
+
+
+def is_narrow(dtype: torch.dtype) -> bool:
+    """A float of 8 bits."""
+    return dtype.is_floating_point and dtype.itemsize == 1 and dtype not in PACKED
+
+
+def plain(t: torch.Tensor) -> torch.Tensor:
+    """The same numbers in a dtype that can be computed with; of what holds none the bits, as integers."""
+    if t.is_quantized:
+        return t.int_repr()
+    if t.dtype in PACKED:
+        return t.view(torch.uint8)
+    return t.float() if is_narrow(t.dtype) else t
+
+
+def unequal(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Where two tensors of one shape and any dtypes hold different numbers; NaN differs from all."""
+    a, b = plain(a), plain(b)
+    if a.dtype == b.dtype:
+        return a != b
+    if a.is_complex() or b.is_complex():
+        return a.to(torch.complex128) != b.to(torch.complex128)
+    if is_float_dtype(a.dtype) or is_float_dtype(b.dtype):
+        return a.double() != b.double()
+    return (a.long() != b.long()) | (_beyond_long(a) != _beyond_long(b))
+
+
+def _beyond_long(t: torch.Tensor) -> torch.Tensor:
+    """Where an integer is too large for int64, which shows it as a negative one."""
+    return t.long() < 0 if t.dtype == torch.uint64 else torch.zeros_like(t, dtype=torch.bool)
