@@ -178,10 +178,9 @@ class _Investigation:
         verdicts = [v for v in self.result.verdicts if v.status is Status.FINDING and v.kind in self.accused]
         recipe = self._recipe()
         start = self._variant(recipe) if recipe else self._graph()
-        if not recipe and self.case.seed.form == "module":
-            program = self._source()
-        else:
-            program = self._standing(start) if start is not None else ""
+        settings = self.loaded.config(self.case.compile)
+        own = not recipe and self.case.seed.form == "module"
+        program = self._source() if own else self._standing(start) if start is not None else ""
         return replace(
             self._left(Blame(None, "", False), ""),
             program=program,
@@ -190,7 +189,7 @@ class _Investigation:
             operations=tuple(sorted(canonical(n).name for n in calls(start.graph))) if start is not None else (),
             structure=digest([self.case.seed.hash, str(recipe)]),
             evidence=evidence_of(verdicts) or (self.result.reason,),
-            config=self._config(self.loaded.config(self.case.compile)),
+            config={**self._config(settings), **(self._objects(SeedSubject(self.loaded), settings) if own else {})},
             check=self._check(verdicts),
             rung=str(self.case.rung),
             finished=False,
@@ -405,7 +404,7 @@ class _Investigation:
             evidence=evidence_of(verdicts),
             nodes=0,
             tests=0,
-            config=self._config(settings),
+            config={**self._config(settings), **self._objects(subject, settings)},
             check=self._check(verdicts),
             signature=str(self.signature or ""),
         )
@@ -445,6 +444,11 @@ class _Investigation:
             "context": self.case.context,
             "dtype": self.case.dtype if not self.result.recipe else "",
         }
+
+    def _objects(self, subject: Subject, settings: CompileConfig) -> dict[str, bool]:
+        """Whether a program that was not reduced returns or takes objects that hold something."""
+        seen = self._trial(subject, settings).eager(self.plan)
+        return {"objects": True} if seen.objects.forms or seen.objects_after.forms else {}
 
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         """Tolerances of the repro: exact where the case was, else far above rounding."""

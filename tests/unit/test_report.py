@@ -277,7 +277,7 @@ def fn(x):
         ("return lambda *a: [a[0].detach() * 3]", (Kind.REQUIRES_GRAD,), 1),
         ("return lambda *a: [a[0] * 2.5]", (Kind.GRADIENT,), 1),
         ("return lambda *a: [(a[0] * 2)[:2]]", (Kind.SHAPE,), 1),
-        ("return lambda *a: [(a[0].repeat(2) * 2)[3:]]", (Kind.OFFSET,), 1),
+        ("return lambda *a: [(a[0].repeat(2) * 2)[3:]]", (Kind.OFFSET,), 0),  # in memory of its own
         ("return lambda *a: [a[0]]", (Kind.IDENTITY,), 1),
     ],
 )
