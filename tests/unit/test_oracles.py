@@ -507,7 +507,7 @@ def test_an_error_within_an_object_is_found_where_it_is(name: str, judged: Calla
 
 NOTHING_IN_IT: dict[str, Callable[..., Any]] = {
     "objects": lambda x: [object(), Box(object()), x],
-    "generator": lambda x: Box((t for t in [x])),
+    "generator": lambda x: Box(t for t in [x]),
     "closure": lambda x: Box(lambda: x),
     "class of its own": lambda x: Box(type("Local", (), {})),
     "random generator": lambda x: Box(torch.Generator()),
