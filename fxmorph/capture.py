@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.contents import look_into
 from fxmorph.graph import Unprintable, calls, copy_graph, graph_hash, print_graph
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.load import Invocation
@@ -159,7 +160,8 @@ def capture_aten(invocation: Invocation, config: CompileConfig, no_grad: bool) -
 
 
 def _send_back(out: Any) -> None:
-    ends = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+    held = look_into(((f"out{i}", value) for i, value in enumerate(tree_leaves(out)))).tensors.values()
+    ends = [t for t in held if t.grad_fn is not None]
     torch.autograd.backward(ends, [torch.ones_like(t) for t in ends])
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from fxmorph.clock import Clock
+from fxmorph.contents import differing, same_plain, shown
 from fxmorph.exhibit import (
     EQUAL,
     MAP_SIDE,
@@ -110,8 +111,8 @@ def _slot(eager: Slot, compiled: Slot, reference: LazyReference) -> SlotExhibit 
     mine, theirs = _meta(eager.meta), _meta(compiled.meta)
     a, b = eager.value, compiled.value
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
-        same = mine == theirs and a == b
-        return None if same else SlotExhibit(eager.name, mine or repr(a)[:200], theirs or repr(b)[:200])
+        same = mine == theirs and same_plain(a, b)
+        return None if same else SlotExhibit(eager.name, mine or shown(a), theirs or shown(b))
     if a.layout != torch.strided or a.shape != b.shape or same_bits(a, b):
         return None if mine == theirs else SlotExhibit(eager.name, mine, theirs, a.numel())
     shadows = reference.shadows(eager.name)
@@ -202,6 +203,9 @@ def _relations(eager: Observation, compiled: Observation) -> Iterator[tuple[str,
             yield f"{a} {what} as {b}" if "same" in what else f"{a} {what} with {b}", *_yes((a, b), mine, theirs)
     if eager.structure != compiled.structure:
         yield "structure", eager.structure[:200], compiled.structure[:200]
+    for objects in ("objects", "objects_after"):
+        for place, a, b in differing(getattr(eager, objects), getattr(compiled, objects)):
+            yield place, a[:200], b[:200]
 
 
 def _yes(pair: tuple[str, str], mine: frozenset[Any], theirs: frozenset[Any]) -> tuple[str, str]:

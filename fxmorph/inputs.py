@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
+from fxmorph.contents import look_into
 from fxmorph.model import TensorSpec
-from fxmorph.torchapi.dispatch import tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import tree_map
 
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -73,7 +74,7 @@ class InputSet:
         items: list[_Plain | _View] = []
         for value in values:
             if not isinstance(value, torch.Tensor):
-                if any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves(value)):
+                if look_into([("", value)]).tensors:
                     raise Unsupported(f"tensors inside a {type(value).__name__}")
                 items.append(_Plain(copy.deepcopy(value)))
                 continue

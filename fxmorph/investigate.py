@@ -58,6 +58,9 @@ from fxmorph.signature import Signature
 
 #: The backend that shows a stage's faults, cheapest.
 BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}
+#: Plans that leave a program's values as they are, and forms of seeds that are Python source.
+_OWN_VALUES = frozenset({ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS})
+_SOURCES = frozenset({"module", "class"})
 #: How many other values are tried on a reduced program.
 OTHERS = 3
 #: What scripts allow, far above rounding, where what differs is farther apart.
@@ -190,10 +193,12 @@ class _Investigation:
         sizes = self._sizes(recipe) if self.plan in SIZE_PLANS else None
         if sizes is not None:
             self.plan = ValuePlan.SEED  # the script calls the program at its own sizes first
+        settings = self.loaded.config(self.case.compile)
         start = self._variant(recipe) if recipe else None
+        if not recipe and (self.plan not in _OWN_VALUES or self.case.seed.form not in _SOURCES):
+            start = self._graph()  # which holds what the plan makes of parameters too
         program = self._standing(start) if start is not None else self._source()
-        if not program and (start := self._graph()) is not None:
-            program = self._standing(start)
+        objects = self._objects(SeedSubject(self.loaded), settings) if start is None else {}
         return replace(
             self._left(Blame(None, "", False), ""),
             program=program,
@@ -202,7 +207,7 @@ class _Investigation:
             operations=tuple(sorted(canonical(n).name for n in calls(start.graph))) if start is not None else (),
             structure=digest([self.case.seed.hash, str(recipe)]),
             evidence=evidence_of(verdicts) or (self.result.reason,),
-            config={**self._config(self.loaded.config(self.case.compile)), **({"sizes": sizes} if sizes else {})},
+            config={**self._config(settings), **objects, **({"sizes": sizes} if sizes else {})},
             check=self._check(verdicts),
             rung=str(self.case.rung),
             finished=False,
@@ -235,21 +240,21 @@ class _Investigation:
         return made
 
     def _source(self) -> str:
-        """The seed's own source, with a ``make_inputs`` of the case's where they have another shape or layout.
+        """The seed's own source, with a ``make_inputs`` of the case's where they have other values, shapes or layout.
 
         "" where the seed is no Python module.
         """
         seed = self.case.seed
-        if seed.form not in ("module", "class"):
+        if seed.form not in _SOURCES:
             return ""
         source = without_tail(Path(seed.path).read_text())
         if seed.form == "class":
             source += made_by(seed.name, seed.mode)
-        if self.loaded.reshaped is None and not self.loaded.relaid:
+        if self.loaded.reshaped is None and not self.loaded.relaid and self.plan in _OWN_VALUES:
             return source
         try:
-            inputs = InputSet.snapshot(self.loaded.fresh(self.case.input_seed).args)
-        except Unsupported:  # no text holds them; where the source alone does not show it, it is not confirmed
+            inputs = InputSet.snapshot(SeedSubject(self.loaded).fresh(self.plan, self.case.input_seed).args)
+        except (NotApplicable, Unsupported):  # no text holds them; where the source alone does not show it, it is not confirmed
             return source
         return f"{source}\n\n{self._inputs_text(inputs)}"
 
@@ -438,7 +443,7 @@ class _Investigation:
             evidence=evidence_of(verdicts),
             nodes=0,
             tests=0,
-            config=self._config(settings),
+            config={**self._config(settings), **self._objects(subject, settings)},
             check=self._check(verdicts),
             signature=str(self.signature or ""),
         )
@@ -479,6 +484,11 @@ class _Investigation:
             "context": self.case.context,
             "dtype": self.case.dtype if not self.result.recipe else "",
         }
+
+    def _objects(self, subject: Subject, settings: CompileConfig) -> dict[str, bool]:
+        """Whether a program that was not reduced returns or takes objects that hold something."""
+        seen = self._trial(subject, settings).eager(self.plan)
+        return {"objects": True} if seen.objects.forms or seen.objects_after.forms else {}
 
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         """Tolerances of the repro: exact where the case was, else far above rounding."""

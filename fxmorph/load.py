@@ -20,12 +20,13 @@ from typing import Any
 
 import torch
 
+from fxmorph.contents import look_into
 from fxmorph.inputs import relocate
 from fxmorph.layouts import layout_of, relaid
 from fxmorph.meta import MetaError, read_meta
 from fxmorph.model import Case, CompileConfig, Seed
 from fxmorph.sizes import Reshaping, reshapings
-from fxmorph.torchapi.dispatch import tensors_of
+from fxmorph.torchapi.dispatch import tensors_of, tree_leaves
 from fxmorph.torchapi.libraries import forget, noting_libraries, overrides
 
 
@@ -61,8 +62,9 @@ class Invocation:
 
     @property
     def tensors(self) -> list[torch.Tensor]:
-        """Those among the arguments, then those of the state."""
-        return tensors_of([self.args, *self.state.values()])
+        """Those among the arguments and in objects there, then those of the state."""
+        given = look_into((f"arg{i}", value) for i, value in enumerate(tree_leaves(self.args))).tensors.values()
+        return [*given, *self.state.values()]
 
 
 def state_of(fn: Callable[..., Any]) -> dict[str, torch.Tensor]:

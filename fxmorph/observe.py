@@ -1,14 +1,16 @@
 """All that a call lets its caller see, as one record that can be compared.
 
 Values of outputs, of inputs and module state after the call, and of gradients are *slots*,
-named by where they are (``out0``, ``input1``, ``grad:weight``).
+named by where they are (``out0``, ``input1``, ``grad:weight``); what objects hold is looked into
+(``out1.layers[0].keys``: fxmorph/contents.py).
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,11 +18,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from fxmorph.contents import Contents, is_tensor, look_into
 from fxmorph.inputs import storage_key
 from fxmorph.load import Invocation, state_of
 from fxmorph.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
-from fxmorph.torchapi.dispatch import tensors_of, tree_flatten
+from fxmorph.torchapi.dispatch import tree_flatten
 
 #: Aliasing of outputs is decided exactly (by element addresses) up to this many elements.
 EXACT_ALIAS_NUMEL = 1 << 16
@@ -62,7 +65,9 @@ class Observation:
 
     ``generators`` is a hash of the states of the random generators after the call, ``arguments``
     the nesting and types of the arguments and the names of module state then: ``after`` has the
-    tensors that are in them then, and those that the call took out of them (``after:dropped:input1``).
+    tensors and plain values that are in them then, and the tensors that the call took out of them
+    (``after:dropped:input1``).  ``objects`` are what was returned and is no tensor or plain value, by place, and
+    ``objects_after`` those in the arguments.  ``own_memory`` names the results whose memory is nobody else's.
     """
 
     outputs: list[Slot] = field(default_factory=list)
@@ -77,6 +82,9 @@ class Observation:
     signature: Signature | None = None
     in_backward: bool = False
     generators: str = ""
+    objects: Contents = field(default_factory=Contents)
+    objects_after: Contents = field(default_factory=Contents)
+    own_memory: frozenset[str] = frozenset()
 
     @property
     def returned(self) -> bool:
@@ -86,6 +94,14 @@ class Observation:
     def slots(self) -> dict[str, Slot]:
         """Every slot by name."""
         return {s.name: s for s in (*self.outputs, *self.after, *self.gradients)}
+
+    def offset_of(self, slot: Slot) -> int:
+        """Where in memory that others have a part in a tensor begins; 0 in memory of its own."""
+        return slot.meta.offset if slot.meta is not None and slot.name not in self.own_memory else 0
+
+    def unseen(self) -> dict[str, str]:
+        """What could not be looked into, and is not judged: why, by place."""
+        return {**self.objects.unseen, **self.objects_after.unseen}
 
 
 def meta_of(t: torch.Tensor) -> Meta:
@@ -104,7 +120,7 @@ def meta_of(t: torch.Tensor) -> Meta:
 
 def frozen(name: str, value: Any, keep: Callable[[torch.Tensor], Any] | None = None) -> Slot:
     """A slot of a tensor or of any other object."""
-    if isinstance(value, torch.Tensor):
+    if is_tensor(value):
         return Slot(name, keep(value) if keep else value.detach().clone(), meta_of(value))
     return Slot(name, value)
 
@@ -167,7 +183,7 @@ def observe(
     ``KeyboardInterrupt`` and the like pass through.
     """
     seen = Observation()
-    named = _held(invocation, {})
+    named = _held(invocation, look_into(_objects_in(invocation)), {})
     histories = {id(t): t.grad_fn for t in named.values()}
     without_grad = [k for k, t in named.items() if _grad_of(t) is None]
     try:
@@ -181,14 +197,17 @@ def observe(
                 result = held[-1]
                 seen.generators = _generators()
                 leaves, spec = tree_flatten(result)
-                tensors = {f"out{i}": o for i, o in enumerate(leaves) if isinstance(o, torch.Tensor)}
-                seen.structure = str(spec)
-                seen.outputs = [frozen(f"out{i}", o, keep) for i, o in enumerate(leaves)]
-                earlier = {f"earlier:out{i}": o for i, o in enumerate(tensors_of(held[:-1]))}
-                now = _held(invocation, named)
-                _relations(seen, tensors, {**now, **earlier})
+                closed = {id(part) for part in (g, invocation.fn, *_modules_of(invocation.fn))}
+                returned = look_into(((f"out{i}", o) for i, o in enumerate(leaves)), closed)
+                passed = look_into(_objects_in(invocation), closed)
+                tensors = returned.tensors
+                seen.structure, seen.objects, seen.objects_after = _spoken(spec), returned, passed
+                seen.outputs = [frozen(name, o, keep) for name, o in returned.slots.items()]
+                earlier = look_into((f"earlier:out{i}", o) for i, o in enumerate(tree_flatten(held[:-1])[0])).tensors
+                now = _held(invocation, passed, named)
+                _relations(seen, tensors, {**now, **earlier}, {id(t) for t in named.values()})
                 seen.arguments = _arguments(invocation, now)
-                slots = (*now.items(), *_around(now), *earlier.items())
+                slots = (*now.items(), *_around(now), *earlier.items(), *passed.plain.items())
                 seen.after = [frozen(f"after:{k}", t, keep) for k, t in slots]
                 if not no_grad and all(_grad_of(named[k]) is None for k in without_grad):
                     seen.in_backward = True
@@ -210,18 +229,34 @@ def _grad_of(t: torch.Tensor) -> torch.Tensor | None:
     return t.grad if t.is_leaf and t.requires_grad else None  # asking others for it warns
 
 
-def _held(invocation: Invocation, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _held(invocation: Invocation, passed: Contents, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The tensors in arguments and module state now, and those of ``before`` that are there no longer."""
-    now = {f"input{i}": t for i, t in enumerate(tensors_of(invocation.args))}
+    given = filter(is_tensor, tree_flatten(invocation.args)[0])
+    now = {f"input{i}": t for i, t in enumerate(given)} | passed.tensors
     now |= {f"state:{k}": t for k, t in (state_of(invocation.fn) or invocation.state).items()}
     kept = {id(t) for t in now.values()}
     return now | {f"dropped:{k}": t for k, t in before.items() if id(t) not in kept}
 
 
+def _objects_in(invocation: Invocation) -> Iterator[tuple[str, Any]]:
+    """What is no tensor among the arguments, nested ones too, by its place in their order."""
+    leaves = tree_flatten(invocation.args)[0]
+    return ((f"arg{i}", value) for i, value in enumerate(leaves) if not is_tensor(value))
+
+
+def _modules_of(fn: Any) -> Iterator[torch.nn.Module]:
+    return fn.modules() if issubclass(type(fn), torch.nn.Module) else iter(())
+
+
+def _spoken(spec: Any) -> str:
+    """The nesting of what is returned; where in memory an object lies that it was made with is no part of it."""
+    return re.sub(r" at 0x[0-9a-f]+", "", str(spec))
+
+
 def _arguments(invocation: Invocation, now: dict[str, torch.Tensor]) -> str:
     leaves, spec = tree_flatten(invocation.args)
-    types = ["tensor" if isinstance(x, torch.Tensor) else type(x).__name__ for x in leaves]
-    return f"{spec} of {', '.join([*types, *sorted(k for k in now if k.startswith('state:'))])}"
+    types = ["tensor" if is_tensor(x) else type(x).__name__ for x in leaves]
+    return f"{_spoken(spec)} of {', '.join([*types, *sorted(k for k in now if k.startswith('state:'))])}"
 
 
 def _generators() -> str:
@@ -252,14 +287,29 @@ def _around(named: dict[str, torch.Tensor]) -> Iterator[tuple[str, torch.Tensor]
             yield f"memory:{name}", t.detach().as_strided((n,), (1,), 0)  # a view, which leaves shadows as they are
 
 
-def _relations(seen: Observation, outs: dict[str, torch.Tensor], named: dict[str, torch.Tensor]) -> None:
+def _relations(
+    seen: Observation, outs: dict[str, torch.Tensor], named: dict[str, torch.Tensor], before: Collection[int]
+) -> None:
+    """Pairs of a result and what was there before it, or an earlier result.
+
+    Results are what was returned, and what the call put into its arguments: what is in ``named`` and not
+    among ``before``, the ids of what they held.
+    """
     everything = {**named, **outs}
-    names = list(everything)
-    aliases, same = set(), set()
-    for k, out in outs.items():
-        for other in names[: names.index(k)]:
-            if out is everything[other]:
-                same.add((k, other))
-            if overlap(out, everything[other]):
-                aliases.add((k, other))
-    seen.aliases, seen.identities = frozenset(aliases), frozenset(same)
+    at: dict[int, list[str]] = {}  # names by the memory that is theirs
+    aliases, same, alone = set(), set(), set()
+    for k, t in everything.items():
+        if t.layout == torch.strided:
+            at.setdefault(storage_key(t), []).append(k)
+    order = {k: i for i, k in enumerate(everything)}
+    for k, t in everything.items():
+        if k not in outs and (id(t) in before or k.startswith("earlier:")):
+            continue
+        beside = at[storage_key(t)] if t.layout == torch.strided else list(everything)
+        for other in beside:
+            if order[other] < order[k]:
+                same.update([(k, other)] if t is everything[other] else [])
+                aliases.update([(k, other)] if overlap(t, everything[other]) else [])
+        if all(t is everything[other] for other in beside):
+            alone.add(k if k in outs else f"after:{k}")
+    seen.aliases, seen.identities, seen.own_memory = frozenset(aliases), frozenset(same), frozenset(alone)

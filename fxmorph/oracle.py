@@ -24,8 +24,10 @@ from functools import cache
 from importlib import metadata
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
+from fxmorph.contents import same_plain, shown
 from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare, same_bits
 from fxmorph.judge.shadow import Gates, Shadows, Taken
 from fxmorph.model import Kind, Status, ValuePlan, Verdict
@@ -33,6 +35,8 @@ from fxmorph.observe import Observation, Slot
 
 #: How far Python's floating-point numbers that come from no tensor may differ, relative to 1 or their size.
 PLAIN_TOLERANCE = 1e-6
+#: An array of numpy that no tensor stands behind is wrong, and not only rounded otherwise, this many times beyond that.
+FAR_OFF = 1000.0
 
 
 class OracleError(ValueError):
@@ -95,9 +99,14 @@ class Evidence:
 
     def compare_plain(self, name: str, eager: Any, compiled: Any) -> Comparison:
         """A value that is no tensor: equal, but for what rounding does to a number taken from a tensor."""
-        if _plain_equal(eager, compiled):
+        equal = same_plain(eager, compiled)
+        if equal:
             return CLEAN
-        text = f"eager {eager!r}; compiled {compiled!r}"
+        if equal is None and type(eager) is type(compiled):
+            return CLEAN  # they do not say
+        text = f"eager {shown(eager)}; compiled {shown(compiled)}"
+        if isinstance(eager, np.ndarray | np.generic) and isinstance(compiled, np.ndarray | np.generic):
+            return _compare_arrays(eager, compiled, text)
         if not (isinstance(eager, float) and isinstance(compiled, float)):
             return Comparison(Status.FINDING, text)
         gates, taken = self.reference.gates(), self.reference.taken(eager)
@@ -111,6 +120,18 @@ class Evidence:
         got = self.compared[name] = compare(e, c, Shadows(e, taken.lanes), gates, self.inputs())
         return got
 
+    def excused(self, place: str) -> bool:
+        """Whether an object around the place, or there, says that it equals the other side's."""
+        for mine, theirs in (
+            (self.eager.objects.equals, self.compiled.objects.equals),
+            (self.eager.objects_after.equals, self.compiled.objects_after.equals),
+        ):
+            for around, value in mine.items():
+                inside = place == around or place.startswith((f"{around}.", f"{around}["))
+                if inside and around in theirs and same_plain(value, theirs[around]):
+                    return True
+        return False
+
     def summary(self) -> list[str]:
         """The comparisons of values in a few lines."""
         same = [name for name, got in self.compared.items() if got == CLEAN]
@@ -118,13 +139,19 @@ class Evidence:
         return [*([f"same bits: {', '.join(same)}"] if same else []), *rest]
 
 
-def _plain_equal(a: object, b: object) -> bool:
-    if isinstance(a, float) and isinstance(b, float):
-        return a == b or (a != a and b != b)
-    try:
-        return bool(a == b)
-    except Exception:
-        return type(a) is type(b)
+def _compare_arrays(eager: Any, compiled: Any, text: str) -> Comparison:
+    """Of arrays there is no reference, and torch.compile computes what numpy would: small differences say nothing."""
+    if eager.dtype != compiled.dtype or eager.shape != compiled.shape or eager.dtype.kind not in "fc":
+        return Comparison(Status.FINDING, text)
+    with np.errstate(all="ignore"):
+        off = np.where(eager == compiled, 0, np.abs(eager.astype(complex) - compiled.astype(complex)))
+        off = np.where((eager != eager) & (compiled != compiled), 0, off)
+        rounding = max(PLAIN_TOLERANCE, 8 * float(np.finfo(eager.dtype).eps))
+        beyond = float((np.where(off == off, off, np.inf) / (rounding * np.maximum(1, np.abs(eager)))).max())
+    if beyond <= 1:
+        return CLEAN
+    status = Status.FINDING if beyond > FAR_OFF else Status.INCONCLUSIVE
+    return Comparison(status, text if beyond > FAR_OFF else f"no fp64 reference for an array of numpy: {text}")
 
 
 @dataclass(frozen=True)

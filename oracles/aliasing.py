@@ -10,11 +10,13 @@ from fxmorph.oracle import Evidence, oracle
 def aliasing(evidence: Evidence) -> Iterator[Verdict]:
     """Pairs that overlap in memory, and pairs that are one object, must be eager's pairs.
 
+    Results are what is returned, and what the call puts into its arguments.
+
     A compiled output that shares memory where eager's does not lets the caller write into
     what eager keeps apart (pytorch 195451, 197893); the reverse loses writes.
     """
     eager, compiled = evidence.eager, evidence.compiled
-    if len(eager.outputs) != len(compiled.outputs):
+    if [s.name for s in eager.outputs] != [s.name for s in compiled.outputs]:
         return
     for kind, mine, theirs, verb in (
         (Kind.ALIAS, eager.aliases, compiled.aliases, "shares memory with"),

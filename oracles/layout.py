@@ -12,6 +12,7 @@ def layout(evidence: Evidence) -> Iterator[Verdict]:
 
     Dimensions of size 0 and 1 are ignored; the ladder drops what ``layout_optimization=False``
     mends.  Inputs are included: a call may change their strides (``t_``, ``resize_``).
+    Where a result begins in memory that is its own is promised by nobody.
     """
     for name, e, c in [*evidence.paired_outputs(), *evidence.paired_after()]:
         if e.meta is None or c.meta is None or e.meta.shape != c.meta.shape:
@@ -24,6 +25,7 @@ def layout(evidence: Evidence) -> Iterator[Verdict]:
         elif e.meta.stride != c.meta.stride and e.meta.numel:
             text = f"stride of a size-1 dimension: eager {e.meta.stride}; compiled {c.meta.stride}"
             yield Verdict(Status.EDGE_CASE, None, name, text)
-        if e.meta.offset != c.meta.offset and e.meta.numel:
+        mine, theirs = evidence.eager.offset_of(e), evidence.compiled.offset_of(c)
+        if mine != theirs and e.meta.numel:
             text = f"storage offset eager {e.meta.offset}; compiled {c.meta.offset}"
             yield Verdict(Status.FINDING, Kind.OFFSET, name, text)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from fxmorph.clock import Clock
+from fxmorph.contents import differing, same_plain
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
@@ -320,14 +321,17 @@ class Trial:
             if v.slot not in evidence.compared or evidence.compared[v.slot].reason != v.reason:
                 note(lambda v=v: f"  {v.slot}: {v.kind or v.status}: {v.reason}")  # type: ignore[misc]
         if any(v.status is Status.FINDING for v in verdicts):
-            gate = self._closed_gate(plan, eager, reference)
+            again = self.eager(plan)
+            gate = self._closed_gate(eager, again, reference)
             note(lambda: f"  gates: {gate or 'all open'}; {reference.gates().summary()}")
             if gate:
                 return [Verdict(Status.SKIPPED, None, "call", gate)]
             unread = cache(lambda: self._reads_no_garbage(plan))
             verdicts = [_behind_gates(v, plan, reference.gates(v.slot), unread) for v in verdicts]
             verdicts = [_undecided(v, reference.gates(), evidence) for v in verdicts]
-        return verdicts
+            unsteady = _unsteady(eager, again)
+            verdicts = [_of_one_run(v) if v.slot in unsteady else v for v in verdicts]
+        return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)
@@ -336,9 +340,8 @@ class Trial:
             return NonFinite.NONE
         return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS
 
-    def _closed_gate(self, plan: ValuePlan, eager: Observation, reference: LazyReference) -> str:
-        """Why nothing may be said of this run, or ""."""
-        again = self.eager(plan)
+    def _closed_gate(self, eager: Observation, again: Observation, reference: LazyReference) -> str:
+        """Why nothing may be said of this run, or ""; ``again`` is another one in eager."""
         if bool(eager.raised) != bool(again.raised):
             return "eager raises only sometimes"
         if not eager.returned:
@@ -370,6 +373,30 @@ def _behind_gates(verdict: Verdict, plan: ValuePlan, gates: Gates, reads_no_garb
         return _at_the_limits(verdict, plan, gates)
     note(lambda: f"  {verdict.slot}: gate: {why}")
     return Verdict(Status.SKIPPED, None, verdict.slot, why)
+
+
+def _not_judged(eager: Observation) -> list[Verdict]:
+    """What could not be looked into, in a clean verdict: it changes no status, and is said."""
+    unseen = eager.unseen()
+    for place, why in unseen.items():
+        note(f"  {place}: not judged: {why}")
+    several = f", and {len(unseen) - 1} more such places" if len(unseen) > 1 else ""
+    return [Verdict(Status.CLEAN, None, place, f"not judged: {why}{several}") for place, why in unseen.items()][:1]
+
+
+def _unsteady(a: Observation, b: Observation) -> set[str]:
+    """Slots of plain values, and objects, that two eager runs do not agree on, as times, addresses and counters."""
+    theirs = b.slots()
+    plain = {name: s.value for name, s in a.slots().items() if s.meta is None}
+    changed = {n for n, v in plain.items() if n in theirs and not same_plain(v, theirs[n].value)}
+    changed |= {place for place, *_ in differing(a.objects, b.objects)}
+    return changed | {f"after:{place}" for place, *_ in differing(a.objects_after, b.objects_after)}
+
+
+def _of_one_run(verdict: Verdict) -> Verdict:
+    if verdict.status is not Status.FINDING:
+        return verdict
+    return Verdict(Status.SKIPPED, None, verdict.slot, "eager gives something else when run twice")
 
 
 def _undecided(verdict: Verdict, gates: Gates, evidence: Evidence) -> Verdict:

@@ -2,7 +2,8 @@
 
 It exits 1 while torch.compile differs from eager in what the finding names, 0 once it does
 not, and 2 when it could not run (which is no answer).  What it notes of a call, and how it
-seeds, is what ``fxmorph/observe.py`` does.
+seeds, is what ``fxmorph/observe.py`` does; where objects are returned or passed it has the code of
+``fxmorph/contents.py`` in it, and so looks into them as that does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import keyword
 import re
 import textwrap
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fxmorph.model import Finding, Kind
@@ -29,17 +32,17 @@ _NOTES: Mapping[Kind, tuple[str, str]] = {
         "output strides of dims > 1",
         "[[s for n, s in zip(t.shape, t.stride()) if n > 1] for t in outs]",
     ),
-    Kind.OFFSET: ("output storage offsets", "[t.storage_offset() for t in outs]"),
+    Kind.OFFSET: ("output storage offsets in memory that others share", "[offset(t, ins + outs) for t in outs]"),
     Kind.DEVICE: ("output devices", "[t.device for t in outs]"),
     Kind.REQUIRES_GRAD: ("output requires_grad", "[t.requires_grad for t in outs]"),
-    # Pairs of an output and an input, module state or earlier output, by position.
+    # Pairs among what the arguments hold then, module state and outputs, by position.
     Kind.IDENTITY: (
         "identity",
-        "[(i, j) for i, a in enumerate(outs) for j, b in enumerate(ins + outs[:i]) if a is b]",
+        "[(i, j) for i, a in enumerate(ins + outs) for j, b in enumerate((ins + outs)[:i]) if a is b]",
     ),
     Kind.ALIAS: (
         "alias",
-        "[(i, j) for i, a in enumerate(outs) for j, b in enumerate(ins + outs[:i]) if memory(a) & memory(b)]",
+        "[(i, j) for i, a in enumerate(ins + outs) for j, b in enumerate((ins + outs)[:i]) if memory(a) & memory(b)]",
     ),
     Kind.VALUE: ("output values", "[t.detach().clone() if isinstance(t, torch.Tensor) else t for t in leaves]"),
     Kind.NONFINITE: ("finite and NaN elements of outputs", "[m for t in outs for m in (t.isfinite(), t.isnan())]"),
@@ -64,6 +67,15 @@ _DRAWS = re.compile(rf"{_RANDOM.pattern}|gumbel|fractional|nn\.[A-Z]|\binit\.")
 _WRITES = re.compile(r"\w_\(|\]\s*[-+*/@&|^]?=[^=]|setitem|\bout=|inplace=")
 #: Where a list or a dict among the arguments may hold other things after the call.
 _HELD = ("what the arguments hold", "[str(held), *map(type, arguments)]")
+#: What is noted otherwise where objects are looked into.
+_LOOKED: Mapping[Kind, str] = {
+    Kind.STRUCTURE: "[str(structure).split(' at 0x')[0], held_in(out).forms]",
+    Kind.VALUE: "[t.detach().clone() if torch.is_tensor(t) else t for t in held_in(out).slots.values()]",
+}
+_HELD_BY_OBJECTS = (
+    "what the arguments hold",
+    "[*held_in(inputs).forms.items(), *held_in(inputs).plain.values()]",
+)
 #: Operators that return several tensors, or may.
 _SEVERAL = frozenset(
     "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid broadcast_tensors sort topk "
@@ -75,7 +87,7 @@ LOST_DEVICE = 3
 _WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 _OWN_PROCESS = frozenset({Kind.CRASH, Kind.TIMEOUT})
 #: Kinds that a module's parameters and buffers have a part in.
-_OF_STATE = frozenset({Kind.GRADIENT, Kind.MUTATION, Kind.ALIAS, Kind.IDENTITY})
+_OF_STATE = frozenset({Kind.GRADIENT, Kind.MUTATION, Kind.ALIAS, Kind.IDENTITY, Kind.OFFSET})
 
 
 def repro_text(finding: Finding) -> str:
@@ -88,7 +100,7 @@ def repro_text(finding: Finding) -> str:
     (before the call), ``device``, ``dtype`` (that the seed was converted to), ``context``,
     ``calls`` (on the same inputs; the last is compared), ``sizes`` (old and new: what is compared
     is a call at another size, after one at the inputs' own), ``threads``, ``timeout`` (wall
-    seconds), ``grad_weights`` ("randn", "integers", "ones").
+    seconds), ``grad_weights`` ("randn", "integers", "ones"), ``objects`` (are looked into).
     Raises ``ValueError`` when the program is not Python or lacks these functions.
     """
     script = Script(finding)
@@ -125,10 +137,13 @@ class Script:
         # These may happen in the backward pass alone.
         elsewhere = self.kinds & {Kind.RAISES, *_OWN_PROCESS} and "requires_grad" in finding.program
         self.backward = Kind.GRADIENT in self.kinds or bool(elsewhere and not self.config.get("no_grad"))
+        #: Whether what is returned or passed holds tensors that are not nested in lists, tuples and dicts alone.
+        self.objects = bool(self.config.get("objects"))
         #: Most programs: what is returned and passed is looked at as flat lists of tensors, without helpers.
         state_matters = self.stateful and bool(self.kinds & _OF_STATE)
         self.flat = not (
-            state_matters or self.moves or self.sizes or "complex" in finding.program or "grad_weights" in self.config
+            state_matters or self.objects or self.moves or self.sizes
+            or "complex" in finding.program or "grad_weights" in self.config
             or (Kind.RAISES in self.kinds and self.kinds != {Kind.RAISES})
             or self.kinds & {Kind.STRUCTURE, *_OWN_PROCESS}
             or {Kind.GRADIENT, Kind.REQUIRES_GRAD} <= self.kinds
@@ -278,18 +293,24 @@ class Script:
     def noted(self) -> tuple[list[str], str]:
         """Lines that note the same of ``eager`` and ``compiled``, and when ``what`` of it is equal."""
         notes = [note for kind, note in _NOTES.items() if kind in self.kinds]
+        if self.objects:
+            changed = {_NOTES[kind][0]: what for kind, what in _LOOKED.items()}
+            notes = [(name, changed.get(name, what)) for name, what in notes]
         if Kind.REQUIRES_GRAD in self.kinds and self.writes:
             notes.append(("requires_grad of inputs", "[t.requires_grad for t in ins]"))
-        if Kind.MUTATION in self.kinds and self.holders:
-            notes.append(_HELD)
+        if Kind.MUTATION in self.kinds and (self.holders or self.objects):
+            notes.append(_HELD_BY_OBJECTS if self.objects else _HELD)
         asked = " ".join(what for _, what in notes)
         raises = Kind.RAISES in self.kinds
         helped = not self.flat and (self.backward or re.search(r"\b(outs|ins)\b", asked))
-        lines = ["", *_TENSORS] if helped else []
+        lines = ["", *self._helpers()] if helped or self.objects else []
         lines += ["", *_STATE] if self.stateful and (self.backward or re.search(r"\bins\b", asked)) else []
         lines += ["", *_MEMORY] if Kind.ALIAS in self.kinds else []
+        lines += ["", *_OFFSET] if Kind.OFFSET in self.kinds else []
         lines += ["", *self._gradients()] if self.backward and not self.flat and not self.differentiates else []
         body = _indent(self._call(guarded=raises))
+        if self.objects and self.stateful:
+            body = ["    own.update(map(id, f.modules()) if isinstance(f, torch.nn.Module) else ())", *body]
         if self.flat:
             notes = [(name, _FLAT.get(name, what)) for name, what in notes]
             if re.search(r"\bins\b", asked):
@@ -316,6 +337,9 @@ class Script:
             lines.append(f"eager, compiled = run({function}), run({self._compiled(function)})")
         equal = "same(eager[what], compiled[what])" if with_tensors else "eager[what] == compiled[what]"
         return lines, "all(map(same, eager[what], compiled[what]))" if only_tensors else equal
+
+    def _helpers(self) -> list[str]:
+        return [*looking(), "", *_HELD_IN] if self.objects else _TENSORS
 
     def _gradients(self) -> list[str]:
         weights = {
@@ -361,10 +385,11 @@ class Script:
             "def same(a, b):",
             "    if isinstance(a, list):",
             "        return len(a) == len(b) and all(map(same, a, b))",
+            *(_NUMBERS if self.objects else []),
             "    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):",
             *_indent(_indent(lines)),
             f"        return a.shape == b.shape and {equal}",
-            "    return a == b",
+            "    return same_plain(a, b) is not False" if self.objects else "    return a == b",
         ]
 
     def in_child_process(self) -> list[str]:
@@ -373,7 +398,7 @@ class Script:
         seconds = float(self.config.get("timeout") or 120)
         compiled = f"run({self._compiled(function)})"
         return [
-            *(["", *_TENSORS, "", *self._gradients()] if self.backward else []),
+            *(["", *(self._helpers()), "", *self._gradients()] if self.backward else []),
             *(["", *_STATE] if self.backward and self.stateful else []),
             "",
             "def run(f):",
@@ -423,6 +448,20 @@ _TENSORS = [
     "def tensors(tree):",
     "    return [t for t in tree_flatten(tree)[0] if isinstance(t, torch.Tensor)]",
 ]
+_HELD_IN = [
+    "own = set()  # modules of the program, whose state is looked at for itself",
+    "def held_in(tree):",
+    "    return look_into([(f'[{i}]', x) for i, x in enumerate(tree_flatten(tree)[0])], own)",
+    "def tensors(tree):",
+    "    return list(held_in(tree).tensors.values())",
+]
+#: Numbers and arrays are rounded as tensors are.
+_NUMBERS = [
+    "    if isinstance(a, float) and isinstance(b, float):",
+    "        a, b = (torch.tensor(v, dtype=torch.float64) for v in (a, b))",
+    "    elif getattr(getattr(a, 'dtype', None), 'kind', None) in ('f', 'c'):  # an array of numpy",
+    "        a, b = torch.as_tensor(a), torch.as_tensor(b)",
+]
 _STATE = [
     "def state(f):",
     "    return [*f.parameters(), *f.buffers()] if isinstance(f, torch.nn.Module) else []",
@@ -433,6 +472,31 @@ _MEMORY = [
     "    places = torch.arange(storage.nbytes() // size).as_strided(t.shape, t.stride(), t.storage_offset())",
     "    return {storage.data_ptr() + size * i for i in places.flatten().tolist()}",
 ]
+
+
+_OFFSET = [
+    "def offset(t, others):  # in memory of its own it says nothing",
+    "    start = t.untyped_storage().data_ptr()",
+    "    shared = any(start == o.untyped_storage().data_ptr() for o in others if o is not t)",
+    "    return t.storage_offset() if shared and t.numel() else 0",
+]
+
+
+@cache
+def looking() -> list[str]:
+    """The code of ``fxmorph/contents.py`` that looks and compares, in a function: the program may use its names."""
+    tree = ast.parse((Path(__file__).parents[1] / "contents.py").read_text(encoding="utf-8"))
+    told = ("differing", "_what", "shown")
+    kept = [n for n in tree.body[1:] if getattr(n, "name", "") not in told and getattr(n, "module", "") != "__future__"]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:]
+    return [
+        "def looking():  # what is in an object: tensors and plain values by place",
+        *_indent(ast.unparse(ast.Module(kept, [])).replace("\n\n", "\n").split("\n")),
+        "    return look_into, same_plain",
+        "look_into, same_plain = looking()",
+    ]
 
 
 def _moved(device: str, dtype: str) -> list[str]:

@@ -94,6 +94,21 @@ def wrong_silu(x: torch.Tensor) -> torch.Tensor:
     return x * torch.sigmoid(x * 1.001)
 
 
+CACHES = """import torch
+class Layer:
+    def __init__(self): self.keys = None
+class Cache:
+    def __init__(self): self.layers = [Layer(), Layer()]
+def make_inputs(): return [torch.randn(4, 6), Cache()]
+def fn(x, cache):
+    torch._dynamo.graph_break()
+    made = Cache()
+    {where}.layers[1].keys = (x * 2).sin()
+    torch._dynamo.graph_break()
+    return (x + 1).relu(), made
+"""
+
+
 PLANTS: dict[str, tuple[Callable[[], AbstractContextManager[None]], str, str, Kind, str]] = {
     "lowering": (lambda: planted_lowering("sin", "cos"), LONG.format(op="sin"), "inductor", Kind.VALUE, "sin"),
     "decomposition": (
@@ -236,3 +251,17 @@ def test_a_fault_that_only_a_variant_shows_is_the_variants(tmp_path: Path, rules
     assert found.result.triangle == "variant-miscompiled"
     assert found.investigated is not None
     assert found.investigated.recipe == "algebra_sub_as_add_neg@sub"
+
+
+@pytest.mark.parametrize(
+    ("where", "kind", "slot"), [("made", Kind.VALUE, "out1"), ("cache", Kind.MUTATION, "after:arg1")]
+)
+def test_it_is_found_within_an_object(where: str, kind: Kind, slot: str, tmp_path: Path, rules: Any) -> None:
+    """Two graphs and an object between them: nothing is reduced, and the source itself must show it."""
+    with fresh_caches(), planted_lowering("sin", "cos"):
+        found = hunt(CACHES.format(where=where), tmp_path, rules)
+    assert (found.result.status, found.result.kinds) == (Status.FINDING, (kind,)), found.result.reason
+    assert f"{slot}.layers[1].keys" in found.result.reason
+    assert found.investigated is not None and found.investigated.config["objects"]
+    with fresh_caches():
+        assert hunt(CACHES.format(where=where), tmp_path, rules).result.status is Status.CLEAN

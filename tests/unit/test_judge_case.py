@@ -602,3 +602,15 @@ def test_scripts_allow_less_than_what_differs(eager: float, compiled: float, apa
     verdict = Verdict(Status.FINDING, Kind.VALUE, "out0")
     got = nearest_miss(sides, [verdict])  # type: ignore[arg-type]
     assert got == (None if apart is None else pytest.approx(apart, rel=1e-3))
+
+
+def test_a_program_as_it_was_found_has_the_values_that_show_it(tmp_path: Path, rules: Registry) -> None:
+    case = case_at(tmp_path, SOFTMAX)
+    for plan in (ValuePlan.SEED, ValuePlan.EXACT):
+        verdict = Verdict(Status.FINDING, Kind.VALUE, "out0", "off", plan)
+        result = CaseResult(case.id, Status.FINDING, (Kind.VALUE,), "off", (verdict,))
+        names: dict[str, Any] = {"torch": torch}
+        exec(as_found(case, result, rules, Clock()).program, names)
+        torch.manual_seed(0)
+        (x,) = names["make_inputs"]()
+        assert bool((x * 4 == (x * 4).round()).all()) == (plan is ValuePlan.EXACT)

@@ -6,6 +6,7 @@ nothing: none may end in a finding.  The second holds small injected errors: eac
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -385,7 +386,10 @@ ERRORS: dict[str, tuple[str, Callable[..., Any], Callable[..., Any], list[torch.
         "nonfinite", lambda x: x.masked_fill(x > 0, float("-inf")), lambda x: x.masked_fill(x > 0, -1e30), [draw(10)]
     ),
     "strides of a transposed result": ("stride", lambda x: x.mT.clone(), lambda x: x.mT.contiguous(), [draw(3, 4)]),
-    "storage offset": ("offset", lambda x: x[2:].clone()[1:], lambda x: x[3:].clone(), [draw(8)]),
+    "storage offset in an input": ("offset", lambda x: x[1:3], lambda x: x[2:4], [torch.ones(8)]),
+    "storage offset beside another result": (
+        "offset", lambda x: (x + 1).split(2), lambda x: (x + 1)[1:].split(2), [torch.ones(5)]
+    ),
     "a write that is lost": ("mutation", write, write_lost, [draw(4)]),
     "a write that eager does not make": ("mutation", lambda x: x * 2, lambda x: x.mul_(2).clone(), [draw(4)]),
     "strides of an input changed": (
@@ -444,6 +448,98 @@ def test_a_small_error_is_found_and_named(name: str, status_of: Judge) -> None:
 def test_the_right_program_is_clean_beside_each_error(name: str, status_of: Judge) -> None:
     _, eager, _, inputs = ERRORS[name]
     assert status_of(eager, eager, inputs) == (Status.CLEAN, set())
+
+
+def beyond_a_gap(x: torch.Tensor) -> torch.Tensor:
+    """``x + 1`` that begins behind unused memory."""
+    return torch.cat([x[:1], x + 1])[1:]
+
+
+@pytest.mark.parametrize("kept", [lambda t: t, lambda t: (t, t), lambda t: {"a": Box(t), "b": t}])
+def test_the_offset_of_a_result_in_memory_of_its_own_is_no_finding(kept: Any, status_of: Judge) -> None:
+    for sides in ((lambda x: x + 1, beyond_a_gap), (beyond_a_gap, lambda x: x + 1)):
+        eager, compiled = (lambda x, f=f: kept(f(x)) for f in sides)  # type: ignore[misc]
+        assert status_of(eager, compiled, [draw(8)]) == (Status.CLEAN, set())
+
+
+class Box:
+    """An object without equality of its own."""
+
+    def __init__(self, held: Any, **more: Any) -> None:
+        self.held = held
+        self.__dict__.update(more)
+
+
+class Equal(Box):
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equal)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def boxed(x: torch.Tensor) -> Any:
+    return {"n": 1, "box": [Box(Box(x * 3, n=4, empty=None))]}
+
+
+WITHIN: dict[str, tuple[str, str, Callable[..., Any], Callable[..., Any]]] = {
+    "value": ("value", "out1.held.held", boxed, lambda x: {"n": 1, "box": [Box(Box(x * 3.1, n=4, empty=None))]}),
+    "dtype": ("dtype", "out0.held", lambda x: Box(x), lambda x: Box(x.double())),
+    "strides": ("stride", "out0.held[0]", lambda x: Box([x @ x]), lambda x: Box([(x @ x).mT.contiguous().mT])),
+    "number": ("value", "out0.n", lambda x: Box(x, n=1), lambda x: Box(x, n=2)),
+    "text": ("value", "out0.n", lambda x: Box(x, n="a"), lambda x: Box(x, n="b")),
+    "array": ("value", "out0.held", lambda x: Box(x.numpy()), lambda x: Box((x * 2).numpy())),
+    "type": ("structure", "out0.held", lambda x: Box(Box(x)), lambda x: Box(Equal(x))),
+    "what is in it": ("structure", "out0", lambda x: Box(x), lambda x: Box(x, more=x + 1)),
+    "tensor or none": ("structure", "out0.held", lambda x: Box(x), lambda x: Box(None)),
+    "identity": ("identity", "out0.held", lambda x: Box(x), lambda x: Box(x.view_as(x))),
+    "memory": ("alias", "out0.held", lambda x: Box(x.clone()), lambda x: Box(x.view_as(x))),
+    "says it is equal": ("value", "out0.held", lambda x: Equal(x * 2), lambda x: Equal(x * 3)),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_an_error_within_an_object_is_found_where_it_is(name: str, judged: Callable[..., Any]) -> None:
+    kind, slot, eager, compiled = WITHIN[name]
+    found = [v for v in judged(eager, compiled, [draw(4, 4)]) if v.status is Status.FINDING]
+    assert (kind, slot) in {(v.kind, v.slot) for v in found}
+    assert not [v for v in judged(eager, eager, [draw(4, 4)]) if v.status is not Status.CLEAN]
+
+
+NOTHING_IN_IT: dict[str, Callable[..., Any]] = {
+    "objects": lambda x: [object(), Box(object()), x],
+    "generator": lambda x: Box(t for t in [x]),
+    "closure": lambda x: Box(lambda: x),
+    "class of its own": lambda x: Box(type("Local", (), {})),
+    "random generator": lambda x: Box(torch.Generator()),
+    "number that is not one": lambda x: Box(x, n=float("nan")),
+    "another time": lambda x: Box(x, made=time.perf_counter_ns()),
+    "address": lambda x: Box(x, me=repr(object())),
+    "equal by its own word": lambda x: Equal(x, made=time.perf_counter_ns()),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING_IN_IT)
+def test_objects_that_are_others_in_each_call_are_no_finding(name: str, status_of: Judge) -> None:
+    status, kinds = status_of(NOTHING_IN_IT[name], NOTHING_IN_IT[name], [draw(4)])
+    assert status in {Status.CLEAN, Status.SKIPPED} and not kinds
+
+
+def test_what_was_not_judged_is_said(judged: Callable[..., Any]) -> None:
+    (verdict,) = judged(NOTHING_IN_IT["generator"], NOTHING_IN_IT["generator"], [draw(4)])
+    assert (verdict.status, verdict.slot) == (Status.CLEAN, "out0.held")
+    assert verdict.reason.startswith("not judged: an iterator")
+
+
+def test_rounding_within_an_object_is_none(status_of: Judge) -> None:
+    status, _ = status_of(lambda x: Box(x.sum(), n=2), lambda x: Box(x.flip(0).sum(), n=2), [draw(10_000)])
+    assert status in {Status.CLEAN, Status.ILL_CONDITIONED}
+
+
+def test_gradients_go_through_what_objects_hold(status_of: Judge) -> None:
+    def wrong(x: torch.Tensor) -> Box:
+        return Box((x.detach() * 3).requires_grad_() + 0 * x)
+
+    assert status_of(lambda x: Box(x * 3), wrong, [leaf(4)]) == (Status.FINDING, {"gradient"})
 
 
 def test_exact_values_leave_no_tolerance(status_of: Judge) -> None:

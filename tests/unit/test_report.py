@@ -291,7 +291,8 @@ def fn(x):
         ("return lambda *a: [a[0].detach() * 3]", (Kind.REQUIRES_GRAD,), 1),
         ("return lambda *a: [a[0] * 2.5]", (Kind.GRADIENT,), 1),
         ("return lambda *a: [(a[0] * 2)[:2]]", (Kind.SHAPE,), 1),
-        ("return lambda *a: [(a[0].repeat(2) * 2)[3:]]", (Kind.OFFSET,), 1),
+        ("return lambda *a: [(a[0].repeat(2) * 2)[3:]]", (Kind.OFFSET,), 0),  # in memory of its own
+        ("return lambda *a: [a[0].as_strided((2,), (1,), 1)]", (Kind.OFFSET,), 1),
         ("return lambda *a: [a[0]]", (Kind.IDENTITY,), 1),
     ],
 )
@@ -324,6 +325,52 @@ def test_what_a_call_does_to_objects(held: str, body: str, kinds: tuple[Kind, ..
     )
     done = run_repro(repro_text(finding(program, kinds, backend="eager")), tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
+
+
+WITHIN_OBJECTS = """\
+import torch
+class Layer:
+    def __init__(self):
+        self.keys, self.seen, self.gen = torch.zeros(3), 0, object()
+class Cache:
+    def __init__(self):
+        self.layers = [Layer()]
+        self.me = self
+def make_inputs():
+    return [torch.arange(3.0, requires_grad=True), Cache()]
+def fn(x, cache):
+    made = Cache()
+    wrong = {wrong}
+    {body}
+    return x + 1, made
+"""
+
+
+@pytest.mark.parametrize(
+    "body,kinds",
+    [
+        ("made.layers[0].keys = x * (3 if wrong else 2)", (Kind.VALUE,)),
+        ("made.layers[0].seen = float('nan') if wrong else 4.0", (Kind.VALUE,)),
+        ("cache.layers[0].keys = x.detach() * (3 if wrong else 2)", (Kind.MUTATION,)),
+        ("cache.layers[0].seen += 2 if wrong else 1", (Kind.MUTATION,)),
+        ("made.layers += [Layer()] if wrong else []", (Kind.STRUCTURE,)),
+        ("made.layers[0].keys = (x.double() if wrong else x) * 2", (Kind.DTYPE, Kind.VALUE)),
+        ("made.layers[0].keys = x.clone() if wrong else x", (Kind.IDENTITY,)),
+        ("cache.layers[0].keys = x.clone() if wrong else x", (Kind.ALIAS,)),
+        ("made.layers[0].keys = x * (3 if wrong else 2)", (Kind.GRADIENT,)),
+        ("made.layers[0].keys = x[1 if wrong else 0:][:2]", (Kind.OFFSET,)),
+    ],
+)
+@pytest.mark.parametrize("code", [0, 1])
+def test_what_is_within_objects(body: str, kinds: tuple[Kind, ...], code: int, tmp_path: Path) -> None:
+    program = WITHIN_OBJECTS.format(wrong=COMPILING if code else "False", body=body)
+    done = run_repro(repro_text(finding(program, kinds, backend="eager", objects=True)), tmp_path)
+    assert done.returncode == code, done.stdout + done.stderr
+
+
+def test_a_program_without_objects_has_no_code_about_them() -> None:
+    assert "looking" not in repro_text(finding(PLAIN, tuple(k for k in Kind)))
+    assert "def looking" in repro_text(finding(PLAIN, (Kind.VALUE,), objects=True))
 
 
 @pytest.mark.parametrize("program", ["import no_such_module", "raise KeyError", "make_inputs = None"])
