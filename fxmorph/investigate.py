@@ -254,7 +254,7 @@ class _Investigation:
             return source
         try:
             inputs = InputSet.snapshot(SeedSubject(self.loaded).fresh(self.plan, self.case.input_seed).args)
-        except (NotApplicable, Unsupported):  # no text holds them; where the source alone does not show it, it is not confirmed
+        except (NotApplicable, Unsupported):  # no text holds them; the source alone may not show it
             return source
         return f"{source}\n\n{self._inputs_text(inputs)}"
 
