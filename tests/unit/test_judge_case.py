@@ -138,7 +138,7 @@ def test_a_program_that_raises_in_eager_is_no_test(tmp_path: Path, rules: Regist
     assert got.reason.startswith("call: raises in eager on its own inputs: ") and words in got.reason
 
 
-def test_nor_is_one_whose_gradient_raises_so_that_it_is_not_compiled(tmp_path: Path, rules: Registry) -> None:
+def test_where_the_backward_pass_alone_raises_what_was_returned_is_judged(tmp_path: Path, rules: Registry) -> None:
     text = """
 class Twice(torch.autograd.Function):
     @staticmethod
@@ -148,9 +148,10 @@ class Twice(torch.autograd.Function):
 def make_inputs(): return [torch.ones(3, requires_grad=True)]
 def fn(x): return Twice.apply(x)
 """
-    got = judge(tmp_path, rules, text)
-    assert got.status is Status.ERROR, got.reason
-    assert "raises in eager on its own inputs in its backward pass: NotImplementedError: later" in got.reason
+    lines: list[str] = []
+    with noting(lines):
+        assert judge(tmp_path, rules, text).status is Status.CLEAN
+    assert any("same bits" in line and "out0" in line for line in lines)
 
 
 @pytest.mark.parametrize(
