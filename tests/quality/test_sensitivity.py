@@ -160,10 +160,11 @@ def swapped(t: torch.Tensor) -> torch.Tensor:
     return out
 
 
-def shifted(t: torch.Tensor) -> torch.Tensor:
-    """The same values one element further in their storage."""
-    room = torch.empty(t.numel() + 1, dtype=t.dtype)
-    return room[1:].view(t.shape).copy_(t)
+def shifted(halves: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """The same values one element further in the memory that they share."""
+    whole = torch.cat(list(halves))
+    room = torch.empty(whole.numel() + 1, dtype=whole.dtype)
+    return room[1:].view(whole.shape).copy_(whole).split(2)
 
 
 def padded(t: torch.Tensor) -> torch.Tensor:
@@ -252,6 +253,10 @@ def with_own_view(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 def twins(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return x * 2.5 + 1, x * 2.5 - 1
+
+
+def halves(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return (x * 2.5 + 1).split(2)
 
 
 def twice_the_same(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -405,7 +410,7 @@ DAMAGES: dict[str, Damage] = {
     "shape of an empty tensor": damage(affine, [torch.ones(0, 3)], on_output(lambda t: torch.ones(0, 4)), Kind.SHAPE),
     "strides swapped": damage(affine, X, on_output(lambda t: t.t().contiguous().t()), Kind.STRIDE),
     "rows further apart": damage(affine, X, on_output(padded), Kind.STRIDE),
-    "offset": damage(affine, X, on_output(shifted), Kind.OFFSET),
+    "offset": outside(halves, X, shifted, Kind.OFFSET),
     "requires_grad lost": damage(
         twins, [leaf(4, 6)], on_output(torch.Tensor.detach), Kind.REQUIRES_GRAD, Kind.GRADIENT
     ),
