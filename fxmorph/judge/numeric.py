@@ -269,10 +269,10 @@ def _finite(
         r = lanes["cast"].double() if "cast" in lanes else w
         near_cast = (c - r).abs() <= env.cast_bound + EAGER_FACTOR * ((e - r).abs() - env.cast_bound).clamp(min=0)
         if bool((near_cast | settled).all()):
-            doubt = _doubt(env, finite & ~settled)
-            if doubt:
-                return Comparison(Status.INCONCLUSIVE, doubt)
-            vague = _vague(env, finite & ~settled)
+            differing = finite & ~settled
+            lying, vague = differing & env.lying, _vague(env, differing)
+            if bool(lying.any()):
+                return Comparison(Status.INCONCLUSIVE, f"eager lies outside its own envelope: {_where(lying)}")
             if bool(vague.any()):
                 return Comparison(Status.ILL_CONDITIONED, f"{_where(vague)} where rounding may reach the value itself")
             used = float(torch.where(finite & ~settled, outside / allowed, 0.0).max())
@@ -299,27 +299,13 @@ def _finite(
     )
 
 
-def _doubt(env: Envelope, differing: torch.Tensor) -> str:
-    """Why no error of the compiled values stands out although that says nothing, or "".
-
-    Whatever eager is off by is allowed the compiled value too: it may be off for a reason that eager does
-    not have.  Where the bits are the same there is nothing to excuse.
-    """
-    lying, aside = differing & env.lying, differing & env.aside
-    if bool(lying.any()):
-        return f"eager lies outside its own envelope: {_where(lying)}"
-    if bool(aside.any()):
-        return f"the perturbed references all lie to one side: {_where(aside)}"
-    return ""
-
-
 def _vague(env: Envelope, differing: torch.Tensor) -> torch.Tensor:
     """Where the error is allowed by a bound that says nothing, and far from what eager makes of it anywhere.
 
     What is zero over the reals and noise in every dtype, as some gradients are, is so in eager too.
     """
     least = FAR_OUTSIDE * torch.where(differing, env.own, 0.0).max()
-    return differing & env.vague & (env.outside > least)
+    return differing & (env.aside | (env.vague & (env.outside > least)))
 
 
 def _nonfinite(
@@ -367,7 +353,7 @@ def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor
     """Where the lanes are off their centre all alike, and only so reach as far as ``error``.
 
     Their signs at each rounding add up to nothing, so that only squares of errors, and decisions that
-    all of them take otherwise, move them to one side: a part of the largest value that does not matter.
+    all of them take otherwise, move them to one side: little of the largest value, or rounding has reached it.
     """
     off = [lane.double() - centre for name, lane in lanes.items() if name.startswith(f"{around}:")]
     if len(off) < 2:
