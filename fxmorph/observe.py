@@ -67,7 +67,8 @@ class Observation:
     the nesting and types of the arguments and the names of module state then: ``after`` has the
     tensors and plain values that are in them then, and the tensors that the call took out of them
     (``after:dropped:input1``).  ``objects`` are what was returned and is no tensor or plain value, by place, and
-    ``objects_after`` those in the arguments.  ``own_memory`` names the results whose memory is nobody else's.
+    ``objects_after`` those in the arguments.  ``own_memory`` names the results whose memory is nobody else's,
+    ``within`` the slots that lie in an object, which is looked into.
     """
 
     outputs: list[Slot] = field(default_factory=list)
@@ -85,6 +86,7 @@ class Observation:
     objects: Contents = field(default_factory=Contents)
     objects_after: Contents = field(default_factory=Contents)
     own_memory: frozenset[str] = frozenset()
+    within: frozenset[str] = frozenset()
 
     @property
     def returned(self) -> bool:
@@ -203,6 +205,8 @@ def observe(
                 tensors = returned.tensors
                 seen.structure, seen.objects, seen.objects_after = _spoken(spec), returned, passed
                 seen.outputs = [frozen(name, o, keep) for name, o in returned.slots.items()]
+                itself = {f"out{i}" for i in range(len(leaves))}
+                seen.within = frozenset({*(returned.slots.keys() - itself), *(f"after:{k}" for k in passed.slots)})
                 earlier = look_into((f"earlier:out{i}", o) for i, o in enumerate(tree_flatten(held[:-1])[0])).tensors
                 now = _held(invocation, passed, named)
                 _relations(seen, tensors, {**now, **earlier}, {id(t) for t in named.values()})

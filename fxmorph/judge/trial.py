@@ -310,7 +310,11 @@ class Trial:
         evidence = Evidence(eager, compiled, reference, plan, lambda: self._inputs(plan))
         verdicts: list[Verdict] = []
         for judge in load_oracles():
-            verdicts += [v for v in judge.judge(evidence) if v.status is not Status.CLEAN]
+            for v in judge.judge(evidence):
+                if v.status is not Status.CLEAN:
+                    verdicts.append(v)
+                elif v.reason:
+                    note(lambda v=v: f"  {v.slot}: {v.reason}")  # type: ignore[misc]
             if judge.step == 1 and not (eager.returned and compiled.returned):
                 break
         if self._casts_count:

@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from fxmorph.judge.journal import noting
 from fxmorph.model import Kind, Status, ValuePlan
 from fxmorph.oracle import OracleError, load_oracles, oracle
 
@@ -484,7 +485,7 @@ def boxed(x: torch.Tensor) -> Any:
 WITHIN: dict[str, tuple[str, str, Callable[..., Any], Callable[..., Any]]] = {
     "value": ("value", "out1.held.held", boxed, lambda x: {"n": 1, "box": [Box(Box(x * 3.1, n=4, empty=None))]}),
     "dtype": ("dtype", "out0.held", lambda x: Box(x), lambda x: Box(x.double())),
-    "strides": ("stride", "out0.held[0]", lambda x: Box([x @ x]), lambda x: Box([(x @ x).mT.contiguous().mT])),
+    "strides": ("stride", "out0.held[0]", lambda x: Box([x.mT]), lambda x: Box([x.as_strided((4, 4), (4, 1))])),
     "number": ("value", "out0.n", lambda x: Box(x, n=1), lambda x: Box(x, n=2)),
     "text": ("value", "out0.n", lambda x: Box(x, n="a"), lambda x: Box(x, n="b")),
     "array": ("value", "out0.held", lambda x: Box(x.numpy()), lambda x: Box((x * 2).numpy())),
@@ -503,6 +504,19 @@ def test_an_error_within_an_object_is_found_where_it_is(name: str, judged: Calla
     found = [v for v in judged(eager, compiled, [draw(4, 4)]) if v.status is Status.FINDING]
     assert (kind, slot) in {(v.kind, v.slot) for v in found}
     assert not [v for v in judged(eager, eager, [draw(4, 4)]) if v.status is not Status.CLEAN]
+
+
+def test_how_a_tensor_of_its_own_memory_lies_in_an_object_is_said_and_no_finding(judged: Callable[..., Any]) -> None:
+    def laid(keep: Callable[[torch.Tensor], Any], other: bool) -> Callable[..., Any]:
+        return lambda x: keep((x @ x).mT.contiguous().mT if other else x @ x)
+
+    lines: list[str] = []
+    for keep in (lambda t: Box([t]), lambda t: {"n": Box(Box(t))}):
+        with noting(lines):
+            assert not judged(laid(keep, False), laid(keep, True), [draw(4, 4)])
+    assert sum("not judged within an object: stride eager (4, 1); compiled (1, 4)" in line for line in lines) == 2
+    (found,) = judged(laid(lambda t: [t], False), laid(lambda t: [t], True), [draw(4, 4)])
+    assert (found.status, found.kind) == (Status.FINDING, Kind.STRIDE)
 
 
 NOTHING_IN_IT: dict[str, Callable[..., Any]] = {
