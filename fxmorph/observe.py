@@ -205,9 +205,11 @@ def observe(
                 tensors = returned.tensors
                 seen.structure, seen.objects, seen.objects_after = _spoken(spec), returned, passed
                 seen.outputs = [frozen(name, o, keep) for name, o in returned.slots.items()]
-                itself = {f"out{i}" for i in range(len(leaves))}
-                seen.within = frozenset({*(returned.slots.keys() - itself), *(f"after:{k}" for k in passed.slots)})
-                earlier = look_into((f"earlier:out{i}", o) for i, o in enumerate(tree_flatten(held[:-1])[0])).tensors
+                of_earlier = tree_flatten(held[:-1])[0]
+                earlier = look_into((f"earlier:out{i}", o) for i, o in enumerate(of_earlier)).tensors
+                itself = {f"out{i}" for i in range(len(leaves))} | {f"earlier:out{i}" for i in range(len(of_earlier))}
+                inside = {f"after:{k}" for k in (passed.slots.keys() | earlier.keys()) - itself}
+                seen.within = frozenset(inside | (returned.slots.keys() - itself))
                 now = _held(invocation, passed, named)
                 _relations(seen, tensors, {**now, **earlier}, {id(t) for t in named.values()})
                 seen.arguments = _arguments(invocation, now)
@@ -307,11 +309,11 @@ def _relations(
             at.setdefault(storage_key(t), []).append(k)
     order = {k: i for i, k in enumerate(everything)}
     for k, t in everything.items():
-        if k not in outs and (id(t) in before or k.startswith("earlier:")):
+        if k not in outs and id(t) in before:
             continue
         beside = at[storage_key(t)] if t.layout == torch.strided else list(everything)
         for other in beside:
-            if order[other] < order[k]:
+            if order[other] < order[k] and not k.startswith("earlier:"):
                 same.update([(k, other)] if t is everything[other] else [])
                 aliases.update([(k, other)] if overlap(t, everything[other]) else [])
         if all(t is everything[other] for other in beside):

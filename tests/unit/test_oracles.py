@@ -515,6 +515,8 @@ def test_how_a_tensor_of_its_own_memory_lies_in_an_object_is_said_and_no_finding
         with noting(lines):
             assert not judged(laid(keep, False), laid(keep, True), [draw(4, 4)])
     assert sum("not judged within an object: stride eager (4, 1); compiled (1, 4)" in line for line in lines) == 2
+    again = {"plan": ValuePlan.AGAIN}
+    assert not judged(laid(Box, False), laid(Box, True), [draw(4, 4)], **again)
     (found,) = judged(laid(lambda t: [t], False), laid(lambda t: [t], True), [draw(4, 4)])
     assert (found.status, found.kind) == (Status.FINDING, Kind.STRIDE)
 
