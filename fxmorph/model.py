@@ -146,6 +146,8 @@ SIZE_PLANS = (ValuePlan.LARGER, ValuePlan.SMALLER, ValuePlan.ONE, ValuePlan.EMPT
 RESHAPES = ("one", "empty", "larger", "deeper", "flatter")
 #: Plans of values that a rewrite may be unstable on: a variant is then judged without them.
 EXTRA_PLANS = (ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.NEGATIVE, ValuePlan.LIMITS)
+#: Plans of values that are not the program's own, nor drawn as those are.
+DRAWN_PLANS = (ValuePlan.EXACT, ValuePlan.MASK, *EXTRA_PLANS, ValuePlan.SPECIAL)
 #: What a program can be called under besides its own state (``""``: nothing).
 CONTEXTS = ("", "inference", "autocast")
 

@@ -24,6 +24,7 @@ from fxmorph.judge.steps import Steps
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
 from fxmorph.load import Invocation, LoadedSeed, SeedFailed, staged
 from fxmorph.model import (
+    DRAWN_PLANS,
     EXTRA_PLANS,
     SIZE_PLANS,
     Case,
@@ -286,8 +287,18 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
             # The ladder reset Dynamo, and what was compiled before a reset is not compiled again.
             trial = Trial(subject, case.compile, case.input_seed, clock)
         verdicts += [_excuse(v, excused) for v in found]
-    status, kinds, reason = summary(verdicts)
+    status, kinds, reason = summary(_deciding(case, verdicts))
     return CaseResult(case.id, status, kinds, reason, tuple(verdicts), ladder=rows, fired=tuple(sorted(fired)))
+
+
+def _deciding(case: Case, verdicts: list[Verdict]) -> list[Verdict]:
+    """The verdicts that say what becomes of the case: on the program's own values all, on others accusations alone.
+
+    On values that were drawn a right program may leave the range of numbers, or its own domain.  Where edge
+    cases are wanted those count too.
+    """
+    told = {Status.FINDING, Status.EDGE_CASE} if ValuePlan.SPECIAL in case.plans else {Status.FINDING}
+    return [v for v in verdicts if v.plan not in DRAWN_PLANS or v.status in told]
 
 
 def _elides(case: Case, found: list[Verdict]) -> bool:
