@@ -29,7 +29,7 @@ from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.signature import Signature
 from fxmorph.sizes import Sizes
-from fxmorph.torchapi.compiling import compile_callable, configured, lacks_toolchain
+from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, lacks_toolchain
 from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.firing import noting
 from fxmorph.values import Step, apply_plan
@@ -261,6 +261,9 @@ class Trial:
             seen = self._observe(made, plan, wrap)
         if seen.exception is not None and lacks_toolchain(seen.exception):
             raise ToolchainMissing(seen.raised)
+        if seen.exception is not None and forget_unfinished(seen.exception):
+            self._compiled.clear()
+            return self.compiled(plan)
         return seen
 
     def eager(self, plan: ValuePlan) -> Observation:

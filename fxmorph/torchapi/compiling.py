@@ -6,8 +6,10 @@ import contextlib
 import difflib
 import logging
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -179,6 +181,23 @@ def spoken(error: BaseException) -> str:
 def _innermost(error: BaseException) -> BaseException:
     inner = getattr(error, "inner_exception", None) or error.__cause__
     return error if inner is None else _innermost(inner)
+
+
+def forget_unfinished(error: BaseException) -> bool:
+    """Remove from Inductor's cache the library that could not be loaded, where that is what went wrong.
+
+    A linker that is killed leaves a file that is none, and whoever compiles the same code later takes it for done.
+    """
+    from torch._inductor.runtime.cache_dir_utils import cache_dir
+
+    if not isinstance(_innermost(error), (ImportError, OSError)):
+        return False
+    home = Path(cache_dir()).resolve()
+    named = (Path(text) for text in re.findall(r"/\S+?\.so\b", str(_innermost(error))))
+    found = [file for file in named if file.resolve().is_relative_to(home) and file.is_file()]
+    for file in found:
+        file.unlink()
+    return bool(found)
 
 
 def forget_headers() -> None:

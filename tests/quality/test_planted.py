@@ -6,6 +6,9 @@ investigates what stands.  These compile with Inductor.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -265,3 +268,27 @@ def test_it_is_found_within_an_object(where: str, kind: Kind, slot: str, tmp_pat
     assert found.investigated is not None and found.investigated.config["objects"]
     with fresh_caches():
         assert hunt(CACHES.format(where=where), tmp_path, rules).result.status is Status.CLEAN
+
+
+CUT_OFF = """
+import sys, pathlib, torch
+from fxmorph.clock import Clock
+from fxmorph.inputs import InputSet
+from fxmorph.judge.trial import GraphSubject, Trial
+from fxmorph.model import CompileConfig, ValuePlan
+def fn(x):
+    return (x.sin() * 0.12345,)
+subject = GraphSubject(fn, {ValuePlan.SEED: InputSet.snapshot([torch.ones(5)])}, lambda c: c)
+seen = Trial(subject, CompileConfig.make(), 0, Clock()).compiled(ValuePlan.SEED)
+sys.exit(seen.raised or 0)
+"""
+
+
+def test_a_library_that_a_killed_linker_left_is_compiled_again(tmp_path: Path) -> None:
+    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", CUT_OFF], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (library,) = [f for f in tmp_path.rglob("*.main.so") if "0.12345" in f.with_suffix(".cpp").read_text()]
+        assert library.stat().st_size
+        library.write_bytes(b"")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from torch._inductor.exc import CppCompileError, InductorError
 
-from fxmorph.torchapi.compiling import forget_headers, lacks_toolchain, spoken
+from fxmorph.torchapi.compiling import forget_headers, forget_unfinished, lacks_toolchain, spoken
 
 
 def wrapped(error: Exception) -> Exception:
@@ -39,3 +41,17 @@ def test_headers_can_be_forgotten() -> None:
 
     forget_headers()
     assert codecache._precompile_header.cache_info().currsize == 0
+
+
+def test_a_library_that_a_killed_linker_left_is_removed_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
+    for folder, removed in ((cache, True), (elsewhere, False)):
+        folder.mkdir()
+        library = folder / "cabc.main.so"
+        library.write_bytes(b"")
+        assert forget_unfinished(wrapped(ImportError(f"{library}: file too short"))) is removed
+        assert library.exists() is not removed
+    assert not forget_unfinished(wrapped(ZeroDivisionError(f"{cache}/x.so")))
