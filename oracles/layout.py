@@ -12,25 +12,26 @@ def layout(evidence: Evidence) -> Iterator[Verdict]:
 
     Dimensions of size 0 and 1 are ignored; the ladder drops what ``layout_optimization=False``
     mends.  Inputs are included: a call may change their strides (``t_``, ``resize_``).
-    Where a result begins in memory that is its own is promised by nobody; nor how a tensor lies in memory of
-    its own that an object holds: it is read as the object reads it.
+    Where a result begins that is eager's in memory of its own is promised by nobody; nor how such a tensor lies
+    that an object holds: it is read as the object reads it.
     """
     for name, e, c in [*evidence.paired_outputs(), *evidence.paired_after()]:
         if e.meta is None or c.meta is None or e.meta.shape != c.meta.shape:
             continue
         if not e.meta.stride and e.meta.shape:
             continue  # not strided
-        own = name in evidence.eager.own_memory & evidence.compiled.own_memory & evidence.eager.within
+        own = name in evidence.eager.own_memory
+        inside = own and name in evidence.eager.within
         if e.meta.visible_strides != c.meta.visible_strides:
             text = f"stride eager {e.meta.stride}; compiled {c.meta.stride} for shape {e.meta.shape}"
-            if own:
+            if inside:
                 yield Verdict(Status.CLEAN, None, name, f"not judged within an object: {text}")
                 continue
             yield Verdict(Status.FINDING, Kind.STRIDE, name, text)
-        elif e.meta.stride != c.meta.stride and e.meta.numel and not own:
+        elif e.meta.stride != c.meta.stride and e.meta.numel and not inside:
             text = f"stride of a size-1 dimension: eager {e.meta.stride}; compiled {c.meta.stride}"
             yield Verdict(Status.EDGE_CASE, None, name, text)
         mine, theirs = evidence.eager.offset_of(e), evidence.compiled.offset_of(c)
-        if mine != theirs and e.meta.numel:
+        if mine != theirs and e.meta.numel and not own:
             text = f"storage offset eager {e.meta.offset}; compiled {c.meta.offset}"
             yield Verdict(Status.FINDING, Kind.OFFSET, name, text)
