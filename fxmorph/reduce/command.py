@@ -78,21 +78,20 @@ class Reductions(Campaign):
 def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
     """Reduce the findings with these ids further; without ids, all that runs left over.  Writes ``report.html`` anew.
 
-    Returns 1 where a new finding stands of what was asked for, confirmed or as it was seen, 0 where what stands is
-    known, 5 where nothing was done, 130 where it was interrupted.  Raises :class:`~fxmorph.store.StoreError` for an
-    id that is not stored.
+    Returns 1 where something was done and a new finding stands of what was asked for, confirmed or as it was seen, 0
+    where what stands is known, 5 where nothing was done, 130 where it was interrupted.  Raises
+    :class:`~fxmorph.store.StoreError` for an id that is not stored.
     """
     cases: set[str] = set()
     code = _reduce_stored(settings, ids, emit, cases)
-    if code == INTERRUPTED:
+    if code != OK:
         return code
-    if code == OK:
-        from fxmorph.report.html import write_report
+    from fxmorph.report.html import write_report
 
-        write_report([settings.state_dir], settings.state_dir / PAGE)
+    write_report([settings.state_dir], settings.state_dir / PAGE)
     with Store(settings.state_dir, write=False) as store:
         stands = any(f.case_id in cases and not f.known for f in store.findings())
-    return FINDINGS if stands else code
+    return FINDINGS if stands else OK
 
 
 def _reduce_stored(settings: Settings, ids: Sequence[str], emit: Emit, cases: set[str]) -> int:

@@ -42,7 +42,7 @@ _NOTES: Mapping[Kind, tuple[str, str]] = {
     ),
     Kind.ALIAS: (
         "alias",
-        "[(i, j) for i, a in enumerate(ins + outs) for j, b in enumerate((ins + outs)[:i]) if memory(a) & memory(b)]",
+        "[(i, j) for i, a in enumerate(ins + outs) for j in range(i) if memory(a) & memory((ins + outs)[j])]",
     ),
     Kind.VALUE: ("output values", "[t.detach().clone() if isinstance(t, torch.Tensor) else t for t in leaves]"),
     Kind.NONFINITE: ("finite and NaN elements of outputs", "[m for t in outs for m in (t.isfinite(), t.isnan())]"),
