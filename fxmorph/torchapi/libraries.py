@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch.fx import operator_schemas
 
 
 @contextlib.contextmanager
@@ -37,8 +38,11 @@ def overrides(library: torch.library.Library) -> bool:
 
 
 def forget(libraries: list[torch.library.Library]) -> None:
-    """Take the operators out of torch again."""
+    """Take the operators out of torch again, and what it remembers of their signatures by name."""
+    signatures = getattr(operator_schemas, "_SCHEMA_TO_SIGNATURE_CACHE", {})
     for library in libraries:
+        for key in [key for key in signatures if key[0].startswith(f"{library.ns}::")]:
+            del signatures[key]
         library._destroy()
         # Else torch takes them for defined until the library is collected.
         getattr(torch.library, "_defs", set()).difference_update(library._op_defs)

@@ -6,6 +6,8 @@ import gc
 from pathlib import Path
 
 import pytest
+import torch
+from torch.fx.operator_schemas import normalize_function
 
 from fxmorph.capture import capture_aten, capture_torch
 from fxmorph.graph import function_of
@@ -115,3 +117,12 @@ def test_seeds_that_register_nothing_are_made_anew(tmp_path: Path) -> None:
     inputs = "calls = []\ndef make_inputs(): return [torch.zeros(1)]\n"
     text = inputs + "def fn(x):\n    calls.append(1)\n    return x + len(calls)\n"
     assert result(loaded(tmp_path / "seed.py", text)) == result(loaded(tmp_path / "seed.py", text)) == [1.0]
+
+
+def test_an_operator_of_the_same_name_has_its_own_signature(tmp_path: Path) -> None:
+    for number, (parameters, given) in enumerate([("x: torch.Tensor, k: float", (2.0,)), ("x: torch.Tensor", ())]):
+        text = CUSTOM.replace("x: torch.Tensor)", f"{parameters})").replace("_(x)", f"_({parameters})")
+        loaded(tmp_path / f"s{number}.py", (text + INPUTS).replace("{ns}", "fxmtwosignatures"))
+        operator = torch.ops.fxmtwosignatures.twice.default
+        bound = normalize_function(operator, (torch.ones(3), *given), {}, normalize_to_only_use_kwargs=True)
+        assert bound is not None and len(bound.kwargs) == 1 + len(given)
