@@ -17,7 +17,8 @@ Lanes:
 ``cast:k``   the same around ``cast``.
 ``tie:±``    ``wide`` with ties at index-giving operators broken upwards, then downwards.
 
-An operator that has no fp64 kernel makes the lanes take its native result (``opaque``).
+An operator that has no fp64 kernel makes the lanes take its native result (``opaque``), perturbed ones what it
+makes of their values in the native dtypes.
 The same run checks the gates: random numbers, uninitialised memory, duplicate indices in
 non-accumulating scatters, writes into overlapping memory, overflow that only the native
 dtype has; and whether the run was exact, so that no legal reordering could round.
@@ -29,6 +30,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from typing import Any
 
 import torch
@@ -215,7 +217,7 @@ UNITS = {
     "special_ndtri": 512.0, "special_bessel_j0": 512.0, "special_bessel_j1": 512.0, "special_i0": 64.0,
     "special_i1": 64.0,
 }  # fmt: skip
-OPAQUE_UNITS = 128.0
+OPAQUE_UNITS, NARROW_UNITS = 128.0, 8.0
 #: Units of roundoff of 1 by which code may be off, however small the result: it computes exp(x) - 1,
 #: log((1+x)/(1-x))/2, 2/(1 + exp(-2x)) - 1, 1 + erf(x), a polynomial.  All stay inside torch's default tolerances.
 ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh", "tanh"), 2.0) | {
@@ -407,6 +409,34 @@ def _native_memory(t: torch.Tensor) -> torch.Tensor:
 
 def _name(func: OpOverload) -> str:
     return schema_of(func).name.split("::")[1]
+
+
+def _in_native_dtypes(func: OpOverload, args: Any, kwargs: Any, tensors: list[torch.Tensor], out: Any) -> Any:
+    """What an operator without an fp64 kernel makes of a lane's values, rounded to the dtypes of ``tensors``.
+
+    What moved the values before it moves what comes after it too.  None where that does not run.
+    """
+    natives = iter(tensors)
+    dtypes = {widened(t.dtype): t.dtype for t in tree_leaves(out) if isinstance(t, torch.Tensor)}
+
+    def narrowed(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(next(natives).dtype)
+        return dtypes.get(value, value) if isinstance(value, torch.dtype) else value
+
+    try:
+        lane_args, lane_kwargs = tree_map(narrowed, (args, kwargs))
+        return func(*lane_args, **lane_kwargs)
+    except Exception:
+        return None
+
+
+class Opaque(IntEnum):
+    """How a lane has the result of an operator without an fp64 kernel; 0 of others."""
+
+    NO = 0
+    RUN = 1  #: of its own values, in the native dtypes
+    TAKEN = 2  #: eager's
 
 
 class _Elementary(DispatchMode):
@@ -671,14 +701,16 @@ class ReferenceRun(DispatchMode):
         try:
             result = self._tie_broken(lane, func, args, kwargs) if lane.tie and name in INDEX_GIVING else None
             result = run(*args, **kwargs) if result is None else result
-            opaque = False
+            opaque = Opaque.NO
         except Exception:
             self.gates.opaque.add(name)
             self.gates.not_exact(name)
-            opaque = True
             for t in written:
                 lane.bases[(storage_key(t), t.dtype)] = _native_memory(t)
-            result = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, out)
+            narrow = None if lane.perturb is None or written else _in_native_dtypes(func, args, kwargs, tensors, out)
+            opaque = Opaque.TAKEN if narrow is None else Opaque.RUN
+            narrow = out if narrow is None else narrow
+            result = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, narrow)
         written_keys = {(storage_key(t), t.dtype) for t in written}
         for native, shadow in zip(tree_leaves(out), tree_leaves(result), strict=False):
             if not isinstance(native, torch.Tensor) or not isinstance(shadow, torch.Tensor):
@@ -736,7 +768,7 @@ class ReferenceRun(DispatchMode):
         return steps if stepped else whole
 
     def _rounded(
-        self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, shadow: torch.Tensor, opaque: bool,
+        self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, shadow: torch.Tensor, opaque: Opaque,
         args: Any, kwargs: Any, narrows: bool = False, stepped: bool = False,
     ) -> torch.Tensor:  # fmt: skip
         """What ``func`` gives in this lane: ``shadow`` as rounding in ``dtype`` may have made it.
@@ -758,7 +790,8 @@ class ReferenceRun(DispatchMode):
             steepest = float(powers.max()) if powers.numel() else 0.0
             return self._jittered(lane, shadow, RAMPS[name] * max(1.0, steepest), dtype)
         if opaque:
-            return self._jittered(lane, shadow, _units(dtype, OPAQUE_UNITS, shadow), dtype, absolute=True)
+            units = NARROW_UNITS if opaque is Opaque.RUN else OPAQUE_UNITS
+            return self._jittered(lane, shadow, _units(dtype, units, shadow), dtype, absolute=True)
         if stepped:
             inner = torch.float32 if dtype in AMPLITUDE else dtype
             if name in SOFTMAXES and (self.multiplied or "log" in name):

@@ -274,3 +274,18 @@ def test_two_programs_are_compared_in_fp64_element_by_element_if_strict() -> Non
     assert differ_in_fp64(mine, _in_fp64(-3.4e38, 1.1, 0.0, 64.0), strict=True) is True
     assert differ_in_fp64(mine, _in_fp64(-3.4e38, 1.1, 0.0, 64.0)) is False  # small beside the mask
     assert differ_in_fp64(None, mine) is None
+
+
+def test_what_moves_the_operands_of_an_opaque_operator_moves_its_result() -> None:
+    @torch.library.custom_op("fxmorph_test::single", mutates_args=())
+    def single(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype != torch.float32:
+            raise RuntimeError("only for float32")
+        return x * 2
+
+    def cancelling(x: torch.Tensor) -> torch.Tensor:
+        return (x * 1.1 + 1e5) - 1e5
+
+    before, after = (lanes(fn, normal(50)) for fn in (cancelling, lambda x: single(cancelling(x))))
+    spread = [float((found["wide:0"] - found["wide"]).abs().median()) for found in (before, after)]
+    assert spread[1] > spread[0]
