@@ -469,7 +469,8 @@ class _Elementary(DispatchMode):
         def rounded(o: Any) -> Any:
             if not _wide(o) or storage_key(o) in taken:  # views and writes
                 return o
-            o = self._run._rounded(self._lane, func, name, self._dtype, o, Opaque.NO, args, kwargs, stepped=name in STEPPED)
+            stepped = name in STEPPED
+            o = self._run._rounded(self._lane, func, name, self._dtype, o, Opaque.NO, args, kwargs, stepped=stepped)
             if name != "exp":
                 return o
             if not self._run.multiplied:
