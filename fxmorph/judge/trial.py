@@ -29,7 +29,7 @@ from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.signature import Signature
 from fxmorph.sizes import Sizes
-from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, lacks_toolchain
+from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, freezes, lacks_toolchain
 from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.firing import noting
 from fxmorph.values import Step, apply_plan
@@ -233,12 +233,13 @@ class Trial:
         """``made`` with its module replaced by the one compiled before, in the same state.
 
         A module is guarded by identity: a new one for each plan would be compiled anew.  It is, where
-        a call put other tensors into the module, or gave its buffers a gradient: that is not undone.
+        a call put other tensors into the module, or gave its buffers a gradient: that is not undone.  And where
+        its parameters are constants of what was compiled.
         """
         if not isinstance(made.fn, torch.nn.Module):
             return made
         old = self._module
-        if old is None or not _restorable(old, made):
+        if old is None or freezes(self.settings) or not _restorable(old, made):
             self._module = made
             return made
         with torch.no_grad():

@@ -90,6 +90,12 @@ def check_settings(config: CompileConfig) -> None:
     _known(torch._inductor.config, also, "inductor")
 
 
+def freezes(config: CompileConfig) -> bool:
+    """Whether parameters become constants of the compiled code: other values need another compile."""
+    own = dict(config.inductor).get("freezing", torch._inductor.config.freezing)
+    return bool((dict(config.options).get("options") or {}).get("freezing", own))
+
+
 def compile_callable(fn: Callable[..., Any], config: CompileConfig) -> Callable[..., Any]:
     """``torch.compile(fn)`` from a clean state; call and use it under :func:`configured`."""
     reset()

@@ -25,6 +25,7 @@ from fxmorph.investigated import Investigated
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Recipe, Status, ValuePlan
 from fxmorph.report.repro import repro_text
+from fxmorph.rules import Registry
 from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler, reset
 from fxmorph.torchapi.planting import planted_decomposition, planted_lowering, planted_pass
@@ -292,3 +293,18 @@ def test_a_library_that_a_killed_linker_left_is_compiled_again(tmp_path: Path) -
         (library,) = [f for f in tmp_path.rglob("*.main.so") if "0.12345" in f.with_suffix(".cpp").read_text()]
         assert library.stat().st_size
         library.write_bytes(b"")
+
+
+FROZEN = """import torch
+def make_inputs(): return [torch.randn(2, 3)]
+def make_fn(): return torch.nn.Linear(3, 4).eval()
+META = {"no_grad": True, "config": {"freezing": True}}
+"""
+
+
+def test_parameters_that_were_frozen_are_compiled_again_for_other_values(tmp_path: Path, rules: Registry) -> None:
+    (tmp_path / "seed.py").write_text(FROZEN)
+    (seed,), _ = find_seeds([str(tmp_path / "seed.py")])
+    case = Case(seed, 0, 0, (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.AGAIN), CompileConfig.make())
+    result = judge_case(case, rules, Clock())
+    assert (result.status, result.ladder) == (Status.CLEAN, ()), result.reason
