@@ -17,8 +17,8 @@ Lanes:
 ``cast:k``   the same around ``cast``.
 ``tie:±``    ``wide`` with ties at index-giving operators broken upwards, then downwards.
 
-An operator that has no fp64 kernel makes the lanes take its native result (``opaque``), perturbed ones what it
-makes of their values in the native dtypes.
+An operator that has no fp64 kernel (``opaque``) runs on each lane's own values in the native dtypes: rows and
+indices among them are in the lane's own order.  Where that does not run, lanes take its native result.
 The same run checks the gates: random numbers, uninitialised memory, duplicate indices in
 non-accumulating scatters, writes into overlapping memory, overflow that only the native
 dtype has; and whether the run was exact, so that no legal reordering could round.
@@ -708,7 +708,7 @@ class ReferenceRun(DispatchMode):
             self.gates.not_exact(name)
             for t in written:
                 lane.bases[(storage_key(t), t.dtype)] = _native_memory(t)
-            narrow = None if lane.perturb is None or written else _in_native_dtypes(func, args, kwargs, tensors, out)
+            narrow = None if written else _in_native_dtypes(func, args, kwargs, tensors, out)
             opaque = Opaque.TAKEN if narrow is None else Opaque.RUN
             narrow = out if narrow is None else narrow
             result = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, narrow)

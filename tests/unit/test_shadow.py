@@ -276,16 +276,28 @@ def test_two_programs_are_compared_in_fp64_element_by_element_if_strict() -> Non
     assert differ_in_fp64(None, mine) is None
 
 
-def test_what_moves_the_operands_of_an_opaque_operator_moves_its_result() -> None:
-    @torch.library.custom_op("fxmorph_test::single", mutates_args=())
-    def single(x: torch.Tensor) -> torch.Tensor:
-        if x.dtype != torch.float32:
-            raise RuntimeError("only for float32")
-        return x * 2
+@torch.library.custom_op("fxmorph_test::single", mutates_args=())
+def single(x: torch.Tensor) -> torch.Tensor:
+    """An operator that has no fp64 kernel."""
+    if x.dtype != torch.float32:
+        raise RuntimeError("only for float32")
+    return x * 2
 
+
+def test_what_moves_the_operands_of_an_opaque_operator_moves_its_result() -> None:
     def cancelling(x: torch.Tensor) -> torch.Tensor:
         return (x * 1.1 + 1e5) - 1e5
 
     before, after = (lanes(fn, normal(50)) for fn in (cancelling, lambda x: single(cancelling(x))))
     spread = [float((found["wide:0"] - found["wide"]).abs().median()) for found in (before, after)]
     assert spread[1] > spread[0]
+
+
+def test_an_opaque_operator_takes_rows_in_the_order_of_its_lane() -> None:
+    def by_expert(x: torch.Tensor) -> torch.Tensor:
+        order = (x[:, 0] > 0).long().argsort()  # ties, as among the tokens of one expert
+        return single(x[order])[order.argsort()]
+
+    found = lanes(by_expert, normal(12, 4))
+    for tie in ("tie:+", "tie:-"):
+        assert float((found[tie] - found["wide"]).abs().max()) < 1e-6
