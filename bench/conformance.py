@@ -10,7 +10,7 @@ the same of results above 1/4; and the largest of those below, in units of round
 ``--sums``: the error of adding float32 numbers one after the other, by their count: of numbers
 that are uniform in [0.5, 1.5), and of equal ones.
 
-The amplitudes in fxmorph/judge/shadow.py (``UNITS``, ``SUM_UNITS``, ``REPEATED_UNITS``) stand above
+The amplitudes in fxmorph/judge (``UNITS``, ``SUM_UNITS``, ``REPEATED_UNITS``) stand above
 these numbers; docs/conformance.md has them.
 """
 

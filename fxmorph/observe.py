@@ -21,12 +21,10 @@ import torch
 from fxmorph.contents import Contents, is_tensor, look_into
 from fxmorph.inputs import storage_key
 from fxmorph.load import Invocation, state_of
+from fxmorph.memory import overlap
 from fxmorph.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.dispatch import tree_flatten
-
-#: Aliasing of outputs is decided exactly (by element addresses) up to this many elements.
-EXACT_ALIAS_NUMEL = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -125,25 +123,6 @@ def frozen(name: str, value: Any, keep: Callable[[torch.Tensor], Any] | None = N
     if is_tensor(value):
         return Slot(name, keep(value) if keep else value.detach().clone(), meta_of(value))
     return Slot(name, value)
-
-
-def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two strided tensors have an element at the same address."""
-    if a.layout != torch.strided or b.layout != torch.strided or not a.numel() or not b.numel():
-        return False
-    if storage_key(a) != storage_key(b):
-        return False
-    if max(a.numel(), b.numel()) > EXACT_ALIAS_NUMEL:
-        return True
-    return bool(np.isin(_addresses(a), _addresses(b)).any())
-
-
-def _addresses(t: torch.Tensor) -> np.ndarray:
-    elements = np.zeros((), dtype=np.int64)
-    for size, stride in zip(t.shape, t.stride(), strict=True):
-        elements = elements[..., None] + np.arange(size) * stride
-    start: np.ndarray = (elements.ravel() + int(t.storage_offset())) * t.element_size()
-    return (start[:, None] + np.arange(t.element_size())).ravel()
 
 
 def loss_of(outputs: Sequence[torch.Tensor | None], exact: bool) -> torch.Tensor | None:

@@ -26,17 +26,16 @@ from fxmorph.judge.normalising import (
     layer_norm_backward,
     rms_norm,
 )
+from fxmorph.judge.welford import ExactMean, RunningMean
 from fxmorph.torchapi.dispatch import tree_leaves, tree_map
 
 #: How far steps and kernel may differ in fp64, relative to the largest value: what either rounds, and nothing that
 #: would show among roundings of float32.
 STEPS_TOLERANCE = 1e-9
-#: Gives each element of a mean over n terms, expanded, in a state of its own.
-Running = Callable[[Tensor, float], Tensor]
 
 
 def variance(
-    running: Running, name: str, x: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False,
+    running: RunningMean, name: str, x: Tensor, dim: Any = None, unbiased: Any = None, keepdim: bool = False,
     correction: Any = None,
 ) -> Any:  # fmt: skip
     """``var``, ``std``, ``var_mean`` and ``std_mean``: squares around a mean, which may be a running one (Welford)."""
@@ -45,13 +44,16 @@ def variance(
     if correction is None:
         correction = 1 if unbiased is None else int(unbiased)
     dims = list(range(x.ndim)) if dim is None or dim == [] else [dim] if isinstance(dim, int) else list(dim)
-    mean = x.mean(dims, keepdim=True)
+    centre = x.mean(dims, keepdim=True)
+    mean = centre if keepdim else centre.squeeze(dims)
     terms = x.numel() / max(mean.numel(), 1)
-    away = x - running(mean.expand_as(x), terms)
+    away = x - running.seen(centre.expand_as(x), terms)
     squares = (away.abs() if x.is_complex() else away).square().sum(dims, keepdim=keepdim)
+    if not x.is_complex():
+        squares, mean = running.drifted(x, dims, squares, mean)
     out = squares / max(terms - correction, 0.0) if terms > correction else squares / 0.0
     out = out.sqrt() if name.startswith("std") else out
-    return (out, mean.reshape(out.shape)) if name.endswith("mean") else out
+    return (out, mean) if name.endswith("mean") else out
 
 
 def _below_peak(x: Tensor, dim: int) -> Tensor:
@@ -186,7 +188,7 @@ WRITTEN: dict[str, Callable[..., Any]] = ATTENTION | {
 VARIANCES = frozenset({"var", "std", "var_mean", "std_mean"})
 
 
-def kernel_steps(running: Running, name: str, *args: Any, **kwargs: Any) -> Any:
+def kernel_steps(running: RunningMean, name: str, *args: Any, **kwargs: Any) -> Any:
     """What a kernel of :data:`WRITTEN` or :data:`VARIANCES` gives, by elementary operators."""
     return variance(running, name, *args, **kwargs) if name in VARIANCES else WRITTEN[name](*args, **kwargs)
 
@@ -202,7 +204,7 @@ def same_over_the_reals(native: Callable[..., Any], name: str, args: Any, kwargs
         return [*tree_leaves(fn(*mine[0], **mine[1])), *tree_leaves(mine)]
 
     try:
-        stepped = run(lambda *a, **k: kernel_steps(lambda mean, _: mean, name, *a, **k))
+        stepped = run(lambda *a, **k: kernel_steps(ExactMean(), name, *a, **k))
     except Exception:
         return False
     return all(map(_alike, run(native), stepped))

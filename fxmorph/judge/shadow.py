@@ -39,6 +39,9 @@ from fxmorph.inputs import flat_storage, is_float_dtype, storage_key
 from fxmorph.judge.kernels import ATTENTION, VARIANCES, WRITTEN, kernel_steps, same_over_the_reals
 from fxmorph.judge.overflow import may_overflow
 from fxmorph.judge.plain import plain, unequal
+from fxmorph.judge.sums import INNER_DIMENSION, ROUNDED_ONCE_AMPLITUDE, ordered_units, summed_units, terms_of
+from fxmorph.judge.welford import drift
+from fxmorph.memory import overlap, overlaps_itself, same_elements
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
     OpOverload,
@@ -86,15 +89,6 @@ UNIT: dict[torch.dtype, float] = {
 #: round the result of finer arithmetic.
 AMPLITUDE: dict[torch.dtype, float] = {torch.float16: 2.0, torch.bfloat16: 2.0, **dict.fromkeys(_NARROW, 2.0)}
 DEFAULT_AMPLITUDE = 8.0
-#: The same for operators that IEEE arithmetic rounds once: all that one rounding can do.
-ROUNDED_ONCE_AMPLITUDE = 1.0
-#: A sum of n terms is perturbed by so many units of Σ|terms|, times n^(2/3): above the error of
-#: summing one after the other, which grows as √n where roundings are independent.  Up to √3 times
-#: more where a few terms may be most of the sum.
-SUM_UNITS, SUM_GROWTH = 0.185, 2 / 3
-#: And by so many for each term where terms repeat: their roundings all go one way, n/4 units at most
-#: (3 times this is above that).
-REPEATED_UNITS = 0.125
 #: The shadows of float64 are float64 too: eager's rounding is in the difference with the compiled one's.
 OWN_PRECISION = {torch.float64: 2.0, torch.complex128: 2.0}
 
@@ -149,14 +143,6 @@ SUMS = frozenset(
 ABSOLUTE = frozenset(
     "sum mean mm bmm mv dot cumsum addmm baddbmm addmv convolution index_add scatter_add linear matmul".split()
 )
-
-#: Of those, products summed along the last dimension of an argument, and which.
-INNER_DIMENSION = {
-    "mm": 0, "bmm": 0, "mv": 0, "dot": 0, "linear": 0, "matmul": 0, "addmm": 1, "baddbmm": 1, "addmv": 1,
-}  # fmt: skip
-
-#: Of those, sums that may start from a large term.
-WITH_BIAS = frozenset("linear addmm baddbmm addmv convolution".split())
 
 #: Exact in integers while results fit: add, sub, mul (also in place and with scalars).
 RING = frozenset(
@@ -440,7 +426,10 @@ class Opaque(IntEnum):
 
 
 class _Elementary(DispatchMode):
-    """Runs the steps of a kernel on a lane's values, each operator of them rounded in ``dtype``."""
+    """Runs the steps of a kernel on a lane's values, each operator of them rounded in ``dtype``.
+
+    A :class:`fxmorph.judge.welford.RunningMean`.
+    """
 
     def __init__(self, run: ReferenceRun, lane: Lane, dtype: torch.dtype) -> None:
         super().__init__()
@@ -448,11 +437,21 @@ class _Elementary(DispatchMode):
 
     def kernel(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Called with the mode on."""
-        return kernel_steps(self._running, _name(func), *args, **kwargs)
+        return kernel_steps(self, _name(func), *args, **kwargs)
 
-    def _running(self, mean: torch.Tensor, terms: float) -> torch.Tensor:
+    def seen(self, mean: torch.Tensor, terms: float) -> torch.Tensor:
         with no_dispatch():
-            return self._run._jittered(self._lane, mean, _sum_units(terms), self._dtype)
+            return self._run._jittered(self._lane, mean, ordered_units(terms), self._dtype)
+
+    def drifted(
+        self, x: torch.Tensor, dims: list[int], squares: torch.Tensor, mean: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same way in both: one mean drifts."""
+        with no_dispatch():
+            unit = UNIT[self._dtype] * OWN_PRECISION.get(self._dtype, 1.0)
+            of_squares, of_mean = (t.reshape(mean.shape) for t in drift(x, dims, unit))
+            way = self._run._noise(self._lane, mean)
+            return squares + of_squares * way, mean + of_mean * way
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = _name(func)
@@ -931,8 +930,9 @@ class ReferenceRun(DispatchMode):
         self, lane: Lane, func: OpOverload, name: str, dtype: torch.dtype, s: torch.Tensor, args: Any, kwargs: Any
     ) -> torch.Tensor:
         """Error of summing in another order, or one after the other."""
-        terms = _terms(name, args, s)
+        terms = terms_of(name, args, s)
         total: torch.Tensor
+        size: torch.Tensor | float
         try:
             if name not in ABSOLUTE:
                 raise NotImplementedError
@@ -943,10 +943,8 @@ class ReferenceRun(DispatchMode):
             reads = sum(a.numel() for a in tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor))
             size = 2 * max(reads / max(s.numel(), 1), 1.0) ** 0.5 + ROUNDED_ONCE_AMPLITUDE
         else:
-            even = 0.0 if name in WITH_BIAS else _evenness(args)
-            size = max(_sum_units(terms, even), REPEATED_UNITS * terms if _repeating(args) else 0.0)
-        size *= OWN_PRECISION.get(dtype, 1.0)
-        return UNIT[dtype] * size * total * self._noise(lane, s)
+            size = summed_units(name, args, kwargs, terms, total, UNIT[dtype])
+        return UNIT[dtype] * OWN_PRECISION.get(dtype, 1.0) * size * total * self._noise(lane, s)
 
     def _tie_broken(self, lane: Lane, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """The operator on an input whose ties are broken by position; None where that changes nothing."""
@@ -1092,9 +1090,8 @@ class ReferenceRun(DispatchMode):
                 self.gates.narrowing_cast |= _cast_rounds(source, wanted)
         if may_overflow(name, args, kwargs):
             self.gates.integer_overflow = name
-        for t in written:
-            if _overlaps_itself(t):
-                self.gates.overlapping_write = name
+        if any(overlaps_itself(t) or _meets_another(t, tree_leaves((args, kwargs))) for t in written):
+            self.gates.overlapping_write = name
         if name in SCATTERS and kwargs.get("reduce") is None and len(args) > SCATTERS[name]:
             self._check_scatter(name, args)
         if name in INDEX_PUTS and not _accumulates(args, kwargs):
@@ -1180,6 +1177,13 @@ def _strided(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.layout == torch.strided
 
 
+def _meets_another(written: torch.Tensor, operands: list[Any]) -> bool:
+    """Whether another operand has a part of what is written: what it is when it is read hangs on the kernel."""
+    key = storage_key(written)
+    beside = [t for t in operands if _strided(t) and t is not written and storage_key(t) == key]
+    return any(overlap(written, t) and not same_elements(written, t) for t in beside)
+
+
 def _units(dtype: torch.dtype, units: float, at: torch.Tensor) -> float:
     """Amplitude in units of ``dtype`` of an operator that is so many units off in its own arithmetic.
 
@@ -1199,48 +1203,6 @@ def _power_of_two(factor: Any) -> bool:
 def _small_exponent(exponent: Any) -> bool:
     """Whether a power is a product or a root."""
     return isinstance(exponent, (int, float)) and abs(exponent) <= 4 and float(exponent * 2).is_integer()
-
-
-def _sum_units(terms: float, even: float = 0.0) -> float:
-    return max(ROUNDED_ONCE_AMPLITUDE, SUM_UNITS * terms**SUM_GROWTH * (3 - 2 * even) ** 0.5)
-
-
-def _samples(args: Any) -> list[torch.Tensor]:
-    """A few thousand numbers of each tensor that is summed."""
-    operands = [t.resolve_conj() for t in tree_leaves(args) if _wide(t) and t.numel() > 1]
-    flat = [(torch.view_as_real(t) if t.is_complex() else t).flatten() for t in operands]
-    return [t[:: max(t.numel() // 4096, 1)] for t in flat]
-
-
-def _evenness(args: Any) -> float:
-    """1 where all terms are of one size, 0 where a few are all of the sum."""
-    out = 1.0
-    for some in _samples(args):
-        square = float(some.square().mean())
-        out *= min(float(some.abs().mean()) ** 2 / square, 1.0) if 0 < square < float("inf") else 0.0
-    return out
-
-
-def _repeating(args: Any) -> bool:
-    """Whether most of what is summed are equal numbers, the lanes' noise apart."""
-    samples = _samples(args)
-    for some in samples:
-        leading = some.float().view(torch.int32) >> 6
-        if leading.unique().numel() * 2 > some.numel():
-            return False
-    return bool(samples)
-
-
-def _terms(name: str, args: Any, s: torch.Tensor) -> float | None:
-    """How many terms each element of a sum has; None where that hangs on the values of indices."""
-    if name in INNER_DIMENSION:
-        return float(args[INNER_DIMENSION[name]].shape[-1]) + (name in WITH_BIAS)
-    if name == "convolution":
-        weight, transposed = args[1], args[6]
-        return weight.numel() / max(weight.shape[1 if transposed else 0], 1) + 1
-    if name == "cumsum":
-        return float(args[0].shape[args[1]]) if args[0].ndim else 1.0
-    return max(args[0].numel() / max(s.numel(), 1), 1.0) if name in ("sum", "nansum", "mean") else None
 
 
 def _cannot_hold(source: torch.Tensor, wanted: torch.dtype) -> bool:
@@ -1306,20 +1268,6 @@ def _absolute(s: Any) -> Any:
 
 def _accumulates(args: Any, kwargs: Any) -> bool:
     return bool(kwargs.get("accumulate", args[3] if len(args) > 3 else False))
-
-
-def _overlaps_itself(t: torch.Tensor) -> bool:
-    if t.numel() < 2:
-        return False
-    dims = sorted((st, sz) for st, sz in zip(t.stride(), t.shape, strict=True) if sz > 1)
-    if any(st == 0 for st, _ in dims):
-        return True
-    reach = 0
-    for stride, size in dims:
-        if stride <= reach:
-            return True
-        reach += stride * (size - 1)
-    return False
 
 
 def _on_grid(t: torch.Tensor) -> bool:

@@ -16,6 +16,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from fxmorph.inputs import storage_key
+from fxmorph.memory import overlaps_itself
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
     OpOverload,
@@ -164,18 +165,6 @@ def shape_of_values(call: Call) -> bool:
     return True
 
 
-def _overlaps_itself(t: torch.Tensor) -> bool:
-    """Whether two elements lie in one place."""
-    extent = 1
-    for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
-        if size > 1 and stride < extent:
-            reach = 1 + sum((n - 1) * s for s, n in zip(t.stride(), t.shape, strict=True))
-            places = torch.arange(max(reach, 1)).as_strided(t.shape, t.stride())
-            return t.numel() > 0 and places.unique().numel() < t.numel()
-        extent += (size - 1) * stride
-    return False
-
-
 #: Methods by which Python reads memory, or gets at it, past the dispatcher.
 _READERS = frozenset(
     "tolist numpy __array__ __dlpack__ data_ptr storage untyped_storage _typed_storage __cuda_array_interface__".split()
@@ -233,7 +222,7 @@ class Shadowing(DispatchMode):
         for i, which in mutated_arguments(func):
             value = args[i] if i < len(args) else kwargs.get(which)
             written += [t for t in tree_leaves(value) if isinstance(t, torch.Tensor)]
-        if any(map(_overlaps_itself, written)):
+        if any(map(overlaps_itself, written)):
             raise NotModelled(f"{name} writes elements that lie in one place")
         if name in _HIDDEN_WRITES and {"training", "running_mean"} <= _given(_arguments(func, args, kwargs)):
             raise NotModelled(f"running statistics of {name}")

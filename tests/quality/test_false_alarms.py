@@ -226,6 +226,11 @@ def batch_norm(
     return F.batch_norm(x, mean, var, w, b, training=True, momentum=0.1)
 
 
+def steady(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Variances of values that rise steadily, down columns and along rows: running means drift."""
+    return (*torch.var_mean(x, 0), *torch.var_mean(x.T.contiguous(), 1), F.layer_norm(x, x.shape))
+
+
 def random_like(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return (
         torch.rand_like(x),
@@ -473,6 +478,10 @@ ALARMS: dict[str, Alarm] = {
     "empty tensors": Alarm({CLEAN}, empties, [draw(6, 10)]),
     "running statistics": Alarm(
         ROUNDING, batch_norm, [draw(64, 8) + 100, torch.zeros(8), torch.ones(8), draw(8, seed=1), draw(8, seed=2)]
+    ),
+    "running means of ramps": Alarm(ROUNDING, steady, [torch.arange(3000.0).repeat_interleave(8).reshape(3000, 8)]),
+    "running means of ramps far from zero": Alarm(
+        ROUNDING, steady, [torch.arange(800.0).repeat_interleave(8).reshape(800, 8) + 3e4]
     ),
     "gradients at ties": Alarm({CLEAN, TIE}, gradients_at_ties, [(draw(6, 10) * 2).requires_grad_()]),
     "degenerate statistics": Alarm({CLEAN, ILL, TIE, EDGE}, degenerate, [draw(6, 10)]),

@@ -12,8 +12,9 @@ import torch
 from fxmorph.inputs import InputSet, spec_of
 from fxmorph.instances import holds
 from fxmorph.judge.numeric import same_bits
+from fxmorph.memory import overlap
 from fxmorph.model import Level
-from fxmorph.observe import loss_of, meta_of, overlap
+from fxmorph.observe import loss_of, meta_of
 from fxmorph.rules import Rule
 
 #: How far two sides that agree over the reals may be apart in fp64, relative to the largest value.

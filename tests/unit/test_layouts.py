@@ -12,7 +12,7 @@ import torch
 from fxmorph.inputs import storage_key
 from fxmorph.layouts import layout_of, relaid
 from fxmorph.load import in_other_layout, load_seed
-from fxmorph.observe import overlap
+from fxmorph.memory import overlap
 from fxmorph.seeds import find_seeds
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from fxmorph.load import Invocation
-from fxmorph.observe import Observation, loss_of, meta_of, observe, overlap
+from fxmorph.memory import overlap, overlaps_itself
+from fxmorph.observe import Observation, loss_of, meta_of, observe
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -55,6 +56,13 @@ def test_overlap_is_decided_by_elements() -> None:
     assert not overlap(x, torch.zeros(10))
     assert not overlap(x[:0], x)
     assert overlap(x.view(torch.int32)[3:4], x[3:5])
+
+
+def test_overlap_with_itself_is_decided_by_elements() -> None:
+    x = torch.zeros(10)
+    assert overlaps_itself(x[:4].expand(2, 4)) and overlaps_itself(x.as_strided((3, 2), (1, 1)))
+    assert not overlaps_itself(x.as_strided((3, 2), (2, 3)))
+    assert not overlaps_itself(x[:1].expand(1, 1)) and not overlaps_itself(x[:0].expand(3, 0))
 
 
 def test_gradients_are_of_leaves_and_of_a_fixed_loss() -> None:

@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from fxmorph.judge.integers import IntegerWatch
+from fxmorph.judge.numeric import compare
 from fxmorph.judge.searching import RangeWatch
 from fxmorph.judge.shadow import ReferenceRun, Shadows, differ_in_fp64
 from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.load import Invocation
+from fxmorph.model import Status
 from fxmorph.observe import Observation, observe
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
@@ -130,11 +132,18 @@ def overlapping(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
+def normalised_around_itself(x: torch.Tensor) -> torch.Tensor:
+    """The kernel writes running statistics into memory that it also reads."""
+    y = x.repeat(8).reshape(8, 4).clone()
+    return torch.nn.functional.batch_norm(y, y[7], y[7].clone(), training=True)
+
+
 GATES: dict[str, tuple[str, Any, Callable[[torch.Tensor], Any]]] = {
     "random numbers": ("random", True, lambda x: x + torch.rand(4)),
     "uninitialised memory": ("uninitialised", True, lambda x: torch.empty(4).copy_(x)),
     "scatter to one place": ("duplicate_indices", "scatter", lambda x: x.scatter(0, torch.tensor([1, 1]), x[:2])),
     "overlapping write": ("overlapping_write", "copy_", overlapping),
+    "write into another operand": ("overlapping_write", "native_batch_norm", normalised_around_itself),
     "overflow of half": ("overflow", True, lambda x: (x * 0 + 300).half() * (x * 0 + 300).half()),
     "half": ("low_precision", True, lambda x: x.half() + 1),
 }
@@ -180,9 +189,18 @@ def test_writes_to_two_views_of_one_memory_are_defined() -> None:
         y = x.clone()
         y[:2].add_(1)
         y[2:].mul_(2)
-        return y
+        y[:2].add_(y[2:])
+        return y.mul_(y).add_(y[:])
 
     assert reference(fn, torch.arange(4.0))[1].overlapping_write == ""
+
+
+def test_writes_to_memory_between_which_none_is_shared_are_defined() -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        x.clone().as_strided((3, 2), (2, 3)).mul_(2)  # 0 3 2 5 4 7
+        return x
+
+    assert reference(fn, torch.arange(8.0))[1].overlapping_write == ""
 
 
 def test_an_operator_without_a_float64_form_is_opaque() -> None:
@@ -274,6 +292,49 @@ def test_two_programs_are_compared_in_fp64_element_by_element_if_strict() -> Non
     assert differ_in_fp64(mine, _in_fp64(-3.4e38, 1.1, 0.0, 64.0), strict=True) is True
     assert differ_in_fp64(mine, _in_fp64(-3.4e38, 1.1, 0.0, 64.0)) is False  # small beside the mask
     assert differ_in_fp64(None, mine) is None
+
+
+def two_values(n: int) -> torch.Tensor:
+    """Every other one of two values, of one size in a column, the rest beside them near zero."""
+    g = torch.Generator().manual_seed(0)
+    x = torch.randn(n, 64, generator=g) * 1e-3
+    x[::2] = (torch.randint(0, 2, (n // 2, 64), generator=g) * 2 - 1) * (1 + torch.rand(64, generator=g))
+    return x
+
+
+def running_variance(x: torch.Tensor) -> torch.Tensor:
+    """Around a running mean, down columns (Welford 1962), each operation rounded."""
+    mean, squares = torch.zeros_like(x[0]), torch.zeros_like(x[0])
+    for k, row in enumerate(x, 1):
+        ahead = row - mean
+        mean = mean + ahead * (1 / k)
+        squares = squares + ahead * (row - mean)
+    return squares / len(x)
+
+
+def variance_one_by_one(x: torch.Tensor) -> torch.Tensor:
+    """Of squares that are summed one after the other."""
+    squares = torch.zeros_like(x[0])
+    for ahead in x - x.mean(0):
+        squares = squares + ahead * ahead
+    return squares / len(x)
+
+
+RAMP = torch.arange(3000.0).repeat_interleave(16).reshape(3000, 16)
+
+
+@pytest.mark.parametrize("computed", [running_variance, variance_one_by_one])
+@pytest.mark.parametrize("x", [RAMP, RAMP + 3e4, RAMP / 7 + 0.1, two_values(6000)], ids=["ramp", "far", "sevenths", "two"])
+def test_a_variance_may_be_summed_in_any_way(
+    computed: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+) -> None:
+    def variance(x: torch.Tensor) -> torch.Tensor:
+        return x.var(0, correction=0)
+
+    seen, gates = reference(variance, x)
+    shadows = seen.slots()["out0"].value
+    assert compare(variance(x), computed(x), shadows, gates).status is Status.CLEAN
+    assert compare(variance(x), 1.01 * computed(x), shadows, gates).status is Status.FINDING
 
 
 @torch.library.custom_op("fxmorph_test::single", mutates_args=())
