@@ -2,7 +2,7 @@
 
     python bench/welford.py
 
-Prints for ramps, steps and normal values of 30 to 20,000 terms, along rows and down columns, the largest error of the
+Prints for ramps and steps of 30 to 20,000 terms, along rows and down columns, the largest error of the
 variance and of the mean over the drift of ``fxmorph/judge/welford.py`` (the envelope is three times that, and more for
 what rounds at random).  Shapes are dynamic: of small static ones Inductor computes variances in two passes.
 """
@@ -14,7 +14,7 @@ import torch
 from fxmorph.judge.welford import drift
 
 UNIT = 2.0**-24
-ROWS, OFFSETS = 64, (0, 1, 10, 300, 3000)
+ROWS, OFFSETS = 64, (1, 10, 300, 3000)
 
 
 def drawn(kind: str, terms: int) -> torch.Tensor:
@@ -22,7 +22,7 @@ def drawn(kind: str, terms: int) -> torch.Tensor:
     g = torch.Generator().manual_seed(terms)
     at = (torch.arange(terms, dtype=torch.float64) / terms).expand(ROWS, terms)
     noise = torch.randn(ROWS, terms, generator=g, dtype=torch.float64)
-    x = {"ramp": at + 0.01 * noise[:, :1], "steps": (at > 0.5) + 0.1 * noise, "normal": noise}[kind]
+    x = {"ramp": at + 0.01 * noise[:, :1], "steps": (at > 0.5) + 0.1 * noise}[kind]
     return (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)
 
 
@@ -31,7 +31,7 @@ def main() -> None:
     compiled = torch.compile(lambda x, dim: torch.var_mean(x, dim, correction=0), dynamic=True)
     print("along   values   terms  variance/drift  mean/drift")
     for dim in (1, 0):
-        for kind in ("ramp", "steps", "normal"):
+        for kind in ("ramp", "steps"):
             for terms in (30, 100, 800, 3000, 20000):
                 worst = [0.0, 0.0]
                 for offset in OFFSETS:

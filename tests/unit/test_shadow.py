@@ -324,7 +324,15 @@ RAMP = torch.arange(3000.0).repeat_interleave(16).reshape(3000, 16)
 
 
 @pytest.mark.parametrize("computed", [running_variance, variance_one_by_one])
-@pytest.mark.parametrize("x", [RAMP, RAMP + 3e4, RAMP / 7 + 0.1, two_values(6000)], ids=["ramp", "far", "sevenths", "two"])
+@pytest.mark.parametrize(
+    "x",
+    [
+        pytest.param(RAMP, id="ramp"),
+        pytest.param(RAMP + 3e4, id="ramp far from zero"),
+        pytest.param(RAMP / 7 + 0.1, id="ramp of sevenths"),
+        pytest.param(two_values(6000), id="two values"),
+    ],
+)
 def test_a_variance_may_be_summed_in_any_way(
     computed: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
 ) -> None:
