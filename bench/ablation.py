@@ -21,10 +21,10 @@ from importlib import metadata
 
 from fxmorph import worker
 from fxmorph.campaign import Campaign
+from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.seeds import find_seeds
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status
 from fxmorph.plans import PLANS
-from fxmorph.seeds import find_seeds
-from fxmorph.workers import Ended, Pool
 
 CASE_SECONDS = 120.0
 #: Stage, unit, kinds.

@@ -25,14 +25,14 @@ import torch
 
 from fxmorph.capture import CaptureFailed
 from fxmorph.caselist import Listed, write_list
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
 from fxmorph.graph import Unprintable
 from fxmorph.judge.case import make_variant
 from fxmorph.load import SeedFailed, load_seed
 from fxmorph.model import Case, CompileConfig, Seed, ValuePlan
 from fxmorph.rewrite import Unsound
 from fxmorph.rules import Registry, load_rules
-from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import quiet
 
 #: How many seeds are taken in each other dtype, with dynamic shapes, and as variants in 16 bits.

@@ -33,7 +33,8 @@ import torch
 from envelope_programs import OPERATORS, in_dtype, operator_program, runs_in
 
 from fxmorph.capture import CaptureFailed
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
 from fxmorph.graph import Unprintable
 from fxmorph.inputs import dtype_name
 from fxmorph.judge import numeric
@@ -45,7 +46,6 @@ from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.observe import Observation
 from fxmorph.rewrite import Unsound
 from fxmorph.rules import Registry, load_rules
-from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import quiet
 from fxmorph.torchapi.dispatch import TorchDispatchMode
 

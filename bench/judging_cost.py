@@ -26,7 +26,8 @@ os.environ.update(OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1")
 
 import torch
 
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
 from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.numeric import compare
 from fxmorph.judge.shadow import Shadows
@@ -35,7 +36,6 @@ from fxmorph.load import load_seed
 from fxmorph.model import SIZE_PLANS, CompileConfig, Seed, ValuePlan
 from fxmorph.observe import Observation
 from fxmorph.plans import PLANS
-from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import quiet
 
 #: Sets of values that one compile is judged on; other sizes are compiled anew.

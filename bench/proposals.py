@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from fxmorph.core.store import Store
 from fxmorph.model import CaseResult
-from fxmorph.store import Store
 
 
 def judged(options: argparse.Namespace, state: Path, more: list[str]) -> tuple[list[CaseResult], set[str]]:

@@ -27,7 +27,8 @@ import torch
 from embedding import embedded, program_of
 
 from fxmorph.capture import capture_torch
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
 from fxmorph.dedup import kind_group
 from fxmorph.graph import calls, function_of, read_graph
 from fxmorph.inductor.forked import Said, forked
@@ -39,7 +40,6 @@ from fxmorph.load import Invocation, load_seed
 from fxmorph.model import Case, CaseResult, CompileConfig, Status, ValuePlan
 from fxmorph.probing import cpu_seconds
 from fxmorph.rules import load_rules
-from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import BACKEND_LADDER, quiet, reset
 
 #: Planted faults, with the calls of the smallest program that shows them, found by hand.  Those of Dynamo's capture

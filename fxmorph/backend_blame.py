@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from fxmorph.blame import SETTINGS, Blame, redo_of
-from fxmorph.inductor.units import Stage
+from fxmorph.core.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.probing import Answer, Held, Probe, first_step
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations

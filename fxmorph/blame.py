@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fxmorph.inductor.units import Stage
+from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Kind
 
 #: Subsystems of PyTorch's own bisector by stage.

@@ -29,9 +29,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from fxmorph import worker
 from fxmorph.blame import bug_class
 from fxmorph.caselist import read_list
-from fxmorph.clock import Clock
-from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import write_finding
+from fxmorph.core.clock import Clock
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.records import to_json
+from fxmorph.core.seeds import find_seeds
+from fxmorph.core.store import PAGE, Store
 from fxmorph.credit import Credit
 from fxmorph.dedup import checked_fingerprint, fingerprint, one_cause
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
@@ -57,13 +61,9 @@ from fxmorph.model import (
 )
 from fxmorph.oracle import load_oracles
 from fxmorph.plans import PLANS, RELAID_EVERY, plans_of, threads_of
-from fxmorph.records import to_json
 from fxmorph.resuming import unfinished
 from fxmorph.rules import PROPOSED, load_rules
-from fxmorph.seeds import find_seeds
-from fxmorph.store import PAGE, Store
 from fxmorph.torchapi.compiling import check_settings, cpp_compiler
-from fxmorph.workers import Ended, Pool
 
 if TYPE_CHECKING:
     from fxmorph.propose.stalled import Stalled

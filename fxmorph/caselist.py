@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
+from fxmorph.core.seeds import find_seeds
 from fxmorph.model import Case, CompileConfig, Recipe
-from fxmorph.seeds import find_seeds
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 
 from fxmorph import __version__
-from fxmorph.config import ConfigError, Settings, load_settings
-from fxmorph.inductor.units import Stage, UnitKind
+from fxmorph.core.config import ConfigError, Settings, load_settings
+from fxmorph.core.units import Stage, UnitKind
 from fxmorph.model import Level
 
 USAGE, INTERNAL, NOTHING_RAN, INTERRUPTED = 2, 3, 5, 130
@@ -66,9 +66,9 @@ def _one_line_errors() -> Iterator[None]:
         _fail("interrupted; what was judged is stored, --resume goes on", INTERRUPTED)
     except Exception as error:
         # Late, since most commands never get here.
+        from fxmorph.core.seeds import SeedError
+        from fxmorph.core.store import DiskError, StoreError
         from fxmorph.rules import RuleError
-        from fxmorph.seeds import SeedError
-        from fxmorph.store import DiskError, StoreError
 
         if isinstance(error, DiskError):
             _fail(str(error), INTERNAL)
@@ -95,7 +95,7 @@ def _check_paths(settings: Settings) -> None:
         if not Path(file + ".py" if colon else path).exists():
             _fail(f"{path}: no such file or folder", USAGE)
         if colon:
-            from fxmorph.seeds import find_seeds
+            from fxmorph.core.seeds import find_seeds
 
             find_seeds([path])  # refuses what the file does not define
     for folder in settings.transforms:
@@ -133,8 +133,8 @@ def _reporting(
         reporters.append(JsonLines())
     reporters += _report_files(settings)
     if page:
+        from fxmorph.core.store import PAGE
         from fxmorph.report.html import HtmlReport
-        from fxmorph.store import PAGE
 
         reporters.append(HtmlReport(settings.state_dir, settings.state_dir / PAGE))
 
@@ -766,7 +766,7 @@ def coverage(state: State = None, json: Json = None) -> None:
     """Say which units of Inductor fired in the last run; of one with --pass, why the others did not too."""
     with _one_line_errors():
         settings = _settings(state=state, json=json)
-        from fxmorph.inductor.lastrun import last_coverage
+        from fxmorph.core.last_run import last_coverage
 
         with _stored(settings) as store:
             found = last_coverage(store)
@@ -889,8 +889,8 @@ def write_report(
     with _one_line_errors():
         settings = _settings(state=state, report=reports)
         folders = [Path(given) for given in states or [settings.state]]
+        from fxmorph.core.store import PAGE
         from fxmorph.report.html import write_report as write
-        from fxmorph.store import PAGE
 
         if out and not Path(out).absolute().parent.is_dir():
             _fail(f"--out {out}: no folder {Path(out).parent}", USAGE)
@@ -918,7 +918,7 @@ def _levels(levels: dict[str, str]) -> str:
 
 @contextmanager
 def _stored(settings: Settings) -> Iterator[Any]:
-    from fxmorph.store import Store
+    from fxmorph.core.store import Store
 
     with Store(settings.state_dir, write=False) as store:
         yield store

@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.records import from_json, to_json
+from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
 from fxmorph.prove.certificates import Certificates
-from fxmorph.records import from_json, to_json
 from fxmorph.report.graphs import graph_files
 from fxmorph.report.issue import issue_text
 from fxmorph.report.regression import regression_text
 from fxmorph.report.repro import repro_text
-from fxmorph.store import DiskError, Store
 from fxmorph.torchapi.devices import missing
 from fxmorph.withheld import NO_UNIT
 

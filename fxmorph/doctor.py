@@ -20,10 +20,10 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.pool import Pool
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Rung, Status, ValuePlan
 from fxmorph.rules import Registry, load_rules
-from fxmorph.workers import Pool
 
 OK, SELF_TEST_FAILED, CANNOT_RUN = 0, 1, 2
 
@@ -161,7 +161,7 @@ def _oracles() -> str:
 
 def _seeds() -> str:
     import fxmorph.corpus as corpus
-    from fxmorph.seeds import find_seeds
+    from fxmorph.core.seeds import find_seeds
 
     seeds = regressions = refused = 0
     for folder in map(Path, corpus.__path__):
@@ -238,9 +238,9 @@ def serve(connection: Connection, device: str, cache: str) -> None:
 
 def judge_planted(plant: str, path: str, device: str = "cpu") -> CaseResult:
     """Judge the seed at ``path`` in this process with a fault planted; ``rule`` plants an unsound rule."""
-    from fxmorph.clock import Clock
+    from fxmorph.core.clock import Clock
+    from fxmorph.core.seeds import find_seeds
     from fxmorph.judge.case import judge_case
-    from fxmorph.seeds import find_seeds
 
     (seed,), _ = find_seeds([path])
     rules = unsound_rules() if plant == "rule" else Registry()

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from fxmorph.core.records import to_json as record_to_json
 from fxmorph.model import BugClass, Finding, Kind, Level, Status
-from fxmorph.records import to_json as record_to_json
 
 
 @dataclass(frozen=True)
@@ -279,7 +279,7 @@ class Conformed(_Event):
 
 @dataclass(frozen=True)
 class UnitListed(_Event):
-    """One line of ``fxmorph passes --json``: the fields of ``fxmorph.inductor.units.Unit``, and what the last run saw.
+    """One line of ``fxmorph passes --json``: the fields of ``fxmorph.core.units.Unit``, and what the last run saw.
 
     ``tried`` graphs it looked at, ``fired`` ones that it changed, with their ``verdicts``; None where nothing is known.
     """

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import fx
 
-from fxmorph.clock import Clock
 from fxmorph.contents import differing, same_plain, shown
+from fxmorph.core.clock import Clock
+from fxmorph.core.records import to_json
 from fxmorph.exhibit import (
     EQUAL,
     MAP_SIDE,
@@ -36,7 +37,6 @@ from fxmorph.judge.trial import LazyReference, SeedSubject, Trial
 from fxmorph.load import load_case, load_seed, staged
 from fxmorph.model import SIZE_PLANS, Case, CaseResult, CompileConfig, Kind, Recipe, Seed, Status, ValuePlan, digest
 from fxmorph.observe import Meta, Observation, Slot
-from fxmorph.records import to_json
 from fxmorph.rewrite import Workbench, replay_recipe
 from fxmorph.rules import Registry
 

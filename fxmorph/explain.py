@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from fxmorph.clock import Clock
-from fxmorph.config import ConfigError, Settings
+from fxmorph.core.clock import Clock
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.seeds import SUFFIXES, find_seeds
+from fxmorph.core.store import Store
 from fxmorph.model import Case, CompileConfig, Recipe
 from fxmorph.plans import plans_of, threads_of
 from fxmorph.rules import load_rules
-from fxmorph.seeds import SUFFIXES, find_seeds
-from fxmorph.store import Store
 
 
 def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:

@@ -18,10 +18,10 @@ from fxmorph.backend_blame import ALL
 from fxmorph.blame import Blame
 from fxmorph.canon import canonical
 from fxmorph.capture import CaptureFailed, capture_torch
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
+from fxmorph.core.units import Stage
 from fxmorph.dedup import group_of, same_group, skeleton
 from fxmorph.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
-from fxmorph.inductor.units import Stage
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported, redrawn
 from fxmorph.investigated import Investigated, evidence_of, made_by, without_tail
 from fxmorph.judge.case import make_variant, plan_inputs

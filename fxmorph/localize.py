@@ -15,7 +15,7 @@ import torch
 
 from fxmorph.backend_blame import blame_backend
 from fxmorph.blame import Blame, redo_of
-from fxmorph.inductor.units import Stage
+from fxmorph.core.units import Stage
 from fxmorph.model import Kind
 from fxmorph.probing import Answer, Held, OutOfTime, Probe, first_step
 from fxmorph.torchapi.disabling import decompositions_used

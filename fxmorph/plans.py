@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
 from fxmorph.model import SIZE_PLANS, Seed, ValuePlan, digest
 
 #: Judged on one compile.

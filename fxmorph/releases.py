@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fxmorph.config import ConfigError, Settings
 from fxmorph.confirm import run_repro, said_by
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.records import to_json
+from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
-from fxmorph.records import to_json
 from fxmorph.report.issue import issue_text
-from fxmorph.store import DiskError, Store
 
 #: Wall seconds to import torch.
 IMPORT_SECONDS = 300

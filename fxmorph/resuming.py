@@ -6,8 +6,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from fxmorph.config import ConfigError, Settings, option_of
-from fxmorph.store import Store
+from fxmorph.core.config import ConfigError, Settings, option_of
+from fxmorph.core.store import Store
 
 #: What decides how a run is told, how long it goes on and what counts, and not what a case is.
 ANEW = (

@@ -20,7 +20,7 @@ import torch
 from torch import fx
 
 from fxmorph.canon import Operation, canonical
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.graph import calls, copy_graph, print_graph
 from fxmorph.inputs import InputSet, dtype_name, relocate, spec_of, storage_key, strided_clone
 from fxmorph.instances import Instance, broken, holds, sample_arguments, sample_values

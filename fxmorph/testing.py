@@ -47,8 +47,8 @@ def assert_equivalent(
 
 def judge_seed(path: str | Path, backend: str = "inductor") -> CaseResult:
     """The verdict on a seed file as it is, judged in this process; raises ``ValueError`` where it holds none."""
+    from fxmorph.core.seeds import find_seeds
     from fxmorph.load import SeedFailed, load_seed
-    from fxmorph.seeds import find_seeds
 
     seeds, refused = find_seeds([os.fspath(path)])
     if len(seeds) != 1:
@@ -60,7 +60,7 @@ def judge_seed(path: str | Path, backend: str = "inductor") -> CaseResult:
 
 
 def _judged(seed: Seed, config: CompileConfig, loaded: Any) -> CaseResult:
-    from fxmorph.clock import Clock
+    from fxmorph.core.clock import Clock
     from fxmorph.judge.case import judge_subject
     from fxmorph.judge.trial import SeedSubject
     from fxmorph.model import Case, ValuePlan
@@ -94,13 +94,13 @@ def check_pass(
     Raises ``AssertionError`` with the first counterexample, ``ValueError`` for what is no pass, what cannot be
     called with a graph alone, and what is no corpus.
     """
+    from fxmorph.core.seeds import find_seeds
+    from fxmorph.core.units import Stage
     from fxmorph.inductor.checking import STAGES, Checker
     from fxmorph.inductor.checkpass import ordered, pass_source, shipped_corpus, told
     from fxmorph.inductor.ownpass import load_pass, own_pass, source_of
-    from fxmorph.inductor.units import Stage
     from fxmorph.load import SeedFailed, load_seed
     from fxmorph.report.pairs import finding_lines
-    from fxmorph.seeds import find_seeds
 
     if stage not in list(STAGES):
         raise ValueError(f"stage {stage!r}: want {', '.join(STAGES)}")

@@ -17,9 +17,9 @@ NO_UNIT = 4
 def main(folder: Path) -> None:
     """Run the repro in this process, which must be a fresh one; leaves by ``SystemExit``."""
     from fxmorph.blame import Blame
+    from fxmorph.core.records import from_json
     from fxmorph.model import CompileConfig
     from fxmorph.probing import holding_back
-    from fxmorph.records import from_json
     from fxmorph.reduce.showing import without_guilty
     from fxmorph.torchapi.compiling import configured
 

@@ -15,8 +15,9 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fxmorph.clock import Clock
 from fxmorph.confirm import confirm
+from fxmorph.core.clock import Clock
+from fxmorph.core.pool import print_to
 from fxmorph.exhibiting import with_exhibit
 from fxmorph.investigate import as_found, investigate
 from fxmorph.investigated import Investigated
@@ -28,7 +29,6 @@ from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet, warm_imports
 from fxmorph.torchapi.devices import DeviceLost, require_device
-from fxmorph.workers import print_to
 
 warm_imports()
 

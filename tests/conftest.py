@@ -48,7 +48,7 @@ def rules() -> Any:
 @pytest.fixture
 def judged(torch_quiet: None) -> Callable[..., Any]:
     """``judged(eager, compiled, inputs)``: verdicts when ``compiled`` stands in for the compiled program."""
-    from fxmorph.clock import Clock
+    from fxmorph.core.clock import Clock
     from fxmorph.inputs import InputSet
     from fxmorph.judge.trial import GraphSubject, Trial
     from fxmorph.model import CompileConfig, ValuePlan

@@ -101,7 +101,7 @@ def test_a_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None
     code = (
         "import fxmorph, sys; from pathlib import Path; from fxmorph.rules import load_rules;"
         "from fxmorph.oracle import load_oracles; from fxmorph.known import load_known; import fxmorph.corpus;"
-        "from fxmorph.seeds import find_seeds; load_known();"
+        "from fxmorph.core.seeds import find_seeds; load_known();"
         "seeds, refused = find_seeds([fxmorph.corpus.__path__[0]]);"
         "print(Path(fxmorph.__file__).parent, len(load_rules()), len(load_oracles()), len(seeds), len(refused))"
     )

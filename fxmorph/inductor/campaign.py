@@ -20,19 +20,19 @@ from typing import Any
 from fxmorph import worker
 from fxmorph.blame import bug_class
 from fxmorph.campaign import Campaign, Emit, version_of, versions
-from fxmorph.config import ConfigError, Settings
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.pool import Ended
+from fxmorph.core.records import to_json
+from fxmorph.core.store import Store
+from fxmorph.core.units import UnitKind
 from fxmorph.dedup import kind_group
 from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.nearmiss import sort_of
 from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units, family, kin
-from fxmorph.inductor.units import UnitKind
 from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
-from fxmorph.records import to_json
 from fxmorph.report.passes import write_pass_finding
-from fxmorph.store import Store
-from fxmorph.workers import Ended
 
 #: Entries that one job derives graphs from, entries that one derives near misses for, and near misses that a turn
 #: of the later rounds judges at most: each takes a quarter of a second, a seed several.

@@ -12,13 +12,13 @@ import torch
 from torch import fx
 
 from fxmorph.capture import CaptureFailed, inputs_under
+from fxmorph.core.units import Stage
 from fxmorph.inductor.applying import module_structure
 from fxmorph.inductor.ownpass import OwnPass, PassError, apply_pass
 from fxmorph.inductor.pairrepro import repro_text
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.passresult import PassResult
 from fxmorph.inductor.stages import StageGraph, stage_graphs
-from fxmorph.inductor.units import Stage
 from fxmorph.inputs import InputSet, NotApplicable, dtype_name
 from fxmorph.load import LoadedSeed
 from fxmorph.model import Kind, Status, ValuePlan

@@ -15,13 +15,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from fxmorph.config import ConfigError, Settings
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.seeds import find_seeds
+from fxmorph.core.units import Stage
 from fxmorph.events import PairJudged, PassChecked, Warned
 from fxmorph.inductor.passresult import PassResult
-from fxmorph.inductor.units import Stage
 from fxmorph.model import Kind, Seed, Status, digest
-from fxmorph.seeds import find_seeds
-from fxmorph.workers import Ended, Pool
 
 #: CPU seconds that one program may take, its compile included; what starts a worker is not counted.
 LIMIT = 120.0

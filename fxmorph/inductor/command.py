@@ -7,14 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fxmorph.config import ConfigError, Settings
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.last_run import last_coverage, rows_of
+from fxmorph.core.store import Store, StoreError
+from fxmorph.core.units import PLURALS, Stage, Unit, UnitKind, kind_of
 from fxmorph.events import UnitListed
 from fxmorph.inductor.describing import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed
-from fxmorph.inductor.lastrun import last_coverage, rows_of
-from fxmorph.inductor.units import PLURALS, Stage, Unit, UnitKind, kind_of
 from fxmorph.report.passes import summary_lines, unit_rows
-from fxmorph.store import Store, StoreError
 from fxmorph.torchapi.switching import release
 
 Print = Callable[[str], None]

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fxmorph.core.units import Unit, UnitKind
 from fxmorph.inductor.derive import Derivation
 from fxmorph.inductor.rung import PassesJudged
-from fxmorph.inductor.units import Unit, UnitKind
 from fxmorph.model import Status
 
 

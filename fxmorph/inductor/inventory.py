@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from fxmorph.core.units import Stage, Unit, UnitKind
 from fxmorph.inductor.settings import settings_of
-from fxmorph.inductor.units import Stage, Unit, UnitKind
 from fxmorph.torchapi.decompose import inductor_decompositions
 from fxmorph.torchapi.lowerings import Lowering, lowerings
 from fxmorph.torchapi.passes import Extra, NoopRule, Opted, extras, noop_rules, opted

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from fxmorph.capture import inputs_under
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
 from fxmorph.inductor.running import draws, program
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fxmorph.inductor.units import Stage
+from fxmorph.core.units import Stage
 from fxmorph.model import Kind, Level, Status, ValuePlan
 
 

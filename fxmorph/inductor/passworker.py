@@ -12,15 +12,15 @@ from pathlib import Path
 
 import torch
 
+from fxmorph.core.pool import print_to
+from fxmorph.core.units import Stage
 from fxmorph.inductor.checking import Checker
 from fxmorph.inductor.ownpass import OwnPass, PassError, load_pass
 from fxmorph.inductor.passjobs import LoadPass
-from fxmorph.inductor.units import Stage
 from fxmorph.load import SeedFailed, load_seed
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.torchapi.compiling import quiet, warm_imports
-from fxmorph.workers import print_to
 
 warm_imports()
 

@@ -23,6 +23,7 @@ from torch import fx
 
 from fxmorph.canon import canonical
 from fxmorph.capture import CaptureFailed
+from fxmorph.core.units import Stage, Unit, matches
 from fxmorph.graph import calls, function_of
 from fxmorph.inductor.applying import CannotRun, NotInEager, apply_unit, module_structure
 from fxmorph.inductor.derived import Derived
@@ -31,7 +32,6 @@ from fxmorph.inductor.nearmiss import sort_of
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
-from fxmorph.inductor.units import Stage, Unit, matches
 from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
@@ -341,7 +341,7 @@ def _variant_graphs(
     loaded: LoadedSeed, source: Source, rules: Registry, campaign_seed: int
 ) -> tuple[list[StageGraph], str]:
     """The stages of a rewritten seed, so that units see what the corpus does not spell."""
-    from fxmorph.clock import Clock
+    from fxmorph.core.clock import Clock
     from fxmorph.graph import print_graph
     from fxmorph.judge.case import captured_graph
 

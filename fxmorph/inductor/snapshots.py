@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.core.units import Stage
 from fxmorph.graph import copy_graph, structure
-from fxmorph.inductor.units import Stage
 from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.model import CompileConfig
 from fxmorph.torchapi.compiling import compile_callable, configured

@@ -10,9 +10,9 @@ import torch
 from torch import fx
 
 from fxmorph.capture import CaptureFailed
+from fxmorph.core.units import Stage, Unit, UnitKind
 from fxmorph.inductor.applying import apply_unit, clone_module
 from fxmorph.inductor.inventory import UnknownUnit, listed
-from fxmorph.inductor.units import Stage, Unit, UnitKind
 from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.model import CompileConfig
 from fxmorph.observe import loss_of

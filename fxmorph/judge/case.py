@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fxmorph.capture import Captured, CaptureFailed, capture_aten, capture_torch, inputs_under
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.graph import Unprintable, calls, function_of, graph_hash, print_graph, windows
 from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.journal import note

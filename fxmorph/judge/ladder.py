@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.judge import journal
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial

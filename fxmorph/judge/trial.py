@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import torch
 
-from fxmorph.clock import Clock
 from fxmorph.contents import differing, same_plain
+from fxmorph.core.clock import Clock
 from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
 from fxmorph.propose.meter import Usage
 from fxmorph.propose.proposal import printable
 from fxmorph.propose.traffic import Answer, Body, Reply, Trouble, TroubleKind

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.records import from_json, to_json
+from fxmorph.core.store import DiskError, Store
+from fxmorph.core.units import matches
 from fxmorph.events import Event, ProposalJudged, Warned
-from fxmorph.inductor.units import matches
 from fxmorph.propose.admitted import pack_lines
 from fxmorph.propose.gate import Gate
 from fxmorph.propose.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
 from fxmorph.propose.proposal import Judged, Line, Task, read_task
-from fxmorph.records import from_json, to_json
-from fxmorph.store import DiskError, Store
 
 NOTHING, DONE = 5, 0
 #: The file is written again after so many outcomes, so that a kill loses little.

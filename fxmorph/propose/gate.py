@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from fxmorph.core.pool import Ended, Pool
 from fxmorph.propose.admitted import admitted_rule
 from fxmorph.propose.outcomes import shipped_packs
 from fxmorph.propose.proposal import Judged, Line, Outcome, RuleProposal, outcome_of, read_text
 from fxmorph.propose.sameness import Known
 from fxmorph.propose.serving import JudgeProposal, serve
-from fxmorph.workers import Ended, Pool
 
 #: Why an outcome is not kept: on a busy machine it may come another time.
 TOO_LONG = "took more than its time"

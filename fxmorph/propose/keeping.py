@@ -15,11 +15,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
+from fxmorph.core.store import DiskError
 from fxmorph.propose.outcomes import OUTCOMES, write_outcomes
 from fxmorph.propose.proposal import Outcome
 from fxmorph.propose.session import Tried
-from fxmorph.store import DiskError
 
 #: Refuted proposals of earlier sessions that a new one is told of.
 MOST_REFUTED = 200

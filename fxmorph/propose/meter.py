@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from fxmorph.config import duration
+from fxmorph.core.config import duration
 
 #: English text and code have about this many characters a token; used where a server does not count.
 CHARACTERS_PER_TOKEN = 4

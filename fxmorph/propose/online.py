@@ -10,7 +10,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from fxmorph.config import ConfigError, Settings
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.records import from_json, to_json
+from fxmorph.core.store import Store, StoreError
 from fxmorph.events import Asking, Event, SessionEnded, Warned
 from fxmorph.inductor.command import last_coverage, rows_of
 from fxmorph.inductor.inventory import UnknownUnit
@@ -27,9 +29,7 @@ from fxmorph.propose.planning import Prompts, questions, tokens
 from fxmorph.propose.proposal import Judged, Task, read_text
 from fxmorph.propose.session import End, GivenUp, Question, Session, Tried
 from fxmorph.propose.traffic import Endpoint, Recorder, Replay
-from fxmorph.records import from_json, to_json
 from fxmorph.rules import load_rules
-from fxmorph.store import Store, StoreError
 
 _CODES = {End.DONE: 0, End.SPENT: 0, End.REFUSED: 2, End.UNREACHABLE: 3}
 NOTHING = 5

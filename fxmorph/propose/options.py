@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from fxmorph.config import ConfigError, duration
+from fxmorph.core.config import ConfigError, duration
 from fxmorph.propose.meter import Budget, Price
 from fxmorph.propose.proposal import Task
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
+from fxmorph.core.records import from_json, to_json
 from fxmorph.model import Seed
 from fxmorph.propose.proposal import Judged
-from fxmorph.records import from_json, to_json
 
 #: The file, beside the packs that it is about.
 OUTCOMES = "outcomes.json"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
 from fxmorph.propose.context import Context, bug_text, graph_near, language_values, refuted_text
 from fxmorph.propose.meter import estimated_tokens
 from fxmorph.propose.prompting import PLACES, SHIPPED, Prompt, read_prompt
@@ -27,7 +27,7 @@ class Prompts:
 
     @classmethod
     def read(cls, folder: Path | None) -> Prompts:
-        """From ``folder`` as far as it has them; raises :class:`fxmorph.config.ConfigError`."""
+        """From ``folder`` as far as it has them; raises :class:`fxmorph.core.config.ConfigError`."""
         if folder is not None and not any((folder / f"{name}.md").is_file() for name in PLACES):
             raise ConfigError(f"--prompts {folder}: none of {', '.join(f'{name}.md' for name in PLACES)} is in it")
         where = folder or SHIPPED
@@ -48,7 +48,7 @@ def questions(
 ) -> Iterator[Question]:
     """One for each known bug, then one for each target and task in turn.
 
-    Raises :class:`fxmorph.config.ConfigError` for a bug without text.
+    Raises :class:`fxmorph.core.config.ConfigError` for a bug without text.
     """
     system = prompts.language.filled(language_values())
     for path in bugs:

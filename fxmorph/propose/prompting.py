@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
 
 SHIPPED = Path(__file__).parent / "prompts"
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.core.pool import print_to
 from fxmorph.propose.chaingate import judge_mutation, judge_recipe
 from fxmorph.propose.proposal import (
     Judged,
@@ -35,7 +36,6 @@ from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet
-from fxmorph.workers import print_to
 
 #: Units of z3 for one query: less than ``fxmorph prove`` spends, as there are many proposals.
 BUDGET = 500_000

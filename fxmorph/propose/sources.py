@@ -14,10 +14,10 @@ from pathlib import Path
 
 from fxmorph.canon import canonical
 from fxmorph.capture import Captured, CaptureFailed, capture_torch
+from fxmorph.core.seeds import find_seeds
 from fxmorph.graph import Unprintable, calls
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import CompileConfig, Seed, digest
-from fxmorph.seeds import find_seeds
 
 
 def program_key(captured: Captured) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.store import Store
 from fxmorph.events import Event, Warned
 from fxmorph.propose.keeping import Kept
 from fxmorph.propose.meter import Budget
 from fxmorph.propose.options import Asked, Online, read_online
-from fxmorph.store import Store
 from fxmorph.torchapi.compiling import BACKEND_LADDER
 
 #: Requests of one session, and the share of the run's time that it may take.
@@ -40,7 +40,7 @@ class Stalled:
     def of(cls, settings: Settings, store: Store, run_id: str, emit: Callable[[Event], None]) -> Stalled | None:
         """None where the environment names no model (OPENAI_MODEL and a key or server), or no unit can fire.
 
-        Raises :class:`fxmorph.config.ConfigError`.
+        Raises :class:`fxmorph.core.config.ConfigError`.
         """
         if settings.backend in BACKEND_LADDER:  # none of them runs Inductor
             return None

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import torch
 
-from fxmorph.config import ConfigError, Settings
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.pool import Pool
 from fxmorph.events import Conformed, Proved, Warned
 from fxmorph.model import Level
 from fxmorph.prove.certificates import versions as made_with
@@ -18,7 +19,6 @@ from fxmorph.prove.rule import RuleProof
 from fxmorph.prove.second import SolverMissing, version
 from fxmorph.prove.serving import ProveRule, serve, unproved
 from fxmorph.rules import Registry, Rule, load_rules
-from fxmorph.workers import Pool
 
 #: CPU seconds that a rule may take for one dtype; what does not end by then is UNKNOWN.
 LIMIT = 300.0

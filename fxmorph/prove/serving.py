@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
+from fxmorph.core.pool import print_to
 from fxmorph.model import Level
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule import RuleProof, prove_rule
 from fxmorph.prove.second import disagreements
 from fxmorph.rules import load_rules
-from fxmorph.workers import print_to
 
 
 @dataclass(frozen=True)

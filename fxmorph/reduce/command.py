@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 from fxmorph import worker
 from fxmorph.campaign import FINDINGS, INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found
-from fxmorph.config import Settings
 from fxmorph.confirm import TIMES
+from fxmorph.core.config import Settings
+from fxmorph.core.pool import Ended
+from fxmorph.core.seeds import find_seeds
+from fxmorph.core.store import PAGE, Store
 from fxmorph.events import Warned
 from fxmorph.investigated import Investigated
 from fxmorph.model import Finding, Rung, Seed, Status
-from fxmorph.seeds import find_seeds
-from fxmorph.store import PAGE, Store
-from fxmorph.workers import Ended
 
 
 @dataclass
@@ -80,7 +80,7 @@ def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
 
     Returns 1 where something was done and a new finding stands of what was asked for, confirmed or as it was seen, 0
     where what stands is known, 5 where nothing was done, 130 where it was interrupted.  Raises
-    :class:`~fxmorph.store.StoreError` for an id that is not stored.
+    :class:`~fxmorph.core.store.StoreError` for an id that is not stored.
     """
     cases: set[str] = set()
     code = _reduce_stored(settings, ids, emit, cases)

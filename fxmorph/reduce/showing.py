@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from fxmorph.backend_blame import ALL, VECTORISED
 from fxmorph.blame import SETTINGS, Blame
-from fxmorph.inductor.units import Stage
+from fxmorph.core.units import Stage
 from fxmorph.localize import IN_EAGER, PARTITIONER
 from fxmorph.model import Rung
 from fxmorph.probing import Answer, Held, Probe

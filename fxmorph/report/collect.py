@@ -11,10 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from fxmorph.core.store import Store, StoredRun
 from fxmorph.exhibit import Exhibit, GraphPair
 from fxmorph.model import SEVERITY, CaseResult, Finding, Recipe, Status
 from fxmorph.report.graphs import exhibit_of
-from fxmorph.store import Store, StoredRun
 
 #: Verdicts that say why something was not judged to the end.
 _UNDECIDED = (Status.INCONCLUSIVE, Status.SKIPPED, Status.UNSUPPORTED, Status.ERROR, Status.ILL_CONDITIONED)

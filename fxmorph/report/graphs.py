@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from fxmorph.core.records import from_json
 from fxmorph.exhibit import Exhibit, GraphPair
 from fxmorph.model import Finding
-from fxmorph.records import from_json
 from fxmorph.report.dataflow import Step, marked, nearby, read_steps
 from fxmorph.report.drawing import draw, standalone
 

@@ -15,6 +15,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from fxmorph import __version__
+from fxmorph.core.store import DiskError
 from fxmorph.events import Event, RunFinished
 from fxmorph.exhibit import GraphPair, SlotExhibit
 from fxmorph.model import BugClass, Status
@@ -24,7 +25,6 @@ from fxmorph.report.graphs import picture, sides
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.issue import not_reduced, what
 from fxmorph.report.terminal import replay_command, spell_time
-from fxmorph.store import DiskError
 
 #: Findings whose graphs are drawn, and findings shown with their files.
 MOST_DRAWN, MOST_FILES = 150, 300

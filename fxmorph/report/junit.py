@@ -7,9 +7,9 @@ import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
 
+from fxmorph.core.store import DiskError
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, RunFinished, SeedRefused
 from fxmorph.model import Status
-from fxmorph.store import DiskError
 
 _FAILED = (Status.FINDING, Status.UNSOUND_REWRITE)
 _SKIPPED = (Status.KNOWN, Status.SKIPPED, Status.UNSUPPORTED, Status.INCONCLUSIVE)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fxmorph.core.records import to_json
+from fxmorph.core.store import DiskError
 from fxmorph.inductor.rung import Pair
 from fxmorph.model import Finding
-from fxmorph.records import to_json
-from fxmorph.store import DiskError
 
 #: Verdict columns of the table of units.
 _VERDICTS = ("clean", "finding", "known", "edge-case", "expected", "tie", "ill-conditioned", "inconclusive", "skipped",

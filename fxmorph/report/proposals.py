@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from fxmorph.core.units import PLURALS, kind_of, matches
 from fxmorph.events import Asking, Event, ProposalJudged, SessionEnded, Warned
-from fxmorph.inductor.units import PLURALS, kind_of, matches
 from fxmorph.model import BugClass
 from fxmorph.report.sessions import asking_line, session_lines
 from fxmorph.report.terminal import PLAIN_WIDTH

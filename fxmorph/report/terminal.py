@@ -18,6 +18,7 @@ from rich.progress import Progress as LiveProgress
 from rich.table import Table
 from rich.text import Text
 
+from fxmorph.core.units import PLURALS, UnitKind, kind_of
 from fxmorph.events import (
     Asking,
     CaseDone,
@@ -33,7 +34,6 @@ from fxmorph.events import (
     UnitFired,
     Warned,
 )
-from fxmorph.inductor.units import PLURALS, UnitKind, kind_of
 from fxmorph.model import SEVERITY, Finding, Status
 from fxmorph.report.issue import not_reduced
 from fxmorph.report.sessions import asking_line, outcome_words, session_lines

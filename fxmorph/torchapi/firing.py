@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch._functorch.config
 
-from fxmorph.inductor.units import Stage
+from fxmorph.core.units import Stage
 from fxmorph.torchapi.tracking import Group, Tracker, module, named_entries, tracked
 
 

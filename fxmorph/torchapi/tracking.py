@@ -19,8 +19,8 @@ from typing import Any
 
 from torch import fx
 
+from fxmorph.core.units import Stage
 from fxmorph.graph import structure
-from fxmorph.inductor.units import Stage
 from fxmorph.torchapi.patterns import Entry, entries
 
 

@@ -376,7 +376,7 @@ def test_a_list_of_cases_is_judged_and_no_other(tmp_path: Path) -> None:
 
 
 def hash_of(seed: Path) -> str:
-    from fxmorph.seeds import find_seeds
+    from fxmorph.core.seeds import find_seeds
 
     return find_seeds([str(seed)])[0][0].hash
 

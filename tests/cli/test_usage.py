@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from fxmorph import __version__
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.store import Store
 from fxmorph.model import BugClass, Finding, Kind
-from fxmorph.store import Store
 
 ROOT = Path(__file__).parents[2]
 
@@ -171,7 +171,7 @@ def test_stored_findings_are_listed_and_shown(folder: Path) -> None:
 
 ENGINE = """
 import sys, types
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
 from fxmorph.events import Checked, Warned
 from fxmorph.model import Status
 campaign = types.ModuleType("fxmorph.campaign")
@@ -191,10 +191,10 @@ main()
         ("return 4", 4, ""),
         ("raise KeyboardInterrupt", 130, "fxmorph: interrupted; what was judged is stored, --resume goes on\n"),
         ("raise ZeroDivisionError('planted')", 3, "fxmorph: internal error: ZeroDivisionError: planted\n"),
-        ("from fxmorph.store import DiskError; raise DiskError('full')", 3, "fxmorph: full\n"),
-        ("from fxmorph.store import StoreError; raise StoreError('in use')", 2, "fxmorph: in use\n"),
+        ("from fxmorph.core.store import DiskError; raise DiskError('full')", 3, "fxmorph: full\n"),
+        ("from fxmorph.core.store import StoreError; raise StoreError('in use')", 2, "fxmorph: in use\n"),
         ("from fxmorph.rules import RuleError; raise RuleError('twice')", 2, "fxmorph: twice\n"),
-        ("from fxmorph.seeds import SeedError; raise SeedError('none')", 2, "fxmorph: none\n"),
+        ("from fxmorph.core.seeds import SeedError; raise SeedError('none')", 2, "fxmorph: none\n"),
     ],
 )
 def test_what_the_engine_ends_in(body: str, code: int, words: str, folder: Path) -> None:

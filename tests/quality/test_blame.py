@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import fx
 
 from fxmorph.blame import Blame
-from fxmorph.clock import Clock
-from fxmorph.inductor.units import Stage
+from fxmorph.core.clock import Clock
+from fxmorph.core.units import Stage
 from fxmorph.inputs import InputSet
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import GraphSubject, Trial

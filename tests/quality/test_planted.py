@@ -19,14 +19,14 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
 from fxmorph.investigate import as_found, investigate
 from fxmorph.investigated import Investigated
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Recipe, Status, ValuePlan
 from fxmorph.report.repro import repro_text
 from fxmorph.rules import Registry
-from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler, reset
 from fxmorph.torchapi.planting import planted_decomposition, planted_lowering, planted_pass
 
@@ -273,7 +273,7 @@ def test_it_is_found_within_an_object(where: str, kind: Kind, slot: str, tmp_pat
 
 CUT_OFF = """
 import sys, pathlib, torch
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.inputs import InputSet
 from fxmorph.judge.trial import GraphSubject, Trial
 from fxmorph.model import CompileConfig, ValuePlan

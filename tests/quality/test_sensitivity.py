@@ -18,7 +18,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.inputs import InputSet
 from fxmorph.judge import trial as trial_module
 from fxmorph.judge.case import judge_subject, plan_inputs

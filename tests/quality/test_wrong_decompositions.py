@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch._decomp import decomposition_table
 from torch._inductor import decomposition
 
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.inputs import InputSet
 from fxmorph.judge.case import judge_subject, plan_inputs
 from fxmorph.judge.trial import GraphSubject

@@ -13,7 +13,7 @@ import torch
 from promises import broken, samples
 from torch import fx
 
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.graph import calls, function_of, graph_hash, print_graph, read_graph
 from fxmorph.inputs import InputSet, spec_of, strided_clone
 from fxmorph.instances import holds, sample_arguments

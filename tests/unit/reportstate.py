@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.records import to_json
+from fxmorph.core.store import Store
 from fxmorph.exhibit import EQUAL, NOT_FINITE, Element, Exhibit, GraphPair, SlotExhibit
 from fxmorph.model import (
     BugClass,
@@ -20,9 +22,7 @@ from fxmorph.model import (
     Status,
     ValuePlan,
 )
-from fxmorph.records import to_json
 from fxmorph.report.repro import repro_text
-from fxmorph.store import Store
 
 PROGRAM = """\
 def make_inputs():

@@ -12,19 +12,19 @@ import pytest
 from fxmorph import worker
 from fxmorph.blame import Blame
 from fxmorph.campaign import FINDINGS, INTERNAL, NOTHING_RAN, OK, Campaign
-from fxmorph.clock import Clock
-from fxmorph.config import Settings
 from fxmorph.confirm import Confirmation
+from fxmorph.core.clock import Clock
+from fxmorph.core.config import Settings
+from fxmorph.core.pool import Ended
+from fxmorph.core.store import Store
+from fxmorph.core.units import Stage
 from fxmorph.dedup import checked_fingerprint
 from fxmorph.events import Checked, FindingMade, RunFinished, Warned
-from fxmorph.inductor.units import Stage
 from fxmorph.investigated import Investigated
 from fxmorph.known import Known
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
 from fxmorph.plans import PLANS, THREADS, plans_of
-from fxmorph.store import Store
 from fxmorph.worker import Manner
-from fxmorph.workers import Ended
 
 PROGRAM = "def make_inputs():\n    return [torch.zeros(2)]\n\n\ndef fn(x):\n    a = x.flip(0)\n    return (a,)\n"
 UNIT = "post_grad.reinplace_inplaceable_ops"

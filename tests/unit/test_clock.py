@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from fxmorph.clock import ACTIVITIES, Clock
+from fxmorph.core.clock import ACTIVITIES, Clock
 
 
 def burn(seconds: float) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fxmorph.config import ConfigError, Settings, duration, load_settings, pairs
-from fxmorph.records import from_json, to_json
+from fxmorph.core.config import ConfigError, Settings, duration, load_settings, pairs
+from fxmorph.core.records import from_json, to_json
 
 
 def load(cwd: Path, env: dict[str, str] | None = None, **command_line: Any) -> Settings:
@@ -136,7 +136,7 @@ def test_settings_through_json(tmp_path: Path) -> None:
 
 
 def test_config_store_and_events_import_no_torch() -> None:
-    code = "import sys, fxmorph.config, fxmorph.store, fxmorph.events, fxmorph.cli, fxmorph.report.terminal\n"
+    code = "import sys, fxmorph.core.config, fxmorph.core.store, fxmorph.events, fxmorph.cli, fxmorph.report.terminal\n"
     code += (
         "import fxmorph.report.repro, fxmorph.report.issue, fxmorph.report.jsonlines; sys.exit('torch' in sys.modules)"
     )

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fxmorph import doctor
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
 from fxmorph.doctor import PROGRAM, SELF_TESTS, judge_planted, run_doctor
 from fxmorph.model import CaseResult, Status
 from fxmorph.torchapi.planting import planted_decomposition, planted_lowering, planted_pass

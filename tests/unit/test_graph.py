@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from fxmorph.capture import Captured, CaptureFailed, capture_torch
+from fxmorph.core.seeds import find_seeds
 from fxmorph.graph import (
     Unprintable,
     Unreadable,
@@ -30,7 +31,6 @@ from fxmorph.inputs import InputSet
 from fxmorph.load import SeedFailed, load_seed
 from fxmorph.model import CompileConfig
 from fxmorph.rewrite import profile
-from fxmorph.seeds import find_seeds
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 CORPUS = Path(__file__).parents[2] / "corpus"

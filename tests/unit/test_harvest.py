@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from fxmorph.core.seeds import find_seeds
 from fxmorph.graph import function_of
 from fxmorph.harvest import NOTHING_CAPTURED, capture_program, inputs_source
 from fxmorph.inputs import Unsupported, storage_key
 from fxmorph.load import load_seed
-from fxmorph.seeds import find_seeds
 
 PROGRAM = """
 import sys, torch

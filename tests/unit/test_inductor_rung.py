@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from fxmorph.core.seeds import find_seeds
 from fxmorph.inductor import rung
 from fxmorph.inductor.applying import Applied, clone_module
 from fxmorph.inductor.coverage import Coverage
@@ -17,7 +18,6 @@ from fxmorph.inductor.rung import Mode, PassesJudged, Source, chosen_units, judg
 from fxmorph.model import Kind, Status
 from fxmorph.prove.prover import Prover
 from fxmorph.rules import Registry
-from fxmorph.seeds import find_seeds
 
 SEED = """
 import torch

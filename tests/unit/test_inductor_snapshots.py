@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import fx
 
+from fxmorph.core.units import Stage
 from fxmorph.inductor.snapshots import Snapshot, pairs, snapshots
-from fxmorph.inductor.units import Stage
 from fxmorph.inputs import InputSet
 from fxmorph.model import CompileConfig
 from fxmorph.torchapi.planting import planted_pass

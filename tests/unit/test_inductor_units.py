@@ -13,12 +13,12 @@ from types import ModuleType
 import pytest
 import torch
 
+from fxmorph.core.units import Stage, UnitKind
 from fxmorph.inductor import inventory as inventory_module
 from fxmorph.inductor.applying import clone_module
 from fxmorph.inductor.describing import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed, near, observed_unit, unwrapped
 from fxmorph.inductor.stages import stage_graphs
-from fxmorph.inductor.units import Stage, UnitKind
 from fxmorph.torchapi import pipelines
 from fxmorph.torchapi.passes import as_compiling
 from fxmorph.torchapi.pipelines import Step

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
 from fxmorph.investigate import as_found, investigate, nearest_miss
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.journal import noting
@@ -33,7 +34,6 @@ from fxmorph.model import (
 from fxmorph.observe import Observation, frozen
 from fxmorph.probing import Died, apart
 from fxmorph.rules import Registry, Rule
-from fxmorph.seeds import find_seeds
 from fxmorph.torchapi.compiling import register_backend
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

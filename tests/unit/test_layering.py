@@ -1,4 +1,4 @@
-"""Who may import what: private torch in one package, heavy imports late, the parent's records without torch."""
+"""Who may import what: rooms import downwards, private torch has one home, the parent's records do without torch."""
 
 from __future__ import annotations
 
@@ -88,7 +88,66 @@ def test_heavy_packages_have_one_home(package: str, home: str) -> None:
         assert package not in roots or where.startswith(home), where
 
 
-LIGHT = ("cli", "config", "events", "store", "records", "model", "seeds", "rules")
+#: The rooms, from the ground up: a file imports its own room and those below it.
+ROOMS = (
+    "core", "torchapi", "programs", "rules", "rewriting", "prove", "judge", "inductor", "triage", "propose", "campaign",
+    "report", "commands", "front",
+)  # fmt: skip
+#: What people import or run keeps its place at the top, and belongs to a room none the less.
+FRONT_DOOR = {
+    "__init__": "core", "model": "core", "events": "core", "rules": "rules", "oracle": "judge", "cli": "front",
+    "__main__": "front", "testing": "front", "pytest_plugin": "front",
+}  # fmt: skip
+#: Folders beside ``fxmorph/`` that are installed inside of it.
+BESIDE = {"transforms": "rules", "oracles": "judge", "corpus": "core"}
+#: Imports that go upwards and stand, each with its reason.  Tuples of (file, module).
+UPWARDS: set[tuple[str, str]] = set()
+
+
+def room_of(module: str) -> str:
+    """The room of a module by its dotted name."""
+    names = module.split(".")[1:] or ["__init__"]
+    return BESIDE.get(names[0]) or (FRONT_DOOR[names[0]] if len(names) == 1 and names[0] in FRONT_DOOR else names[0])
+
+
+def module_of(file: Path) -> str:
+    where = file.relative_to(ROOT).with_suffix("").as_posix().removesuffix("/__init__")
+    return ".".join(where.split("/") if where.startswith("fxmorph") else ["fxmorph", *where.split("/")])
+
+
+def modules_imported(file: Path) -> Iterator[str]:
+    """Modules of fxmorph that a file imports anywhere in it, in functions and for type checking too."""
+    for name in imported(ast.parse(file.read_text())):
+        if name.split(".")[0] == "fxmorph":
+            yield name if name in MODULES else name.rpartition(".")[0]
+
+
+MODULES = {module_of(file) for file in SOURCES}
+
+
+def upwards() -> set[tuple[str, str]]:
+    found = set()
+    for file in SOURCES:
+        level = ROOMS.index(room_of(module_of(file)))
+        where = file.relative_to(ROOT).as_posix()
+        found |= {(where, m) for m in modules_imported(file) if ROOMS.index(room_of(m)) > level}
+    return found
+
+
+def test_every_file_lies_in_a_room() -> None:
+    assert {room_of(module) for module in MODULES} == set(ROOMS)
+
+
+def test_rooms_import_downwards() -> None:
+    assert upwards() == UPWARDS
+
+
+def test_one_file_name_names_one_file() -> None:
+    names = [file.stem for file in SOURCES if file.is_relative_to(ROOT / "fxmorph") and file.stem != "__init__"]
+    assert sorted(names) == sorted(set(names))
+
+
+LIGHT = ("cli", "core.config", "events", "core.store", "core.records", "model", "core.seeds", "rules")
 
 
 @pytest.mark.parametrize("module", LIGHT)

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from fxmorph.core.seeds import find_seeds
 from fxmorph.inputs import storage_key
 from fxmorph.layouts import layout_of, relaid
 from fxmorph.load import in_other_layout, load_seed
 from fxmorph.memory import overlap
-from fxmorph.seeds import find_seeds
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

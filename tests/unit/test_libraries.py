@@ -10,10 +10,10 @@ import torch
 from torch.fx.operator_schemas import normalize_function
 
 from fxmorph.capture import capture_aten, capture_torch
+from fxmorph.core.seeds import find_seeds
 from fxmorph.graph import function_of
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import CompileConfig
-from fxmorph.seeds import find_seeds
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

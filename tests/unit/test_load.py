@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from fxmorph.core.seeds import find_seeds
 from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import CompileConfig
-from fxmorph.seeds import find_seeds
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

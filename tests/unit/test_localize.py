@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fxmorph.blame import Blame, redo_of
-from fxmorph.inductor.units import Stage
+from fxmorph.core.records import from_json, to_json
+from fxmorph.core.units import Stage
 from fxmorph.localize import _blame_aot
 from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.probing import Answer, Held, Probe
-from fxmorph.records import from_json, to_json
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 import torch
 from torch import fx
 
+from fxmorph.core.units import Stage
 from fxmorph.inductor.ownpass import Made, PassError, apply_pass, load_pass, own_pass
-from fxmorph.inductor.units import Stage
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.store import Store
 from fxmorph.inductor.campaign import SEEN_ENOUGH, PassCampaign
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.rung import DERIVED, Pair
 from fxmorph.model import Kind, Status
-from fxmorph.store import Store
 
 FUSED = "joint.pass_patterns[0]/_sfdp_pattern_"
 CUMSUM = "post_grad.pass_patterns[1]/pointless_cumsum_replacement"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from chatserver import ChatServer, Say, in_turn, serving
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
 from fxmorph.propose.asking import ATTEMPTS, Asker
 from fxmorph.propose.client import MAX_ANSWER, Client
 from fxmorph.propose.meter import Budget, Meter, Price, Spent, Usage

@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
 from fxmorph.propose.answers import answer_schema
 from fxmorph.propose.context import REFUTED, RULES, Context, aimable, bug_text, rules_text, source_text, targets
 from fxmorph.propose.outcomes import shipped_packs

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.store import Store
 from fxmorph.propose.keeping import Kept
 from fxmorph.propose.stalled import SESSIONS, Stalled
-from fxmorph.store import Store
 
 
 def test_a_session_is_found_by_its_run_and_turn(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from chatserver import ChatServer, Say, serving
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
 from fxmorph.propose.answers import MOST, read_answer
 from fxmorph.propose.asking import Asker
 from fxmorph.propose.client import Client

@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 from reportstate import finding
 
-from fxmorph.config import ConfigError, load_settings
+from fxmorph.core.config import ConfigError, load_settings
+from fxmorph.core.store import DiskError
 from fxmorph.events import CaseDone, Checked, FindingMade, RunFinished, SeedRefused
 from fxmorph.model import Kind, Status
 from fxmorph.report.github import GitHub
@@ -23,7 +24,6 @@ from fxmorph.report.junit import JUnit
 from fxmorph.report.regression import regression_text
 from fxmorph.report.repro import readable, repro_text
 from fxmorph.report.sarif import FINGERPRINT, Sarif, seed_file
-from fxmorph.store import DiskError
 
 EVENTS: list[Any] = [
     SeedRefused("seeds/a.py", "line 1"),

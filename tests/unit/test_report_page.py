@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from reportstate import AFTER, BEFORE, PROGRAM, finding, make_state
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.store import Store, StoreError
 from fxmorph.exhibit import EQUAL, SlotExhibit
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.reduce import command
@@ -20,7 +21,6 @@ from fxmorph.report.dataflow import marked, nearby, read_steps
 from fxmorph.report.drawing import draw, standalone
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.html import write_report
-from fxmorph.store import Store, StoreError
 
 
 class Tags(HTMLParser):

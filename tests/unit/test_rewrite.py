@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from fxmorph.capture import CaptureFailed, capture_torch
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
 from fxmorph.graph import Unprintable, calls, print_graph, read_graph
 from fxmorph.inputs import InputSet
 from fxmorph.instances import Instance, bind_sizes, holds, sample_arguments
@@ -30,7 +31,6 @@ from fxmorph.rewrite import (
     replay_recipe,
 )
 from fxmorph.rules import Rule, RuleError
-from fxmorph.seeds import find_seeds
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 ROOT = Path(__file__).parents[2]
@@ -60,12 +60,12 @@ def test_drawn_recipes_keep_the_meaning_and_replay(seed: Any, rules: Any) -> Non
 
 DRAW = """
 import sys, torch
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.judge.case import make_variant
 from fxmorph.load import load_seed
 from fxmorph.model import Case, CompileConfig, ValuePlan
 from fxmorph.rules import load_rules
-from fxmorph.seeds import find_seeds
+from fxmorph.core.seeds import find_seeds
 rules = load_rules()
 for path in sys.argv[1:]:
     (seed,), _ = find_seeds([path])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from fxmorph.core.seeds import find_seeds
 from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge import searching
 from fxmorph.judge.case import plan_inputs
@@ -18,7 +19,6 @@ from fxmorph.judge.trial import SeedSubject
 from fxmorph.load import Invocation, load_seed
 from fxmorph.model import ValuePlan
 from fxmorph.observe import observe
-from fxmorph.seeds import find_seeds
 from fxmorph.values import Found, Step, apply_plan
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

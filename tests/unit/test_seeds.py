@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fxmorph.seeds import SeedError, find_seeds
+from fxmorph.core.seeds import SeedError, find_seeds
 
 GOOD = 'ORIGIN = "by hand"\ndef make_inputs(): return []\ndef fn(): return 1\n'
 MAKES = "def make_inputs(): return []\ndef make_fn(): return lambda: 1\n"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from fxmorph.core.seeds import find_seeds
 from fxmorph.inputs import NotApplicable
 from fxmorph.load import Invocation, LoadedSeed, load_case
 from fxmorph.model import RESHAPES, Case, CompileConfig, ValuePlan
-from fxmorph.seeds import find_seeds
 from fxmorph.sizes import Reshaping, Sizes, candidates, reshapings, resize
 
 

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.records import from_json, to_json
+from fxmorph.core.store import DATABASE, DiskError, Store, StoreError
 from fxmorph.model import (
     BugClass,
     Case,
@@ -27,8 +29,6 @@ from fxmorph.model import (
     ValuePlan,
     Verdict,
 )
-from fxmorph.records import from_json, to_json
-from fxmorph.store import DATABASE, DiskError, Store, StoreError
 
 SEED = Seed("corpus/seeds/a.py", "module", "0" * 16, name="Net", mode="eval", origin="by hand")
 CASE = Case(
@@ -205,8 +205,8 @@ sys.path.insert(0, {tests!r})
 from dataclasses import replace
 from pathlib import Path
 from test_store import CASE, RESULT
-from fxmorph.config import Settings
-from fxmorph.store import Store
+from fxmorph.core.config import Settings
+from fxmorph.core.store import Store
 store = Store(Path({state!r}))
 run = store.create_run(Settings(), {{}})
 for index in range(100000):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fxmorph import worker
-from fxmorph.clock import Clock
+from fxmorph.core.clock import Clock
 from fxmorph.torchapi.devices import DeviceLost
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from fxmorph import workers
-from fxmorph.workers import Ended, Pool
+from fxmorph.core import pool as workers
+from fxmorph.core.pool import Ended, Pool
 
 
 def serve(connection: Connection, factor: int) -> None:
@@ -146,7 +146,7 @@ def test_closing_the_pool_kills_busy_workers_and_their_children(tmp_path: Path) 
 PARENT = """
 import sys
 sys.path[:0] = {path!r}
-from fxmorph.workers import Pool
+from fxmorph.core.pool import Pool
 import test_workers
 if __name__ == "__main__":
     pool = Pool(1, test_workers.serve, (2,), [])
@@ -194,7 +194,7 @@ def test_renewed_arguments_are_those_of_jobs_that_begin_later(pool: Pool) -> Non
 
 INTERRUPTED = """
 import signal, sys, time
-from fxmorph.workers import Pool
+from fxmorph.core.pool import Pool
 def serve(connection): pass
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it

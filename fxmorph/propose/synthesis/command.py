@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from fxmorph.config import ConfigError
+from fxmorph.core.config import ConfigError
 from fxmorph.events import Event, Synthesis, Warned
 from fxmorph.propose.synthesis.search import Kept, Tally, synthesise
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fxmorph.store import Store
+from fxmorph.core.store import Store
 
 
 def last_coverage(store: Store) -> tuple[str, dict[str, Any]] | None:

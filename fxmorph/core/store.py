@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from fxmorph.config import Settings
+from fxmorph.core.config import Settings
+from fxmorph.core.records import from_json, to_json
 from fxmorph.model import Case, CaseResult, Finding
-from fxmorph.records import from_json, to_json
 
 DATABASE = "fxmorph.db"
 #: The page that shows what runs found.

@@ -1,0 +1,1 @@
+"""Without torch: records, settings, seeds, the store, clocks, worker processes, units."""
