@@ -20,7 +20,7 @@ from fxmorph.model import Kind
 from fxmorph.probing import Answer, Held, OutOfTime, Probe, first_step
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.dispatch import tree_leaves
-from fxmorph.torchapi.replaying import graphs_in_eager
+from fxmorph.torchapi.eager_pipeline import graphs_in_eager
 from fxmorph.torchapi.tracking import Group
 
 #: Twins of one fault that are switched off one after the other before giving up.

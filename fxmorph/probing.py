@@ -19,7 +19,7 @@ from fxmorph.judge.trial import Trial
 from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.signature import Signature
 from fxmorph.torchapi.disabling import without_decompositions
-from fxmorph.torchapi.replaying import graphs_in_eager, whole_joint_graphs
+from fxmorph.torchapi.eager_pipeline import graphs_in_eager, whole_joint_graphs
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
 
 LOUD = frozenset({Kind.COMPILE_ERROR, Kind.RAISES, Kind.CRASH})

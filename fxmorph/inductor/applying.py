@@ -13,7 +13,7 @@ from fxmorph.graph import copy_graph, structure
 from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, inventory, listed
 from fxmorph.torchapi.decompose import decompose_calls
 from fxmorph.torchapi.lowerings import Lowering
-from fxmorph.torchapi.passes import (
+from fxmorph.torchapi.optional_passes import (
     Extra,
     NoopRule,
     Opted,

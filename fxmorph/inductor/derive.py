@@ -27,7 +27,7 @@ from fxmorph.inductor.settings import settings_of
 from fxmorph.inductor.sketch import Misfit, Sketch, sketch
 from fxmorph.model import CompileConfig
 from fxmorph.torchapi.compiling import configured, quiet
-from fxmorph.torchapi.expressions import UnknownExpression, expression_of
+from fxmorph.torchapi.pattern_expressions import UnknownExpression, expression_of
 from fxmorph.torchapi.patterns import Entry, apply_entries, entries
 
 #: Entries whose check or handler asks for a GPU: nothing fires them on a CPU.

@@ -9,7 +9,7 @@ from typing import Any
 
 from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, unwrapped
 from fxmorph.torchapi.lowerings import Lowering
-from fxmorph.torchapi.passes import Extra, NoopRule, Opted
+from fxmorph.torchapi.optional_passes import Extra, NoopRule, Opted
 from fxmorph.torchapi.patterns import Entry
 from fxmorph.torchapi.pipelines import Step
 from fxmorph.torchapi.switching import bisecting_call, disabling_variable, pattern_text, removing_statements, spelled

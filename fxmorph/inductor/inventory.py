@@ -11,7 +11,7 @@ from fxmorph.core.units import Stage, Unit, UnitKind
 from fxmorph.inductor.settings import settings_of
 from fxmorph.torchapi.decompose import inductor_decompositions
 from fxmorph.torchapi.lowerings import Lowering, lowerings
-from fxmorph.torchapi.passes import Extra, NoopRule, Opted, extras, noop_rules, opted
+from fxmorph.torchapi.optional_passes import Extra, NoopRule, Opted, extras, noop_rules, opted
 from fxmorph.torchapi.patterns import Entry, entries
 from fxmorph.torchapi.pipelines import Step, steps
 from fxmorph.torchapi.switching import stage_of_subsystem

@@ -31,8 +31,8 @@ from fxmorph.inductor.leaves import (
     tensor_shape,
 )
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, schema_of, tree_map
-from fxmorph.torchapi.expressions import Call, Leaf, Outputs, Repeated
 from fxmorph.torchapi.fake import FakeTensorMode
+from fxmorph.torchapi.pattern_expressions import Call, Leaf, Outputs, Repeated
 
 #: Overloads to try of an operator that a pattern names without one.
 _OVERLOADS = ("Tensor", "default", "self", "Scalar", "dim", "int")

@@ -16,7 +16,7 @@ from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.model import CompileConfig
 from fxmorph.torchapi.compiling import compile_callable, configured
 from fxmorph.torchapi.dispatch import tree_leaves
-from fxmorph.torchapi.replaying import dynamo_inputs, graphs_in_eager, placeholders
+from fxmorph.torchapi.eager_pipeline import dynamo_inputs, graphs_in_eager, placeholders
 from fxmorph.torchapi.tracking import Tracker, tracked
 
 

@@ -18,7 +18,7 @@ from fxmorph.model import CompileConfig
 from fxmorph.observe import loss_of
 from fxmorph.torchapi.compiling import configured, reset
 from fxmorph.torchapi.dispatch import tree_leaves, unset_fake_temporarily
-from fxmorph.torchapi.stages import stage_backend, undecomposed_backend
+from fxmorph.torchapi.stage_graphs import stage_backend, undecomposed_backend
 
 Drive = Callable[[Callable[..., Any]], Any]
 

@@ -24,7 +24,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._pytree import tree_map
 
-from fxmorph.torchapi.passes import as_compiling, sort_graph
+from fxmorph.torchapi.optional_passes import as_compiling, sort_graph
 
 #: Modules of ``torch._inductor.fx_passes`` with a ``lazy_init``, and the stage each belongs to.
 _INITIALISED = {

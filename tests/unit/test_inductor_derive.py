@@ -20,7 +20,7 @@ from fxmorph.inductor.nearmiss import neighbours, permuted, sort_of, value_varia
 from fxmorph.inductor.programs import programs
 from fxmorph.inductor.settings import settings_of
 from fxmorph.inductor.sketch import Misfit, sketch
-from fxmorph.torchapi.expressions import Call, Leaf, expression_of
+from fxmorph.torchapi.pattern_expressions import Call, Leaf, expression_of
 from fxmorph.torchapi.patterns import Entry, entries, registered
 
 FEW = (

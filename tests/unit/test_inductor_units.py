@@ -20,7 +20,7 @@ from fxmorph.inductor.describing import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed, near, observed_unit, unwrapped
 from fxmorph.inductor.stages import stage_graphs
 from fxmorph.torchapi import pipelines
-from fxmorph.torchapi.passes import as_compiling
+from fxmorph.torchapi.optional_passes import as_compiling
 from fxmorph.torchapi.pipelines import Step
 
 EXPECTED = """
