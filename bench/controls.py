@@ -23,14 +23,14 @@ from pathlib import Path
 
 import torch
 
-from fxmorph.capture import CaptureFailed
 from fxmorph.caselist import Listed, write_list
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
-from fxmorph.graph import Unprintable
 from fxmorph.judge.case import make_variant
-from fxmorph.load import SeedFailed, load_seed
 from fxmorph.model import Case, CompileConfig, Seed, ValuePlan
+from fxmorph.programs.capture import CaptureFailed
+from fxmorph.programs.graph import Unprintable
+from fxmorph.programs.load import SeedFailed, load_seed
 from fxmorph.rewrite import Unsound
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet

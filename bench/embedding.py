@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.graph import calls, copy_graph, print_graph, read_graph
-from fxmorph.inputs import InputSet
+from fxmorph.programs.graph import calls, copy_graph, print_graph, read_graph
+from fxmorph.programs.inputs import InputSet
 from fxmorph.reduce.order import outputs
 from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 from fxmorph.rules import Registry

@@ -32,18 +32,18 @@ from typing import Any
 import torch
 from envelope_programs import OPERATORS, in_dtype, operator_program, runs_in
 
-from fxmorph.capture import CaptureFailed
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
-from fxmorph.graph import Unprintable
-from fxmorph.inputs import dtype_name
 from fxmorph.judge import numeric
 from fxmorph.judge.case import judge_subject, make_variant
 from fxmorph.judge.shadow import KERNELS, UNIT, Gates, Shadows
 from fxmorph.judge.trial import LazyReference, SeedSubject, Subject, Trial, summary
-from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
-from fxmorph.observe import Observation
+from fxmorph.programs.capture import CaptureFailed
+from fxmorph.programs.graph import Unprintable
+from fxmorph.programs.inputs import dtype_name
+from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
+from fxmorph.programs.observe import Observation
 from fxmorph.rewrite import Unsound
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet

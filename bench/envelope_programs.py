@@ -9,10 +9,10 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from fxmorph.inputs import FLOATING, InputSet, flat_storage, storage_key
 from fxmorph.judge.trial import GraphSubject
-from fxmorph.load import LoadedSeed
 from fxmorph.model import ValuePlan
+from fxmorph.programs.inputs import FLOATING, InputSet, flat_storage, storage_key
+from fxmorph.programs.load import LoadedSeed
 from fxmorph.torchapi.dispatch import tree_map
 
 COMPLEX = {

@@ -28,14 +28,14 @@ import torch
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
-from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.numeric import compare
 from fxmorph.judge.shadow import Shadows
 from fxmorph.judge.trial import GraphSubject, LazyReference, SeedSubject, Subject, Trial
-from fxmorph.load import load_seed
 from fxmorph.model import SIZE_PLANS, CompileConfig, Seed, ValuePlan
-from fxmorph.observe import Observation
 from fxmorph.plans import PLANS
+from fxmorph.programs.inputs import InputSet, NotApplicable
+from fxmorph.programs.load import load_seed
+from fxmorph.programs.observe import Observation
 from fxmorph.torchapi.compiling import quiet
 
 #: Sets of values that one compile is judged on; other sizes are compiled anew.

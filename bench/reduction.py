@@ -26,19 +26,19 @@ from typing import Any
 import torch
 from embedding import embedded, program_of
 
-from fxmorph.capture import capture_torch
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.dedup import kind_group
-from fxmorph.graph import calls, function_of, read_graph
-from fxmorph.inductor.forked import Said, forked
-from fxmorph.inputs import InputSet
 from fxmorph.investigate import investigate
 from fxmorph.judge.ladder import STAGE, kinds_of
 from fxmorph.judge.trial import GraphSubject, Trial
-from fxmorph.load import Invocation, load_seed
 from fxmorph.model import Case, CaseResult, CompileConfig, Status, ValuePlan
 from fxmorph.probing import cpu_seconds
+from fxmorph.programs.capture import capture_torch
+from fxmorph.programs.forked import Said, forked
+from fxmorph.programs.graph import calls, function_of, read_graph
+from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.load import Invocation, load_seed
 from fxmorph.rules import load_rules
 from fxmorph.torchapi.compiling import BACKEND_LADDER, quiet, reset
 

@@ -472,7 +472,7 @@ def capture(
 ) -> None:
     """Record the graphs that a program compiles, as seeds."""
     with _one_line_errors():
-        from fxmorph.harvest import capture_program
+        from fxmorph.programs.harvest import capture_program
 
         code = capture_program(list(command), Path(out), window)
     raise typer.Exit(code)

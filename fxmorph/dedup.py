@@ -14,9 +14,9 @@ from pathlib import Path
 
 from torch import fx
 
-from fxmorph.canon import canonical
-from fxmorph.graph import calls
 from fxmorph.model import Finding, Kind, digest
+from fxmorph.programs.canon import canonical
+from fxmorph.programs.graph import calls
 
 #: Kinds that one root cause shows as, strongest first.
 GROUPS: tuple[tuple[str, frozenset[Kind]], ...] = (

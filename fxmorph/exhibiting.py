@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import fx
 
-from fxmorph.contents import differing, same_plain, shown
 from fxmorph.core.clock import Clock
 from fxmorph.core.records import to_json
 from fxmorph.exhibit import (
@@ -27,16 +26,17 @@ from fxmorph.exhibit import (
     GraphPair,
     SlotExhibit,
 )
-from fxmorph.graph import print_graph
 from fxmorph.inductor.snapshots import pairs, recording
-from fxmorph.inputs import dtype_name
 from fxmorph.investigated import Investigated
 from fxmorph.judge.case import captured_graph
 from fxmorph.judge.numeric import same_bits
 from fxmorph.judge.trial import LazyReference, SeedSubject, Trial
-from fxmorph.load import load_case, load_seed, staged
 from fxmorph.model import SIZE_PLANS, Case, CaseResult, CompileConfig, Kind, Recipe, Seed, Status, ValuePlan, digest
-from fxmorph.observe import Meta, Observation, Slot
+from fxmorph.programs.contents import differing, same_plain, shown
+from fxmorph.programs.graph import print_graph
+from fxmorph.programs.inputs import dtype_name
+from fxmorph.programs.load import load_case, load_seed, staged
+from fxmorph.programs.observe import Meta, Observation, Slot
 from fxmorph.rewrite import Workbench, replay_recipe
 from fxmorph.rules import Registry
 

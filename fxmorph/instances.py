@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import is_float_dtype, relocate, spec_of, strided_clone
 from fxmorph.model import FLOATS, INTS, TensorSpec
+from fxmorph.programs.inputs import is_float_dtype, relocate, spec_of, strided_clone
 from fxmorph.prove.preconditions import met
 from fxmorph.rules import Rule, RuleError
 

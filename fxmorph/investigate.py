@@ -16,19 +16,14 @@ from torch import fx
 
 from fxmorph.backend_blame import ALL
 from fxmorph.blame import Blame
-from fxmorph.canon import canonical
-from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.core.clock import Clock
 from fxmorph.core.units import Stage
 from fxmorph.dedup import group_of, same_group, skeleton
-from fxmorph.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
-from fxmorph.inputs import InputSet, NotApplicable, Unsupported, redrawn
 from fxmorph.investigated import Investigated, evidence_of, made_by, without_tail
 from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
-from fxmorph.load import LoadedSeed, in_other_layout, staged
 from fxmorph.localize import IN_EAGER, localize
 from fxmorph.model import (
     SIZE_PLANS,
@@ -43,9 +38,15 @@ from fxmorph.model import (
     Verdict,
     digest,
 )
-from fxmorph.observe import Observation
 from fxmorph.probing import Answer, Died, Held, Probe, apart
-from fxmorph.program import inputs_text, run_inputs
+from fxmorph.programs.canon import canonical
+from fxmorph.programs.capture import CaptureFailed, capture_torch
+from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
+from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported, redrawn
+from fxmorph.programs.load import LoadedSeed, in_other_layout, staged
+from fxmorph.programs.observe import Observation
+from fxmorph.programs.signature import Signature
+from fxmorph.programs.source import inputs_text, run_inputs
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.crashing import crash_of
 from fxmorph.reduce.driver import Reduction
@@ -54,7 +55,6 @@ from fxmorph.reduce.recipe import fewest_rewrites
 from fxmorph.reduce.showing import Showing, compiled, in_eager
 from fxmorph.rewrite import Inapplicable, Unsound
 from fxmorph.rules import Registry
-from fxmorph.signature import Signature
 
 #: The backend that shows a stage's faults, cheapest.
 BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}

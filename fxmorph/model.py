@@ -120,7 +120,7 @@ class GraphLevel(StrEnum):
 
 
 class ValuePlan(StrEnum):
-    """How the values of an input set are chosen (``fxmorph/inputs.py``)."""
+    """How the values of an input set are chosen (``fxmorph/programs/inputs.py``)."""
 
     SEED = "seed"  #: as the seed's own ``make_inputs`` gives them
     RESEED = "reseed"  #: the same function under another RNG seed
@@ -141,7 +141,7 @@ class ValuePlan(StrEnum):
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.
 SIZE_PLANS = (ValuePlan.LARGER, ValuePlan.SMALLER, ValuePlan.ONE, ValuePlan.EMPTY)
-#: What may be done to the shapes of all inputs (``fxmorph/sizes.py``): a size changed as under the plan of the same
+#: What may be done to the shapes of all inputs (``fxmorph/programs/sizes.py``): a size changed as under the plan of the same
 #: name, or the rank.
 RESHAPES = ("one", "empty", "larger", "deeper", "flatter")
 #: Plans of values that a rewrite may be unstable on: a variant is then judged without them.

@@ -27,11 +27,11 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from fxmorph.contents import same_plain, shown
 from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare, same_bits
 from fxmorph.judge.shadow import Gates, Shadows, Taken
 from fxmorph.model import Kind, Status, ValuePlan, Verdict
-from fxmorph.observe import Observation, Slot
+from fxmorph.programs.contents import same_plain, shown
+from fxmorph.programs.observe import Observation, Slot
 
 #: How far Python's floating-point numbers that come from no tensor may differ, relative to 1 or their size.
 PLAIN_TOLERANCE = 1e-6

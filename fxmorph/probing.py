@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from fxmorph.inductor.forked import Crashed, forked
-from fxmorph.inputs import NotApplicable
 from fxmorph.judge.journal import noting
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import Trial
 from fxmorph.model import CompileConfig, Kind, ValuePlan
-from fxmorph.signature import Signature
+from fxmorph.programs.forked import Crashed, forked
+from fxmorph.programs.inputs import NotApplicable
+from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.disabling import without_decompositions
 from fxmorph.torchapi.eager_pipeline import graphs_in_eager, whole_joint_graphs
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked

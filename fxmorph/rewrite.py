@@ -19,14 +19,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.canon import Operation, canonical
 from fxmorph.core.clock import Clock
-from fxmorph.graph import calls, copy_graph, print_graph
-from fxmorph.inputs import InputSet, dtype_name, relocate, spec_of, storage_key, strided_clone
 from fxmorph.instances import Instance, broken, holds, sample_arguments, sample_values
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level, Proof, Recipe, Rewrite, RewriteProof, TensorSpec
-from fxmorph.observe import loss_of
+from fxmorph.programs.canon import Operation, canonical
+from fxmorph.programs.graph import calls, copy_graph, print_graph
+from fxmorph.programs.inputs import InputSet, dtype_name, relocate, spec_of, storage_key, strided_clone
+from fxmorph.programs.observe import loss_of
 from fxmorph.prove.falsify import REAL_TOLERANCE, real_gap
 from fxmorph.prove.prover import Prover, stronger
 from fxmorph.rules import PRESERVABLE, PROPOSED, Registry, Rule, RuleError

@@ -31,7 +31,7 @@ def assert_equivalent(
     """
     import copy
 
-    from fxmorph.load import LoadedSeed
+    from fxmorph.programs.load import LoadedSeed
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
         return copy.deepcopy(fn), list(inputs() if callable(inputs) else copy.deepcopy(list(inputs)))
@@ -48,7 +48,7 @@ def assert_equivalent(
 def judge_seed(path: str | Path, backend: str = "inductor") -> CaseResult:
     """The verdict on a seed file as it is, judged in this process; raises ``ValueError`` where it holds none."""
     from fxmorph.core.seeds import find_seeds
-    from fxmorph.load import SeedFailed, load_seed
+    from fxmorph.programs.load import SeedFailed, load_seed
 
     seeds, refused = find_seeds([os.fspath(path)])
     if len(seeds) != 1:
@@ -99,7 +99,7 @@ def check_pass(
     from fxmorph.inductor.checking import STAGES, Checker
     from fxmorph.inductor.checkpass import ordered, pass_source, shipped_corpus, told
     from fxmorph.inductor.ownpass import load_pass, own_pass, source_of
-    from fxmorph.load import SeedFailed, load_seed
+    from fxmorph.programs.load import SeedFailed, load_seed
     from fxmorph.report.pairs import finding_lines
 
     if stage not in list(STAGES):

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from fxmorph.contents import Contents, differing, is_tensor
 from fxmorph.model import Kind, Status, Verdict
-from fxmorph.observe import Slot
 from fxmorph.oracle import Evidence, oracle, verdict_of
+from fxmorph.programs.contents import Contents, differing, is_tensor
+from fxmorph.programs.observe import Slot
 
 
 @oracle(

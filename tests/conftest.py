@@ -49,10 +49,10 @@ def rules() -> Any:
 def judged(torch_quiet: None) -> Callable[..., Any]:
     """``judged(eager, compiled, inputs)``: verdicts when ``compiled`` stands in for the compiled program."""
     from fxmorph.core.clock import Clock
-    from fxmorph.inputs import InputSet
     from fxmorph.judge.trial import GraphSubject, Trial
     from fxmorph.model import CompileConfig, ValuePlan
-    from fxmorph.observe import Observation
+    from fxmorph.programs.inputs import InputSet
+    from fxmorph.programs.observe import Observation
 
     class Replaced(Trial):
         """A trial whose compiled side is another plain function."""
@@ -69,7 +69,7 @@ def judged(torch_quiet: None) -> Callable[..., Any]:
         plan: ValuePlan = ValuePlan.SEED,
         no_grad: bool = False,
     ) -> list[Any]:
-        from fxmorph.capture import inputs_under
+        from fxmorph.programs.capture import inputs_under
 
         frozen = InputSet.snapshot(inputs)
         given = frozen if plan is ValuePlan.SEED else inputs_under(plan, frozen, 0)

@@ -9,8 +9,8 @@ from typing import Any
 from torch import fx
 
 from fxmorph.core.units import Stage, Unit
-from fxmorph.graph import copy_graph, structure
 from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, inventory, listed
+from fxmorph.programs.graph import copy_graph, structure
 from fxmorph.torchapi.decompose import decompose_calls
 from fxmorph.torchapi.lowerings import Lowering
 from fxmorph.torchapi.optional_passes import (

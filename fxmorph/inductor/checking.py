@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.capture import CaptureFailed, inputs_under
 from fxmorph.core.units import Stage
 from fxmorph.inductor.applying import module_structure
 from fxmorph.inductor.ownpass import OwnPass, PassError, apply_pass
@@ -19,9 +18,10 @@ from fxmorph.inductor.pairrepro import repro_text
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.passresult import PassResult
 from fxmorph.inductor.stages import StageGraph, stage_graphs
-from fxmorph.inputs import InputSet, NotApplicable, dtype_name
-from fxmorph.load import LoadedSeed
 from fxmorph.model import Kind, Status, ValuePlan
+from fxmorph.programs.capture import CaptureFailed, inputs_under
+from fxmorph.programs.inputs import InputSet, NotApplicable, dtype_name
+from fxmorph.programs.load import LoadedSeed
 from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.prove.validation import Validation, refuted, validate
 

@@ -19,13 +19,13 @@ import torch
 from torch import fx
 
 from fxmorph.inductor.derived import Derived, from_json
-from fxmorph.inductor.forked import Crashed, Said, forked
 from fxmorph.inductor.nearmiss import neighbours, permuted
 from fxmorph.inductor.programs import programs
 from fxmorph.inductor.searched import SQUARE, VARIATIONS, searched
 from fxmorph.inductor.settings import settings_of
 from fxmorph.inductor.sketch import Misfit, Sketch, sketch
 from fxmorph.model import CompileConfig
+from fxmorph.programs.forked import Crashed, Said, forked
 from fxmorph.torchapi.compiling import configured, quiet
 from fxmorph.torchapi.pattern_expressions import UnknownExpression, expression_of
 from fxmorph.torchapi.patterns import Entry, apply_entries, entries

@@ -10,8 +10,8 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from fxmorph.graph import read_graph
-from fxmorph.inputs import dtype_name
+from fxmorph.programs.graph import read_graph
+from fxmorph.programs.inputs import dtype_name
 from fxmorph.torchapi.fake import annotate
 
 

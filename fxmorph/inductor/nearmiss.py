@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.graph import Unprintable, print_graph, read_graph
 from fxmorph.inductor.derived import Derived, InputSpec
+from fxmorph.programs.graph import Unprintable, print_graph, read_graph
 from fxmorph.torchapi.dispatch import OpOverload, schema_of
 
 #: Operators whose result depends on whether their first argument equals, or exceeds, a number.

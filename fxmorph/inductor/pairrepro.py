@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.capture import lift_constants
-from fxmorph.graph import Unprintable, imports_of, literal, print_graph
-from fxmorph.inputs import InputSet, flat_storage, storage_key
-from fxmorph.inputs import dtype_name as name_of
+from fxmorph.programs.capture import lift_constants
+from fxmorph.programs.graph import Unprintable, imports_of, literal, print_graph
+from fxmorph.programs.inputs import InputSet, flat_storage, storage_key
+from fxmorph.programs.inputs import dtype_name as name_of
 
 #: Elements of all inputs beyond which there is no script.
 MAX_ELEMENTS = 4096

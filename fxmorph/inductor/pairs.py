@@ -14,17 +14,17 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.capture import inputs_under
 from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
-from fxmorph.inductor.running import draws, program
-from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.judge.numeric import same_bits
 from fxmorph.judge.plain import plain
 from fxmorph.judge.shadow import differ_in_fp64
 from fxmorph.judge.trial import GraphSubject, Trial, summary
 from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict
-from fxmorph.observe import Observation
+from fxmorph.programs.capture import inputs_under
+from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
+from fxmorph.programs.interpreter import draws, program
+from fxmorph.programs.observe import Observation
 
 #: The seed's own values, exact ones, masks outside {0, 1}, signed zeros with Inf and NaN.
 PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.SPECIAL)

@@ -17,7 +17,7 @@ from fxmorph.core.units import Stage
 from fxmorph.inductor.checking import Checker
 from fxmorph.inductor.ownpass import OwnPass, PassError, load_pass
 from fxmorph.inductor.passjobs import LoadPass
-from fxmorph.load import SeedFailed, load_seed
+from fxmorph.programs.load import SeedFailed, load_seed
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.torchapi.compiling import quiet, warm_imports

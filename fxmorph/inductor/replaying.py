@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.capture import inputs_under, lift_constants
-from fxmorph.graph import Unprintable, print_graph, read_graph
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
-from fxmorph.inputs import InputSet
 from fxmorph.model import Status, ValuePlan
+from fxmorph.programs.capture import inputs_under, lift_constants
+from fxmorph.programs.graph import Unprintable, print_graph, read_graph
+from fxmorph.programs.inputs import InputSet
 
 _SEED = '''"""{title}"""
 import os

@@ -21,10 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.canon import canonical
-from fxmorph.capture import CaptureFailed
 from fxmorph.core.units import Stage, Unit, matches
-from fxmorph.graph import calls, function_of
 from fxmorph.inductor.applying import CannotRun, NotInEager, apply_unit, module_structure
 from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.inventory import inventory, listed
@@ -32,9 +29,12 @@ from fxmorph.inductor.nearmiss import sort_of
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
-from fxmorph.inputs import InputSet, Unsupported
-from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
+from fxmorph.programs.canon import canonical
+from fxmorph.programs.capture import CaptureFailed
+from fxmorph.programs.graph import calls, function_of
+from fxmorph.programs.inputs import InputSet, Unsupported
+from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.validation import refuted, validate
 from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
@@ -342,8 +342,8 @@ def _variant_graphs(
 ) -> tuple[list[StageGraph], str]:
     """The stages of a rewritten seed, so that units see what the corpus does not spell."""
     from fxmorph.core.clock import Clock
-    from fxmorph.graph import print_graph
     from fxmorph.judge.case import captured_graph
+    from fxmorph.programs.graph import print_graph
 
     assert source.seed is not None
     case = Case(source.seed, source.number, campaign_seed, plans=(ValuePlan.SEED,), compile=CompileConfig.make())

@@ -7,9 +7,9 @@ import functools
 import torch
 from torch import fx
 
-from fxmorph.graph import Unprintable, print_graph
 from fxmorph.inductor.derived import spec_for
 from fxmorph.inductor.sketch import Misfit, Sketch
+from fxmorph.programs.graph import Unprintable, print_graph
 from fxmorph.torchapi.patterns import Source, search_graph
 
 #: Names of arguments that hold parameters of a frozen model.

@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.graph import print_graph
 from fxmorph.inductor.derived import InputSpec, spec_for
 from fxmorph.inductor.leaves import (
     ARITHMETIC,
@@ -30,6 +29,7 @@ from fxmorph.inductor.leaves import (
     scalar,
     tensor_shape,
 )
+from fxmorph.programs.graph import print_graph
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, schema_of, tree_map
 from fxmorph.torchapi.fake import FakeTensorMode
 from fxmorph.torchapi.pattern_expressions import Call, Leaf, Outputs, Repeated

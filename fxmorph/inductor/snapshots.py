@@ -11,9 +11,9 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.graph import copy_graph, structure
-from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.model import CompileConfig
+from fxmorph.programs.graph import copy_graph, structure
+from fxmorph.programs.inputs import InputSet, Unsupported
 from fxmorph.torchapi.compiling import compile_callable, configured
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.torchapi.eager_pipeline import dynamo_inputs, graphs_in_eager, placeholders

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.capture import CaptureFailed
 from fxmorph.core.units import Stage, Unit, UnitKind
 from fxmorph.inductor.applying import apply_unit, clone_module
 from fxmorph.inductor.inventory import UnknownUnit, listed
-from fxmorph.inputs import InputSet, Unsupported
 from fxmorph.model import CompileConfig
-from fxmorph.observe import loss_of
+from fxmorph.programs.capture import CaptureFailed
+from fxmorph.programs.inputs import InputSet, Unsupported
+from fxmorph.programs.observe import loss_of
 from fxmorph.torchapi.compiling import configured, reset
 from fxmorph.torchapi.dispatch import tree_leaves, unset_fake_temporarily
 from fxmorph.torchapi.stage_graphs import stage_backend, undecomposed_backend

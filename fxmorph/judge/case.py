@@ -11,10 +11,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.capture import Captured, CaptureFailed, capture_aten, capture_torch, inputs_under
 from fxmorph.core.clock import Clock
-from fxmorph.graph import Unprintable, calls, function_of, graph_hash, print_graph, windows
-from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
@@ -22,7 +19,6 @@ from fxmorph.judge.preconditioned import satisfying_sets
 from fxmorph.judge.shadow import differ_in_fp64
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
-from fxmorph.load import Invocation, LoadedSeed, SeedFailed, staged
 from fxmorph.model import (
     DRAWN_PLANS,
     EXTRA_PLANS,
@@ -38,13 +34,17 @@ from fxmorph.model import (
     ValuePlan,
     Verdict,
 )
-from fxmorph.observe import Meta, Observation, Slot
 from fxmorph.oracle import Evidence
+from fxmorph.programs.capture import Captured, CaptureFailed, capture_aten, capture_torch, inputs_under
+from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, print_graph, windows
+from fxmorph.programs.inputs import InputSet, NotApplicable
+from fxmorph.programs.load import Invocation, LoadedSeed, SeedFailed, staged
+from fxmorph.programs.observe import Meta, Observation, Slot
+from fxmorph.programs.values import Step
 from fxmorph.prove.prover import Prover
 from fxmorph.rewrite import Unsound, Workbench, draw_chain, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import check_settings
-from fxmorph.values import Step
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
 #: small programs compile fast, and rewrites meet in them.

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import storage_key
+from fxmorph.programs.inputs import storage_key
+from fxmorph.programs.values import INTEGERS
 from fxmorph.torchapi.dispatch import DispatchMode, mutated_arguments, schema_of, tensors_of
-from fxmorph.values import INTEGERS
 
 #: What may be done with integers at the limits of their dtype beside elementwise operators: nothing of it takes
 #: them as places or sizes.

@@ -12,10 +12,10 @@ from enum import StrEnum
 
 import torch
 
-from fxmorph.inputs import is_float_dtype
 from fxmorph.judge.plain import PACKED, plain, unequal
 from fxmorph.judge.shadow import AMPLITUDE, UNIT, Gates, Shadows
 from fxmorph.model import Kind, Status
+from fxmorph.programs.inputs import is_float_dtype
 
 #: What eager's own error has beyond the envelope counts this many times for the compiled one.
 EAGER_FACTOR = 4.0

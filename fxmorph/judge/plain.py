@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from fxmorph.inputs import is_float_dtype
+from fxmorph.programs.inputs import is_float_dtype
 
 #: Dtypes of several numbers in a byte.
 PACKED = frozenset(d for d in (getattr(torch, "float4_e2m1fn_x2", None),) if d is not None)

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Mapping
 
 import torch
 
-from fxmorph.capture import Captured
-from fxmorph.graph import print_graph
-from fxmorph.inputs import FLOATING, InputSet, flat_storage
 from fxmorph.judge.journal import note
 from fxmorph.model import Level, Recipe, RewriteProof, ValuePlan
+from fxmorph.programs.capture import Captured
+from fxmorph.programs.graph import print_graph
+from fxmorph.programs.inputs import FLOATING, InputSet, flat_storage
 from fxmorph.prove.preconditions import meet
 from fxmorph.rewrite import EXPOSE, Inapplicable, Unsound, Workbench, replay_recipe
 from fxmorph.rules import ASSUMPTIONS, Registry

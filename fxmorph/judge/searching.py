@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from fxmorph.inputs import FLOATING, flat_storage, is_float_dtype, storage_key
 from fxmorph.judge.journal import note
 from fxmorph.judge.plain import plain
 from fxmorph.judge.shadow import EMPTY
-from fxmorph.load import Invocation
+from fxmorph.programs.inputs import FLOATING, flat_storage, is_float_dtype, storage_key
+from fxmorph.programs.load import Invocation
+from fxmorph.programs.values import Found, Range, Step, held, mask_like, memories
 from fxmorph.torchapi.dispatch import DispatchMode, schema_of, tensors_of, tree_leaves, tree_map
-from fxmorph.values import Found, Range, Step, held, mask_like, memories
 
 #: The program, made fresh with the values of a step, or with those found.
 Make = Callable[[Step], Invocation]

@@ -35,13 +35,13 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import flat_storage, is_float_dtype, storage_key
 from fxmorph.judge.kernels import ATTENTION, VARIANCES, WRITTEN, kernel_steps, same_over_the_reals
 from fxmorph.judge.overflow import may_overflow
 from fxmorph.judge.plain import plain, unequal
 from fxmorph.judge.sums import INNER_DIMENSION, ROUNDED_ONCE_AMPLITUDE, ordered_units, summed_units, terms_of
 from fxmorph.judge.welford import drift
-from fxmorph.memory import overlap, overlaps_itself, same_elements
+from fxmorph.programs.inputs import flat_storage, is_float_dtype, storage_key
+from fxmorph.programs.memory import overlap, overlaps_itself, same_elements
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
     OpOverload,
@@ -555,7 +555,7 @@ class ReferenceRun(DispatchMode):
             lane.bases[(storage_key(t), t.dtype)] = _native_memory(t)
 
     def keep(self, t: torch.Tensor) -> Shadows:
-        """The shadows of ``t`` now, cloned; for :func:`fxmorph.observe.observe`."""
+        """The shadows of ``t`` now, cloned; for :func:`fxmorph.programs.observe.observe`."""
         if t.layout != torch.strided:
             return Shadows(t.detach().clone(), {})
         t = t.detach()

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fxmorph.inputs import NotApplicable
 from fxmorph.judge.integers import IntegerWatch, at_limits
 from fxmorph.judge.journal import note
 from fxmorph.judge.searching import Make, RangeWatch, searched
 from fxmorph.judge.shadow import Gates, ReferenceRun
 from fxmorph.model import ValuePlan
-from fxmorph.observe import observe
-from fxmorph.values import Grid, Limits, Range, Step
+from fxmorph.programs.inputs import NotApplicable
+from fxmorph.programs.observe import observe
+from fxmorph.programs.values import Grid, Limits, Range, Step
 
 #: Grids in the order in which they are tried: the finest on which no operator can round is used.
 GRIDS = (Grid.QUARTERS, Grid.INTEGERS, Grid.SIGNS)

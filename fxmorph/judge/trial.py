@@ -14,25 +14,25 @@ from typing import Any, Protocol
 
 import torch
 
-from fxmorph.contents import differing, same_plain
 from fxmorph.core.clock import Clock
-from fxmorph.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
 from fxmorph.judge.plain import plain
 from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.uninitialised import FillEmpty
-from fxmorph.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
-from fxmorph.observe import Observation, observe
 from fxmorph.oracle import Evidence, load_oracles
-from fxmorph.signature import Signature
-from fxmorph.sizes import Sizes
+from fxmorph.programs.contents import differing, same_plain
+from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
+from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
+from fxmorph.programs.observe import Observation, observe
+from fxmorph.programs.signature import Signature
+from fxmorph.programs.sizes import Sizes
+from fxmorph.programs.values import Step, apply_plan
 from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, freezes, lacks_toolchain
 from fxmorph.torchapi.devices import require_device
 from fxmorph.torchapi.firing import noting
-from fxmorph.values import Step, apply_plan
 
 #: How the RNG seed of the inputs differs under RESEED.
 RESEED = 7001

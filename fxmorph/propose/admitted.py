@@ -99,7 +99,7 @@ def _seed(proposal: SeedProposal) -> str:
     # Late, since it needs the engine, and rules do not.
     import torch
 
-    from fxmorph.inputs import InputSet
+    from fxmorph.programs.inputs import InputSet
     from fxmorph.propose.seedfile import make_inputs, meta_of, record, seed_text
 
     torch.manual_seed(0)

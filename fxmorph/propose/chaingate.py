@@ -9,12 +9,12 @@ from dataclasses import replace
 import torch
 from torch import fx
 
-from fxmorph.capture import Captured
-from fxmorph.graph import Unprintable, calls, graph_hash
-from fxmorph.inputs import InputSet
-from fxmorph.inputs import Unsupported as UnsupportedInput
-from fxmorph.load import LoadedSeed, SeedFailed
 from fxmorph.model import CompileConfig, Level, Recipe, Rewrite
+from fxmorph.programs.capture import Captured
+from fxmorph.programs.graph import Unprintable, calls, graph_hash
+from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.inputs import Unsupported as UnsupportedInput
+from fxmorph.programs.load import LoadedSeed, SeedFailed
 from fxmorph.propose.building import build_rule
 from fxmorph.propose.proposal import Judged, Malformed, MutationProposal, Outcome, RecipeProposal, Task, Unsupported
 from fxmorph.propose.saying import Said

@@ -15,19 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.core.config import ConfigError
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.units import UnitKind, matches
-from fxmorph.graph import Unprintable
 from fxmorph.inductor.checkpass import shipped_corpus
 from fxmorph.inductor.derive import candidates
 from fxmorph.inductor.derived import Derived
 from fxmorph.inductor.describing import functions_of, matches_of
 from fxmorph.inductor.inventory import Listed, inventory, listed, unwrapped
 from fxmorph.inductor.rung import chosen_units
-from fxmorph.load import SeedFailed, load_seed
 from fxmorph.model import BugClass, CompileConfig, Seed
+from fxmorph.programs.capture import CaptureFailed, capture_torch
+from fxmorph.programs.graph import Unprintable
+from fxmorph.programs.load import SeedFailed, load_seed
 from fxmorph.propose.allowed import FUNCTIONS, METHODS
 from fxmorph.rules import Registry, Rule
 from fxmorph.torchapi.patterns import Entry

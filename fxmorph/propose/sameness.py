@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.canon import canonical
-from fxmorph.inputs import spec_of, strided_clone
 from fxmorph.instances import holds, sample_arguments
+from fxmorph.programs.canon import canonical
+from fxmorph.programs.inputs import spec_of, strided_clone
 from fxmorph.rules import Rule
 from fxmorph.tracing import trace
 

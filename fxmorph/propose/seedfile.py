@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.canon import canonical
-from fxmorph.graph import calls, imports_of, print_graph
-from fxmorph.harvest import inputs_source
-from fxmorph.inputs import InputSet
 from fxmorph.model import ValuePlan
-from fxmorph.program import LITERAL_NUMEL, inputs_text
+from fxmorph.programs.canon import canonical
+from fxmorph.programs.graph import calls, imports_of, print_graph
+from fxmorph.programs.harvest import inputs_source
+from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.source import LITERAL_NUMEL, inputs_text
 from fxmorph.propose.building import estimate
 from fxmorph.propose.grammar import TooLarge
 from fxmorph.propose.proposal import InputSpec, Malformed, SeedProposal

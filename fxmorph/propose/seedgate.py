@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from fxmorph.capture import Captured, CaptureFailed, capture_torch
-from fxmorph.graph import Unprintable, function_of, print_graph
-from fxmorph.inputs import InputSet
-from fxmorph.inputs import Unsupported as UnsupportedInput
 from fxmorph.judge.numeric import same_bits
-from fxmorph.load import Invocation
 from fxmorph.model import CompileConfig, digest
-from fxmorph.observe import loss_of
+from fxmorph.programs.capture import Captured, CaptureFailed, capture_torch
+from fxmorph.programs.graph import Unprintable, function_of, print_graph
+from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.inputs import Unsupported as UnsupportedInput
+from fxmorph.programs.load import Invocation
+from fxmorph.programs.observe import loss_of
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, SeedProposal, Task, Unsupported
 from fxmorph.propose.saying import Said, error_line
 from fxmorph.propose.seedfile import make_inputs, meta_of, record, seed_text

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fxmorph.canon import canonical
-from fxmorph.capture import Captured, CaptureFailed, capture_torch
 from fxmorph.core.seeds import find_seeds
-from fxmorph.graph import Unprintable, calls
-from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import CompileConfig, Seed, digest
+from fxmorph.programs.canon import canonical
+from fxmorph.programs.capture import Captured, CaptureFailed, capture_torch
+from fxmorph.programs.graph import Unprintable, calls
+from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 
 
 def program_key(captured: Captured) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.graph import Unprintable, function_of, print_graph
-from fxmorph.inputs import InputSet, strided_clone
 from fxmorph.instances import sample_arguments
 from fxmorph.model import CompileConfig
+from fxmorph.programs.graph import Unprintable, function_of, print_graph
+from fxmorph.programs.inputs import InputSet, strided_clone
 from fxmorph.rules import Rule
 from fxmorph.torchapi.compiling import compile_callable, configured, reset
 from fxmorph.torchapi.firing import noting, written_only

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fxmorph.inputs import dtype_name
+from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove import concrete
 from fxmorph.prove.eager import DIVISIONS, TRAPPING, bits_differ, evaluate
 from fxmorph.prove.expressions import Op, Slot, Var, _argument_text

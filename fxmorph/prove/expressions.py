@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import dtype_name
+from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.shadowing import NotModelled
 from fxmorph.torchapi.dispatch import aten_packet
 

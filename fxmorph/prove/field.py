@@ -30,8 +30,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import InputSet, storage_key
 from fxmorph.instances import call
+from fxmorph.programs.inputs import InputSet, storage_key
 from fxmorph.prove import field_nn  # noqa: F401  (fills MEANINGS)
 from fxmorph.prove.field_ops import MEANINGS, Given
 from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled

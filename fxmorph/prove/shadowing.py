@@ -15,8 +15,8 @@ from typing import Any, Protocol
 import torch
 from torch.overrides import TorchFunctionMode
 
-from fxmorph.inputs import storage_key
-from fxmorph.memory import overlaps_itself
+from fxmorph.programs.inputs import storage_key
+from fxmorph.programs.memory import overlaps_itself
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
     OpOverload,

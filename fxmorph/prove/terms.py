@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import dtype_name, storage_key
+from fxmorph.programs.inputs import dtype_name, storage_key
 from fxmorph.prove.expressions import Const, Expression, Obligation, Op, Slot, Var, _argument_text
 from fxmorph.prove.shadowing import Call, NotModelled, shape_of_values
 from fxmorph.torchapi.dispatch import aten_packet, tree_leaves, tree_map

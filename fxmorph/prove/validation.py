@@ -20,9 +20,9 @@ import torch
 from torch import fx
 
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
-from fxmorph.inductor.running import program
-from fxmorph.inputs import InputSet, Unsupported, flat_storage, storage_key
 from fxmorph.model import Kind, Level, Status, ValuePlan
+from fxmorph.programs.inputs import InputSet, Unsupported, flat_storage, storage_key
+from fxmorph.programs.interpreter import program
 from fxmorph.prove.descent import Pairs, descend
 from fxmorph.prove.expressions import walk
 from fxmorph.prove.prover import RUN_BUDGET, Prover, Shown, stronger, together, weakest

@@ -9,10 +9,10 @@ from pathlib import Path
 from torch import fx
 
 from fxmorph.dedup import kind_group
-from fxmorph.graph import copy_graph
 from fxmorph.inductor.replaying import export_program, judge_alone, read_program
-from fxmorph.inputs import InputSet
 from fxmorph.model import CompileConfig, Kind, Status, ValuePlan
+from fxmorph.programs.graph import copy_graph
+from fxmorph.programs.inputs import InputSet
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.driver import Reduction
 from fxmorph.reduce.passes import DETAIL, STRUCTURE

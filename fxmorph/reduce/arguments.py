@@ -9,8 +9,8 @@ from typing import Any
 
 from torch import fx
 
-from fxmorph.canon import names_dimensions
-from fxmorph.graph import calls, copy_graph
+from fxmorph.programs.canon import names_dimensions
+from fxmorph.programs.graph import calls, copy_graph
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.driver import Reduction
 

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.graph import calls, print_graph
-from fxmorph.inputs import InputSet
 from fxmorph.model import CompileConfig
+from fxmorph.programs.graph import calls, print_graph
+from fxmorph.programs.inputs import InputSet
 from fxmorph.rewrite import Profile, profile
 
 
@@ -27,7 +27,7 @@ class Candidate:
 
     @cached_property
     def text(self) -> str:
-        """The graph as Python; raises :class:`~fxmorph.graph.Unprintable`."""
+        """The graph as Python; raises :class:`~fxmorph.programs.graph.Unprintable`."""
         return print_graph(self.graph)
 
     @cached_property

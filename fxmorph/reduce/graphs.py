@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.graph import calls, copy_graph
-from fxmorph.inputs import InputSet
+from fxmorph.programs.graph import calls, copy_graph
+from fxmorph.programs.inputs import InputSet
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.driver import Reduction
 from fxmorph.reduce.order import output_node, outputs

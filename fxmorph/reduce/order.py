@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.graph import calls
-from fxmorph.inputs import flat_storage, storage_key
+from fxmorph.programs.graph import calls
+from fxmorph.programs.inputs import flat_storage, storage_key
 from fxmorph.reduce.candidate import Candidate
 
 #: The plainest first; what is not listed comes last.
@@ -31,7 +31,7 @@ ODD = 1000
 
 
 def simplicity(program: Candidate) -> tuple[Any, ...]:
-    """The smaller, the simpler; raises :class:`~fxmorph.graph.Unprintable`."""
+    """The smaller, the simpler; raises :class:`~fxmorph.programs.graph.Unprintable`."""
     tensors = [v for v in program.values if isinstance(v, torch.Tensor)]
     shared = Counter(storage_key(t) for t in tensors)
     config = program.config

@@ -2,8 +2,8 @@
 
 It exits 1 while torch.compile differs from eager in what the finding names, 0 once it does
 not, and 2 when it could not run (which is no answer).  What it notes of a call, and how it
-seeds, is what ``fxmorph/observe.py`` does; where objects are returned or passed it has the code of
-``fxmorph/contents.py`` in it, and so looks into them as that does.
+seeds, is what ``fxmorph/programs/observe.py`` does; where objects are returned or passed it has the code of
+``fxmorph/programs/contents.py`` in it, and so looks into them as that does.
 """
 
 from __future__ import annotations
@@ -484,7 +484,7 @@ _OFFSET = [
 
 @cache
 def looking() -> list[str]:
-    """The code of ``fxmorph/contents.py`` that looks and compares, in a function: the program may use its names."""
+    """The code of ``fxmorph/programs/contents.py`` that looks and compares, in a function: the program may use its names."""
     tree = ast.parse((Path(__file__).parents[1] / "contents.py").read_text(encoding="utf-8"))
     told = ("differing", "_what", "shown")
     kept = [n for n in tree.body[1:] if getattr(n, "name", "") not in told and getattr(n, "module", "") != "__future__"]

@@ -19,12 +19,12 @@ from torch import fx
 from fxmorph.blame import Blame
 from fxmorph.core.clock import Clock
 from fxmorph.core.units import Stage
-from fxmorph.inputs import InputSet
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import GraphSubject, Trial
 from fxmorph.localize import localize
 from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.probing import Probe
+from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi import planting, planting_backend
 from fxmorph.torchapi.compiling import cpp_compiler, reset
 

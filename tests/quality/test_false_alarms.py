@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 
 from fxmorph.core.clock import Clock
-from fxmorph.inputs import InputSet
 from fxmorph.judge.case import judge_subject, plan_inputs
 from fxmorph.judge.trial import GraphSubject
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
+from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi.compiling import cpp_compiler
 
 pytestmark = [

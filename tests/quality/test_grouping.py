@@ -16,11 +16,11 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.canon import canonical
 from fxmorph.dedup import fingerprint, skeleton
-from fxmorph.graph import copy_graph, function_of, read_graph
-from fxmorph.inputs import InputSet
 from fxmorph.model import CompileConfig, Kind
+from fxmorph.programs.canon import canonical
+from fxmorph.programs.graph import copy_graph, function_of, read_graph
+from fxmorph.programs.inputs import InputSet
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.driver import Reduction
 from fxmorph.reduce.passes import STRUCTURE

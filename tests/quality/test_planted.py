@@ -274,7 +274,7 @@ def test_it_is_found_within_an_object(where: str, kind: Kind, slot: str, tmp_pat
 CUT_OFF = """
 import sys, pathlib, torch
 from fxmorph.core.clock import Clock
-from fxmorph.inputs import InputSet
+from fxmorph.programs.inputs import InputSet
 from fxmorph.judge.trial import GraphSubject, Trial
 from fxmorph.model import CompileConfig, ValuePlan
 def fn(x):

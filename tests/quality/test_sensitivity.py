@@ -19,14 +19,14 @@ import torch
 import torch.nn.functional as F
 
 from fxmorph.core.clock import Clock
-from fxmorph.inputs import InputSet
 from fxmorph.judge import trial as trial_module
 from fxmorph.judge.case import judge_subject, plan_inputs
 from fxmorph.judge.numeric import compare
 from fxmorph.judge.shadow import Gates, Shadows
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Trial
-from fxmorph.load import load_seed
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.load import load_seed
 from fxmorph.torchapi.compiling import cpp_compiler, reset
 
 pytestmark = [

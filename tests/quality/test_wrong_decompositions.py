@@ -17,10 +17,10 @@ from torch._decomp import decomposition_table
 from torch._inductor import decomposition
 
 from fxmorph.core.clock import Clock
-from fxmorph.inputs import InputSet
 from fxmorph.judge.case import judge_subject, plan_inputs
 from fxmorph.judge.trial import GraphSubject
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi.compiling import cpp_compiler, reset
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

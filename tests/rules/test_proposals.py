@@ -13,7 +13,7 @@ import pytest
 import torch
 from promises import broken
 
-from fxmorph.inputs import dtype_name
+from fxmorph.programs.inputs import dtype_name
 from fxmorph.propose.admitted import admitted_rule
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, read_proposal
 from fxmorph.propose.rulegate import judge_rule

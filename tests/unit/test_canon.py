@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fxmorph.canon import Operation, canonical
-from fxmorph.graph import calls, read_graph
+from fxmorph.programs.canon import Operation, canonical
+from fxmorph.programs.graph import calls, read_graph
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

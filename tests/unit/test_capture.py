@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.capture import (
+from fxmorph.model import CompileConfig, GraphLevel, ValuePlan
+from fxmorph.programs.capture import (
     Captured,
     CaptureFailed,
     Recording,
@@ -17,10 +18,9 @@ from fxmorph.capture import (
     inputs_under,
     lift_constants,
 )
-from fxmorph.graph import Unprintable, calls, function_of, graph_hash
-from fxmorph.inputs import NotApplicable
-from fxmorph.load import Invocation
-from fxmorph.model import CompileConfig, GraphLevel, ValuePlan
+from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash
+from fxmorph.programs.inputs import NotApplicable
+from fxmorph.programs.load import Invocation
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 CONFIG = CompileConfig.make()

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from fxmorph.contents import LONGEST_PLACE, MOST_VALUES, differing, look_into, same_plain
+from fxmorph.programs.contents import LONGEST_PLACE, MOST_VALUES, differing, look_into, same_plain
 
 X = torch.ones(2)
 

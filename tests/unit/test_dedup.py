@@ -16,8 +16,8 @@ from fxmorph.dedup import (
     skeleton_hash,
     specific,
 )
-from fxmorph.graph import read_graph
 from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.programs.graph import read_graph
 
 WHOLE_PASS = "post_grad.reinplace_inplaceable_ops"
 BODY = """def fn(x, y):

@@ -12,9 +12,10 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.capture import Captured, CaptureFailed, capture_torch
 from fxmorph.core.seeds import find_seeds
-from fxmorph.graph import (
+from fxmorph.model import CompileConfig
+from fxmorph.programs.capture import Captured, CaptureFailed, capture_torch
+from fxmorph.programs.graph import (
     Unprintable,
     Unreadable,
     calls,
@@ -27,9 +28,8 @@ from fxmorph.graph import (
     target_path,
     windows,
 )
-from fxmorph.inputs import InputSet
-from fxmorph.load import SeedFailed, load_seed
-from fxmorph.model import CompileConfig
+from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.load import SeedFailed, load_seed
 from fxmorph.rewrite import profile
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fxmorph.core.seeds import find_seeds
-from fxmorph.graph import function_of
-from fxmorph.harvest import NOTHING_CAPTURED, capture_program, inputs_source
-from fxmorph.inputs import Unsupported, storage_key
-from fxmorph.load import load_seed
+from fxmorph.programs.graph import function_of
+from fxmorph.programs.harvest import NOTHING_CAPTURED, capture_program, inputs_source
+from fxmorph.programs.inputs import Unsupported, storage_key
+from fxmorph.programs.load import load_seed
 
 PROGRAM = """
 import sys, torch

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.capture import CaptureFailed
 from fxmorph.core.units import Stage
 from fxmorph.inductor.applying import Applied, NotInEager, apply_unit, clone_module, module_structure
 from fxmorph.inductor.inventory import listed
 from fxmorph.inductor.stages import StageGraph, stage_graphs, stages_of, undecomposed_graphs
+from fxmorph.programs.capture import CaptureFailed
 
 aten: Any = torch.ops.aten
 

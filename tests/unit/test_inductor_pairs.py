@@ -13,8 +13,8 @@ from torch import fx
 
 from fxmorph.inductor.metadata import wrong_notes
 from fxmorph.inductor.pairs import judge_pair
-from fxmorph.inductor.running import program
 from fxmorph.model import Kind, Level, Status, ValuePlan
+from fxmorph.programs.interpreter import program
 
 aten = torch.ops.aten
 pytestmark = pytest.mark.usefixtures("torch_quiet")

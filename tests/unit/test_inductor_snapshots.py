@@ -10,8 +10,8 @@ from torch import fx
 
 from fxmorph.core.units import Stage
 from fxmorph.inductor.snapshots import Snapshot, pairs, snapshots
-from fxmorph.inputs import InputSet
 from fxmorph.model import CompileConfig
+from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi.planting import planted_pass
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

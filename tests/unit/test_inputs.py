@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.inputs import (
+from fxmorph.programs.inputs import (
     InputSet,
     Unsupported,
     flat_storage,

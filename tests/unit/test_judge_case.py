@@ -31,8 +31,8 @@ from fxmorph.model import (
     ValuePlan,
     Verdict,
 )
-from fxmorph.observe import Observation, frozen
 from fxmorph.probing import Died, apart
+from fxmorph.programs.observe import Observation, frozen
 from fxmorph.rules import Registry, Rule
 from fxmorph.torchapi.compiling import register_backend
 

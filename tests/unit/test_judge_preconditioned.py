@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from fxmorph.capture import Captured
-from fxmorph.graph import read_graph
-from fxmorph.inputs import InputSet
 from fxmorph.judge.preconditioned import inferred, satisfying_sets
 from fxmorph.model import GraphLevel, Level, Proof, Rewrite, RewriteProof, ValuePlan
+from fxmorph.programs.capture import Captured
+from fxmorph.programs.graph import read_graph
+from fxmorph.programs.inputs import InputSet
 from fxmorph.rewrite import Workbench
 from fxmorph.rules import Registry, load_rules
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch.fx.operator_schemas import normalize_function
 
-from fxmorph.capture import capture_aten, capture_torch
 from fxmorph.core.seeds import find_seeds
-from fxmorph.graph import function_of
-from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import CompileConfig
+from fxmorph.programs.capture import capture_aten, capture_torch
+from fxmorph.programs.graph import function_of
+from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

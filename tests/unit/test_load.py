@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from fxmorph.core.seeds import find_seeds
-from fxmorph.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.model import CompileConfig
+from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fxmorph.meta import DESCRIPTIVE, READ, MetaError, read_meta
+from fxmorph.programs.meta import DESCRIPTIVE, READ, MetaError, read_meta
 
 GOOD: dict[str, Any] = {
     "config": {"freezing": True}, "dynamo_config": {}, "compile": {"dynamic": True}, "no_grad": False, "calls": 2,

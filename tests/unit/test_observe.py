@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.load import Invocation
-from fxmorph.memory import overlap, overlaps_itself
-from fxmorph.observe import Observation, loss_of, meta_of, observe
+from fxmorph.programs.load import Invocation
+from fxmorph.programs.memory import overlap, overlaps_itself
+from fxmorph.programs.observe import Observation, loss_of, meta_of, observe
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

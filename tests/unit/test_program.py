@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fxmorph.inputs import InputSet
 from fxmorph.model import ValuePlan
-from fxmorph.program import inputs_text, run_inputs
+from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.source import inputs_text, run_inputs
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 MEMORY = torch.arange(12.0)

@@ -72,7 +72,7 @@ def test_other_outcomes_of_recipes(corpus: CorpusGraphs, rules: Registry) -> Non
 
 def test_a_mutation_makes_seeds_that_run(corpus: CorpusGraphs, tmp_path: Path) -> None:
     from fxmorph.core.seeds import find_seeds
-    from fxmorph.load import load_seed
+    from fxmorph.programs.load import load_seed
 
     proposal = bodies("mutation", "tripled", "x * 2", "(x * 2).clone().mul_(3)", issue="pytorch/pytorch#1")
     assert isinstance(proposal, MutationProposal)

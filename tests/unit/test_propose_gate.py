@@ -193,7 +193,7 @@ def seed_outcome(tmp_path: Path, **parts: Any) -> Judged:
 
 def test_a_seed_is_admitted_and_written_as_a_file_that_runs(tmp_path: Path) -> None:
     from fxmorph.core.seeds import find_seeds
-    from fxmorph.load import load_seed
+    from fxmorph.programs.load import load_seed
 
     said = seed_outcome(tmp_path)
     assert (said.outcome, said.reason) == (Outcome.ADMITTED, "")

@@ -190,7 +190,7 @@ def rule(**parts: Any) -> Any:
 
 
 def test_a_rule_is_what_matching_and_proving_take() -> None:
-    from fxmorph.inputs import spec_of
+    from fxmorph.programs.inputs import spec_of
 
     made = rule(before="x.flip(0).flip(0)", where=["m > 1"], claim="INDEX_EXACT", preserves=["dtype"])
     assert made.id == "proposed_some_rule" and made.family == "proposed"

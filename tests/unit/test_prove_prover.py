@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.graph import read_graph
-from fxmorph.inputs import InputSet
 from fxmorph.instances import Instance
 from fxmorph.model import Level, Rewrite
+from fxmorph.programs.graph import read_graph
+from fxmorph.programs.inputs import InputSet
 from fxmorph.prove.certificates import Certificates, instance_key, rule_hash
 from fxmorph.prove.prover import Prover, in_terms
 from fxmorph.prove.rule import prove_rule

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.graph import calls, function_of, print_graph, read_graph
-from fxmorph.inputs import InputSet
 from fxmorph.model import CompileConfig, Recipe
+from fxmorph.programs.graph import calls, function_of, print_graph, read_graph
+from fxmorph.programs.inputs import InputSet
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.crashing import crash_of
 from fxmorph.reduce.driver import Reduction

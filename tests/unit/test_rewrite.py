@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.capture import CaptureFailed, capture_torch
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
-from fxmorph.graph import Unprintable, calls, print_graph, read_graph
-from fxmorph.inputs import InputSet
 from fxmorph.instances import Instance, bind_sizes, holds, sample_arguments
 from fxmorph.judge.case import check_rewrite, make_variant
-from fxmorph.load import load_seed
 from fxmorph.model import Case, CompileConfig, Level, Recipe, Rewrite, TensorSpec, ValuePlan
+from fxmorph.programs.capture import CaptureFailed, capture_torch
+from fxmorph.programs.graph import Unprintable, calls, print_graph, read_graph
+from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.load import load_seed
 from fxmorph.rewrite import (
     Inapplicable,
     Unsound,
@@ -62,7 +62,7 @@ DRAW = """
 import sys, torch
 from fxmorph.core.clock import Clock
 from fxmorph.judge.case import make_variant
-from fxmorph.load import load_seed
+from fxmorph.programs.load import load_seed
 from fxmorph.model import Case, CompileConfig, ValuePlan
 from fxmorph.rules import load_rules
 from fxmorph.core.seeds import find_seeds
@@ -327,7 +327,7 @@ def test_a_profile_knows_writes_and_shared_memory() -> None:
 
 
 def test_gradients_flow_through_captured_programs() -> None:
-    from fxmorph.load import Invocation
+    from fxmorph.programs.load import Invocation
 
     w = torch.ones(3, requires_grad=True)
     (found,) = capture_torch(Invocation(lambda w: w * 2, [w], lambda g: g(w)), CompileConfig.make(), False)

@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from fxmorph.core.seeds import find_seeds
-from fxmorph.inputs import InputSet, NotApplicable
 from fxmorph.judge import searching
 from fxmorph.judge.case import plan_inputs
 from fxmorph.judge.journal import noting
 from fxmorph.judge.searching import RangeWatch
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.trial import SeedSubject
-from fxmorph.load import Invocation, load_seed
 from fxmorph.model import ValuePlan
-from fxmorph.observe import observe
-from fxmorph.values import Found, Step, apply_plan
+from fxmorph.programs.inputs import InputSet, NotApplicable
+from fxmorph.programs.load import Invocation, load_seed
+from fxmorph.programs.observe import observe
+from fxmorph.programs.values import Found, Step, apply_plan
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -13,9 +13,9 @@ from fxmorph.judge.numeric import compare
 from fxmorph.judge.searching import RangeWatch
 from fxmorph.judge.shadow import ReferenceRun, Shadows, differ_in_fp64
 from fxmorph.judge.uninitialised import FillEmpty
-from fxmorph.load import Invocation
 from fxmorph.model import Status
-from fxmorph.observe import Observation, observe
+from fxmorph.programs.load import Invocation
+from fxmorph.programs.observe import Observation, observe
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

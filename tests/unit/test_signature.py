@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fxmorph.signature import Signature, signature_of
+from fxmorph.programs.signature import Signature, signature_of
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

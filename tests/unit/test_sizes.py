@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fxmorph.core.seeds import find_seeds
-from fxmorph.inputs import NotApplicable
-from fxmorph.load import Invocation, LoadedSeed, load_case
 from fxmorph.model import RESHAPES, Case, CompileConfig, ValuePlan
-from fxmorph.sizes import Reshaping, Sizes, candidates, reshapings, resize
+from fxmorph.programs.inputs import NotApplicable
+from fxmorph.programs.load import Invocation, LoadedSeed, load_case
+from fxmorph.programs.sizes import Reshaping, Sizes, candidates, reshapings, resize
 
 
 def test_every_dimension_of_that_size_changes_and_no_other() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.graph import function_of, print_graph
+from fxmorph.programs.graph import function_of, print_graph
 from fxmorph.tracing import TracingError, trace
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

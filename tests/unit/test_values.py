@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.inputs import InputSet, NotApplicable, flat_storage
 from fxmorph.judge.shadow import ReferenceRun
 from fxmorph.judge.steps import Steps
-from fxmorph.load import Invocation
 from fxmorph.model import ValuePlan
-from fxmorph.observe import observe
-from fxmorph.values import Grid, Limits, Range, apply_plan, mask_like
+from fxmorph.programs.inputs import InputSet, NotApplicable, flat_storage
+from fxmorph.programs.load import Invocation
+from fxmorph.programs.observe import observe
+from fxmorph.programs.values import Grid, Limits, Range, apply_plan, mask_like
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

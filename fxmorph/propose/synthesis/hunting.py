@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fxmorph.inputs import dtype_name
 from fxmorph.instances import Instance, broken, relaid, sample_arguments
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
+from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.falsify import kinds
 from fxmorph.rules import Rule
 

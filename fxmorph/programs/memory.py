@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fxmorph.inputs import storage_key
+from fxmorph.programs.inputs import storage_key
 
 #: Overlap of two tensors is decided exactly (by element addresses) up to this many elements.
 EXACT_OVERLAP_NUMEL = 1 << 16

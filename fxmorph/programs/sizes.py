@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fxmorph.inputs import NotApplicable, storage_key
 from fxmorph.model import ValuePlan
+from fxmorph.programs.inputs import NotApplicable, storage_key
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves, tree_map
 
 if TYPE_CHECKING:  # it changes the arguments of a case by what is here
-    from fxmorph.load import Invocation
+    from fxmorph.programs.load import Invocation
 
     #: A program as it is (None), or with other arguments.
     Make = Callable[[Callable[[list[Any]], list[Any]] | None], Invocation]

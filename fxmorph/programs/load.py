@@ -20,12 +20,12 @@ from typing import Any
 
 import torch
 
-from fxmorph.contents import look_into
-from fxmorph.inputs import relocate
-from fxmorph.layouts import layout_of, relaid
-from fxmorph.meta import MetaError, read_meta
 from fxmorph.model import Case, CompileConfig, Seed
-from fxmorph.sizes import Reshaping, reshapings
+from fxmorph.programs.contents import look_into
+from fxmorph.programs.inputs import relocate
+from fxmorph.programs.layouts import layout_of, relaid
+from fxmorph.programs.meta import MetaError, read_meta
+from fxmorph.programs.sizes import Reshaping, reshapings
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves
 from fxmorph.torchapi.libraries import forget, noting_libraries, overrides
 

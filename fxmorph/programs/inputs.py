@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.contents import look_into
 from fxmorph.model import TensorSpec
+from fxmorph.programs.contents import look_into
 from fxmorph.torchapi.dispatch import tree_map
 
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)

@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.contents import look_into
-from fxmorph.graph import Unprintable, calls, copy_graph, graph_hash, print_graph
-from fxmorph.inputs import InputSet, NotApplicable, Unsupported
-from fxmorph.load import Invocation
 from fxmorph.model import CompileConfig, GraphLevel, TensorSpec, ValuePlan
+from fxmorph.programs.contents import look_into
+from fxmorph.programs.graph import Unprintable, calls, copy_graph, graph_hash, print_graph
+from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
+from fxmorph.programs.load import Invocation
+from fxmorph.programs.values import Step, apply_plan
 from fxmorph.torchapi.compiling import configured, reset
 from fxmorph.torchapi.dispatch import tree_leaves, unset_fake_temporarily
-from fxmorph.values import Step, apply_plan
 
 
 class CaptureFailed(Exception):

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import FLOATING, NotApplicable, flat_storage, storage_key
 from fxmorph.model import ValuePlan
+from fxmorph.programs.inputs import FLOATING, NotApplicable, flat_storage, storage_key
 from fxmorph.torchapi.dispatch import tensors_of
 
 #: Plans that leave values as the program's own ``make_inputs`` gives them.

@@ -34,7 +34,7 @@ sys.path[:] = [p for p in sys.path if os.path.abspath(p or '.') != here]
 try:
     sys.path.append({root!r})
     try:
-        from fxmorph.harvest import start_watching
+        from fxmorph.programs.harvest import start_watching
     finally:
         sys.path.remove({root!r})
     start_watching()
@@ -163,8 +163,8 @@ def register() -> None:
 
 def record(gm: Any, example_inputs: Sequence[Any]) -> None:
     """Write the graph as a seed; what stands in the way is told, never raised."""
-    from fxmorph.graph import Unprintable
-    from fxmorph.inputs import Unsupported
+    from fxmorph.programs.graph import Unprintable
+    from fxmorph.programs.inputs import Unsupported
 
     try:
         with _undisturbed():
@@ -224,7 +224,7 @@ class _Setting:
 def _setting(values: Sequence[Any]) -> _Setting:
     import torch
 
-    from fxmorph.inputs import dtype_name
+    from fxmorph.programs.inputs import dtype_name
 
     devices = sorted({v.device.type for v in values if isinstance(v, torch.Tensor)} - {"cpu"})
     casts = []
@@ -235,9 +235,9 @@ def _setting(values: Sequence[Any]) -> _Setting:
 
 
 def _record(gm: Any, example_inputs: Sequence[Any]) -> None:
-    from fxmorph.capture import lift_constants
-    from fxmorph.graph import calls
-    from fxmorph.inputs import Unsupported
+    from fxmorph.programs.capture import lift_constants
+    from fxmorph.programs.graph import calls
+    from fxmorph.programs.inputs import Unsupported
 
     graph, constants = lift_constants(gm)
     values = [_plain(v) for v in example_inputs] + constants
@@ -255,7 +255,7 @@ def _record(gm: Any, example_inputs: Sequence[Any]) -> None:
 
 def _plain(value: Any) -> Any:
     """A symbolic number as the number that it has in this run."""
-    from fxmorph.inputs import Unsupported
+    from fxmorph.programs.inputs import Unsupported
     from fxmorph.torchapi.hooking import hint
 
     if hasattr(value, "node") and not hasattr(value, "dtype"):
@@ -273,8 +273,8 @@ def _write_windows(graph: Any, values: Sequence[Any], setting: _Setting, size: i
     """
     import torch
 
-    from fxmorph.graph import calls, windows
-    from fxmorph.inputs import InputSet
+    from fxmorph.programs.graph import calls, windows
+    from fxmorph.programs.inputs import InputSet
     from fxmorph.rewrite import Inapplicable, profile
 
     try:
@@ -302,7 +302,7 @@ def _write_windows(graph: Any, values: Sequence[Any], setting: _Setting, size: i
 
 def _writes(node: Any) -> bool:
     """Whether a call is spelled as a write (``add_``, ``setitem``, ``out=``, ``+=``)."""
-    from fxmorph.canon import canonical
+    from fxmorph.programs.canon import canonical
 
     name = canonical(node).name
     return (name.endswith("_") and not name.endswith("__")) or name == "setitem" or "out" in node.kwargs
@@ -312,7 +312,7 @@ def _write(graph: Any, values: Sequence[Any], setting: _Setting, suffix: str) ->
     """Write one seed unless an equal one is there; its file name, or "" for an equal one."""
     import torch
 
-    from fxmorph.graph import calls, graph_hash, print_graph
+    from fxmorph.programs.graph import calls, graph_hash, print_graph
 
     program = os.environ.get(PROGRAM) or Path(sys.argv[0] or "program").name
     body = print_graph(graph)
@@ -358,7 +358,7 @@ def inputs_source(values: Sequence[Any], writes: bool, device: str = "cpu") -> s
     """
     import torch
 
-    from fxmorph.inputs import flat_storage, storage_key
+    from fxmorph.programs.inputs import flat_storage, storage_key
 
     for value in values:
         if isinstance(value, torch.Tensor):
@@ -396,7 +396,7 @@ def inputs_source(values: Sequence[Any], writes: bool, device: str = "cpu") -> s
 def _check(t: Any) -> None:
     import torch
 
-    from fxmorph.inputs import Unsupported
+    from fxmorph.programs.inputs import Unsupported
 
     if type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided:
         raise Unsupported(f"input of type {type(t).__name__} and layout {t.layout}")
@@ -407,7 +407,7 @@ def _check(t: Any) -> None:
 
 
 def _literal(value: Any) -> str:
-    from fxmorph.graph import literal
+    from fxmorph.programs.graph import literal
 
     return literal(value)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.inputs import storage_key
+from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves, tree_unflatten
 
 

@@ -2,7 +2,7 @@
 
 Values of outputs, of inputs and module state after the call, and of gradients are *slots*,
 named by where they are (``out0``, ``input1``, ``grad:weight``); what objects hold is looked into
-(``out1.layers[0].keys``: fxmorph/contents.py).
+(``out1.layers[0].keys``: fxmorph/programs/contents.py).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from fxmorph.contents import Contents, is_tensor, look_into
-from fxmorph.inputs import storage_key
-from fxmorph.load import Invocation, state_of
-from fxmorph.memory import overlap
-from fxmorph.signature import Signature, signature_of
+from fxmorph.programs.contents import Contents, is_tensor, look_into
+from fxmorph.programs.inputs import storage_key
+from fxmorph.programs.load import Invocation, state_of
+from fxmorph.programs.memory import overlap
+from fxmorph.programs.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.dispatch import tree_flatten
 

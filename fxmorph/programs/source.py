@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from fxmorph.graph import function_of
-from fxmorph.inputs import FLOATING, InputSet, dtype_name, flat_storage, storage_key
 from fxmorph.model import ValuePlan
+from fxmorph.programs.graph import function_of
+from fxmorph.programs.inputs import FLOATING, InputSet, dtype_name, flat_storage, storage_key
 
 #: Tensors with more elements than this are not written out value by value.
 LITERAL_NUMEL = 256

@@ -1,0 +1,1 @@
+"""A program, its graph and its inputs, and what calling it shows."""
