@@ -12,7 +12,7 @@ from torch import fx
 from fxmorph.programs.graph import calls, copy_graph, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet
 from fxmorph.reduce.order import outputs
-from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
+from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 from fxmorph.rules import Registry
 
 #: Nodes of an embedded program.

@@ -37,7 +37,7 @@ from fxmorph.programs.graph import print_graph
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.programs.load import load_case, load_seed, staged
 from fxmorph.programs.observe import Meta, Observation, Slot
-from fxmorph.rewrite import Workbench, replay_recipe
+from fxmorph.rewriting.rewrite import Workbench, replay_recipe
 from fxmorph.rules import Registry
 
 #: Stages between which whole graphs can be seen.

@@ -53,7 +53,7 @@ from fxmorph.reduce.driver import Reduction
 from fxmorph.reduce.passes import DETAIL, STRUCTURE
 from fxmorph.reduce.recipe import fewest_rewrites
 from fxmorph.reduce.showing import Showing, compiled, in_eager
-from fxmorph.rewrite import Inapplicable, Unsound
+from fxmorph.rewriting.rewrite import Inapplicable, Unsound
 from fxmorph.rules import Registry
 
 #: The backend that shows a stage's faults, cheapest.

@@ -11,7 +11,7 @@ Inductor's own pattern matcher::
         def before(a, b): return a @ b
         def after(a, b): h = a.shape[1] // 2; return a[:, :h] @ b[:h] + a[:, h:] @ b[h:]
 
-Matching and application are in ``fxmorph/rewrite.py``.  This module does not import torch.
+Matching and application are in ``fxmorph/rewriting/rewrite.py``.  This module does not import torch.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from fxmorph.programs.inputs import InputSet, Unsupported
 from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.validation import refuted, validate
-from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
+from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 from fxmorph.rules import Registry
 from fxmorph.torchapi.dispatch import tree_leaves
 

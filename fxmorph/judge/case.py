@@ -42,7 +42,7 @@ from fxmorph.programs.load import Invocation, LoadedSeed, SeedFailed, staged
 from fxmorph.programs.observe import Meta, Observation, Slot
 from fxmorph.programs.values import Step
 from fxmorph.prove.prover import Prover
-from fxmorph.rewrite import Unsound, Workbench, draw_chain, draw_recipe, profile, replay_recipe
+from fxmorph.rewriting.rewrite import Unsound, Workbench, draw_chain, draw_recipe, profile, replay_recipe
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import check_settings
 

@@ -275,7 +275,7 @@ def _write_windows(graph: Any, values: Sequence[Any], setting: _Setting, size: i
 
     from fxmorph.programs.graph import calls, windows
     from fxmorph.programs.inputs import InputSet
-    from fxmorph.rewrite import Inapplicable, profile
+    from fxmorph.rewriting.rewrite import Inapplicable, profile
 
     try:
         with torch.set_grad_enabled(not setting.no_grad):

@@ -22,7 +22,7 @@ from fxmorph.propose.seedfile import seed_text
 from fxmorph.propose.seedgate import runs_alike
 from fxmorph.propose.sources import CorpusGraphs
 from fxmorph.propose.usefulness import fired_by
-from fxmorph.rewrite import Inapplicable, Unsound, Workbench, chain_step, draw_chain, pattern_of
+from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, chain_step, draw_chain, pattern_of
 from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError
 from fxmorph.torchapi.dispatch import tree_leaves
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from fxmorph.instances import Instance, sample_arguments
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.propose.building import build_rule, estimate
@@ -26,7 +25,8 @@ from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.falsify import REAL_TOLERANCE, BeforeRaises, Sides, both, falsify, kinds, real_gap
 from fxmorph.prove.prover import Prover, stronger, weakest
 from fxmorph.prove.rule import RuleProof, arguments_of, prove_rule
-from fxmorph.rewrite import pattern_of
+from fxmorph.rewriting.instances import Instance, sample_arguments
+from fxmorph.rewriting.rewrite import pattern_of
 from fxmorph.rules import Rule
 
 #: Arguments on which a rule that nothing shows must hold to be admitted as tested.

@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.instances import holds, sample_arguments
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.inputs import spec_of, strided_clone
+from fxmorph.rewriting.instances import holds, sample_arguments
+from fxmorph.rewriting.tracing import trace
 from fxmorph.rules import Rule
-from fxmorph.tracing import trace
 
 #: Samples that two rules are compared on.
 SAMPLES = 3

@@ -19,7 +19,7 @@ from fxmorph.propose.grammar import TooLarge
 from fxmorph.propose.proposal import InputSpec, Malformed, SeedProposal
 from fxmorph.propose.restricted import MAX_ELEMENTS, Body
 from fxmorph.propose.settings import allowed_settings
-from fxmorph.tracing import Recorder, Traced
+from fxmorph.rewriting.tracing import Recorder, Traced
 
 #: Calls of a seed's graph.
 MAX_CALLS = 200

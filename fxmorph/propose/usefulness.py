@@ -13,14 +13,14 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.instances import sample_arguments
 from fxmorph.model import CompileConfig
 from fxmorph.programs.graph import Unprintable, function_of, print_graph
 from fxmorph.programs.inputs import InputSet, strided_clone
+from fxmorph.rewriting.instances import sample_arguments
+from fxmorph.rewriting.tracing import trace
 from fxmorph.rules import Rule
 from fxmorph.torchapi.compiling import compile_callable, configured, reset
 from fxmorph.torchapi.firing import noting, written_only
-from fxmorph.tracing import trace
 
 
 def fired_by(graph: fx.Graph, inputs: InputSet, config: CompileConfig, no_grad: bool) -> tuple[str, ...]:

@@ -25,9 +25,9 @@ from typing import Any
 import torch
 
 from fxmorph.core.records import from_json, to_json
-from fxmorph.instances import Instance
 from fxmorph.model import Proof
 from fxmorph.programs.inputs import dtype_name
+from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule
 
 #: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or

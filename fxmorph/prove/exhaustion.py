@@ -16,8 +16,8 @@ import torch
 from fxmorph.model import Level
 from fxmorph.prove.eager import bits_differ, evaluate
 from fxmorph.prove.expressions import Expression, Obligation
-from fxmorph.prove.preconditions import PRECONDITIONS, met
 from fxmorph.prove.shadowing import NotModelled
+from fxmorph.rewriting.preconditions import PRECONDITIONS, met
 
 #: Values of the dtypes that can be tried out.
 COUNTS = {torch.bool: 2, torch.int8: 2**8, torch.uint8: 2**8, torch.int16: 2**16, torch.float16: 2**16,

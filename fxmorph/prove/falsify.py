@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 
-from fxmorph.instances import Instance
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.programs.inputs import dtype_name, flat_storage, storage_key, strided_clone
-from fxmorph.prove.preconditions import meet
+from fxmorph.rewriting.instances import Instance
+from fxmorph.rewriting.preconditions import meet
 from fxmorph.rules import Rule
 from fxmorph.torchapi.devices import seed_generators
 

@@ -30,7 +30,6 @@ from typing import Any
 
 import torch
 
-from fxmorph.instances import call
 from fxmorph.programs.inputs import InputSet, storage_key
 from fxmorph.prove import field_nn  # noqa: F401  (fills MEANINGS)
 from fxmorph.prove.field_ops import MEANINGS, Given
@@ -38,6 +37,7 @@ from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
 from fxmorph.prove.field_values import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
 from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing, Unread, shape_of_values
 from fxmorph.prove.terms import FILLS, MOVES
+from fxmorph.rewriting.instances import call
 from fxmorph.torchapi.dispatch import (
     OpOverload,
     aten_packet,

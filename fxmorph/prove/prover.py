@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fxmorph.instances import Instance, broken
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import Asked, Certificate, Certificates, instance_key, instance_text, key_of, versions
 from fxmorph.prove.exhaustion import Exhausted, exhaust
@@ -30,6 +29,7 @@ from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contr
 from fxmorph.prove.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
 from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.terms import LANE_DEPENDENT, Difference, Terms
+from fxmorph.rewriting.instances import Instance, broken
 
 #: z3's resource units for one query; about a second where it is not solved before.
 BUDGET = 3_000_000

@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fxmorph.instances import Instance, relaid, sample_arguments
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import instance_text, rule_hash
 from fxmorph.prove.falsify import BeforeRaises, falsify
 from fxmorph.prove.prover import Prover, weakest
+from fxmorph.rewriting.instances import Instance, relaid, sample_arguments
 from fxmorph.rules import Rule
 
 #: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a

@@ -22,9 +22,9 @@ from fxmorph.prove.conformance import downgraded
 from fxmorph.prove.eager import bits_differ, evaluate
 from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.model import Claim, translate
-from fxmorph.prove.preconditions import PRECONDITIONS, met
 from fxmorph.prove.shadowing import NotModelled
 from fxmorph.prove.sorts import FLOATS, Number, python_value
+from fxmorph.rewriting.preconditions import PRECONDITIONS, met
 
 #: z3's units of work for one query; on one core about 3 s.
 RLIMIT = 8_000_000

@@ -24,7 +24,7 @@ from fxmorph.programs.inputs import InputSet
 from fxmorph.reduce.candidate import Candidate
 from fxmorph.reduce.driver import Reduction
 from fxmorph.reduce.passes import STRUCTURE
-from fxmorph.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
+from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 #: The chain of operations of each cause, and the lines that hold it; ``a`` and ``b`` are 6 by 6 matrices.

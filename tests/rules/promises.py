@@ -9,12 +9,12 @@ from typing import Any
 
 import torch
 
-from fxmorph.instances import holds
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.programs.inputs import InputSet, spec_of
 from fxmorph.programs.memory import overlap
 from fxmorph.programs.observe import loss_of, meta_of
+from fxmorph.rewriting.instances import holds
 from fxmorph.rules import Rule
 
 #: How far two sides that agree over the reals may be apart in fp64, relative to the largest value.

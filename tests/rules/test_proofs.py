@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.instances import Instance
 from fxmorph.model import Level
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.levels import levels_of, shipped_levels
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule import prove_rule
+from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule, load_rules
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

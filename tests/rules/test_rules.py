@@ -14,15 +14,15 @@ from promises import broken, samples
 from torch import fx
 
 from fxmorph.core.clock import Clock
-from fxmorph.instances import holds, sample_arguments
 from fxmorph.judge.case import Variant, check_rewrite
 from fxmorph.judge.trial import GraphSubject
 from fxmorph.model import Case, CompileConfig, Level, Recipe, Rewrite, Seed, Status, ValuePlan
 from fxmorph.programs.graph import calls, function_of, graph_hash, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet, spec_of, strided_clone
-from fxmorph.rewrite import Inapplicable, Unsound, Workbench, pattern_of, replay_recipe
+from fxmorph.rewriting.instances import holds, sample_arguments
+from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, pattern_of, replay_recipe
+from fxmorph.rewriting.tracing import trace
 from fxmorph.rules import Registry, Rule, load_rules
-from fxmorph.tracing import trace
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 HERE = Path(__file__).parent

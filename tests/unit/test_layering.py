@@ -23,7 +23,7 @@ ALLOWED = {
     # Where Dynamo's graphs find `linear` and friends: a home of names, not an API that is called.
     ("fxmorph/programs/graph.py", "torch._C._nn"),
     # Keeps operators of a recorded function from being recorded twice.
-    ("fxmorph/tracing.py", "torch._C.DisableTorchFunction"),
+    ("fxmorph/rewriting/tracing.py", "torch._C.DisableTorchFunction"),
 }
 
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.instances import holds
 from fxmorph.propose import allowed
 from fxmorph.propose.building import build_rule, estimate
 from fxmorph.propose.grammar import TooLarge, check_condition
 from fxmorph.propose.proposal import Malformed, Unsupported, read_proposal
 from fxmorph.propose.restricted import Body
-from fxmorph.tracing import trace
+from fxmorph.rewriting.instances import holds
+from fxmorph.rewriting.tracing import trace
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 SIZES = {"x": "m n"}

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.instances import Instance
 from fxmorph.model import Level
 from fxmorph.prove.falsify import BeforeRaises, contradiction, falsify, kinds
+from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

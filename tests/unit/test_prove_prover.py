@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.instances import Instance
 from fxmorph.model import Level, Rewrite
 from fxmorph.programs.graph import read_graph
 from fxmorph.programs.inputs import InputSet
@@ -19,7 +18,8 @@ from fxmorph.prove.certificates import Certificates, instance_key, rule_hash
 from fxmorph.prove.prover import Prover, in_terms
 from fxmorph.prove.rule import prove_rule
 from fxmorph.prove.terms import Terms
-from fxmorph.rewrite import Unsound, Workbench
+from fxmorph.rewriting.instances import Instance
+from fxmorph.rewriting.rewrite import Unsound, Workbench
 from fxmorph.rules import Rule
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.instances import holds
 from fxmorph.model import Level
 from fxmorph.programs.inputs import spec_of
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule import PROVED, arguments_of, prove_rule
+from fxmorph.rewriting.instances import holds
 from fxmorph.rules import Rule
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

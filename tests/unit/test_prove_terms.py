@@ -9,12 +9,12 @@ import pytest
 import torch
 from obligations import obligations
 
-from fxmorph.instances import Instance
 from fxmorph.model import Level
 from fxmorph.prove.eager import evaluate
 from fxmorph.prove.expressions import Op, walk
 from fxmorph.prove.prover import in_terms
 from fxmorph.prove.shadowing import NotModelled
+from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

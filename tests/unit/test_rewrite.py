@@ -15,14 +15,14 @@ import torch
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
-from fxmorph.instances import Instance, bind_sizes, holds, sample_arguments
 from fxmorph.judge.case import check_rewrite, make_variant
 from fxmorph.model import Case, CompileConfig, Level, Recipe, Rewrite, TensorSpec, ValuePlan
 from fxmorph.programs.capture import CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable, calls, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet
 from fxmorph.programs.load import load_seed
-from fxmorph.rewrite import (
+from fxmorph.rewriting.instances import Instance, bind_sizes, holds, sample_arguments
+from fxmorph.rewriting.rewrite import (
     Inapplicable,
     Unsound,
     Workbench,

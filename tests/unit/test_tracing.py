@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fxmorph.programs.graph import function_of, print_graph
-from fxmorph.tracing import TracingError, trace
+from fxmorph.rewriting.tracing import TracingError, trace
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fxmorph.instances import Instance, broken, relaid, sample_arguments
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.falsify import kinds
+from fxmorph.rewriting.instances import Instance, broken, relaid, sample_arguments
 from fxmorph.rules import Rule
 
 #: Sizes of a draw and those of ``...``; different from the prover's.

@@ -10,9 +10,9 @@ from fxmorph.model import Level
 from fxmorph.propose.building import build_rule
 from fxmorph.propose.proposal import RuleProposal
 from fxmorph.propose.synthesis.hunting import Hunt, hunt
-from fxmorph.prove.preconditions import PRECONDITIONS
 from fxmorph.prove.prover import Prover, stronger, weakest
 from fxmorph.prove.rule import RuleProof, prove_rule
+from fxmorph.rewriting.preconditions import PRECONDITIONS
 from fxmorph.rules import ASSUMPTIONS
 
 #: Draws of shapes before a proof, and of a proved rule for its first dtype and each further one; each is run on

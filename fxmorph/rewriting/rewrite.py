@@ -20,7 +20,6 @@ import torch
 from torch import fx
 
 from fxmorph.core.clock import Clock
-from fxmorph.instances import Instance, broken, holds, sample_arguments, sample_values
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level, Proof, Recipe, Rewrite, RewriteProof, TensorSpec
 from fxmorph.programs.canon import Operation, canonical
@@ -29,9 +28,10 @@ from fxmorph.programs.inputs import InputSet, dtype_name, relocate, spec_of, sto
 from fxmorph.programs.observe import loss_of
 from fxmorph.prove.falsify import REAL_TOLERANCE, real_gap
 from fxmorph.prove.prover import Prover, stronger
+from fxmorph.rewriting.instances import Instance, broken, holds, sample_arguments, sample_values
+from fxmorph.rewriting.tracing import BoundFloat, BoundInt, TracingError, trace
 from fxmorph.rules import PRESERVABLE, PROPOSED, Registry, Rule, RuleError
 from fxmorph.torchapi.dispatch import tree_leaves
-from fxmorph.tracing import BoundFloat, BoundInt, TracingError, trace
 
 #: Graphs whose values exceed this many elements are not rewritten.
 MAX_ELEMENTS = 20_000_000

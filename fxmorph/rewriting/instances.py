@@ -13,7 +13,7 @@ import torch
 
 from fxmorph.model import FLOATS, INTS, TensorSpec
 from fxmorph.programs.inputs import is_float_dtype, relocate, spec_of, strided_clone
-from fxmorph.prove.preconditions import met
+from fxmorph.rewriting.preconditions import met
 from fxmorph.rules import Rule, RuleError
 
 

@@ -1,0 +1,1 @@
+"""Where a rule holds, what it makes of a graph, and the recipe that says so."""
