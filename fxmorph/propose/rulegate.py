@@ -24,7 +24,7 @@ from fxmorph.propose.usefulness import fired_by_rule
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.falsify import REAL_TOLERANCE, BeforeRaises, Sides, both, falsify, kinds, real_gap
 from fxmorph.prove.prover import Prover, stronger, weakest
-from fxmorph.prove.rule import RuleProof, arguments_of, prove_rule
+from fxmorph.prove.rule_level import RuleProof, arguments_of, prove_rule
 from fxmorph.rewriting.instances import Instance, sample_arguments
 from fxmorph.rewriting.rewrite import pattern_of
 from fxmorph.rules import Rule

@@ -14,10 +14,10 @@ from fxmorph.events import Conformed, Proved, Warned
 from fxmorph.model import Level
 from fxmorph.prove.certificates import versions as made_with
 from fxmorph.prove.levels import record_levels
+from fxmorph.prove.proof_worker import ProveRule, serve, unproved
 from fxmorph.prove.prover import BUDGET
-from fxmorph.prove.rule import RuleProof
-from fxmorph.prove.second import SolverMissing, version
-from fxmorph.prove.serving import ProveRule, serve, unproved
+from fxmorph.prove.rule_level import RuleProof
+from fxmorph.prove.smt.second_opinion import SolverMissing, version
 from fxmorph.rules import Registry, Rule, load_rules
 
 #: CPU seconds that a rule may take for one dtype; what does not end by then is UNKNOWN.
@@ -57,7 +57,7 @@ def prove_rules(
     arguments = (settings.transforms, str(state / "proofs"), BUDGET, str(state / "workers.log"))
     solver = f"z3 {dict(made_with())['z3']}"
     done: dict[tuple[str, str], RuleProof] = {}
-    with Pool(min(settings.effective_jobs, len(jobs)), serve, arguments, ["fxmorph.prove.serving"]) as pool:
+    with Pool(min(settings.effective_jobs, len(jobs)), serve, arguments, ["fxmorph.prove.proof_worker"]) as pool:
         for proof in _all(pool, jobs, rules):
             done[proof.rule, proof.dtype] = proof
             emit(_told(proof, solver))
@@ -80,7 +80,7 @@ def check_conformance(device: str, emit: Callable[[object], None]) -> int:
     A difference that the model already stands down for (``by lane``, or noted for this release) is told
     and is no failure.
     """
-    from fxmorph.prove.conformance import conformance, downgraded, pinned
+    from fxmorph.prove.smt.conformance import conformance, downgraded, pinned
     from fxmorph.torchapi.devices import missing
 
     if missing(device):

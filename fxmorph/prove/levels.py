@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.prove.certificates import rule_hash, versions
-from fxmorph.prove.rule import RuleProof
+from fxmorph.prove.rule_level import RuleProof
 from fxmorph.rules import Registry, Rule
 
 #: Rule -> ``hash`` of what it says, and ``levels``: dtype -> [level, scope, method, assumptions].

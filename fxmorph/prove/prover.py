@@ -23,12 +23,12 @@ import torch
 
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import Asked, Certificate, Certificates, instance_key, instance_text, key_of, versions
-from fxmorph.prove.exhaustion import Exhausted, exhaust
-from fxmorph.prove.expressions import Obligation
 from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, drawn, falsify
-from fxmorph.prove.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
-from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing, Unread
-from fxmorph.prove.terms import LANE_DEPENDENT, Difference, Terms
+from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
+from fxmorph.prove.smt.exhaustion import Exhausted, exhaust
+from fxmorph.prove.smt.scalars import Obligation
+from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
+from fxmorph.prove.terms.execution import LANE_DEPENDENT, Difference, Terms
 from fxmorph.rewriting.instances import Instance, broken
 
 #: z3's resource units for one query; about a second where it is not solved before.
@@ -188,8 +188,8 @@ class Prover:
     def _scalar(self, obligation: Obligation, best: Level, key: str, device: str) -> Certificate:
         # z3 takes a third of a second to load, and most instances need no solver.
         try:
-            from fxmorph.prove.conformance import pinned
-            from fxmorph.prove.solver import LEVELS, solve
+            from fxmorph.prove.smt.conformance import pinned
+            from fxmorph.prove.smt.solver import LEVELS, solve
         except ImportError as error:
             unasked = Proof(Level.UNKNOWN, "all values", "FALSIFY-ONLY")
             return Certificate(key, obligation.text, unasked, reason=f"no solver: {error}", versions=versions())
@@ -230,7 +230,7 @@ class Prover:
             pass
         if bits is not None and bits.level is Level.EXACT_REAL:
             return bits
-        from fxmorph.prove.field import prove_field
+        from fxmorph.prove.field.identity_testing import prove_field
 
         rule = instance.rule
         fielded = prove_field(rule.before, rule.after, instance.on("cpu").tensors, instance.scalars)

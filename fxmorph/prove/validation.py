@@ -23,12 +23,12 @@ from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.model import Kind, Level, Status, ValuePlan
 from fxmorph.programs.inputs import InputSet, Unsupported, flat_storage, storage_key
 from fxmorph.programs.interpreter import program
-from fxmorph.prove.descent import Pairs, descend
-from fxmorph.prove.expressions import walk
 from fxmorph.prove.prover import RUN_BUDGET, Prover, Shown, stronger, together, weakest
-from fxmorph.prove.screening import MAX_ROUNDED_TERMS, rounding_terms
-from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing, Unread
-from fxmorph.prove.terms import LANE_DEPENDENT, Difference, Terms
+from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
+from fxmorph.prove.smt.scalars import walk
+from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, rounding_terms
+from fxmorph.prove.terms.descent import Pairs, descend
+from fxmorph.prove.terms.execution import LANE_DEPENDENT, Difference, Terms
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: More scalar claims than these are not tried one by one.
@@ -323,7 +323,7 @@ class _Task:
         tensors = {f"input{i}": v for i, v in enumerate(self.inputs.rebuild()) if isinstance(v, torch.Tensor)}
         if sum(t.numel() for t in tensors.values()) > MAX_FIELD_ELEMENTS:
             return shown
-        from fxmorph.prove.field import prove_field
+        from fxmorph.prove.field.identity_testing import prove_field
 
         scalars = {f"input{i}": v for i, v in enumerate(self.given) if not isinstance(v, torch.Tensor)}
         sides = [_named(program(gm, located=False), len(self.given)) for gm in self.graphs]

@@ -16,7 +16,7 @@ from fxmorph.model import Level
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.levels import levels_of, shipped_levels
 from fxmorph.prove.prover import Prover
-from fxmorph.prove.rule import prove_rule
+from fxmorph.prove.rule_level import prove_rule
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule, load_rules
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from fxmorph.prove.expressions import Obligation
-from fxmorph.prove.shadowing import Memory, Shadowing
-from fxmorph.prove.terms import Terms
+from fxmorph.prove.shadow_memory import Memory, Shadowing
+from fxmorph.prove.smt.scalars import Obligation
+from fxmorph.prove.terms.execution import Terms
 
 Program = Callable[..., torch.Tensor]
 

@@ -13,10 +13,10 @@ import torch
 import z3
 
 from fxmorph.model import FLOATS, Level
-from fxmorph.prove.allsizes import AllSizes, Example, _run, prove_all_sizes
-from fxmorph.prove.extents import Case, Extent, Poly, Refused, Unsupported, explore
-from fxmorph.prove.symlookup import factories
-from fxmorph.prove.symtensor import Sym, Token
+from fxmorph.prove.sizes.extents import Case, Extent, Poly, Refused, Unsupported, explore
+from fxmorph.prove.sizes.layout_proof import AllSizes, Example, _run, prove_all_sizes
+from fxmorph.prove.sizes.symbolic_lookup import factories
+from fxmorph.prove.sizes.symbolic_tensor import Sym, Token
 from fxmorph.rules import Rule, load_rules
 
 F = torch.nn.functional

@@ -7,9 +7,9 @@ import torch
 from obligations import obligation
 
 from fxmorph.model import Level
-from fxmorph.prove import conformance, model_float
-from fxmorph.prove.conformance import Conformed, adopt, downgraded
-from fxmorph.prove.solver import solve
+from fxmorph.prove.smt import conformance, model_float
+from fxmorph.prove.smt.conformance import Conformed, adopt, downgraded
+from fxmorph.prove.smt.solver import solve
 
 OPERATORS = """add sub mul div pow sqrt rsqrt sign round maximum minimum amax fmax clamp threshold leaky_relu addcmul
 lerp nan_to_num heaviside copysign remainder floor_divide bitwise_left_shift bitwise_right_shift where""".split()

@@ -7,9 +7,9 @@ import torch
 from obligations import obligation
 
 from fxmorph.model import Level
-from fxmorph.prove.exhaustion import COUNTS, combinations, exhaust, values_of
-from fxmorph.prove.shadowing import NotModelled
-from fxmorph.prove.solver import replay
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt.exhaustion import COUNTS, combinations, exhaust, values_of
+from fxmorph.prove.smt.solver import replay
 
 SIXTEEN = [torch.float16, torch.bfloat16]
 zeros = torch.zeros_like

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.prove.field import Field, prove_field
-from fxmorph.prove.field_constants import meaning
-from fxmorph.prove.field_tables import P, Q, inverse, roots, signs
+from fxmorph.prove.field.constants import meaning
+from fxmorph.prove.field.identity_testing import Field, prove_field
+from fxmorph.prove.field.primes import P, Q, inverse, roots, signs
 
 F = torch.nn.functional
 pytestmark = pytest.mark.usefixtures("torch_quiet")

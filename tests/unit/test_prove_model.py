@@ -10,11 +10,11 @@ import torch
 import z3
 from obligations import obligation
 
-from fxmorph.prove import concrete, ieee, smtlib
-from fxmorph.prove.expressions import Const, Obligation, Op, Slot, Var
-from fxmorph.prove.model import Translation, models, simplest, translate
-from fxmorph.prove.shadowing import NotModelled
-from fxmorph.prove.sorts import FLOATS, float_of, float_sort, float_value, python_value
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt import concrete, ieee, smtlib
+from fxmorph.prove.smt.scalar_model import Translation, models, simplest, translate
+from fxmorph.prove.smt.scalars import Const, Obligation, Op, Slot, Var
+from fxmorph.prove.smt.sorts import FLOATS, float_of, float_sort, float_value, python_value
 
 VALUES = (0.0, -0.0, 1.0, -2.5, 0.1, 65504.0, 1e-7, 5e-324, math.inf, -math.inf, math.nan)
 

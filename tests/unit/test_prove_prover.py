@@ -16,8 +16,8 @@ from fxmorph.programs.graph import read_graph
 from fxmorph.programs.inputs import InputSet
 from fxmorph.prove.certificates import Certificates, instance_key, rule_hash
 from fxmorph.prove.prover import Prover, in_terms
-from fxmorph.prove.rule import prove_rule
-from fxmorph.prove.terms import Terms
+from fxmorph.prove.rule_level import prove_rule
+from fxmorph.prove.terms.execution import Terms
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rewriting.rewrite import Unsound, Workbench
 from fxmorph.rules import Rule

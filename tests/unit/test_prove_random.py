@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from fxmorph.model import Level
-from fxmorph.prove.exhaustion import exhaust
-from fxmorph.prove.expressions import Const, Expression, Obligation, Op, Slot, Var
-from fxmorph.prove.shadowing import NotModelled
-from fxmorph.prove.solver import LEVELS, replay, solve
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt.exhaustion import exhaust
+from fxmorph.prove.smt.scalars import Const, Expression, Obligation, Op, Slot, Var
+from fxmorph.prove.smt.solver import LEVELS, replay, solve
 
 ORDER = list(Level)
 CASES = 14

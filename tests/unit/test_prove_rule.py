@@ -12,7 +12,7 @@ from fxmorph.model import Level
 from fxmorph.programs.inputs import spec_of
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.prover import Prover
-from fxmorph.prove.rule import PROVED, arguments_of, prove_rule
+from fxmorph.prove.rule_level import PROVED, arguments_of, prove_rule
 from fxmorph.rewriting.instances import holds
 from fxmorph.rules import Rule
 

@@ -12,10 +12,10 @@ import z3
 from obligations import obligation
 
 from fxmorph.model import Level
-from fxmorph.prove.eager import Traps, evaluate
-from fxmorph.prove.expressions import Obligation, Op, Var
-from fxmorph.prove.second import NAMES, SolverMissing, second_opinion
-from fxmorph.prove.solver import Query, Solved, meets, replay, solve
+from fxmorph.prove.smt.eager_scalars import Traps, evaluate
+from fxmorph.prove.smt.scalars import Obligation, Op, Var
+from fxmorph.prove.smt.second_opinion import NAMES, SolverMissing, second_opinion
+from fxmorph.prove.smt.solver import Query, Solved, meets, replay, solve
 
 F32, F64, F16, BF16 = torch.float32, torch.float64, torch.float16, torch.bfloat16
 EXACT, MODULO, UNDER = Level.BIT_EXACT, Level.BIT_EXACT_MOD_ZERO_SIGN, Level.UNDER_PRECONDITION
@@ -276,7 +276,7 @@ def test_a_missing_second_solver_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_contradiction_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fxmorph.prove import second
+    from fxmorph.prove.smt import second_opinion as second
 
     monkeypatch.setattr(second, "second_opinion", lambda *a, **k: "sat")
     solved = solve(obligation(lambda x: x - 0.0, lambda x: x.clone(), F32))

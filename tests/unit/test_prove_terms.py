@@ -10,10 +10,10 @@ import torch
 from obligations import obligations
 
 from fxmorph.model import Level
-from fxmorph.prove.eager import evaluate
-from fxmorph.prove.expressions import Op, walk
 from fxmorph.prove.prover import in_terms
-from fxmorph.prove.shadowing import NotModelled
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt.eager_scalars import evaluate
+from fxmorph.prove.smt.scalars import Op, walk
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import torch
 
 from fxmorph.propose.synthesis.expressions import Expression, evaluate, kernel
-from fxmorph.prove.field import Field
-from fxmorph.prove.field_values import FRESH
-from fxmorph.prove.shadowing import Memory, NotModelled, Shadowing
+from fxmorph.prove.field.arithmetic import FRESH
+from fxmorph.prove.field.identity_testing import Field
+from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing
 
 #: What words of shapes stand for: sizes with odd vector tails, a size of one, unequal ones.
 BITS_SIZES: tuple[dict[str, tuple[int, ...]], ...] = (

@@ -11,7 +11,7 @@ from fxmorph.propose.building import build_rule
 from fxmorph.propose.proposal import RuleProposal
 from fxmorph.propose.synthesis.hunting import Hunt, hunt
 from fxmorph.prove.prover import Prover, stronger, weakest
-from fxmorph.prove.rule import RuleProof, prove_rule
+from fxmorph.prove.rule_level import RuleProof, prove_rule
 from fxmorph.rewriting.preconditions import PRECONDITIONS
 from fxmorph.rules import ASSUMPTIONS
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.prove.expressions import Const, Expression, Op, Slot, Var, apply_operator, walk
-from fxmorph.prove.shadowing import NotModelled
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt.scalars import Const, Expression, Op, Slot, Var, apply_operator, walk
 
 #: Dtypes whose truncated division of the least number by -1 ends the process (SIGFPE; torch 2.13 on x86).
 TRAPPING = (torch.int32, torch.int64)

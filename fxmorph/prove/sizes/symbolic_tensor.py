@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove.extents import (
+from fxmorph.prove.sizes.extents import (
     ONE,
     ZERO,
     Case,

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from fxmorph.programs.inputs import dtype_name
-from fxmorph.prove import concrete
-from fxmorph.prove.eager import DIVISIONS, TRAPPING, bits_differ, evaluate
-from fxmorph.prove.expressions import Op, Slot, Var, _argument_text
-from fxmorph.prove.shadowing import NotModelled
-from fxmorph.prove.sorts import FLOATS, INTEGERS
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt import concrete
+from fxmorph.prove.smt.eager_scalars import DIVISIONS, TRAPPING, bits_differ, evaluate
+from fxmorph.prove.smt.scalars import Op, Slot, Var, _argument_text
+from fxmorph.prove.smt.sorts import FLOATS, INTEGERS
 
 #: What differs from the model, by torch release and device: (operator, dtype).
 #: ``fxmorph prove --conformance --device DEVICE`` measures them.
@@ -294,7 +294,7 @@ def conformance(device: str = "cpu", operators: Iterable[str] = ()) -> list[Conf
 
 
 def _compared(node: Op, dtypes: tuple[torch.dtype, ...], device: str) -> Conformed:
-    from fxmorph.prove.model import Translation
+    from fxmorph.prove.smt.scalar_model import Translation
 
     name = dtype_name(dtypes[0] if node.name != "where" else node.dtype)
     arguments = " ".join(f"{k}={v if isinstance(v, float) else _argument_text(v)}" for k, v in node.arguments)

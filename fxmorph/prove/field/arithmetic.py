@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.prove.field_constants import dyadic, meaning, residue
-from fxmorph.prove.field_tables import (
+from fxmorph.prove.field.constants import dyadic, meaning, residue
+from fxmorph.prove.field.primes import (
     EXACT,
     P,
     Q,
@@ -27,7 +27,7 @@ from fxmorph.prove.field_tables import (
     scrambled,
     signs,
 )
-from fxmorph.prove.shadowing import NotModelled
+from fxmorph.prove.shadow_memory import NotModelled
 
 NAN = float("nan")
 #: The element that stands for pi: a square in both fields.

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import torch
 
 from fxmorph.model import Level
-from fxmorph.prove.eager import bits_differ, evaluate
-from fxmorph.prove.expressions import Expression, Obligation
-from fxmorph.prove.shadowing import NotModelled
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt.eager_scalars import bits_differ, evaluate
+from fxmorph.prove.smt.scalars import Expression, Obligation
 from fxmorph.rewriting.preconditions import PRECONDITIONS, met
 
 #: Values of the dtypes that can be tried out.

@@ -20,11 +20,11 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove import model_float, model_integer, model_real
-from fxmorph.prove.expressions import Const, Expression, Obligation, Op, Slot, Var, walk
-from fxmorph.prove.meaning import Context, Meaning, Operand, Unmodelled, is_float
-from fxmorph.prove.shadowing import NotModelled
-from fxmorph.prove.sorts import FLOATS, INTEGERS, float_value, real_value, sort_of
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt import model_float, model_integer, model_real
+from fxmorph.prove.smt.meaning import Context, Meaning, Operand, Unmodelled, is_float
+from fxmorph.prove.smt.scalars import Const, Expression, Obligation, Op, Slot, Var, walk
+from fxmorph.prove.smt.sorts import FLOATS, INTEGERS, float_value, real_value, sort_of
 
 #: Says whether an operator on a dtype is not to be modelled at bit level.
 Downgraded = Callable[[str, torch.dtype], bool]

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import torch
 
-from fxmorph.prove.field_tables import P
-from fxmorph.prove.field_values import FRESH, NAN, Arithmetic, Val
-from fxmorph.prove.shadowing import Call, NotModelled
+from fxmorph.prove.field.arithmetic import FRESH, NAN, Arithmetic, Val
+from fxmorph.prove.field.primes import P
+from fxmorph.prove.shadow_memory import Call, NotModelled
 from fxmorph.torchapi.dispatch import aten_packet
 
 F = torch.nn.functional

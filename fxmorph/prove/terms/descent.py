@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import torch
 
-from fxmorph.prove.shadowing import NotModelled
-from fxmorph.prove.terms import COMMUTES, Applied, Terms
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.terms.execution import COMMUTES, Applied, Terms
 
 #: Pairs that one descent follows at most, all together.
 MAX_PAIRS = 2_000_000

@@ -15,9 +15,9 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove.expressions import Op
-from fxmorph.prove.meaning import Context, Meaning, Operand, Unmodelled
-from fxmorph.prove.sorts import FLOATS, real_value
+from fxmorph.prove.smt.meaning import Context, Meaning, Operand, Unmodelled
+from fxmorph.prove.smt.scalars import Op
+from fxmorph.prove.smt.sorts import FLOATS, real_value
 
 ZERO, ONE = z3.RealVal(0), z3.RealVal(1)
 DENOMINATOR, NONNEGATIVE, POSITIVE = "denom!=0", "nonneg", "log_of_positive"

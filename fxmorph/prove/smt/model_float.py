@@ -14,10 +14,10 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove import ieee
-from fxmorph.prove.expressions import Op
-from fxmorph.prove.meaning import Context, Meaning, Operand, Unmodelled
-from fxmorph.prove.sorts import FLOATS, INTEGERS, SIXTEEN, Number, float_of, float_sort, float_value
+from fxmorph.prove.smt import ieee
+from fxmorph.prove.smt.meaning import Context, Meaning, Operand, Unmodelled
+from fxmorph.prove.smt.scalars import Op
+from fxmorph.prove.smt.sorts import FLOATS, INTEGERS, SIXTEEN, Number, float_of, float_sort, float_value
 
 _WIDE = torch.float32
 Side = Operand | Number

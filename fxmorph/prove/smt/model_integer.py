@@ -13,10 +13,10 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove.eager import TRAPPING
-from fxmorph.prove.expressions import Op
-from fxmorph.prove.meaning import Context, Meaning, Operand, Unmodelled
-from fxmorph.prove.sorts import FLOATS, INTEGERS, SIXTEEN, float_sort
+from fxmorph.prove.smt.eager_scalars import TRAPPING
+from fxmorph.prove.smt.meaning import Context, Meaning, Operand, Unmodelled
+from fxmorph.prove.smt.scalars import Op
+from fxmorph.prove.smt.sorts import FLOATS, INTEGERS, SIXTEEN, float_sort
 
 DENOMINATOR, OVERFLOW = "int_denom!=0", "int_quotient_fits"
 

@@ -29,9 +29,9 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove.extents import Case, Extent, Infeasible, NoFit, Poly, Refused, Unsupported, explore
-from fxmorph.prove.symlookup import factories
-from fxmorph.prove.symtensor import FUNCTIONS, Axis, Digits, Shape, Sym, Token, call, in_ranges, regroup
+from fxmorph.prove.sizes.extents import Case, Extent, Infeasible, NoFit, Poly, Refused, Unsupported, explore
+from fxmorph.prove.sizes.symbolic_lookup import factories
+from fxmorph.prove.sizes.symbolic_tensor import FUNCTIONS, Axis, Digits, Shape, Sym, Token, call, in_ranges, regroup
 from fxmorph.rules import Rule
 
 RANKS = (0, 1, 2, 3, 4)

@@ -18,8 +18,8 @@ from fxmorph.core.pool import print_to
 from fxmorph.model import Level
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
-from fxmorph.prove.rule import RuleProof, prove_rule
-from fxmorph.prove.second import disagreements
+from fxmorph.prove.rule_level import RuleProof, prove_rule
+from fxmorph.prove.smt.second_opinion import disagreements
 from fxmorph.rules import load_rules
 
 

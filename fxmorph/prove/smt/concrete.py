@@ -16,7 +16,7 @@ import numpy as np
 import torch
 import z3
 
-from fxmorph.prove.sorts import float_dtype, float_of
+from fxmorph.prove.smt.sorts import float_dtype, float_of
 
 Array = Any
 

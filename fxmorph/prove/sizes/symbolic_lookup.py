@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove.extents import ONE, ZERO, Case, NoFit, Poly, Refused, Unsupported, product
-from fxmorph.prove.symmoves import (
+from fxmorph.prove.sizes.extents import ONE, ZERO, Case, NoFit, Poly, Refused, Unsupported, product
+from fxmorph.prove.sizes.symbolic_moves import (
     cat,
     chunk,
     diag_embed,
@@ -34,7 +34,7 @@ from fxmorph.prove.symmoves import (
     unbind,
     unfold,
 )
-from fxmorph.prove.symtensor import (
+from fxmorph.prove.sizes.symbolic_tensor import (
     FUNCTIONS,
     METHODS,
     Axis,

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import dtype_name
-from fxmorph.prove.shadowing import NotModelled
+from fxmorph.prove.shadow_memory import NotModelled
 from fxmorph.torchapi.dispatch import aten_packet
 
 

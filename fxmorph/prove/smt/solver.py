@@ -16,14 +16,14 @@ import torch
 import z3
 
 from fxmorph.model import Level
-from fxmorph.prove import ieee, smtlib
 from fxmorph.prove.certificates import Asked
-from fxmorph.prove.conformance import downgraded
-from fxmorph.prove.eager import bits_differ, evaluate
-from fxmorph.prove.expressions import Obligation
-from fxmorph.prove.model import Claim, translate
-from fxmorph.prove.shadowing import NotModelled
-from fxmorph.prove.sorts import FLOATS, Number, python_value
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt import ieee, smtlib
+from fxmorph.prove.smt.conformance import downgraded
+from fxmorph.prove.smt.eager_scalars import bits_differ, evaluate
+from fxmorph.prove.smt.scalar_model import Claim, translate
+from fxmorph.prove.smt.scalars import Obligation
+from fxmorph.prove.smt.sorts import FLOATS, Number, python_value
 from fxmorph.rewriting.preconditions import PRECONDITIONS, met
 
 #: z3's units of work for one query; on one core about 3 s.

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from fxmorph.prove.field_ops import Given, exponentials, means, sigmoid
-from fxmorph.prove.field_values import Arithmetic, Val
-from fxmorph.prove.shadowing import NotModelled
+from fxmorph.prove.field.arithmetic import Arithmetic, Val
+from fxmorph.prove.field.operations import Given, exponentials, means, sigmoid
+from fxmorph.prove.shadow_memory import NotModelled
 from fxmorph.torchapi.dispatch import aten_packet, schema_of
 
 F = torch.nn.functional

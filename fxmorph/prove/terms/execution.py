@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import dtype_name, storage_key
-from fxmorph.prove.expressions import Const, Expression, Obligation, Op, Slot, Var, _argument_text
-from fxmorph.prove.shadowing import Call, NotModelled, shape_of_values
+from fxmorph.prove.shadow_memory import Call, NotModelled, shape_of_values
+from fxmorph.prove.smt.scalars import Const, Expression, Obligation, Op, Slot, Var, _argument_text
 from fxmorph.torchapi.dispatch import aten_packet, tree_leaves, tree_map
 
 #: Operators that copy, move or select elements and look at none.  Their own kernels run on the names.

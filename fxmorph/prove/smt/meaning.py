@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import z3
 
-from fxmorph.prove.expressions import Op, _argument_text
-from fxmorph.prove.sorts import FLOATS, Number, sort_of
+from fxmorph.prove.smt.scalars import Op, _argument_text
+from fxmorph.prove.smt.sorts import FLOATS, Number, sort_of
 
 Term = Any
 

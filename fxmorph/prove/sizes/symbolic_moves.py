@@ -8,8 +8,8 @@ from typing import Any
 
 import z3
 
-from fxmorph.prove.extents import ONE, ZERO, Poly, Refused, Unsupported, exact, product
-from fxmorph.prove.symtensor import (
+from fxmorph.prove.sizes.extents import ONE, ZERO, Poly, Refused, Unsupported, exact, product
+from fxmorph.prove.sizes.symbolic_tensor import (
     Axis,
     Digits,
     Sym,

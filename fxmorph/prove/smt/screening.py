@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import torch
 
-from fxmorph.prove.eager import bits_differ, evaluate
-from fxmorph.prove.expressions import ROWS, Obligation, Op, Var, walk
-from fxmorph.prove.shadowing import NotModelled
+from fxmorph.prove.shadow_memory import NotModelled
+from fxmorph.prove.smt.eager_scalars import bits_differ, evaluate
+from fxmorph.prove.smt.scalars import ROWS, Obligation, Op, Var, walk
 
 #: Elements that a claim is evaluated on.
 MANY = 8192

@@ -5,7 +5,7 @@ with probability degree/p (Schwartz 1980, Zippel 1979), so programs of sums, pro
 are told apart, at full size and at the cost of running them.  exp is a homomorphism from the
 additive group of a second field into the first (Mirage, OSDI 2025), log its inverse; other
 functions are random ones: what holds for a random function holds for all.  Order is one of three
-(:class:`~fxmorph.prove.field_values.Order`).
+(:class:`~fxmorph.prove.field.arithmetic.Order`).
 
 ``error`` of one trial: the difference of two elements is a rational function of degree D in random
 elements and in values of random functions, so it is 0 by chance with probability at most D / q, and
@@ -31,12 +31,12 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import InputSet, storage_key
-from fxmorph.prove import field_nn  # noqa: F401  (fills MEANINGS)
-from fxmorph.prove.field_ops import MEANINGS, Given
-from fxmorph.prove.field_tables import P, Q, residues, salt, scrambled
-from fxmorph.prove.field_values import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
-from fxmorph.prove.shadowing import Call, Memory, NotModelled, Shadowing, Unread, shape_of_values
-from fxmorph.prove.terms import FILLS, MOVES
+from fxmorph.prove.field import networks as field_nn
+from fxmorph.prove.field.arithmetic import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
+from fxmorph.prove.field.operations import MEANINGS, Given
+from fxmorph.prove.field.primes import P, Q, residues, salt, scrambled
+from fxmorph.prove.shadow_memory import Call, Memory, NotModelled, Shadowing, Unread, shape_of_values
+from fxmorph.prove.terms.execution import FILLS, MOVES
 from fxmorph.rewriting.instances import call
 from fxmorph.torchapi.dispatch import (
     OpOverload,

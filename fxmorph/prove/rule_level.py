@@ -131,7 +131,7 @@ _shown_for_all_sizes: dict[str, int] = {}
 
 def _all_sizes(rule: Rule, scope: str, method: str) -> tuple[str, str]:
     # z3 is loaded by rules that get this far only.
-    from fxmorph.prove.allsizes import prove_all_sizes
+    from fxmorph.prove.sizes.layout_proof import prove_all_sizes
 
     key = rule_hash(rule)
     if key not in _shown_for_all_sizes:

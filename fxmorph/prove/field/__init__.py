@@ -1,0 +1,1 @@
+"""Programs run on random elements of finite fields."""

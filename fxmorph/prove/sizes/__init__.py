@@ -1,0 +1,1 @@
+"""Tensors of unknown sizes."""

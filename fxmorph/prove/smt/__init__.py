@@ -1,0 +1,1 @@
+"""Scalar claims in SMT: what operators mean, and the solvers that decide."""
