@@ -23,8 +23,8 @@ from fxmorph import worker
 from fxmorph.campaign import Campaign
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.seeds import find_seeds
+from fxmorph.judge.plans import PLANS
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status
-from fxmorph.plans import PLANS
 
 CASE_SECONDS = 120.0
 #: Stage, unit, kinds.

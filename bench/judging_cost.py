@@ -29,10 +29,10 @@ import torch
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.numeric import compare
-from fxmorph.judge.shadow import Shadows
+from fxmorph.judge.plans import PLANS
+from fxmorph.judge.reference.reference_run import Shadows
 from fxmorph.judge.trial import GraphSubject, LazyReference, SeedSubject, Subject, Trial
 from fxmorph.model import SIZE_PLANS, CompileConfig, Seed, ValuePlan
-from fxmorph.plans import PLANS
 from fxmorph.programs.inputs import InputSet, NotApplicable
 from fxmorph.programs.load import load_seed
 from fxmorph.programs.observe import Observation

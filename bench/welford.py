@@ -3,7 +3,7 @@
     python bench/welford.py
 
 Prints for ramps and steps of 30 to 20,000 terms, along rows and down columns, the largest error of the
-variance and of the mean over the drift of ``fxmorph/judge/welford.py`` (the envelope is three times that, and more for
+variance and of the mean over the drift of ``fxmorph/judge/reference/welford.py`` (the envelope is three times that, and more for
 what rounds at random).  Shapes are dynamic: of small static ones Inductor computes variances in two passes.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-from fxmorph.judge.welford import drift
+from fxmorph.judge.reference.welford import drift
 
 UNIT = 2.0**-24
 ROWS, OFFSETS = 64, (1, 10, 300, 3000)

@@ -41,6 +41,7 @@ from fxmorph.dedup import checked_fingerprint, fingerprint, one_cause
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.ideas import Idea, Ideas, promising
 from fxmorph.investigated import Investigated
+from fxmorph.judge.plans import PLANS, RELAID_EVERY, plans_of, threads_of
 from fxmorph.known import load_known
 from fxmorph.model import (
     RESHAPES,
@@ -60,7 +61,6 @@ from fxmorph.model import (
     digest,
 )
 from fxmorph.oracle import load_oracles
-from fxmorph.plans import PLANS, RELAID_EVERY, plans_of, threads_of
 from fxmorph.resuming import unfinished
 from fxmorph.rules import PROPOSED, load_rules
 from fxmorph.torchapi.compiling import check_settings, cpp_compiler

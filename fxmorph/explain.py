@@ -13,8 +13,8 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
+from fxmorph.judge.plans import plans_of, threads_of
 from fxmorph.model import Case, CompileConfig, Recipe
-from fxmorph.plans import plans_of, threads_of
 from fxmorph.rules import load_rules
 
 

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 
 from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare, same_bits
-from fxmorph.judge.shadow import Gates, Shadows, Taken
+from fxmorph.judge.reference.reference_run import Gates, Shadows, Taken
 from fxmorph.model import Kind, Status, ValuePlan, Verdict
 from fxmorph.programs.contents import same_plain, shown
 from fxmorph.programs.observe import Observation, Slot

@@ -13,7 +13,7 @@ from enum import StrEnum
 import torch
 
 from fxmorph.judge.plain import PACKED, plain, unequal
-from fxmorph.judge.shadow import AMPLITUDE, UNIT, Gates, Shadows
+from fxmorph.judge.reference.reference_run import AMPLITUDE, UNIT, Gates, Shadows
 from fxmorph.model import Kind, Status
 from fxmorph.programs.inputs import is_float_dtype
 

@@ -1,6 +1,6 @@
 """Which step of a plan a program is judged on: the first on which eager does what the plan is for.
 
-For plan ``normal`` values are searched where no step is such (``fxmorph/judge/searching.py``).
+For plan ``normal`` values are searched where no step is such (``fxmorph/judge/value_search.py``).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from fxmorph.judge.integers import IntegerWatch, at_limits
 from fxmorph.judge.journal import note
-from fxmorph.judge.searching import Make, RangeWatch, searched
-from fxmorph.judge.shadow import Gates, ReferenceRun
+from fxmorph.judge.reference.reference_run import Gates, ReferenceRun
+from fxmorph.judge.value_search import Make, RangeWatch, searched
 from fxmorph.model import ValuePlan
 from fxmorph.programs.inputs import NotApplicable
 from fxmorph.programs.observe import observe

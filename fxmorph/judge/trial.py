@@ -18,9 +18,9 @@ from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
 from fxmorph.judge.plain import plain
-from fxmorph.judge.shadow import Gates, ReferenceRun, Shadows, Taken
+from fxmorph.judge.reference.reference_run import Gates, ReferenceRun, Shadows, Taken
+from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.steps import Steps
-from fxmorph.judge.uninitialised import FillEmpty
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.programs.contents import differing, same_plain

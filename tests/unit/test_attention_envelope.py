@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from fxmorph.judge.numeric import envelope
-from fxmorph.judge.shadow import ReferenceRun
+from fxmorph.judge.reference.reference_run import ReferenceRun
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

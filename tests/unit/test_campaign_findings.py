@@ -21,9 +21,9 @@ from fxmorph.core.units import Stage
 from fxmorph.dedup import checked_fingerprint
 from fxmorph.events import Checked, FindingMade, RunFinished, Warned
 from fxmorph.investigated import Investigated
+from fxmorph.judge.plans import PLANS, THREADS, plans_of
 from fxmorph.known import Known
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
-from fxmorph.plans import PLANS, THREADS, plans_of
 from fxmorph.worker import Manner
 
 PROGRAM = "def make_inputs():\n    return [torch.zeros(2)]\n\n\ndef fn(x):\n    a = x.flip(0)\n    return (a,)\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.judge.preconditioned import inferred, satisfying_sets
+from fxmorph.judge.precondition_inputs import inferred, satisfying_sets
 from fxmorph.model import GraphLevel, Level, Proof, Rewrite, RewriteProof, ValuePlan
 from fxmorph.programs.capture import Captured
 from fxmorph.programs.graph import read_graph

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.judge import kernels
-from fxmorph.judge.kernels import VARIANCES, WRITTEN, same_over_the_reals
-from fxmorph.judge.shadow import KERNELS, ReferenceRun
+from fxmorph.judge.reference import kernels
+from fxmorph.judge.reference.kernels import VARIANCES, WRITTEN, same_over_the_reals
+from fxmorph.judge.reference.reference_run import KERNELS, ReferenceRun
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

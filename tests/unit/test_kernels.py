@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fxmorph.judge.shadow import SIGNS, SPREAD, ReferenceRun, Shadows
+from fxmorph.judge.reference.reference_run import SIGNS, SPREAD, ReferenceRun, Shadows
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fxmorph.judge.numeric import NonFinite, compare, same_bits
-from fxmorph.judge.shadow import Gates, Shadows
+from fxmorph.judge.reference.reference_run import Gates, Shadows
 from fxmorph.model import Kind, Status
 
 NAN, INF = float("nan"), float("inf")

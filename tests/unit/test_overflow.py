@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from fxmorph.judge.shadow import ReferenceRun
+from fxmorph.judge.reference.reference_run import ReferenceRun
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from fxmorph.core.seeds import find_seeds
-from fxmorph.judge import searching
+from fxmorph.judge import value_search as searching
 from fxmorph.judge.case import plan_inputs
 from fxmorph.judge.journal import noting
-from fxmorph.judge.searching import RangeWatch
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.trial import SeedSubject
+from fxmorph.judge.value_search import RangeWatch
 from fxmorph.model import ValuePlan
 from fxmorph.programs.inputs import InputSet, NotApplicable
 from fxmorph.programs.load import Invocation, load_seed

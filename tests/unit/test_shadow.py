@@ -10,9 +10,9 @@ import torch
 
 from fxmorph.judge.integers import IntegerWatch
 from fxmorph.judge.numeric import compare
-from fxmorph.judge.searching import RangeWatch
-from fxmorph.judge.shadow import ReferenceRun, Shadows, differ_in_fp64
-from fxmorph.judge.uninitialised import FillEmpty
+from fxmorph.judge.reference.reference_run import ReferenceRun, Shadows, differ_in_fp64
+from fxmorph.judge.reference.uninitialised import FillEmpty
+from fxmorph.judge.value_search import RangeWatch
 from fxmorph.model import Status
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.observe import Observation, observe

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.judge.shadow import ReferenceRun
+from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.steps import Steps
 from fxmorph.model import ValuePlan
 from fxmorph.programs.inputs import InputSet, NotApplicable, flat_storage

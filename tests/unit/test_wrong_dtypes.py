@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from fxmorph.judge.plain import unequal
-from fxmorph.judge.shadow import Shadows, differ_in_fp64
+from fxmorph.judge.reference.reference_run import Shadows, differ_in_fp64
 from fxmorph.model import Kind, Status, ValuePlan
 from fxmorph.testing import check_pass
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.judge.shadow import EMPTY
+from fxmorph.judge.reference.reference_run import EMPTY
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of
 
 

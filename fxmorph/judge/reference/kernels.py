@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fxmorph.judge.losses import binary_cross_entropy, huber_loss, mse_loss, nll_loss, smooth_l1_loss
-from fxmorph.judge.normalising import (
+from fxmorph.judge.reference.losses import binary_cross_entropy, huber_loss, mse_loss, nll_loss, smooth_l1_loss
+from fxmorph.judge.reference.norms import (
     batch_norm,
     batch_norm_backward,
     batch_norm_in_use,
@@ -26,7 +26,7 @@ from fxmorph.judge.normalising import (
     layer_norm_backward,
     rms_norm,
 )
-from fxmorph.judge.welford import ExactMean, RunningMean
+from fxmorph.judge.reference.welford import ExactMean, RunningMean
 from fxmorph.torchapi.dispatch import tree_leaves, tree_map
 
 #: How far steps and kernel may differ in fp64, relative to the largest value: what either rounds, and nothing that

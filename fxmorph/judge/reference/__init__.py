@@ -1,0 +1,1 @@
+"""The reference run: fp64 and perturbed lanes beside the native program."""
