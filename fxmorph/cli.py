@@ -728,7 +728,7 @@ def check_pass(
             _fail(f"--stage {stage}: want pre_grad, joint or post_grad", USAGE)
         if paths:
             _check_paths(settings)
-        from fxmorph.inductor.checkpass import check_pass as check
+        from fxmorph.inductor.own.check import check_pass as check
         from fxmorph.report.pairs import PairLines
 
         with _reporting(settings, lambda to: PairLines(to, settings.quiet, bool(settings.verbose))) as emit:

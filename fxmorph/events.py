@@ -301,7 +301,7 @@ class UnitListed(_Event):
 
 @dataclass(frozen=True)
 class PairJudged(_Event):
-    """A pass of the user's on one graph (``fxmorph check-pass``); see ``fxmorph.inductor.passresult``.
+    """A pass of the user's on one graph (``fxmorph check-pass``); see ``fxmorph.inductor.own.pass_result``.
 
     ``reproduce`` is the path of a script that shows a finding.
     """

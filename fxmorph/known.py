@@ -17,7 +17,7 @@ class KnownIssue:
     ``stage`` must be equal, ``unit`` a prefix; ``operations`` must all be in the reduced graph and none of
     ``without``, and with ``writes`` one of those there writes to a tensor; ``kinds`` must share one with the
     finding's; ``torch`` lists releases.  ``sort`` is the sort of change that a pattern overlooks
-    (``fxmorph.inductor.nearmiss.sort_of``), of findings of the ``pass`` rung.
+    (``fxmorph.inductor.derive.near_misses.sort_of``), of findings of the ``pass`` rung.
     """
 
     id: str

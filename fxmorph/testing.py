@@ -96,9 +96,9 @@ def check_pass(
     """
     from fxmorph.core.seeds import find_seeds
     from fxmorph.core.units import Stage
-    from fxmorph.inductor.checking import STAGES, Checker
-    from fxmorph.inductor.checkpass import ordered, pass_source, shipped_corpus, told
-    from fxmorph.inductor.ownpass import load_pass, own_pass, source_of
+    from fxmorph.inductor.own.check import ordered, pass_source, shipped_corpus, told
+    from fxmorph.inductor.own.own_pass import load_pass, own_pass, source_of
+    from fxmorph.inductor.own.pass_verdict import STAGES, Checker
     from fxmorph.programs.load import SeedFailed, load_seed
     from fxmorph.report.pairs import finding_lines
 

@@ -151,7 +151,7 @@ def _about_units(
             units = [listed(name).unit for name in job.units]
             judged = judge_source(job.source, units, prover, rules, job.campaign_seed, Path(job.folder), job.skip, tell)
         return judged, clock.take()
-    from fxmorph.inductor.derive import derive_all
+    from fxmorph.inductor.derive.entries import derive_all
     from fxmorph.torchapi.patterns import entries
 
     with clock.activity("derive"):

@@ -28,8 +28,8 @@ from fxmorph.core.units import UnitKind
 from fxmorph.dedup import kind_group
 from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
-from fxmorph.inductor.derived import Derived
-from fxmorph.inductor.nearmiss import sort_of
+from fxmorph.inductor.derive.derived_graph import Derived
+from fxmorph.inductor.derive.near_misses import sort_of
 from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units, family, kin
 from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.report.passes import write_pass_finding

@@ -12,7 +12,7 @@ from fxmorph.core.last_run import last_coverage, rows_of
 from fxmorph.core.store import Store, StoreError
 from fxmorph.core.units import PLURALS, Stage, Unit, UnitKind, kind_of
 from fxmorph.events import UnitListed
-from fxmorph.inductor.describing import describe
+from fxmorph.inductor.description import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed
 from fxmorph.report.passes import summary_lines, unit_rows
 from fxmorph.torchapi.switching import release

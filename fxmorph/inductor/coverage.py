@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fxmorph.core.units import Unit, UnitKind
-from fxmorph.inductor.derive import Derivation
+from fxmorph.inductor.derive.entries import Derivation
 from fxmorph.inductor.rung import PassesJudged
 from fxmorph.model import Status
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fxmorph.core.units import Stage, Unit, UnitKind
-from fxmorph.inductor.settings import settings_of
+from fxmorph.inductor.derive.firing_settings import settings_of
 from fxmorph.torchapi.decompose import inductor_decompositions
 from fxmorph.torchapi.lowerings import Lowering, lowerings
 from fxmorph.torchapi.optional_passes import Extra, NoopRule, Opted, extras, noop_rules, opted

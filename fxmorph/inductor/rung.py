@@ -22,13 +22,14 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage, Unit, matches
-from fxmorph.inductor.applying import CannotRun, NotInEager, apply_unit, module_structure
-from fxmorph.inductor.derived import Derived
+from fxmorph.inductor.apply import CannotRun, NotInEager, apply_unit, module_structure
+from fxmorph.inductor.derive.derived_graph import Derived
+from fxmorph.inductor.derive.near_misses import sort_of
 from fxmorph.inductor.inventory import inventory, listed
-from fxmorph.inductor.nearmiss import sort_of
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
-from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
+from fxmorph.inductor.unit_graph import export_program
+from fxmorph.inductor.validation import refuted, validate
 from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed
@@ -36,7 +37,6 @@ from fxmorph.programs.graph import calls, function_of
 from fxmorph.programs.inputs import InputSet, Unsupported
 from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.prove.prover import Prover
-from fxmorph.prove.validation import refuted, validate
 from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 from fxmorph.rules import Registry
 from fxmorph.torchapi.dispatch import tree_leaves
@@ -91,7 +91,7 @@ class Pair:
     """A unit that fired on a graph, and what was found of it.
 
     ``graph`` is a hash of the structure before and of what its inputs are like; ``outcome``, ``level``,
-    ``method`` and ``unproved`` are those of a :class:`~fxmorph.prove.validation.Validation`, ``outcome`` ""
+    ``method`` and ``unproved`` are those of a :class:`~fxmorph.inductor.validation.Validation`, ``outcome`` ""
     where there was none.  ``program`` is the graph as a seed file and ``operations`` what it calls, for
     findings; ``change`` what made a near miss of a derived graph.
     """

@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage, Unit, UnitKind
-from fxmorph.inductor.applying import apply_unit, clone_module
+from fxmorph.inductor.apply import apply_unit, clone_module
 from fxmorph.inductor.inventory import UnknownUnit, listed
 from fxmorph.model import CompileConfig
 from fxmorph.programs.capture import CaptureFailed

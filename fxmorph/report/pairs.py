@@ -13,7 +13,7 @@ SHOWN = 16
 
 
 class PairLines:
-    """Takes events of :mod:`fxmorph.inductor.checkpass`; ``verbose`` shows graphs that did not change too."""
+    """Takes events of :mod:`fxmorph.inductor.own.check`; ``verbose`` shows graphs that did not change too."""
 
     def __init__(self, stream: TextIO, quiet: bool, verbose: bool) -> None:
         self._stream, self._quiet, self._verbose = stream, quiet, verbose

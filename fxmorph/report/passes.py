@@ -53,7 +53,7 @@ sys.exit(len(eager) != len(compiled))
 _ALONE = """# fxmorph {id}: {unit} alone changes what this graph means
 # Exits 1 while it does, 0 once it does not.  Needs fxmorph, seed.py and inputs.pt; {compiled}
 import os, sys
-from fxmorph.inductor.replaying import changes_meaning
+from fxmorph.inductor.unit_graph import changes_meaning
 
 sys.exit(changes_meaning(os.path.dirname(os.path.abspath(__file__)), {unit!r}))
 """

@@ -13,7 +13,7 @@ from typing import Any
 import own_passes
 import pytest
 
-from fxmorph.inductor.ownpass import PassError, load_pass
+from fxmorph.inductor.own.own_pass import PassError, load_pass
 from fxmorph.testing import check_pass
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.applying import Applied, NotInEager, apply_unit, clone_module, module_structure
+from fxmorph.inductor.apply import Applied, NotInEager, apply_unit, clone_module, module_structure
 from fxmorph.inductor.inventory import listed
 from fxmorph.inductor.stages import StageGraph, stage_graphs, stages_of, undecomposed_graphs
 from fxmorph.programs.capture import CaptureFailed

@@ -13,12 +13,12 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.inductor.derive import Derivation, derive_all, derive_entry, fire, load, save
-from fxmorph.inductor.derived import Derived, InputSpec, fill, from_json
-from fxmorph.inductor.nearmiss import neighbours, permuted, sort_of, value_variants
-from fxmorph.inductor.programs import programs
-from fxmorph.inductor.settings import settings_of
-from fxmorph.inductor.sketch import Misfit, sketch
+from fxmorph.inductor.derive.derived_graph import Derived, InputSpec, fill, from_json
+from fxmorph.inductor.derive.entries import Derivation, derive_all, derive_entry, fire, load, save
+from fxmorph.inductor.derive.firing_settings import settings_of
+from fxmorph.inductor.derive.handwritten import programs
+from fxmorph.inductor.derive.near_misses import neighbours, permuted, sort_of, value_variants
+from fxmorph.inductor.derive.sketch import Misfit, sketch
 from fxmorph.programs.forked import Crashed, Said, forked
 from fxmorph.torchapi.pattern_expressions import Call, Leaf, expression_of
 from fxmorph.torchapi.patterns import Entry, entries, registered

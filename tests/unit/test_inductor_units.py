@@ -15,8 +15,8 @@ import torch
 
 from fxmorph.core.units import Stage, UnitKind
 from fxmorph.inductor import inventory as inventory_module
-from fxmorph.inductor.applying import clone_module
-from fxmorph.inductor.describing import describe
+from fxmorph.inductor.apply import clone_module
+from fxmorph.inductor.description import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed, near, observed_unit, unwrapped
 from fxmorph.inductor.stages import stage_graphs
 from fxmorph.torchapi import pipelines

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.ownpass import Made, PassError, apply_pass, load_pass, own_pass
+from fxmorph.inductor.own.own_pass import Made, PassError, apply_pass, load_pass, own_pass
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -11,7 +11,7 @@ from fxmorph.core.config import Settings
 from fxmorph.core.store import Store
 from fxmorph.inductor.campaign import SEEN_ENOUGH, PassCampaign
 from fxmorph.inductor.coverage import Coverage
-from fxmorph.inductor.derived import Derived
+from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.rung import DERIVED, Pair
 from fxmorph.model import Kind, Status
 

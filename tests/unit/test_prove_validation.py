@@ -10,8 +10,8 @@ import torch
 from pairgraphs import numbers, traced
 
 from fxmorph.inductor.pairs import judge_pair
+from fxmorph.inductor.validation import Outcome, validate
 from fxmorph.model import Level, Status
-from fxmorph.prove.validation import Outcome, validate
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 X, Y = numbers(4, 5), numbers(4, 5, seed=1)

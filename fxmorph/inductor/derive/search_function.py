@@ -7,8 +7,8 @@ import functools
 import torch
 from torch import fx
 
-from fxmorph.inductor.derived import spec_for
-from fxmorph.inductor.sketch import Misfit, Sketch
+from fxmorph.inductor.derive.derived_graph import spec_for
+from fxmorph.inductor.derive.sketch import Misfit, Sketch
 from fxmorph.programs.graph import Unprintable, print_graph
 from fxmorph.torchapi.patterns import Source, search_graph
 

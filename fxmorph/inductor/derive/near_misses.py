@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.inductor.derived import Derived, InputSpec
+from fxmorph.inductor.derive.derived_graph import Derived, InputSpec
 from fxmorph.programs.graph import Unprintable, print_graph, read_graph
 from fxmorph.torchapi.dispatch import OpOverload, schema_of
 

@@ -14,9 +14,9 @@ import torch
 
 from fxmorph.core.pool import print_to
 from fxmorph.core.units import Stage
-from fxmorph.inductor.checking import Checker
-from fxmorph.inductor.ownpass import OwnPass, PassError, load_pass
-from fxmorph.inductor.passjobs import LoadPass
+from fxmorph.inductor.own.own_pass import OwnPass, PassError, load_pass
+from fxmorph.inductor.own.pass_jobs import LoadPass
+from fxmorph.inductor.own.pass_verdict import Checker
 from fxmorph.programs.load import SeedFailed, load_seed
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover

@@ -1,8 +1,8 @@
 """Seeds made from pattern entries: for each entry a graph that it alone changes, or the reason why there is none.
 
-Three ways are tried: a program written for the entry (:mod:`fxmorph.inductor.programs`), the search
-function of a registered replacement (:mod:`fxmorph.inductor.searched`), the pattern expression itself
-(:mod:`fxmorph.inductor.sketch`).  Some entries crash PyTorch on some graphs, so the work is done in
+Three ways are tried: a program written for the entry (:mod:`fxmorph.inductor.derive.handwritten`), the search
+function of a registered replacement (:mod:`fxmorph.inductor.derive.search_function`), the pattern expression itself
+(:mod:`fxmorph.inductor.derive.sketch`).  Some entries crash PyTorch on some graphs, so the work is done in
 forked processes: a crash costs the entry that caused it and no other.
 """
 
@@ -18,12 +18,12 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.inductor.derived import Derived, from_json
-from fxmorph.inductor.nearmiss import neighbours, permuted
-from fxmorph.inductor.programs import programs
-from fxmorph.inductor.searched import SQUARE, VARIATIONS, searched
-from fxmorph.inductor.settings import settings_of
-from fxmorph.inductor.sketch import Misfit, Sketch, sketch
+from fxmorph.inductor.derive.derived_graph import Derived, from_json
+from fxmorph.inductor.derive.firing_settings import settings_of
+from fxmorph.inductor.derive.handwritten import programs
+from fxmorph.inductor.derive.near_misses import neighbours, permuted
+from fxmorph.inductor.derive.search_function import SQUARE, VARIATIONS, searched
+from fxmorph.inductor.derive.sketch import Misfit, Sketch, sketch
 from fxmorph.model import CompileConfig
 from fxmorph.programs.forked import Crashed, Said, forked
 from fxmorph.torchapi.compiling import configured, quiet

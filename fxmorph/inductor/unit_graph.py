@@ -66,7 +66,7 @@ def read_program(folder: Path) -> tuple[fx.Graph, list[Any]]:
 
 def judge_alone(graph: fx.Graph, inputs: list[Any], name: str) -> tuple[fx.GraphModule, PairVerdict] | None:
     """What the unit makes of a graph, judged; None where it does not fire.  Raises what the unit raises."""
-    from fxmorph.inductor.applying import apply_unit
+    from fxmorph.inductor.apply import apply_unit
     from fxmorph.inductor.inventory import listed
     from fxmorph.torchapi.fake import annotate
 

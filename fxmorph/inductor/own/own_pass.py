@@ -12,9 +12,9 @@ from typing import Any
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.applying import clone_module, module_structure
-from fxmorph.inductor.owncall import PassError, call, first_parameter, made, require_call
-from fxmorph.inductor.ownimport import guarded, named
+from fxmorph.inductor.apply import clone_module, module_structure
+from fxmorph.inductor.own.call import PassError, call, first_parameter, made, require_call
+from fxmorph.inductor.own.named_object import guarded, named
 from fxmorph.torchapi.optional_passes import as_compiling, metadata_updater, sort_graph
 
 __all__ = ["Made", "OwnPass", "PassError", "apply_pass", "load_pass", "own_pass", "source_of"]

@@ -12,18 +12,18 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.applying import module_structure
-from fxmorph.inductor.ownpass import OwnPass, PassError, apply_pass
-from fxmorph.inductor.pairrepro import repro_text
+from fxmorph.inductor.apply import module_structure
+from fxmorph.inductor.own.own_pass import OwnPass, PassError, apply_pass
+from fxmorph.inductor.own.pass_result import PassResult
+from fxmorph.inductor.pair_repro import repro_text
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
-from fxmorph.inductor.passresult import PassResult
 from fxmorph.inductor.stages import StageGraph, stage_graphs
+from fxmorph.inductor.validation import Validation, refuted, validate
 from fxmorph.model import Kind, Status, ValuePlan
 from fxmorph.programs.capture import CaptureFailed, inputs_under
 from fxmorph.programs.inputs import InputSet, NotApplicable, dtype_name
 from fxmorph.programs.load import LoadedSeed
 from fxmorph.prove.prover import RUN_BUDGET, Prover
-from fxmorph.prove.validation import Validation, refuted, validate
 
 #: Stages whose graphs a pass of one's own can be given, as Inductor's ``*_custom_*_pass`` settings give them.
 STAGES = (Stage.PRE_GRAD, Stage.JOINT, Stage.POST_GRAD)

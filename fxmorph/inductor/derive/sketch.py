@@ -1,7 +1,7 @@
 """A graph that a pattern expression matches, built from the expression itself.
 
 The recursion follows the expression: named arguments are one node each, an expression object that
-occurs twice is one node, what may be anything is filled by :mod:`fxmorph.inductor.leaves`.  Every
+occurs twice is one node, what may be anything is filled by :mod:`fxmorph.inductor.derive.leaves`.  Every
 node is run on fake tensors as it is made, so that shapes and dtypes are known to what comes next.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.inductor.derived import InputSpec, spec_for
-from fxmorph.inductor.leaves import (
+from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
+from fxmorph.inductor.derive.leaves import (
     ARITHMETIC,
     RANKS,
     RESHAPING,

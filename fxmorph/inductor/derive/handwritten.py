@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fxmorph.inductor.derived import InputSpec
-from fxmorph.inductor.sketch import Sketch
+from fxmorph.inductor.derive.derived_graph import InputSpec
+from fxmorph.inductor.derive.sketch import Sketch
 
 _SPLIT = "s = torch.functional.split(x, [2, 2, 4], dim=1)\n"
 _PARTS = "a = s[0]\nb = s[1]\nc = s[2]\n"

@@ -20,7 +20,7 @@ from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.units import Stage
 from fxmorph.events import PairJudged, PassChecked, Warned
-from fxmorph.inductor.passresult import PassResult
+from fxmorph.inductor.own.pass_result import PassResult
 from fxmorph.model import Kind, Seed, Status, digest
 
 #: CPU seconds that one program may take, its compile included; what starts a worker is not counted.
@@ -60,7 +60,7 @@ def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: C
     state.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     count = _Count()
-    with Pool(1, _serve, (name, stage.value, str(state)), ["fxmorph.inductor.passworker"]) as pool:
+    with Pool(1, _serve, (name, stage.value, str(state)), ["fxmorph.inductor.own.pass_worker"]) as pool:
         for result in _results(pool, ordered(seeds, source), stage, started + settings.max_time):
             count.add(result)
             emit(told(name, result, _written(result, state)))
@@ -73,7 +73,7 @@ def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: C
 
 def _serve(*arguments: object) -> None:
     """In the worker, which has torch: the parent has not."""
-    from fxmorph.inductor.passworker import serve
+    from fxmorph.inductor.own.pass_worker import serve
 
     serve(*arguments)  # type: ignore[arg-type]
 
@@ -141,7 +141,7 @@ def _body(path: Path) -> str:
 
 
 def _results(pool: Pool, jobs: Sequence[tuple[Seed, bool]], stage: Stage, deadline: float) -> Iterator[PassResult]:
-    from fxmorph.inductor.passjobs import CheckSeed, LoadPass
+    from fxmorph.inductor.own.pass_jobs import CheckSeed, LoadPass
 
     pool.submit(LoadPass(), LIMIT)
     loaded = _next(pool)

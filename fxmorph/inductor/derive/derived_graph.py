@@ -146,7 +146,7 @@ def _values(how: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
 def _pack(how: str, weight: torch.Tensor) -> torch.Tensor:
     """An int8 weight as oneDNN's quantised operators take it: a plain one makes eager crash.
 
-    Stride, padding and dilation are those of :data:`fxmorph.inductor.leaves.SCALARS`.
+    Stride, padding and dilation are those of :data:`fxmorph.inductor.derive.leaves.SCALARS`.
     """
     if how == "packed-linear":
         return cast(torch.Tensor, torch.ops.onednn.qlinear_prepack(weight, None))

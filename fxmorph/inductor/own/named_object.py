@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from fxmorph.inductor.owncall import PassError
+from fxmorph.inductor.own.call import PassError
 
 #: Folders that packages are installed into.
 _PACKAGES = frozenset({"site-packages", "dist-packages"})

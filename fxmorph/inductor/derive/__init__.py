@@ -1,0 +1,1 @@
+"""Graphs made from pattern entries, on which they fire."""

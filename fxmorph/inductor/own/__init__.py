@@ -1,0 +1,1 @@
+"""A pass of the user's on the graphs of programs."""
