@@ -11,9 +11,9 @@ from torch import fx
 
 from fxmorph.programs.graph import calls, copy_graph, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.reduce.order import outputs
 from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
 from fxmorph.rules import Registry
+from fxmorph.triage.reduce.order import outputs
 
 #: Nodes of an embedded program.
 FEWEST, MOST = 20, 60

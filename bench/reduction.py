@@ -28,12 +28,9 @@ from embedding import embedded, program_of
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
-from fxmorph.dedup import kind_group
-from fxmorph.investigate import investigate
 from fxmorph.judge.ladder import STAGE, kinds_of
 from fxmorph.judge.trial import GraphSubject, Trial
 from fxmorph.model import Case, CaseResult, CompileConfig, Status, ValuePlan
-from fxmorph.probing import cpu_seconds
 from fxmorph.programs.capture import capture_torch
 from fxmorph.programs.forked import Said, forked
 from fxmorph.programs.graph import calls, function_of, read_graph
@@ -41,6 +38,9 @@ from fxmorph.programs.inputs import InputSet
 from fxmorph.programs.load import Invocation, load_seed
 from fxmorph.rules import load_rules
 from fxmorph.torchapi.compiling import BACKEND_LADDER, quiet, reset
+from fxmorph.triage.blame.probe import cpu_seconds
+from fxmorph.triage.identity import kind_group
+from fxmorph.triage.investigate import investigate
 
 #: Planted faults, with the calls of the smallest program that shows them, found by hand.  Those of Dynamo's capture
 #: are left out: what is reduced is a captured graph, in which they are not.

@@ -27,9 +27,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fxmorph import worker
-from fxmorph.blame import bug_class
 from fxmorph.caselist import read_list
-from fxmorph.confirm import write_finding
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.pool import Ended, Pool
@@ -37,12 +35,9 @@ from fxmorph.core.records import to_json
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.store import PAGE, Store
 from fxmorph.credit import Credit
-from fxmorph.dedup import checked_fingerprint, fingerprint, one_cause
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.ideas import Idea, Ideas, promising
-from fxmorph.investigated import Investigated
 from fxmorph.judge.plans import PLANS, RELAID_EVERY, plans_of, threads_of
-from fxmorph.known import load_known
 from fxmorph.model import (
     RESHAPES,
     Case,
@@ -64,6 +59,11 @@ from fxmorph.oracle import load_oracles
 from fxmorph.resuming import unfinished
 from fxmorph.rules import PROPOSED, load_rules
 from fxmorph.torchapi.compiling import check_settings, cpp_compiler
+from fxmorph.triage.blame.culprit import bug_class
+from fxmorph.triage.conclusion import Investigated
+from fxmorph.triage.folder.confirm import write_finding
+from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
+from fxmorph.triage.known import load_known
 
 if TYPE_CHECKING:
     from fxmorph.propose.stalled import Stalled

@@ -418,7 +418,7 @@ def replay(
                 store.finding(prefix)
             if all and not store.findings():
                 _fail(f"no findings in {settings.state}: nothing to replay", NOTHING_RAN)
-        from fxmorph.confirm import replay as replay_findings
+        from fxmorph.triage.folder.confirm import replay as replay_findings
 
         code = replay_findings(settings, list(ids or ()), all, _print_line)
     raise typer.Exit(code)
@@ -449,7 +449,7 @@ def reduce(
                 store.finding(prefix)
         if python:
             from fxmorph.campaign import versions
-            from fxmorph.releases import try_releases
+            from fxmorph.triage.folder.releases import try_releases
 
             tried = try_releases(settings, ids or (), python, versions(), _print_line)
             raise typer.Exit(0 if tried else NOTHING_RAN)
@@ -870,7 +870,7 @@ def show(id: Annotated[str, typer.Argument(metavar="ID", help="The start of the 
         if written.is_file():
             text = written.read_text(encoding="utf-8")
         else:
-            from fxmorph.report.issue import issue_text
+            from fxmorph.triage.folder.issue import issue_text
 
             text = issue_text(finding, (header[1] if header else {}).get("versions", {}), finding.ladder)
         _print_line(text.rstrip("\n"))

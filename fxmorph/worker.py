@@ -15,12 +15,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from fxmorph.confirm import confirm
 from fxmorph.core.clock import Clock
 from fxmorph.core.pool import print_to
-from fxmorph.exhibiting import with_exhibit
-from fxmorph.investigate import as_found, investigate
-from fxmorph.investigated import Investigated
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding, Status
@@ -29,6 +25,10 @@ from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet, warm_imports
 from fxmorph.torchapi.devices import DeviceLost, require_device
+from fxmorph.triage.conclusion import Investigated
+from fxmorph.triage.demonstration import with_exhibit
+from fxmorph.triage.folder.confirm import confirm
+from fxmorph.triage.investigate import as_found, investigate
 
 warm_imports()
 

@@ -72,7 +72,7 @@ def test_the_top_level_is_fxmorph_alone(wheel: set[str]) -> None:
     "needed",
     [
         "fxmorph/judge/case.py",
-        "fxmorph/report/repro.py",
+        "fxmorph/triage/folder/repro.py",
         "fxmorph/torchapi/compiling.py",
         "fxmorph/transforms/mutate_keep.py",
         "fxmorph/oracles/value.py",
@@ -100,7 +100,7 @@ def test_a_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None
     zipfile.ZipFile(file).extractall(tmp_path / "site")
     code = (
         "import fxmorph, sys; from pathlib import Path; from fxmorph.rules import load_rules;"
-        "from fxmorph.oracle import load_oracles; from fxmorph.known import load_known; import fxmorph.corpus;"
+        "from fxmorph.oracle import load_oracles; from fxmorph.triage.known import load_known; import fxmorph.corpus;"
         "from fxmorph.core.seeds import find_seeds; load_known();"
         "seeds, refused = find_seeds([fxmorph.corpus.__path__[0]]);"
         "print(Path(fxmorph.__file__).parent, len(load_rules()), len(load_oracles()), len(seeds), len(refused))"

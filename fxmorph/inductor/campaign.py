@@ -18,14 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fxmorph import worker
-from fxmorph.blame import bug_class
 from fxmorph.campaign import Campaign, Emit, version_of, versions
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.pool import Ended
 from fxmorph.core.records import to_json
 from fxmorph.core.store import Store
 from fxmorph.core.units import UnitKind
-from fxmorph.dedup import kind_group
 from fxmorph.events import FindingMade, UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derive.derived_graph import Derived
@@ -33,6 +31,8 @@ from fxmorph.inductor.derive.near_misses import sort_of
 from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units, family, kin
 from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.report.passes import write_pass_finding
+from fxmorph.triage.blame.culprit import bug_class
+from fxmorph.triage.identity import kind_group
 
 #: Entries that one job derives graphs from, entries that one derives near misses for, and near misses that a turn
 #: of the later rounds judges at most: each takes a quarter of a second, a seed several.

@@ -1,6 +1,6 @@
 """What values hold: tensors and plain values, each by the place where it is.
 
-``fxmorph/report/repro.py`` writes this module into scripts of programs that return or take objects, so
+``fxmorph/triage/folder/repro.py`` writes this module into scripts of programs that return or take objects, so
 that they compare the same things: it imports torch and the standard library alone.
 """
 

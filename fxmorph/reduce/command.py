@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 
 from fxmorph import worker
 from fxmorph.campaign import FINDINGS, INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found
-from fxmorph.confirm import TIMES
 from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.store import PAGE, Store
 from fxmorph.events import Warned
-from fxmorph.investigated import Investigated
 from fxmorph.model import Finding, Rung, Seed, Status
+from fxmorph.triage.conclusion import Investigated
+from fxmorph.triage.folder.confirm import TIMES
 
 
 @dataclass
@@ -157,7 +157,7 @@ def _of_a_unit(finding: Finding) -> bool:
 
 
 def _alone(store: Store, run_id: str, finding: Finding, emit: Emit) -> bool:
-    from fxmorph.reduce.alone import reduce_alone
+    from fxmorph.triage.reduce.unit_graphs import reduce_alone
 
     folder = Path(store.place(finding.id)[0])
     if not (folder / "seed.py").is_file():

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.core.store import Store, StoredRun
-from fxmorph.exhibit import Exhibit, GraphPair
 from fxmorph.model import SEVERITY, CaseResult, Finding, Recipe, Status
-from fxmorph.report.graphs import exhibit_of
+from fxmorph.triage.exhibit import Exhibit, GraphPair
+from fxmorph.triage.folder.graph_files import exhibit_of
 
 #: Verdicts that say why something was not judged to the end.
 _UNDECIDED = (Status.INCONCLUSIVE, Status.SKIPPED, Status.UNSUPPORTED, Status.ERROR, Status.ILL_CONDITIONED)
@@ -67,7 +67,7 @@ class Card:
 
     @property
     def blame(self) -> Mapping[str, Any]:
-        """The record of ``fxmorph.blame.Blame`` as a table."""
+        """The record of ``fxmorph.triage.blame.culprit.Blame`` as a table."""
         return self.finding.extra.get("blame") or {}
 
 

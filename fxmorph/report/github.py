@@ -7,8 +7,8 @@ from typing import TextIO
 
 from fxmorph.events import Checked, Event, FindingMade, SeedRefused
 from fxmorph.model import Status
-from fxmorph.report.issue import what
 from fxmorph.report.sarif import seed_file
+from fxmorph.triage.folder.issue import what
 
 
 class GitHub:

@@ -17,14 +17,14 @@ from markupsafe import Markup
 from fxmorph import __version__
 from fxmorph.core.store import DiskError
 from fxmorph.events import Event, RunFinished
-from fxmorph.exhibit import GraphPair, SlotExhibit
 from fxmorph.model import BugClass, Status
 from fxmorph.report.collect import Card, Report, appearances, collect
-from fxmorph.report.dataflow import Step, read_steps
-from fxmorph.report.graphs import picture, sides
 from fxmorph.report.heatmap import heat_map
-from fxmorph.report.issue import not_reduced, what
 from fxmorph.report.terminal import replay_command, spell_time
+from fxmorph.triage.exhibit import GraphPair, SlotExhibit
+from fxmorph.triage.folder.dataflow import Step, read_steps
+from fxmorph.triage.folder.graph_files import picture, sides
+from fxmorph.triage.folder.issue import not_reduced, what
 
 #: Findings whose graphs are drawn, and findings shown with their files.
 MOST_DRAWN, MOST_FILES = 150, 300

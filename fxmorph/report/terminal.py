@@ -35,8 +35,8 @@ from fxmorph.events import (
     Warned,
 )
 from fxmorph.model import SEVERITY, Finding, Status
-from fxmorph.report.issue import not_reduced
 from fxmorph.report.sessions import asking_line, outcome_words, session_lines
+from fxmorph.triage.folder.issue import not_reduced
 
 PROGRESS_EVERY_S = 10.0
 #: Width where the output is no terminal: long enough to keep a recipe readable in a log.

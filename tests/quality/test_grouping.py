@@ -16,15 +16,15 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.dedup import fingerprint, skeleton
 from fxmorph.model import CompileConfig, Kind
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.graph import copy_graph, function_of, read_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.reduce.candidate import Candidate
-from fxmorph.reduce.driver import Reduction
-from fxmorph.reduce.passes import STRUCTURE
 from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
+from fxmorph.triage.identity import fingerprint, skeleton
+from fxmorph.triage.reduce.candidate import Candidate
+from fxmorph.triage.reduce.driver import Reduction
+from fxmorph.triage.reduce.sequence import STRUCTURE
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 #: The chain of operations of each cause, and the lines that hold it; ``a`` and ``b`` are 6 by 6 matrices.

@@ -21,14 +21,14 @@ from torch import fx
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
-from fxmorph.investigate import as_found, investigate
-from fxmorph.investigated import Investigated
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Recipe, Status, ValuePlan
-from fxmorph.report.repro import repro_text
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler, reset
 from fxmorph.torchapi.planting import planted_decomposition, planted_lowering, planted_pass
+from fxmorph.triage.conclusion import Investigated
+from fxmorph.triage.folder.repro import repro_text
+from fxmorph.triage.investigate import as_found, investigate
 
 pytestmark = [
     pytest.mark.usefixtures("torch_quiet"),

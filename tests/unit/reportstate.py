@@ -7,7 +7,6 @@ from pathlib import Path
 from fxmorph.core.config import Settings
 from fxmorph.core.records import to_json
 from fxmorph.core.store import Store
-from fxmorph.exhibit import EQUAL, NOT_FINITE, Element, Exhibit, GraphPair, SlotExhibit
 from fxmorph.model import (
     BugClass,
     Case,
@@ -22,7 +21,8 @@ from fxmorph.model import (
     Status,
     ValuePlan,
 )
-from fxmorph.report.repro import repro_text
+from fxmorph.triage.exhibit import EQUAL, NOT_FINITE, Element, Exhibit, GraphPair, SlotExhibit
+from fxmorph.triage.folder.repro import repro_text
 
 PROGRAM = """\
 def make_inputs():

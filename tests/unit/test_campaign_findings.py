@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from fxmorph import worker
-from fxmorph.blame import Blame
 from fxmorph.campaign import FINDINGS, INTERNAL, NOTHING_RAN, OK, Campaign
-from fxmorph.confirm import Confirmation
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
 from fxmorph.core.store import Store
 from fxmorph.core.units import Stage
-from fxmorph.dedup import checked_fingerprint
 from fxmorph.events import Checked, FindingMade, RunFinished, Warned
-from fxmorph.investigated import Investigated
 from fxmorph.judge.plans import PLANS, THREADS, plans_of
-from fxmorph.known import Known
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.triage.blame.culprit import Blame
+from fxmorph.triage.conclusion import Investigated
+from fxmorph.triage.folder.confirm import Confirmation
+from fxmorph.triage.identity import checked_fingerprint
+from fxmorph.triage.known import Known
 from fxmorph.worker import Manner
 
 PROGRAM = "def make_inputs():\n    return [torch.zeros(2)]\n\n\ndef fn(x):\n    a = x.flip(0)\n    return (a,)\n"

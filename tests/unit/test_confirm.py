@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from fxmorph import confirm as module
-from fxmorph.confirm import Confirmation, confirm, replay, write_finding
 from fxmorph.core.config import Settings
 from fxmorph.core.store import Store
 from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.triage.folder import confirm as module
+from fxmorph.triage.folder.confirm import Confirmation, confirm, replay, write_finding
 
 #: Exits with the codes in ``codes``, one a run.
 REPRO = """import pathlib, sys

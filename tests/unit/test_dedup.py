@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fxmorph.dedup import (
+from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.programs.graph import read_graph
+from fxmorph.triage.identity import (
     Skeleton,
     fingerprint,
     group_of,
@@ -16,8 +18,6 @@ from fxmorph.dedup import (
     skeleton_hash,
     specific,
 )
-from fxmorph.model import BugClass, Finding, Kind
-from fxmorph.programs.graph import read_graph
 
 WHOLE_PASS = "post_grad.reinplace_inplaceable_ops"
 BODY = """def fn(x, y):

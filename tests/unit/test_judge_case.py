@@ -13,7 +13,6 @@ import torch
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
-from fxmorph.investigate import as_found, investigate, nearest_miss
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.journal import noting
 from fxmorph.model import (
@@ -31,10 +30,11 @@ from fxmorph.model import (
     ValuePlan,
     Verdict,
 )
-from fxmorph.probing import Died, apart
 from fxmorph.programs.observe import Observation, frozen
 from fxmorph.rules import Registry, Rule
 from fxmorph.torchapi.compiling import register_backend
+from fxmorph.triage.blame.probe import Died, apart
+from fxmorph.triage.investigate import as_found, investigate, nearest_miss
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 SOFTMAX = "def make_inputs(): return [torch.randn(3, 4)]\ndef fn(x): return torch.softmax(x * 2, -1)\n"

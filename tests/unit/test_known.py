@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fxmorph.known import Known, KnownIssue, load_known
 from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.triage.known import Known, KnownIssue, load_known
 
 FINDING = Finding(
     "f", "c", "seed.py", "", (Kind.VALUE, Kind.STRIDE), BugClass.UGO, "inductor", "post_grad.remove_noop_ops",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fxmorph.blame import Blame, redo_of
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.units import Stage
-from fxmorph.localize import _blame_aot
 from fxmorph.model import CompileConfig, Kind, ValuePlan
-from fxmorph.probing import Answer, Held, Probe
+from fxmorph.triage.blame.culprit import Blame, redo_of
+from fxmorph.triage.blame.localize import _blame_aot
+from fxmorph.triage.blame.probe import Answer, Held, Probe
 
 
 @pytest.mark.parametrize(

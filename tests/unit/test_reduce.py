@@ -12,12 +12,12 @@ from torch import fx
 from fxmorph.model import CompileConfig, Recipe
 from fxmorph.programs.graph import calls, function_of, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.reduce.candidate import Candidate
-from fxmorph.reduce.crashing import crash_of
-from fxmorph.reduce.driver import Reduction
-from fxmorph.reduce.order import outputs, simplicity
-from fxmorph.reduce.passes import DETAIL, STRUCTURE
-from fxmorph.reduce.recipe import fewest_rewrites
+from fxmorph.triage.reduce.candidate import Candidate
+from fxmorph.triage.reduce.crash import crash_of
+from fxmorph.triage.reduce.driver import Reduction
+from fxmorph.triage.reduce.order import outputs, simplicity
+from fxmorph.triage.reduce.recipe import fewest_rewrites
+from fxmorph.triage.reduce.sequence import DETAIL, STRUCTURE
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 LONG = """def fn(x, y, z):

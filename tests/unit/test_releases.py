@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from fxmorph.confirm import write_finding
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.store import Store
 from fxmorph.model import BugClass, Finding, Kind
-from fxmorph.releases import release_of, try_releases
+from fxmorph.triage.folder.confirm import write_finding
+from fxmorph.triage.folder.releases import release_of, try_releases
 
 PROGRAM = "def make_inputs():\n    return [torch.ones(2)]\n\n\ndef fn(x):\n    return (x + 1,)\n"
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from fxmorph.model import BugClass, Finding, Kind
-from fxmorph.report.issue import issue_text
-from fxmorph.report.repro import repro_text
+from fxmorph.triage.folder.issue import issue_text
+from fxmorph.triage.folder.repro import repro_text
 
 
 def finding(program: str, kinds: tuple[Kind, ...], check: dict[str, Any] | None = None, **config: Any) -> Finding:

@@ -18,12 +18,12 @@ from fxmorph.core.store import DiskError
 from fxmorph.events import CaseDone, Checked, FindingMade, RunFinished, SeedRefused
 from fxmorph.model import Kind, Status
 from fxmorph.report.github import GitHub
-from fxmorph.report.graphs import graph_files
-from fxmorph.report.issue import issue_text, not_reduced, title
 from fxmorph.report.junit import JUnit
-from fxmorph.report.regression import regression_text
-from fxmorph.report.repro import readable, repro_text
 from fxmorph.report.sarif import FINGERPRINT, Sarif, seed_file
+from fxmorph.triage.folder.graph_files import graph_files
+from fxmorph.triage.folder.issue import issue_text, not_reduced, title
+from fxmorph.triage.folder.regression import regression_text
+from fxmorph.triage.folder.repro import readable, repro_text
 
 EVENTS: list[Any] = [
     SeedRefused("seeds/a.py", "line 1"),

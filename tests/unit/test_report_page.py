@@ -13,14 +13,14 @@ from reportstate import AFTER, BEFORE, PROGRAM, finding, make_state
 
 from fxmorph.core.config import Settings
 from fxmorph.core.store import Store, StoreError
-from fxmorph.exhibit import EQUAL, SlotExhibit
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.reduce import command
 from fxmorph.report.collect import Seen, appearances, collect
-from fxmorph.report.dataflow import marked, nearby, read_steps
-from fxmorph.report.drawing import draw, standalone
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.html import write_report
+from fxmorph.triage.exhibit import EQUAL, SlotExhibit
+from fxmorph.triage.folder.dataflow import marked, nearby, read_steps
+from fxmorph.triage.folder.drawing import draw, standalone
 
 
 class Tags(HTMLParser):

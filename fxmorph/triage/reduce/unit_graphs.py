@@ -8,14 +8,14 @@ from pathlib import Path
 
 from torch import fx
 
-from fxmorph.dedup import kind_group
 from fxmorph.inductor.unit_graph import export_program, judge_alone, read_program
 from fxmorph.model import CompileConfig, Kind, Status, ValuePlan
 from fxmorph.programs.graph import copy_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.reduce.candidate import Candidate
-from fxmorph.reduce.driver import Reduction
-from fxmorph.reduce.passes import DETAIL, STRUCTURE
+from fxmorph.triage.identity import kind_group
+from fxmorph.triage.reduce.candidate import Candidate
+from fxmorph.triage.reduce.driver import Reduction
+from fxmorph.triage.reduce.sequence import DETAIL, STRUCTURE
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fxmorph.reduce.arguments import fewer_arguments, fewer_settings, plainer_constants
-from fxmorph.reduce.graphs import (
+from fxmorph.triage.reduce.arguments import fewer_arguments, fewer_settings, plainer_constants
+from fxmorph.triage.reduce.calls import (
     calls_by_ancestors,
     calls_by_operands,
     fewer_calls,
@@ -11,7 +11,7 @@ from fxmorph.reduce.graphs import (
     fewer_outputs,
     numbers_for_inputs,
 )
-from fxmorph.reduce.tensors import (
+from fxmorph.triage.reduce.tensors import (
     lower_ranks,
     no_gradients,
     plainer_dtypes,

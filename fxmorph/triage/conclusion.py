@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fxmorph.blame import Blame
-from fxmorph.dedup import Skeleton
 from fxmorph.model import CaseResult, Kind, Status, Verdict
+from fxmorph.triage.blame.culprit import Blame
+from fxmorph.triage.identity import Skeleton
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Investigated:
     """What the parent writes down.
 
     ``operations`` and ``skeleton`` are those of the reduced graph; ``group`` is the case's by
-    :func:`fxmorph.dedup.group_of`, "" where nothing is blamed.  ``rung`` is where it was reduced; ``finished``:
+    :func:`fxmorph.triage.identity.group_of`, "" where nothing is blamed.  ``rung`` is where it was reduced; ``finished``:
     it went as far as it goes.
     """
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fxmorph.exhibit import Exhibit
 from fxmorph.model import Finding, Kind
-from fxmorph.report.graphs import exhibit_of
-from fxmorph.report.repro import DEFAULT_CHECK, repro_text
+from fxmorph.triage.exhibit import Exhibit
+from fxmorph.triage.folder.graph_files import exhibit_of
+from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 
 #: How a title says each kind.
 _SAID: Mapping[Kind, str] = {

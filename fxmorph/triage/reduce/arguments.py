@@ -11,8 +11,8 @@ from torch import fx
 
 from fxmorph.programs.canon import names_dimensions
 from fxmorph.programs.graph import calls, copy_graph
-from fxmorph.reduce.candidate import Candidate
-from fxmorph.reduce.driver import Reduction
+from fxmorph.triage.reduce.candidate import Candidate
+from fxmorph.triage.reduce.driver import Reduction
 
 ROUNDING = ("emulate_precision_casts",)
 

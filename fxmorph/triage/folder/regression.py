@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from fxmorph.model import Finding, Kind
-from fxmorph.report.repro import Script
+from fxmorph.triage.folder.repro import Script
 
 _MAIN = ["", 'if __name__ == "__main__":', "    unittest.main()"]
 

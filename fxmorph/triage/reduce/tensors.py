@@ -13,9 +13,9 @@ from fxmorph.programs.graph import calls, copy_graph
 from fxmorph.programs.inputs import InputSet, NotApplicable, flat_storage, storage_key
 from fxmorph.programs.sizes import candidates as sizes_of
 from fxmorph.programs.sizes import resize
-from fxmorph.reduce.candidate import Candidate
-from fxmorph.reduce.driver import Reduction
-from fxmorph.reduce.order import DTYPES, plain
+from fxmorph.triage.reduce.candidate import Candidate
+from fxmorph.triage.reduce.driver import Reduction
+from fxmorph.triage.reduce.order import DTYPES, plain
 
 #: Sizes that others are made smaller to: around what vectors and tiles of the backends hold.
 SMALL = (2, 3, 4, 5, 8, 9, 16, 17, 32, 33)

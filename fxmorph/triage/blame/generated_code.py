@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from fxmorph.blame import SETTINGS, Blame, redo_of
 from fxmorph.core.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
-from fxmorph.probing import Answer, Held, Probe, first_step
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.tracking import Group, Step
+from fxmorph.triage.blame.culprit import SETTINGS, Blame, redo_of
+from fxmorph.triage.blame.probe import Answer, Held, Probe, first_step
 
 ALL = Held()
 #: Names of the IR's operations by FX node.

@@ -4,7 +4,7 @@ The finding is judged again, on its own kinds and by the same oracles, under com
 are held back.  Where the graphs run in eager such a compile takes a tenth of a second, so the first
 pass, pattern entry or decomposition that shows the finding is found by bisecting in about a second
 (Zeller, "Yesterday, my program worked", 1999).  What only generated code shows is found with a
-few real compiles (``fxmorph/backend_blame.py``).
+few real compiles (``fxmorph/triage/blame/generated_code.py``).
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from dataclasses import replace
 
 import torch
 
-from fxmorph.backend_blame import blame_backend
-from fxmorph.blame import Blame, redo_of
 from fxmorph.core.units import Stage
 from fxmorph.model import Kind
-from fxmorph.probing import Answer, Held, OutOfTime, Probe, first_step
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.torchapi.eager_pipeline import graphs_in_eager
 from fxmorph.torchapi.tracking import Group
+from fxmorph.triage.blame.culprit import Blame, redo_of
+from fxmorph.triage.blame.generated_code import blame_backend
+from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_step
 
 #: Twins of one fault that are switched off one after the other before giving up.
 TWINS = 6

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fxmorph.judge.trial import ToolchainMissing
-from fxmorph.probing import cpu_seconds
-from fxmorph.reduce.candidate import Candidate
-from fxmorph.reduce.order import simplicity
 from fxmorph.torchapi.devices import DeviceLost
+from fxmorph.triage.blame.probe import cpu_seconds
+from fxmorph.triage.reduce.candidate import Candidate
+from fxmorph.triage.reduce.order import simplicity
 
 Check = Callable[[Candidate], bool]
 

@@ -22,7 +22,7 @@ from torch import fx
 
 from fxmorph.programs.graph import calls
 from fxmorph.programs.inputs import flat_storage, storage_key
-from fxmorph.reduce.candidate import Candidate
+from fxmorph.triage.reduce.candidate import Candidate
 
 #: The plainest first; what is not listed comes last.
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.float64, torch.float16, torch.bfloat16, torch.int32)

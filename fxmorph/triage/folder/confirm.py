@@ -18,12 +18,12 @@ from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
 from fxmorph.prove.certificates import Certificates
-from fxmorph.report.graphs import graph_files
-from fxmorph.report.issue import issue_text
-from fxmorph.report.regression import regression_text
-from fxmorph.report.repro import repro_text
 from fxmorph.torchapi.devices import missing
-from fxmorph.withheld import NO_UNIT
+from fxmorph.triage.blame.ablation import NO_UNIT
+from fxmorph.triage.folder.graph_files import graph_files
+from fxmorph.triage.folder.issue import issue_text
+from fxmorph.triage.folder.regression import regression_text
+from fxmorph.triage.folder.repro import repro_text
 
 #: Wall seconds for one repro: torch's import, a cold compile, on a loaded machine.
 REPRO_SECONDS = 300
@@ -72,10 +72,10 @@ def run_repro(
 ) -> tuple[int, str]:
     """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out.
 
-    ``cache`` is Inductor's folder.  ``without_unit``: with the guilty unit switched off (``fxmorph/withheld.py``).
+    ``cache`` is Inductor's folder.  ``without_unit``: with the guilty unit switched off (``fxmorph/triage/blame/ablation.py``).
     ``python`` is the interpreter.
     """
-    program = ["-m", "fxmorph.withheld", "."] if without_unit else ["repro.py"]
+    program = ["-m", "fxmorph.triage.blame.ablation", "."] if without_unit else ["repro.py"]
     try:
         done = subprocess.run(
             [python, *program],

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fxmorph.backend_blame import ALL, VECTORISED
-from fxmorph.blame import SETTINGS, Blame
 from fxmorph.core.units import Stage
-from fxmorph.localize import IN_EAGER, PARTITIONER
 from fxmorph.model import Rung
-from fxmorph.probing import Answer, Held, Probe
-from fxmorph.reduce.candidate import Candidate
 from fxmorph.torchapi.tracking import Group
+from fxmorph.triage.blame.culprit import SETTINGS, Blame
+from fxmorph.triage.blame.generated_code import ALL, VECTORISED
+from fxmorph.triage.blame.localize import IN_EAGER, PARTITIONER
+from fxmorph.triage.blame.probe import Answer, Held, Probe
+from fxmorph.triage.reduce.candidate import Candidate
 
 #: Only AOTAutograd: no pass, no decomposition of Inductor's, no code.
 BARE = replace(IN_EAGER.below(Group.PASS, 0), decompositions=None)

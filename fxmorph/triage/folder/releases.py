@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from fxmorph.confirm import run_repro, said_by
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.records import to_json
 from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
-from fxmorph.report.issue import issue_text
+from fxmorph.triage.folder.confirm import run_repro, said_by
+from fxmorph.triage.folder.issue import issue_text
 
 #: Wall seconds to import torch.
 IMPORT_SECONDS = 300

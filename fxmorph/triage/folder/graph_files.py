@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from fxmorph.core.records import from_json
-from fxmorph.exhibit import Exhibit, GraphPair
 from fxmorph.model import Finding
-from fxmorph.report.dataflow import Step, marked, nearby, read_steps
-from fxmorph.report.drawing import draw, standalone
+from fxmorph.triage.exhibit import Exhibit, GraphPair
+from fxmorph.triage.folder.dataflow import Step, marked, nearby, read_steps
+from fxmorph.triage.folder.drawing import draw, standalone
 
 #: Nodes that are drawn of one graph.
 MOST_NODES = 60

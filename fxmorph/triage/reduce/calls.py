@@ -11,9 +11,9 @@ from torch import fx
 
 from fxmorph.programs.graph import calls, copy_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.reduce.candidate import Candidate
-from fxmorph.reduce.driver import Reduction
-from fxmorph.reduce.order import output_node, outputs
+from fxmorph.triage.reduce.candidate import Candidate
+from fxmorph.triage.reduce.driver import Reduction
+from fxmorph.triage.reduce.order import output_node, outputs
 
 #: What an input is replaced by where a number will do.
 LITERALS = (0, 1, 2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fxmorph.probing import Died, apart
-from fxmorph.reduce.candidate import Candidate
+from fxmorph.triage.blame.probe import Died, apart
+from fxmorph.triage.reduce.candidate import Candidate
 
 
 def crash_of(program: Candidate, run: Callable[[Candidate], object]) -> str:

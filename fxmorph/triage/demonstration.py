@@ -14,20 +14,7 @@ from torch import fx
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.records import to_json
-from fxmorph.exhibit import (
-    EQUAL,
-    MAP_SIDE,
-    MOST_ELEMENTS,
-    MOST_SLOTS,
-    MOST_TEXT,
-    NOT_FINITE,
-    Element,
-    Exhibit,
-    GraphPair,
-    SlotExhibit,
-)
 from fxmorph.inductor.snapshots import pairs, recording
-from fxmorph.investigated import Investigated
 from fxmorph.judge.case import captured_graph
 from fxmorph.judge.numeric import same_bits
 from fxmorph.judge.trial import LazyReference, SeedSubject, Trial
@@ -39,6 +26,19 @@ from fxmorph.programs.load import load_case, load_seed, staged
 from fxmorph.programs.observe import Meta, Observation, Slot
 from fxmorph.rewriting.rewrite import Workbench, replay_recipe
 from fxmorph.rules import Registry
+from fxmorph.triage.conclusion import Investigated
+from fxmorph.triage.exhibit import (
+    EQUAL,
+    MAP_SIDE,
+    MOST_ELEMENTS,
+    MOST_SLOTS,
+    MOST_TEXT,
+    NOT_FINITE,
+    Element,
+    Exhibit,
+    GraphPair,
+    SlotExhibit,
+)
 
 #: Stages between which whole graphs can be seen.
 _GRAPH_STAGES = ("pre_grad.", "joint.", "freezing.", "post_grad.")

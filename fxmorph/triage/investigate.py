@@ -14,17 +14,12 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.backend_blame import ALL
-from fxmorph.blame import Blame
 from fxmorph.core.clock import Clock
 from fxmorph.core.units import Stage
-from fxmorph.dedup import group_of, same_group, skeleton
-from fxmorph.investigated import Investigated, evidence_of, made_by, without_tail
 from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
-from fxmorph.localize import IN_EAGER, localize
 from fxmorph.model import (
     SIZE_PLANS,
     Case,
@@ -38,7 +33,6 @@ from fxmorph.model import (
     Verdict,
     digest,
 )
-from fxmorph.probing import Answer, Died, Held, Probe, apart
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
@@ -47,14 +41,20 @@ from fxmorph.programs.load import LoadedSeed, in_other_layout, staged
 from fxmorph.programs.observe import Observation
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.source import inputs_text, run_inputs
-from fxmorph.reduce.candidate import Candidate
-from fxmorph.reduce.crashing import crash_of
-from fxmorph.reduce.driver import Reduction
-from fxmorph.reduce.passes import DETAIL, STRUCTURE
-from fxmorph.reduce.recipe import fewest_rewrites
-from fxmorph.reduce.showing import Showing, compiled, in_eager
 from fxmorph.rewriting.rewrite import Inapplicable, Unsound
 from fxmorph.rules import Registry
+from fxmorph.triage.blame.culprit import Blame
+from fxmorph.triage.blame.generated_code import ALL
+from fxmorph.triage.blame.localize import IN_EAGER, localize
+from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart
+from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_tail
+from fxmorph.triage.identity import group_of, same_group, skeleton
+from fxmorph.triage.reduce.candidate import Candidate
+from fxmorph.triage.reduce.crash import crash_of
+from fxmorph.triage.reduce.driver import Reduction
+from fxmorph.triage.reduce.recipe import fewest_rewrites
+from fxmorph.triage.reduce.same_finding import Showing, compiled, in_eager
+from fxmorph.triage.reduce.sequence import DETAIL, STRUCTURE
 
 #: The backend that shows a stage's faults, cheapest.
 BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}
@@ -76,7 +76,7 @@ def investigate(
 ) -> Investigated:  # fmt: skip
     """Blame and reduce a found case within about ``seconds`` of this process's CPU time.
 
-    A case of one of ``groups`` (:func:`fxmorph.dedup.group_of`) is blamed and left as it is.  ``apart``: all
+    A case of one of ``groups`` (:func:`fxmorph.triage.identity.group_of`) is blamed and left as it is.  ``apart``: all
     that is compiled runs in processes of its own, for cases of which a candidate took a worker with it.
     """
     with clock.activity("reduce"), staged(case) as loaded:

@@ -1,6 +1,6 @@
 """What a finding shows: values side by side, where in a tensor they differ, and the graphs.
 
-Records of text and numbers only, made by ``fxmorph/exhibiting.py`` where the program runs and
+Records of text and numbers only, made by ``fxmorph/triage/demonstration.py`` where the program runs and
 drawn by ``fxmorph/report/``.
 """
 

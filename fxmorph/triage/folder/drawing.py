@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 
-from fxmorph.report.dataflow import Step
+from fxmorph.triage.folder.dataflow import Step
 
 #: Sizes in pixels: of a character of a label and of a note, of boxes and of the space between them.
 CHARACTER, SMALL, BOX, NOTE_LINE, GAP, LAYER = 7.3, 5.6, 24, 12, 14, 26

@@ -1,4 +1,4 @@
-"""A finding's ``repro.py`` with its guilty unit switched off: ``python -m fxmorph.withheld FOLDER``.
+"""A finding's ``repro.py`` with its guilty unit switched off: ``python -m fxmorph.triage.blame.ablation FOLDER``.
 
 The exit code is that of the repro: 0 where the difference is gone.  4: no unit that can be switched off.
 """
@@ -16,12 +16,12 @@ NO_UNIT = 4
 
 def main(folder: Path) -> None:
     """Run the repro in this process, which must be a fresh one; leaves by ``SystemExit``."""
-    from fxmorph.blame import Blame
     from fxmorph.core.records import from_json
     from fxmorph.model import CompileConfig
-    from fxmorph.probing import holding_back
-    from fxmorph.reduce.showing import without_guilty
     from fxmorph.torchapi.compiling import configured
+    from fxmorph.triage.blame.culprit import Blame
+    from fxmorph.triage.blame.probe import holding_back
+    from fxmorph.triage.reduce.same_finding import without_guilty
 
     stored = json.loads((folder / "finding.json").read_text(encoding="utf-8"))["extra"].get("blame")
     held = without_guilty(from_json(Blame, stored)) if stored else None

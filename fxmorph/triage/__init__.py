@@ -1,0 +1,1 @@
+"""From a case that differs to a finding that stands alone."""

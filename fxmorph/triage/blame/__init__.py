@@ -1,0 +1,1 @@
+"""Which stage and unit of the compiler a finding comes from."""

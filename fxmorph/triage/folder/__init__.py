@@ -1,0 +1,1 @@
+"""What a finding leaves on disk, and running it again."""

@@ -1,0 +1,1 @@
+"""Findings made smaller while they stay the same finding."""
