@@ -66,7 +66,7 @@ from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
 from fxmorph.triage.known import load_known
 
 if TYPE_CHECKING:
-    from fxmorph.propose.stalled import Stalled
+    from fxmorph.propose.model.stall import Stalled
 
 Emit = Callable[[Event], None]
 
@@ -239,7 +239,7 @@ class Campaign:
         )  # fmt: skip
         (s.state_dir / "workers.log").write_text("")
         if s.propose:
-            from fxmorph.propose.stalled import Stalled
+            from fxmorph.propose.model.stall import Stalled
 
             self._asked = Stalled.of(s, self.store, self._run_id, self.emit)
         try:
@@ -442,7 +442,7 @@ class Campaign:
         s = self.settings
         if not (s.propose or (s.all and not self.check)):
             return []
-        from fxmorph.propose.outcomes import pack_folders
+        from fxmorph.propose.gate.outcomes import pack_folders
 
         return pack_folders(s.paths)
 

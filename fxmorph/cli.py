@@ -629,7 +629,7 @@ def propose(
 
     A model is asked where one is named; its server is OPENAI_BASE_URL, the key OPENAI_API_KEY.
     """
-    from fxmorph.propose.options import Asked, read_online, task_of, time_of
+    from fxmorph.propose.model.options import Asked, read_online, task_of, time_of
 
     if synthesise:
         with _one_line_errors():
@@ -658,14 +658,14 @@ def propose(
         if record and not (Path(record).parent.is_dir() and not Path(record).is_dir()):
             _fail(f"--record {record}: no file can be there", USAGE)
         if online is not None and online.dry_run:
-            from fxmorph.propose.online import dry_run as print_prompts
+            from fxmorph.propose.model.online import dry_run as print_prompts
 
             raise typer.Exit(print_prompts(settings, online, tasks, target, _print_line))
         from fxmorph.report.proposals import ProposalTable
 
         with _reporting(settings, lambda to: ProposalTable(to, settings.quiet, bool(settings.verbose))) as emit:
             if online is not None:
-                from fxmorph.propose.online import propose as ask_model
+                from fxmorph.propose.model.online import propose as ask_model
 
                 code = ask_model(settings, online, tasks, target, emit)
             else:
@@ -687,7 +687,7 @@ def _check_synthesise(command: typer.Context) -> None:
 
 
 def _synthesise(settings: Settings, ops: str, out: Path | None) -> int:
-    from fxmorph.propose.synthesis.operators import chosen_operators
+    from fxmorph.propose.synthesis.form_operators import chosen_operators
 
     try:
         names = chosen_operators(ops)

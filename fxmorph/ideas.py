@@ -15,7 +15,7 @@ from fxmorph.model import Seed
 from fxmorph.rules import Registry
 
 if TYPE_CHECKING:  # it loads what runs without proposals do not need
-    from fxmorph.propose.outcomes import Chain
+    from fxmorph.propose.gate.outcomes import Chain
 
 
 #: So many rules that may make a new unit fire are drawn more often.

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from fxmorph.propose.building import build_rule
-from fxmorph.propose.outcomes import OUTCOMES, Chain, read_outcomes
+from fxmorph.propose.gate.outcomes import OUTCOMES, Chain, read_outcomes
+from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import Judged, Line, Outcome, RecipeProposal, RuleProposal, SeedProposal, read_pack
 from fxmorph.rules import PRESERVABLE, Rule, RuleError
 
@@ -100,7 +100,7 @@ def _seed(proposal: SeedProposal) -> str:
     import torch
 
     from fxmorph.programs.inputs import InputSet
-    from fxmorph.propose.seedfile import make_inputs, meta_of, record, seed_text
+    from fxmorph.propose.gate.seed_file import make_inputs, meta_of, record, seed_text
 
     torch.manual_seed(0)
     frozen = InputSet.snapshot(make_inputs(proposal))

@@ -14,8 +14,8 @@ from fxmorph.core.store import DiskError, Store
 from fxmorph.core.units import matches
 from fxmorph.events import Event, ProposalJudged, Warned
 from fxmorph.propose.admitted import pack_lines
-from fxmorph.propose.gate import Gate
-from fxmorph.propose.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
+from fxmorph.propose.gate.gatekeeper import Gate
+from fxmorph.propose.gate.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
 from fxmorph.propose.proposal import Judged, Line, Task, read_task
 
 NOTHING, DONE = 5, 0
@@ -78,7 +78,7 @@ def judge_packs(
 def _warn_of_aims(lines: Sequence[Line], emit: Callable[[Event], None]) -> None:
     """A unit of another release of torch, or a slip: it decides nothing, and is said."""
     # Late, since it loads all of Inductor's units.
-    from fxmorph.propose.context import aimable
+    from fxmorph.propose.model.context import aimable
 
     aims = {line.proposal.aims for line in lines if line.proposal is not None}
     for lost in sorted(aim for aim in aims if not aimable(aim)):

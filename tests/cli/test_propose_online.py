@@ -250,7 +250,7 @@ def test_a_run_asks_where_its_coverage_stalls(tmp_path: Path) -> None:
 def test_a_run_on_a_backend_without_units_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from fxmorph.core.config import Settings
     from fxmorph.core.store import Store
-    from fxmorph.propose.stalled import Stalled
+    from fxmorph.propose.model.stall import Stalled
 
     monkeypatch.setenv("OPENAI_MODEL", "m")
     monkeypatch.setenv("OPENAI_API_KEY", "k")

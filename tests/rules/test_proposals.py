@@ -15,9 +15,9 @@ from promises import broken
 
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.propose.admitted import admitted_rule
+from fxmorph.propose.gate.rule_gate import judge_rule
+from fxmorph.propose.language.sameness import Known
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, read_proposal
-from fxmorph.propose.rulegate import judge_rule
-from fxmorph.propose.sameness import Known
 from fxmorph.prove.prover import Prover
 from fxmorph.rules import Rule, load_rules
 

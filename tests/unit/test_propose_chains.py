@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from fxmorph.propose.building import build_rule
-from fxmorph.propose.chaingate import judge_mutation, judge_recipe
-from fxmorph.propose.gate import TOO_LONG, Gate
+from fxmorph.propose.gate.chain_gate import judge_mutation, judge_recipe
+from fxmorph.propose.gate.gatekeeper import TOO_LONG, Gate
+from fxmorph.propose.gate.sources import CorpusGraphs
+from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import Judged, MutationProposal, Outcome, RecipeProposal, read_proposal, read_text
-from fxmorph.propose.sources import CorpusGraphs
 from fxmorph.rules import Registry
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

@@ -14,12 +14,12 @@ import pytest
 from chatserver import ChatServer, Say, in_turn, serving
 
 from fxmorph.core.config import ConfigError
-from fxmorph.propose.asking import ATTEMPTS, Asker
-from fxmorph.propose.client import MAX_ANSWER, Client
-from fxmorph.propose.meter import Budget, Meter, Price, Spent, Usage
-from fxmorph.propose.options import Asked as OnlineOptions
-from fxmorph.propose.options import read_online
-from fxmorph.propose.traffic import Answer, Recorder, Replay, Reply, Trouble, TroubleKind
+from fxmorph.propose.model.asker import ATTEMPTS, Asker
+from fxmorph.propose.model.client import MAX_ANSWER, Client
+from fxmorph.propose.model.meter import Budget, Meter, Price, Spent, Usage
+from fxmorph.propose.model.options import Asked as OnlineOptions
+from fxmorph.propose.model.options import read_online
+from fxmorph.propose.model.traffic import Answer, Recorder, Replay, Reply, Trouble, TroubleKind
 
 SCHEMA = {"type": "object"}
 MESSAGES = [{"role": "user", "content": "propose"}]
@@ -219,7 +219,7 @@ def test_a_silent_server_is_left_in_time(asked: Any) -> None:
 
 
 def test_a_dripping_stream_is_left_in_time(asked: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import fxmorph.propose.client as client
+    import fxmorph.propose.model.client as client
 
     monkeypatch.setattr(client, "_WHOLE", 2)
     event = '{"choices": [{"index": 0, "delta": {"content": "x"}}]}'

@@ -9,9 +9,9 @@ import jsonschema
 import pytest
 
 from fxmorph.core.config import ConfigError
-from fxmorph.propose.answers import answer_schema
-from fxmorph.propose.context import REFUTED, RULES, Context, aimable, bug_text, rules_text, source_text, targets
-from fxmorph.propose.outcomes import shipped_packs
+from fxmorph.propose.gate.outcomes import shipped_packs
+from fxmorph.propose.model.answers import answer_schema
+from fxmorph.propose.model.context import REFUTED, RULES, Context, aimable, bug_text, rules_text, source_text, targets
 from fxmorph.propose.proposal import Task, read_pack, schema
 from fxmorph.rules import Registry
 

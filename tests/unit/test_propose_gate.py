@@ -11,12 +11,12 @@ import torch
 
 from fxmorph.model import Level
 from fxmorph.propose.admitted import admitted_rule, admitted_rules, write_seeds
-from fxmorph.propose.outcomes import OUTCOMES, read_outcomes, write_outcomes
+from fxmorph.propose.gate.outcomes import OUTCOMES, read_outcomes, write_outcomes
+from fxmorph.propose.gate.rule_gate import judge_rule
+from fxmorph.propose.gate.seed_gate import judge_seed
+from fxmorph.propose.gate.sources import CorpusGraphs
+from fxmorph.propose.language.sameness import Known
 from fxmorph.propose.proposal import Judged, Outcome, RuleProposal, Task, read_pack, read_proposal, read_text, schema
-from fxmorph.propose.rulegate import judge_rule
-from fxmorph.propose.sameness import Known
-from fxmorph.propose.seedgate import judge_seed
-from fxmorph.propose.sources import CorpusGraphs
 from fxmorph.prove.prover import Prover
 from fxmorph.rules import load_rules
 
@@ -74,7 +74,7 @@ def test_a_promise_that_falls_is_dropped_and_said(parts: dict[str, Any], fell: s
 
 
 def test_the_same_up_to_names_and_spelling_is_a_duplicate() -> None:
-    from fxmorph.propose.building import build_rule
+    from fxmorph.propose.language.building import build_rule
 
     first = proposal(name="first", before="x.transpose(0, 1) + y", after="(x + y.mT).T", args={"x": "m n", "y": "n m"})
     said = judged(
@@ -85,7 +85,7 @@ def test_the_same_up_to_names_and_spelling_is_a_duplicate() -> None:
 
 
 def test_a_rule_that_is_a_case_of_a_known_one_is_a_duplicate() -> None:
-    from fxmorph.propose.building import build_rule
+    from fxmorph.propose.language.building import build_rule
 
     wide = proposal(name="wide", args={"x": "... n"}, before="x.flip(-1).flip(-1)", after="x.clone()")
     said = judged(Known([build_rule(wide)]), before="x.flip(-1).flip(-1)", after="x.clone()", where=["m > 2"])
@@ -95,7 +95,7 @@ def test_a_rule_that_is_a_case_of_a_known_one_is_a_duplicate() -> None:
 
 
 def test_a_rule_that_assumes_less_is_no_duplicate() -> None:
-    from fxmorph.propose.building import build_rule
+    from fxmorph.propose.language.building import build_rule
 
     sides = {"before": "x - x", "after": "torch.zeros_like(x)"}
     careful = build_rule(proposal(name="careful", assumes=["finite"], **sides))

@@ -8,8 +8,8 @@ import pytest
 
 from fxmorph.core.config import Settings
 from fxmorph.core.store import Store
-from fxmorph.propose.keeping import Kept
-from fxmorph.propose.stalled import SESSIONS, Stalled
+from fxmorph.propose.model.session_folder import Kept
+from fxmorph.propose.model.stall import SESSIONS, Stalled
 
 
 def test_a_session_is_found_by_its_run_and_turn(tmp_path: Path) -> None:

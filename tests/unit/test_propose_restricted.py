@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.propose import allowed
-from fxmorph.propose.building import build_rule, estimate
-from fxmorph.propose.grammar import TooLarge, check_condition
+from fxmorph.propose.language import allowed
+from fxmorph.propose.language.building import build_rule, estimate
+from fxmorph.propose.language.grammar import TooLarge, check_condition
+from fxmorph.propose.language.restricted import Body
 from fxmorph.propose.proposal import Malformed, Unsupported, read_proposal
-from fxmorph.propose.restricted import Body
 from fxmorph.rewriting.instances import holds
 from fxmorph.rewriting.tracing import trace
 

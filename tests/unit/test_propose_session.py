@@ -14,16 +14,16 @@ import pytest
 from chatserver import ChatServer, Say, serving
 
 from fxmorph.core.config import ConfigError
-from fxmorph.propose.answers import MOST, read_answer
-from fxmorph.propose.asking import Asker
-from fxmorph.propose.client import Client
-from fxmorph.propose.keeping import Kept, refuted_before
-from fxmorph.propose.meter import Budget, Meter
-from fxmorph.propose.planning import Prompts
-from fxmorph.propose.prompting import SHIPPED, read_prompt
+from fxmorph.propose.model.answers import MOST, read_answer
+from fxmorph.propose.model.asker import Asker
+from fxmorph.propose.model.client import Client
+from fxmorph.propose.model.meter import Budget, Meter
+from fxmorph.propose.model.prompts import SHIPPED, read_prompt
+from fxmorph.propose.model.questions import Prompts
+from fxmorph.propose.model.session import TURNS, End, GivenUp, Question, Session, Tried
+from fxmorph.propose.model.session_folder import Kept, refuted_before
+from fxmorph.propose.model.traffic import Answer, Endpoint, Recorder, Replay
 from fxmorph.propose.proposal import Judged, Line, Malformed, Outcome, Task, outcome_of, read_text
-from fxmorph.propose.session import TURNS, End, GivenUp, Question, Session, Tried
-from fxmorph.propose.traffic import Answer, Endpoint, Recorder, Replay
 
 RULE = {"task": "rule", "name": "layout_flip_twice", "doc": "d", "aims": "ilp", "args": {"x": "m n"},
         "before": "torch.flip(torch.flip(x, (0,)), (0,))", "after": "x.clone()"}  # fmt: skip

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch._inductor.config
 
-from fxmorph.propose.outcomes import shipped_packs
+from fxmorph.propose.gate.outcomes import shipped_packs
+from fxmorph.propose.gate.seed_file import meta_of
+from fxmorph.propose.gate.seed_gate import judge_seed
+from fxmorph.propose.gate.seed_settings import ALLOWED, allowed_settings
+from fxmorph.propose.gate.sources import CorpusGraphs
 from fxmorph.propose.proposal import Outcome, SeedProposal, Unsupported, read_pack, read_proposal
-from fxmorph.propose.seedfile import meta_of
-from fxmorph.propose.seedgate import judge_seed
-from fxmorph.propose.settings import ALLOWED, allowed_settings
-from fxmorph.propose.sources import CorpusGraphs
 
 
 def seed(settings: dict[str, Any]) -> SeedProposal:

@@ -9,7 +9,7 @@ import fxmorph.corpus
 import pytest
 
 from fxmorph.model import BugClass
-from fxmorph.propose.building import build_rule
+from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import Line, RuleProposal, Unsupported, read_pack, read_text
 
 PACKS = sorted(Path(next(iter(fxmorph.corpus.__path__))).glob("proposals/rules_*.jsonl"))

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from fxmorph.model import Level
-from fxmorph.propose.building import build_rule
+from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import RuleProposal, read_pack
 from fxmorph.propose.synthesis import enumeration
 from fxmorph.propose.synthesis.command import write_pack
-from fxmorph.propose.synthesis.derivation import BITS, REALS, Derivations, Equation, schema, trivial
+from fxmorph.propose.synthesis.consequence import BITS, REALS, Derivations, Equation, schema, trivial
 from fxmorph.propose.synthesis.enumeration import Counts, Enumeration, Workload
-from fxmorph.propose.synthesis.expressions import MATRIX, Expression, apply, argument, bare
 from fxmorph.propose.synthesis.fingerprints import FieldSample, Key, agree
+from fxmorph.propose.synthesis.form_operators import FORMS, OPERATORS, broadcast, chosen_operators
+from fxmorph.propose.synthesis.forms import MATRIX, Expression, apply, argument, bare
 from fxmorph.propose.synthesis.hunting import hunt
-from fxmorph.propose.synthesis.operators import FORMS, OPERATORS, broadcast, chosen_operators
 from fxmorph.propose.synthesis.proposing import canonical, generalised, proposed
 from fxmorph.propose.synthesis.search import Tally, synthesise
 from fxmorph.propose.synthesis.settling import settle

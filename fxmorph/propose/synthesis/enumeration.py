@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from fxmorph.propose.synthesis.expressions import MATRIX, PRODUCT, Expression, apply, argument, ordered
 from fxmorph.propose.synthesis.fingerprints import Values, key, results
-from fxmorph.propose.synthesis.operators import ELEMENTWISE, FORMS, Form
+from fxmorph.propose.synthesis.form_operators import ELEMENTWISE, FORMS, Form
+from fxmorph.propose.synthesis.forms import MATRIX, PRODUCT, Expression, apply, argument, ordered
 
 
 @dataclass(frozen=True)

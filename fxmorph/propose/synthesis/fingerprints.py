@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fxmorph.propose.synthesis.expressions import Expression, evaluate, kernel
+from fxmorph.propose.synthesis.forms import Expression, evaluate, kernel
 from fxmorph.prove.field.arithmetic import FRESH
 from fxmorph.prove.field.identity_testing import Field
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing

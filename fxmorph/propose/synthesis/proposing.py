@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from fxmorph.propose.proposal import Dtype, RuleProposal
-from fxmorph.propose.synthesis.derivation import BITS, Equation
-from fxmorph.propose.synthesis.expressions import (
+from fxmorph.propose.synthesis.consequence import BITS, Equation
+from fxmorph.propose.synthesis.form_operators import LAYOUT, REDUCTION, Shape
+from fxmorph.propose.synthesis.forms import (
     MATRIX,
     PRODUCT,
     Expression,
@@ -17,7 +18,6 @@ from fxmorph.propose.synthesis.expressions import (
     substituted,
     walk,
 )
-from fxmorph.propose.synthesis.operators import LAYOUT, REDUCTION, Shape
 
 _GENERAL: tuple[Shape, ...] = (("...",), ("...", "n"), MATRIX)
 

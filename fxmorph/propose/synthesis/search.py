@@ -14,14 +14,14 @@ from functools import partial
 import torch
 
 from fxmorph.model import Level
-from fxmorph.propose.building import build_rule
+from fxmorph.propose.language.building import build_rule
+from fxmorph.propose.language.sameness import Known
 from fxmorph.propose.proposal import RuleProposal
-from fxmorph.propose.sameness import Known
-from fxmorph.propose.synthesis.derivation import BITS, REALS, Derivations, Equation, schema, trivial
+from fxmorph.propose.synthesis.consequence import BITS, REALS, Derivations, Equation, schema, trivial
 from fxmorph.propose.synthesis.enumeration import Counts, Enumeration, Pair, workloads
-from fxmorph.propose.synthesis.expressions import arguments, operators
 from fxmorph.propose.synthesis.fingerprints import FieldSample, agree
-from fxmorph.propose.synthesis.operators import LAYOUT
+from fxmorph.propose.synthesis.form_operators import LAYOUT
+from fxmorph.propose.synthesis.forms import arguments, operators
 from fxmorph.propose.synthesis.proposing import canonical, generalised, proposed
 from fxmorph.propose.synthesis.settling import BUDGET, settle
 from fxmorph.prove.prover import Prover

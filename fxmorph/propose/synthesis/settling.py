@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fxmorph.model import Level
-from fxmorph.propose.building import build_rule
+from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import RuleProposal
 from fxmorph.propose.synthesis.hunting import Hunt, hunt
 from fxmorph.prove.prover import Prover, stronger, weakest

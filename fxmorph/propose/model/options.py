@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fxmorph.core.config import ConfigError, duration
-from fxmorph.propose.meter import Budget, Price
+from fxmorph.propose.model.meter import Budget, Price
 from fxmorph.propose.proposal import Task
 
 #: Where nothing is said: a first try costs little.

@@ -7,8 +7,8 @@ from functools import cache
 
 import torch
 
-from fxmorph.propose.restricted import Body
-from fxmorph.propose.synthesis.operators import Form, Kind, Shape
+from fxmorph.propose.language.restricted import Body
+from fxmorph.propose.synthesis.form_operators import Form, Kind, Shape
 
 #: What arguments are, and what ``matmul`` takes on the right of them.
 MATRIX: Shape = ("...", "m", "n")

@@ -14,11 +14,11 @@ from fxmorph.programs.graph import calls, imports_of, print_graph
 from fxmorph.programs.harvest import inputs_source
 from fxmorph.programs.inputs import InputSet
 from fxmorph.programs.source import LITERAL_NUMEL, inputs_text
-from fxmorph.propose.building import estimate
-from fxmorph.propose.grammar import TooLarge
+from fxmorph.propose.gate.seed_settings import allowed_settings
+from fxmorph.propose.language.building import estimate
+from fxmorph.propose.language.grammar import TooLarge
+from fxmorph.propose.language.restricted import MAX_ELEMENTS, Body
 from fxmorph.propose.proposal import InputSpec, Malformed, SeedProposal
-from fxmorph.propose.restricted import MAX_ELEMENTS, Body
-from fxmorph.propose.settings import allowed_settings
 from fxmorph.rewriting.tracing import Recorder, Traced
 
 #: Calls of a seed's graph.

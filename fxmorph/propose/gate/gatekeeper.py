@@ -13,10 +13,10 @@ from pathlib import Path
 
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.propose.admitted import admitted_rule
-from fxmorph.propose.outcomes import shipped_packs
+from fxmorph.propose.gate.gate_worker import JudgeProposal, serve
+from fxmorph.propose.gate.outcomes import shipped_packs
+from fxmorph.propose.language.sameness import Known
 from fxmorph.propose.proposal import Judged, Line, Outcome, RuleProposal, outcome_of, read_text
-from fxmorph.propose.sameness import Known
-from fxmorph.propose.serving import JudgeProposal, serve
 
 #: Why an outcome is not kept: on a busy machine it may come another time.
 TOO_LONG = "took more than its time"
@@ -42,7 +42,7 @@ class Gate:
     ) -> None:
         state.mkdir(parents=True, exist_ok=True)
         arguments = (tuple(transforms), str(corpus or shipped_packs().parent), str(state.resolve()))
-        self._pool = Pool(jobs, serve, arguments, ["fxmorph.propose.serving"])
+        self._pool = Pool(jobs, serve, arguments, ["fxmorph.propose.gate.gate_worker"])
         self._done, self._limit = dict(done or {}), limit
         #: What was admitted so far: by hash, rules, and seeds by key.
         self._hashes: set[str] = set()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fxmorph.core.config import ConfigError
-from fxmorph.propose.context import Context, bug_text, graph_near, language_values, refuted_text
-from fxmorph.propose.meter import estimated_tokens
-from fxmorph.propose.prompting import PLACES, SHIPPED, Prompt, read_prompt
+from fxmorph.propose.model.context import Context, bug_text, graph_near, language_values, refuted_text
+from fxmorph.propose.model.meter import estimated_tokens
+from fxmorph.propose.model.prompts import PLACES, SHIPPED, Prompt, read_prompt
+from fxmorph.propose.model.session import Question, Tried
 from fxmorph.propose.proposal import Task
-from fxmorph.propose.session import Question, Tried
 
 #: Proposals that one question asks for.
 COUNT = 6

@@ -17,9 +17,9 @@ from typing import Any
 
 from fxmorph.core.config import ConfigError
 from fxmorph.core.store import DiskError
-from fxmorph.propose.outcomes import OUTCOMES, write_outcomes
+from fxmorph.propose.gate.outcomes import OUTCOMES, write_outcomes
+from fxmorph.propose.model.session import Tried
 from fxmorph.propose.proposal import Outcome
-from fxmorph.propose.session import Tried
 
 #: Refuted proposals of earlier sessions that a new one is told of.
 MOST_REFUTED = 200

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fxmorph.propose.meter import Meter, Spent, Usage, estimated_tokens
-from fxmorph.propose.traffic import Answer, Body, Endpoint, Reply, Trouble, TroubleKind
+from fxmorph.propose.model.meter import Meter, Spent, Usage, estimated_tokens
+from fxmorph.propose.model.traffic import Answer, Body, Endpoint, Reply, Trouble, TroubleKind
 
 Message = Mapping[str, str]
 
@@ -53,7 +53,7 @@ class Asker:
     def prepared(self, messages: Sequence[Message], name: str, schema: Mapping[str, Any]) -> Callable[[], Reply]:
         """Take the first call, and give what makes it, which may run on another thread.
 
-        That gives the answer or the last trouble; this raises :class:`fxmorph.propose.meter.Spent`.
+        That gives the answer or the last trouble; this raises :class:`fxmorph.propose.model.meter.Spent`.
         """
         said = [dict(m) for m in messages]
         taken = self._take(self._body(said, name, schema))

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.propose.allowed import (
+from fxmorph.propose.language.allowed import (
     BUILTINS,
     CONDITION_ATTRIBUTES,
     CONDITION_NAMES,

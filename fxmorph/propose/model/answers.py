@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from fxmorph.propose.model.traffic import Answer
 from fxmorph.propose.proposal import Malformed
-from fxmorph.propose.traffic import Answer
 
 #: Proposals of one answer that are looked at.
 MOST = 40

@@ -17,7 +17,11 @@ from typing import Any
 import torch
 
 from fxmorph.core.pool import print_to
-from fxmorph.propose.chaingate import judge_mutation, judge_recipe
+from fxmorph.propose.gate.chain_gate import judge_mutation, judge_recipe
+from fxmorph.propose.gate.rule_gate import judge_rule
+from fxmorph.propose.gate.seed_gate import judge_seed
+from fxmorph.propose.gate.sources import CorpusGraphs
+from fxmorph.propose.language.sameness import Known
 from fxmorph.propose.proposal import (
     Judged,
     Outcome,
@@ -28,10 +32,6 @@ from fxmorph.propose.proposal import (
     outcome_of,
     read_text,
 )
-from fxmorph.propose.rulegate import judge_rule
-from fxmorph.propose.sameness import Known
-from fxmorph.propose.seedgate import judge_seed
-from fxmorph.propose.sources import CorpusGraphs
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
 from fxmorph.rules import Registry, load_rules

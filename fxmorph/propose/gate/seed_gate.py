@@ -16,12 +16,12 @@ from fxmorph.programs.inputs import InputSet
 from fxmorph.programs.inputs import Unsupported as UnsupportedInput
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.observe import loss_of
+from fxmorph.propose.gate.decision import Said, error_line
+from fxmorph.propose.gate.seed_file import make_inputs, meta_of, record, seed_text
+from fxmorph.propose.gate.seed_settings import allowed_settings
+from fxmorph.propose.gate.sources import CorpusGraphs, program_key
+from fxmorph.propose.gate.usefulness import fired_by
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, SeedProposal, Task, Unsupported
-from fxmorph.propose.saying import Said, error_line
-from fxmorph.propose.seedfile import make_inputs, meta_of, record, seed_text
-from fxmorph.propose.settings import allowed_settings
-from fxmorph.propose.sources import CorpusGraphs, program_key
-from fxmorph.propose.usefulness import fired_by
 from fxmorph.torchapi.compiling import check_settings, configured
 from fxmorph.torchapi.dispatch import tree_leaves
 

@@ -28,7 +28,7 @@ from fxmorph.model import BugClass, CompileConfig, Seed
 from fxmorph.programs.capture import CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable
 from fxmorph.programs.load import SeedFailed, load_seed
-from fxmorph.propose.allowed import FUNCTIONS, METHODS
+from fxmorph.propose.language.allowed import FUNCTIONS, METHODS
 from fxmorph.rules import Registry, Rule
 from fxmorph.torchapi.patterns import Entry
 

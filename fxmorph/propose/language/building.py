@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from fxmorph.model import Level
-from fxmorph.propose.grammar import check_condition
+from fxmorph.propose.language.grammar import check_condition
+from fxmorph.propose.language.restricted import Body
 from fxmorph.propose.proposal import Malformed, MutationProposal, RuleProposal
-from fxmorph.propose.restricted import Body
 from fxmorph.rules import PROPOSED, Rule
 from fxmorph.torchapi.fake import FakeTensorMode
 

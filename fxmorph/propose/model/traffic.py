@@ -18,7 +18,7 @@ from typing import Any
 
 from fxmorph.core.config import ConfigError
 from fxmorph.model import digest
-from fxmorph.propose.meter import Usage
+from fxmorph.propose.model.meter import Usage
 
 #: The body of a request of the chat protocol: model, messages, response_format, ….
 Body = Mapping[str, Any]

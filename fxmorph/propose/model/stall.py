@@ -11,9 +11,9 @@ from pathlib import Path
 from fxmorph.core.config import Settings
 from fxmorph.core.store import Store
 from fxmorph.events import Event, Warned
-from fxmorph.propose.keeping import Kept
-from fxmorph.propose.meter import Budget
-from fxmorph.propose.options import Asked, Online, read_online
+from fxmorph.propose.model.meter import Budget
+from fxmorph.propose.model.options import Asked, Online, read_online
+from fxmorph.propose.model.session_folder import Kept
 from fxmorph.torchapi.compiling import BACKEND_LADDER
 
 #: Requests of one session, and the share of the run's time that it may take.
@@ -52,8 +52,8 @@ class Stalled:
 
         ``fired`` counts the programs so far by the units that they made fire.
         """
-        from fxmorph.propose.online import more
-        from fxmorph.propose.session import End
+        from fxmorph.propose.model.online import more
+        from fxmorph.propose.model.session import End
 
         if not self._left:
             return None
@@ -75,7 +75,7 @@ class Stalled:
 
     def _targets(self, turn: int, fired: Mapping[str, int]) -> list[str]:
         """Some of the units that have not fired."""
-        from fxmorph.propose.context import targets
+        from fxmorph.propose.model.context import targets
 
         units = [name for name in targets((), {}) if "." in name and name not in fired]
         drawn = random.Random(f"targets {self._settings.seed} {turn}")

@@ -15,13 +15,13 @@ from fxmorph.programs.graph import Unprintable, calls, graph_hash
 from fxmorph.programs.inputs import InputSet
 from fxmorph.programs.inputs import Unsupported as UnsupportedInput
 from fxmorph.programs.load import LoadedSeed, SeedFailed
-from fxmorph.propose.building import build_rule
+from fxmorph.propose.gate.decision import Said
+from fxmorph.propose.gate.seed_file import seed_text
+from fxmorph.propose.gate.seed_gate import runs_alike
+from fxmorph.propose.gate.sources import CorpusGraphs
+from fxmorph.propose.gate.usefulness import fired_by
+from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import Judged, Malformed, MutationProposal, Outcome, RecipeProposal, Task, Unsupported
-from fxmorph.propose.saying import Said
-from fxmorph.propose.seedfile import seed_text
-from fxmorph.propose.seedgate import runs_alike
-from fxmorph.propose.sources import CorpusGraphs
-from fxmorph.propose.usefulness import fired_by
 from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, chain_step, draw_chain, pattern_of
 from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError
 from fxmorph.torchapi.dispatch import tree_leaves

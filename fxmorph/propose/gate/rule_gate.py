@@ -15,12 +15,12 @@ import torch
 
 from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
-from fxmorph.propose.building import build_rule, estimate
-from fxmorph.propose.grammar import TooLarge
+from fxmorph.propose.gate.decision import Said, error_line
+from fxmorph.propose.gate.usefulness import fired_by_rule
+from fxmorph.propose.language.building import build_rule, estimate
+from fxmorph.propose.language.grammar import TooLarge
+from fxmorph.propose.language.sameness import Known, changes_nothing
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, Task, Unsupported
-from fxmorph.propose.sameness import Known, changes_nothing
-from fxmorph.propose.saying import Said, error_line
-from fxmorph.propose.usefulness import fired_by_rule
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.falsify import REAL_TOLERANCE, BeforeRaises, Sides, both, falsify, kinds, real_gap
 from fxmorph.prove.prover import Prover, stronger, weakest

@@ -10,11 +10,11 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from fxmorph.propose.answers import answer_schema, read_answer
-from fxmorph.propose.asking import FINAL, Asker, Message
-from fxmorph.propose.meter import Spent
+from fxmorph.propose.model.answers import answer_schema, read_answer
+from fxmorph.propose.model.asker import FINAL, Asker, Message
+from fxmorph.propose.model.meter import Spent
+from fxmorph.propose.model.traffic import Answer, Reply, Trouble, TroubleKind, request_hash
 from fxmorph.propose.proposal import Judged, Line, Malformed, Outcome, Task, read_text, schema
-from fxmorph.propose.traffic import Answer, Reply, Trouble, TroubleKind, request_hash
 
 #: Times that a refuted proposal goes back with its counterexample.
 TURNS = 2

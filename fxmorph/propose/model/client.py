@@ -15,9 +15,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from fxmorph.core.config import ConfigError
-from fxmorph.propose.meter import Usage
+from fxmorph.propose.model.meter import Usage
+from fxmorph.propose.model.traffic import Answer, Body, Reply, Trouble, TroubleKind
 from fxmorph.propose.proposal import printable
-from fxmorph.propose.traffic import Answer, Body, Reply, Trouble, TroubleKind
 
 #: Characters of an answer that are read; a stream that goes on is cut.
 MAX_ANSWER = 200_000

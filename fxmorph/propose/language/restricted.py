@@ -18,8 +18,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.propose.allowed import BUILTINS, LIMIT_ATTRIBUTES, METHODS, RESULT_ATTRIBUTES, TENSOR_ATTRIBUTES
-from fxmorph.propose.grammar import MAX_INT, MODULES, TooLarge, dotted, parse_body
+from fxmorph.propose.language.allowed import BUILTINS, LIMIT_ATTRIBUTES, METHODS, RESULT_ATTRIBUTES, TENSOR_ATTRIBUTES
+from fxmorph.propose.language.grammar import MAX_INT, MODULES, TooLarge, dotted, parse_body
 from fxmorph.propose.proposal import Malformed, Unsupported
 
 #: Expressions and statements that one run may evaluate, and elements of a sequence and of a tensor.

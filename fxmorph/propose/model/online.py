@@ -16,19 +16,19 @@ from fxmorph.core.store import Store, StoreError
 from fxmorph.events import Asking, Event, SessionEnded, Warned
 from fxmorph.inductor.command import last_coverage, rows_of
 from fxmorph.inductor.inventory import UnknownUnit
-from fxmorph.propose.asking import Asker
-from fxmorph.propose.client import Client
 from fxmorph.propose.command import told
-from fxmorph.propose.context import Context, aimable, targets
-from fxmorph.propose.gate import Gate
-from fxmorph.propose.keeping import Kept, refuted_before
-from fxmorph.propose.meter import Meter, Usage
-from fxmorph.propose.options import Online
-from fxmorph.propose.outcomes import made_with
-from fxmorph.propose.planning import Prompts, questions, tokens
+from fxmorph.propose.gate.gatekeeper import Gate
+from fxmorph.propose.gate.outcomes import made_with
+from fxmorph.propose.model.asker import Asker
+from fxmorph.propose.model.client import Client
+from fxmorph.propose.model.context import Context, aimable, targets
+from fxmorph.propose.model.meter import Meter, Usage
+from fxmorph.propose.model.options import Online
+from fxmorph.propose.model.questions import Prompts, questions, tokens
+from fxmorph.propose.model.session import End, GivenUp, Question, Session, Tried
+from fxmorph.propose.model.session_folder import Kept, refuted_before
+from fxmorph.propose.model.traffic import Endpoint, Recorder, Replay
 from fxmorph.propose.proposal import Judged, Task, read_text
-from fxmorph.propose.session import End, GivenUp, Question, Session, Tried
-from fxmorph.propose.traffic import Endpoint, Recorder, Replay
 from fxmorph.rules import load_rules
 
 _CODES = {End.DONE: 0, End.SPENT: 0, End.REFUSED: 2, End.UNREACHABLE: 3}

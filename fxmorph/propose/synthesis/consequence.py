@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from fxmorph.propose.synthesis.expressions import Expression, apply, arguments, substituted, walk
-from fxmorph.propose.synthesis.operators import ELEMENTWISE, LAYOUT, REDUCTION, Shape
+from fxmorph.propose.synthesis.form_operators import ELEMENTWISE, LAYOUT, REDUCTION, Shape
+from fxmorph.propose.synthesis.forms import Expression, apply, arguments, substituted, walk
 
 Bound = dict[str, Expression]
 #: How exactly the two sides of an equation are equal.

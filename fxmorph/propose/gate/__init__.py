@@ -1,0 +1,1 @@
+"""Every proposal, from wherever it comes, is decided about here."""

@@ -1,0 +1,1 @@
+"""The restricted language that proposals are written in."""

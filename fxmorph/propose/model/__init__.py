@@ -1,0 +1,1 @@
+"""Questions to a language model, and what comes back."""
