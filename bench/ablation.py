@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 
-from fxmorph import worker
-from fxmorph.campaign import Campaign
+from fxmorph.campaign import worker
+from fxmorph.campaign.run import Campaign
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.plans import PLANS
@@ -79,7 +79,7 @@ def main() -> int:
             os.mkdir(cache)
             log = os.path.join(cache, "workers.log")
             arguments = ([], cache, log, os.path.join(cache, "proofs"))
-            with Pool(options.jobs, worker.serve, arguments, ["fxmorph.worker"]) as pool:
+            with Pool(options.jobs, worker.serve, arguments, ["fxmorph.campaign.worker"]) as pool:
                 _judge(arm, pool, seeds, options.seed, options.cases)
                 _blame(arm, pool, options.investigate)
             arms.append(arm)

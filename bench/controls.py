@@ -23,7 +23,7 @@ from pathlib import Path
 
 import torch
 
-from fxmorph.caselist import Listed, write_list
+from fxmorph.campaign.case_list import Listed, write_list
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.case import make_variant

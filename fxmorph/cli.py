@@ -321,17 +321,17 @@ def run(
         )
         _check_paths(settings)
         if settings.resume and not settings.passes:
-            from fxmorph.resuming import unfinished
+            from fxmorph.campaign.resume import unfinished
 
             with _stored(settings) as store:
                 unfinished(store, settings)
         with _reporting(settings, page=True) as emit:
             if settings.passes:
-                from fxmorph.inductor.campaign import run_passes
+                from fxmorph.campaign.unit_run import run_passes
 
                 code = run_passes(settings, emit)
             else:
-                from fxmorph.campaign import run_campaign
+                from fxmorph.campaign.run import run_campaign
 
                 code = run_campaign(settings, emit)
     raise typer.Exit(code)
@@ -393,7 +393,7 @@ def check(
             verbose=verbose or None,
         )
         _check_paths(settings)
-        from fxmorph.campaign import check_seeds
+        from fxmorph.campaign.run import check_seeds
 
         with _reporting(settings) as emit:
             code = check_seeds(settings, emit)
@@ -448,7 +448,7 @@ def reduce(
             for prefix in ids or ():
                 store.finding(prefix)
         if python:
-            from fxmorph.campaign import versions
+            from fxmorph.campaign.run import versions
             from fxmorph.triage.folder.releases import try_releases
 
             tried = try_releases(settings, ids or (), python, versions(), _print_line)

@@ -194,7 +194,7 @@ def run_self_tests(device: str, preload: bool = True) -> Iterator[tuple[SelfTest
         before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")}
         os.environ.update(dict.fromkeys(before, "1"))
         try:
-            with Pool(1, serve, (device, cache), ["fxmorph.worker"] if preload else []) as pool:
+            with Pool(1, serve, (device, cache), ["fxmorph.campaign.worker"] if preload else []) as pool:
                 for test in SELF_TESTS:
                     pool.submit((test.plant, str(seed)), SECONDS)
                     while (ended := next(pool.ended(timeout=1.0), None)) is None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fxmorph import worker
-from fxmorph.campaign import FINDINGS, INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found
+from fxmorph.campaign import worker
+from fxmorph.campaign.run import FINDINGS, INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found
 from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
 from fxmorph.core.seeds import find_seeds

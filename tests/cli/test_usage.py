@@ -174,11 +174,11 @@ import sys, types
 from fxmorph.core.config import Settings
 from fxmorph.events import Checked, Warned
 from fxmorph.model import Status
-campaign = types.ModuleType("fxmorph.campaign")
+campaign = types.ModuleType("fxmorph.campaign.run")
 def run_campaign(settings, emit):
     {body}
 campaign.run_campaign = run_campaign
-sys.modules["fxmorph.campaign"] = campaign
+sys.modules["fxmorph.campaign.run"] = campaign
 sys.argv = ["fxmorph", "run", "seeds", *{options!r}]
 from fxmorph.cli import main
 main()

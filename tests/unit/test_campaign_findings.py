@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from fxmorph import worker
-from fxmorph.campaign import FINDINGS, INTERNAL, NOTHING_RAN, OK, Campaign
+from fxmorph.campaign import worker
+from fxmorph.campaign.run import FINDINGS, INTERNAL, NOTHING_RAN, OK, Campaign
+from fxmorph.campaign.worker import Manner
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
@@ -24,7 +25,6 @@ from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.folder.confirm import Confirmation
 from fxmorph.triage.identity import checked_fingerprint
 from fxmorph.triage.known import Known
-from fxmorph.worker import Manner
 
 PROGRAM = "def make_inputs():\n    return [torch.zeros(2)]\n\n\ndef fn(x):\n    a = x.flip(0)\n    return (a,)\n"
 UNIT = "post_grad.reinplace_inplaceable_ops"

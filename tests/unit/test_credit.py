@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fxmorph.credit import FAVOURED, Credit
+from fxmorph.campaign.credit import FAVOURED, Credit
 
 
 def test_only_what_fires_first_earns_credit() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fxmorph.ideas import PROMISING, Idea, Ideas, promising
+from fxmorph.campaign.ideas import PROMISING, Idea, Ideas, promising
 from fxmorph.model import Seed
 from fxmorph.rules import Registry, Rule
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fxmorph.campaign.unit_run import SEEN_ENOUGH, PassCampaign
 from fxmorph.core.config import Settings
 from fxmorph.core.store import Store
-from fxmorph.inductor.campaign import SEEN_ENOUGH, PassCampaign
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.rung import DERIVED, Pair

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fxmorph.campaign.resume import ANEW, resumed_settings, unfinished
 from fxmorph.core.config import ConfigError, Settings, load_settings
 from fxmorph.core.store import Store
-from fxmorph.resuming import ANEW, resumed_settings, unfinished
 
 BEFORE = Settings(paths=("corpus",), seed=5, jobs=2, max_cases=9, dtype="bfloat16", compile=(("dynamic", True),))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fxmorph import worker
+from fxmorph.campaign import worker
 from fxmorph.core.clock import Clock
 from fxmorph.torchapi.devices import DeviceLost
 

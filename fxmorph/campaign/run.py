@@ -26,17 +26,18 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fxmorph import worker
-from fxmorph.caselist import read_list
+from fxmorph.campaign import worker
+from fxmorph.campaign.case_list import read_list
+from fxmorph.campaign.credit import Credit
+from fxmorph.campaign.ideas import Idea, Ideas, promising
+from fxmorph.campaign.resume import unfinished
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.records import to_json
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.store import PAGE, Store
-from fxmorph.credit import Credit
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
-from fxmorph.ideas import Idea, Ideas, promising
 from fxmorph.judge.plans import PLANS, RELAID_EVERY, plans_of, threads_of
 from fxmorph.model import (
     RESHAPES,
@@ -56,7 +57,6 @@ from fxmorph.model import (
     digest,
 )
 from fxmorph.oracle import load_oracles
-from fxmorph.resuming import unfinished
 from fxmorph.rules import PROPOSED, load_rules
 from fxmorph.torchapi.compiling import check_settings, cpp_compiler
 from fxmorph.triage.blame.culprit import bug_class
@@ -244,7 +244,7 @@ class Campaign:
             self._asked = Stalled.of(s, self.store, self._run_id, self.emit)
         try:
             # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
-            preload = ["fxmorph.worker"] if s.devices == ("cpu",) and not self.with_cuda else []
+            preload = ["fxmorph.campaign.worker"] if s.devices == ("cpu",) and not self.with_cuda else []
             with Pool(s.effective_jobs, worker.serve, self._workers_arguments(), preload) as pool:
                 self._pool = pool
                 self._loop()

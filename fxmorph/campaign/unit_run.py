@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fxmorph import worker
-from fxmorph.campaign import Campaign, Emit, version_of, versions
+from fxmorph.campaign import worker
+from fxmorph.campaign.run import Campaign, Emit, version_of, versions
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.pool import Ended
 from fxmorph.core.records import to_json

@@ -1,0 +1,1 @@
+"""Cases in a fixed order, given to workers, investigated, accounted for."""
