@@ -556,7 +556,7 @@ def prove(
 
             refuse_unknown(name for name in names or () if not any(c in name for c in "*?["))
         from fxmorph.prove.command import check_conformance, prove_rules
-        from fxmorph.report.proofs import ProofTable
+        from fxmorph.report.proof_table import ProofTable
 
         table = ProofTable(_print_line, settings.json, settings.quiet)
         if conformance:
@@ -661,7 +661,7 @@ def propose(
             from fxmorph.propose.model.online import dry_run as print_prompts
 
             raise typer.Exit(print_prompts(settings, online, tasks, target, _print_line))
-        from fxmorph.report.proposals import ProposalTable
+        from fxmorph.report.gate_table import ProposalTable
 
         with _reporting(settings, lambda to: ProposalTable(to, settings.quiet, bool(settings.verbose))) as emit:
             if online is not None:
@@ -696,7 +696,7 @@ def _synthesise(settings: Settings, ops: str, out: Path | None) -> int:
     if out is not None and not out.parent.is_dir():
         _fail(f"--out {out}: no folder {out.parent}", USAGE)
     from fxmorph.propose.synthesis.command import synthesise_rules
-    from fxmorph.report.synthesis import SynthesisLines
+    from fxmorph.report.synthesis_lines import SynthesisLines
 
     with _reporting(settings, lambda to: SynthesisLines(to, settings.quiet)) as emit:
         return synthesise_rules(names, settings.max_time, settings.seed, out, emit)
@@ -729,7 +729,7 @@ def check_pass(
         if paths:
             _check_paths(settings)
         from fxmorph.inductor.own.check import check_pass as check
-        from fxmorph.report.pairs import PairLines
+        from fxmorph.report.pair_lines import PairLines
 
         with _reporting(settings, lambda to: PairLines(to, settings.quiet, bool(settings.verbose))) as emit:
             code = check(name, Stage(stage), settings, every, emit)

@@ -100,7 +100,7 @@ def check_pass(
     from fxmorph.inductor.own.own_pass import load_pass, own_pass, source_of
     from fxmorph.inductor.own.pass_verdict import STAGES, Checker
     from fxmorph.programs.load import SeedFailed, load_seed
-    from fxmorph.report.pairs import finding_lines
+    from fxmorph.report.pair_lines import finding_lines
 
     if stage not in list(STAGES):
         raise ValueError(f"stage {stage!r}: want {', '.join(STAGES)}")

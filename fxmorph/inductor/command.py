@@ -14,7 +14,7 @@ from fxmorph.core.units import PLURALS, Stage, Unit, UnitKind, kind_of
 from fxmorph.events import UnitListed
 from fxmorph.inductor.description import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed
-from fxmorph.report.passes import summary_lines, unit_rows
+from fxmorph.report.unit_table import summary_lines, unit_rows
 from fxmorph.torchapi.switching import release
 
 Print = Callable[[str], None]

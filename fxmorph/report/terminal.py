@@ -35,7 +35,7 @@ from fxmorph.events import (
     Warned,
 )
 from fxmorph.model import SEVERITY, Finding, Status
-from fxmorph.report.sessions import asking_line, outcome_words, session_lines
+from fxmorph.report.conversation import asking_line, outcome_words, session_lines
 from fxmorph.triage.folder.issue import not_reduced
 
 PROGRESS_EVERY_S = 10.0
@@ -235,7 +235,7 @@ class Terminal:
             self._print(self._table_of_findings(told))
         passes = event.coverage.get("passes")
         if passes:
-            from fxmorph.report.passes import summary_lines
+            from fxmorph.report.unit_table import summary_lines
 
             for line in summary_lines(passes):
                 self._print(line)

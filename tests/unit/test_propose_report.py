@@ -7,8 +7,8 @@ import io
 import pytest
 
 from fxmorph.events import Asking, Event, ProposalJudged, SessionEnded, Warned
-from fxmorph.report.proposals import ProposalTable
-from fxmorph.report.sessions import asking_line
+from fxmorph.report.conversation import asking_line
+from fxmorph.report.gate_table import ProposalTable
 from fxmorph.report.terminal import Terminal
 
 PASS, ENTRY = "post_grad.remove_noop_ops", "post_grad.pass_patterns[1]/pointless_cumsum_replacement"

@@ -13,7 +13,7 @@ from rich.table import Table
 from fxmorph.core.units import PLURALS, kind_of, matches
 from fxmorph.events import Asking, Event, ProposalJudged, SessionEnded, Warned
 from fxmorph.model import BugClass
-from fxmorph.report.sessions import asking_line, session_lines
+from fxmorph.report.conversation import asking_line, session_lines
 from fxmorph.report.terminal import PLAIN_WIDTH
 
 #: What proposals aim at, in the order of the table.
