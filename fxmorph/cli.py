@@ -453,7 +453,7 @@ def reduce(
 
             tried = try_releases(settings, ids or (), python, versions(), _print_line)
             raise typer.Exit(0 if tried else NOTHING_RAN)
-        from fxmorph.reduce.command import reduce_findings
+        from fxmorph.commands.reduce import reduce_findings
 
         with _reporting(settings) as emit:
             code = reduce_findings(settings, list(ids or ()), emit)
@@ -483,7 +483,7 @@ def doctor(device: Device = None, backend: Backend = None, transforms: Transform
     """Say what this machine and this torch offer, and show that a planted fault is seen."""
     with _one_line_errors():
         settings = _settings(device=device, backend=backend, transforms=transforms, state=state)
-        from fxmorph.doctor import run_doctor
+        from fxmorph.commands.doctor import run_doctor
 
         code = run_doctor(settings, _print_line)
     raise typer.Exit(code)
@@ -555,7 +555,7 @@ def prove(
             from fxmorph.rules import refuse_unknown
 
             refuse_unknown(name for name in names or () if not any(c in name for c in "*?["))
-        from fxmorph.prove.command import check_conformance, prove_rules
+        from fxmorph.commands.prove import check_conformance, prove_rules
         from fxmorph.report.proof_table import ProofTable
 
         table = ProofTable(_print_line, settings.json, settings.quiet)
@@ -669,7 +669,7 @@ def propose(
 
                 code = ask_model(settings, online, tasks, target, emit)
             else:
-                from fxmorph.propose.command import judge_packs
+                from fxmorph.commands.propose import judge_packs
 
                 where = Path(record) if record else None
                 code = judge_packs(settings, [Path(p) for p in packs or ()], tasks, target, fresh, where, emit)
@@ -695,7 +695,7 @@ def _synthesise(settings: Settings, ops: str, out: Path | None) -> int:
         _fail(f"--ops {error}", USAGE)
     if out is not None and not out.parent.is_dir():
         _fail(f"--out {out}: no folder {out.parent}", USAGE)
-    from fxmorph.propose.synthesis.command import synthesise_rules
+    from fxmorph.commands.synthesise import synthesise_rules
     from fxmorph.report.synthesis_lines import SynthesisLines
 
     with _reporting(settings, lambda to: SynthesisLines(to, settings.quiet)) as emit:
@@ -754,7 +754,7 @@ def passes(
     with _one_line_errors():
         _one_of("--stage", stage, Stage)
         _one_of("--kind", kind, UnitKind)
-        from fxmorph.inductor.command import list_units
+        from fxmorph.commands.passes import list_units
         from fxmorph.report.jsonlines import JsonLines
 
         settings = _settings(state=state)
@@ -772,7 +772,7 @@ def coverage(state: State = None, json: Json = None) -> None:
             found = last_coverage(store)
         if found is None:
             _fail(f"no run in {settings.state} says which units fired (fxmorph run corpus/)", USAGE)
-        from fxmorph.inductor.command import show_coverage
+        from fxmorph.commands.passes import show_coverage
 
         show_coverage(*found, settings.json, _print_line)
 
@@ -781,7 +781,7 @@ def coverage(state: State = None, json: Json = None) -> None:
 def show_pass(name: Annotated[str, typer.Argument(metavar="NAME", help="As `fxmorph passes` lists it.")]) -> None:
     """Say where a unit is written, what it matches, and how to do without it."""
     with _one_line_errors():
-        from fxmorph.inductor.command import show_unit
+        from fxmorph.commands.passes import show_unit
 
         show_unit(name, _print_line)
 
@@ -822,7 +822,7 @@ def explain(
             transforms=transforms,
             state=state,
         )
-        from fxmorph.explain import explain as explain_case
+        from fxmorph.commands.explain import explain as explain_case
 
         code = explain_case(settings, case, _print_line)
     raise typer.Exit(code)

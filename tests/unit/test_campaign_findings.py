@@ -216,7 +216,7 @@ def test_threads_are_part_of_a_case_and_one_is_as_before() -> None:
 
 
 def test_a_seed_as_it_is_has_one_set_of_plans_wherever_it_is_judged(tmp_path: Path) -> None:
-    from fxmorph.explain import _seed_case
+    from fxmorph.commands.explain import _seed_case
 
     (tmp_path / "s.py").write_text("import torch\ndef make_inputs(): return [torch.ones(2)]\ndef fn(x): return x\n")
     settings = Settings(state=str(tmp_path / "state"), rewrites=False)

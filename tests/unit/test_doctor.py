@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from fxmorph import doctor
+from fxmorph.commands import doctor
+from fxmorph.commands.doctor import PROGRAM, SELF_TESTS, judge_planted, run_doctor
 from fxmorph.core.config import Settings
-from fxmorph.doctor import PROGRAM, SELF_TESTS, judge_planted, run_doctor
 from fxmorph.model import CaseResult, Status
 from fxmorph.torchapi.planting import planted_decomposition, planted_lowering, planted_pass
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from reportstate import AFTER, BEFORE, PROGRAM, finding, make_state
 
+from fxmorph.commands import reduce as command
 from fxmorph.core.config import Settings
 from fxmorph.core.store import Store, StoreError
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
-from fxmorph.reduce import command
 from fxmorph.report.collect import Seen, appearances, collect
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.html import write_report

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from fxmorph.commands.synthesise import write_pack
 from fxmorph.model import Level
 from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import RuleProposal, read_pack
 from fxmorph.propose.synthesis import enumeration
-from fxmorph.propose.synthesis.command import write_pack
 from fxmorph.propose.synthesis.consequence import BITS, REALS, Derivations, Equation, schema, trivial
 from fxmorph.propose.synthesis.enumeration import Counts, Enumeration, Workload
 from fxmorph.propose.synthesis.fingerprints import FieldSample, Key, agree
