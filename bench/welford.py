@@ -3,8 +3,8 @@
     python bench/welford.py
 
 Prints for ramps and steps of 30 to 20,000 terms, along rows and down columns, the largest error of the
-variance and of the mean over the drift of ``fxmorph/judge/reference/welford.py`` (the envelope is three times that, and more for
-what rounds at random).  Shapes are dynamic: of small static ones Inductor computes variances in two passes.
+variance and of the mean over the drift of ``fxmorph/judge/reference/welford.py`` (the envelope is three times that, and
+more for what rounds at random).  Shapes are dynamic: of small static ones Inductor computes variances in two passes.
 """
 
 from __future__ import annotations

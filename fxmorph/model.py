@@ -141,8 +141,8 @@ class ValuePlan(StrEnum):
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.
 SIZE_PLANS = (ValuePlan.LARGER, ValuePlan.SMALLER, ValuePlan.ONE, ValuePlan.EMPTY)
-#: What may be done to the shapes of all inputs (``fxmorph/programs/sizes.py``): a size changed as under the plan of the same
-#: name, or the rank.
+#: What may be done to the shapes of all inputs (``fxmorph/programs/sizes.py``): a size changed as under the plan of the
+#: same name, or the rank.
 RESHAPES = ("one", "empty", "larger", "deeper", "flatter")
 #: Plans of values that a rewrite may be unstable on: a variant is then judged without them.
 EXTRA_PLANS = (ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.NEGATIVE, ValuePlan.LIMITS)

@@ -77,7 +77,7 @@ def test_the_top_level_is_fxmorph_alone(wheel: set[str]) -> None:
         "fxmorph/transforms/mutate_keep.py",
         "fxmorph/oracles/value.py",
         "fxmorph/corpus/seeds/attention_causal_tril.py",
-        "fxmorph/known-issues.toml",
+        "fxmorph/triage/known-issues.toml",
     ],
 )
 def test_the_wheel_holds_what_is_loaded_by_name(wheel: set[str], needed: str) -> None:

@@ -1,6 +1,6 @@
 """Translation validation: a proof, or a refutation, that two graphs mean the same on inputs of these shapes.
 
-Both graphs run in terms (``terms.py``) over a real run, in-place writes and views included.  What
+Both graphs run in terms (``prove/terms/``) over a real run, in-place writes and views included.  What
 their names do not show equal is taken apart (``descent.py``) down to scalar claims about what was
 rewritten, with what both graphs compute cut off as unknown values; the claims go to exhaustion and
 to the solver, the rest to the finite field.  A claim that eager contradicts is never proved: then

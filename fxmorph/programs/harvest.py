@@ -62,7 +62,7 @@ def capture_program(argv: list[str], out: Path, window: int) -> int:
     """
     with tempfile.TemporaryDirectory(prefix="fxmorph-capture-") as temp:
         folder, log = Path(temp), Path(temp, "log")
-        root = str(Path(__file__).resolve().parent.parent)
+        root = str(Path(__file__).resolve().parents[2])
         (folder / "sitecustomize.py").write_text(SITECUSTOMIZE.format(root=root), encoding="utf-8")
         env = dict(os.environ)
         env["PYTHONPATH"] = os.pathsep.join([temp, *filter(None, [env.get("PYTHONPATH")])])

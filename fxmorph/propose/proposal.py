@@ -2,7 +2,7 @@
 
 A pack is a file of JSON lines, one proposal a line, written by a language model, a program or a
 person.  Nothing in a proposal is believed: its form is checked here, its bodies by ``restricted.py``,
-what it claims by ``gate.py``.  This module does not import torch.
+what it claims by the gate.  This module does not import torch.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class SeedProposal(_Proposal):
     """A program that should make a unit of Inductor fire, or nearly fire.
 
     ``inductor``: settings of ``torch._inductor.config`` that it is compiled under, switches and numbers of those
-    that ``settings.py`` lists.
+    that ``gate/seed_settings.py`` lists.
     """
 
     task: Literal[Task.SEED] = Task.SEED

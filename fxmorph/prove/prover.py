@@ -2,11 +2,11 @@
 
 1. Eager tries to refute it (``falsify.py``); what it finds is a counterexample, what it does not find
    bounds what is worth proving.
-2. Term execution (``terms.py``): equal names are equal bits.
+2. Term execution (``terms/``): equal names are equal bits.
 3. What names leave over, as scalar claims: all values of 8 and 16 bits (``exhaustion.py``), then an
    SMT solver (``solver.py``), which also finds the precondition under which they hold.
 4. Over the reals: term execution that does not look at memory layout, a finite field
-   (``field.py``), the solver.
+   (``field/``), the solver.
 
 UNKNOWN is what is left when nothing showed anything; it is no success.  Where eager contradicts what
 was shown, the result is UNKNOWN and says so: then fxmorph's model is wrong.

@@ -3,7 +3,7 @@
 Arguments are drawn so that what rules get wrong shows: sizes 0 and 1, odd and unequal sizes, sizes
 that divide evenly, permuted, gapped and expanded strides.  Further arguments are given to
 falsification alone.  A rule that only moves data is also tried for all sizes at once
-(``allsizes.py``).
+(``sizes/``).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Running a program natively with a shadow of every storage beside it, in the values of a domain.
 
-A domain says what an element of memory *means*: the term that computes it (``terms.py``), or a
-number of a finite field (``field.py``).  Shadows belong to storages, as in the reference run
-(``judge/shadow.py``): element i of a storage has element i of its shadow.  So views, strides,
+A domain says what an element of memory *means*: the term that computes it (``terms/``), or a
+number of a finite field (``field/``).  Shadows belong to storages, as in the reference run
+(``judge/reference/``): element i of a storage has element i of its shadow.  So views, strides,
 in-place writes, aliasing, autograd and Python control flow are torch's own and are not modelled
 again; a domain models what operators compute, and nothing else.
 """

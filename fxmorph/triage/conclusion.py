@@ -17,8 +17,8 @@ class Investigated:
     """What the parent writes down.
 
     ``operations`` and ``skeleton`` are those of the reduced graph; ``group`` is the case's by
-    :func:`fxmorph.triage.identity.group_of`, "" where nothing is blamed.  ``rung`` is where it was reduced; ``finished``:
-    it went as far as it goes.
+    :func:`fxmorph.triage.identity.group_of`, "" where nothing is blamed.  ``rung`` is where it was reduced;
+    ``finished``: it went as far as it goes.
     """
 
     case_id: str

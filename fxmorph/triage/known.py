@@ -65,8 +65,8 @@ class Known:
 
 
 def load_known() -> Known:
-    """The shipped table, ``fxmorph/known-issues.toml``."""
-    text = resources.files("fxmorph").joinpath("known-issues.toml").read_text(encoding="utf-8")
+    """The shipped table, ``known-issues.toml`` beside this file."""
+    text = resources.files("fxmorph.triage").joinpath("known-issues.toml").read_text(encoding="utf-8")
     entries = tomllib.loads(text).get("issue", [])
     return Known(tuple(_issue(entry) for entry in entries))
 

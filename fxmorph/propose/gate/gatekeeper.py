@@ -1,6 +1,6 @@
 """The gate: every proposal, from wherever it comes, is decided about here and nowhere else.
 
-Each is judged in a worker process with a limit of CPU time and memory (``serving.py``).  Outcomes
+Each is judged in a worker process with a limit of CPU time and memory (``gate_worker.py``).  Outcomes
 come in the order of the proposals, so that of two that are the same the first one counts.
 """
 

@@ -3,7 +3,7 @@
 The text is parsed by ``ast`` and every node of it checked against what is allowed (``allowed.py``);
 nothing is compiled or executed as Python.  A :class:`Body` walks the checked tree over whatever it
 is given: tensors, recorded tensors (``tracing.py``) whose FX graph it so builds, tensors of unknown
-sizes (``prove/allsizes.py``).  Loops unroll while it runs.  Text, depth, nodes, steps, integers and
+sizes (``prove/sizes/layout_proof.py``).  Loops unroll while it runs.  Text, depth, nodes, steps, integers and
 sequences are limited; the sizes of tensors by ``building.estimate``, on fake tensors, before anything is
 allocated.
 """
@@ -69,7 +69,7 @@ class Body:
         self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in self.parameters])
 
     def under(self, torch_: Any) -> Body:
-        """The same body over another ``torch``, as ``prove/allsizes.py`` has one of tensors of unknown sizes."""
+        """The same body over another ``torch``, as ``prove/sizes/layout_proof.py`` has one of tensors of unknown sizes."""
         return Body(self.text, self._args, self._scalars, torch_)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

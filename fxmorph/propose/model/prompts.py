@@ -10,7 +10,7 @@ from string import Template
 
 from fxmorph.core.config import ConfigError
 
-SHIPPED = Path(__file__).parent / "prompts"
+SHIPPED = Path(__file__).parents[1] / "prompts"
 
 #: What may stand in a prompt, by file; another name is an error, so that a typo does not reach the model.
 PLACES = {

@@ -99,7 +99,7 @@ def _rounded(t: torch.Tensor) -> tuple[str, tuple[int, ...], bytes]:
 
 
 class FieldSample:
-    """One run of expressions on random elements of two prime fields (``prove/field.py``)."""
+    """One run of expressions on random elements of two prime fields (``prove/field/``)."""
 
     def __init__(self, leaves: Sequence[Expression], seed: int) -> None:
         self.seed, self.leaves = seed, leaves

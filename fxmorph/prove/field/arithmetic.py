@@ -1,4 +1,4 @@
-"""Arithmetic of whole tensors in the two fields: what the operators of ``field_ops.py`` are spelled in."""
+"""Arithmetic of whole tensors in the two fields: what the operators of ``operations.py`` are spelled in."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import InputSet, storage_key
-from fxmorph.prove.field import networks as field_nn
+from fxmorph.prove.field import networks  # noqa: F401  (fills MEANINGS)
 from fxmorph.prove.field.arithmetic import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
 from fxmorph.prove.field.operations import MEANINGS, Given
 from fxmorph.prove.field.primes import P, Q, residues, salt, scrambled

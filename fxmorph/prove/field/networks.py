@@ -1,4 +1,4 @@
-"""Convolutions, pooling, normalisation, attention, losses and gradients in field arithmetic (see ``field_ops.py``)."""
+"""Convolutions, pooling, normalisation, attention, losses and gradients in field arithmetic (see ``operations.py``)."""
 
 from __future__ import annotations
 

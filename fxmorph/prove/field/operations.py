@@ -18,7 +18,7 @@ F = torch.nn.functional
 
 
 class Loader(Protocol):
-    """Where operators' operands come from (``field.py``)."""
+    """Where operators' operands come from (``identity_testing.py``)."""
 
     def load(self, call: Call, t: torch.Tensor) -> Val:
         """The elements of an argument."""

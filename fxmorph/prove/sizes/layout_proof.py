@@ -1,6 +1,6 @@
 """Layout rules proved for all sizes at once.
 
-Both sides of a rule run on tensors of unknown sizes (``symtensor.py``) and each cell of the
+Both sides of a rule run on tensors of unknown sizes (``symbolic_tensor.py``) and each cell of the
 results is compared by a solver: linear integer arithmetic and uninterpreted functions for the
 data, as layouts are parametric in what they move.  TensorRight (Arora et al., POPL 2025) proves
 rewrites for all sizes in this way over access functions; writing indices in mixed radix keeps

@@ -259,7 +259,7 @@ class Sym:
         return call(FUNCTIONS[name], *args, **(kwargs or {}))
 
 
-#: Operations by name, as methods and as functions of torch; ``symlookup.py`` fills them.
+#: Operations by name, as methods and as functions of torch; ``symbolic_lookup.py`` fills them.
 METHODS: dict[str, Callable[..., Any]] = {}
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 #: Keywords of torch for what is ``d`` here, or is given as one sequence or number by number.

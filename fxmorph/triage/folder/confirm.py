@@ -72,8 +72,8 @@ def run_repro(
 ) -> tuple[int, str]:
     """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out.
 
-    ``cache`` is Inductor's folder.  ``without_unit``: with the guilty unit switched off (``fxmorph/triage/blame/ablation.py``).
-    ``python`` is the interpreter.
+    ``cache`` is Inductor's folder.  ``python`` is the interpreter.  ``without_unit``: with the guilty unit switched off
+    (``fxmorph/triage/blame/ablation.py``).
     """
     program = ["-m", "fxmorph.triage.blame.ablation", "."] if without_unit else ["repro.py"]
     try:

@@ -484,8 +484,8 @@ _OFFSET = [
 
 @cache
 def looking() -> list[str]:
-    """The code of ``fxmorph/programs/contents.py`` that looks and compares, in a function: the program may use its names."""
-    tree = ast.parse((Path(__file__).parents[1] / "contents.py").read_text(encoding="utf-8"))
+    """What looks and compares in ``fxmorph/programs/contents.py``, in a function: the program may use its names."""
+    tree = ast.parse((Path(__file__).parents[2] / "programs" / "contents.py").read_text(encoding="utf-8"))
     told = ("differing", "_what", "shown")
     kept = [n for n in tree.body[1:] if getattr(n, "name", "") not in told and getattr(n, "module", "") != "__future__"]
     for node in ast.walk(tree):

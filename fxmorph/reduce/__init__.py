@@ -1,1 +1,0 @@
-"""Findings made smaller while they stay the same finding."""
