@@ -7,9 +7,15 @@ Inductor's own pattern matcher::
     @rule(args={"a": "m k", "b": "k n"}, where=["k % 2 == 0"], dtypes=("float32", "bfloat16"),
           claim=Level.EXACT_REAL, preserves=("dtype", "gradient"), targets=("kc",))
     class matmul_split_k:
-        '''What it does, why it is equivalent, what it provokes in Inductor, its limits.'''
+        '''Splits the inner dimension in two.
+
+        Why equivalent: A sum over k in two parts.
+        Provokes: Fusion of the second product into addmm.
+        '''
         def before(a, b): return a @ b
         def after(a, b): h = a.shape[1] // 2; return a[:, :h] @ b[:h] + a[:, h:] @ b[h:]
+
+Rules that differ in a statement or two are rows of a table: :func:`written` makes the class of text.
 
 Matching and application are in ``fxmorph/rewrite.py``.  This module does not import torch.
 """
@@ -17,10 +23,13 @@ Matching and application are in ``fxmorph/rewrite.py``.  This module does not im
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.util
 import inspect
+import linecache
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -37,6 +46,9 @@ PRESERVABLE = ("dtype", "stride", "alias", "mutation", "gradient", "raises")
 PLUG_INS = "fxmorph.transforms"
 
 SITES = ("op", "value", "late")
+
+#: What the paragraphs of a rule's doc begin with, in this order; the first line says what the rule does.
+HEADINGS = ("Why equivalent", "Provokes", "Limits")
 
 #: The family of rules that come from proposals (``fxmorph/propose``): no file defines one of it.
 PROPOSED = "proposed"
@@ -89,6 +101,17 @@ class Rule:
         """The part of the id before the first underscore, as in the file name."""
         return self.id.split("_", 1)[0]
 
+    @property
+    def does(self) -> str:
+        """What the rule does: the first line of its doc."""
+        return self.doc.partition("\n")[0]
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The text under each heading that the doc has, in its order; a rule need not have any."""
+        parts = re.split(rf"^({'|'.join(HEADINGS)}): ", self.doc, flags=re.MULTILINE)
+        return {head: " ".join(text.split()) for head, text in zip(parts[1::2], parts[2::2], strict=True)}
+
 
 class Registry:
     """Rules by id, in the order of their ids.  A duplicate id is an error naming both files."""
@@ -99,7 +122,7 @@ class Registry:
     def add(self, new: Rule) -> None:
         old = self._rules.get(new.id)
         if old is not None and old.source != new.source:
-            raise RuleError(f"rule {new.id!r} is defined twice: {old.source} and {new.source}")
+            raise _twice(old, new)
         self._rules[new.id] = new
 
     def __getitem__(self, id: str) -> Rule:
@@ -115,9 +138,14 @@ class Registry:
         return len(self._rules)
 
 
+def _twice(old: Rule, new: Rule) -> RuleError:
+    where = f" in {new.source}" if old.source == new.source else f": {old.source} and {new.source}"
+    return RuleError(f"rule {new.id!r} is defined twice{where}")
+
+
 def _unknown(id: str, known: Iterable[str]) -> RuleError:
-    near = difflib.get_close_matches(id, list(known), 1)
-    return RuleError(f"no rule {id!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    near = difflib.get_close_matches(id, list(known))
+    return RuleError(f"no rule {id!r}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else ""))
 
 
 def refuse_unknown(ids: Iterable[str]) -> None:
@@ -130,13 +158,54 @@ def refuse_unknown(ids: Iterable[str]) -> None:
     if metadata.entry_points(group=PLUG_INS):
         return
     files = (file for folder in shipped.__path__ for file in Path(folder).glob("*.py"))
-    known = {name for file in files for name in re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.M)}
+    # A class, or a row of a table: a call whose first argument is the id.
+    stated = re.compile(r'^(?:class |\w+\(\s*")(\w+)', re.MULTILINE)
+    known = {name for file in files for name in stated.findall(file.read_text(encoding="utf-8"))}
     for id in ids:
         if id not in known:
             raise _unknown(id, known)
 
 
-_collecting: list[Registry] = []
+_collecting: list[list[Rule]] = []
+
+
+def written(id: str, doc: str, names: dict[str, Any], **sides: str) -> type:
+    """A class for :func:`rule` whose functions are given as statements, for rules that share a form.
+
+    ``sides`` are ``after`` and, unless it is the identity, ``before``: signature and statements as in
+    ``after="x: x.add_(1); return x"``, no statement with ``"; "`` in it.  ``names`` are the globals of the module.
+    The functions have a source that can be read, as those in a file have.
+    """
+    made = _class(id, "".join(_function_text(name, side) for name, side in sides.items()), names)
+    made.__doc__ = doc
+    return made
+
+
+def _function_text(name: str, side: str) -> str:
+    parameters, _, statements = side.partition(": ")
+    return "".join([f"    def {name}({parameters}):\n", *(f"        {s}\n" for s in statements.split("; "))])
+
+
+def _class(id: str, body: str, names: dict[str, Any]) -> type:
+    """The class of this body; raises :class:`RuleError` where that is no Python."""
+    text = f"class {id}:\n{body}"
+    file = f"<rule {id} {zlib.crc32(text.encode()):08x}>"
+    # What is in no file is read from here by inspect and by tracebacks.
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    made: dict[str, type] = {}
+    try:
+        exec(compile(text, file, "exec"), names, made)
+    except SyntaxError as error:
+        where = names.get("__file__", names["__name__"])
+        raise RuleError(f"rule {id!r} ({where}): {error.msg}: {(error.text or '').strip()}") from None
+    return made[id]
+
+
+@functools.cache
+def _identity(argument: str) -> Callable[..., Any]:
+    made = _class("any_value", f"    def before({argument}): return {argument}\n", {"__name__": __name__})
+    before: Callable[..., Any] = vars(made)["before"]
+    return before
 
 
 def rule(
@@ -154,13 +223,16 @@ def rule(
 ) -> Callable[[type], Rule]:
     """Class decorator that makes a :class:`Rule` of a class with ``before`` and ``after``.
 
+    Without ``before`` a ``value`` or ``late`` rule takes any value: ``before`` is then the identity.
     Raises :class:`RuleError` when a part is missing or a word is unknown.
     """
 
     def make(cls: type) -> Rule:
         source = inspect.getsourcefile(cls) or cls.__module__
         name = f"rule {cls.__name__!r} ({source})"
-        body = vars(cls)
+        body = dict(vars(cls))
+        if site in SITES and site != "op" and args:
+            body.setdefault("before", _identity(next(iter(args))))
         for part in ("before", "after"):
             if not callable(body.get(part)):
                 raise RuleError(f"{name}: no function {part!r}")
@@ -199,7 +271,7 @@ def rule(
             source=source,
         )
         if _collecting:
-            _collecting[-1].add(made)
+            _collecting[-1].append(made)
         return made
 
     return make
@@ -248,12 +320,18 @@ def _load_file(registry: Registry, file: Path) -> None:
 
 
 def _load_into(registry: Registry, what: str, load: Callable[[], object]) -> None:
-    _collecting.append(registry)
+    found: list[Rule] = []
+    _collecting.append(found)
     try:
         loaded = load()
-        for value in vars(loaded).values() if isinstance(loaded, ModuleType) else ():
-            if isinstance(value, Rule):
-                registry.add(value)
+        if isinstance(loaded, ModuleType):
+            found += [value for value in vars(loaded).values() if isinstance(value, Rule)]
+        own: dict[str, Rule] = {}
+        for made in found:
+            # The decorator gives a rule, and so does the name that it is bound to.
+            if own.setdefault(made.id, made) is not made:
+                raise _twice(own[made.id], made)
+            registry.add(made)
     except RuleError:
         raise
     except Exception as error:

@@ -17,11 +17,9 @@ CHANGED = ("dtype", "stride", "alias")
 class mutate_late_fill_restore:
     """Saves a copy, fills x with 1 and copies the saved values back.
 
-    Every element is written twice; the last write is the old value. Reinplacing must keep the copy
-    apart from x: dropping the clone leaves x filled.
+    Why equivalent: Every element is written twice; the last write is the old value.
+    Provokes: Reinplacing must keep the copy apart from x: dropping the clone leaves x filled.
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.clone()
@@ -35,11 +33,10 @@ class mutate_late_fill_restore:
 class mutate_late_zero_restore_slice:
     """Saves x by multiplication-free copy into zeros, zeroes x, assigns everything back by a full slice.
 
-    The saved buffer is filled through setitem, so the copy is a slice_scatter after functionalisation,
-    which ``remove_noop_ops`` may drop as a whole-slice scatter.
+    Why equivalent: Everything is assigned back.
+    Provokes: The saved buffer is filled through setitem, so the copy is a slice_scatter after functionalisation, which
+    ``remove_noop_ops`` may drop as a whole-slice scatter.
     """
-
-    def before(x): return x
 
     def after(x):
         save = torch.zeros_like(x)
@@ -54,11 +51,9 @@ class mutate_late_zero_restore_slice:
 class mutate_late_transpose_restore:
     """Fills x through its transposed view and restores it through the same view.
 
-    Each element is restored. The write goes through view replay on a permuted base
-    (``reinplace_inplaceable_ops``, functionalisation's view inverse).
+    Why equivalent: Each element is restored.
+    Provokes: The write goes through view replay on a permuted base (functionalisation's view inverse).
     """
-
-    def before(x): return x
 
     def after(x):
         view = x.transpose(-1, -2)
@@ -73,11 +68,9 @@ class mutate_late_transpose_restore:
 class mutate_late_head_restore:
     """Clears the first row and writes the saved row back.
 
-    Only the row x[:1] is touched and it is restored. A slice_scatter of a clone of a slice of the same
-    base: the read must come before the write.
+    Why equivalent: Only the row x[:1] is touched and it is restored.
+    Provokes: A slice_scatter of a clone of a slice of the same base: the read must come before the write.
     """
-
-    def before(x): return x
 
     def after(x):
         head = x[:1].clone()
@@ -91,11 +84,10 @@ class mutate_late_head_restore:
 class mutate_late_roll_restore:
     """Rolls the rows of x in place by one and back by one.
 
-    The rolls cancel. x is read at other positions than it is written: an in-place kernel would read
-    elements already overwritten.
+    Why equivalent: The rolls cancel.
+    Provokes: x is read at other positions than it is written: an in-place kernel would read elements already
+    overwritten.
     """
-
-    def before(x): return x
 
     def after(x):
         x.copy_(x.roll(1, 0))
@@ -108,11 +100,9 @@ class mutate_late_roll_restore:
 class mutate_late_flip_twice:
     """Reverses x along its last dimension in place, twice.
 
-    The flips cancel. Reversed reads of a buffer that is then overwritten defeat in-place reuse
-    unless the dependency is seen.
+    Why equivalent: The flips cancel.
+    Provokes: Reversed reads of a buffer that is then overwritten defeat in-place reuse unless the dependency is seen.
     """
-
-    def before(x): return x
 
     def after(x):
         x.copy_(x.flip(-1))
@@ -125,11 +115,9 @@ class mutate_late_flip_twice:
 class mutate_late_swap_halves_twice:
     """Swaps the first and the last row in place, twice.
 
-    Two swaps cancel. Each swap reads both rows before it writes either; needs the temporaries
-    that no-op removal likes to drop.
+    Why equivalent: Two swaps cancel.
+    Provokes: Each swap reads both rows before it writes either; needs the temporaries that no-op removal likes to drop.
     """
-
-    def before(x): return x
 
     def after(x):
         first, last = x[0].clone(), x[-1].clone()
@@ -146,11 +134,9 @@ class mutate_late_swap_halves_twice:
 class mutate_late_add_sub_int:
     """Adds 1 in place and subtracts it again (integers).
 
-    Integer arithmetic wraps, so the pair is exact. Two mutations of one base in a row; a reader between
-    them in program order must see neither.
+    Why equivalent: Integer arithmetic wraps, so the pair is exact.
+    Provokes: Two mutations of one base in a row; a reader between them in program order must see neither.
     """
-
-    def before(x): return x
 
     def after(x):
         x.add_(1)
@@ -163,11 +149,10 @@ class mutate_late_add_sub_int:
 class mutate_late_neg_neg:
     """Negates x in place twice.
 
-    Exact for every value. Simplified to nothing by rewriting, while the input still counts as mutated
-    (copy_ epilogue of the runtime wrapper).
+    Why equivalent: Exact for every value.
+    Provokes: Simplified to nothing by rewriting, while the input still counts as mutated (copy_ epilogue of the runtime
+    wrapper).
     """
-
-    def before(x): return x
 
     def after(x):
         x.neg_()
@@ -180,10 +165,9 @@ class mutate_late_neg_neg:
 class mutate_late_not_not:
     """Complements a mask or an integer in place twice.
 
-    Exact. In-place bitwise operations on bool storage.
+    Why equivalent: Exact.
+    Provokes: In-place bitwise operations on bool storage.
     """
-
-    def before(x): return x
 
     def after(x):
         x.bitwise_not_()
@@ -196,11 +180,10 @@ class mutate_late_not_not:
 class mutate_late_copy_self:
     """Copies a clone of x into x.
 
-    Writes the values that are there. ``copy_(x, clone(x))`` is the form that removes both the clone and the
-    copy; x must still count as a mutated input or stay untouched.
+    Why equivalent: Writes the values that are there.
+    Provokes: ``copy_(x, clone(x))`` is the form that removes both the clone and the copy; x must still count as a
+    mutated input or stay untouched.
     """
-
-    def before(x): return x
 
     def after(x):
         x.copy_(x.clone())
@@ -212,11 +195,9 @@ class mutate_late_copy_self:
 class mutate_late_copy_sum_self:
     """Copies x + 0 into x (integers).
 
-    Writes the values that are there. The sum is a no-op for ``remove_noop_ops``, the copy_ then copies x
-    onto itself.
+    Why equivalent: Writes the values that are there.
+    Provokes: The sum is a no-op for ``remove_noop_ops``, the copy_ then copies x onto itself.
     """
-
-    def before(x): return x
 
     def after(x):
         x.copy_(x + 0)
@@ -228,11 +209,10 @@ class mutate_late_copy_sum_self:
 class mutate_late_same_tail:
     """Assigns a clone of the tail rows onto the tail rows.
 
-    Writes the values that are there. A no-op slice_scatter for ``remove_noop_ops``, with overlap of source
-    and destination if the clone is dropped.
+    Why equivalent: Writes the values that are there.
+    Provokes: A no-op slice_scatter for ``remove_noop_ops``, with overlap of source and destination if the clone is
+    dropped.
     """
-
-    def before(x): return x
 
     def after(x):
         x[1:] = x[1:].clone()
@@ -244,11 +224,9 @@ class mutate_late_same_tail:
 class mutate_late_same_transposed:
     """Copies a clone of the transposed view into the transposed view.
 
-    Writes the values that are there; clone keeps permuted strides, so copy_ sees equal layouts
-    that differ from the base's.
+    Why equivalent: Writes the values that are there.
+    Provokes: clone keeps permuted strides, so copy_ sees equal layouts that differ from the base's.
     """
-
-    def before(x): return x
 
     def after(x):
         x.transpose(0, -1).copy_(x.transpose(0, -1).clone())
@@ -260,11 +238,9 @@ class mutate_late_same_transposed:
 class mutate_late_rows_restore:
     """Clears all rows through an index tensor and puts them back.
 
-    The index is arange, without duplicates. index_put on the base between a gather and another index_put
-    is a reinplacing candidate (``reinplace_inplaceable_ops``).
+    Why equivalent: The index is arange, without duplicates.
+    Provokes: index_put on the base between a gather and another index_put is a reinplacing candidate.
     """
-
-    def before(x): return x
 
     def after(x):
         rows = torch.arange(x.shape[0], device=x.device)
@@ -279,11 +255,9 @@ class mutate_late_rows_restore:
 class mutate_late_masked_restore:
     """Clears x under a full mask and copies it back.
 
-    Every element is restored. masked_fill_ decomposes to where + copy_, with a uniform mask
-    (``constant_fold_uniform_value``).
+    Why equivalent: Every element is restored.
+    Provokes: masked_fill_ decomposes to where + copy_, with a uniform mask (``constant_fold_uniform_value``).
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.clone()
@@ -297,11 +271,9 @@ class mutate_late_masked_restore:
 class mutate_late_foreach_restore:
     """Zeroes x through a foreach list and restores it through one.
 
-    Element-wise the same as zero_ and copy_. Foreach kernels are scheduled as groups and have
-    reinplacing rules of their own.
+    Why equivalent: Element-wise the same as zero_ and copy_.
+    Provokes: Foreach kernels are scheduled as groups and have reinplacing rules of their own.
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.clone()
@@ -315,11 +287,9 @@ class mutate_late_foreach_restore:
 class mutate_late_flat_restore:
     """Fills x through its flat view and restores it through x.
 
-    The flat view is the same memory. A write through a reshaped alias, a read through another
-    (view replay, alias analysis of ``reinplace_inplaceable_ops``).
+    Why equivalent: The flat view is the same memory.
+    Provokes: A write through a reshaped alias, a read through another (view replay, alias analysis).
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.clone()
@@ -333,10 +303,9 @@ class mutate_late_flat_restore:
 class mutate_late_diagonal_restore:
     """Clears the diagonal and restores it.
 
-    Only the diagonal is written. diagonal_scatter on the base with a saved copy of its own diagonal.
+    Why equivalent: Only the diagonal is written.
+    Provokes: diagonal_scatter on the base with a saved copy of its own diagonal.
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.diagonal().clone()
@@ -350,10 +319,9 @@ class mutate_late_diagonal_restore:
 class mutate_late_out_restore:
     """Zeroes x, then restores it as the out= of a where.
 
-    out= writes into x's own memory. Dynamo turns out= into a copy; the result must still be x.
+    Why equivalent: out= writes into x's own memory.
+    Provokes: Dynamo turns out= into a copy; the result must still be x.
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.clone()
@@ -367,10 +335,9 @@ class mutate_late_out_restore:
 class mutate_late_unbind_restore:
     """Clears x row by row through unbind and restores it row by row.
 
-    Each row is a view of x. Many select_scatter nodes on one base, reads and writes alternating.
+    Why equivalent: Each row is a view of x.
+    Provokes: Many select_scatter nodes on one base, reads and writes alternating.
     """
-
-    def before(x): return x
 
     def after(x):
         for row in x.unbind(0):
@@ -386,10 +353,9 @@ class mutate_late_unbind_restore:
 class mutate_late_chunks_restore:
     """Swaps the two halves of x in place and swaps them back.
 
-    Two swaps cancel. chunk gives two views of one base that are written from each other's copies.
+    Why equivalent: Two swaps cancel.
+    Provokes: chunk gives two views of one base that are written from each other's copies.
     """
-
-    def before(x): return x
 
     def after(x):
         for _ in range(2):
@@ -405,11 +371,9 @@ class mutate_late_chunks_restore:
 class mutate_late_strided_restore:
     """Fills x through as_strided of itself and restores it.
 
-    as_strided with x's own sizes, strides and offset is x. as_strided on an input or on a computed value
-    needs the true layout, which Inductor may have changed.
+    Why equivalent: as_strided with x's own sizes, strides and offset is x.
+    Provokes: as_strided on an input or on a computed value needs the true layout, which Inductor may have changed.
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.clone()
@@ -423,10 +387,9 @@ class mutate_late_strided_restore:
 class mutate_late_even_restore:
     """Clears the even columns and restores them.
 
-    Step-2 slices of the last dimension only. Strided slice_scatter and its read-back.
+    Why equivalent: Only step-2 slices of the last dimension are written, and restored.
+    Provokes: Strided slice_scatter and its read-back.
     """
-
-    def before(x): return x
 
     def after(x):
         save = x[..., ::2].clone()
@@ -440,11 +403,9 @@ class mutate_late_even_restore:
 class mutate_late_scatter_restore:
     """Scatters zeros over the whole of x and scatters the saved values back.
 
-    The index is arange along the last dimension, no duplicates. scatter_ is a fallback or an atomic store,
-    and a reinplacing candidate.
+    Why equivalent: The index is arange along the last dimension, no duplicates.
+    Provokes: scatter_ is a fallback or an atomic store, and a reinplacing candidate.
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.clone()
@@ -459,10 +420,9 @@ class mutate_late_scatter_restore:
 class mutate_late_index_copy_restore:
     """Fills the rows by index_fill_ and restores them by index_copy_.
 
-    The index is arange, no duplicates. Both functionalise to scatter-like operations with a copy_ epilogue.
+    Why equivalent: The index is arange, no duplicates.
+    Provokes: Both functionalise to scatter-like operations with a copy_ epilogue.
     """
-
-    def before(x): return x
 
     def after(x):
         rows = torch.arange(x.shape[0], device=x.device)
@@ -477,12 +437,10 @@ class mutate_late_index_copy_restore:
 class mutate_late_add_one:
     """Adds 1 to x after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    Any copy of x made earlier (x + 0, x.clone(), a whole-slice scatter) must not have become x itself:
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: Any copy of x made earlier (x + 0, x.clone(), a whole-slice scatter) must not have become x itself:
     ``remove_noop_ops`` followed by the copy_ epilogue.
     """
-
-    def before(x): return x
 
     def after(x):
         x.add_(1)
@@ -494,11 +452,9 @@ class mutate_late_add_one:
 class mutate_late_zero:
     """Zeroes x after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    Earlier readers may be fused with the write; the buffer of x may be reused in place.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: Earlier readers may be fused with the write; the buffer of x may be reused in place.
     """
-
-    def before(x): return x
 
     def after(x):
         x.zero_()
@@ -510,11 +466,9 @@ class mutate_late_zero:
 class mutate_late_fill:
     """Fills x with 2 after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    A uniform constant is copied into an input: ``constant_fold_uniform_value`` plus copy_.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: A uniform constant is copied into an input: ``constant_fold_uniform_value`` plus copy_.
     """
-
-    def before(x): return x
 
     def after(x):
         x.fill_(2)
@@ -526,11 +480,9 @@ class mutate_late_fill:
 class mutate_late_flip_copy:
     """Copies the reversed x into x after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    The written value reads x itself in another order: needs a temporary.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: The written value reads x itself in another order: needs a temporary.
     """
-
-    def before(x): return x
 
     def after(x):
         x.copy_(x.flip(0))
@@ -542,11 +494,9 @@ class mutate_late_flip_copy:
 class mutate_late_transposed_mul:
     """Doubles x in place through its transposed view after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    View replay on the base of a permuted view.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: View replay on the base of a permuted view.
     """
-
-    def before(x): return x
 
     def after(x):
         x.transpose(-1, -2).mul_(2)
@@ -558,11 +508,10 @@ class mutate_late_transposed_mul:
 class mutate_late_tail_fill:
     """Fills the tail rows of x after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    slice_scatter whose result is copied into the input; values copied from x before must hold their own memory.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: slice_scatter whose result is copied into the input; values copied from x before must hold their own
+    memory.
     """
-
-    def before(x): return x
 
     def after(x):
         x[1:] = 1
@@ -574,11 +523,9 @@ class mutate_late_tail_fill:
 class mutate_late_shift_rows:
     """Shifts the rows down by one after the last use: x[1:] = x[:-1].
 
-    x is not used afterwards, so only its own final state differs from before.
-    Source and destination overlap; the clone orders read before write.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: Source and destination overlap; the clone orders read before write.
     """
-
-    def before(x): return x
 
     def after(x):
         x[1:] = x[:-1].clone()
@@ -590,11 +537,9 @@ class mutate_late_shift_rows:
 class mutate_late_roll_rows:
     """Rolls the rows of x in place after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    The written value reads the same buffer at other rows; an in-place kernel must not do this.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: The written value reads the same buffer at other rows; an in-place kernel must not do this.
     """
-
-    def before(x): return x
 
     def after(x):
         x.copy_(torch.roll(x, 1, 0))
@@ -606,11 +551,9 @@ class mutate_late_roll_rows:
 class mutate_late_index_fill:
     """Clears the first row by index_fill_ after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    index_fill_ functionalises to a scatter on the base, a reinplacing candidate that may skip a needed copy.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: index_fill_ functionalises to a scatter on the base, a reinplacing candidate that may skip a needed copy.
     """
-
-    def before(x): return x
 
     def after(x):
         x.index_fill_(0, torch.zeros(1, dtype=torch.int64, device=x.device), 0)
@@ -622,11 +565,9 @@ class mutate_late_index_fill:
 class mutate_late_index_put:
     """Overwrites the first row through an index tensor after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    index_put reinplaced onto an input whose old values are still read by a fused consumer.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: index_put reinplaced onto an input whose old values are still read by a fused consumer.
     """
-
-    def before(x): return x
 
     def after(x):
         x[torch.zeros(1, dtype=torch.int64, device=x.device)] = 1
@@ -638,11 +579,9 @@ class mutate_late_index_put:
 class mutate_late_foreach_add:
     """Adds 1 to x by a foreach list after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    Foreach in-place operations have their own reinplacing and grouping.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: Foreach in-place operations have their own reinplacing and grouping.
     """
-
-    def before(x): return x
 
     def after(x):
         torch._foreach_add_([x], 1)
@@ -654,11 +593,9 @@ class mutate_late_foreach_add:
 class mutate_late_masked_fill:
     """Clears the positive elements of x after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    The mask reads x, the fill writes it: where + copy_ in one kernel.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: The mask reads x, the fill writes it: where + copy_ in one kernel.
     """
-
-    def before(x): return x
 
     def after(x):
         x.masked_fill_(x > 0, 0)
@@ -670,11 +607,9 @@ class mutate_late_masked_fill:
 class mutate_late_flat_add:
     """Adds 1 through the flat view after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    The written alias has another shape than the one that was read.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: The written alias has another shape than the one that was read.
     """
-
-    def before(x): return x
 
     def after(x):
         x.view(-1).add_(1)
@@ -686,11 +621,9 @@ class mutate_late_flat_add:
 class mutate_late_diagonal_zero:
     """Clears the diagonal after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    diagonal_scatter followed by the copy_ epilogue.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: diagonal_scatter followed by the copy_ epilogue.
     """
-
-    def before(x): return x
 
     def after(x):
         x.diagonal().zero_()
@@ -702,11 +635,9 @@ class mutate_late_diagonal_zero:
 class mutate_late_even_fill:
     """Fills the even columns after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    A slice_scatter with step 2 into an input.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: A slice_scatter with step 2 into an input.
     """
-
-    def before(x): return x
 
     def after(x):
         x[..., ::2] = 1
@@ -718,11 +649,9 @@ class mutate_late_even_fill:
 class mutate_late_select_copy:
     """Copies the last row over the first after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    select_scatter of a select of the same base.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: select_scatter of a select of the same base.
     """
-
-    def before(x): return x
 
     def after(x):
         x[0].copy_(x[-1])
@@ -734,11 +663,9 @@ class mutate_late_select_copy:
 class mutate_late_scatter:
     """Scatters 1 into the first column after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    scatter_ of a value on an input: ``reinplace_inplaceable_ops`` and ``scatter_upon_const``.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: scatter_ of a value on an input (``scatter_upon_const``).
     """
-
-    def before(x): return x
 
     def after(x):
         x.scatter_(-1, torch.zeros((*x.shape[:-1], 1), dtype=torch.int64, device=x.device), 1)
@@ -750,11 +677,9 @@ class mutate_late_scatter:
 class mutate_late_index_add:
     """Adds the first row to itself by index_add_ after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    The source is a view of the destination's old value.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: The source is a view of the destination's old value.
     """
-
-    def before(x): return x
 
     def after(x):
         x.index_add_(0, torch.zeros(1, dtype=torch.int64, device=x.device), x[:1].clone())
@@ -766,11 +691,9 @@ class mutate_late_index_add:
 class mutate_late_out_add:
     """Writes x + 1 into x by out= after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    out= aliasing an operand; Dynamo and functionalisation make a copy_ of it.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: out= aliasing an operand; Dynamo and functionalisation make a copy_ of it.
     """
-
-    def before(x): return x
 
     def after(x):
         torch.add(x, 1, out=x)
@@ -783,11 +706,9 @@ class mutate_late_out_add:
 class mutate_late_cumsum:
     """Replaces x by its running sum after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    A scan that reads the buffer it writes.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: A scan that reads the buffer it writes.
     """
-
-    def before(x): return x
 
     def after(x):
         x.cumsum_(0)
@@ -799,11 +720,9 @@ class mutate_late_cumsum:
 class mutate_late_relu:
     """Applies relu_ to x after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    In-place activation on an input whose pre-activation was read before.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: In-place activation on an input whose pre-activation was read before.
     """
-
-    def before(x): return x
 
     def after(x):
         torch.relu_(x)
@@ -816,11 +735,9 @@ class mutate_late_relu:
 class mutate_late_swap_halves:
     """Swaps the halves of x after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    Two views of one base are written from each other; one temporary is needed.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: Two views of one base are written from each other; one temporary is needed.
     """
-
-    def before(x): return x
 
     def after(x):
         low, high = x.chunk(2)
@@ -835,11 +752,9 @@ class mutate_late_swap_halves:
 class mutate_late_strided_fill:
     """Fills x through as_strided after its last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    A write through as_strided: as_strided_scatter on the base and its layout constraint.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: A write through as_strided: as_strided_scatter on the base and its layout constraint.
     """
-
-    def before(x): return x
 
     def after(x):
         x.as_strided(x.shape, x.stride(), x.storage_offset()).fill_(1)
@@ -851,11 +766,9 @@ class mutate_late_strided_fill:
 class mutate_late_tril:
     """Clears the upper triangle in place after the last use.
 
-    x is not used afterwards, so only its own final state differs from before.
-    tril_ is where over iota compared indices, written back to the input.
+    Why equivalent: x is not used afterwards, so only its own final state differs from before.
+    Provokes: tril_ is where over iota compared indices, written back to the input.
     """
-
-    def before(x): return x
 
     def after(x):
         x.tril_()
