@@ -15,7 +15,7 @@ Inductor's own pattern matcher::
         def before(a, b): return a @ b
         def after(a, b): h = a.shape[1] // 2; return a[:, :h] @ b[:h] + a[:, h:] @ b[h:]
 
-Rules that differ in a statement or two are rows of a table: :func:`written` makes the class of text.
+Rules that differ in a statement or two are rows of a table: :func:`written` makes them of text.
 
 Matching and application are in ``fxmorph/rewrite.py``.  This module does not import torch.
 """
@@ -169,36 +169,24 @@ def refuse_unknown(ids: Iterable[str]) -> None:
 _collecting: list[list[Rule]] = []
 
 
-def written(id: str, doc: str, names: dict[str, Any], **sides: str) -> type:
-    """A class for :func:`rule` whose functions are given as statements, for rules that share a form.
-
-    ``sides`` are ``after`` and, unless it is the identity, ``before``: signature and statements as in
-    ``after="x: x.add_(1); return x"``, no statement with ``"; "`` in it.  ``names`` are the globals of the module.
-    The functions have a source that can be read, as those in a file have.
-    """
-    made = _class(id, "".join(_function_text(name, side) for name, side in sides.items()), names)
-    made.__doc__ = doc
-    return made
-
-
-def _function_text(name: str, side: str) -> str:
-    parameters, _, statements = side.partition(": ")
-    return "".join([f"    def {name}({parameters}):\n", *(f"        {s}\n" for s in statements.split("; "))])
-
-
 def _class(id: str, body: str, names: dict[str, Any]) -> type:
     """The class of this body; raises :class:`RuleError` where that is no Python."""
-    text = f"class {id}:\n{body}"
+    # Python compiles calls of an imported module's functions its own way, and the keys of certificates are made
+    # of what is compiled: as in the file itself.
+    imported = [n for n, value in names.items() if isinstance(value, ModuleType) and value.__name__ == n]
+    imports = "".join(f"import {name}\n" for name in imported if name in body)
+    text = f"{imports}class {id}:\n{body}"
     file = f"<rule {id} {zlib.crc32(text.encode()):08x}>"
     # What is in no file is read from here by inspect and by tracebacks.
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    made: dict[str, type] = {}
+    made: dict[str, Any] = {}
     try:
         exec(compile(text, file, "exec"), names, made)
     except SyntaxError as error:
         where = names.get("__file__", names["__name__"])
         raise RuleError(f"rule {id!r} ({where}): {error.msg}: {(error.text or '').strip()}") from None
-    return made[id]
+    found: type = made[id]
+    return found
 
 
 @functools.cache
@@ -275,6 +263,27 @@ def rule(
         return made
 
     return make
+
+
+def written(id: str, doc: str, names: dict[str, Any], *, after: str, **said: Any) -> Rule:
+    """A rule whose ``after`` is given as text, for rules that share a form: a row of a table becomes one by a call.
+
+    ``after`` is signature and statements, as ``"x: x.add_(1); return x"``; ``names`` are the globals of the module,
+    where the rule is bound to its id as that of a class statement is; ``said`` goes to :func:`rule`.  The source of
+    ``after`` can be read as that of a function in a file.  Raises :class:`RuleError` as :func:`rule` does.
+    """
+    parameters, _, statements = after.partition(": ")
+    lines = [f"    def after({parameters}):\n", *(f"        {statement}\n" for statement in statements.split("; "))]
+    made = _class(id, "".join(lines), names)
+    made.__doc__ = doc
+    names[id] = new = rule(**said)(made)
+    return new
+
+
+def doc_text(does: str, why: str, provokes: str = "", limits: str = "") -> str:
+    """A rule's doc: what it does, and what is to be said under each heading."""
+    said = zip(HEADINGS, (why, provokes, limits), strict=True)
+    return f"{does}\n\n" + "\n".join(f"{head}: {text}" for head, text in said if text)
 
 
 def load_rules(extra_dirs: Sequence[Path] = (), packs: Sequence[Path] = ()) -> Registry:

@@ -3,328 +3,88 @@
 import torch
 
 from fxmorph.model import FLOATS, INTS, Level
-from fxmorph.rules import rule
+from fxmorph.rules import doc_text, rule, written
 
 NUMBERS = FLOATS + INTS
 ANY = (*NUMBERS, "bool")
 F = torch.nn.functional
-KEEP = ("bam", "ugo", "reinplace_inplaceable_ops", "remove_noop_ops")
-
-
-@rule(args={"x": "..."}, dtypes=NUMBERS, site="value", claim=Level.BIT_EXACT_MOD_ZERO_SIGN,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_add_zero:
-    """Copies x by adding 0, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: ``remove_noop_ops`` turns the copy into the source; the overwrite then shows through.
-    Limits: -0.0 becomes 0.0.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source + 0
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=NUMBERS, site="value", claim=Level.BIT_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_mul_one:
-    """Copies x by multiplying by 1, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: ``remove_noop_ops`` / ``constant_fold_uniform_value`` make the product the source itself.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source * 1
-        source.zero_()
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=NUMBERS, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_clone:
-    """Copies x by clone, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: Clone of a clone: ``remove_noop_ops`` drops clones of equal layout; an in-place add follows.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source.clone()
-        source.add_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=NUMBERS, site="value", claim=Level.BIT_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_sub_zeros:
-    """Copies x by subtracting zeros, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: Uniform folding removes the subtraction, the mutation of the source follows.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source - torch.zeros_like(source)
-        source.mul_(2)
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_full_slice:
-    """Copies x by assigning it to a full slice of a buffer, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: A whole slice_scatter is a no-op; what remains is the source, not a copy.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = torch.zeros_like(source)
-        kept[...] = source
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_copy_into_zeros:
-    """Copies x by copy_ into zeros, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: copy_ into a fresh buffer is functionalised to its operand: an alias where a copy was meant.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = torch.zeros_like(source).copy_(source)
-        source.zero_()
-        return kept
-
-
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_cat_single:
-    """Copies x by cat of one tensor, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: cat of one tensor is a clone in eager; ``remove_noop_ops`` returns the operand.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = torch.cat([source])
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_pad_nothing:
-    """Copies x by padding by nothing, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: constant_pad_nd with zero padding is a clone in eager and a registered no-op in Inductor.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = F.pad(source, (0, 0))
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_to_copy:
-    """Copies x by to(copy=True) of the same dtype, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: _to_copy without change of dtype is dropped as a pointless conversion; the copy was the point.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source.to(source.dtype, copy=True)
-        source.zero_()
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_repeat_one:
-    """Copies x by repeat by 1, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: repeat copies in eager; its decomposition is an expand to the own shape.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source.repeat((1,) * source.dim())
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_where:
-    """Copies x by where with a true mask, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: A select between equal arms; folding must yield a copy.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = torch.where(torch.ones_like(source, dtype=torch.bool), source, source)
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_flip_flip:
-    """Copies x by flipping twice, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: Index simplification reduces the flips to the identity load of the overwritten buffer.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source.flip(-1).flip(-1)
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_index_rows:
-    """Copies x by indexing with arange, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: iota indices are folded into the load, which must happen before the write.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source[torch.arange(source.shape[0], device=source.device)]
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_expand_clone:
-    """Copies x by cloning an expanded view and selecting, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: clone materialises the expansion; the result is a view of that clone.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source.expand((2, *source.shape)).clone()[1]
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_slice_scatter:
-    """Copies x by slice_scatter of itself into itself, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: ``remove_noop_ops`` removes a slice_scatter over the whole dimension and returns its source, not a copy.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = torch.slice_scatter(source, source, 0)
-        source.zero_()
-        return kept
-
-
-@rule(args={"x": "..."},
-      where=["x.ndim >= 2", "x.shape[-1] >= 2", "x.shape[-2] >= 2", "x.contiguous"], dtypes=ANY,
-      site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_transposed_contiguous:
-    """Copies x by contiguous() of the transposed view, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: contiguous() copies when the transposed view is not contiguous; after a layout change it may not.
-    Limits: Where a dimension has size 1 it does not copy in eager either: sizes of 2 and more only.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source.transpose(-1, -2).contiguous().transpose(-1, -2)
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."},
-      dtypes=("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "bool"),
-      site="value", claim=Level.BIT_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_dtype_trip:
-    """Copies x by conversion to float64 and back, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: ``pointless_convert`` removes the exact round trip, and with it the copy.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = source.double().to(source.dtype)
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, where=["x.ndim >= 1", "1 <= x.shape[0] <= 6"], dtypes=ANY,
-      site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_unbind_stack:
-    """Copies x by stacking its rows, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: unbind + stack is the identity for split_cat passes, which then return the source.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = torch.stack(source.unbind(0))
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, where=["x.ndim >= 1", "x.shape[0] >= 2"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
-class mutate_keep_cat_chunks:
-    """Copies x by cat of its chunks, overwrites the source, uses the copy.
-
-    Why equivalent: The source is a clone that nobody else sees and the copy has its own memory, so the values are x's.
-    Provokes: cat of all chunks in order is removed by split_cat passes; the memory is then shared.
-    """
-
-    def after(x):
-        source = x.clone()
-        kept = torch.cat(source.chunk(2))
-        source.fill_(1)
-        return kept
-
-
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+KEEP = {
+    "args": {"x": "..."}, "site": "value", "targets": ("bam", "ugo", "reinplace_inplaceable_ops", "remove_noop_ops"),
+}
+COPIED = ("dtype", "mutation", "gradient")
+
+
+def kept(id, how, copy, write, *, provokes, limits="", where=(), dtypes=ANY, claim=Level.INDEX_EXACT):
+    """A copy of a clone of x is used once the clone is overwritten."""
+    does = f"Copies x by {how}, overwrites the source, uses the copy."
+    why = "The source is a clone that nobody else sees and the copy has its own memory, so the values are x's."
+    doc = doc_text(does, why, provokes, limits)
+    written(id, doc, globals(), after=f"x: source = x.clone(); {copy}; {write}; return kept",
+            **KEEP, preserves=COPIED, where=where, dtypes=dtypes, claim=claim)
+
+
+kept("mutate_keep_add_zero", "adding 0", "kept = source + 0", "source.fill_(1)", dtypes=NUMBERS,
+    claim=Level.BIT_EXACT_MOD_ZERO_SIGN,
+    provokes="``remove_noop_ops`` turns the copy into the source; the overwrite then shows through.",
+    limits="-0.0 becomes 0.0.")
+kept("mutate_keep_mul_one", "multiplying by 1", "kept = source * 1", "source.zero_()", dtypes=NUMBERS,
+    claim=Level.BIT_EXACT,
+    provokes="``remove_noop_ops`` / ``constant_fold_uniform_value`` make the product the source itself.")
+kept("mutate_keep_clone", "clone", "kept = source.clone()", "source.add_(1)", dtypes=NUMBERS,
+    provokes="Clone of a clone: ``remove_noop_ops`` drops clones of equal layout; an in-place add follows.")
+kept("mutate_keep_sub_zeros", "subtracting zeros", "kept = source - torch.zeros_like(source)", "source.mul_(2)",
+    dtypes=NUMBERS, claim=Level.BIT_EXACT,
+    provokes="Uniform folding removes the subtraction, the mutation of the source follows.")
+kept("mutate_keep_full_slice", "assigning it to a full slice of a buffer",
+    "kept = torch.zeros_like(source); kept[...] = source", "source.fill_(1)",
+    provokes="A whole slice_scatter is a no-op; what remains is the source, not a copy.")
+kept("mutate_keep_copy_into_zeros", "copy_ into zeros", "kept = torch.zeros_like(source).copy_(source)",
+    "source.zero_()",
+    provokes="copy_ into a fresh buffer is functionalised to its operand: an alias where a copy was meant.")
+kept("mutate_keep_cat_single", "cat of one tensor", "kept = torch.cat([source])", "source.fill_(1)",
+    where=["x.ndim >= 1"],
+    provokes="cat of one tensor is a clone in eager; ``remove_noop_ops`` returns the operand.")
+kept("mutate_keep_pad_nothing", "padding by nothing", "kept = F.pad(source, (0, 0))", "source.fill_(1)",
+    where=["x.ndim >= 1"],
+    provokes="constant_pad_nd with zero padding is a clone in eager and a registered no-op in Inductor.")
+kept("mutate_keep_to_copy", "to(copy=True) of the same dtype", "kept = source.to(source.dtype, copy=True)",
+    "source.zero_()",
+    provokes="_to_copy without change of dtype is dropped as a pointless conversion; the copy was the point.")
+kept("mutate_keep_repeat_one", "repeat by 1", "kept = source.repeat((1,) * source.dim())", "source.fill_(1)",
+    provokes="repeat copies in eager; its decomposition is an expand to the own shape.")
+kept("mutate_keep_where", "where with a true mask",
+    "kept = torch.where(torch.ones_like(source, dtype=torch.bool), source, source)", "source.fill_(1)",
+    provokes="A select between equal arms; folding must yield a copy.")
+kept("mutate_keep_flip_flip", "flipping twice", "kept = source.flip(-1).flip(-1)", "source.fill_(1)",
+    where=["x.ndim >= 1"],
+    provokes="Index simplification reduces the flips to the identity load of the overwritten buffer.")
+kept("mutate_keep_index_rows", "indexing with arange",
+    "kept = source[torch.arange(source.shape[0], device=source.device)]", "source.fill_(1)", where=["x.ndim >= 1"],
+    provokes="iota indices are folded into the load, which must happen before the write.")
+kept("mutate_keep_expand_clone", "cloning an expanded view and selecting",
+    "kept = source.expand((2, *source.shape)).clone()[1]", "source.fill_(1)",
+    provokes="clone materialises the expansion; the result is a view of that clone.")
+kept("mutate_keep_slice_scatter", "slice_scatter of itself into itself",
+    "kept = torch.slice_scatter(source, source, 0)", "source.zero_()", where=["x.ndim >= 1"],
+    provokes="``remove_noop_ops`` removes a slice_scatter over the whole dimension and returns its source, not a copy.")
+kept("mutate_keep_transposed_contiguous", "contiguous() of the transposed view",
+    "kept = source.transpose(-1, -2).contiguous().transpose(-1, -2)", "source.fill_(1)",
+    where=["x.ndim >= 2", "x.shape[-1] >= 2", "x.shape[-2] >= 2", "x.contiguous"],
+    provokes="contiguous() copies when the transposed view is not contiguous; after a layout change it may not.",
+    limits="Where a dimension has size 1 it does not copy in eager either: sizes of 2 and more only.")
+kept("mutate_keep_dtype_trip", "conversion to float64 and back", "kept = source.double().to(source.dtype)",
+    "source.fill_(1)", dtypes=("float32", "float16", "bfloat16", "int32", "int16", "int8", "uint8", "bool"),
+    claim=Level.BIT_EXACT,
+    provokes="``pointless_convert`` removes the exact round trip, and with it the copy.")
+kept("mutate_keep_unbind_stack", "stacking its rows", "kept = torch.stack(source.unbind(0))", "source.fill_(1)",
+    where=["x.ndim >= 1", "1 <= x.shape[0] <= 6"],
+    provokes="unbind + stack is the identity for split_cat passes, which then return the source.")
+kept("mutate_keep_cat_chunks", "cat of its chunks", "kept = torch.cat(source.chunk(2))", "source.fill_(1)",
+    where=["x.ndim >= 1", "x.shape[0] >= 2"],
+    provokes="cat of all chunks in order is removed by split_cat passes; the memory is then shared.")
+
+
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_zeros_copy:
     """Copies x into fresh zeros by copy_.
 
@@ -336,8 +96,7 @@ class mutate_zeros_copy:
         return torch.zeros_like(x).copy_(x)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_zeros_slice_assign:
     """Assigns x to the full slice of a new_zeros buffer.
 
@@ -351,8 +110,7 @@ class mutate_zeros_slice_assign:
         return kept
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_fill_restore:
     """Fills a clone of x and copies the saved values back.
 
@@ -368,8 +126,7 @@ class mutate_fill_restore:
         return kept
 
 
-@rule(args={"x": "..."}, dtypes=INTS, site="value", claim=Level.BIT_EXACT,
-      preserves=("dtype", "mutation"), targets=KEEP)
+@rule(**KEEP, preserves=("dtype", "mutation"), dtypes=INTS, claim=Level.BIT_EXACT)
 class mutate_add_sub_int:
     """Adds 3 to a clone in place and subtracts it again (integers).
 
@@ -381,8 +138,7 @@ class mutate_add_sub_int:
         return x.clone().add_(3).sub_(3)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_transposed_write:
     """Writes x into zeros through the transposed view of the buffer.
 
@@ -396,8 +152,7 @@ class mutate_transposed_write:
         return kept
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_flat_write:
     """Writes x into contiguous zeros through a flat view.
 
@@ -411,8 +166,7 @@ class mutate_flat_write:
         return kept
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_flat_index_write:
     """Writes x element-wise into flat zeros by an index tensor.
 
@@ -427,8 +181,7 @@ class mutate_flat_index_write:
         return kept
 
 
-@rule(args={"x": "..."}, where=["x.ndim == 2"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim == 2"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_diagonal_write:
     """Writes the diagonal of x onto the diagonal of a clone whose diagonal was cleared.
 
@@ -443,8 +196,7 @@ class mutate_diagonal_write:
         return kept
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_even_odd_write:
     """Builds x from its even and odd columns in a zeros buffer.
 
@@ -459,8 +211,7 @@ class mutate_even_odd_write:
         return kept
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_rows_index_put:
     """Puts the rows of x into zeros by an index tensor in reversed order.
 
@@ -475,8 +226,7 @@ class mutate_rows_index_put:
         return kept
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_rows_index_copy:
     """Copies the rows of x into a clone by index_copy_.
 
@@ -489,8 +239,7 @@ class mutate_rows_index_copy:
         return x.clone().index_copy_(0, rows, x)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=NUMBERS, site="value", claim=Level.EXACT_REAL,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=NUMBERS, claim=Level.EXACT_REAL)
 class mutate_rows_index_add:
     """Adds the rows of x to zeros by index_add_.
 
@@ -503,8 +252,7 @@ class mutate_rows_index_add:
         return torch.zeros_like(x).index_add_(0, rows, x)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_scatter_own:
     """Scatters x into zeros along the last dimension at its own places.
 
@@ -517,9 +265,7 @@ class mutate_scatter_own:
         return torch.zeros_like(x).scatter_(-1, index, x)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=("float32", "float64", "int64"),
-      site="value", claim=Level.EXACT_REAL,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=("float32", "float64", "int64"), claim=Level.EXACT_REAL)
 class mutate_scatter_add_own:
     """Scatter-adds x into zeros along the first dimension at its own places.
 
@@ -533,8 +279,7 @@ class mutate_scatter_add_own:
         return torch.zeros_like(x).scatter_add_(0, index, x)
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_masked_scatter_own:
     """Writes x into zeros by masked_scatter_ under a full mask.
 
@@ -546,8 +291,7 @@ class mutate_masked_scatter_own:
         return torch.zeros_like(x).masked_scatter_(torch.ones_like(x, dtype=torch.bool), x)
 
 
-@rule(args={"x": "..."}, where=["not x.requires_grad"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation"), targets=KEEP)
+@rule(**KEEP, preserves=("dtype", "mutation"), where=["not x.requires_grad"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_foreach_copy:
     """Copies x into two zero buffers by a foreach list, clears one, uses the other.
 
@@ -563,8 +307,7 @@ class mutate_foreach_copy:
         return kept
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_two_clones:
     """Makes two clones, fills one, uses the other.
 
@@ -578,8 +321,7 @@ class mutate_two_clones:
         return kept
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_two_zeros:
     """Makes two equal zero buffers, fills one with ones, copies x into the other.
 
@@ -595,8 +337,7 @@ class mutate_two_zeros:
         return kept
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_view_then_write_base:
     """Fills a buffer through its base after taking a view, and returns the view.
 
@@ -611,8 +352,7 @@ class mutate_view_then_write_base:
         return view
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_slot_write:
     """Writes x into slot 1 of a two-slot buffer, clears slot 0, returns slot 1.
 
@@ -627,8 +367,7 @@ class mutate_slot_write:
         return slots[1]
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_slot_exchange:
     """Keeps x in slot 0, copies slot 0 to slot 1, overwrites slot 0, returns slot 1.
 
@@ -644,8 +383,7 @@ class mutate_slot_exchange:
         return slots[1]
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_strided_write:
     """Writes x into contiguous zeros through as_strided of the buffer.
 
@@ -659,9 +397,7 @@ class mutate_strided_write:
         return kept
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 2", "1 <= x.shape[0] <= 5"], dtypes=ANY,
-      site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 2", "1 <= x.shape[0] <= 5"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_rows_write:
     """Fills zeros row by row through select.
 
@@ -676,8 +412,7 @@ class mutate_rows_write:
         return kept
 
 
-@rule(args={"x": "..."}, where=["not x.requires_grad"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation"), targets=KEEP)
+@rule(**KEEP, preserves=("dtype", "mutation"), where=["not x.requires_grad"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_out_clone:
     """Writes where(True, x, x) into a zeros buffer by out=.
 
@@ -691,8 +426,7 @@ class mutate_out_clone:
         return kept
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_reverse_in_place:
     """Reverses a clone in place twice.
 
@@ -707,8 +441,7 @@ class mutate_reverse_in_place:
         return kept
 
 
-@rule(args={"x": "..."}, dtypes=ANY, site="value", claim=Level.BIT_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, dtypes=ANY, claim=Level.BIT_EXACT)
 class mutate_masked_parts:
     """Rebuilds x in zeros as its positive part and the rest, by two masked copies.
 
@@ -723,8 +456,7 @@ class mutate_masked_parts:
         return kept
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1", "x.shape[0] >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1", "x.shape[0] >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_slice_scatter_own:
     """Scatters the head rows of x into x.
 
@@ -736,8 +468,7 @@ class mutate_slice_scatter_own:
         return torch.slice_scatter(x, x[:1], 0, 0, 1)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1", "x.shape[0] >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1", "x.shape[0] >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_select_scatter_own:
     """Scatters the last row of x into x.
 
@@ -749,8 +480,7 @@ class mutate_select_scatter_own:
         return torch.select_scatter(x, x.select(0, -1), 0, x.shape[0] - 1)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 2"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 2"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_diagonal_scatter_own:
     """Scatters the diagonal of x into x.
 
@@ -762,8 +492,7 @@ class mutate_diagonal_scatter_own:
         return torch.diagonal_scatter(x, x.diagonal(0, -2, -1), 0, -2, -1)
 
 
-@rule(args={"x": "..."}, where=["x.ndim >= 1"], dtypes=ANY, site="value", claim=Level.INDEX_EXACT,
-      preserves=("dtype", "mutation", "gradient"), targets=KEEP)
+@rule(**KEEP, preserves=COPIED, where=["x.ndim >= 1"], dtypes=ANY, claim=Level.INDEX_EXACT)
 class mutate_index_put_own:
     """Puts the rows x[arange] back into x functionally.
 
