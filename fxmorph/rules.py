@@ -53,6 +53,40 @@ HEADINGS = ("Why equivalent", "Provokes", "Limits")
 #: The family of rules that come from proposals (``fxmorph/propose``): no file defines one of it.
 PROPOSED = "proposed"
 
+#: What words of ``targets`` mean: the bug classes, and names of parts of Inductor that say too little alone.
+#: Any other word is a unit of Inductor, or an operator whose lowering or decomposition is meant.
+TARGETS = {
+    "ugo": "unsound graph optimisation: a pass, an entry of the pattern matcher, constant folding, removal of no-ops",
+    "ilp": "layout, view and stride propagation",
+    "iot": "dtype promotion",
+    "bam": "aliasing and mutation: views that are written to, copies that are dropped, reinplacing",
+    "iod": "decompositions: dtype, stride, special values, arguments that they ignore",
+    "kc": "fusion and code generation: order of reads and writes, index arithmetic, reductions, vectorisation",
+    "addmm": "the addmm patterns of the post-grad pass",
+    "as_strided": "the layout that it demands of its operand",
+    "cat": "cat kernels, where each part has its own index range",
+    "cumsum": "scans, which are code of their own next to reductions",
+    "decompose_mem_bound_mm": "with it, reductions of products",
+    "embedding": "its lowering and its dense backward",
+    "emulate_precision_casts": "roundings that a fused kernel leaves out",
+    "foreach": "the grouping of foreach kernels and their in-place forms",
+    "fuse_attention": "the attention patterns of the joint graph and their near misses",
+    "gather": "indirect loads, and scatter_add in the backward",
+    "index": "indirect loads, and index_put in the backward",
+    "layout_opt": "layout optimisation of convolutions",
+    "pointless_convert": "folding of chains of casts",
+    "pointless_cumsum_replacement": "with it, dtypes of scans",
+    "pow": "the special cases of its lowering",
+    "remove_noop_ops": "removal of no-ops, which shows where a write follows",
+    "sink_cat_after_pointwise": "a pass of the pre-grad graph",
+    "softmax": "the softmax patterns of the joint graph, and online softmax",
+    "split_cat": "the passes that pair split, unbind, cat and stack",
+    "view_dtype": "bitcasts inside a kernel",
+    "view_to_reshape": "with it, views of permuted values",
+    "welford": "Welford reductions against two-pass sums",
+    "where": "masks and selects inside one kernel",
+}
+
 #: What a rule may assume of its floating-point arguments' values.
 ASSUMPTIONS = ("finite", "no_nan", "nonneg", "nonzero")
 
@@ -103,8 +137,8 @@ class Rule:
 
     @property
     def does(self) -> str:
-        """What the rule does: the first line of its doc."""
-        return self.doc.partition("\n")[0]
+        """What the rule does: the first paragraph of its doc."""
+        return " ".join(self.doc.partition("\n\n")[0].split())
 
     @property
     def said(self) -> dict[str, str]:
@@ -170,14 +204,14 @@ _collecting: list[list[Rule]] = []
 
 
 def _class(id: str, body: str, names: dict[str, Any]) -> type:
-    """The class of this body; raises :class:`RuleError` where that is no Python."""
+    """The class of this body; raises :class:`RuleError` where that is not Python."""
     # Python compiles calls of an imported module's functions its own way, and the keys of certificates are made
     # of what is compiled: as in the file itself.
     imported = [n for n, value in names.items() if isinstance(value, ModuleType) and value.__name__ == n]
     imports = "".join(f"import {name}\n" for name in imported if name in body)
     text = f"{imports}class {id}:\n{body}"
     file = f"<rule {id} {zlib.crc32(text.encode()):08x}>"
-    # What is in no file is read from here by inspect and by tracebacks.
+    # Here inspect and tracebacks find the text of what is in no file.
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     made: dict[str, Any] = {}
     try:

@@ -95,7 +95,7 @@ class dtype_relu_wide:
 class dtype_neg_wide:
     """Negates in float64.
 
-    Why equivalent: Exact.
+    Why equivalent: The cast to float64, the negation and the cast back are exact.
     """
 
     def before(x): return -x

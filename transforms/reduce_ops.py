@@ -32,7 +32,7 @@ class reduce_sum_split:
 class reduce_sum_flipped:
     """Sums in reversed order.
 
-    Why equivalent: Commutativity.
+    Why equivalent: Addition is commutative and associative over the reals.
     """
 
     def before(x, d): return x.sum(d)
