@@ -556,7 +556,7 @@ class fusion_conv_padded_by_hand:
 class fusion_conv_as_unfold:
     """Computes a padded 3x3 convolution by unfold and a matrix product.
 
-    Why equivalent: im2col.
+    Why equivalent: Unfolding (im2col) makes a convolution a matrix product.
     Provokes: The decomposition of im2col indexes with padding.
     """
 
@@ -618,7 +618,7 @@ class fusion_max_pool_as_amax:
 class fusion_relu_of_cat:
     """Applies relu to the parts instead of the cat.
 
-    Why equivalent: Pointwise.
+    Why equivalent: The operation is pointwise.
     Provokes: ``sink_cat_after_pointwise`` does the opposite.
     """
 
@@ -634,7 +634,7 @@ class fusion_relu_of_cat:
 class fusion_cat_of_relu:
     """Applies relu to the cat instead of the parts.
 
-    Why equivalent: Pointwise.
+    Why equivalent: The operation is pointwise.
     """
 
     def before(x, y, d): return torch.cat([F.relu(x), F.relu(y)], d)
@@ -648,7 +648,7 @@ class fusion_cat_of_relu:
 class fusion_add_in_rows:
     """Adds head and tail rows separately and concatenates.
 
-    Why equivalent: Pointwise.
+    Why equivalent: The operation is pointwise.
     Provokes: cat of two kernels' results, of which one is a single row.
     """
 
@@ -662,7 +662,7 @@ class fusion_add_in_rows:
 class fusion_mul_in_columns:
     """Multiplies even and odd columns separately and interleaves them.
 
-    Why equivalent: Pointwise.
+    Why equivalent: The operation is pointwise.
     Provokes: Step-2 loads and two strided slice_scatters that cover the buffer.
     """
 

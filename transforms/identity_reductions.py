@@ -38,7 +38,7 @@ class identity_sum_one_last:
 class identity_mean_one:
     """Averages over a new dimension of size 1.
 
-    Why equivalent: x / 1.
+    Why equivalent: One element, divided by 1.
     Provokes: mean's decomposition divides by the count.
     """
 

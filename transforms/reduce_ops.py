@@ -16,7 +16,7 @@ NUMBERS = FLOATS + INTS
 class reduce_sum_split:
     """Sums two unequal parts of a dimension and adds them.
 
-    Why equivalent: Associativity.
+    Why equivalent: Addition is associative over the reals.
     Provokes: Split reductions and slices with an offset.
     """
 
@@ -101,7 +101,7 @@ class reduce_sum_as_mean:
 class reduce_sum_all_in_steps:
     """Sums the last dimension, then the rest.
 
-    Why equivalent: Associativity.
+    Why equivalent: Addition is associative over the reals.
     """
 
     def before(x): return x.sum()
@@ -365,7 +365,7 @@ class reduce_cumsum_as_matmul:
 class reduce_cumsum_split:
     """Takes running sums of two parts, the second with the carry of the first.
 
-    Why equivalent: Associativity.
+    Why equivalent: Addition is associative over the reals.
     """
 
     def before(x, d): return torch.cumsum(x, d)
@@ -480,7 +480,7 @@ class reduce_norm_by_hand:
 class reduce_prod_split:
     """Multiplies the product of a part with the last element.
 
-    Why equivalent: Associativity.
+    Why equivalent: Multiplication is associative over the reals.
     """
 
     def before(x, d): return x.prod(d)
