@@ -129,3 +129,7 @@ def test_a_doc_does_not_say_again_what_the_targets_say(rule: Rule) -> None:
 def test_a_doc_that_names_its_targets_alone_says_nothing_beyond() -> None:
     assert not beyond("The clamp lowering or decomposition.", ("iod", "clamp"))
     assert beyond("The clamp lowering of infinite bounds.", ("iod", "clamp"))
+
+
+def test_what_target_words_mean_is_said_of_words_that_are_used() -> None:
+    assert set(TARGETS) <= {word for rule in SHIPPED for word in rule.targets}
