@@ -489,9 +489,15 @@ def doctor(device: Device = None, backend: Backend = None, transforms: Transform
     raise typer.Exit(code)
 
 
-@app.command()
-def rules(transforms: Transforms = None, json: Json = None) -> None:
-    """List the rules."""
+rules_app = typer.Typer(help="List the rules, with the level that was shown of each.")
+app.add_typer(rules_app, name="rules")
+
+
+@rules_app.callback(invoke_without_command=True)
+def rules(context: typer.Context, transforms: Transforms = None, json: Json = None) -> None:
+    """List the rules, with the level that was shown of each."""
+    if context.invoked_subcommand is not None:
+        return
     with _one_line_errors():
         settings = _settings(transforms=transforms, json=json)
         from fxmorph.events import RuleListed
@@ -524,6 +530,33 @@ def rules(transforms: Transforms = None, json: Json = None) -> None:
             ]
             _print_columns(("rule", "claim", "shown", "dtypes", "preserves", "targets"), rows)
             _print_line(f"{len(found)} rules")
+
+
+@rules_app.command("show")
+def show_rule(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As `fxmorph rules` lists it.")],
+    transforms: Transforms = None,
+    state: State = None,
+    json: Json = None,
+) -> None:
+    """Say what a rule does and why, its two sides, what it takes and keeps, and what was shown of it."""
+    with _one_line_errors():
+        settings = _settings(transforms=transforms, state=state, json=json)
+        from fxmorph.rules import load_rules, refuse_unknown
+
+        if not settings.transforms:
+            refuse_unknown([name])
+        from fxmorph.prove.certificates import Certificates
+        from fxmorph.prove.levels import shipped_levels
+        from fxmorph.report.rule_page import sheet, shown
+
+        rule = load_rules([Path(folder) for folder in settings.transforms])[name]
+        told = shown(rule, shipped_levels(), Certificates(settings.state_dir / "proofs"))
+        if settings.json:
+            _print_line(json_format.dumps(told.to_json(), ensure_ascii=False))
+        else:
+            for line in sheet(told):
+                _print_line(line)
 
 
 @app.command()

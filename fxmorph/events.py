@@ -219,6 +219,35 @@ class RuleListed(_Event):
 
 
 @dataclass(frozen=True)
+class RuleShown(_Event):
+    """The line of ``fxmorph rules show NAME --json``.
+
+    ``said`` is the doc by heading, ``targets`` each word with its meaning ("" for a unit or an operator); ``levels``
+    by dtype: level, scope, method and what it assumes; ``certificates`` as stored: key, claim, level, method.
+    """
+
+    event: ClassVar[str] = "rule-shown"
+    id: str
+    does: str
+    said: dict[str, str]
+    before: str
+    after: str
+    site: str
+    args: dict[str, str]
+    where: tuple[str, ...]
+    scalars: dict[str, str]
+    dtypes: tuple[str, ...]
+    mixed: bool
+    assumes: tuple[str, ...]
+    claim: str
+    preserves: tuple[str, ...]
+    targets: dict[str, str]
+    levels: dict[str, dict[str, Any]]
+    certificates: tuple[dict[str, str], ...]
+    source: str
+
+
+@dataclass(frozen=True)
 class ProposalJudged(_Event):
     """What the gate says of a proposal.  ``level`` is "" unless it is an admitted rule; ``seconds`` of CPU.
 
@@ -430,6 +459,7 @@ Event = (
     | Warned
     | RunFinished
     | RuleListed
+    | RuleShown
     | ProposalJudged
     | Proved
     | Conformed
@@ -578,6 +608,27 @@ SCHEMA: dict[str, Any] = {
             source=_TEXT,
             doc=_TEXT,
             levels=_of(_TEXT),
+        ),
+        _line(
+            RuleShown.event,
+            id=_TEXT,
+            does=_TEXT,
+            said=_of(_TEXT),
+            before=_TEXT,
+            after=_TEXT,
+            site=_TEXT,
+            args=_of(_TEXT),
+            where=_TEXTS,
+            scalars=_of(_TEXT),
+            dtypes=_TEXTS,
+            mixed=_FLAG,
+            assumes=_TEXTS,
+            claim=_LEVEL,
+            preserves=_TEXTS,
+            targets=_of(_TEXT),
+            levels=_of(_TABLE),
+            certificates={"type": "array", "items": _of(_TEXT)},
+            source=_TEXT,
         ),
         _line(
             ProposalJudged.event,

@@ -7,9 +7,15 @@ Inductor's own pattern matcher::
     @rule(args={"a": "m k", "b": "k n"}, where=["k % 2 == 0"], dtypes=("float32", "bfloat16"),
           claim=Level.EXACT_REAL, preserves=("dtype", "gradient"), targets=("kc",))
     class matmul_split_k:
-        '''What it does, why it is equivalent, what it provokes in Inductor, its limits.'''
+        '''Splits the inner dimension in two.
+
+        Why equivalent: A sum over k in two parts.
+        Provokes: Fusion of the second product into addmm.
+        '''
         def before(a, b): return a @ b
         def after(a, b): h = a.shape[1] // 2; return a[:, :h] @ b[:h] + a[:, h:] @ b[h:]
+
+Rules that differ in a statement or two are rows of a table: :func:`written` makes them of text.
 
 Matching and application are in ``fxmorph/rewriting/rewrite.py``.  This module does not import torch.
 """
@@ -17,10 +23,13 @@ Matching and application are in ``fxmorph/rewriting/rewrite.py``.  This module d
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.util
 import inspect
+import linecache
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -38,8 +47,45 @@ PLUG_INS = "fxmorph.transforms"
 
 SITES = ("op", "value", "late")
 
+#: What the paragraphs of a rule's doc begin with, in this order; the first line says what the rule does.
+HEADINGS = ("Why equivalent", "Provokes", "Limits")
+
 #: The family of rules that come from proposals (``fxmorph/propose``): no file defines one of it.
 PROPOSED = "proposed"
+
+#: What words of ``targets`` mean: the bug classes, and names of parts of Inductor that say too little alone.
+#: Any other word is a unit of Inductor, or an operator whose lowering or decomposition is meant.
+TARGETS = {
+    "ugo": "unsound graph optimisation: a pass, an entry of the pattern matcher, constant folding, removal of no-ops",
+    "ilp": "layout, view and stride propagation",
+    "iot": "dtype promotion",
+    "bam": "aliasing and mutation: views that are written to, copies that are dropped, reinplacing",
+    "iod": "decompositions: dtype, stride, special values, arguments that they ignore",
+    "kc": "fusion and code generation: order of reads and writes, index arithmetic, reductions, vectorisation",
+    "addmm": "the addmm patterns of the post-grad pass",
+    "as_strided": "the layout that it demands of its operand",
+    "cat": "cat kernels, where each part has its own index range",
+    "cumsum": "scans, which are code of their own next to reductions",
+    "decompose_mem_bound_mm": "with it, reductions of products",
+    "embedding": "its lowering and its dense backward",
+    "emulate_precision_casts": "roundings that a fused kernel leaves out",
+    "foreach": "the grouping of foreach kernels and their in-place forms",
+    "fuse_attention": "the attention patterns of the joint graph and their near misses",
+    "gather": "indirect loads, and scatter_add in the backward",
+    "index": "indirect loads, and index_put in the backward",
+    "layout_opt": "layout optimisation of convolutions",
+    "pointless_convert": "folding of chains of casts",
+    "pointless_cumsum_replacement": "with it, dtypes of scans",
+    "pow": "the special cases of its lowering",
+    "remove_noop_ops": "removal of no-ops, which shows where a write follows",
+    "sink_cat_after_pointwise": "a pass of the pre-grad graph",
+    "softmax": "the softmax patterns of the joint graph, and online softmax",
+    "split_cat": "the passes that pair split, unbind, cat and stack",
+    "view_dtype": "bitcasts inside a kernel",
+    "view_to_reshape": "with it, views of permuted values",
+    "welford": "Welford reductions against two-pass sums",
+    "where": "masks and selects inside one kernel",
+}
 
 #: What a rule may assume of its floating-point arguments' values.
 ASSUMPTIONS = ("finite", "no_nan", "nonneg", "nonzero")
@@ -89,6 +135,17 @@ class Rule:
         """The part of the id before the first underscore, as in the file name."""
         return self.id.split("_", 1)[0]
 
+    @property
+    def does(self) -> str:
+        """What the rule does: the first paragraph of its doc."""
+        return " ".join(self.doc.partition("\n\n")[0].split())
+
+    @property
+    def said(self) -> dict[str, str]:
+        """The text under each heading that the doc has, in its order; a rule need not have any."""
+        parts = re.split(rf"^({'|'.join(HEADINGS)}): ", self.doc, flags=re.MULTILINE)
+        return {head: " ".join(text.split()) for head, text in zip(parts[1::2], parts[2::2], strict=True)}
+
 
 class Registry:
     """Rules by id, in the order of their ids.  A duplicate id is an error naming both files."""
@@ -99,7 +156,7 @@ class Registry:
     def add(self, new: Rule) -> None:
         old = self._rules.get(new.id)
         if old is not None and old.source != new.source:
-            raise RuleError(f"rule {new.id!r} is defined twice: {old.source} and {new.source}")
+            raise _twice(old, new)
         self._rules[new.id] = new
 
     def __getitem__(self, id: str) -> Rule:
@@ -115,9 +172,14 @@ class Registry:
         return len(self._rules)
 
 
+def _twice(old: Rule, new: Rule) -> RuleError:
+    where = f" in {new.source}" if old.source == new.source else f": {old.source} and {new.source}"
+    return RuleError(f"rule {new.id!r} is defined twice{where}")
+
+
 def _unknown(id: str, known: Iterable[str]) -> RuleError:
-    near = difflib.get_close_matches(id, list(known), 1)
-    return RuleError(f"no rule {id!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    near = difflib.get_close_matches(id, list(known))
+    return RuleError(f"no rule {id!r}" + (f"; did you mean {' or '.join(map(repr, near))}?" if near else ""))
 
 
 def refuse_unknown(ids: Iterable[str]) -> None:
@@ -130,13 +192,42 @@ def refuse_unknown(ids: Iterable[str]) -> None:
     if metadata.entry_points(group=PLUG_INS):
         return
     files = (file for folder in shipped.__path__ for file in Path(folder).glob("*.py"))
-    known = {name for file in files for name in re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.M)}
+    # A class, or a row of a table: a call whose first argument is the id.
+    stated = re.compile(r'^(?:class |\w+\(\s*")(\w+)', re.MULTILINE)
+    known = {name for file in files for name in stated.findall(file.read_text(encoding="utf-8"))}
     for id in ids:
         if id not in known:
             raise _unknown(id, known)
 
 
-_collecting: list[Registry] = []
+_collecting: list[list[Rule]] = []
+
+
+def _class(id: str, body: str, names: dict[str, Any]) -> type:
+    """The class of this body; raises :class:`RuleError` where that is not Python."""
+    # Python compiles calls of an imported module's functions its own way, and the keys of certificates are made
+    # of what is compiled: as in the file itself.
+    imported = [n for n, value in names.items() if isinstance(value, ModuleType) and value.__name__ == n]
+    imports = "".join(f"import {name}\n" for name in imported if name in body)
+    text = f"{imports}class {id}:\n{body}"
+    file = f"<rule {id} {zlib.crc32(text.encode()):08x}>"
+    # Here inspect and tracebacks find the text of what is in no file.
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    made: dict[str, Any] = {}
+    try:
+        exec(compile(text, file, "exec"), names, made)
+    except SyntaxError as error:
+        where = names.get("__file__", names["__name__"])
+        raise RuleError(f"rule {id!r} ({where}): {error.msg}: {(error.text or '').strip()}") from None
+    found: type = made[id]
+    return found
+
+
+@functools.cache
+def _identity(argument: str) -> Callable[..., Any]:
+    made = _class("any_value", f"    def before({argument}): return {argument}\n", {"__name__": __name__})
+    before: Callable[..., Any] = vars(made)["before"]
+    return before
 
 
 def rule(
@@ -154,13 +245,16 @@ def rule(
 ) -> Callable[[type], Rule]:
     """Class decorator that makes a :class:`Rule` of a class with ``before`` and ``after``.
 
+    Without ``before`` a ``value`` or ``late`` rule takes any value: ``before`` is then the identity.
     Raises :class:`RuleError` when a part is missing or a word is unknown.
     """
 
     def make(cls: type) -> Rule:
         source = inspect.getsourcefile(cls) or cls.__module__
         name = f"rule {cls.__name__!r} ({source})"
-        body = vars(cls)
+        body = dict(vars(cls))
+        if site in SITES and site != "op" and args:
+            body.setdefault("before", _identity(next(iter(args))))
         for part in ("before", "after"):
             if not callable(body.get(part)):
                 raise RuleError(f"{name}: no function {part!r}")
@@ -199,10 +293,31 @@ def rule(
             source=source,
         )
         if _collecting:
-            _collecting[-1].add(made)
+            _collecting[-1].append(made)
         return made
 
     return make
+
+
+def written(id: str, doc: str, names: dict[str, Any], *, after: str, **said: Any) -> Rule:
+    """A rule whose ``after`` is given as text, for rules that share a form: a row of a table becomes one by a call.
+
+    ``after`` is signature and statements, as ``"x: x.add_(1); return x"``; ``names`` are the globals of the module,
+    where the rule is bound to its id as that of a class statement is; ``said`` goes to :func:`rule`.  The source of
+    ``after`` can be read as that of a function in a file.  Raises :class:`RuleError` as :func:`rule` does.
+    """
+    parameters, _, statements = after.partition(": ")
+    lines = [f"    def after({parameters}):\n", *(f"        {statement}\n" for statement in statements.split("; "))]
+    made = _class(id, "".join(lines), names)
+    made.__doc__ = doc
+    names[id] = new = rule(**said)(made)
+    return new
+
+
+def doc_text(does: str, why: str, provokes: str = "", limits: str = "") -> str:
+    """A rule's doc: what it does, and what is to be said under each heading."""
+    said = zip(HEADINGS, (why, provokes, limits), strict=True)
+    return f"{does}\n\n" + "\n".join(f"{head}: {text}" for head, text in said if text)
 
 
 def load_rules(extra_dirs: Sequence[Path] = (), packs: Sequence[Path] = ()) -> Registry:
@@ -248,12 +363,18 @@ def _load_file(registry: Registry, file: Path) -> None:
 
 
 def _load_into(registry: Registry, what: str, load: Callable[[], object]) -> None:
-    _collecting.append(registry)
+    found: list[Rule] = []
+    _collecting.append(found)
     try:
         loaded = load()
-        for value in vars(loaded).values() if isinstance(loaded, ModuleType) else ():
-            if isinstance(value, Rule):
-                registry.add(value)
+        if isinstance(loaded, ModuleType):
+            found += [value for value in vars(loaded).values() if isinstance(value, Rule)]
+        own: dict[str, Rule] = {}
+        for made in found:
+            # The decorator gives a rule, and so does the name that it is bound to.
+            if own.setdefault(made.id, made) is not made:
+                raise _twice(own[made.id], made)
+            registry.add(made)
     except RuleError:
         raise
     except Exception as error:

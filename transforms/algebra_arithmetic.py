@@ -14,8 +14,8 @@ SIGNED = (*FLOATS, "int64", "int32", "int16", "int8")
 class algebra_sub_as_add_neg:
     """Subtracts by adding the negated operand.
 
-    IEEE defines x - y as x + (-y); integers wrap alike. Two pointwise nodes instead of one in a fusion group.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: IEEE defines x - y as x + (-y); integers wrap alike.
+    Provokes: Two pointwise nodes instead of one in a fusion group.
     """
 
     def before(x, y): return x - y
@@ -28,8 +28,8 @@ class algebra_sub_as_add_neg:
 class algebra_sub_as_rsub:
     """Subtracts by rsub with swapped operands.
 
-    The same subtraction. rsub has its own decomposition and type promotion.
-    Aims at the rsub lowering or decomposition.
+    Why equivalent: The same subtraction.
+    Provokes: rsub has its own decomposition and type promotion.
     """
 
     def before(x, y): return x - y
@@ -42,8 +42,8 @@ class algebra_sub_as_rsub:
 class algebra_sub_as_add_alpha:
     """Subtracts by add with alpha=-1.
 
-    -1 * y is exact. alpha is multiplied in by the decomposition of add.
-    Aims at the add lowering or decomposition.
+    Why equivalent: -1 * y is exact.
+    Provokes: alpha is multiplied in by the decomposition of add.
     """
 
     def before(x, y): return x - y
@@ -56,8 +56,7 @@ class algebra_sub_as_add_alpha:
 class algebra_sub_swapped:
     """Negates the opposite difference.
 
-    Rounding is symmetric; only the sign of a zero difference changes.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Rounding is symmetric; only the sign of a zero difference changes.
     """
 
     def before(x, y): return x - y
@@ -70,8 +69,8 @@ class algebra_sub_swapped:
 class algebra_add_swapped:
     """Adds in the other order.
 
-    Addition commutes. With operands of different layout the result may take the strides of the other one.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Addition commutes.
+    Provokes: With operands of different layout the result may take the strides of the other one.
     """
 
     def before(x, y): return x + y
@@ -84,8 +83,8 @@ class algebra_add_swapped:
 class algebra_mul_swapped:
     """Multiplies in the other order.
 
-    Multiplication commutes. Patterns that expect an operand at one side no longer match.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Multiplication commutes.
+    Provokes: Patterns that expect an operand at one side no longer match.
     """
 
     def before(x, y): return x * y
@@ -98,8 +97,7 @@ class algebra_mul_swapped:
 class algebra_add_as_sub_neg:
     """Adds by subtracting the negated operand.
 
-    x - (-y) is x + y in IEEE and with wrap-around.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: x - (-y) is x + y in IEEE and with wrap-around.
     """
 
     def before(x, y): return x + y
@@ -112,8 +110,9 @@ class algebra_add_as_sub_neg:
 class algebra_add_as_out:
     """Adds into a zeros buffer by out=.
 
-    out= computes the same sum. Dynamo and functionalisation replace the buffer; no gradient for out=.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: out= computes the same sum.
+    Provokes: Dynamo and functionalisation replace the buffer.
+    Limits: No gradient for out=.
     """
 
     def before(x, y): return x + y
@@ -127,8 +126,9 @@ class algebra_add_as_out:
 class algebra_mul_as_out:
     """Multiplies into a transposed zeros buffer by out=.
 
-    out= keeps the strides of the buffer, which is column-major: the product is written through a permuted layout.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: out= computes the same product.
+    Provokes: out= keeps the strides of the buffer, which is column-major: the product is written through a permuted
+    layout.
     """
 
     def before(x, y): return x * y
@@ -142,8 +142,8 @@ class algebra_mul_as_out:
 class algebra_add_reassociated:
     """Regroups a sum of three.
 
-    Addition is associative over the reals. Other intermediate buffers and broadcast shapes.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Addition is associative over the reals.
+    Provokes: Other intermediate buffers and broadcast shapes.
     """
 
     def before(x, y, z): return (x + y) + z
@@ -156,8 +156,8 @@ class algebra_add_reassociated:
 class algebra_add_reassociated_int:
     """Regroups an integer sum of three.
 
-    Wrap-around addition is associative. Index expressions are regrouped by sympy.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Wrap-around addition is associative.
+    Provokes: Index expressions are regrouped by sympy.
     """
 
     def before(x, y, z): return (x + y) + z
@@ -170,8 +170,7 @@ class algebra_add_reassociated_int:
 class algebra_mul_reassociated:
     """Regroups a product of three.
 
-    Multiplication is associative over the reals.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Multiplication is associative over the reals.
     """
 
     def before(x, y, z): return (x * y) * z
@@ -184,8 +183,8 @@ class algebra_mul_reassociated:
 class algebra_distribute_mul:
     """Multiplies both terms of a sum.
 
-    Distributive law over the reals. FMA contraction in generated code.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Distributive law over the reals.
+    Provokes: FMA contraction in generated code.
     """
 
     def before(x, y, z): return (x + y) * z
@@ -198,8 +197,7 @@ class algebra_distribute_mul:
 class algebra_factor_out:
     """Factors a common right factor out of a sum of products.
 
-    Distributive law over the reals.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Distributive law over the reals.
     """
 
     def before(x, y, z): return x * z + y * z
@@ -212,8 +210,7 @@ class algebra_factor_out:
 class algebra_mul_neg_outside:
     """Moves a negation out of a product.
 
-    The sign of a product is the product of signs; NaN stays NaN.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The sign of a product is the product of signs; NaN stays NaN.
     """
 
     def before(x, y): return (-x) * y
@@ -226,8 +223,7 @@ class algebra_mul_neg_outside:
 class algebra_neg_as_mul:
     """Negates by multiplying with -1.
 
-    Exact for all values.
-    Aims at dtype promotion.
+    Why equivalent: Exact for all values.
     """
 
     def before(x): return -x
@@ -240,8 +236,8 @@ class algebra_neg_as_mul:
 class algebra_neg_as_sub:
     """Negates by subtracting from 0.
 
-    0 - x is -x but for x = 0. rsub with a Python scalar.
-    Aims at the rsub lowering or decomposition.
+    Why equivalent: 0 - x is -x but for x = 0.
+    Provokes: rsub with a Python scalar.
     """
 
     def before(x): return -x
@@ -254,8 +250,7 @@ class algebra_neg_as_sub:
 class algebra_double_as_add:
     """Doubles by adding x to itself.
 
-    2 * x and x + x round alike (both exact but for overflow).
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: 2 * x and x + x round alike (both exact but for overflow).
     """
 
     def before(x, c): return x * c
@@ -268,8 +263,7 @@ class algebra_double_as_add:
 class algebra_add_self_as_mul:
     """Adds x to itself by multiplying with 2.
 
-    Exact both ways.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Exact both ways.
     """
 
     def before(x): return x + x
@@ -282,8 +276,8 @@ class algebra_add_self_as_mul:
 class algebra_mul_self_as_pow:
     """Squares by pow.
 
-    Eager computes pow(x, 2) as x * x. The pow lowering expands small integer exponents.
-    Aims at the special cases of the pow lowering.
+    Why equivalent: Eager computes pow(x, 2) as x * x.
+    Provokes: The pow lowering expands small integer exponents.
     """
 
     def before(x): return x * x
@@ -296,8 +290,7 @@ class algebra_mul_self_as_pow:
 class algebra_mul_self_as_square:
     """Squares by torch.square.
 
-    square is pow with exponent 2.
-    Aims at the square lowering or decomposition.
+    Why equivalent: square is pow with exponent 2.
     """
 
     def before(x): return x * x
@@ -310,8 +303,7 @@ class algebra_mul_self_as_square:
 class algebra_square_as_mul:
     """Squares by multiplication.
 
-    Eager computes pow(x, 2) as x * x, for exponents 2 and 2.0.
-    Aims at the special cases of the pow lowering.
+    Why equivalent: Eager computes pow(x, 2) as x * x, for exponents 2 and 2.0.
     """
 
     def before(x, c): return x ** c
@@ -324,8 +316,7 @@ class algebra_square_as_mul:
 class algebra_cube_as_mul:
     """Cubes by two multiplications.
 
-    Equal over the reals.
-    Aims at the special cases of the pow lowering.
+    Why equivalent: Equal over the reals.
     """
 
     def before(x, c): return x ** c
@@ -338,8 +329,8 @@ class algebra_cube_as_mul:
 class algebra_sqrt_as_pow:
     """Takes the root by pow with 0.5.
 
-    Equal for finite non-negative x. pow's special cases for 0.5.
-    Aims at the special cases of the pow lowering.
+    Why equivalent: Equal for finite non-negative x.
+    Provokes: pow's special cases for 0.5.
     """
 
     def before(x): return torch.sqrt(x)
@@ -352,8 +343,7 @@ class algebra_sqrt_as_pow:
 class algebra_pow_half_as_sqrt:
     """Takes the power 0.5 by sqrt.
 
-    Equal for finite non-negative x.
-    Aims at the special cases of the pow lowering.
+    Why equivalent: Equal for finite non-negative x.
     """
 
     def before(x, c): return x ** c
@@ -366,8 +356,8 @@ class algebra_pow_half_as_sqrt:
 class algebra_rsqrt_as_reciprocal:
     """Takes 1/sqrt by reciprocal of sqrt.
 
-    Equal over the reals. Used in every norm; libdevice and vector rsqrt differ from it by rounding only.
-    Aims at decompositions.
+    Why equivalent: Equal over the reals.
+    Provokes: Used in every norm; libdevice and vector rsqrt differ from it by rounding only.
     """
 
     def before(x): return torch.rsqrt(x)
@@ -380,8 +370,7 @@ class algebra_rsqrt_as_reciprocal:
 class algebra_rsqrt_as_pow:
     """Takes 1/sqrt by pow with -0.5.
 
-    Equal for positive x.
-    Aims at the special cases of the pow lowering.
+    Why equivalent: Equal for positive x.
     """
 
     def before(x): return torch.rsqrt(x)
@@ -394,8 +383,7 @@ class algebra_rsqrt_as_pow:
 class algebra_reciprocal_as_div:
     """Divides 1 by x instead of taking the reciprocal.
 
-    Equal by definition; eager itself computes scalar / tensor by reciprocal.
-    Aims at the reciprocal lowering or decomposition.
+    Why equivalent: Equal by definition; eager itself computes scalar / tensor by reciprocal.
     """
 
     def before(x): return torch.reciprocal(x)
@@ -408,8 +396,7 @@ class algebra_reciprocal_as_div:
 class algebra_div_as_mul_reciprocal:
     """Divides by multiplying with the reciprocal.
 
-    Equal over the reals for y != 0 (checked on both arguments).
-    Aims at the div lowering or decomposition.
+    Why equivalent: Equal over the reals for y != 0 (checked on both arguments).
     """
 
     def before(x, y): return x / y
@@ -422,8 +409,8 @@ class algebra_div_as_mul_reciprocal:
 class algebra_div_scalar_as_mul:
     """Divides by a Python number by multiplying with its inverse.
 
-    Equal over the reals. Scale factors of attention come in both spellings.
-    Aims at the div lowering or decomposition.
+    Why equivalent: Equal over the reals.
+    Provokes: Scale factors of attention come in both spellings.
     """
 
     def before(x, c): return x / c
@@ -436,8 +423,8 @@ class algebra_div_scalar_as_mul:
 class algebra_mul_scalar_as_div:
     """Multiplies by a Python number by dividing by its inverse.
 
-    Equal over the reals; floating tensors only.
-    Aims at the div lowering or decomposition.
+    Why equivalent: Equal over the reals.
+    Limits: Floating tensors only.
     """
 
     def before(x, c): return x * c
@@ -450,8 +437,7 @@ class algebra_mul_scalar_as_div:
 class algebra_sub_scalar_as_add:
     """Subtracts a Python number by adding its negative.
 
-    x - c is x + (-c); the scalar rounds alike.
-    Aims at decompositions.
+    Why equivalent: x - c is x + (-c); the scalar rounds alike.
     """
 
     def before(x, c): return x - c
@@ -464,8 +450,8 @@ class algebra_sub_scalar_as_add:
 class algebra_mul_scalar_split:
     """Multiplies by a Python number as c*x/2 + c*x/2.
 
-    Halves are exact (but for subnormals); a tree of two equal terms that CSE merges.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Halves are exact (but for subnormals).
+    Provokes: A tree of two equal terms that CSE merges.
     """
 
     def before(x, c): return x * c
@@ -478,8 +464,8 @@ class algebra_mul_scalar_split:
 class algebra_addcmul_from_ops:
     """Fuses a product and a sum into addcmul.
 
-    The same value up to one rounding. addcmul has its own decomposition and promotion.
-    Aims at the addcmul lowering or decomposition.
+    Why equivalent: The same value up to one rounding.
+    Provokes: addcmul has its own decomposition and promotion.
     """
 
     def before(x, y, z): return x + y * z
@@ -492,8 +478,7 @@ class algebra_addcmul_from_ops:
 class algebra_addcmul_to_ops:
     """Spells addcmul as product and sum.
 
-    The definition of addcmul with value 1.
-    Aims at the addcmul lowering or decomposition.
+    Why equivalent: The definition of addcmul with value 1.
     """
 
     def before(x, y, z): return torch.addcmul(x, y, z)
@@ -506,8 +491,8 @@ class algebra_addcmul_to_ops:
 class algebra_addcdiv_from_ops:
     """Fuses a quotient and a sum into addcdiv.
 
-    The definition of addcdiv with value 1; optimizers use it.
-    Aims at the addcdiv lowering or decomposition.
+    Why equivalent: The definition of addcdiv with value 1.
+    Provokes: Optimizers use it.
     """
 
     def before(x, y, z): return x + y / z
@@ -520,8 +505,8 @@ class algebra_addcdiv_from_ops:
 class algebra_lerp_to_ops:
     """Spells lerp as x + w * (y - x).
 
-    The definition over the reals; eager switches formula at w = 0.5.
-    Aims at the lerp lowering or decomposition.
+    Why equivalent: The definition over the reals.
+    Provokes: Eager switches formula at w = 0.5.
     """
 
     def before(x, y, w): return torch.lerp(x, y, w)
@@ -534,8 +519,8 @@ class algebra_lerp_to_ops:
 class algebra_lerp_from_ops:
     """Fuses x + w * (y - x) into lerp.
 
-    The definition over the reals. The lerp decomposition selects between two formulas.
-    Aims at the lerp lowering or decomposition.
+    Why equivalent: The definition over the reals.
+    Provokes: The lerp decomposition selects between two formulas.
     """
 
     def before(x, y, w): return x + w * (y - x)
@@ -548,8 +533,7 @@ class algebra_lerp_from_ops:
 class algebra_abs_as_maximum:
     """Takes the absolute value as the larger of x and -x.
 
-    Equal; at 0 the halves of the gradient cancel to 0 as abs has it.
-    Aims at the maximum lowering or decomposition.
+    Why equivalent: Equal; at 0 the halves of the gradient cancel to 0 as abs has it.
     """
 
     def before(x): return torch.abs(x)
@@ -562,8 +546,7 @@ class algebra_abs_as_maximum:
 class algebra_abs_as_mul_sign:
     """Takes the absolute value as x * sign(x).
 
-    sign is -1, 0 or 1; NaN * 0 is NaN.
-    Aims at the sign lowering or decomposition.
+    Why equivalent: sign is -1, 0 or 1; NaN * 0 is NaN.
     """
 
     def before(x): return torch.abs(x)
@@ -576,8 +559,8 @@ class algebra_abs_as_mul_sign:
 class algebra_abs_as_where:
     """Takes the absolute value by a select.
 
-    Only -0.0 keeps its sign; the gradient at 0 is 1 instead of 0.
-    Aims at masks and selects inside one kernel.
+    Why equivalent: The definition, but -0.0 keeps its sign.
+    Limits: The gradient at 0 is 1 instead of 0.
     """
 
     def before(x): return torch.abs(x)
@@ -590,8 +573,7 @@ class algebra_abs_as_where:
 class algebra_abs_of_product:
     """Takes one absolute value of a product of absolute values.
 
-    |x| * |y| = |x * y| with the same rounding.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: |x| * |y| = |x * y| with the same rounding.
     """
 
     def before(x, y): return torch.abs(x) * torch.abs(y)
@@ -604,8 +586,7 @@ class algebra_abs_of_product:
 class algebra_ceil_as_floor:
     """Rounds up by rounding the negative down.
 
-    ceil(x) = -floor(-x), signs of zero included.
-    Aims at the floor lowering or decomposition.
+    Why equivalent: ceil(x) = -floor(-x), signs of zero included.
     """
 
     def before(x): return torch.ceil(x)
@@ -618,8 +599,7 @@ class algebra_ceil_as_floor:
 class algebra_floor_as_ceil:
     """Rounds down by rounding the negative up.
 
-    floor(x) = -ceil(-x).
-    Aims at the ceil lowering or decomposition.
+    Why equivalent: floor(x) = -ceil(-x).
     """
 
     def before(x): return torch.floor(x)
@@ -632,8 +612,7 @@ class algebra_floor_as_ceil:
 class algebra_trunc_as_where:
     """Truncates by floor and ceil.
 
-    Towards zero is down for positive and up for negative values.
-    Aims at the trunc lowering or decomposition.
+    Why equivalent: Towards zero is down for positive and up for negative values.
     """
 
     def before(x): return torch.trunc(x)
@@ -646,8 +625,8 @@ class algebra_trunc_as_where:
 class algebra_exp_neg_as_reciprocal:
     """Takes exp(-x) as 1 / exp(x).
 
-    Equal over the reals; far out one form is subnormal and the other 0.
-    Aims at the exp lowering or decomposition.
+    Why equivalent: Equal over the reals.
+    Limits: Far out one form is subnormal and the other 0.
     """
 
     def before(x): return torch.exp(-x)

@@ -16,8 +16,8 @@ ANY = (*NUMBERS, "bool")
 class algebra_relu_as_clamp:
     """Takes relu by clamp(min=0).
 
-    Equal, NaN stays. The gradient at 0 is 1 instead of 0.
-    Aims at the clamp lowering or decomposition.
+    Why equivalent: Equal, NaN stays.
+    Limits: The gradient at 0 is 1 instead of 0.
     """
 
     def before(x): return F.relu(x)
@@ -30,8 +30,7 @@ class algebra_relu_as_clamp:
 class algebra_relu_as_where:
     """Takes relu by a select that keeps NaN.
 
-    x <= 0 is false for NaN. The gradient at 0 is 0 as in relu.
-    Aims at masks and selects inside one kernel.
+    Why equivalent: x <= 0 is false for NaN. The gradient at 0 is 0 as in relu.
     """
 
     def before(x): return F.relu(x)
@@ -44,8 +43,8 @@ class algebra_relu_as_where:
 class algebra_relu_as_maximum:
     """Takes relu by maximum with a 0-dim zero.
 
-    Equal, NaN stays. The gradient at 0 is one half.
-    Aims at the maximum lowering or decomposition.
+    Why equivalent: Equal, NaN stays.
+    Limits: The gradient at 0 is one half.
     """
 
     def before(x): return F.relu(x)
@@ -58,8 +57,7 @@ class algebra_relu_as_maximum:
 class algebra_relu_as_half_sum:
     """Takes relu as half the sum of x and its absolute value.
 
-    Exact for finite x without overflow.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Exact for finite x without overflow.
     """
 
     def before(x): return F.relu(x)
@@ -72,8 +70,8 @@ class algebra_relu_as_half_sum:
 class algebra_relu_as_masked:
     """Takes relu as x times its positive mask.
 
-    x * True is x, x * False is 0 for finite x. A bool operand in a floating product.
-    Aims at dtype promotion.
+    Why equivalent: x * True is x, x * False is 0 for finite x.
+    Provokes: A bool operand in a floating product.
     """
 
     def before(x): return F.relu(x)
@@ -86,8 +84,7 @@ class algebra_relu_as_masked:
 class algebra_relu_in_place:
     """Takes relu in place on a clone.
 
-    The clone is fresh memory; relu's backward keeps its result.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The clone is fresh memory; relu's backward keeps its result.
     """
 
     def before(x): return F.relu(x)
@@ -101,8 +98,8 @@ class algebra_relu_in_place:
 class algebra_clamp_as_min_max:
     """Clamps by maximum and then minimum with uniform tensors.
 
-    The definition of clamp, also where lo > hi. Uniform constants instead of scalars.
-    Aims at the clamp lowering or decomposition.
+    Why equivalent: The definition of clamp, also where lo > hi.
+    Provokes: Uniform constants instead of scalars.
     """
 
     def before(x, lo, hi): return torch.clamp(x, lo, hi)
@@ -117,8 +114,7 @@ class algebra_clamp_as_min_max:
 class algebra_clamp_in_two:
     """Clamps below, then above.
 
-    The definition of clamp.
-    Aims at the clamp lowering or decomposition.
+    Why equivalent: The definition of clamp.
     """
 
     def before(x, lo, hi): return torch.clamp(x, lo, hi)
@@ -131,8 +127,7 @@ class algebra_clamp_in_two:
 class algebra_minimum_as_maximum:
     """Takes the minimum as minus the maximum of the negatives.
 
-    Negation reverses the order; ties share the gradient both ways.
-    Aims at the minimum lowering or decomposition.
+    Why equivalent: Negation reverses the order; ties share the gradient both ways.
     """
 
     def before(x, y): return torch.minimum(x, y)
@@ -145,8 +140,8 @@ class algebra_minimum_as_maximum:
 class algebra_maximum_as_where:
     """Takes the maximum by a select.
 
-    Equal without NaN; ties give their gradient to one side.
-    Aims at masks and selects inside one kernel.
+    Why equivalent: Equal without NaN.
+    Limits: Ties give their gradient to one side.
     """
 
     def before(x, y): return torch.maximum(x, y)
@@ -159,8 +154,8 @@ class algebra_maximum_as_where:
 class algebra_maximum_as_stack_amax:
     """Takes the maximum as amax over a stack of two.
 
-    The same two elements; both share the gradient of a tie. A reduction over a cat.
-    Aims at the amax lowering or decomposition.
+    Why equivalent: The same two elements; both share the gradient of a tie.
+    Provokes: A reduction over a cat.
     """
 
     def before(x, y): return torch.maximum(x, y)
@@ -173,8 +168,8 @@ class algebra_maximum_as_stack_amax:
 class algebra_where_inverted:
     """Selects under the complemented mask with swapped arms.
 
-    By definition. bitwise_not of a mask feeding where.
-    Aims at masks and selects inside one kernel.
+    Why equivalent: By definition.
+    Provokes: bitwise_not of a mask feeding where.
     """
 
     def before(x, y, m): return torch.where(m, x, y)
@@ -187,8 +182,7 @@ class algebra_where_inverted:
 class algebra_where_twice:
     """Selects again from the selection under the same mask.
 
-    Where m holds the first select already gave x.
-    Aims at masks and selects inside one kernel.
+    Why equivalent: Where m holds the first select already gave x.
     """
 
     def before(x, y, m): return torch.where(m, x, y)
@@ -202,8 +196,7 @@ class algebra_where_twice:
 class algebra_where_into_clone:
     """Selects by copying the selection into a clone of y.
 
-    The copy_ writes every element with where's result; the read of the clone precedes its write.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The copy_ writes every element with where's result; the read of the clone precedes its write.
     """
 
     def before(x, y, m): return torch.where(m, x, y)
@@ -220,8 +213,8 @@ class algebra_where_into_clone:
 class algebra_where_as_gather:
     """Selects by gathering from a stack of both arms with the mask as index.
 
-    Index 1 is x, index 0 is y. A mask converted to an index of an indirect load.
-    Aims at indirect loads and at scatter_add in the backward.
+    Why equivalent: Index 1 is x, index 0 is y.
+    Provokes: A mask converted to an index of an indirect load.
     """
 
     def before(x, y, m): return torch.where(m, x, y)
@@ -236,8 +229,7 @@ class algebra_where_as_gather:
 class algebra_where_scalar_as_masked_fill:
     """Fills under the complemented mask instead of selecting against a number.
 
-    The number rounds to the dtype both ways.
-    Aims at the masked_fill lowering or decomposition.
+    Why equivalent: The number rounds to the dtype both ways.
     """
 
     def before(x, m, c): return torch.where(m, x, c)
@@ -252,8 +244,8 @@ class algebra_where_scalar_as_masked_fill:
 class algebra_masked_fill_as_where:
     """Selects against a number instead of filling under a mask.
 
-    By definition; attention masks come in both spellings.
-    Aims at the masked_fill lowering or decomposition.
+    Why equivalent: By definition.
+    Provokes: Attention masks come in both spellings.
     """
 
     def before(x, m, c): return x.masked_fill(m, c)
@@ -268,8 +260,7 @@ class algebra_masked_fill_as_where:
 class algebra_masked_fill_in_place:
     """Fills a clone in place.
 
-    The clone is fresh memory.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The clone is fresh memory.
     """
 
     def before(x, m, c): return x.masked_fill(m, c)
@@ -282,8 +273,8 @@ class algebra_masked_fill_in_place:
 class algebra_sigmoid_as_exp:
     """Takes the sigmoid as 1 / (1 + exp(-x)).
 
-    The definition. For very negative x its gradient is NaN.
-    Aims at the sigmoid lowering or decomposition.
+    Why equivalent: The definition.
+    Limits: For very negative x its gradient is NaN.
     """
 
     def before(x): return torch.sigmoid(x)
@@ -296,8 +287,7 @@ class algebra_sigmoid_as_exp:
 class algebra_sigmoid_as_tanh:
     """Takes the sigmoid by tanh of half the argument.
 
-    An identity over the reals, without overflow.
-    Aims at the sigmoid lowering or decomposition.
+    Why equivalent: An identity over the reals, without overflow.
     """
 
     def before(x): return torch.sigmoid(x)
@@ -310,8 +300,7 @@ class algebra_sigmoid_as_tanh:
 class algebra_tanh_as_sigmoid:
     """Takes tanh by the sigmoid of twice the argument.
 
-    An identity over the reals, without overflow to NaN.
-    Aims at the tanh lowering or decomposition.
+    Why equivalent: An identity over the reals, without overflow to NaN.
     """
 
     def before(x): return torch.tanh(x)
@@ -324,8 +313,7 @@ class algebra_tanh_as_sigmoid:
 class algebra_logsigmoid_as_softplus:
     """Takes logsigmoid as minus softplus of -x.
 
-    An identity over the reals (softplus is linear beyond 20).
-    Aims at the log_sigmoid lowering or decomposition.
+    Why equivalent: An identity over the reals (softplus is linear beyond 20).
     """
 
     def before(x): return F.logsigmoid(x)

@@ -13,11 +13,9 @@ ANY = FLOATS + INTS + ("bool",)
 class dtype_wide_trip_float64:
     """Converts to float64 and back.
 
-    Widening is exact. ``pointless_convert`` merges the two casts into one.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: Widening is exact.
+    Provokes: ``pointless_convert`` merges the two casts into one.
     """
-
-    def before(x): return x
 
     def after(x): return x.to(torch.float64).to(x.dtype)
 
@@ -27,11 +25,9 @@ class dtype_wide_trip_float64:
 class dtype_wide_trip_float32:
     """Converts a 16-bit value to float32 and back.
 
-    Widening is exact. The pair that autocast leaves everywhere.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: Widening is exact.
+    Provokes: The pair that autocast leaves everywhere.
     """
-
-    def before(x): return x
 
     def after(x): return x.float().to(x.dtype)
 
@@ -41,11 +37,9 @@ class dtype_wide_trip_float32:
 class dtype_wide_trip_staged:
     """Converts a 16-bit value to float32, to float64, to float32 and back.
 
-    Each step is exact. Chains of casts that are folded pairwise.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: Each step is exact.
+    Provokes: Chains of casts that are folded pairwise.
     """
-
-    def before(x): return x
 
     def after(x): return x.to(torch.float32).double().to(torch.float32).to(x.dtype)
 
@@ -55,11 +49,9 @@ class dtype_wide_trip_staged:
 class dtype_int_trip_int64:
     """Converts an integer or mask to int64 and back.
 
-    Widening is exact. Integer casts take part in ``pointless_convert`` too.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: Widening is exact.
+    Provokes: Integer casts take part in ``pointless_convert`` too.
     """
-
-    def before(x): return x
 
     def after(x): return x.to(torch.int64).to(x.dtype)
 
@@ -69,11 +61,9 @@ class dtype_int_trip_int64:
 class dtype_int_trip_float64:
     """Converts an integer of up to 32 bits to float64 and back.
 
-    float64 holds 53 bits. Integer through floating point: a cast pair that must not be folded blindly.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: float64 holds 53 bits.
+    Provokes: Integer through floating point: a cast pair that must not be folded blindly.
     """
-
-    def before(x): return x
 
     def after(x): return x.double().to(x.dtype)
 
@@ -83,11 +73,8 @@ class dtype_int_trip_float64:
 class dtype_int_trip_float32:
     """Converts an integer of up to 16 bits to float32 and back.
 
-    float32 holds 24 bits.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: float32 holds 24 bits.
     """
-
-    def before(x): return x
 
     def after(x): return x.float().to(x.dtype)
 
@@ -97,11 +84,9 @@ class dtype_int_trip_float32:
 class dtype_int64_trip_wrapped:
     """Adds 256 in int32 and wraps back to 8 bits.
 
-    Conversion to 8 bits takes the value modulo 256. A cast that must really truncate.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Conversion to 8 bits takes the value modulo 256.
+    Provokes: A cast that must really truncate.
     """
-
-    def before(x): return x
 
     def after(x): return (x.to(torch.int32) + 256).to(x.dtype)
 
@@ -111,11 +96,8 @@ class dtype_int64_trip_wrapped:
 class dtype_bool_trip_uint8:
     """Converts a mask to uint8 and back.
 
-    False and True are 0 and 1.
-    Aims at dtype promotion.
+    Why equivalent: False and True are 0 and 1.
     """
-
-    def before(x): return x
 
     def after(x): return x.to(torch.uint8).bool()
 
@@ -125,11 +107,9 @@ class dtype_bool_trip_uint8:
 class dtype_bool_trip_scaled:
     """Converts a mask to int8, multiplies by 2 and converts back.
 
-    Every nonzero number is True. A cast to bool of a value other than 0 and 1 must normalise.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Every nonzero number is True.
+    Provokes: A cast to bool of a value other than 0 and 1 must normalise.
     """
-
-    def before(x): return x
 
     def after(x): return (x.to(torch.int8) * 2).to(torch.bool)
 
@@ -139,11 +119,8 @@ class dtype_bool_trip_scaled:
 class dtype_bool_trip_half:
     """Converts a mask to float, halves it and converts back.
 
-    0.5 is True: conversion to bool compares with 0 and does not truncate first.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: 0.5 is True: conversion to bool compares with 0 and does not truncate first.
     """
-
-    def before(x): return x
 
     def after(x): return (x.to(torch.float32) * 0.5).to(torch.bool)
 
@@ -153,11 +130,8 @@ class dtype_bool_trip_half:
 class dtype_bool_trip_compare:
     """Converts a mask to bfloat16 and compares with 0.
 
-    0 and 1 are exact.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: 0 and 1 are exact.
     """
-
-    def before(x): return x
 
     def after(x): return x.to(torch.bfloat16) != 0
 
@@ -167,11 +141,9 @@ class dtype_bool_trip_compare:
 class dtype_view_bits32:
     """Views float32 as int32 and back.
 
-    The same bits and memory. view(dtype) is a bitcast that must not be taken for a conversion.
-    Aims at bitcasts inside a kernel.
+    Why equivalent: The same bits and memory.
+    Provokes: view(dtype) is a bitcast that must not be taken for a conversion.
     """
-
-    def before(x): return x
 
     def after(x): return x.view(torch.int32).view(torch.float32)
 
@@ -182,11 +154,9 @@ class dtype_view_bits32:
 class dtype_view_bits16:
     """Views a 16-bit float as int16 and back.
 
-    The same bits and memory. 16-bit values live as float32 inside kernels, where a bitcast needs a real rounding.
-    Aims at bitcasts inside a kernel.
+    Why equivalent: The same bits and memory.
+    Provokes: 16-bit values live as float32 inside kernels, where a bitcast needs a real rounding.
     """
-
-    def before(x): return x
 
     def after(x): return x.view(torch.int16).view(x.dtype)
 
@@ -196,11 +166,9 @@ class dtype_view_bits16:
 class dtype_view_bits_xor:
     """Flips the lowest bit of the representation twice, as an integer.
 
-    xor is its own inverse. Pointwise code between two bitcasts in one kernel.
-    Aims at bitcasts inside a kernel.
+    Why equivalent: xor is its own inverse.
+    Provokes: Pointwise code between two bitcasts in one kernel.
     """
-
-    def before(x): return x
 
     def after(x):
         bits = torch.int32 if x.dtype == torch.float32 else torch.int16
@@ -213,11 +181,9 @@ class dtype_view_bits_xor:
 class dtype_view_bytes:
     """Views the value as bytes and back.
 
-    The same memory with a longer last dimension in between. view(dtype) of another size changes shape and strides.
-    Aims at bitcasts inside a kernel.
+    Why equivalent: The same memory with a longer last dimension in between.
+    Provokes: view(dtype) of another size changes shape and strides.
     """
-
-    def before(x): return x
 
     def after(x): return x.view(torch.uint8).view(x.dtype)
 
@@ -227,8 +193,7 @@ class dtype_view_bytes:
 class dtype_sign_bit_neg:
     """Negates by flipping the sign bit.
 
-    IEEE negation is a flip of the sign bit.
-    Aims at bitcasts inside a kernel.
+    Why equivalent: IEEE negation is a flip of the sign bit.
     """
 
     def before(x): return -x
@@ -241,11 +206,8 @@ class dtype_sign_bit_neg:
 class dtype_int_reinterpret:
     """Views 8-bit integers with the other signedness and back.
 
-    The same bits and memory.
-    Aims at bitcasts inside a kernel.
+    Why equivalent: The same bits and memory.
     """
-
-    def before(x): return x
 
     def after(x): return x.view(torch.uint8 if x.dtype == torch.int8 else torch.int8).view(x.dtype)
 
@@ -255,11 +217,9 @@ class dtype_int_reinterpret:
 class dtype_int_convert_signedness:
     """Converts 8-bit integers to the other signedness and back.
 
-    Both conversions wrap modulo 256; not a widening pair.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: Both conversions wrap modulo 256.
+    Provokes: Not a widening pair.
     """
-
-    def before(x): return x
 
     def after(x): return x.to(torch.uint8 if x.dtype == torch.int8 else torch.int8).to(x.dtype)
 
@@ -269,8 +229,8 @@ class dtype_int_convert_signedness:
 class dtype_double_cast:
     """Converts to float64 in two steps, through float32.
 
-    Both steps widen. Folding the chain must keep the last dtype.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: Both steps widen.
+    Provokes: Folding the chain must keep the last dtype.
     """
 
     def before(x): return x.to(torch.float64)
@@ -283,8 +243,7 @@ class dtype_double_cast:
 class dtype_float_cast_of_mask:
     """Converts a mask to float by selecting 1.0 or 0.0.
 
-    By definition of the conversion.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: By definition of the conversion.
     """
 
     def before(x): return x.to(torch.float32)
@@ -299,8 +258,7 @@ class dtype_float_cast_of_mask:
 class dtype_long_cast_staged:
     """Converts to int64 through int32.
 
-    Both steps widen.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: Both steps widen.
     """
 
     def before(x): return x.to(torch.int64)
@@ -313,8 +271,8 @@ class dtype_long_cast_staged:
 class dtype_float_cast_as_type_as:
     """Converts to float32 by copy_ into a float32 buffer.
 
-    copy_ converts like to. A cast inside a functionalised copy.
-    Aims at dtype promotion.
+    Why equivalent: copy_ converts like to.
+    Provokes: A cast inside a functionalised copy.
     """
 
     def before(x): return x.to(torch.float32)

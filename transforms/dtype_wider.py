@@ -15,8 +15,8 @@ HALF = ("float16", "bfloat16")
 class dtype_add_wide:
     """Adds in float64 and rounds once.
 
-    Double rounding is innocuous from 53 bits. Casts around one operation in a kernel.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Double rounding is innocuous from 53 bits.
+    Provokes: Casts around one operation in a kernel.
     """
 
     def before(x, y): return x + y
@@ -29,8 +29,7 @@ class dtype_add_wide:
 class dtype_mul_wide:
     """Multiplies in float64 and rounds once.
 
-    The product is exact in float64.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The product is exact in float64.
     """
 
     def before(x, y): return x * y
@@ -43,8 +42,8 @@ class dtype_mul_wide:
 class dtype_add_half_wide:
     """Adds 16-bit values in float32 and rounds.
 
-    What eager does itself. Inductor may drop the rounding.
-    Aims at roundings that a fused kernel leaves out (``emulate_precision_casts``).
+    Why equivalent: What eager does itself.
+    Provokes: Inductor may drop the rounding.
     """
 
     def before(x, y): return x + y
@@ -57,8 +56,7 @@ class dtype_add_half_wide:
 class dtype_mul_mixed:
     """Multiplies a widened operand with a 16-bit one.
 
-    Promotion widens the other; one rounding at the end.
-    Aims at dtype promotion.
+    Why equivalent: Promotion widens the other; one rounding at the end.
     """
 
     def before(x, y): return x * y
@@ -71,8 +69,7 @@ class dtype_mul_mixed:
 class dtype_sub_wide:
     """Subtracts in float64 and rounds once.
 
-    Double rounding is innocuous.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Double rounding is innocuous.
     """
 
     def before(x, y): return x - y
@@ -85,8 +82,7 @@ class dtype_sub_wide:
 class dtype_relu_wide:
     """Applies relu in float64.
 
-    relu selects; the casts are exact both ways.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: relu selects; the casts are exact both ways.
     """
 
     def before(x): return F.relu(x)
@@ -99,8 +95,7 @@ class dtype_relu_wide:
 class dtype_neg_wide:
     """Negates in float64.
 
-    Exact.
-    Aims at dtype promotion.
+    Why equivalent: The cast to float64, the negation and the cast back are exact.
     """
 
     def before(x): return -x
@@ -113,8 +108,7 @@ class dtype_neg_wide:
 class dtype_gt_wide:
     """Compares in float64.
 
-    Widening is monotone and exact.
-    Aims at dtype promotion.
+    Why equivalent: Widening is monotone and exact.
     """
 
     def before(x, y): return x > y
@@ -127,8 +121,7 @@ class dtype_gt_wide:
 class dtype_eq_int_wide:
     """Compares integers for equality in int64.
 
-    Widening is exact.
-    Aims at dtype promotion.
+    Why equivalent: Widening is exact.
     """
 
     def before(x, y): return x == y
@@ -141,8 +134,7 @@ class dtype_eq_int_wide:
 class dtype_lt_int_as_double:
     """Compares integers of up to 32 bits in float64.
 
-    float64 holds them exactly.
-    Aims at dtype promotion.
+    Why equivalent: float64 holds them exactly.
     """
 
     def before(x, y): return x < y
@@ -155,8 +147,8 @@ class dtype_lt_int_as_double:
 class dtype_add_int_wide:
     """Adds integers in int64 and wraps back.
 
-    Conversion takes the sum modulo the size. C promotes narrow integers to int.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Conversion takes the sum modulo the size.
+    Provokes: C promotes narrow integers to int.
     """
 
     def before(x, y): return x + y
@@ -169,8 +161,7 @@ class dtype_add_int_wide:
 class dtype_mul_int_wide:
     """Multiplies narrow integers in int32 and wraps back.
 
-    Modulo the size the products agree.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Modulo the size the products agree.
     """
 
     def before(x, y): return x * y
@@ -183,8 +174,7 @@ class dtype_mul_int_wide:
 class dtype_exp_wide:
     """Computes exp in float64.
 
-    Equal over the reals.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Equal over the reals.
     """
 
     def before(x): return torch.exp(x)
@@ -197,8 +187,7 @@ class dtype_exp_wide:
 class dtype_sigmoid_half_wide:
     """Computes the sigmoid of a 16-bit value in float32.
 
-    Equal over the reals.
-    Aims at roundings that a fused kernel leaves out (``emulate_precision_casts``).
+    Why equivalent: Equal over the reals.
     """
 
     def before(x): return torch.sigmoid(x)
@@ -211,8 +200,8 @@ class dtype_sigmoid_half_wide:
 class dtype_softmax_wide:
     """Computes softmax with dtype=float32 and casts back.
 
-    Equal over the reals. The usual spelling in language models.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: Equal over the reals.
+    Provokes: The usual spelling in language models.
     """
 
     def before(x, d): return F.softmax(x, dim=d)
@@ -225,8 +214,7 @@ class dtype_softmax_wide:
 class dtype_softmax_cast_first:
     """Computes softmax in float64.
 
-    Equal over the reals.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: Equal over the reals.
     """
 
     def before(x, d): return F.softmax(x, dim=d)
@@ -239,8 +227,7 @@ class dtype_softmax_cast_first:
 class dtype_sum_wide:
     """Sums over one dimension with dtype=float64 and casts back.
 
-    Equal over the reals.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Equal over the reals.
     """
 
     def before(x, d): return x.sum(d)
@@ -253,8 +240,7 @@ class dtype_sum_wide:
 class dtype_sum_all_wide:
     """Sums everything in float64 and casts back.
 
-    Equal over the reals.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Equal over the reals.
     """
 
     def before(x): return x.sum()
@@ -267,8 +253,7 @@ class dtype_sum_all_wide:
 class dtype_mean_wide:
     """Averages over one dimension with dtype=float64 and casts back.
 
-    Equal over the reals.
-    Aims at the mean lowering or decomposition.
+    Why equivalent: Equal over the reals.
     """
 
     def before(x, d): return x.mean(d)
@@ -281,8 +266,7 @@ class dtype_mean_wide:
 class dtype_matmul_wide:
     """Multiplies matrices in float64 and casts back.
 
-    Equal over the reals.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Equal over the reals.
     """
 
     def before(a, b): return a @ b
@@ -296,8 +280,7 @@ class dtype_matmul_wide:
 class dtype_sum_int_explicit:
     """Sums integers or a mask after a cast to int64.
 
-    sum of integers and bool accumulates in int64 anyway.
-    Aims at dtype promotion.
+    Why equivalent: sum of integers and bool accumulates in int64 anyway.
     """
 
     def before(x, d): return x.sum(d)
@@ -310,8 +293,7 @@ class dtype_sum_int_explicit:
 class dtype_sum_int_argument:
     """Sums everything with dtype=int64.
 
-    The default result dtype of integer sums, spelled out.
-    Aims at dtype promotion.
+    Why equivalent: The default result dtype of integer sums, spelled out.
     """
 
     def before(x): return x.sum()
@@ -325,8 +307,7 @@ class dtype_sum_int_argument:
 class dtype_cumsum_int_explicit:
     """Takes the running sum of integers or a mask after a cast to int64.
 
-    cumsum of integers and bool accumulates in int64 anyway.
-    Aims at ``pointless_cumsum_replacement`` and at dtypes of scans.
+    Why equivalent: cumsum of integers and bool accumulates in int64 anyway.
     """
 
     def before(x, d): return torch.cumsum(x, d)
@@ -340,8 +321,7 @@ class dtype_cumsum_int_explicit:
 class dtype_cumsum_int_argument:
     """Takes the running sum with dtype=int64.
 
-    The default result dtype, spelled out.
-    Aims at ``pointless_cumsum_replacement`` and at dtypes of scans.
+    Why equivalent: The default result dtype, spelled out.
     """
 
     def before(x, d): return torch.cumsum(x, d)
@@ -354,8 +334,7 @@ class dtype_cumsum_int_argument:
 class dtype_mul_mask_explicit:
     """Converts a mask before it multiplies a float.
 
-    Promotion does the same.
-    Aims at dtype promotion.
+    Why equivalent: Promotion does the same.
     """
 
     def before(x, m): return x * m
@@ -368,8 +347,7 @@ class dtype_mul_mask_explicit:
 class dtype_add_int_explicit:
     """Converts an integer tensor before it is added to a float.
 
-    Promotion does the same.
-    Aims at dtype promotion.
+    Why equivalent: Promotion does the same.
     """
 
     def before(x, i): return x + i
@@ -384,8 +362,7 @@ class dtype_add_int_explicit:
 class dtype_promote_explicit:
     """Widens the narrow operand of a mixed sum itself.
 
-    Promotion does the same for operands with dimensions.
-    Aims at dtype promotion.
+    Why equivalent: Promotion does the same for operands with dimensions.
     """
 
     def before(x, y): return x + y
@@ -398,8 +375,7 @@ class dtype_promote_explicit:
 class dtype_scalar_as_tensor:
     """Adds a 0-dim tensor of the same dtype instead of a number.
 
-    Addition rounds the number to the dtype of x both ways.
-    Aims at dtype promotion.
+    Why equivalent: Addition rounds the number to the dtype of x both ways.
     """
 
     def before(x, c): return x + c
@@ -413,8 +389,7 @@ class dtype_scalar_as_tensor:
 class dtype_scalar_as_wide_tensor:
     """Multiplies by a 0-dim float64 tensor instead of a number.
 
-    A 0-dim tensor does not promote a tensor with dimensions of the same kind.
-    Aims at dtype promotion.
+    Why equivalent: A 0-dim tensor does not promote a tensor with dimensions of the same kind.
     """
 
     def before(x, c): return x * c

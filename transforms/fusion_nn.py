@@ -15,8 +15,8 @@ SINGLE = ("float32", "float64")
 class fusion_softmax_by_hand:
     """Computes softmax as shifted exponentials over their sum.
 
-    The definition; the shift cancels. Online-softmax fusion (prepare_softmax) looks for this form.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: The definition; the shift cancels.
+    Provokes: Online-softmax fusion (prepare_softmax) looks for this form.
     """
 
     def before(x, d): return F.softmax(x, dim=d)
@@ -32,8 +32,7 @@ class fusion_softmax_by_hand:
 class fusion_softmax_by_log:
     """Computes softmax as exp of log_softmax.
 
-    The definition.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: The definition.
     """
 
     def before(x, d): return F.softmax(x, dim=d)
@@ -47,8 +46,7 @@ class fusion_softmax_by_log:
 class fusion_softmax_shifted:
     """Subtracts the mean before softmax.
 
-    softmax does not change under a shift of the whole row.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: softmax does not change under a shift of the whole row.
     """
 
     def before(x, d): return F.softmax(x, dim=d)
@@ -61,8 +59,8 @@ class fusion_softmax_shifted:
 class fusion_softmax_permuted:
     """Moves the softmax dimension first, normalises, moves it back.
 
-    The rows are the same. Reduction over a strided dimension.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: The rows are the same.
+    Provokes: Reduction over a strided dimension.
     """
 
     def before(x, d): return F.softmax(x, dim=d)
@@ -77,8 +75,8 @@ class fusion_softmax_permuted:
 class fusion_softmax_of_scaled:
     """Divides the logits by the inverse where they were multiplied before softmax.
 
-    Equal over the reals. Joint-graph patterns rewrite softmax(x * c) and softmax(x / c) with a shifted maximum.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: Equal over the reals.
+    Provokes: Joint-graph patterns rewrite softmax(x * c) and softmax(x / c) with a shifted maximum.
     """
 
     def before(x, c, d): return F.softmax(x * c, dim=d)
@@ -93,8 +91,8 @@ class fusion_softmax_of_scaled:
 class fusion_softmax_of_divided:
     """Multiplies by the inverse and subtracts the maximum where logits were divided before softmax.
 
-    Equal over the reals. div_softmax_pattern of the joint graph; negative scales swap maximum and minimum.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: Equal over the reals.
+    Provokes: div_softmax_pattern of the joint graph; negative scales swap maximum and minimum.
     """
 
     def before(x, c, d): return F.softmax(x / c, dim=d)
@@ -110,8 +108,7 @@ class fusion_softmax_of_divided:
 class fusion_log_softmax_by_hand:
     """Computes log_softmax as x less logsumexp.
 
-    The definition.
-    Aims at the log_softmax lowering or decomposition.
+    Why equivalent: The definition.
     """
 
     def before(x, d): return F.log_softmax(x, dim=d)
@@ -125,8 +122,7 @@ class fusion_log_softmax_by_hand:
 class fusion_log_softmax_of_softmax:
     """Computes log_softmax from shifted exponentials.
 
-    The definition, with a detached shift.
-    Aims at the log_softmax lowering or decomposition.
+    Why equivalent: The definition, with a detached shift.
     """
 
     def before(x, d): return F.log_softmax(x, dim=d)
@@ -142,8 +138,8 @@ class fusion_log_softmax_of_softmax:
 class fusion_layer_norm_by_hand:
     """Computes layer_norm from mean and variance.
 
-    The definition. Welford reductions are replaced by two-pass sums.
-    Aims at the layer_norm lowering or decomposition.
+    Why equivalent: The definition.
+    Provokes: Welford reductions are replaced by two-pass sums.
     """
 
     def before(x, w, b, e): return F.layer_norm(x, (x.shape[-1],), w, b, e)
@@ -159,8 +155,7 @@ class fusion_layer_norm_by_hand:
 class fusion_layer_norm_by_var:
     """Computes layer_norm from var_mean.
 
-    The definition; the variance is the biased one.
-    Aims at Welford reductions against two-pass sums.
+    Why equivalent: The definition; the variance is the biased one.
     """
 
     def before(x, w, b, e): return F.layer_norm(x, (x.shape[-1],), w, b, e)
@@ -176,8 +171,7 @@ class fusion_layer_norm_by_var:
 class fusion_layer_norm_plain:
     """Applies weight and bias of layer_norm outside.
 
-    The affine part is separate.
-    Aims at the layer_norm lowering or decomposition.
+    Why equivalent: The affine part is separate.
     """
 
     def before(x, w, b, e): return F.layer_norm(x, (x.shape[-1],), w, b, e)
@@ -191,8 +185,7 @@ class fusion_layer_norm_plain:
 class fusion_layer_norm_as_group_norm:
     """Computes layer_norm of a matrix as group_norm with one group.
 
-    One group is the whole row.
-    Aims at the group_norm lowering or decomposition.
+    Why equivalent: One group is the whole row.
     """
 
     def before(x, w, b, e): return F.layer_norm(x, (x.shape[-1],), w, b, e)
@@ -206,8 +199,7 @@ class fusion_layer_norm_as_group_norm:
 class fusion_rms_norm_by_hand:
     """Computes rms_norm from the mean of squares.
 
-    The definition.
-    Aims at the rms_norm lowering or decomposition.
+    Why equivalent: The definition.
     """
 
     def before(x, w, e): return F.rms_norm(x, (x.shape[-1],), w, e)
@@ -220,8 +212,8 @@ class fusion_rms_norm_by_hand:
 class fusion_gelu_by_hand:
     """Computes gelu by erf.
 
-    The definition. Pre-grad and mkldnn patterns look for this form.
-    Aims at the gelu lowering or decomposition.
+    Why equivalent: The definition.
+    Provokes: Pre-grad and mkldnn patterns look for this form.
     """
 
     def before(x): return F.gelu(x)
@@ -234,8 +226,7 @@ class fusion_gelu_by_hand:
 class fusion_gelu_tanh_by_hand:
     """Computes the tanh form of gelu by hand.
 
-    The definition.
-    Aims at the gelu lowering or decomposition.
+    Why equivalent: The definition.
     """
 
     def before(x): return F.gelu(x, approximate="tanh")
@@ -248,8 +239,7 @@ class fusion_gelu_tanh_by_hand:
 class fusion_silu_by_hand:
     """Computes silu as x times its sigmoid.
 
-    The definition.
-    Aims at the silu lowering or decomposition.
+    Why equivalent: The definition.
     """
 
     def before(x): return F.silu(x)
@@ -262,8 +252,7 @@ class fusion_silu_by_hand:
 class fusion_silu_from_ops:
     """Spells x times its sigmoid as silu.
 
-    The definition.
-    Aims at the silu lowering or decomposition.
+    Why equivalent: The definition.
     """
 
     def before(x): return x * torch.sigmoid(x)
@@ -276,8 +265,8 @@ class fusion_silu_from_ops:
 class fusion_silu_in_place:
     """Applies silu in place on a clone.
 
-    The clone is fresh memory. Vectorised and scalar loops differ in the last bit.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The clone is fresh memory.
+    Limits: Vectorised and scalar loops differ in the last bit.
     """
 
     def before(x): return F.silu(x)
@@ -290,8 +279,7 @@ class fusion_silu_in_place:
 class fusion_leaky_relu_as_where:
     """Computes leaky_relu by a select.
 
-    The definition; at 0 both have the slope of the negative side.
-    Aims at the leaky_relu lowering or decomposition.
+    Why equivalent: The definition; at 0 both have the slope of the negative side.
     """
 
     def before(x, c): return F.leaky_relu(x, c)
@@ -304,8 +292,8 @@ class fusion_leaky_relu_as_where:
 class fusion_elu_as_where:
     """Computes elu by a select between x and expm1.
 
-    The definition with alpha 1. expm1 of large x is masked in the value only.
-    Aims at the elu lowering or decomposition.
+    Why equivalent: The definition with alpha 1.
+    Limits: expm1 of large x is masked in the value only.
     """
 
     def before(x): return F.elu(x)
@@ -318,8 +306,7 @@ class fusion_elu_as_where:
 class fusion_hardtanh_as_clamp:
     """Computes hardtanh by clamp.
 
-    The definition with the default bounds.
-    Aims at the hardtanh lowering or decomposition.
+    Why equivalent: The definition with the default bounds.
     """
 
     def before(x): return F.hardtanh(x)
@@ -332,8 +319,7 @@ class fusion_hardtanh_as_clamp:
 class fusion_softplus_as_logaddexp:
     """Computes softplus as logaddexp with 0.
 
-    log(e^0 + e^x). Equal over the reals (softplus is linear beyond 20).
-    Aims at the softplus lowering or decomposition.
+    Why equivalent: log(e^0 + e^x). Equal over the reals (softplus is linear beyond 20).
     """
 
     def before(x): return F.softplus(x)
@@ -346,8 +332,7 @@ class fusion_softplus_as_logaddexp:
 class fusion_glu_by_hand:
     """Computes glu from chunks.
 
-    The definition.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: The definition.
     """
 
     def before(x): return F.glu(x, -1)
@@ -362,8 +347,7 @@ class fusion_glu_by_hand:
 class fusion_mse_by_hand:
     """Computes the mean squared error by hand.
 
-    The definition.
-    Aims at the mse_loss lowering or decomposition.
+    Why equivalent: The definition.
     """
 
     def before(x, y): return F.mse_loss(x, y)
@@ -378,8 +362,8 @@ class fusion_mse_by_hand:
 class fusion_cross_entropy_by_hand:
     """Computes cross entropy by log_softmax and gather.
 
-    The definition with mean reduction; targets must be classes (no ignore_index).
-    Aims at the nll_loss lowering or decomposition.
+    Why equivalent: The definition with mean reduction.
+    Limits: Targets must be classes (no ignore_index).
     """
 
     def before(x, t): return F.cross_entropy(x, t)
@@ -392,8 +376,8 @@ class fusion_cross_entropy_by_hand:
 class fusion_normalize_by_hand:
     """Normalises rows by hand.
 
-    x over its norm, clamped from below by 1e-12. The gradient of a zero row differs.
-    Aims at the norm lowering or decomposition.
+    Why equivalent: x over its norm, clamped from below by 1e-12.
+    Limits: The gradient of a zero row differs.
     """
 
     def before(x): return F.normalize(x, dim=-1)
@@ -406,8 +390,8 @@ class fusion_normalize_by_hand:
 class fusion_attention_by_hand:
     """Computes attention explicitly, scores divided by sqrt(d).
 
-    The definition without mask and dropout. sfdp patterns turn this back into the fused operator.
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: The definition without mask and dropout.
+    Provokes: sfdp patterns turn this back into the fused operator.
     """
 
     def before(q, k, v): return F.scaled_dot_product_attention(q, k, v)
@@ -422,8 +406,8 @@ class fusion_attention_by_hand:
 class fusion_attention_scaled_query:
     """Scales the query and computes attention explicitly, keys permuted in two steps.
 
-    The scale is linear. (0, 2, 1, 3) and then (0, 2, 3, 1) is the transposition of the last two dimensions.
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: The scale is linear. (0, 2, 1, 3) and then (0, 2, 3, 1) is the transposition of the last two
+    dimensions.
     """
 
     def before(q, k, v): return F.scaled_dot_product_attention(q, k, v)
@@ -438,8 +422,7 @@ class fusion_attention_scaled_query:
 class fusion_attention_scaled_key:
     """Passes the scale to the fused operator as 1, having scaled the keys.
 
-    The scale is linear.
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: The scale is linear.
     """
 
     def before(q, k, v): return F.scaled_dot_product_attention(q, k, v)
@@ -452,8 +435,7 @@ class fusion_attention_scaled_key:
 class fusion_attention_zero_mask:
     """Adds a float mask of zeros to attention.
 
-    Adding 0 to the scores changes nothing.
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: Adding 0 to the scores changes nothing.
     """
 
     def before(q, k, v): return F.scaled_dot_product_attention(q, k, v)
@@ -467,8 +449,8 @@ class fusion_attention_zero_mask:
 class fusion_attention_integer_mask:
     """Computes attention explicitly with a mask of twos, filled where the mask is 0.
 
-    No element of the mask is 0. sfdp patterns 15, 17 and 20 match `mask == 0` and keep only `mask == 1`.
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: No element of the mask is 0.
+    Provokes: sfdp patterns 15, 17 and 20 match `mask == 0` and keep only `mask == 1`.
     """
 
     def before(q, k, v): return F.scaled_dot_product_attention(q, k, v)
@@ -484,8 +466,7 @@ class fusion_attention_integer_mask:
 class fusion_attention_heads_folded:
     """Folds heads into the batch and computes attention by bmm.
 
-    Heads are independent.
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: Heads are independent.
     """
 
     def before(q, k, v): return F.scaled_dot_product_attention(q, k, v)
@@ -503,8 +484,7 @@ class fusion_attention_heads_folded:
 class fusion_embedding_as_index_select:
     """Looks rows up by index_select of the flattened indices.
 
-    The same rows.
-    Aims at the embedding lowering and its dense backward.
+    Why equivalent: The same rows.
     """
 
     def before(w, i): return F.embedding(i, w)
@@ -518,8 +498,8 @@ class fusion_embedding_as_index_select:
 class fusion_embedding_as_index:
     """Looks rows up by indexing.
 
-    The same rows; the backward is index_put with accumulation.
-    Aims at the embedding lowering and its dense backward.
+    Why equivalent: The same rows.
+    Provokes: The backward is index_put with accumulation.
     """
 
     def before(w, i): return F.embedding(i, w)
@@ -533,8 +513,8 @@ class fusion_embedding_as_index:
 class fusion_embedding_as_one_hot:
     """Looks rows up by a product with one-hot rows.
 
-    One term of each sum is not 0. The one-hot is a comparison with arange.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: One term of each sum is not 0.
+    Provokes: The one-hot is a comparison with arange.
     """
 
     def before(w, i): return F.embedding(i, w)
@@ -548,8 +528,7 @@ class fusion_embedding_as_one_hot:
 class fusion_conv1x1_as_matmul:
     """Computes a 1x1 convolution as a matrix product over channels.
 
-    Pixels are independent.
-    Aims at layout optimisation of convolutions.
+    Why equivalent: Pixels are independent.
     """
 
     def before(x, k): return F.conv2d(x, k)
@@ -564,8 +543,7 @@ class fusion_conv1x1_as_matmul:
 class fusion_conv_padded_by_hand:
     """Pads by hand before an unpadded convolution.
 
-    padding=1 is a border of zeros.
-    Aims at the conv lowering or decomposition.
+    Why equivalent: padding=1 is a border of zeros.
     """
 
     def before(x, k): return F.conv2d(x, k, padding=1)
@@ -578,8 +556,8 @@ class fusion_conv_padded_by_hand:
 class fusion_conv_as_unfold:
     """Computes a padded 3x3 convolution by unfold and a matrix product.
 
-    im2col. The decomposition of im2col indexes with padding.
-    Aims at the im2col lowering or decomposition.
+    Why equivalent: Unfolding (im2col) makes a convolution a matrix product.
+    Provokes: The decomposition of im2col indexes with padding.
     """
 
     def before(x, k): return F.conv2d(x, k, padding=1)
@@ -594,8 +572,7 @@ class fusion_conv_as_unfold:
 class fusion_conv_channels_last:
     """Convolves in channels_last memory.
 
-    Only memory order changes.
-    Aims at layout optimisation of convolutions.
+    Why equivalent: Only memory order changes.
     """
 
     def before(x, k): return F.conv2d(x, k, padding=1)
@@ -608,8 +585,7 @@ class fusion_conv_channels_last:
 class fusion_avg_pool_as_mean:
     """Average-pools 2x2 blocks by a mean over split dimensions.
 
-    Blocks do not overlap.
-    Aims at the avg_pool2d lowering or decomposition.
+    Why equivalent: Blocks do not overlap.
     """
 
     def before(x): return F.avg_pool2d(x, 2)
@@ -624,8 +600,8 @@ class fusion_avg_pool_as_mean:
 class fusion_max_pool_as_amax:
     """Max-pools 2x2 blocks by amax over split dimensions.
 
-    Blocks do not overlap; the gradient of ties differs.
-    Aims at the max_pool2d lowering or decomposition.
+    Why equivalent: Blocks do not overlap.
+    Limits: The gradient of ties differs.
     """
 
     def before(x): return F.max_pool2d(x, 2)
@@ -642,8 +618,8 @@ class fusion_max_pool_as_amax:
 class fusion_relu_of_cat:
     """Applies relu to the parts instead of the cat.
 
-    Pointwise. ``sink_cat_after_pointwise`` does the opposite.
-    Aims at ``sink_cat_after_pointwise`` (pre-grad).
+    Why equivalent: The operation is pointwise.
+    Provokes: ``sink_cat_after_pointwise`` does the opposite.
     """
 
     def before(x, y, d): return F.relu(torch.cat([x, y], d))
@@ -658,8 +634,7 @@ class fusion_relu_of_cat:
 class fusion_cat_of_relu:
     """Applies relu to the cat instead of the parts.
 
-    Pointwise.
-    Aims at ``sink_cat_after_pointwise`` (pre-grad).
+    Why equivalent: The operation is pointwise.
     """
 
     def before(x, y, d): return torch.cat([F.relu(x), F.relu(y)], d)
@@ -673,8 +648,8 @@ class fusion_cat_of_relu:
 class fusion_add_in_rows:
     """Adds head and tail rows separately and concatenates.
 
-    Pointwise. cat of two kernels' results, of which one is a single row.
-    Aims at cat kernels, where each part has its own index range.
+    Why equivalent: The operation is pointwise.
+    Provokes: cat of two kernels' results, of which one is a single row.
     """
 
     def before(x, y): return x + y
@@ -687,8 +662,8 @@ class fusion_add_in_rows:
 class fusion_mul_in_columns:
     """Multiplies even and odd columns separately and interleaves them.
 
-    Pointwise. Step-2 loads and two strided slice_scatters that cover the buffer.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The operation is pointwise.
+    Provokes: Step-2 loads and two strided slice_scatters that cover the buffer.
     """
 
     def before(x, y): return x * y
@@ -705,8 +680,8 @@ class fusion_mul_in_columns:
 class fusion_foreach_add:
     """Adds through a foreach list of two pairs.
 
-    Pairs are independent. Foreach kernels fuse horizontally.
-    Aims at the grouping of foreach kernels and their in-place forms.
+    Why equivalent: Pairs are independent.
+    Provokes: Foreach kernels fuse horizontally.
     """
 
     def before(x, y): return x + y
@@ -719,8 +694,7 @@ class fusion_foreach_add:
 class fusion_foreach_add_in_place:
     """Adds in place through a foreach list of fresh clones.
 
-    Clones are distinct memory.
-    Aims at the grouping of foreach kernels and their in-place forms.
+    Why equivalent: Clones are distinct memory.
     """
 
     def before(x, y): return x + y

@@ -15,11 +15,9 @@ ANY = (*NUMBERS, "bool")
 class identity_sum_one:
     """Sums over a new dimension of size 1.
 
-    One term, exact but for -0.0. Reductions of length 1 are turned into copies by Inductor.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: One term, exact but for -0.0.
+    Provokes: Reductions of length 1 are turned into copies by Inductor.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(0).sum(0, dtype=x.dtype)
 
@@ -29,11 +27,8 @@ class identity_sum_one:
 class identity_sum_one_last:
     """Sums over a new last dimension of size 1, kept and squeezed.
 
-    As identity_sum_one on the inner side.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: As identity_sum_one on the inner side.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(-1).sum(-1, keepdim=True, dtype=x.dtype).squeeze(-1)
 
@@ -43,11 +38,9 @@ class identity_sum_one_last:
 class identity_mean_one:
     """Averages over a new dimension of size 1.
 
-    x / 1. mean's decomposition divides by the count.
-    Aims at the mean lowering or decomposition.
+    Why equivalent: One element, divided by 1.
+    Provokes: mean's decomposition divides by the count.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(-1).mean(-1)
 
@@ -57,11 +50,9 @@ class identity_mean_one:
 class identity_amax_one:
     """Takes the maximum over a new dimension of size 1.
 
-    One element; NaN stays. The gradient at NaN differs.
-    Aims at the amax lowering or decomposition.
+    Why equivalent: One element; NaN stays.
+    Limits: The gradient at NaN differs.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(0).amax(0)
 
@@ -71,11 +62,9 @@ class identity_amax_one:
 class identity_min_one:
     """Takes the values of min(dim) over a new last dimension of size 1.
 
-    One element. A two-output reduction of which one output is used.
-    Aims at the min lowering or decomposition.
+    Why equivalent: One element.
+    Provokes: A two-output reduction of which one output is used.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(-1).min(-1).values
 
@@ -85,11 +74,9 @@ class identity_min_one:
 class identity_cumsum_one:
     """Takes the running sum over a new dimension of size 1.
 
-    One term. Scans of length 1.
-    Aims at scans, which are code of their own next to reductions.
+    Why equivalent: One term.
+    Provokes: Scans of length 1.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(0).cumsum(0, dtype=x.dtype).squeeze(0)
 
@@ -99,11 +86,8 @@ class identity_cumsum_one:
 class identity_prod_one:
     """Takes the product over a new dimension of size 1.
 
-    One factor.
-    Aims at the prod lowering or decomposition.
+    Why equivalent: One factor.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(0).prod(0, dtype=x.dtype)
 
@@ -113,11 +97,9 @@ class identity_prod_one:
 class identity_logsumexp_one:
     """Takes logsumexp over a new dimension of size 1.
 
-    log(exp(x)) is x over the reals; the shifted form computes log(1) + x. Finite values only.
-    Aims at the logsumexp lowering or decomposition.
+    Why equivalent: log(exp(x)) is x over the reals; the shifted form computes log(1) + x.
+    Limits: Finite values only.
     """
-
-    def before(x): return x
 
     def after(x): return torch.logsumexp(x.unsqueeze(-1), -1)
 
@@ -127,11 +109,9 @@ class identity_logsumexp_one:
 class identity_softmax_one:
     """Multiplies x by the softmax over a new dimension of size 1.
 
-    That softmax is 1 for finite x (NaN for infinite x). Softmax of length-1 rows.
-    Aims at the softmax patterns of the joint graph and at online softmax.
+    Why equivalent: That softmax is 1 for finite x (NaN for infinite x).
+    Provokes: Softmax of length-1 rows.
     """
-
-    def before(x): return x
 
     def after(x): return x * F.softmax(x.unsqueeze(-1), -1).squeeze(-1)
 
@@ -141,11 +121,9 @@ class identity_softmax_one:
 class identity_sort_one:
     """Sorts a new dimension of size 1 and takes the values.
 
-    One element. sort of length-1 rows; fallback or bitonic sort.
-    Aims at the sort lowering or decomposition.
+    Why equivalent: One element.
+    Provokes: sort of length-1 rows; fallback or bitonic sort.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(-1).sort(-1).values.squeeze(-1)
 
@@ -155,11 +133,10 @@ class identity_sort_one:
 class identity_matmul_eye:
     """Multiplies by the identity matrix on the right.
 
-    Each sum has one nonzero term; 0 * inf would be NaN, so finite values only. A template or extern matmul.
-    Aims at the mm lowering or decomposition.
+    Why equivalent: Each sum has one nonzero term.
+    Provokes: A template or extern matmul.
+    Limits: 0 * inf would be NaN, so finite values only.
     """
-
-    def before(x): return x
 
     def after(x): return x @ torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
 
@@ -169,11 +146,10 @@ class identity_matmul_eye:
 class identity_linear_eye:
     """Applies a linear layer with identity weight and zero bias.
 
-    Each sum has one nonzero term. addmm with uniform bias; finite values only.
-    Aims at the addmm patterns of the post-grad pass.
+    Why equivalent: Each sum has one nonzero term.
+    Provokes: addmm with uniform bias.
+    Limits: Finite values only.
     """
-
-    def before(x): return x
 
     def after(x):
         return F.linear(x, torch.eye(x.shape[-1], dtype=x.dtype, device=x.device), x.new_zeros(x.shape[-1]))
@@ -185,11 +161,9 @@ class identity_linear_eye:
 class identity_conv_one:
     """Convolves each channel with a one-tap kernel of weight 1.
 
-    A depthwise convolution by 1. Conv lowering with groups and its layout constraints.
-    Aims at stride propagation through views.
+    Why equivalent: A depthwise convolution by 1.
+    Provokes: Conv lowering with groups and its layout constraints.
     """
-
-    def before(x): return x
 
     def after(x): return F.conv1d(x, x.new_ones(x.shape[1], 1, 1), groups=x.shape[1])
 
@@ -200,11 +174,9 @@ class identity_conv_one:
 class identity_avg_pool_one:
     """Average-pools with a 1x1 window.
 
-    Each window is one element. Pooling lowering and its backward.
-    Aims at the avg_pool2d lowering or decomposition.
+    Why equivalent: Each window is one element.
+    Provokes: Pooling lowering and its backward.
     """
-
-    def before(x): return x
 
     def after(x): return F.avg_pool2d(x, 1)
 
@@ -215,11 +187,9 @@ class identity_avg_pool_one:
 class identity_max_pool_one:
     """Max-pools with a 1x1 window.
 
-    Each window is one element. Low-memory max pool and its index arithmetic.
-    Aims at the max_pool2d lowering or decomposition.
+    Why equivalent: Each window is one element.
+    Provokes: Low-memory max pool and its index arithmetic.
     """
-
-    def before(x): return x
 
     def after(x): return F.max_pool2d(x, 1)
 
@@ -229,10 +199,8 @@ class identity_max_pool_one:
 class identity_interpolate_same:
     """Resizes to its own size by nearest neighbour.
 
-    Each pixel maps to itself. Index computation in floating point inside the kernel.
-    Aims at the upsample_nearest2d lowering or decomposition.
+    Why equivalent: Each pixel maps to itself.
+    Provokes: Index computation in floating point inside the kernel.
     """
-
-    def before(x): return x
 
     def after(x): return F.interpolate(x, size=x.shape[-2:], mode="nearest")

@@ -16,12 +16,11 @@ ANY = (*NUMBERS, "bool")
 class identity_view_own_shape:
     """Views x in its own shape.
 
-    The view has the same memory, strides and offset. ``remove_noop_ops`` and view_to_reshape handle it;
-    an output becomes the value itself. Eager refuses to write to a view made under ``no_grad`` once gradients
-    are on again, where it lets one write to x.
+    Why equivalent: The view has the same memory, strides and offset.
+    Provokes: ``remove_noop_ops`` and view_to_reshape handle it; an output becomes the value itself.
+    Limits: Eager refuses to write to a view made under ``no_grad`` once gradients are on again, where it lets one write
+    to x.
     """
-
-    def before(x): return x
 
     def after(x): return x.view(x.shape)
 
@@ -31,11 +30,9 @@ class identity_view_own_shape:
 class identity_reshape_own_shape:
     """Reshapes x to its own shape.
 
-    reshape to the own shape is always a view, of non-contiguous tensors too. Removed as a no-op view.
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: reshape to the own shape is always a view, of non-contiguous tensors too.
+    Provokes: Removed as a no-op view.
     """
-
-    def before(x): return x
 
     def after(x): return x.reshape(x.shape)
 
@@ -45,11 +42,9 @@ class identity_reshape_own_shape:
 class identity_expand_own_shape:
     """Expands x to its own shape.
 
-    A view of the same memory. The expand entry of ``remove_noop_ops``.
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: A view of the same memory.
+    Provokes: The expand entry of ``remove_noop_ops``.
     """
-
-    def before(x): return x
 
     def after(x): return x.expand(x.shape)
 
@@ -59,11 +54,9 @@ class identity_expand_own_shape:
 class identity_slice_whole:
     """Slices x over its whole first dimension.
 
-    x[:] is a view of all of x. The slice entry of ``remove_noop_ops`` (start 0, end at least the size).
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: x[:] is a view of all of x.
+    Provokes: The slice entry of ``remove_noop_ops`` (start 0, end at least the size).
     """
-
-    def before(x): return x
 
     def after(x): return x[:]
 
@@ -73,11 +66,9 @@ class identity_slice_whole:
 class identity_slice_overlong:
     """Slices from minus the size to past the end of the last dimension.
 
-    Bounds are clamped, so this is all of x. Clamping of negative and overlong bounds in the slice lowering.
-    Aims at the slice lowering or decomposition.
+    Why equivalent: Bounds are clamped, so this is all of x.
+    Provokes: Clamping of negative and overlong bounds in the slice lowering.
     """
-
-    def before(x): return x
 
     def after(x): return x[..., -x.shape[-1] - 1 : x.shape[-1] + 5]
 
@@ -87,11 +78,9 @@ class identity_slice_overlong:
 class identity_narrow_whole:
     """Narrows the last dimension to its whole length.
 
-    A view of all of x, through narrow's decomposition to slice.
-    Aims at stride propagation through views.
+    Why equivalent: A view of all of x.
+    Provokes: narrow's decomposition to slice.
     """
-
-    def before(x): return x
 
     def after(x): return x.narrow(-1, 0, x.shape[-1])
 
@@ -101,11 +90,9 @@ class identity_narrow_whole:
 class identity_ellipsis:
     """Indexes with Ellipsis.
 
-    x[...] is an alias of x. An alias node whose base may be written later.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: x[...] is an alias of x.
+    Provokes: An alias node whose base may be written later.
     """
-
-    def before(x): return x
 
     def after(x): return x[...]
 
@@ -115,11 +102,9 @@ class identity_ellipsis:
 class identity_none_then_zero:
     """Adds a leading dimension by None and selects it again.
 
-    Both are views of the same memory. select of unsqueeze is simplified by view passes.
-    Aims at stride propagation through views.
+    Why equivalent: Both are views of the same memory.
+    Provokes: select of unsqueeze is simplified by view passes.
     """
-
-    def before(x): return x
 
     def after(x): return x[None][0]
 
@@ -129,11 +114,9 @@ class identity_none_then_zero:
 class identity_unsqueeze_squeeze:
     """Adds a trailing dimension and squeezes it.
 
-    Both are views. ``remove_redundant_views`` and squeeze folding.
-    Aims at the remove_redundant_views lowering or decomposition.
+    Why equivalent: Both are views.
+    Provokes: Squeeze folding.
     """
-
-    def before(x): return x
 
     def after(x): return x.unsqueeze(-1).squeeze(-1)
 
@@ -143,11 +126,9 @@ class identity_unsqueeze_squeeze:
 class identity_transpose_twice:
     """Transposes the last two dimensions twice.
 
-    The pair cancels and stays a view of x. Permute folding and stride propagation through views.
-    Aims at stride propagation through views.
+    Why equivalent: The pair cancels and stays a view of x.
+    Provokes: Permute folding.
     """
-
-    def before(x): return x
 
     def after(x): return x.transpose(-1, -2).transpose(-1, -2)
 
@@ -157,11 +138,9 @@ class identity_transpose_twice:
 class identity_movedim_cycle:
     """Moves the first dimension to the end and back.
 
-    The moves cancel; views throughout. Composition of permutations.
-    Aims at stride propagation through views.
+    Why equivalent: The moves cancel; views throughout.
+    Provokes: Composition of permutations.
     """
-
-    def before(x): return x
 
     def after(x): return x.movedim(0, -1).movedim(-1, 0)
 
@@ -171,11 +150,8 @@ class identity_movedim_cycle:
 class identity_permute_cycle:
     """Rotates all dimensions one step, as often as there are dimensions.
 
-    The rotations compose to the identity; for rank 3 and more a permutation is not its own inverse.
-    Aims at stride propagation through views.
+    Why equivalent: The rotations compose to the identity; for rank 3 and more a permutation is not its own inverse.
     """
-
-    def before(x): return x
 
     def after(x):
         for _ in range(x.dim()):
@@ -188,11 +164,10 @@ class identity_permute_cycle:
 class identity_flatten_unflatten:
     """Flattens x and gives it its shape back.
 
-    Row-major order both ways. Copies where x is not contiguous, so strides may change; reshape against view.
-    Aims at ``view_to_reshape`` and at views of permuted values.
+    Why equivalent: Row-major order both ways.
+    Provokes: Reshape against view.
+    Limits: Copies where x is not contiguous, so strides may change.
     """
-
-    def before(x): return x
 
     def after(x): return x.flatten().unflatten(0, x.shape)
 
@@ -202,11 +177,9 @@ class identity_flatten_unflatten:
 class identity_reshape_through_flat:
     """Reshapes x to one row and back.
 
-    Row-major order both ways. Views of views, and materialisation of permuted values.
-    Aims at ``view_to_reshape`` and at views of permuted values.
+    Why equivalent: Row-major order both ways.
+    Provokes: Views of views, and materialisation of permuted values.
     """
-
-    def before(x): return x
 
     def after(x): return x.reshape(1, -1).reshape(x.shape)
 
@@ -216,11 +189,9 @@ class identity_reshape_through_flat:
 class identity_strided_own:
     """Takes as_strided of x with its own sizes, strides and offset.
 
-    The same view of the same memory. On a computed value Inductor must keep the eager layout for it.
-    Aims at the layout that as_strided demands of its operand.
+    Why equivalent: The same view of the same memory.
+    Provokes: On a computed value Inductor must keep the eager layout for it.
     """
-
-    def before(x): return x
 
     def after(x): return x.as_strided(x.shape, x.stride(), x.storage_offset())
 
@@ -230,11 +201,9 @@ class identity_strided_own:
 class identity_clone:
     """Clones x.
 
-    Same values in fresh memory. Dropped clones are the seed of aliasing bugs when x is written later.
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: Same values in fresh memory.
+    Provokes: Dropped clones are the seed of aliasing bugs when x is written later.
     """
-
-    def before(x): return x
 
     def after(x): return x.clone()
 
@@ -244,11 +213,9 @@ class identity_clone:
 class identity_clone_contiguous:
     """Clones x into row-major memory.
 
-    Same values. A clone with a memory format fixes strides that layout optimisation wants to choose.
-    Aims at stride propagation through views.
+    Why equivalent: Same values.
+    Provokes: A clone with a memory format fixes strides that layout optimisation wants to choose.
     """
-
-    def before(x): return x
 
     def after(x): return x.clone(memory_format=torch.contiguous_format)
 
@@ -258,11 +225,9 @@ class identity_clone_contiguous:
 class identity_contiguous:
     """Makes x contiguous.
 
-    x itself where it is contiguous, else a copy. Whether it copies is decided on traced strides.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: x itself where it is contiguous, else a copy.
+    Provokes: Whether it copies is decided on traced strides.
     """
-
-    def before(x): return x
 
     def after(x): return x.contiguous()
 
@@ -272,11 +237,9 @@ class identity_contiguous:
 class identity_to_own_dtype:
     """Converts to the dtype that x has.
 
-    Returns x itself in eager. Must neither copy nor vanish into another cast.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: Returns x itself in eager.
+    Provokes: Must neither copy nor vanish into another cast.
     """
-
-    def before(x): return x
 
     def after(x): return x.to(x.dtype)
 
@@ -286,11 +249,8 @@ class identity_to_own_dtype:
 class identity_type_as_self:
     """Converts x to the type of x.
 
-    type_as of itself returns x.
-    Aims at dtype promotion.
+    Why equivalent: type_as of itself returns x.
     """
-
-    def before(x): return x
 
     def after(x): return x.type_as(x)
 
@@ -300,11 +260,9 @@ class identity_type_as_self:
 class identity_to_copy:
     """Converts to the own dtype with copy=True.
 
-    A copy of the same values. Treated as a conversion without effect, while the copy is an effect.
-    Aims at ``pointless_convert``, which folds chains of casts.
+    Why equivalent: A copy of the same values.
+    Provokes: Treated as a conversion without effect, while the copy is an effect.
     """
-
-    def before(x): return x
 
     def after(x): return x.to(x.dtype, copy=True)
 
@@ -314,11 +272,9 @@ class identity_to_copy:
 class identity_flip_twice:
     """Flips the last dimension twice.
 
-    The flips cancel. Negative index steps in vectorised loads.
-    Aims at stride propagation through views.
+    Why equivalent: The flips cancel.
+    Provokes: Negative index steps in vectorised loads.
     """
-
-    def before(x): return x
 
     def after(x): return x.flip(-1).flip(-1)
 
@@ -328,11 +284,8 @@ class identity_flip_twice:
 class identity_flip_all_twice:
     """Flips the first and last dimensions together, then one after the other.
 
-    The flips cancel and commute.
-    Aims at stride propagation through views.
+    Why equivalent: The flips cancel and commute.
     """
-
-    def before(x): return x
 
     def after(x): return x.flip(0, -1).flip(-1).flip(0)
 
@@ -342,11 +295,9 @@ class identity_flip_all_twice:
 class identity_roll_back:
     """Rolls the last dimension by k and back.
 
-    The rolls cancel for any k. roll is decomposed to cat or index with modular arithmetic.
-    Aims at the roll lowering or decomposition.
+    Why equivalent: The rolls cancel for any k.
+    Provokes: roll is decomposed to cat or index with modular arithmetic.
     """
-
-    def before(x): return x
 
     def after(x): return x.roll(3, -1).roll(-3, -1)
 
@@ -356,11 +307,8 @@ class identity_roll_back:
 class identity_roll_zero:
     """Rolls by zero.
 
-    Nothing moves; a copy in eager.
-    Aims at the roll lowering or decomposition.
+    Why equivalent: Nothing moves; a copy in eager.
     """
-
-    def before(x): return x
 
     def after(x): return torch.roll(x, 0, 0)
 
@@ -370,11 +318,9 @@ class identity_roll_zero:
 class identity_roll_by_size:
     """Rolls the first dimension by its own size.
 
-    A full turn. Shifts are taken modulo the size.
-    Aims at the roll lowering or decomposition.
+    Why equivalent: A full turn.
+    Provokes: Shifts are taken modulo the size.
     """
-
-    def before(x): return x
 
     def after(x): return torch.roll(x, x.shape[0], 0)
 
@@ -384,11 +330,9 @@ class identity_roll_by_size:
 class identity_cat_single:
     """Concatenates a list of one.
 
-    A copy of x. The cat entry of ``remove_noop_ops`` returns x.
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: A copy of x.
+    Provokes: The cat entry of ``remove_noop_ops`` returns x.
     """
-
-    def before(x): return x
 
     def after(x): return torch.cat([x], -1)
 
@@ -398,11 +342,9 @@ class identity_cat_single:
 class identity_cat_empty:
     """Concatenates x with its own zero-size slice.
 
-    The slice has no elements. Zero-size operands of cat in lowering and split_cat passes.
-    Aims at cat kernels, where each part has its own index range.
+    Why equivalent: The slice has no elements.
+    Provokes: Zero-size operands of cat in lowering and split_cat passes.
     """
-
-    def before(x): return x
 
     def after(x): return torch.cat([x[:0], x, x[:0]], 0)
 
@@ -412,11 +354,9 @@ class identity_cat_empty:
 class identity_cat_legacy_empty:
     """Concatenates x with the legacy empty tensor of shape (0,).
 
-    cat skips 1-D empty tensors whatever the rank of the others. A special case in cat's meta function.
-    Aims at cat kernels, where each part has its own index range.
+    Why equivalent: cat skips 1-D empty tensors whatever the rank of the others.
+    Provokes: A special case in cat's meta function.
     """
-
-    def before(x): return x
 
     def after(x): return torch.cat([x, x.new_zeros(0)], 0)
 
@@ -426,11 +366,9 @@ class identity_cat_legacy_empty:
 class identity_stack_select:
     """Stacks x with another of itself and selects the second.
 
-    Slot 1 is x. The result is a view into the stacked buffer; select of stack is folded.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: Slot 1 is x.
+    Provokes: The result is a view into the stacked buffer; select of stack is folded.
     """
-
-    def before(x): return x
 
     def after(x): return torch.stack([x, x])[1]
 
@@ -440,11 +378,8 @@ class identity_stack_select:
 class identity_stack_unbind:
     """Stacks x with zeros in a new last dimension and unbinds.
 
-    Slot 0 is x, with step-2 strides.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: Slot 0 is x, with step-2 strides.
     """
-
-    def before(x): return x
 
     def after(x): return torch.stack([x, torch.zeros_like(x)], -1).unbind(-1)[0]
 
@@ -454,11 +389,9 @@ class identity_stack_unbind:
 class identity_repeat_one:
     """Repeats once in every dimension.
 
-    A copy of x. repeat's decomposition must still copy.
-    Aims at the repeat lowering or decomposition.
+    Why equivalent: A copy of x.
+    Provokes: repeat's decomposition must still copy.
     """
-
-    def before(x): return x
 
     def after(x): return x.repeat((1,) * x.dim())
 
@@ -468,11 +401,9 @@ class identity_repeat_one:
 class identity_repeat_slice:
     """Repeats twice along the first dimension and takes the second half.
 
-    Both halves are x. Modular indexing in the load, and a result with a storage offset.
-    Aims at the repeat lowering or decomposition.
+    Why equivalent: Both halves are x.
+    Provokes: Modular indexing in the load, and a result with a storage offset.
     """
-
-    def before(x): return x
 
     def after(x): return x.repeat((2,) + (1,) * (x.dim() - 1))[x.shape[0]:]
 
@@ -482,11 +413,9 @@ class identity_repeat_slice:
 class identity_interleave_step:
     """Repeats each element twice and takes every other one.
 
-    Position 2i holds x[i]. Floor-division indexing in the load and a strided result.
-    Aims at the repeat_interleave lowering or decomposition.
+    Why equivalent: Position 2i holds x[i].
+    Provokes: Floor-division indexing in the load and a strided result.
     """
-
-    def before(x): return x
 
     def after(x): return x.repeat_interleave(2, dim=-1)[..., ::2]
 
@@ -496,11 +425,9 @@ class identity_interleave_step:
 class identity_index_select_all:
     """Selects all rows with arange.
 
-    Row i is x[i]. Indirect loads with an index that is known; its backward is index_add.
-    Aims at indirect loads and at index_put in the backward.
+    Why equivalent: Row i is x[i].
+    Provokes: Indirect loads with an index that is known; its backward is index_add.
     """
-
-    def before(x): return x
 
     def after(x): return x.index_select(0, torch.arange(x.shape[0], device=x.device))
 
@@ -510,11 +437,9 @@ class identity_index_select_all:
 class identity_index_arange_last:
     """Indexes the last dimension with arange.
 
-    Advanced indexing with an Ellipsis in front. Index tensors computed in the same kernel.
-    Aims at indirect loads and at index_put in the backward.
+    Why equivalent: Position i reads x[..., i].
+    Provokes: Advanced indexing with an Ellipsis in front. Index tensors computed in the same kernel.
     """
-
-    def before(x): return x
 
     def after(x): return x[..., torch.arange(x.shape[-1], device=x.device)]
 
@@ -524,11 +449,9 @@ class identity_index_arange_last:
 class identity_index_negative:
     """Indexes the first dimension with negative indices -n..-1.
 
-    Index -n + i is i. Wrapping of negative indices in the index lowering.
-    Aims at indirect loads and at index_put in the backward.
+    Why equivalent: Index -n + i is i.
+    Provokes: Wrapping of negative indices in the index lowering.
     """
-
-    def before(x): return x
 
     def after(x): return x[torch.arange(-x.shape[0], 0, device=x.device)]
 
@@ -538,11 +461,9 @@ class identity_index_negative:
 class identity_gather_arange:
     """Gathers along the last dimension with an expanded arange.
 
-    Position i gathers x[i]. Indirect loads; the index is expanded memory and its backward is scatter_add.
-    Aims at indirect loads and at scatter_add in the backward.
+    Why equivalent: Position i gathers x[i].
+    Provokes: Indirect loads; the index is expanded memory and its backward is scatter_add.
     """
-
-    def before(x): return x
 
     def after(x): return x.gather(-1, torch.arange(x.shape[-1], device=x.device).expand(x.shape))
 
@@ -552,11 +473,9 @@ class identity_gather_arange:
 class identity_take_along_reversed_twice:
     """Reverses the rows twice by an index tensor.
 
-    A permutation that is its own inverse. Nested indirect loads.
-    Aims at indirect loads and at index_put in the backward.
+    Why equivalent: A permutation that is its own inverse.
+    Provokes: Nested indirect loads.
     """
-
-    def before(x): return x
 
     def after(x):
         rows = torch.arange(x.shape[0] - 1, -1, -1, device=x.device)
@@ -568,11 +487,9 @@ class identity_take_along_reversed_twice:
 class identity_take_flat:
     """Takes all elements by flat index.
 
-    take reads in row-major order whatever the strides of x. Its decomposition flattens and indexes.
-    Aims at decompositions.
+    Why equivalent: take reads in row-major order whatever the strides of x.
+    Provokes: Its decomposition flattens and indexes.
     """
-
-    def before(x): return x
 
     def after(x): return x.take(torch.arange(x.numel(), device=x.device).view(x.shape))
 
@@ -582,11 +499,9 @@ class identity_take_flat:
 class identity_pad_nothing:
     """Pads by nothing.
 
-    constant_pad_nd by zero is a clone in eager and a no-op in Inductor.
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: constant_pad_nd by zero is a clone in eager.
+    Provokes: It is a no-op in Inductor.
     """
-
-    def before(x): return x
 
     def after(x): return F.pad(x, (0, 0))
 
@@ -596,11 +511,9 @@ class identity_pad_nothing:
 class identity_pad_crop:
     """Pads the last dimension by 2 and 1 with zeros and crops it again.
 
-    The crop removes exactly the padding. Masked loads of padding and a result with an offset.
-    Aims at the constant_pad_nd lowering or decomposition.
+    Why equivalent: The crop removes exactly the padding.
+    Provokes: Masked loads of padding and a result with an offset.
     """
-
-    def before(x): return x
 
     def after(x): return F.pad(x, (2, 1))[..., 2 : 2 + x.shape[-1]]
 
@@ -610,11 +523,9 @@ class identity_pad_crop:
 class identity_crop_by_pad:
     """Pads the last dimension and crops it by negative padding.
 
-    Negative padding crops. Mixed sign handling in the constant_pad_nd lowering.
-    Aims at the constant_pad_nd lowering or decomposition.
+    Why equivalent: Negative padding crops.
+    Provokes: Mixed sign handling in the constant_pad_nd lowering.
     """
-
-    def before(x): return x
 
     def after(x): return F.pad(F.pad(x, (1, 2), value=1), (-1, -2))
 
@@ -624,11 +535,9 @@ class identity_crop_by_pad:
 class identity_dropout_eval:
     """Applies dropout in evaluation mode.
 
-    Returns x itself. Must leave no RNG call and no copy.
-    Aims at the native_dropout lowering or decomposition.
+    Why equivalent: Returns x itself.
+    Provokes: Must leave no RNG call and no copy.
     """
-
-    def before(x): return x
 
     def after(x): return F.dropout(x, 0.5, training=False)
 
@@ -638,11 +547,9 @@ class identity_dropout_eval:
 class identity_split_cat:
     """Splits off the first row and concatenates again.
 
-    The parts in order are x. split_cat passes remove the pair; unequal section sizes.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: The parts in order are x.
+    Provokes: split_cat passes remove the pair; unequal section sizes.
     """
-
-    def before(x): return x
 
     def after(x): return torch.cat(x.split([1, x.shape[0] - 1]))
 
@@ -652,11 +559,9 @@ class identity_split_cat:
 class identity_chunk_cat_last:
     """Chunks the last dimension in three and concatenates.
 
-    chunk may give fewer and unequal parts; in order they are x. cat loops with several ranges.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: chunk may give fewer and unequal parts; in order they are x.
+    Provokes: cat loops with several ranges.
     """
-
-    def before(x): return x
 
     def after(x): return torch.cat(x.chunk(3, -1), -1)
 
@@ -666,11 +571,9 @@ class identity_chunk_cat_last:
 class identity_slices_cat_reversed:
     """Swaps two halves by cat and swaps them back.
 
-    Two swaps of the same cut cancel. Near miss for passes that drop cat of split.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: Two swaps of the same cut cancel.
+    Provokes: Near miss for passes that drop cat of split.
     """
-
-    def before(x): return x
 
     def after(x):
         h = x.shape[0] // 2
@@ -683,11 +586,9 @@ class identity_slices_cat_reversed:
 class identity_unbind_stack:
     """Unbinds the rows and stacks them again.
 
-    The rows in order are x. unbind_stack passes.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: The rows in order are x.
+    Provokes: unbind_stack passes.
     """
-
-    def before(x): return x
 
     def after(x): return torch.stack(x.unbind(0), 0)
 
@@ -697,11 +598,9 @@ class identity_unbind_stack:
 class identity_tril_triu:
     """Adds the lower triangle with the diagonal and the strict upper triangle.
 
-    Each element is in one of them, the other adds 0. Iota comparisons in one kernel, twice.
-    Aims at the tril lowering or decomposition.
+    Why equivalent: Each element is in one of them, the other adds 0.
+    Provokes: Iota comparisons in one kernel, twice.
     """
-
-    def before(x): return x
 
     def after(x): return torch.tril(x) + torch.triu(x, 1)
 
@@ -711,11 +610,9 @@ class identity_tril_triu:
 class identity_channels_last:
     """Goes through channels_last memory and back to row-major.
 
-    Only memory order changes. Layout optimisation and stride requirements.
-    Aims at layout optimisation of convolutions.
+    Why equivalent: Only memory order changes.
+    Provokes: Layout optimisation and stride requirements.
     """
-
-    def before(x): return x
 
     def after(x): return x.contiguous(memory_format=torch.channels_last).contiguous()
 
@@ -725,11 +622,9 @@ class identity_channels_last:
 class identity_channels_last_only:
     """Makes a channels_last copy of a 4-D value.
 
-    Only memory order changes; consumers see other strides.
-    Aims at layout optimisation of convolutions.
+    Why equivalent: Only memory order changes.
+    Provokes: Consumers see other strides.
     """
-
-    def before(x): return x
 
     def after(x): return x.clone(memory_format=torch.channels_last)
 
@@ -739,11 +634,9 @@ class identity_channels_last_only:
 class identity_strided_storage_order:
     """Copies x into column-major order.
 
-    contiguous() of the transpose, transposed back. All consumers see a permuted value.
-    Aims at stride propagation through views.
+    Why equivalent: contiguous() of the transpose, transposed back.
+    Provokes: All consumers see a permuted value.
     """
-
-    def before(x): return x
 
     def after(x): return x.transpose(-1, -2).contiguous().transpose(-1, -2)
 
@@ -753,11 +646,9 @@ class identity_strided_storage_order:
 class identity_offset_copy:
     """Gives x a storage offset: a zero row is put before it and sliced away.
 
-    The slice is x. Consumers see an offset view of a larger buffer.
-    Aims at stride propagation through views.
+    Why equivalent: The slice is x.
+    Provokes: Consumers see an offset view of a larger buffer.
     """
-
-    def before(x): return x
 
     def after(x): return torch.cat([torch.zeros_like(x[:1]), x])[1 if x.shape[0] else 0:]
 
@@ -767,11 +658,9 @@ class identity_offset_copy:
 class identity_gapped_rows:
     """Gives x gaps between its rows: pads the last dimension and slices the padding away.
 
-    The slice is x, not contiguous. Consumers index with a row stride that is not the row length.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The slice is x, not contiguous.
+    Provokes: Consumers index with a row stride that is not the row length.
     """
-
-    def before(x): return x
 
     def after(x): return F.pad(x, (0, 3))[..., : x.shape[-1]]
 
@@ -781,11 +670,9 @@ class identity_gapped_rows:
 class identity_diag_embed:
     """Embeds the last dimension as a diagonal and takes the diagonal.
 
-    The diagonal of diag_embed(x) is x. Decomposition of diag_embed by iota and where; diagonal as a strided view.
-    Aims at the diag_embed lowering or decomposition.
+    Why equivalent: The diagonal of diag_embed(x) is x.
+    Provokes: Decomposition of diag_embed by iota and where; diagonal as a strided view.
     """
-
-    def before(x): return x
 
     def after(x): return torch.diag_embed(x).diagonal(0, -2, -1)
 
@@ -795,11 +682,9 @@ class identity_diag_embed:
 class identity_unfold_fold:
     """Unfolds the last dimension in windows of 1 and drops the window.
 
-    The windows are single elements. unfold's lowering through as_strided-like indexing.
-    Aims at the unfold lowering or decomposition.
+    Why equivalent: The windows are single elements.
+    Provokes: unfold's lowering through as_strided-like indexing.
     """
-
-    def before(x): return x
 
     def after(x): return x.unfold(-1, 1, 1)[..., 0]
 
@@ -809,10 +694,8 @@ class identity_unfold_fold:
 class identity_view_real_complex:
     """Builds a complex tensor with x as real part and takes the real part.
 
-    The real part is x. Complex values fall back to eager kernels; real is a strided view.
-    Aims at the complex lowering or decomposition.
+    Why equivalent: The real part is x.
+    Provokes: Complex values fall back to eager kernels; real is a strided view.
     """
-
-    def before(x): return x
 
     def after(x): return torch.complex(x, torch.zeros_like(x)).real

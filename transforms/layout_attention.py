@@ -10,8 +10,8 @@ KEEPS = ("dtype", "stride", "alias", "mutation", "gradient", "raises")
 class layout_keys_in_one_permute:
     """Folds the head split and the transposition of keys into one permutation.
 
-    permute(0, 2, 1, 3) and then swapping the last two dims is permute(0, 2, 3, 1).
-    The attention patterns expect two permutations of the key: one is a near miss.
+    Why equivalent: permute(0, 2, 1, 3) and then swapping the last two dims is permute(0, 2, 3, 1).
+    Provokes: The attention patterns expect two permutations of the key: one is a near miss.
     """
 
     def before(x): return x.permute(0, 2, 1, 3).transpose(-2, -1)
@@ -23,8 +23,8 @@ class layout_keys_in_one_permute:
 class layout_keys_transposed_twice:
     """Folds two transpositions of keys into one permutation.
 
-    transpose(1, 2) and then swapping the last two dims is permute(0, 2, 3, 1).
-    A near miss of the attention patterns, which expect the key's head split apart.
+    Why equivalent: transpose(1, 2) and then swapping the last two dims is permute(0, 2, 3, 1).
+    Provokes: A near miss of the attention patterns, which expect the key's head split apart.
     """
 
     def before(x): return x.transpose(1, 2).transpose(-2, -1)
@@ -36,8 +36,8 @@ class layout_keys_transposed_twice:
 class layout_keys_by_two_permutes:
     """Folds the permuted key's second permutation into the first.
 
-    permute(0, 2, 1, 3) and then permute(0, 1, 3, 2) is permute(0, 2, 3, 1).
-    A near miss of the attention patterns that are spelled with permute.
+    Why equivalent: permute(0, 2, 1, 3) and then permute(0, 1, 3, 2) is permute(0, 2, 3, 1).
+    Provokes: A near miss of the attention patterns that are spelled with permute.
     """
 
     def before(x): return x.permute(0, 2, 1, 3).permute(0, 1, 3, 2)
@@ -50,8 +50,8 @@ class layout_keys_by_two_permutes:
 class layout_scores_transposed:
     """Computes attention scores as the transpose of keys times queries.
 
-    (q k^T)^T = k q^T: the same products summed over the head dimension.
-    The attention patterns want the query on the left.
+    Why equivalent: (q k^T)^T = k q^T: the same products summed over the head dimension.
+    Provokes: The attention patterns want the query on the left.
     """
 
     def before(q, k): return q @ k.transpose(-2, -1)

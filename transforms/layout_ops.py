@@ -15,8 +15,7 @@ ANY = FLOATS + INTS + ("bool",)
 class layout_transpose_as_permute:
     """Spells transpose as permute.
 
-    The same view.
-    Aims at stride propagation through views.
+    Why equivalent: The same view.
     """
 
     def before(x, i, j): return x.transpose(i, j)
@@ -33,8 +32,8 @@ class layout_transpose_as_permute:
 class layout_transpose_as_strided:
     """Spells transpose as as_strided with swapped sizes and strides.
 
-    The same view of the same memory; on computed values Inductor has to keep the eager layout.
-    Aims at the layout that as_strided demands of its operand.
+    Why equivalent: The same view of the same memory.
+    Provokes: On computed values Inductor has to keep the eager layout.
     """
 
     def before(x, i, j): return x.transpose(i, j)
@@ -52,8 +51,8 @@ class layout_transpose_as_strided:
 class layout_transpose_as_stack:
     """Moves the first dimension by stacking its rows elsewhere.
 
-    Row i becomes slice i of the new dimension. A copy with other strides than the view.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: Row i becomes slice i of the new dimension.
+    Provokes: A copy with other strides than the view.
     """
 
     def before(x, j): return x.transpose(0, j)
@@ -66,8 +65,8 @@ class layout_transpose_as_stack:
 class layout_transpose_contiguous:
     """Materialises a transposed view.
 
-    The same values, row-major. Keys and values of attention get another layout.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The same values, row-major.
+    Provokes: Keys and values of attention get another layout.
     """
 
     def before(x, i, j): return x.transpose(i, j)
@@ -80,8 +79,7 @@ class layout_transpose_contiguous:
 class layout_t_as_permute:
     """Spells t as permute.
 
-    The same view.
-    Aims at stride propagation through views.
+    Why equivalent: The same view.
     """
 
     def before(x): return x.t()
@@ -94,8 +92,7 @@ class layout_t_as_permute:
 class layout_t_as_einsum:
     """Spells t as einsum.
 
-    einsum without contraction permutes.
-    Aims at the einsum lowering or decomposition.
+    Why equivalent: einsum without contraction permutes.
     """
 
     def before(x): return x.t()
@@ -108,8 +105,8 @@ class layout_t_as_einsum:
 class layout_permute_heads:
     """Spells the head permutation 0, 2, 1, 3 as transpose.
 
-    The same view. Attention patterns match one spelling.
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: The same view.
+    Provokes: Attention patterns match one spelling.
     """
 
     def before(x): return x.permute(0, 2, 1, 3)
@@ -122,8 +119,7 @@ class layout_permute_heads:
 class layout_heads_as_permute:
     """Spells the transposition of heads and positions in two permutations.
 
-    (0, 2, 3, 1) then (0, 1, 3, 2) is (0, 2, 1, 3).
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: (0, 2, 3, 1) then (0, 1, 3, 2) is (0, 2, 1, 3).
     """
 
     def before(x): return x.transpose(1, 2)
@@ -136,8 +132,7 @@ class layout_heads_as_permute:
 class layout_permute_channels_last:
     """Spells NCHW to NHWC as movedim.
 
-    The same view.
-    Aims at stride propagation through views.
+    Why equivalent: The same view.
     """
 
     def before(x): return x.permute(0, 2, 3, 1)
@@ -150,8 +145,7 @@ class layout_permute_channels_last:
 class layout_permute_channels_first:
     """Spells NHWC to NCHW as two transpositions.
 
-    (0, 3, 2, 1) then swap of the last two.
-    Aims at stride propagation through views.
+    Why equivalent: (0, 3, 2, 1) then swap of the last two.
     """
 
     def before(x): return x.permute(0, 3, 1, 2)
@@ -164,8 +158,7 @@ class layout_permute_channels_first:
 class layout_permute_021:
     """Spells the permutation 0, 2, 1 as mT.
 
-    The same view.
-    Aims at stride propagation through views.
+    Why equivalent: The same view.
     """
 
     def before(x): return x.permute(0, 2, 1)
@@ -178,8 +171,7 @@ class layout_permute_021:
 class layout_unsqueeze_as_strided:
     """Spells unsqueeze as as_strided with a size-1 dimension.
 
-    The same memory; the stride of the new dimension does not matter.
-    Aims at the layout that as_strided demands of its operand.
+    Why equivalent: The same memory; the stride of the new dimension does not matter.
     """
 
     def before(x, d): return x.unsqueeze(d)
@@ -196,8 +188,7 @@ class layout_unsqueeze_as_strided:
 class layout_unsqueeze_as_reshape:
     """Spells unsqueeze as reshape.
 
-    A view with one more dimension of size 1.
-    Aims at stride propagation through views.
+    Why equivalent: A view with one more dimension of size 1.
     """
 
     def before(x, d): return x.unsqueeze(d)
@@ -210,8 +201,7 @@ class layout_unsqueeze_as_reshape:
 class layout_unsqueeze_as_index:
     """Spells unsqueeze as indexing with None.
 
-    The same view.
-    Aims at stride propagation through views.
+    Why equivalent: The same view.
     """
 
     def before(x, d): return x.unsqueeze(d)
@@ -225,8 +215,7 @@ class layout_unsqueeze_as_index:
 class layout_squeeze_as_select:
     """Spells squeeze of a size-1 dimension as select of its only entry.
 
-    The same view.
-    Aims at stride propagation through views.
+    Why equivalent: The same view.
     """
 
     def before(x, d): return x.squeeze(d)
@@ -241,8 +230,7 @@ class layout_squeeze_as_select:
 class layout_flatten_as_reshape:
     """Spells flatten as reshape.
 
-    The same row-major order.
-    Aims at ``view_to_reshape`` and at views of permuted values.
+    Why equivalent: The same row-major order.
     """
 
     def before(x, i, j): return x.flatten(i, j)
@@ -257,8 +245,7 @@ class layout_flatten_as_reshape:
 class layout_reshape_rows_as_flatten:
     """Spells reshape(n, -1) as flatten(1).
 
-    The same row-major order.
-    Aims at ``view_to_reshape`` and at views of permuted values.
+    Why equivalent: The same row-major order.
     """
 
     def before(x): return x.reshape(x.shape[0], -1)
@@ -271,8 +258,8 @@ class layout_reshape_rows_as_flatten:
 class layout_view_rows_as_cat:
     """Spells view(n, -1) as cat of the flattened slices of dimension 1.
 
-    Row-major order lists the slices one after the other. A copy in place of a view.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: Row-major order lists the slices one after the other.
+    Provokes: A copy in place of a view.
     """
 
     def before(x): return x.view(x.shape[0], -1)
@@ -285,8 +272,7 @@ class layout_view_rows_as_cat:
 class layout_view_flat_as_ravel:
     """Spells view(-1) as ravel.
 
-    A view for contiguous x.
-    Aims at stride propagation through views.
+    Why equivalent: A view for contiguous x.
     """
 
     def before(x): return x.view(-1)
@@ -299,8 +285,7 @@ class layout_view_flat_as_ravel:
 class layout_view_flat_as_strided:
     """Spells view(-1) as as_strided.
 
-    A contiguous value is one run of memory from its offset.
-    Aims at the layout that as_strided demands of its operand.
+    Why equivalent: A contiguous value is one run of memory from its offset.
     """
 
     def before(x): return x.view(-1)
@@ -313,8 +298,8 @@ class layout_view_flat_as_strided:
 class layout_expand_as_add_zeros:
     """Broadcasts by adding zeros of the target shape.
 
-    Exact but for -0.0. Fresh dense memory instead of zero strides.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Exact but for -0.0.
+    Provokes: Fresh dense memory instead of zero strides.
     """
 
     def before(x, y): return x.expand_as(y)
@@ -327,8 +312,7 @@ class layout_expand_as_add_zeros:
 class layout_expand_as_broadcast_tensors:
     """Broadcasts by broadcast_to.
 
-    The same expanded view.
-    Aims at stride propagation through views.
+    Why equivalent: The same expanded view.
     """
 
     def before(x, y): return x.expand_as(y)
@@ -341,8 +325,7 @@ class layout_expand_as_broadcast_tensors:
 class layout_expand_materialised:
     """Broadcasts and copies into dense memory.
 
-    The same values without zero strides.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The same values without zero strides.
     """
 
     def before(x, y): return x.expand_as(y)
@@ -357,8 +340,8 @@ class layout_expand_materialised:
 class layout_repeat_interleave_as_expand:
     """Spells repeat_interleave as expand of a new dimension and reshape.
 
-    Each entry is repeated k times in place. Grouped-query attention repeats keys either way.
-    Aims at the repeat_interleave lowering or decomposition.
+    Why equivalent: Each entry is repeated k times in place.
+    Provokes: Grouped-query attention repeats keys either way.
     """
 
     def before(x, k, d): return x.repeat_interleave(k, dim=d)
@@ -375,8 +358,7 @@ class layout_repeat_interleave_as_expand:
 class layout_repeat_as_cat:
     """Spells repeat of a matrix as cat of itself.
 
-    Blocks side by side, then on top of each other.
-    Aims at the repeat lowering or decomposition.
+    Why equivalent: Blocks side by side, then on top of each other.
     """
 
     def before(x, a, b): return x.repeat(a, b)
@@ -389,8 +371,8 @@ class layout_repeat_as_cat:
 class layout_flip_as_index:
     """Spells flip as selection by a descending index.
 
-    Position i reads n - 1 - i. An index tensor instead of an index expression.
-    Aims at the flip lowering or decomposition.
+    Why equivalent: Position i reads n - 1 - i.
+    Provokes: An index tensor instead of an index expression.
     """
 
     def before(x, d): return x.flip(d)
@@ -405,8 +387,7 @@ class layout_flip_as_index:
 class layout_roll_as_cat:
     """Spells roll as cat of two slices.
 
-    The last k entries come first.
-    Aims at the roll lowering or decomposition.
+    Why equivalent: The last k entries come first.
     """
 
     def before(x, k, d): return x.roll(k, d)
@@ -422,8 +403,7 @@ class layout_roll_as_cat:
 class layout_cat_rolled:
     """Concatenates in the other order and rolls.
 
-    Rolling by the length of x brings x to the front.
-    Aims at cat kernels, where each part has its own index range.
+    Why equivalent: Rolling by the length of x brings x to the front.
     """
 
     def before(x, y, d): return torch.cat([x, y], d)
@@ -437,8 +417,7 @@ class layout_cat_rolled:
 class layout_cat_as_pad_add:
     """Concatenates along the last dimension by adding zero-padded operands.
 
-    Each element is added to 0.
-    Aims at the constant_pad_nd lowering or decomposition.
+    Why equivalent: Each element is added to 0.
     """
 
     def before(x, y, d): return torch.cat([x, y], d)
@@ -452,8 +431,8 @@ class layout_cat_as_pad_add:
 class layout_cat_transposed:
     """Concatenates the transposed operands along the first dimension and transposes back.
 
-    The same entries; the result has permuted strides.
-    Aims at cat kernels, where each part has its own index range.
+    Why equivalent: The same entries.
+    Provokes: The result has permuted strides.
     """
 
     def before(x, y, d): return torch.cat([x, y], d)
@@ -468,8 +447,8 @@ class layout_cat_transposed:
 class layout_cat_nested:
     """Concatenates three by concatenating two first.
 
-    cat is associative. Nested cats are merged by ``merge_splits`` / split_cat passes.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: cat is associative.
+    Provokes: Nested cats are merged by ``merge_splits`` / split_cat passes.
     """
 
     def before(x, y, z, d): return torch.cat([x, y, z], d)
@@ -483,8 +462,7 @@ class layout_cat_nested:
 class layout_stack_as_cat:
     """Spells stack as cat of unsqueezed operands.
 
-    By definition.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: By definition.
     """
 
     def before(x, y, d): return torch.stack([x, y], d)
@@ -497,8 +475,7 @@ class layout_stack_as_cat:
 class layout_stack_as_where:
     """Spells stack as a select over a new leading index.
 
-    Slot 0 takes x, slot 1 takes y.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Slot 0 takes x, slot 1 takes y.
     """
 
     def before(x, y, d): return torch.stack([x, y], d)
@@ -515,8 +492,7 @@ class layout_stack_as_where:
 class layout_select_as_narrow:
     """Spells select as narrow and squeeze.
 
-    The same view and offset.
-    Aims at stride propagation through views.
+    Why equivalent: The same view and offset.
     """
 
     def before(x, d, k): return x.select(d, k)
@@ -531,8 +507,8 @@ class layout_select_as_narrow:
 class layout_select_as_strided:
     """Spells select as as_strided with an offset.
 
-    The same view. The offset counts from the storage, not from x.
-    Aims at the layout that as_strided demands of its operand.
+    Why equivalent: The same view.
+    Provokes: The offset counts from the storage, not from x.
     """
 
     def before(x, d, k): return x.select(d, k)
@@ -550,8 +526,8 @@ class layout_select_as_strided:
 class layout_select_as_sum:
     """Spells select of integers as a masked sum.
 
-    All other entries are replaced by 0. A reduction instead of a view.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: All other entries are replaced by 0.
+    Provokes: A reduction instead of a view.
     """
 
     def before(x, d, k): return x.select(d, k)
@@ -569,8 +545,7 @@ class layout_select_as_sum:
 class layout_narrow_as_index:
     """Spells narrow as index_select of a range.
 
-    The same entries, copied.
-    Aims at the index_select lowering or decomposition.
+    Why equivalent: The same entries, copied.
     """
 
     def before(x, d, k, n): return x.narrow(d, k, n)
@@ -584,8 +559,7 @@ class layout_narrow_as_index:
 class layout_chunk_first:
     """Spells the first of two chunks as narrow.
 
-    chunk gives the first the larger half.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: chunk gives the first the larger half.
     """
 
     def before(x, d): return x.chunk(2, d)[0]
@@ -599,8 +573,8 @@ class layout_chunk_first:
 class layout_chunk_second:
     """Spells the second of two chunks as narrow.
 
-    The rest after the larger half. Rotary embeddings split this way.
-    Aims at the split_cat passes, which pair split, unbind, cat and stack.
+    Why equivalent: The rest after the larger half.
+    Provokes: Rotary embeddings split this way.
     """
 
     def before(x, d): return x.chunk(2, d)[1]
@@ -615,8 +589,8 @@ class layout_chunk_second:
 class layout_contiguous_as_clone:
     """Copies always where contiguous copies only if needed.
 
-    The same values in row-major memory; the result has its own memory.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same values in row-major memory.
+    Provokes: The result has its own memory.
     """
 
     def before(x): return x.contiguous()
@@ -629,8 +603,7 @@ class layout_contiguous_as_clone:
 class layout_contiguous_as_reshape:
     """Spells contiguous as reshape to a row and back.
 
-    Row-major order; a view only where x is one run of memory.
-    Aims at ``view_to_reshape`` and at views of permuted values.
+    Why equivalent: Row-major order; a view only where x is one run of memory.
     """
 
     def before(x): return x.contiguous()
@@ -643,8 +616,7 @@ class layout_contiguous_as_reshape:
 class layout_clone_as_copy:
     """Spells clone as copy_ into zeros.
 
-    Same values in fresh memory.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: Same values in fresh memory.
     """
 
     def before(x): return x.clone()
@@ -657,8 +629,8 @@ class layout_clone_as_copy:
 class layout_index_select_as_gather:
     """Spells row selection as gather with an expanded index.
 
-    gather reads row i[r] in every column. The index has a zero stride.
-    Aims at indirect loads and at scatter_add in the backward.
+    Why equivalent: gather reads row i[r] in every column.
+    Provokes: The index has a zero stride.
     """
 
     def before(x, i): return x.index_select(0, i)
@@ -671,8 +643,7 @@ class layout_index_select_as_gather:
 class layout_index_select_as_index:
     """Spells selection along the last dimension as advanced indexing.
 
-    The same entries.
-    Aims at indirect loads and at index_put in the backward.
+    Why equivalent: The same entries.
     """
 
     def before(x, i): return x.index_select(-1, i)
@@ -686,8 +657,7 @@ class layout_index_select_as_index:
 class layout_gather_as_index:
     """Spells gather along columns as indexing with a row index.
 
-    Element (r, c) reads x[r, i[r, c]].
-    Aims at indirect loads and at index_put in the backward.
+    Why equivalent: Element (r, c) reads x[r, i[r, c]].
     """
 
     def before(x, i): return x.gather(1, i)
@@ -702,8 +672,7 @@ class layout_gather_as_index:
 class layout_gather_as_take_along_dim:
     """Spells gather as take_along_dim.
 
-    By definition for equal shapes.
-    Aims at indirect loads and at scatter_add in the backward.
+    Why equivalent: By definition for equal shapes.
     """
 
     def before(x, i, d): return x.gather(d, i)
@@ -716,8 +685,8 @@ class layout_gather_as_take_along_dim:
 class layout_tril_as_where:
     """Spells tril as a select by compared indices.
 
-    By definition. Causal masks in another spelling.
-    Aims at the tril lowering or decomposition.
+    Why equivalent: By definition.
+    Provokes: Causal masks in another spelling.
     """
 
     def before(x): return torch.tril(x)
@@ -733,8 +702,7 @@ class layout_tril_as_where:
 class layout_triu_as_sub:
     """Spells triu of integers as x less its strict lower triangle.
 
-    The two triangles add up to x.
-    Aims at the tril lowering or decomposition.
+    Why equivalent: The two triangles add up to x.
     """
 
     def before(x): return torch.triu(x)
@@ -747,8 +715,7 @@ class layout_triu_as_sub:
 class layout_diagonal_as_strided:
     """Spells the diagonal as as_strided with the sum of the strides.
 
-    The same view.
-    Aims at the layout that as_strided demands of its operand.
+    Why equivalent: The same view.
     """
 
     def before(x): return x.diagonal()
@@ -761,8 +728,7 @@ class layout_diagonal_as_strided:
 class layout_diagonal_as_index:
     """Spells the diagonal as indexing with two equal ranges.
 
-    A copy of x[i, i].
-    Aims at indirect loads and at index_put in the backward.
+    Why equivalent: A copy of x[i, i].
     """
 
     def before(x): return x.diagonal()
@@ -779,8 +745,7 @@ class layout_diagonal_as_index:
 class layout_unfold_as_strided:
     """Spells unfold of the last dimension as as_strided with overlapping windows.
 
-    The same view.
-    Aims at the layout that as_strided demands of its operand.
+    Why equivalent: The same view.
     """
 
     def before(x, n, s): return x.unfold(-1, n, s)
@@ -798,8 +763,7 @@ class layout_unfold_as_strided:
 class layout_unfold_as_stack:
     """Spells unfold of the last dimension as a stack of slices.
 
-    Window w starts at w * s.
-    Aims at the unfold lowering or decomposition.
+    Why equivalent: Window w starts at w * s.
     """
 
     def before(x, n, s): return x.unfold(-1, n, s)
@@ -815,8 +779,7 @@ class layout_unfold_as_stack:
 class layout_pixel_shuffle_as_permute:
     """Spells pixel_shuffle as view, permute and reshape.
 
-    By definition.
-    Aims at the pixel_shuffle lowering or decomposition.
+    Why equivalent: By definition.
     """
 
     def before(x, r): return F.pixel_shuffle(x, r)
@@ -832,10 +795,7 @@ class layout_pixel_shuffle_as_permute:
 class layout_pixel_round_trip:
     """Shuffles channels to pixels and back.
 
-    Inverse of each other.
-    Aims at the pixel_shuffle lowering or decomposition.
+    Why equivalent: Inverse of each other.
     """
-
-    def before(x): return x
 
     def after(x): return F.pixel_unshuffle(F.pixel_shuffle(x, 2), 2)

@@ -15,8 +15,7 @@ ANY = (*NUMBERS, "bool")
 class mutate_add_in_place:
     """Adds in place to a clone.
 
-    The clone is fresh memory with the values of x.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The clone is fresh memory with the values of x.
     """
 
     def before(x, y): return x + y
@@ -29,8 +28,7 @@ class mutate_add_in_place:
 class mutate_sub_in_place:
     """Subtracts in place on a slice-assigned copy.
 
-    The buffer is a copy of x.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The buffer is a copy of x.
     """
 
     def before(x, y): return x - y
@@ -47,8 +45,7 @@ class mutate_sub_in_place:
 class mutate_mul_in_place:
     """Multiplies in place through the transposed view of a clone.
 
-    Pointwise under the same transposition.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: Pointwise under the same transposition.
     """
 
     def before(x, y): return x * y
@@ -64,8 +61,7 @@ class mutate_mul_in_place:
 class mutate_mul_by_copy:
     """Writes the product over a clone of the first factor, row part by row part.
 
-    The parts cover the clone once.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The parts cover the clone once.
     """
 
     def before(x, y): return x * y
@@ -82,8 +78,7 @@ class mutate_mul_by_copy:
 class mutate_add_in_place_as_copy:
     """Copies the sum into x instead of adding in place.
 
-    x.copy_(x + y) leaves the same state and returns x.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: x.copy_(x + y) leaves the same state and returns x.
     """
 
     def before(x, y): return x.add_(y)
@@ -96,8 +91,7 @@ class mutate_add_in_place_as_copy:
 class mutate_add_in_place_as_assign:
     """Assigns the sum to the whole slice of x.
 
-    setitem copies into x's memory.
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: setitem copies into x's memory.
     """
 
     def before(x, y): return x.add_(y)
@@ -112,8 +106,7 @@ class mutate_add_in_place_as_assign:
 class mutate_add_in_place_as_out:
     """Adds with out=x.
 
-    out= writes the memory of x.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: out= writes the memory of x.
     """
 
     def before(x, y): return x.add_(y)
@@ -127,8 +120,7 @@ class mutate_add_in_place_as_out:
 class mutate_add_in_place_transposed:
     """Adds in place through transposed views of both.
 
-    Pointwise under the same transposition; the base shows the write.
-    Aims at stride propagation through views.
+    Why equivalent: Pointwise under the same transposition; the base shows the write.
     """
 
     def before(x, y): return x.add_(y)
@@ -143,8 +135,7 @@ class mutate_add_in_place_transposed:
 class mutate_add_in_place_foreach:
     """Adds in place by a foreach list of one.
 
-    The same write.
-    Aims at the grouping of foreach kernels and their in-place forms.
+    Why equivalent: The same write.
     """
 
     def before(x, y): return x.add_(y)
@@ -160,8 +151,7 @@ class mutate_add_in_place_foreach:
 class mutate_add_in_place_by_rows:
     """Adds in place row by row.
 
-    Rows are disjoint.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: Rows are disjoint.
     """
 
     def before(x, y): return x.add_(y)
@@ -177,8 +167,7 @@ class mutate_add_in_place_by_rows:
 class mutate_sub_in_place_as_copy:
     """Copies the difference into x instead of subtracting in place.
 
-    The same state.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same state.
     """
 
     def before(x, y): return x.sub_(y)
@@ -191,8 +180,7 @@ class mutate_sub_in_place_as_copy:
 class mutate_mul_in_place_as_copy:
     """Copies the product of a clone into x instead of multiplying in place.
 
-    The same state; autograd needs the old x.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same state; autograd needs the old x.
     """
 
     def before(x, y): return x.mul_(y)
@@ -205,8 +193,7 @@ class mutate_mul_in_place_as_copy:
 class mutate_mul_scalar_in_place_as_copy:
     """Copies the scaled value into x.
 
-    The same state.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same state.
     """
 
     def before(x, c): return x.mul_(c)
@@ -219,8 +206,7 @@ class mutate_mul_scalar_in_place_as_copy:
 class mutate_add_scalar_in_place_as_copy:
     """Assigns x plus a number to x.
 
-    The same state.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same state.
     """
 
     def before(x, c): return x.add_(c)
@@ -235,8 +221,7 @@ class mutate_add_scalar_in_place_as_copy:
 class mutate_copy_as_assign:
     """Assigns to the whole slice instead of copy_.
 
-    The same write.
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: The same write.
     """
 
     def before(x, y): return x.copy_(y)
@@ -251,8 +236,7 @@ class mutate_copy_as_assign:
 class mutate_copy_through_clone:
     """Clears x and copies a clone of y taken before.
 
-    The last write is y's old value, also where y is a view of x.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The last write is y's old value, also where y is a view of x.
     """
 
     def before(x, y): return x.copy_(y)
@@ -269,8 +253,7 @@ class mutate_copy_through_clone:
 class mutate_copy_transposed:
     """Copies between transposed views.
 
-    The same write under a transposition of both sides.
-    Aims at stride propagation through views.
+    Why equivalent: The same write under a transposition of both sides.
     """
 
     def before(x, y): return x.copy_(y)
@@ -286,8 +269,7 @@ class mutate_copy_transposed:
 class mutate_fill_as_copy:
     """Copies a uniform tensor into x.
 
-    full_like rounds the number as fill_ does.
-    Aims at ``constant_fold_uniform_value``.
+    Why equivalent: full_like rounds the number as fill_ does.
     """
 
     def before(x, c): return x.fill_(c)
@@ -300,8 +282,7 @@ class mutate_fill_as_copy:
 class mutate_zero_as_fill:
     """Fills x with 0 by masked_fill_ under a full mask.
 
-    Every element is cleared.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: Every element is cleared.
     """
 
     def before(x): return x.zero_()
@@ -314,8 +295,7 @@ class mutate_zero_as_fill:
 class mutate_zero_as_assign:
     """Assigns 0 to the whole slice.
 
-    The same write.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same write.
     """
 
     def before(x): return x.zero_()
@@ -330,8 +310,7 @@ class mutate_zero_as_assign:
 class mutate_relu_in_place_as_copy:
     """Copies relu into x instead of relu_.
 
-    The same state.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same state.
     """
 
     def before(x): return torch.relu_(x)
@@ -345,8 +324,7 @@ class mutate_relu_in_place_as_copy:
 class mutate_masked_fill_in_place_as_where:
     """Copies a select into x instead of masked_fill_.
 
-    The same state.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same state.
     """
 
     def before(x, m, c): return x.masked_fill_(m, c)
@@ -361,8 +339,8 @@ class mutate_masked_fill_in_place_as_where:
 class mutate_cat_by_slices:
     """Writes both parts into a zeros buffer by slices.
 
-    The slices cover the buffer once. slice_scatter chains instead of a cat kernel.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The slices cover the buffer once.
+    Provokes: slice_scatter chains instead of a cat kernel.
     """
 
     def before(x, y, d): return torch.cat([x, y], d)
@@ -383,8 +361,7 @@ class mutate_cat_by_slices:
 class mutate_cat_by_slice_scatter:
     """Writes both parts into a uniform buffer by functional slice_scatter.
 
-    The slices cover the buffer once.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: The slices cover the buffer once.
     """
 
     def before(x, y, d): return torch.cat([x, y], d)
@@ -402,8 +379,7 @@ class mutate_cat_by_slice_scatter:
 class mutate_stack_by_select:
     """Writes both operands into slots of a zeros buffer.
 
-    Slots are disjoint.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: Slots are disjoint.
     """
 
     def before(x, y, d): return torch.stack([x, y], d)
@@ -421,8 +397,7 @@ class mutate_stack_by_select:
 class mutate_pad_by_slice:
     """Pads the last dimension by writing x into a zeros buffer.
 
-    The border stays 0.
-    Aims at the constant_pad_nd lowering or decomposition.
+    Why equivalent: The border stays 0.
     """
 
     def before(x, a, b): return F.pad(x, (a, b))
@@ -440,8 +415,7 @@ class mutate_pad_by_slice:
 class mutate_index_add_in_place:
     """Accumulates in place on a clone.
 
-    The clone is fresh memory.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The clone is fresh memory.
     """
 
     def before(x, i, s, d): return torch.index_add(x, d, i, s)
@@ -456,8 +430,7 @@ class mutate_index_add_in_place:
 class mutate_scatter_add_in_place:
     """Scatter-adds into a transposed clone in place.
 
-    The same places under a transposition of all operands.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The same places under a transposition of all operands.
     """
 
     def before(x, i, s): return torch.scatter_add(x, 1, i, s)
@@ -473,8 +446,8 @@ class mutate_scatter_add_in_place:
 class mutate_exp_out:
     """Computes exp into a zeros buffer by out=.
 
-    out= writes fresh memory. Vectorised and scalar exp differ in the last bit, so not bit by bit.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: out= writes fresh memory.
+    Limits: Vectorised and scalar exp differ in the last bit, so not bit by bit.
     """
 
     def before(x): return torch.exp(x)

@@ -14,11 +14,10 @@ ANY = FLOATS + INTS + ("bool",)
 class mutate_shift_in_buffer:
     """Shifts the rows of a longer buffer down by one and takes the shifted part.
 
-    Rows 1..n become the old rows 0..n-1, which are x. The clone between read and write must not be dropped:
-    a kernel that copies in ascending order would smear the first row.
+    Why equivalent: Rows 1..n become the old rows 0..n-1, which are x.
+    Provokes: The clone between read and write must not be dropped: a kernel that copies in ascending order would smear
+    the first row.
     """
-
-    def before(x): return x
 
     def after(x):
         buffer = torch.cat([x, x[:1]])
@@ -32,11 +31,9 @@ class mutate_shift_in_buffer:
 class mutate_shift_up_in_buffer:
     """Shifts the rows of a longer buffer up by one and takes the shifted part.
 
-    Rows 0..n-1 become the old rows 1..n, which are x. The clone between read and write must not be dropped.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: Rows 0..n-1 become the old rows 1..n, which are x.
+    Provokes: The clone between read and write must not be dropped.
     """
-
-    def before(x): return x
 
     def after(x):
         buffer = torch.cat([x[:1], x])
@@ -50,11 +47,9 @@ class mutate_shift_up_in_buffer:
 class mutate_shift_columns_in_buffer:
     """Shifts the columns of a wider buffer by one and takes the shifted part.
 
-    Column j + 1 becomes the old column j. Overlap within a row: vectorised copies read ahead of their writes.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: Column j + 1 becomes the old column j.
+    Provokes: Overlap within a row: vectorised copies read ahead of their writes.
     """
-
-    def before(x): return x
 
     def after(x):
         buffer = torch.cat([x, x[..., :1]], -1)
@@ -68,11 +63,8 @@ class mutate_shift_columns_in_buffer:
 class mutate_shift_by_two_in_buffer:
     """Shifts the rows of a longer buffer down by two with narrow and copy_.
 
-    The source is cloned first, so it shows x.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The source is cloned first, so it shows x.
     """
-
-    def before(x): return x
 
     def after(x):
         buffer = torch.cat([x, x[:2]])
@@ -86,11 +78,9 @@ class mutate_shift_by_two_in_buffer:
 class mutate_reverse_in_buffer:
     """Reverses a reversed clone in place by an assignment to its whole slice.
 
-    The flip makes the copy; reading position n - 1 - i while writing i needs a temporary.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The flip makes the copy.
+    Provokes: Reading position n - 1 - i while writing i needs a temporary.
     """
-
-    def before(x): return x
 
     def after(x):
         buffer = x.flip(0)
@@ -103,11 +93,9 @@ class mutate_reverse_in_buffer:
 class mutate_transpose_in_buffer:
     """Transposes a square buffer in place.
 
-    The buffer starts as the transposed x. The clone between the transposed read and the write must stay.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The buffer starts as the transposed x.
+    Provokes: The clone between the transposed read and the write must stay.
     """
-
-    def before(x): return x
 
     def after(x):
         buffer = x.t().clone()
@@ -120,11 +108,8 @@ class mutate_transpose_in_buffer:
 class mutate_late_shift_restore:
     """Shifts the rows of x down by one in place and copies the saved rows back.
 
-    The last write restores every row.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: The last write restores every row.
     """
-
-    def before(x): return x
 
     def after(x):
         save = x.clone()
@@ -138,11 +123,9 @@ class mutate_late_shift_restore:
 class mutate_late_shift_columns:
     """Shifts the columns of x by one after its last use.
 
-    x is not used afterwards. Source and destination overlap within each row; the clone orders read before write.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: x is not used afterwards.
+    Provokes: Source and destination overlap within each row; the clone orders read before write.
     """
-
-    def before(x): return x
 
     def after(x):
         x[..., 1:] = x[..., :-1].clone()
@@ -154,11 +137,9 @@ class mutate_late_shift_columns:
 class mutate_late_shift_up:
     """Shifts the rows of x up by one after its last use.
 
-    x is not used afterwards. A rolling buffer that forgets its oldest row.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: x is not used afterwards.
+    Provokes: A rolling buffer that forgets its oldest row.
     """
-
-    def before(x): return x
 
     def after(x):
         x[:-1] = x[1:].clone()
@@ -171,11 +152,9 @@ class mutate_late_shift_up:
 class mutate_late_shift_copy:
     """Copies a clone of the head rows over the tail rows by copy_ after the last use.
 
-    x is not used afterwards. The same overlap spelled with narrow and copy_, by two rows.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: x is not used afterwards.
+    Provokes: The same overlap spelled with narrow and copy_, by two rows.
     """
-
-    def before(x): return x
 
     def after(x):
         n = x.shape[0]
@@ -188,11 +167,9 @@ class mutate_late_shift_copy:
 class mutate_late_shift_no_op:
     """Shifts the rows down by one through x[:-1] * 1 after the last use.
 
-    x is not used afterwards. The product is the copy that ``remove_noop_ops`` takes away.
-    Aims at ``remove_noop_ops`` followed by a write.
+    Why equivalent: x is not used afterwards.
+    Provokes: The product is the copy that ``remove_noop_ops`` takes away.
     """
-
-    def before(x): return x
 
     def after(x):
         x[1:] = x[:-1] * 1
@@ -204,11 +181,9 @@ class mutate_late_shift_no_op:
 class mutate_late_shift_sum:
     """Adds the previous row to each row after the last use, all sums taken before any is written.
 
-    x is not used afterwards. A recurrence if computed in place, a stencil if not.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: x is not used afterwards.
+    Provokes: A recurrence if computed in place, a stencil if not.
     """
-
-    def before(x): return x
 
     def after(x):
         x[1:] = x[1:] + x[:-1]
@@ -220,11 +195,9 @@ class mutate_late_shift_sum:
 class mutate_late_transpose_square:
     """Transposes a square x in place after its last use.
 
-    x is not used afterwards. Element (i, j) is read after (j, i) was written unless the clone stays.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: x is not used afterwards.
+    Provokes: Element (i, j) is read after (j, i) was written unless the clone stays.
     """
-
-    def before(x): return x
 
     def after(x):
         x.copy_(x.t().clone())
@@ -237,11 +210,9 @@ class mutate_late_transpose_square:
 class mutate_late_tail_to_head:
     """Reverses all rows but the first in place after the last use.
 
-    x is not used afterwards. The flip of a slice is written onto the same slice.
-    Aims at ``reinplace_inplaceable_ops``.
+    Why equivalent: x is not used afterwards.
+    Provokes: The flip of a slice is written onto the same slice.
     """
-
-    def before(x): return x
 
     def after(x):
         x[1:] = x[1:].flip(0)

@@ -14,8 +14,7 @@ ANY = (*NUMBERS, "bool")
 class operator_gt_as_lt:
     """Compares in the other direction.
 
-    x > y is y < x, false for NaN both ways.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: x > y is y < x, false for NaN both ways.
     """
 
     def before(x, y): return x > y
@@ -28,8 +27,7 @@ class operator_gt_as_lt:
 class operator_lt_as_gt_out:
     """Compares into a bool buffer by out=.
 
-    The same comparison, written into fresh memory.
-    Aims at functionalisation and reinplacing of writes.
+    Why equivalent: The same comparison, written into fresh memory.
     """
 
     def before(x, y): return x < y
@@ -42,8 +40,8 @@ class operator_lt_as_gt_out:
 class operator_ge_as_not_lt:
     """Spells >= as not <.
 
-    The complement, without NaN. NaN must not be folded this way by the compiler itself.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The complement, without NaN.
+    Provokes: NaN must not be folded this way by the compiler itself.
     """
 
     def before(x, y): return x >= y
@@ -56,8 +54,7 @@ class operator_ge_as_not_lt:
 class operator_le_as_lt_or_eq:
     """Spells <= as < or ==.
 
-    By definition, NaN included.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: By definition, NaN included.
     """
 
     def before(x, y): return x <= y
@@ -70,8 +67,7 @@ class operator_le_as_lt_or_eq:
 class operator_eq_as_le_ge:
     """Spells == as <= and >=.
 
-    By definition; NaN is unequal to all.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: By definition; NaN is unequal to all.
     """
 
     def before(x, y): return x == y
@@ -84,8 +80,7 @@ class operator_eq_as_le_ge:
 class operator_ne_as_not_eq:
     """Spells != as not ==.
 
-    Complements of each other, NaN included.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Complements of each other, NaN included.
     """
 
     def before(x, y): return x != y
@@ -98,8 +93,7 @@ class operator_ne_as_not_eq:
 class operator_eq_as_not_ne:
     """Spells == as not !=.
 
-    Complements of each other, NaN included.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Complements of each other, NaN included.
     """
 
     def before(x, y): return x == y
@@ -112,8 +106,7 @@ class operator_eq_as_not_ne:
 class operator_gt_scalar_as_tensor:
     """Compares with a 0-dim tensor of the same dtype instead of a number.
 
-    The number rounds to the dtype of x both ways.
-    Aims at dtype promotion.
+    Why equivalent: The number rounds to the dtype of x both ways.
     """
 
     def before(x, c): return x > c
@@ -126,8 +119,7 @@ class operator_gt_scalar_as_tensor:
 class operator_logical_not_as_eq:
     """Spells logical_not as comparison with 0.
 
-    By definition; NaN is true.
-    Aims at decompositions.
+    Why equivalent: By definition; NaN is true.
     """
 
     def before(x): return torch.logical_not(x)
@@ -140,8 +132,7 @@ class operator_logical_not_as_eq:
 class operator_invert_as_logical_not:
     """Spells ~ of a mask as logical_not.
 
-    The same for bool.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The same for bool.
     """
 
     def before(x): return ~x
@@ -154,8 +145,7 @@ class operator_invert_as_logical_not:
 class operator_invert_as_xor:
     """Spells ~ as xor with all ones.
 
-    Every bit flips: ~x = x ^ ~0.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Every bit flips: ~x = x ^ ~0.
     """
 
     def before(x): return ~x
@@ -168,8 +158,7 @@ class operator_invert_as_xor:
 class operator_invert_as_eq:
     """Spells ~ of a mask as equality with False.
 
-    By definition.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: By definition.
     """
 
     def before(x): return ~x
@@ -182,8 +171,7 @@ class operator_invert_as_eq:
 class operator_and_as_mul:
     """Spells & of masks as a product.
 
-    bool times bool is and, and stays bool.
-    Aims at dtype promotion.
+    Why equivalent: bool times bool is and, and stays bool.
     """
 
     def before(x, y): return x & y
@@ -196,8 +184,7 @@ class operator_and_as_mul:
 class operator_and_as_de_morgan:
     """Spells & by De Morgan.
 
-    ~(~x | ~y), bit by bit.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: ~(~x | ~y), bit by bit.
     """
 
     def before(x, y): return x & y
@@ -210,8 +197,7 @@ class operator_and_as_de_morgan:
 class operator_or_as_logical_or:
     """Spells | of masks as logical_or.
 
-    The same for bool.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The same for bool.
     """
 
     def before(x, y): return x | y
@@ -224,8 +210,7 @@ class operator_or_as_logical_or:
 class operator_or_as_add:
     """Spells | of masks as a sum.
 
-    bool plus bool is or in torch, and stays bool.
-    Aims at dtype promotion.
+    Why equivalent: bool plus bool is or in torch, and stays bool.
     """
 
     def before(x, y): return x | y
@@ -238,8 +223,7 @@ class operator_or_as_add:
 class operator_or_as_xor_and:
     """Spells | as (x ^ y) ^ (x & y).
 
-    Bit by bit.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Bit by bit.
     """
 
     def before(x, y): return x | y
@@ -252,8 +236,7 @@ class operator_or_as_xor_and:
 class operator_xor_as_ne:
     """Spells ^ of masks as !=.
 
-    The same for bool.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The same for bool.
     """
 
     def before(x, y): return x ^ y
@@ -266,8 +249,8 @@ class operator_xor_as_ne:
 class operator_isnan_as_ne:
     """Spells isnan as x != x.
 
-    Only NaN differs from itself. Must survive fast-math and simplification.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: Only NaN differs from itself.
+    Provokes: Must survive fast-math and simplification.
     """
 
     def before(x): return torch.isnan(x)
@@ -280,8 +263,8 @@ class operator_isnan_as_ne:
 class operator_isinf_as_eq:
     """Spells isinf as |x| == inf.
 
-    By definition; infinite constants in code generation.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: By definition.
+    Provokes: Infinite constants in code generation.
     """
 
     def before(x): return torch.isinf(x)
@@ -294,8 +277,8 @@ class operator_isinf_as_eq:
 class operator_isfinite_as_sub:
     """Spells isfinite as x - x == 0.
 
-    inf - inf and NaN - NaN are NaN. Must not be folded to true.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: inf - inf and NaN - NaN are NaN.
+    Provokes: Must not be folded to true.
     """
 
     def before(x): return torch.isfinite(x)
@@ -308,8 +291,8 @@ class operator_isfinite_as_sub:
 class operator_floor_divide_as_div:
     """Spells integer floor division as div with rounding_mode.
 
-    The same division; divisors are not 0, and the least integer is not divided by -1 (a hardware trap).
-    Aims at the div lowering or decomposition.
+    Why equivalent: The same division.
+    Limits: Divisors are not 0, and the least integer is not divided by -1 (a hardware trap).
     """
 
     def before(x, y): return x // y
@@ -322,8 +305,8 @@ class operator_floor_divide_as_div:
 class operator_remainder_as_ops:
     """Spells the remainder by floor division.
 
-    x - (x // y) * y. Not for the least integer by -1 (a hardware trap).
-    Aims at the remainder lowering or decomposition.
+    Why equivalent: x - (x // y) * y.
+    Limits: Not for the least integer by -1 (a hardware trap).
     """
 
     def before(x, y): return x % y
@@ -336,8 +319,8 @@ class operator_remainder_as_ops:
 class operator_fmod_as_ops:
     """Spells fmod by truncating division.
 
-    x - trunc(x / y) * y. Not for the least integer by -1 (a hardware trap).
-    Aims at the fmod lowering or decomposition.
+    Why equivalent: x - trunc(x / y) * y.
+    Limits: Not for the least integer by -1 (a hardware trap).
     """
 
     def before(x, y): return torch.fmod(x, y)
@@ -350,8 +333,7 @@ class operator_fmod_as_ops:
 class operator_double_as_shift:
     """Doubles an integer by a shift.
 
-    x << 1 is 2x with wrap-around.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: x << 1 is 2x with wrap-around.
     """
 
     def before(x, c): return x * c
@@ -364,8 +346,7 @@ class operator_double_as_shift:
 class operator_sign_as_compare:
     """Spells sign as difference of two comparisons.
 
-    1 - 0, 0 - 1 or 0 - 0; for NaN 0 as in eager.
-    Aims at the sign lowering or decomposition.
+    Why equivalent: 1 - 0, 0 - 1 or 0 - 0; for NaN 0 as in eager.
     """
 
     def before(x): return torch.sign(x)
@@ -378,8 +359,7 @@ class operator_sign_as_compare:
 class operator_any_as_max:
     """Spells any as a sum that is not 0.
 
-    A mask has a true element when the count is positive.
-    Aims at the any lowering or decomposition.
+    Why equivalent: A mask has a true element when the count is positive.
     """
 
     def before(x): return x.any()
@@ -392,8 +372,7 @@ class operator_any_as_max:
 class operator_all_as_not_any:
     """Spells all as not any of the complement.
 
-    De Morgan; true for the empty mask.
-    Aims at the any lowering or decomposition.
+    Why equivalent: De Morgan; true for the empty mask.
     """
 
     def before(x): return x.all()

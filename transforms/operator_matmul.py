@@ -13,8 +13,8 @@ F = torch.nn.functional
 class operator_mm_as_einsum:
     """Spells a matrix product as einsum.
 
-    The same contraction. einsum permutes operands and calls bmm.
-    Aims at the einsum lowering or decomposition.
+    Why equivalent: The same contraction.
+    Provokes: einsum permutes operands and calls bmm.
     """
 
     def before(a, b): return a @ b
@@ -27,8 +27,7 @@ class operator_mm_as_einsum:
 class operator_mm_as_bmm:
     """Spells a matrix product as a batch of one.
 
-    bmm of one batch entry; ``bmm_to_mm`` undoes it.
-    Aims at ``bmm_to_mm``.
+    Why equivalent: bmm of one batch entry; ``bmm_to_mm`` undoes it.
     """
 
     def before(a, b): return a @ b
@@ -41,8 +40,8 @@ class operator_mm_as_bmm:
 class operator_mm_transposed:
     """Multiplies the transposes in the other order and transposes the result.
 
-    (b.T @ a.T).T. The result is column-major.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: (b.T @ a.T).T.
+    Provokes: The result is column-major.
     """
 
     def before(a, b): return a @ b
@@ -55,8 +54,7 @@ class operator_mm_transposed:
 class operator_mm_as_linear:
     """Spells a matrix product as a linear layer with transposed weight.
 
-    linear multiplies by the transpose of its weight.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: linear multiplies by the transpose of its weight.
     """
 
     def before(a, b): return a @ b
@@ -69,8 +67,8 @@ class operator_mm_as_linear:
 class operator_mm_as_addmm_zero:
     """Spells a matrix product as addmm onto zeros.
 
-    Adds 0. addmm patterns and uniform bias.
-    Aims at the addmm patterns of the post-grad pass.
+    Why equivalent: Adds 0.
+    Provokes: addmm patterns and uniform bias.
     """
 
     def before(a, b): return a @ b
@@ -83,8 +81,9 @@ class operator_mm_as_addmm_zero:
 class operator_mm_as_broadcast_sum:
     """Spells a matrix product as a broadcast product and a sum.
 
-    The definition. A pointwise-reduction kernel instead of an extern call; small sizes.
-    Aims at ``decompose_mem_bound_mm`` and at reductions of products.
+    Why equivalent: The definition.
+    Provokes: A pointwise-reduction kernel instead of an extern call.
+    Limits: Small sizes.
     """
 
     def before(a, b): return a @ b
@@ -97,8 +96,7 @@ class operator_mm_as_broadcast_sum:
 class operator_mm_as_loop:
     """Multiplies row by row by matrix-vector products and stacks.
 
-    Each row of the product depends on one row of a.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Each row of the product depends on one row of a.
     """
 
     def before(a, b): return a @ b
@@ -111,8 +109,8 @@ class operator_mm_as_loop:
 class operator_mm_split_k:
     """Splits the inner dimension in two unequal parts and adds the products.
 
-    A sum over k in two parts. addmm fusion and unaligned slices.
-    Aims at the addmm patterns of the post-grad pass.
+    Why equivalent: A sum over k in two parts.
+    Provokes: addmm fusion and unaligned slices.
     """
 
     def before(a, b): return a @ b
@@ -127,8 +125,8 @@ class operator_mm_split_k:
 class operator_mm_split_n:
     """Splits the columns of the product.
 
-    Columns are independent. Two matmuls with one operand and a cat: batching passes.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: Columns are independent.
+    Provokes: Two matmuls with one operand and a cat: batching passes.
     """
 
     def before(a, b): return a @ b
@@ -143,8 +141,8 @@ class operator_mm_split_n:
 class operator_mm_split_m:
     """Splits the rows of the product.
 
-    Rows are independent; operands with a storage offset.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: Rows are independent.
+    Provokes: Operands with a storage offset.
     """
 
     def before(a, b): return a @ b
@@ -157,8 +155,8 @@ class operator_mm_split_m:
 class operator_mm_padded_k:
     """Pads the inner dimension with zeros.
 
-    Zeros add nothing for finite operands. What ``pad_mm`` does itself, then again.
-    Aims at ``pad_mm``.
+    Why equivalent: Zeros add nothing for finite operands.
+    Provokes: What ``pad_mm`` does itself, then again.
     """
 
     def before(a, b): return a @ b
@@ -171,8 +169,7 @@ class operator_mm_padded_k:
 class operator_mm_permuted_k:
     """Reverses the inner dimension of both operands.
 
-    The same terms in another order.
-    Aims at stride propagation through views.
+    Why equivalent: The same terms in another order.
     """
 
     def before(a, b): return a @ b
@@ -185,8 +182,8 @@ class operator_mm_permuted_k:
 class operator_addmm_to_mm:
     """Spells addmm as product and sum.
 
-    By definition with alpha = beta = 1. Fused again by post-grad addmm patterns.
-    Aims at the addmm patterns of the post-grad pass.
+    Why equivalent: By definition with alpha = beta = 1.
+    Provokes: Fused again by post-grad addmm patterns.
     """
 
     def before(c, a, b): return torch.addmm(c, a, b)
@@ -199,8 +196,7 @@ class operator_addmm_to_mm:
 class operator_mm_add_to_addmm:
     """Spells a product plus a bias row as addmm.
 
-    By definition.
-    Aims at the addmm patterns of the post-grad pass.
+    Why equivalent: By definition.
     """
 
     def before(c, a, b): return a @ b + c
@@ -213,8 +209,7 @@ class operator_mm_add_to_addmm:
 class operator_bmm_as_einsum:
     """Spells bmm as einsum.
 
-    The same contraction.
-    Aims at the bmm lowering or decomposition.
+    Why equivalent: The same contraction.
     """
 
     def before(a, c): return torch.bmm(a, c)
@@ -227,8 +222,8 @@ class operator_bmm_as_einsum:
 class operator_bmm_as_loop:
     """Multiplies batch entry by batch entry and stacks.
 
-    Entries are independent. Selects with offsets as operands of mm.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: Entries are independent.
+    Provokes: Selects with offsets as operands of mm.
     """
 
     def before(a, c): return torch.bmm(a, c)
@@ -241,8 +236,7 @@ class operator_bmm_as_loop:
 class operator_matmul_as_loop:
     """Multiplies a batched matmul entry by entry into a zeros buffer.
 
-    Entries are independent; each is written to its slot.
-    Aims at pattern rewrites of the graph.
+    Why equivalent: Entries are independent; each is written to its slot.
     """
 
     def before(a, c): return a @ c
@@ -259,8 +253,7 @@ class operator_matmul_as_loop:
 class operator_matmul_as_baddbmm:
     """Spells a batched matmul as baddbmm onto zeros.
 
-    Adds 0.
-    Aims at the baddbmm lowering or decomposition.
+    Why equivalent: Adds 0.
     """
 
     def before(a, c): return a @ c
@@ -273,8 +266,8 @@ class operator_matmul_as_baddbmm:
 class operator_matmul_heads_as_bmm:
     """Folds batch and heads into one batch dimension.
 
-    Entries are independent. reshape of permuted heads copies.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Entries are independent.
+    Provokes: reshape of permuted heads copies.
     """
 
     def before(a, c): return a @ c
@@ -289,8 +282,8 @@ class operator_matmul_heads_as_bmm:
 class operator_matmul_heads_transposed:
     """Transposes the two products of the last dimensions.
 
-    (C^T A^T)^T per head; the result has swapped strides.
-    Aims at the attention patterns of ``fuse_attention`` (joint graph) and their near misses.
+    Why equivalent: (C^T A^T)^T per head.
+    Provokes: The result has swapped strides.
     """
 
     def before(a, c): return a @ c
@@ -303,8 +296,7 @@ class operator_matmul_heads_transposed:
 class operator_linear_as_matmul:
     """Spells a linear layer without bias as matmul with the transposed weight.
 
-    By definition.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: By definition.
     """
 
     def before(x, w): return F.linear(x, w)
@@ -317,8 +309,7 @@ class operator_linear_as_matmul:
 class operator_linear_bias_as_matmul:
     """Spells a linear layer as matmul plus bias.
 
-    By definition.
-    Aims at the addmm patterns of the post-grad pass.
+    Why equivalent: By definition.
     """
 
     def before(x, w, b): return F.linear(x, w, b)
@@ -331,8 +322,8 @@ class operator_linear_bias_as_matmul:
 class operator_linear_split_out:
     """Splits a linear layer over its output features.
 
-    Output features are independent. Two addmm with one input: batch_linear and split_cat passes.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Output features are independent.
+    Provokes: Two addmm with one input: batch_linear and split_cat passes.
     """
 
     def before(x, w, b): return F.linear(x, w, b)
@@ -347,8 +338,7 @@ class operator_linear_split_out:
 class operator_linear_split_in:
     """Splits a linear layer over its input features.
 
-    The sum over k in two parts; one carries the bias.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The sum over k in two parts; one carries the bias.
     """
 
     def before(x, w, b): return F.linear(x, w, b)
@@ -361,8 +351,8 @@ class operator_linear_split_in:
 class operator_linear_bias_as_column:
     """Folds the bias into the weight as one more input of value 1.
 
-    b = 1 * b. cat of the input with uniform ones.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: b = 1 * b.
+    Provokes: cat of the input with uniform ones.
     """
 
     def before(x, w, b): return F.linear(x, w, b)

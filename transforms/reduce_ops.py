@@ -16,8 +16,8 @@ NUMBERS = FLOATS + INTS
 class reduce_sum_split:
     """Sums two unequal parts of a dimension and adds them.
 
-    Associativity. Split reductions and slices with an offset.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Addition is associative over the reals.
+    Provokes: Split reductions and slices with an offset.
     """
 
     def before(x, d): return x.sum(d)
@@ -32,8 +32,7 @@ class reduce_sum_split:
 class reduce_sum_flipped:
     """Sums in reversed order.
 
-    Commutativity.
-    Aims at the flip lowering or decomposition.
+    Why equivalent: Addition is commutative and associative over the reals.
     """
 
     def before(x, d): return x.sum(d)
@@ -46,8 +45,8 @@ class reduce_sum_flipped:
 class reduce_sum_permuted:
     """Moves the dimension to the end in a copy and sums there.
 
-    The same terms; an inner instead of an outer reduction.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The same terms.
+    Provokes: An inner instead of an outer reduction.
     """
 
     def before(x, d): return x.sum(d)
@@ -60,8 +59,8 @@ class reduce_sum_permuted:
 class reduce_sum_as_matmul:
     """Sums rows by a product with ones.
 
-    1 * x added up. Uniform operand of a matmul.
-    Aims at the mm lowering or decomposition.
+    Why equivalent: 1 * x added up.
+    Provokes: Uniform operand of a matmul.
     """
 
     def before(x): return x.sum(1)
@@ -75,8 +74,7 @@ class reduce_sum_as_matmul:
 class reduce_sum_as_cumsum:
     """Takes the last running sum.
 
-    The last prefix is the whole.
-    Aims at scans, which are code of their own next to reductions.
+    Why equivalent: The last prefix is the whole.
     """
 
     def before(x, d): return x.sum(d)
@@ -90,8 +88,7 @@ class reduce_sum_as_cumsum:
 class reduce_sum_as_mean:
     """Takes the mean times the size.
 
-    By definition.
-    Aims at the mean lowering or decomposition.
+    Why equivalent: By definition.
     """
 
     def before(x, d): return x.sum(d)
@@ -104,8 +101,7 @@ class reduce_sum_as_mean:
 class reduce_sum_all_in_steps:
     """Sums the last dimension, then the rest.
 
-    Associativity.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: Addition is associative over the reals.
     """
 
     def before(x): return x.sum()
@@ -118,8 +114,7 @@ class reduce_sum_all_in_steps:
 class reduce_sum_all_transposed:
     """Sums the flattened transposed view.
 
-    The same terms in column-major order.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: The same terms in column-major order.
     """
 
     def before(x): return x.sum()
@@ -132,8 +127,8 @@ class reduce_sum_all_transposed:
 class reduce_sum_expanded:
     """Sums over an expanded copy of a new dimension and halves.
 
-    Each term is counted twice. A reduction over a zero-stride dimension.
-    Aims at stride propagation through views.
+    Why equivalent: Each term is counted twice.
+    Provokes: A reduction over a zero-stride dimension.
     """
 
     def before(x, d): return x.sum(d)
@@ -149,8 +144,7 @@ class reduce_sum_expanded:
 class reduce_mean_as_sum:
     """Takes the sum over the size.
 
-    By definition.
-    Aims at the mean lowering or decomposition.
+    Why equivalent: By definition.
     """
 
     def before(x, d): return x.mean(d)
@@ -164,8 +158,7 @@ class reduce_mean_as_sum:
 class reduce_mean_keepdim_as_sum:
     """Takes the mean without and restores the dimension.
 
-    By definition of keepdim.
-    Aims at the mean lowering or decomposition.
+    Why equivalent: By definition of keepdim.
     """
 
     def before(x, d): return x.mean(d, keepdim=True)
@@ -178,8 +171,7 @@ class reduce_mean_keepdim_as_sum:
 class reduce_sum_keepdim_as_unsqueeze:
     """Sums without the dimension and restores it by None indexing at the end.
 
-    By definition of keepdim.
-    Aims at decompositions.
+    Why equivalent: By definition of keepdim.
     """
 
     def before(x, d): return x.sum(d, keepdim=True)
@@ -192,8 +184,7 @@ class reduce_sum_keepdim_as_unsqueeze:
 class reduce_mean_all_as_matmul:
     """Averages a matrix by two products with constant vectors.
 
-    1/m sum 1/n sum.
-    Aims at fusion and code generation: other operations in the kernel for the same value.
+    Why equivalent: 1/m sum 1/n sum.
     """
 
     def before(x): return x.mean()
@@ -209,8 +200,7 @@ class reduce_mean_all_as_matmul:
 class reduce_var_by_hand:
     """Computes the unbiased variance in two passes.
 
-    The definition.
-    Aims at Welford reductions against two-pass sums.
+    Why equivalent: The definition.
     """
 
     def before(x, d): return x.var(d)
@@ -226,8 +216,8 @@ class reduce_var_by_hand:
 class reduce_amax_split:
     """Takes the maximum of the maxima of two parts.
 
-    max is associative; NaN wins. The gradient of ties differs.
-    Aims at the amax lowering or decomposition.
+    Why equivalent: max is associative; NaN wins.
+    Limits: The gradient of ties differs.
     """
 
     def before(x, d): return x.amax(d)
@@ -243,8 +233,8 @@ class reduce_amax_split:
 class reduce_amax_as_max:
     """Takes the values of max(dim).
 
-    The same value; the gradient goes to one of the ties.
-    Aims at the amax lowering or decomposition.
+    Why equivalent: The same value.
+    Limits: The gradient goes to one of the ties.
     """
 
     def before(x, d): return x.amax(d)
@@ -258,8 +248,7 @@ class reduce_amax_as_max:
 class reduce_amax_as_neg_amin:
     """Takes minus the minimum of the negatives.
 
-    Negation reverses the order.
-    Aims at the amin lowering or decomposition.
+    Why equivalent: Negation reverses the order.
     """
 
     def before(x, d): return x.amax(d)
@@ -273,8 +262,7 @@ class reduce_amax_as_neg_amin:
 class reduce_amax_as_sort:
     """Takes the last of the sorted values.
 
-    NaN sorts last.
-    Aims at the sort lowering or decomposition.
+    Why equivalent: NaN sorts last.
     """
 
     def before(x, d): return x.amax(d)
@@ -288,8 +276,7 @@ class reduce_amax_as_sort:
 class reduce_argmax_transposed:
     """Takes argmax over the first dimension of a transposed copy.
 
-    The order along the dimension is the same, so ties fall alike on the first.
-    Aims at the argmax lowering or decomposition.
+    Why equivalent: The order along the dimension is the same, so ties fall alike on the first.
     """
 
     def before(x, d): return x.argmax(d)
@@ -303,8 +290,8 @@ class reduce_argmax_transposed:
 class reduce_argmax_as_max:
     """Takes the indices of max(dim).
 
-    Both give the first maximum on the CPU; elsewhere ties are open.
-    Aims at the argmax lowering or decomposition.
+    Why equivalent: Both give the first maximum on the CPU.
+    Limits: Elsewhere ties are open.
     """
 
     def before(x, d): return x.argmax(d)
@@ -318,8 +305,7 @@ class reduce_argmax_as_max:
 class reduce_logsumexp_by_hand:
     """Computes logsumexp with a detached shift.
 
-    The shift cancels.
-    Aims at the logsumexp lowering or decomposition.
+    Why equivalent: The shift cancels.
     """
 
     def before(x, d): return torch.logsumexp(x, d)
@@ -336,8 +322,7 @@ class reduce_logsumexp_by_hand:
 class reduce_logsumexp_split:
     """Combines logsumexp of two parts by logaddexp.
 
-    log(e^a + e^b).
-    Aims at the logsumexp lowering or decomposition.
+    Why equivalent: log(e^a + e^b).
     """
 
     def before(x, d): return torch.logsumexp(x, d)
@@ -353,8 +338,7 @@ class reduce_logsumexp_split:
 class reduce_cumsum_by_flip:
     """Takes the running sum as total plus x less the running sum from the end.
 
-    Prefix + suffix = total + own element.
-    Aims at scans, which are code of their own next to reductions.
+    Why equivalent: Prefix + suffix = total + own element.
     """
 
     def before(x, d): return torch.cumsum(x, d)
@@ -367,8 +351,7 @@ class reduce_cumsum_by_flip:
 class reduce_cumsum_as_matmul:
     """Takes the running sum of rows by a triangular matrix of ones.
 
-    Prefix sums are a triangular product.
-    Aims at scans, which are code of their own next to reductions.
+    Why equivalent: Prefix sums are a triangular product.
     """
 
     def before(x): return torch.cumsum(x, 1)
@@ -382,8 +365,7 @@ class reduce_cumsum_as_matmul:
 class reduce_cumsum_split:
     """Takes running sums of two parts, the second with the carry of the first.
 
-    Associativity.
-    Aims at scans, which are code of their own next to reductions.
+    Why equivalent: Addition is associative over the reals.
     """
 
     def before(x, d): return torch.cumsum(x, d)
@@ -399,11 +381,10 @@ class reduce_cumsum_split:
 class reduce_cumsum_through_mask_count:
     """Reads the last dimension at the running count of a full bool mask less one.
 
-    The count of trues up to position i is i + 1. ``pointless_cumsum_replacement`` rewrites cumsum of a uniform tensor;
-    the fill value 5 of a bool tensor means True, so it counts by one and not by five.
+    Why equivalent: The count of trues up to position i is i + 1.
+    Provokes: ``pointless_cumsum_replacement`` rewrites cumsum of a uniform tensor; the fill value 5 of a bool tensor
+    means True, so it counts by one and not by five.
     """
-
-    def before(x): return x
 
     def after(x):
         count = torch.full((x.shape[-1],), 5, dtype=torch.bool, device=x.device).cumsum(0)
@@ -415,11 +396,9 @@ class reduce_cumsum_through_mask_count:
 class reduce_cumsum_through_int_fill:
     """Reads the last dimension at half the running sum of an int64 fill of 2.7, less one.
 
-    The fill is truncated to 2, the sums are 2, 4, 6. ``pointless_cumsum_replacement`` must truncate as well.
-    Aims at ``pointless_cumsum_replacement`` and at dtypes of scans.
+    Why equivalent: The fill is truncated to 2, the sums are 2, 4, 6.
+    Provokes: ``pointless_cumsum_replacement`` must truncate as well.
     """
-
-    def before(x): return x
 
     def after(x):
         count = torch.full((x.shape[-1],), 2.7, dtype=torch.int64, device=x.device).cumsum(0)
@@ -431,11 +410,9 @@ class reduce_cumsum_through_int_fill:
 class reduce_cumsum_of_ones:
     """Reads the last dimension at the running sum of ones less one.
 
-    The sums are 1, 2, 3: the usual position ids of language models.
-    Aims at ``pointless_cumsum_replacement`` and at dtypes of scans.
+    Why equivalent: The sums are 1, 2, 3.
+    Provokes: The usual position ids of language models.
     """
-
-    def before(x): return x
 
     def after(x):
         place = torch.ones(x.shape[-1], dtype=torch.int32, device=x.device).cumsum(0, dtype=torch.int64)
@@ -448,11 +425,8 @@ class reduce_cumsum_of_ones:
 class reduce_cumsum_of_uint8:
     """Reads the last dimension by a running sum of uint8 ones in uint8 (short dimensions).
 
-    Fewer than 256 ones do not overflow.
-    Aims at ``pointless_cumsum_replacement`` and at dtypes of scans.
+    Why equivalent: Fewer than 256 ones do not overflow.
     """
-
-    def before(x): return x
 
     def after(x):
         place = torch.ones(x.shape[-1], dtype=torch.uint8, device=x.device).cumsum(0, dtype=torch.uint8)
@@ -464,11 +438,8 @@ class reduce_cumsum_of_uint8:
 class reduce_arange_by_nonoverflow:
     """Reads the last dimension at a floating arange converted to integers.
 
-    arange over float64 holds the integers exactly.
-    Aims at the fix_iota_device lowering or decomposition.
+    Why equivalent: arange over float64 holds the integers exactly.
     """
-
-    def before(x): return x
 
     def after(x):
         place = torch.arange(0.0, float(x.shape[-1]), 1.0, dtype=torch.float64, device=x.device)
@@ -480,11 +451,8 @@ class reduce_arange_by_nonoverflow:
 class reduce_sort_permutation:
     """Permutes the last dimension by a reversal and undoes it by argsort of the permutation.
 
-    argsort inverts a permutation.
-    Aims at indirect loads and at index_put in the backward.
+    Why equivalent: argsort inverts a permutation.
     """
-
-    def before(x): return x
 
     def after(x):
         order = torch.arange(x.shape[-1] - 1, -1, -1, device=x.device)
@@ -497,8 +465,8 @@ class reduce_sort_permutation:
 class reduce_norm_by_hand:
     """Computes the 2-norm by squares and root.
 
-    The definition; the gradient at 0 differs.
-    Aims at the norm lowering or decomposition.
+    Why equivalent: The definition.
+    Limits: The gradient at 0 differs.
     """
 
     def before(x, d): return torch.linalg.vector_norm(x, 2, d)
@@ -512,8 +480,7 @@ class reduce_norm_by_hand:
 class reduce_prod_split:
     """Multiplies the product of a part with the last element.
 
-    Associativity.
-    Aims at the prod lowering or decomposition.
+    Why equivalent: Multiplication is associative over the reals.
     """
 
     def before(x, d): return x.prod(d)

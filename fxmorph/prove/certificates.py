@@ -96,6 +96,13 @@ class Certificates:
         except OSError:
             self.folder = None
 
+    def of_rule(self, id: str) -> list[Certificate]:
+        """Those on disk that state something of this rule's arguments: of an earlier text of the rule too."""
+        said = json.dumps(f"{id}(")[:-1]
+        files = self.folder.glob("*/*.json") if self.folder is not None else ()
+        keys = [file.stem for file in files if f'"claim": {said}' in file.read_text(errors="replace")]
+        return [found for key in keys if (found := self.get(key)) is not None]
+
     def ship(self, keys: Iterable[str], folder: Path) -> None:
         """Write the certificates of ``keys`` and of the obligations that they use, queries as ``.smt2`` files.
 

@@ -26,6 +26,7 @@ from fxmorph.events import (
     ProposalJudged,
     Proved,
     RuleListed,
+    RuleShown,
     RunFinished,
     RunStarted,
     SeedRefused,
@@ -85,6 +86,11 @@ ALL: list[Event] = [
     Warned("g++ is missing"),
     RuleListed(
         "layout_flip", "INDEX_EXACT", ("float32",), ("dtype",), ("ilp",), "op", "transforms/layout_flip.py", "x"
+    ),
+    RuleShown(
+        "layout_flip", "Flips.", {"Why equivalent": "x"}, "def before(x): return x", "", "value", {"x": "..."}, (),
+        {"k": "1, 2"}, ("float32",), False, (), "INDEX_EXACT", ("dtype",), {"ilp": "layout"},
+        {"float32": {"level": "INDEX_EXACT"}}, ({"key": "0" * 32},), "transforms/layout_flip.py",
     ),
     ProposalJudged(
         "rule",

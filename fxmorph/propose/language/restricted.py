@@ -69,7 +69,7 @@ class Body:
         self.__signature__ = inspect.Signature([inspect.Parameter(n, kind) for n in self.parameters])
 
     def under(self, torch_: Any) -> Body:
-        """The same body over another ``torch``, as ``prove/sizes/layout_proof.py`` has one of tensors of unknown sizes."""
+        """The same body over another ``torch``, as ``prove/sizes/`` has one of tensors of unknown sizes."""
         return Body(self.text, self._args, self._scalars, torch_)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

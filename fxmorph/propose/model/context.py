@@ -29,7 +29,7 @@ from fxmorph.programs.capture import CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable
 from fxmorph.programs.load import SeedFailed, load_seed
 from fxmorph.propose.language.allowed import FUNCTIONS, METHODS
-from fxmorph.rules import Registry, Rule
+from fxmorph.rules import TARGETS, Registry, Rule
 from fxmorph.torchapi.patterns import Entry
 
 #: Characters of each part of a prompt.
@@ -44,21 +44,21 @@ _ATTEMPTS = 5
 #: Each bug class in words, and calls of programs that are prone to it.
 _CLASSES = {
     BugClass.UGO: (
-        "unsound graph optimisation: a pass, an entry of the pattern matcher, constant folding, removal of no-ops",
+        TARGETS["ugo"],
         ".clone( .cat( .split( .where( .full(",
     ),
-    BugClass.ILP: ("layout, view and stride propagation", ".permute( .as_strided( .expand( .contiguous( .unfold("),
-    BugClass.IOT: ("dtype promotion", ".to( .float( .half( .type_as( .cumsum("),
+    BugClass.ILP: (TARGETS["ilp"], ".permute( .as_strided( .expand( .contiguous( .unfold("),
+    BugClass.IOT: (TARGETS["iot"], ".to( .float( .half( .type_as( .cumsum("),
     BugClass.BAM: (
-        "aliasing and mutation: views that are written to, copies that are dropped, reinplacing",
+        TARGETS["bam"],
         ".copy_( .add_( .mul_( .index_put_( .clone(",
     ),
     BugClass.IOD: (
-        "decompositions: dtype, stride, special values, arguments that they ignore",
+        TARGETS["iod"],
         ".layer_norm( .interpolate( .pad( .nll_loss( .index_add(",
     ),
     BugClass.KC: (
-        "fusion and code generation: order of reads and writes, index arithmetic, reductions, vectorisation",
+        TARGETS["kc"],
         ".sum( .amax( .argmax( .roll( .gather(",
     ),
 }
