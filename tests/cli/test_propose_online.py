@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "unit"))
+sys.path.insert(0, str(ROOT / "tests" / "unit" / "propose"))
 from chatserver import Say, serving  # noqa: E402
 
 FLIP = {"task": "rule", "name": "m_flip_twice", "doc": "Flips twice.", "aims": "bam", "args": {"x": "m n"},

@@ -147,9 +147,9 @@ PARENT = """
 import sys
 sys.path[:0] = {path!r}
 from fxmorph.core.pool import Pool
-import test_workers
+import test_pool
 if __name__ == "__main__":
-    pool = Pool(1, test_workers.serve, (2,), [])
+    pool = Pool(1, test_pool.serve, (2,), [])
     pool.submit(("child", {note!r}), 100.0)
     for _ in range(1000):
         list(pool.ended(1.0))
@@ -158,7 +158,7 @@ if __name__ == "__main__":
 
 def test_workers_die_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     note, script = tmp_path / "pid", tmp_path / "parent.py"
-    script.write_text(PARENT.format(path=[str(Path(__file__).parent), str(Path(__file__).parents[2])], note=str(note)))
+    script.write_text(PARENT.format(path=[str(Path(__file__).parent), str(Path(__file__).parents[3])], note=str(note)))
     parent = subprocess.Popen([sys.executable, str(script)])
     try:
         pid = int(until(lambda: note.exists() and note.read_text()))
@@ -211,7 +211,7 @@ def test_an_interrupt_while_the_server_starts_prints_nothing(tmp_path: Path) -> 
     (tmp_path / "starts.py").write_text(INTERRUPTED)
     slow = "import pathlib, time\npathlib.Path('importing').touch()\ntime.sleep(3)\n"
     (tmp_path / "takes_long_to_import.py").write_text(slow)
-    root = str(Path(__file__).parents[2])
+    root = str(Path(__file__).parents[3])
     child = subprocess.Popen(
         [sys.executable, "starts.py"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True, env={**os.environ, "PYTHONPATH": os.pathsep.join((root, str(tmp_path)))},

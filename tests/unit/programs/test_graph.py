@@ -33,7 +33,7 @@ from fxmorph.programs.load import SeedFailed, load_seed
 from fxmorph.rewriting.rewrite import profile
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
-CORPUS = Path(__file__).parents[2] / "corpus"
+CORPUS = Path(__file__).parents[3] / "corpus"
 SEEDS, _ = find_seeds([str(CORPUS)], regressions=True)
 SAMPLE = SEEDS[::6]
 

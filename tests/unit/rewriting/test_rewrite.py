@@ -33,7 +33,7 @@ from fxmorph.rewriting.rewrite import (
 from fxmorph.rules import Rule, RuleError
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SEEDS, _ = find_seeds([str(ROOT / "corpus")])
 SAMPLE = SEEDS[:: len(SEEDS) // 20][:20]
 

@@ -139,4 +139,4 @@ def test_config_store_and_events_import_no_torch() -> None:
     code = "import sys, fxmorph.core.config, fxmorph.core.store, fxmorph.events, fxmorph.cli, fxmorph.report.terminal\n"
     code += "import fxmorph.triage.folder.repro, fxmorph.triage.folder.issue, fxmorph.report.jsonlines\n"
     code += "sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3]).returncode == 0

@@ -13,7 +13,7 @@ import pytest
 
 from fxmorph.pytest_plugin import known_broken
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GOOD = """import torch
 def make_inputs(): return [torch.randn(3, 4)]
 def fn(x): return torch.softmax(x, -1)

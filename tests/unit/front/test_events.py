@@ -172,7 +172,7 @@ def test_the_schema_refuses(spoil: dict[str, Any]) -> None:
 
 def test_every_event_is_here_and_documented() -> None:
     assert {type(event) for event in ALL} == set(get_args(Event))
-    doc = (Path(__file__).parents[2] / "docs" / "json-events.md").read_text(encoding="utf-8")
+    doc = (Path(__file__).parents[3] / "docs" / "json-events.md").read_text(encoding="utf-8")
     for alternative in SCHEMA["oneOf"]:
         word = alternative["properties"]["event"]["const"]
         section = re.search(rf"## `{word}`\n(.*?)(?=\n## |\Z)", doc, re.S)
