@@ -31,7 +31,7 @@ from fxmorph.model import Case, CompileConfig, Seed, ValuePlan
 from fxmorph.programs.capture import CaptureFailed
 from fxmorph.programs.graph import Unprintable
 from fxmorph.programs.load import SeedFailed, load_seed
-from fxmorph.rewriting.rewrite import Unsound
+from fxmorph.rewriting.claims import Unsound
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet
 

@@ -11,7 +11,9 @@ from torch import fx
 
 from fxmorph.programs.graph import calls, copy_graph, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
+from fxmorph.rewriting.claims import Inapplicable, Unsound
+from fxmorph.rewriting.recipes import draw_recipe
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.triage.reduce.order import outputs
 

@@ -44,7 +44,7 @@ from fxmorph.programs.graph import Unprintable
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.programs.observe import Observation
-from fxmorph.rewriting.rewrite import Unsound
+from fxmorph.rewriting.claims import Unsound
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet
 from fxmorph.torchapi.dispatch import TorchDispatchMode

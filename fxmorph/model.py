@@ -102,6 +102,11 @@ class Level(StrEnum):
         """Whether eager must give the same bits (up to the sign of zero) on both sides."""
         return self in (Level.INDEX_EXACT, Level.BIT_EXACT, Level.BIT_EXACT_MOD_ZERO_SIGN)
 
+    def stronger(self, than: Level) -> bool:
+        """Whether it says more than another level."""
+        order = list(Level)
+        return order.index(self) < order.index(than)
+
 
 class Rung(StrEnum):
     """How far down a case is pushed."""

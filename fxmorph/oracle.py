@@ -27,9 +27,10 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare, same_bits
+from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare
 from fxmorph.judge.reference.reference_run import Gates, Shadows, Taken
 from fxmorph.model import Kind, Status, ValuePlan, Verdict
+from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import same_plain, shown
 from fxmorph.programs.observe import Observation, Slot
 

@@ -17,7 +17,7 @@ Inductor's own pattern matcher::
 
 Rules that differ in a statement or two are rows of a table: :func:`written` makes them of text.
 
-Matching and application are in ``fxmorph/rewriting/rewrite.py``.  This module does not import torch.
+Matching and application are in ``fxmorph/rewriting/``.  This module does not import torch.
 """
 
 from __future__ import annotations
@@ -320,8 +320,8 @@ def doc_text(does: str, why: str, provokes: str = "", limits: str = "") -> str:
     return f"{does}\n\n" + "\n".join(f"{head}: {text}" for head, text in said if text)
 
 
-def load_rules(extra_dirs: Sequence[Path] = (), packs: Sequence[Path] = ()) -> Registry:
-    """All rules: the shipped ones, those of installed plug-ins, loose files, admitted ones of packs of proposals.
+def load_rules(extra_dirs: Sequence[Path] = ()) -> Registry:
+    """All rules: the shipped ones, those of installed plug-ins, loose files.
 
     Plug-ins register a module under the entry-point group ``fxmorph.transforms``.  Raises
     :class:`RuleError` on a duplicate id or a file that does not import.
@@ -338,13 +338,6 @@ def load_rules(extra_dirs: Sequence[Path] = (), packs: Sequence[Path] = ()) -> R
                 _load_file(registry, file)
     for point in metadata.entry_points(group=PLUG_INS):
         _load_into(registry, f"plug-in {point.name} ({point.value})", point.load)
-    if packs:
-        # Late, since they are checked by other packages.
-        from fxmorph.propose.admitted import admitted_rules
-
-        for folder in packs:
-            for admitted in admitted_rules(folder):
-                registry.add(admitted)
     return registry
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from fxmorph.model import Recipe
-from fxmorph.rewriting.rewrite import EXPOSE
+from fxmorph.rewriting.workbench import EXPOSE
 
 #: So many of the rules that made a unit fire first, the latest, are drawn more often.
 FAVOURED = 24

@@ -57,7 +57,8 @@ from fxmorph.model import (
     digest,
 )
 from fxmorph.oracle import load_oracles
-from fxmorph.rules import PROPOSED, load_rules
+from fxmorph.propose.admitted import rules_with
+from fxmorph.rules import PROPOSED
 from fxmorph.torchapi.compiling import check_settings, cpp_compiler
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.conclusion import Investigated
@@ -203,7 +204,7 @@ class Campaign:
         self._seeds, refusals = find_seeds(list(s.paths), regressions=s.all)
         self._listed: list[Case] | None = None
         self._packs = self._pack_folders()
-        self._rules = load_rules([Path(p) for p in s.transforms], self._packs)
+        self._rules = rules_with(self._packs, [Path(p) for p in s.transforms])
         self._ideas = Ideas()
         self._proposed(self._packs)
         load_oracles()
@@ -432,7 +433,7 @@ class Campaign:
         if pack is None:
             return
         self._packs.append(pack)
-        self._rules = load_rules([Path(p) for p in self.settings.transforms], self._packs)
+        self._rules = rules_with(self._packs, [Path(p) for p in self.settings.transforms])
         self._proposed([pack])
         self._pool.renew(self._workers_arguments())
         self.store.set_header(self._run_id, self._header())

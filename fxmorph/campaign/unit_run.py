@@ -30,8 +30,8 @@ from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.derive.near_misses import sort_of
 from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, chosen_units, family, kin
 from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
-from fxmorph.report.unit_table import write_pass_finding
 from fxmorph.triage.blame.culprit import bug_class
+from fxmorph.triage.folder.unit_finding import write_pass_finding
 from fxmorph.triage.identity import kind_group
 
 #: Entries that one job derives graphs from, entries that one derives near misses for, and near misses that a turn

@@ -20,9 +20,10 @@ from fxmorph.core.pool import print_to
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding, Status
+from fxmorph.propose.admitted import rules_with
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover
-from fxmorph.rules import Registry, load_rules
+from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import quiet, warm_imports
 from fxmorph.torchapi.devices import DeviceLost, require_device
 from fxmorph.triage.conclusion import Investigated
@@ -121,7 +122,7 @@ def serve(
     quiet()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     torch.set_num_threads(1)
-    rules = load_rules([Path(p) for p in transforms], [Path(p) for p in packs])
+    rules = rules_with([Path(p) for p in packs], [Path(p) for p in transforms])
     prover = Prover(Certificates(Path(proofs)), RUN_BUDGET)
 
     clock = Clock(on_change=lambda phase: connection.send(("phase", phase)), since_birth=True)

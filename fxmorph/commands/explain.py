@@ -15,7 +15,7 @@ from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
 from fxmorph.judge.plans import plans_of, threads_of
 from fxmorph.model import Case, CompileConfig, Recipe
-from fxmorph.rules import load_rules
+from fxmorph.propose.admitted import rules_with
 
 
 def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
@@ -37,7 +37,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     quiet()
-    rules = load_rules([Path(p) for p in settings.transforms], packs)
+    rules = rules_with(packs, [Path(p) for p in settings.transforms])
     what = "as it is" if not case.number and case.recipe is None else f"variant {case.number}"
     under = [case.compile.backend, case.device, *filter(None, (case.dtype, case.context))]
     say(f"case {case.id}: {case.seed.label}, {what}, {', '.join(under)}, torch {torch.__version__}")

@@ -12,8 +12,9 @@ from fxmorph.core.config import Settings
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import DiskError, Store
 from fxmorph.core.units import matches
-from fxmorph.events import Event, ProposalJudged, Warned
+from fxmorph.events import Event, Warned
 from fxmorph.propose.admitted import pack_lines
+from fxmorph.propose.gate.decision import told
 from fxmorph.propose.gate.gatekeeper import Gate
 from fxmorph.propose.gate.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
 from fxmorph.propose.proposal import Judged, Line, Task, read_task
@@ -103,13 +104,3 @@ def _wanted(line: Line, tasks: Sequence[Task], target: str) -> bool:
         return not target and (not tasks or read_task(line) in tasks)
     fits = not tasks or line.proposal.task in tasks
     return fits and (not target or matches(line.proposal.aims, target))
-
-
-def told(judged: Judged, line: Line) -> ProposalJudged:
-    """An outcome of the proposal of ``line`` as the event that reporters take."""
-    return ProposalJudged(
-        judged.task.value, judged.name, judged.source, judged.outcome.value, judged.reason,
-        judged.level.value if judged.level else "", dict(judged.levels), tuple(f"{p}: {c}" for p, c in judged.dropped),
-        judged.counterexample, judged.made, judged.fires, judged.seconds, judged.cached,
-        line.proposal.aims if line.proposal is not None else "",
-    )  # fmt: skip

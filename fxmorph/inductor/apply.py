@@ -10,8 +10,9 @@ from torch import fx
 
 from fxmorph.core.units import Stage, Unit
 from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, inventory, listed
-from fxmorph.programs.graph import copy_graph, structure
+from fxmorph.programs.graph import copy_graph
 from fxmorph.torchapi.decompose import decompose_calls
+from fxmorph.torchapi.graph_structure import structure
 from fxmorph.torchapi.lowerings import Lowering
 from fxmorph.torchapi.optional_passes import (
     Extra,

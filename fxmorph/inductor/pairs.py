@@ -16,11 +16,10 @@ from torch import fx
 
 from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
-from fxmorph.judge.numeric import same_bits
-from fxmorph.judge.plain import plain
 from fxmorph.judge.reference.reference_run import differ_in_fp64
 from fxmorph.judge.trial import GraphSubject, Trial, summary
 from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict
+from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.capture import inputs_under
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.interpreter import draws, program

@@ -27,8 +27,8 @@ from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.derive.near_misses import sort_of
 from fxmorph.inductor.inventory import inventory, listed
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
+from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
-from fxmorph.inductor.unit_graph import export_program
 from fxmorph.inductor.validation import refuted, validate
 from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
 from fxmorph.programs.canon import canonical
@@ -37,7 +37,9 @@ from fxmorph.programs.graph import calls, function_of
 from fxmorph.programs.inputs import InputSet, Unsupported
 from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 from fxmorph.prove.prover import Prover
-from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
+from fxmorph.rewriting.claims import Inapplicable, Unsound
+from fxmorph.rewriting.recipes import draw_recipe
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.torchapi.dispatch import tree_leaves
 

@@ -12,11 +12,12 @@ from torch import fx
 
 from fxmorph.core.units import Stage
 from fxmorph.model import CompileConfig
-from fxmorph.programs.graph import copy_graph, structure
+from fxmorph.programs.graph import copy_graph
 from fxmorph.programs.inputs import InputSet, Unsupported
 from fxmorph.torchapi.compiling import compile_callable, configured
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.torchapi.eager_pipeline import dynamo_inputs, graphs_in_eager, placeholders
+from fxmorph.torchapi.graph_structure import structure
 from fxmorph.torchapi.tracking import Tracker, tracked
 
 

@@ -23,7 +23,7 @@ from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.model import Kind, Level, Status, ValuePlan
 from fxmorph.programs.inputs import InputSet, Unsupported, flat_storage, storage_key
 from fxmorph.programs.interpreter import program
-from fxmorph.prove.prover import RUN_BUDGET, Prover, Shown, stronger, together, weakest
+from fxmorph.prove.prover import RUN_BUDGET, Prover, Shown, together, weakest
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.smt.scalars import walk
 from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, rounding_terms
@@ -160,7 +160,7 @@ class _Task:
             outcome = Outcome.UNSUPPORTED if self.unmodelled else Outcome.UNKNOWN
             return Validation(outcome, Level.UNKNOWN, reason=self.unmodelled or shown.reason)
         assumptions = tuple(sorted(set(shown.assumptions)))
-        if stronger(shown.level, self.best) and not (self.best is Level.BIT_EXACT and shown.level is Level.INDEX_EXACT):
+        if shown.level.stronger(self.best) and not (self.best is Level.BIT_EXACT and shown.level is Level.INDEX_EXACT):
             if shown.method != "TERM":
                 reason = f"{shown.method} shows {shown.level}, and eager {self.best}: the model is wrong"
                 return Validation(Outcome.UNKNOWN, Level.UNKNOWN, shown.method, assumptions, reason)
@@ -178,11 +178,11 @@ class _Task:
         for names in bits:
             if names.equal:
                 return names.shown(), ""
-        for names in bits if stronger(self.best, Level.EXACT_REAL) else ():
+        for names in bits if self.best.stronger(Level.EXACT_REAL) else ():
             one, refuted = self._of_claims(names, self.best)
-            if refuted or stronger(one.level, Level.EXACT_REAL):
+            if refuted or one.level.stronger(Level.EXACT_REAL):
                 return one, refuted
-            shown = one if not stronger(shown.level, one.level) else shown
+            shown = one if not shown.level.stronger(one.level) else shown
         reals = list(self._runs(layouts=False))
         for names in reals:
             if names.equal:
@@ -218,7 +218,7 @@ class _Task:
             one, refuted = self._claims(differences, best, names.noted)
             if refuted:
                 return one, refuted
-            if not stronger(shown.level, one.level):
+            if not shown.level.stronger(one.level):
                 shown = one
             if shown.level not in (Level.UNKNOWN, Level.UNDER_PRECONDITION):
                 break
@@ -237,7 +237,7 @@ class _Task:
         if len(differences) > MAX_CLAIMS:
             return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{len(differences)} scalar claims"), ""
         parts: list[Shown] = []
-        bits = stronger(best, Level.EXACT_REAL)
+        bits = best.stronger(Level.EXACT_REAL)
         for difference in differences:
             if _size(difference) > MAX_CLAIM_NODES:
                 return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason="a scalar claim too large to solve"), ""

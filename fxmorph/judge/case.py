@@ -40,9 +40,12 @@ from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, 
 from fxmorph.programs.inputs import InputSet, NotApplicable
 from fxmorph.programs.load import Invocation, LoadedSeed, SeedFailed, staged
 from fxmorph.programs.observe import Meta, Observation, Slot
+from fxmorph.programs.profile import profile
 from fxmorph.programs.values import Step
 from fxmorph.prove.prover import Prover
-from fxmorph.rewriting.rewrite import Unsound, Workbench, draw_chain, draw_recipe, profile, replay_recipe
+from fxmorph.rewriting.claims import Unsound
+from fxmorph.rewriting.recipes import draw_chain, draw_recipe, replay_recipe
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import check_settings
 

@@ -12,10 +12,9 @@ from enum import StrEnum
 
 import torch
 
-from fxmorph.judge.plain import PACKED, plain, unequal
 from fxmorph.judge.reference.reference_run import AMPLITUDE, UNIT, Gates, Shadows
 from fxmorph.model import Kind, Status
-from fxmorph.programs.inputs import is_float_dtype
+from fxmorph.programs.bits import PACKED, plain, same_bits, unequal
 
 #: What eager's own error has beyond the envelope counts this many times for the compiled one.
 EAGER_FACTOR = 4.0
@@ -75,21 +74,6 @@ class Comparison:
 
 
 CLEAN = Comparison(Status.CLEAN)
-
-
-def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Equal shape, dtype and values; NaN equals NaN, and the sign of zero counts."""
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return False
-    if a.is_quantized:
-        return torch.equal(a, b)  # scales and zero points too
-    a, b = plain(a), plain(b)
-    if not is_float_dtype(a.dtype):
-        return torch.equal(a, b)
-    if a.is_complex():
-        return same_bits(torch.view_as_real(a.resolve_conj()), torch.view_as_real(b.resolve_conj()))
-    equal = (a == b) | (a.isnan() & b.isnan())
-    return bool(equal.all()) and bool((a.signbit() == b.signbit())[~a.isnan()].all())
 
 
 def compare(

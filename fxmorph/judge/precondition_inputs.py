@@ -15,8 +15,10 @@ from fxmorph.model import Level, Recipe, RewriteProof, ValuePlan
 from fxmorph.programs.capture import Captured
 from fxmorph.programs.graph import print_graph
 from fxmorph.programs.inputs import FLOATING, InputSet, flat_storage
+from fxmorph.rewriting.claims import Inapplicable, Unsound
 from fxmorph.rewriting.preconditions import meet
-from fxmorph.rewriting.rewrite import EXPOSE, Inapplicable, Unsound, Workbench, replay_recipe
+from fxmorph.rewriting.recipes import replay_recipe
+from fxmorph.rewriting.workbench import EXPOSE, Workbench
 from fxmorph.rules import ASSUMPTIONS, Registry
 from fxmorph.torchapi.dispatch import tree_leaves
 

@@ -16,13 +16,13 @@ import torch
 
 from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note
-from fxmorph.judge.numeric import CAST_ELIDED, NonFinite, same_bits
-from fxmorph.judge.plain import plain
+from fxmorph.judge.numeric import CAST_ELIDED, NonFinite
 from fxmorph.judge.reference.reference_run import Gates, ReferenceRun, Shadows, Taken
 from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.steps import Steps
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
 from fxmorph.oracle import Evidence, load_oracles
+from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.contents import differing, same_plain
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of

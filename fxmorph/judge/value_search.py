@@ -17,8 +17,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from fxmorph.judge.journal import note
-from fxmorph.judge.plain import plain
 from fxmorph.judge.reference.reference_run import EMPTY
+from fxmorph.programs.bits import plain
 from fxmorph.programs.inputs import FLOATING, flat_storage, is_float_dtype, storage_key
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.values import Found, Range, Step, held, mask_like, memories

@@ -454,22 +454,3 @@ def windows(graph: fx.Graph, size: int) -> Iterator[tuple[fx.Graph, list[str]]]:
         live = tuple(seen[n] for n in part if any(u not in inside for u in n.users))
         new.output(live)
         yield new, feeds
-
-
-def structure(graph: fx.Graph) -> tuple[Any, ...]:
-    """Equal for graphs with the same calls in the same order; node names do not enter."""
-    number = {node: i for i, node in enumerate(graph.nodes)}
-
-    def show(value: Any) -> Any:
-        if isinstance(value, fx.Node):
-            return ("%", number.get(value, -1))
-        if isinstance(value, (tuple, list)):
-            return tuple(map(show, value))
-        if isinstance(value, dict):
-            return tuple((k, show(v)) for k, v in value.items())
-        return repr(value)
-
-    return tuple(
-        (n.op, "") if n.op == "placeholder" else (n.op, str(n.target), show(n.args), show(n.kwargs))
-        for n in graph.nodes
-    )

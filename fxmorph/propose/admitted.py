@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from fxmorph.propose.gate.outcomes import OUTCOMES, Chain, read_outcomes
 from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import Judged, Line, Outcome, RecipeProposal, RuleProposal, SeedProposal, read_pack
-from fxmorph.rules import PRESERVABLE, Rule, RuleError
+from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError, load_rules
 
 
 def admitted_rule(proposal: RuleProposal, judged: Judged) -> Rule:
@@ -60,6 +60,15 @@ def admitted_chains(packs: Path) -> Iterator[tuple[Chain, frozenset[str]]]:
     for line, judged in admitted(packs):
         if isinstance(line.proposal, RecipeProposal):
             yield Chain(line.proposal.name, line.proposal.seeds, line.proposal.rules), frozenset(judged.fires)
+
+
+def rules_with(packs: Iterable[Path], extra_dirs: Sequence[Path] = ()) -> Registry:
+    """All rules (:func:`fxmorph.rules.load_rules`), and the admitted ones of packs; raises ``RuleError``."""
+    registry = load_rules(extra_dirs)
+    for folder in packs:
+        for admitted_rule in admitted_rules(folder):
+            registry.add(admitted_rule)
+    return registry
 
 
 def write_seeds(packs: Iterable[Path], folder: Path) -> dict[str, frozenset[str]]:

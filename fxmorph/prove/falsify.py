@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
-from fxmorph.programs.inputs import dtype_name, flat_storage, storage_key, strided_clone
+from fxmorph.programs.bits import same_bits
+from fxmorph.programs.inputs import dtype_name, flat_storage, strided_clone
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rewriting.preconditions import meet
+from fxmorph.rewriting.sides import REAL_TOLERANCE, BeforeRaises, Sides, both, like_dtype, real_gap, relative_gap
 from fxmorph.rules import Rule
-from fxmorph.torchapi.devices import seed_generators
 
-#: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
-REAL_TOLERANCE = 1e-7
-#: Of the largest argument: results below it are compared as if they were this large.
-REAL_FLOOR = 1e-6
-#: The same in 16 and 32 bits, for sides that choose their dtype themselves: blatant differences only.
+#: The same as ``REAL_TOLERANCE`` in 16 and 32 bits, for sides that choose their dtype themselves: blatant differences.
 NARROW_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5}
 #: How far gradients may differ: casts inside a side round them, and a wrong one is wrong by a factor.
 GRADIENT_TOLERANCE = 2e-2
@@ -207,85 +203,6 @@ def drawn(instance: Instance) -> Instance:
     return instance.with_values({n: one(n, t) for n, t in instance.tensors.items()})
 
 
-# -- both sides ------------------------------------------------------------------
-
-
-@dataclass
-class Sides:
-    """What both sides did with the same values."""
-
-    before: torch.Tensor
-    after: torch.Tensor
-    left: dict[str, torch.Tensor] = field(default_factory=dict)  # the arguments after ``before``
-    right: dict[str, torch.Tensor] = field(default_factory=dict)
-
-    def shares(self, out: torch.Tensor, arguments: dict[str, torch.Tensor]) -> tuple[str, ...]:
-        return tuple(n for n, t in arguments.items() if t.numel() and storage_key(t) == storage_key(out))
-
-
-class BeforeRaises(Exception):
-    """The pattern itself does not run on these arguments."""
-
-
-def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
-    """Run both sides; raises :class:`BeforeRaises`, or whatever the replacement raises."""
-    given = instance.with_values(values)
-    left, right = given.copies(), given.copies()
-    with torch.no_grad():
-        seed_generators(0)
-        try:
-            old = given.before(left)
-        except Exception as error:
-            raise BeforeRaises(str(error)) from error
-        seed_generators(0)
-        new = given.after(right)
-    if instance.rule.site == "late":
-        if "mutation" not in instance.rule.preserves:
-            right = left
-        new = right[next(iter(right))]
-        old = left[next(iter(left))]
-    return Sides(old, new, left, right)
-
-
-def real_gap(instance: Instance) -> float | None:
-    """Largest difference of the two sides in fp64, relative to the largest value; None where it is not defined.
-
-    Infinite where one side is finite and the other is not.
-    """
-    wide = {n: _like_dtype(t, torch.float64) if t.is_floating_point() else t for n, t in instance.tensors.items()}
-    try:
-        sides = both(instance, wide)
-    except Exception:
-        return None
-    if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
-        return None
-    # A result that is zero but for rounding is measured against what it was made of.
-    sized = [t for t in wide.values() if t.numel() and t.dtype != torch.bool]
-    largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in sized), default=0.0)
-    return _relative_gap(sides.before, sides.after, REAL_FLOOR * largest)
-
-
-def _like_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    out = torch.empty_strided(t.shape, t.stride(), dtype=dtype, device=t.device)
-    if t.numel():
-        flat = torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage())[t.storage_offset() :]
-        size = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
-        torch.empty(0, dtype=dtype, device=t.device).set_(out.untyped_storage())[:size].copy_(flat[:size])
-    return out
-
-
-def _relative_gap(a: torch.Tensor, b: torch.Tensor, floor: float = 1e-30) -> float | None:
-    finite = torch.isfinite(a)
-    if not a.numel() or a.shape != b.shape:
-        return None
-    if bool((finite != torch.isfinite(b)).any()):
-        return float("inf")
-    if not bool(finite.any()):
-        return None
-    scale = float(a[finite].abs().max())
-    return float((a - b)[finite].abs().max()) / max(scale, floor, 1e-30)
-
-
 # -- verdicts --------------------------------------------------------------------
 
 
@@ -416,7 +333,7 @@ def _contradicted(
         return None  # at zeros and Inf a quotient may be finite on one side
     if gap is None:
         limit = NARROW_TOLERANCE.get(old.dtype)
-        narrow = _relative_gap(old.double(), new.double()) if limit else None
+        narrow = relative_gap(old.double(), new.double()) if limit else None
         apart = narrow is not None and limit is not None and limit < narrow < float("inf")
         # The range of a narrow dtype may explain a few elements, not all of them.
         lost = bool(old.isfinite().all()) and not bool(new.isfinite().any())
@@ -470,7 +387,7 @@ def _gradient_difference(instance: Instance) -> Counterexample | None:
             return None
         for name in grads[0]:
             a, b = grads[0][name], grads[1][name]
-            gap = _relative_gap(a, b, GRADIENT_FLOOR if a.dtype.itemsize > 2 else 0.25)
+            gap = relative_gap(a, b, GRADIENT_FLOOR if a.dtype.itemsize > 2 else 0.25)
             if gap is not None and gap > GRADIENT_TOLERANCE:
                 shown = tuple((n, _short(t)) for n, t in values.items())
                 return Counterexample(f"the gradient of {name} differs", shown, _short(a), _short(b))
@@ -480,7 +397,7 @@ def _gradient_difference(instance: Instance) -> Counterexample | None:
 def _gradients(instance: Instance, values: dict[str, torch.Tensor], side: str) -> dict[str, torch.Tensor] | None:
     widest = next((d for d in (torch.float64, torch.float32) if dtype_name(d) in instance.rule.dtypes), None)
     leaves = {
-        n: _like_dtype(t, widest or t.dtype).requires_grad_() if t.is_floating_point() else strided_clone(t)
+        n: like_dtype(t, widest or t.dtype).requires_grad_() if t.is_floating_point() else strided_clone(t)
         for n, t in values.items()
     }
     # What is written must not be a leaf.

@@ -23,13 +23,14 @@ import torch
 
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import Asked, Certificate, Certificates, instance_key, instance_text, key_of, versions
-from fxmorph.prove.falsify import BeforeRaises, Counterexample, Falsified, contradiction, drawn, falsify
+from fxmorph.prove.falsify import Counterexample, Falsified, contradiction, drawn, falsify
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.smt.exhaustion import Exhausted, exhaust
 from fxmorph.prove.smt.scalars import Obligation
 from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
 from fxmorph.prove.terms.execution import LANE_DEPENDENT, Difference, Terms
 from fxmorph.rewriting.instances import Instance, broken
+from fxmorph.rewriting.sides import BeforeRaises
 
 #: z3's resource units for one query; about a second where it is not solved before.
 BUDGET = 3_000_000
@@ -41,15 +42,8 @@ MAX_COMBINATIONS = 1 << 17
 MAX_OBLIGATIONS = 24
 
 #: Strongest first.
-ORDER = list(Level)
-
-
 def weakest(levels: Sequence[Level]) -> Level:
-    return max(levels, key=ORDER.index, default=Level.INDEX_EXACT)
-
-
-def stronger(a: Level, b: Level) -> bool:
-    return ORDER.index(a) < ORDER.index(b)
+    return max(levels, key=list(Level).index, default=Level.INDEX_EXACT)
 
 
 @dataclass(frozen=True)
@@ -128,12 +122,12 @@ class Prover:
         shown = self._bits(instance, falsified)
         if shown is not None and shown.level is Level.REFUTED:
             return certificate(replace(shown, reason=""), shown.reason)
-        if shown is None or not stronger(shown.level, Level.EXACT_REAL):
+        if shown is None or not shown.level.stronger(Level.EXACT_REAL):
             reals = self._reals(instance, shown)
-            shown = reals if shown is None or stronger(reals.level, shown.level) else shown
+            shown = reals if shown is None or reals.level.stronger(shown.level) else shown
         # INDEX_EXACT and BIT_EXACT are the same to eager.
         alike = falsified.best is Level.BIT_EXACT and shown.level is Level.INDEX_EXACT
-        if stronger(shown.level, falsified.best) and not alike:
+        if shown.level.stronger(falsified.best) and not alike:
             reason = f"{shown.method} shows {shown.level}, and eager {falsified.best}: the model is wrong"
             return certificate(Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason))
         assumed = tuple(instance.rule.assumes)
@@ -155,7 +149,7 @@ class Prover:
                 return Shown(Level.INDEX_EXACT, "LABEL", noted)
             assumed = (*noted, "names-do-not-collide", "nan-payload-ignored")
             return _as_eager(Shown(Level.BIT_EXACT, "TERM", assumed), falsified)
-        if not stronger(falsified.best, Level.EXACT_REAL):
+        if not falsified.best.stronger(Level.EXACT_REAL):
             return None
         try:
             differences = run.differences()
@@ -197,13 +191,13 @@ class Prover:
         started = time.process_time()
         queries: tuple[Asked, ...] = ()
         reason = counterexample = ""
-        exhausted = _exhausted(obligation, device) if stronger(best, Level.EXACT_REAL) else None
-        if exhausted is not None and stronger(exhausted.level, Level.EXACT_REAL):
+        exhausted = _exhausted(obligation, device) if best.stronger(Level.EXACT_REAL) else None
+        if exhausted is not None and exhausted.level.stronger(Level.EXACT_REAL):
             proof = Proof(exhausted.level, "all values", "EXHAUSTIVE", exhausted.assumptions)
         else:
             apart = _differing(obligation)
-            bits = stronger(best, Level.EXACT_REAL) and not any(map(ordinary, apart))
-            worth = [level for level in LEVELS if not stronger(level, best)] if bits else [Level.EXACT_REAL]
+            bits = best.stronger(Level.EXACT_REAL) and not any(map(ordinary, apart))
+            worth = [level for level in LEVELS if not level.stronger(best)] if bits else [Level.EXACT_REAL]
             solved = solve(obligation, rlimit=self.budget, want=worth, falsified=apart, device=device)
             unpinned = ("release-not-compared",) if solved.method.startswith("Z3-") and not pinned(device) else ()
             proof = Proof(solved.level, "all values", solved.method, (*solved.assumptions, *unpinned))
@@ -285,7 +279,7 @@ def _hopeless(obligation: Obligation) -> bool:
 
 def _as_eager(shown: Shown, falsified: Falsified) -> Shown:
     """Equal terms whose bits differ in eager: the kernel's result depends on the lane that an element falls into."""
-    if not stronger(shown.level, falsified.best):
+    if not shown.level.stronger(falsified.best):
         return shown
     level = falsified.best if falsified.best.bitwise else Level.EXACT_REAL
     return replace(shown, level=level, assumptions=(*shown.assumptions, "kernel-depends-on-lane"))

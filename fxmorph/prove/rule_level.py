@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import instance_text, rule_hash
-from fxmorph.prove.falsify import BeforeRaises, falsify
+from fxmorph.prove.falsify import falsify
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.rewriting.instances import Instance, relaid, sample_arguments
+from fxmorph.rewriting.sides import BeforeRaises
 from fxmorph.rules import Rule
 
 #: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a

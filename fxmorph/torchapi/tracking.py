@@ -20,7 +20,7 @@ from typing import Any
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.programs.graph import structure
+from fxmorph.torchapi.graph_structure import structure
 from fxmorph.torchapi.patterns import Entry, entries
 
 

@@ -16,15 +16,16 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.records import to_json
 from fxmorph.inductor.snapshots import pairs, recording
 from fxmorph.judge.case import captured_graph
-from fxmorph.judge.numeric import same_bits
 from fxmorph.judge.trial import LazyReference, SeedSubject, Trial
 from fxmorph.model import SIZE_PLANS, Case, CaseResult, CompileConfig, Kind, Recipe, Seed, Status, ValuePlan, digest
+from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import differing, same_plain, shown
 from fxmorph.programs.graph import print_graph
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.programs.load import load_case, load_seed, staged
 from fxmorph.programs.observe import Meta, Observation, Slot
-from fxmorph.rewriting.rewrite import Workbench, replay_recipe
+from fxmorph.rewriting.recipes import replay_recipe
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.exhibit import (

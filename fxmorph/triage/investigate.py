@@ -41,7 +41,7 @@ from fxmorph.programs.load import LoadedSeed, in_other_layout, staged
 from fxmorph.programs.observe import Observation
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.source import inputs_text, run_inputs
-from fxmorph.rewriting.rewrite import Inapplicable, Unsound
+from fxmorph.rewriting.claims import Inapplicable, Unsound
 from fxmorph.rules import Registry
 from fxmorph.triage.blame.culprit import Blame
 from fxmorph.triage.blame.generated_code import ALL

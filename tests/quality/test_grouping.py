@@ -20,7 +20,9 @@ from fxmorph.model import CompileConfig, Kind
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.graph import copy_graph, function_of, read_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, draw_recipe
+from fxmorph.rewriting.claims import Inapplicable, Unsound
+from fxmorph.rewriting.recipes import draw_recipe
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.triage.identity import fingerprint, skeleton
 from fxmorph.triage.reduce.candidate import Candidate
 from fxmorph.triage.reduce.driver import Reduction

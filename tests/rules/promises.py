@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
+from fxmorph.programs.bits import same_bits
 from fxmorph.programs.inputs import InputSet, spec_of
 from fxmorph.programs.memory import overlap
 from fxmorph.programs.observe import loss_of, meta_of

@@ -35,11 +35,11 @@ from typing import Any
 
 import torch
 
-from fxmorph.judge.plain import plain, unequal
 from fxmorph.judge.reference.kernels import ATTENTION, VARIANCES, WRITTEN, kernel_steps, same_over_the_reals
 from fxmorph.judge.reference.overflow import may_overflow
 from fxmorph.judge.reference.sums import INNER_DIMENSION, ROUNDED_ONCE_AMPLITUDE, ordered_units, summed_units, terms_of
 from fxmorph.judge.reference.welford import drift
+from fxmorph.programs.bits import plain, unequal
 from fxmorph.programs.inputs import flat_storage, is_float_dtype, storage_key
 from fxmorph.programs.memory import overlap, overlaps_itself, same_elements
 from fxmorph.torchapi.dispatch import (

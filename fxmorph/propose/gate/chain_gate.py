@@ -22,7 +22,10 @@ from fxmorph.propose.gate.sources import CorpusGraphs
 from fxmorph.propose.gate.usefulness import fired_by
 from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import Judged, Malformed, MutationProposal, Outcome, RecipeProposal, Task, Unsupported
-from fxmorph.rewriting.rewrite import Inapplicable, Unsound, Workbench, chain_step, draw_chain, pattern_of
+from fxmorph.rewriting.claims import Inapplicable, Unsound
+from fxmorph.rewriting.matching import pattern_of
+from fxmorph.rewriting.recipes import chain_step, draw_chain
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError
 from fxmorph.torchapi.dispatch import tree_leaves
 

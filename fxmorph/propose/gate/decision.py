@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from fxmorph.events import ProposalJudged
 from fxmorph.propose.proposal import (
     Judged,
+    Line,
     MutationProposal,
     Outcome,
     RecipeProposal,
@@ -37,3 +39,13 @@ class Said:
 def error_line(error: Exception) -> str:
     """The exception's class and the first line of its message, at most 300 characters, control characters left out."""
     return printable(f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}")[:300]
+
+
+def told(judged: Judged, line: Line) -> ProposalJudged:
+    """An outcome of the proposal of ``line`` as the event that reporters take."""
+    return ProposalJudged(
+        judged.task.value, judged.name, judged.source, judged.outcome.value, judged.reason,
+        judged.level.value if judged.level else "", dict(judged.levels), tuple(f"{p}: {c}" for p, c in judged.dropped),
+        judged.counterexample, judged.made, judged.fires, judged.seconds, judged.cached,
+        line.proposal.aims if line.proposal is not None else "",
+    )  # fmt: skip

@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
+from fxmorph.programs.bits import same_bits
 from fxmorph.propose.gate.decision import Said, error_line
 from fxmorph.propose.gate.usefulness import fired_by_rule
 from fxmorph.propose.language.building import build_rule, estimate
@@ -22,11 +22,12 @@ from fxmorph.propose.language.grammar import TooLarge
 from fxmorph.propose.language.sameness import Known, changes_nothing
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, Task, Unsupported
 from fxmorph.prove.certificates import instance_text
-from fxmorph.prove.falsify import REAL_TOLERANCE, BeforeRaises, Sides, both, falsify, kinds, real_gap
-from fxmorph.prove.prover import Prover, stronger, weakest
+from fxmorph.prove.falsify import falsify, kinds
+from fxmorph.prove.prover import Prover, weakest
 from fxmorph.prove.rule_level import RuleProof, arguments_of, prove_rule
 from fxmorph.rewriting.instances import Instance, sample_arguments
-from fxmorph.rewriting.rewrite import pattern_of
+from fxmorph.rewriting.matching import pattern_of
+from fxmorph.rewriting.sides import REAL_TOLERANCE, BeforeRaises, Sides, both, real_gap
 from fxmorph.rules import Rule
 
 #: Arguments on which a rule that nothing shows must hold to be admitted as tested.
@@ -202,7 +203,7 @@ def _claim(claim: Level, level: Level) -> Level:
     """What an admitted rule is used with: what it claims, or less where less is shown."""
     if level is Level.TESTED:
         return Level.EXACT_REAL
-    return claim if stronger(level, claim) else level
+    return claim if level.stronger(claim) else level
 
 
 def _weaker(state: _Weakened, dtype: str, counterexample: str) -> _Weakened | None:

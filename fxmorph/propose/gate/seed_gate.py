@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from fxmorph.judge.numeric import same_bits
 from fxmorph.model import CompileConfig, digest
+from fxmorph.programs.bits import same_bits
 from fxmorph.programs.capture import Captured, CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable, function_of, print_graph
 from fxmorph.programs.inputs import InputSet

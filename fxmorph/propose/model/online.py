@@ -10,13 +10,13 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from fxmorph.commands.passes import last_coverage, rows_of
-from fxmorph.commands.propose import told
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.last_run import last_coverage, rows_of
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import Store, StoreError
 from fxmorph.events import Asking, Event, SessionEnded, Warned
 from fxmorph.inductor.inventory import UnknownUnit
+from fxmorph.propose.gate.decision import told
 from fxmorph.propose.gate.gatekeeper import Gate
 from fxmorph.propose.gate.outcomes import made_with
 from fxmorph.propose.model.asker import Asker

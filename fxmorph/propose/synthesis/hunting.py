@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from fxmorph.judge.numeric import same_bits
 from fxmorph.model import Level
+from fxmorph.programs.bits import same_bits
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.falsify import kinds
 from fxmorph.rewriting.instances import Instance, broken, relaid, sample_arguments

@@ -10,7 +10,7 @@ from fxmorph.model import Level
 from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import RuleProposal
 from fxmorph.propose.synthesis.hunting import Hunt, hunt
-from fxmorph.prove.prover import Prover, stronger, weakest
+from fxmorph.prove.prover import Prover, weakest
 from fxmorph.prove.rule_level import RuleProof, prove_rule
 from fxmorph.rewriting.preconditions import PRECONDITIONS
 from fxmorph.rules import ASSUMPTIONS
@@ -69,7 +69,7 @@ def settle(proposal: RuleProposal, prover: Prover, seed: int, more: Sequence[str
         found = hunt(build_rule(stated), dtype, HUNTED_AGAIN, seed + 1)
         if _stands(stated, found):
             level = prove_rule(build_rule(_with(stated, dtypes=[dtype])), dtype, prover, *FURTHER).level
-            if not stronger(Level(stated.claim), level):
+            if not Level(stated.claim).stronger(level):
                 levels.append((dtype, level))
                 tried += found.tried
     stated = _with(stated, dtypes=[d for d, _ in levels], doc=_told(stated, levels))

@@ -13,7 +13,7 @@ from torch import fx
 from fxmorph.model import CompileConfig
 from fxmorph.programs.graph import calls, print_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.rewriting.rewrite import Profile, profile
+from fxmorph.programs.profile import Profile, profile
 
 
 @dataclass(frozen=True)

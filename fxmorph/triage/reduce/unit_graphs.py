@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import fx
 
-from fxmorph.inductor.unit_graph import export_program, judge_alone, read_program
+from fxmorph.inductor.replaying import export_program, judge_alone, read_program
 from fxmorph.model import CompileConfig, Kind, Status, ValuePlan
 from fxmorph.programs.graph import copy_graph
 from fxmorph.programs.inputs import InputSet

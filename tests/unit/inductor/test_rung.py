@@ -13,8 +13,8 @@ from fxmorph.inductor import rung
 from fxmorph.inductor.apply import Applied, clone_module
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.inventory import UnknownUnit
+from fxmorph.inductor.replaying import changes_meaning
 from fxmorph.inductor.rung import Mode, PassesJudged, Source, chosen_units, judge_source
-from fxmorph.inductor.unit_graph import changes_meaning
 from fxmorph.model import Kind, Status
 from fxmorph.prove.prover import Prover
 from fxmorph.rules import Registry

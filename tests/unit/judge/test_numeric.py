@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fxmorph.judge.numeric import NonFinite, compare, same_bits
+from fxmorph.judge.numeric import NonFinite, compare
 from fxmorph.judge.reference.reference_run import Gates, Shadows
 from fxmorph.model import Kind, Status
+from fxmorph.programs.bits import same_bits
 
 NAN, INF = float("nan"), float("inf")
 

@@ -12,7 +12,7 @@ from fxmorph.model import GraphLevel, Level, Proof, Rewrite, RewriteProof, Value
 from fxmorph.programs.capture import Captured
 from fxmorph.programs.graph import read_graph
 from fxmorph.programs.inputs import InputSet
-from fxmorph.rewriting.rewrite import Workbench
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry, load_rules
 
 TEXT = "def fn(x):\n    a = x * 0\n    return (a,)\n"

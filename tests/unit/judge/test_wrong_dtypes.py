@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.judge.plain import unequal
 from fxmorph.judge.reference.reference_run import Shadows, differ_in_fp64
 from fxmorph.model import Kind, Status, ValuePlan
+from fxmorph.programs.bits import unequal
 from fxmorph.testing import check_pass
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

@@ -30,7 +30,7 @@ from fxmorph.programs.graph import (
 )
 from fxmorph.programs.inputs import InputSet
 from fxmorph.programs.load import SeedFailed, load_seed
-from fxmorph.rewriting.rewrite import profile
+from fxmorph.programs.profile import profile
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 CORPUS = Path(__file__).parents[3] / "corpus"

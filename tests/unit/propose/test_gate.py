@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from fxmorph.model import Level
-from fxmorph.propose.admitted import admitted_rule, admitted_rules, write_seeds
+from fxmorph.propose.admitted import admitted_rule, admitted_rules, rules_with, write_seeds
 from fxmorph.propose.gate.outcomes import OUTCOMES, read_outcomes, write_outcomes
 from fxmorph.propose.gate.rule_gate import judge_rule
 from fxmorph.propose.gate.seed_gate import judge_seed
@@ -18,7 +18,6 @@ from fxmorph.propose.gate.sources import CorpusGraphs
 from fxmorph.propose.language.sameness import Known
 from fxmorph.propose.proposal import Judged, Outcome, RuleProposal, Task, read_pack, read_proposal, read_text, schema
 from fxmorph.prove.prover import Prover
-from fxmorph.rules import load_rules
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 PROVER = Prover(budget=200_000)
@@ -163,7 +162,7 @@ def test_outcomes_come_back_and_admitted_rules_load_without_proving(tmp_path: Pa
     loaded = list(admitted_rules(tmp_path))
     assert [r.fires for r in loaded] == [frozenset(said.fires)]
     assert [(r.id, r.preserves, r.source) for r in loaded] == [("proposed_a_rule", {"dtype"}, "some.jsonl:1")]
-    assert "proposed_a_rule" in [r.id for r in load_rules([], [tmp_path])]
+    assert "proposed_a_rule" in [r.id for r in rules_with([tmp_path])]
     body = json.loads((tmp_path / OUTCOMES).read_text())
     (tmp_path / OUTCOMES).write_text(json.dumps(body | {"made with": body["made with"] | {"prover": "0"}}))
     assert list(admitted_rules(tmp_path)) == []

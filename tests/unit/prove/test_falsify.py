@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from fxmorph.model import Level
-from fxmorph.prove.falsify import BeforeRaises, contradiction, falsify, kinds
+from fxmorph.prove.falsify import contradiction, falsify, kinds
 from fxmorph.rewriting.instances import Instance
+from fxmorph.rewriting.sides import BeforeRaises
 from fxmorph.rules import Rule
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

@@ -18,8 +18,9 @@ from fxmorph.prove.certificates import Certificates, instance_key, rule_hash
 from fxmorph.prove.prover import Prover, in_terms
 from fxmorph.prove.rule_level import prove_rule
 from fxmorph.prove.terms.execution import Terms
+from fxmorph.rewriting.claims import Unsound
 from fxmorph.rewriting.instances import Instance
-from fxmorph.rewriting.rewrite import Unsound, Workbench
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Rule
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

@@ -21,15 +21,11 @@ from fxmorph.programs.capture import CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable, calls, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet
 from fxmorph.programs.load import load_seed
+from fxmorph.programs.profile import profile
+from fxmorph.rewriting.claims import Inapplicable, Unsound, check_claim
 from fxmorph.rewriting.instances import Instance, bind_sizes, holds, sample_arguments
-from fxmorph.rewriting.rewrite import (
-    Inapplicable,
-    Unsound,
-    Workbench,
-    check_claim,
-    profile,
-    replay_recipe,
-)
+from fxmorph.rewriting.recipes import replay_recipe
+from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Rule, RuleError
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

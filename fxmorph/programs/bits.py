@@ -1,4 +1,4 @@
-"""Values of any dtype made such that torch can compare them: it has next to no kernels for some dtypes.
+"""Comparing values of any dtype bit by bit: torch has next to no kernels for some dtypes.
 
 8-bit floats have no arithmetic and no ``signbit``: float32 holds all of their values.  Packed 4-bit floats and
 quantised tensors are compared by their bits.  Unsigned integers beyond 8 bits promote with nothing.
@@ -43,3 +43,18 @@ def unequal(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _beyond_long(t: torch.Tensor) -> torch.Tensor:
     """Where an integer is too large for int64, which shows it as a negative one."""
     return t.long() < 0 if t.dtype == torch.uint64 else torch.zeros_like(t, dtype=torch.bool)
+
+
+def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal shape, dtype and values; NaN equals NaN, and the sign of zero counts."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.is_quantized:
+        return torch.equal(a, b)  # scales and zero points too
+    a, b = plain(a), plain(b)
+    if not is_float_dtype(a.dtype):
+        return torch.equal(a, b)
+    if a.is_complex():
+        return same_bits(torch.view_as_real(a.resolve_conj()), torch.view_as_real(b.resolve_conj()))
+    equal = (a == b) | (a.isnan() & b.isnan())
+    return bool(equal.all()) and bool((a.signbit() == b.signbit())[~a.isnan()].all())

@@ -1,0 +1,94 @@
+"""Both sides of a rule, run on the same values in eager."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from fxmorph.programs.inputs import storage_key
+from fxmorph.rewriting.instances import Instance
+from fxmorph.torchapi.devices import seed_generators
+
+#: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
+REAL_TOLERANCE = 1e-7
+#: Of the largest argument: results below it are compared as if they were this large.
+REAL_FLOOR = 1e-6
+
+
+@dataclass
+class Sides:
+    """What both sides did with the same values."""
+
+    before: torch.Tensor
+    after: torch.Tensor
+    left: dict[str, torch.Tensor] = field(default_factory=dict)  # the arguments after ``before``
+    right: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    def shares(self, out: torch.Tensor, arguments: dict[str, torch.Tensor]) -> tuple[str, ...]:
+        return tuple(n for n, t in arguments.items() if t.numel() and storage_key(t) == storage_key(out))
+
+
+class BeforeRaises(Exception):
+    """The pattern itself does not run on these arguments."""
+
+
+def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
+    """Run both sides; raises :class:`BeforeRaises`, or whatever the replacement raises."""
+    given = instance.with_values(values)
+    left, right = given.copies(), given.copies()
+    with torch.no_grad():
+        seed_generators(0)
+        try:
+            old = given.before(left)
+        except Exception as error:
+            raise BeforeRaises(str(error)) from error
+        seed_generators(0)
+        new = given.after(right)
+    if instance.rule.site == "late":
+        if "mutation" not in instance.rule.preserves:
+            right = left
+        new = right[next(iter(right))]
+        old = left[next(iter(left))]
+    return Sides(old, new, left, right)
+
+
+def real_gap(instance: Instance) -> float | None:
+    """Largest difference of the two sides in fp64, relative to the largest value; None where it is not defined.
+
+    Infinite where one side is finite and the other is not.
+    """
+    wide = {n: like_dtype(t, torch.float64) if t.is_floating_point() else t for n, t in instance.tensors.items()}
+    try:
+        sides = both(instance, wide)
+    except Exception:
+        return None
+    if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
+        return None
+    # A result that is zero but for rounding is measured against what it was made of.
+    sized = [t for t in wide.values() if t.numel() and t.dtype != torch.bool]
+    largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in sized), default=0.0)
+    return relative_gap(sides.before, sides.after, REAL_FLOOR * largest)
+
+
+def like_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """A copy in another dtype, with the strides of ``t`` and what lies between its elements."""
+    out = torch.empty_strided(t.shape, t.stride(), dtype=dtype, device=t.device)
+    if t.numel():
+        flat = torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage())[t.storage_offset() :]
+        size = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+        torch.empty(0, dtype=dtype, device=t.device).set_(out.untyped_storage())[:size].copy_(flat[:size])
+    return out
+
+
+def relative_gap(a: torch.Tensor, b: torch.Tensor, floor: float = 1e-30) -> float | None:
+    """Largest difference over the largest value of ``a``, ``floor`` at least; see :func:`real_gap`."""
+    finite = torch.isfinite(a)
+    if not a.numel() or a.shape != b.shape:
+        return None
+    if bool((finite != torch.isfinite(b)).any()):
+        return float("inf")
+    if not bool(finite.any()):
+        return None
+    scale = float(a[finite].abs().max())
+    return float((a - b)[finite].abs().max()) / max(scale, floor, 1e-30)
