@@ -14,7 +14,7 @@ import torch
 
 from fxmorph.propose.synthesis.forms import Expression, evaluate, kernel
 from fxmorph.prove.field.arithmetic import FRESH
-from fxmorph.prove.field.identity_testing import Field
+from fxmorph.prove.field.field_domain import Field
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing
 
 #: What words of shapes stand for: sizes with odd vector tails, a size of one, unequal ones.

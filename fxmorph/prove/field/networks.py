@@ -8,7 +8,9 @@ from typing import Any
 import torch
 
 from fxmorph.prove.field.arithmetic import Arithmetic, Val
-from fxmorph.prove.field.operations import Given, exponentials, means, sigmoid
+from fxmorph.prove.field.meanings import Given, means
+from fxmorph.prove.field.pointwise import sigmoid
+from fxmorph.prove.field.reductions import exponentials
 from fxmorph.prove.shadow_memory import NotModelled
 from fxmorph.torchapi.dispatch import aten_packet, schema_of
 

@@ -29,9 +29,10 @@ from typing import Any
 import torch
 import z3
 
+from fxmorph.prove.sizes.digits import Axis, Digits, in_ranges, regroup
 from fxmorph.prove.sizes.extents import Case, Extent, Infeasible, NoFit, Poly, Refused, Unsupported, explore
 from fxmorph.prove.sizes.symbolic_lookup import factories
-from fxmorph.prove.sizes.symbolic_tensor import FUNCTIONS, Axis, Digits, Shape, Sym, Token, call, in_ranges, regroup
+from fxmorph.prove.sizes.symbolic_tensor import FUNCTIONS, Shape, Sym, Token, call
 from fxmorph.rules import Rule
 
 RANKS = (0, 1, 2, 3, 4)

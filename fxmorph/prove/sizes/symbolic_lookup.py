@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import z3
 
+from fxmorph.prove.sizes.digits import Axis, Digits, in_ranges, regroup, scaled
 from fxmorph.prove.sizes.extents import ONE, ZERO, Case, NoFit, Poly, Refused, Unsupported, product
 from fxmorph.prove.sizes.symbolic_moves import (
     cat,
@@ -37,8 +38,6 @@ from fxmorph.prove.sizes.symbolic_moves import (
 from fxmorph.prove.sizes.symbolic_tensor import (
     FUNCTIONS,
     METHODS,
-    Axis,
-    Digits,
     Sym,
     at_index,
     axis_of,
@@ -49,14 +48,11 @@ from fxmorph.prove.sizes.symbolic_tensor import (
     dim,
     expand,
     flatten,
-    in_ranges,
     ints,
     movedim,
     permute,
-    regroup,
     regrouped,
     same,
-    scaled,
     span,
     squeeze,
     t,

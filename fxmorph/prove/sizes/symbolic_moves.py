@@ -8,10 +8,9 @@ from typing import Any
 
 import z3
 
+from fxmorph.prove.sizes.digits import Axis, Digits, in_ranges, regroup, scaled
 from fxmorph.prove.sizes.extents import ONE, ZERO, Poly, Refused, Unsupported, exact, product
 from fxmorph.prove.sizes.symbolic_tensor import (
-    Axis,
-    Digits,
     Sym,
     axis_of,
     choose,
@@ -19,13 +18,10 @@ from fxmorph.prove.sizes.symbolic_tensor import (
     dim,
     drop,
     flatten,
-    in_ranges,
     ints,
     permute,
-    regroup,
     regrouped,
     same,
-    scaled,
     single,
     span,
     tensor,

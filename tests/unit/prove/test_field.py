@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from fxmorph.prove.field.constants import meaning
-from fxmorph.prove.field.identity_testing import Field, prove_field
+from fxmorph.prove.field.field_domain import Field
+from fxmorph.prove.field.identity_testing import prove_field
 from fxmorph.prove.field.primes import P, Q, inverse, roots, signs
 
 F = torch.nn.functional
