@@ -28,7 +28,8 @@ from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.smt.scalars import walk
 from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, rounding_terms
 from fxmorph.prove.terms.descent import Pairs, descend
-from fxmorph.prove.terms.execution import LANE_DEPENDENT, Difference, Terms
+from fxmorph.prove.terms.execution import Difference, Terms
+from fxmorph.prove.terms.term_rules import LANE_DEPENDENT
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: More scalar claims than these are not tried one by one.

@@ -28,7 +28,8 @@ from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.smt.exhaustion import Exhausted, exhaust
 from fxmorph.prove.smt.scalars import Obligation
 from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
-from fxmorph.prove.terms.execution import LANE_DEPENDENT, Difference, Terms
+from fxmorph.prove.terms.execution import Difference, Terms
+from fxmorph.prove.terms.term_rules import LANE_DEPENDENT
 from fxmorph.rewriting.instances import Instance, broken
 from fxmorph.rewriting.sides import BeforeRaises
 

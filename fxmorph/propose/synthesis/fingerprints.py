@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from fxmorph.propose.synthesis.forms import Expression, evaluate, kernel
-from fxmorph.prove.field.arithmetic import FRESH
+from fxmorph.prove.field.elements import FRESH
 from fxmorph.prove.field.field_domain import Field
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fxmorph.prove.field.arithmetic import Val
+from fxmorph.prove.field.elements import Val
 from fxmorph.prove.field.meanings import Given, means
 from fxmorph.prove.field.pointwise import either
 

@@ -10,11 +10,12 @@ import torch
 
 from fxmorph.programs.inputs import storage_key
 from fxmorph.prove.field import choice, networks, pointwise, products, reductions  # noqa: F401  (fill MEANINGS)
-from fxmorph.prove.field.arithmetic import FRESH, NAN, NUMBER, Arithmetic, Degree, Order, Val
+from fxmorph.prove.field.arithmetic import Arithmetic
+from fxmorph.prove.field.elements import FRESH, NAN, NUMBER, Degree, Order, Val
 from fxmorph.prove.field.meanings import MEANINGS, Given
 from fxmorph.prove.field.primes import P, Q, residues, salt, scrambled
 from fxmorph.prove.shadow_memory import Call, NotModelled, Shadowing, shape_of_values
-from fxmorph.prove.terms.execution import FILLS, MOVES
+from fxmorph.prove.terms.term_rules import FILLS, MOVES
 from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
 
 #: Of MOVES, those whose index arguments must be known, and those that have meanings of their own.

@@ -5,7 +5,7 @@ with probability degree/p (Schwartz 1980, Zippel 1979), so programs of sums, pro
 are told apart, at full size and at the cost of running them.  exp is a homomorphism from the
 additive group of a second field into the first (Mirage, OSDI 2025), log its inverse; other
 functions are random ones: what holds for a random function holds for all.  Order is one of three
-(:class:`~fxmorph.prove.field.arithmetic.Order`).
+(:class:`~fxmorph.prove.field.elements.Order`).
 
 ``error`` of one trial: the difference of two elements is a rational function of degree D in random
 elements and in values of random functions, so it is 0 by chance with probability at most D / q, and
@@ -31,7 +31,8 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import InputSet, storage_key
-from fxmorph.prove.field.arithmetic import FRESH, NUMBER, Arithmetic, Order, Val
+from fxmorph.prove.field.arithmetic import Arithmetic
+from fxmorph.prove.field.elements import FRESH, NUMBER, Order, Val
 from fxmorph.prove.field.field_domain import Field
 from fxmorph.prove.field.primes import Q, salt
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread

@@ -7,7 +7,8 @@ from typing import Any, Protocol
 
 import torch
 
-from fxmorph.prove.field.arithmetic import Arithmetic, Val
+from fxmorph.prove.field.arithmetic import Arithmetic
+from fxmorph.prove.field.elements import Val
 from fxmorph.prove.shadow_memory import Call, NotModelled
 
 

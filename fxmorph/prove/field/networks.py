@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.prove.field.arithmetic import Arithmetic, Val
+from fxmorph.prove.field.arithmetic import Arithmetic
+from fxmorph.prove.field.elements import Val
 from fxmorph.prove.field.meanings import Given, means
 from fxmorph.prove.field.pointwise import sigmoid
 from fxmorph.prove.field.reductions import exponentials

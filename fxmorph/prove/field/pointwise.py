@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.prove.field.arithmetic import Arithmetic, Val
+from fxmorph.prove.field.arithmetic import Arithmetic
+from fxmorph.prove.field.elements import Val
 from fxmorph.prove.field.meanings import Given, means
 from fxmorph.prove.field.primes import P
 from fxmorph.prove.shadow_memory import NotModelled

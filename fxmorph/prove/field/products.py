@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from fxmorph.prove.field.arithmetic import NAN, Val
+from fxmorph.prove.field.elements import NAN, Val
 from fxmorph.prove.field.meanings import Given, means
 from fxmorph.prove.shadow_memory import NotModelled
 from fxmorph.torchapi.dispatch import aten_packet

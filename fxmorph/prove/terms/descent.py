@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import torch
 
 from fxmorph.prove.shadow_memory import NotModelled
-from fxmorph.prove.terms.execution import COMMUTES, Applied, Terms
+from fxmorph.prove.terms.execution import Applied, Terms
+from fxmorph.prove.terms.term_rules import COMMUTES
 
 #: Pairs that one descent follows at most, all together.
 MAX_PAIRS = 2_000_000

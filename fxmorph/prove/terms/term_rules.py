@@ -1,0 +1,74 @@
+"""What term execution knows of operators: what they move, promote, commute and reduce."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from fxmorph.torchapi.dispatch import aten_packet
+
+#: Operators that copy, move or select elements and look at none.  Their own kernels run on the names.
+MOVES = frozenset(
+    """clone copy cat stack flip roll repeat index_select slice_scatter select_scatter diagonal_scatter
+    as_strided_scatter diag_embed tril triu repeat_interleave gather scatter index index_put _unsafe_index
+    _unsafe_index_put index_copy index_fill take constant_pad_nd unbind_copy split_copy permute_copy
+    expand_copy view_copy pixel_shuffle pixel_unshuffle channel_shuffle reflection_pad1d reflection_pad2d
+    reflection_pad3d replication_pad1d replication_pad2d replication_pad3d upsample_nearest1d upsample_nearest2d
+    upsample_nearest3d masked_select masked_scatter embedding slice_backward select_backward diagonal_backward
+    im2col rot90 _reshape_copy alias_copy lift lift_fresh lift_fresh_copy detach_copy contiguous squeeze_copy
+    unsqueeze_copy t_copy transpose_copy select_copy slice_copy narrow_copy as_strided_copy unfold_copy""".split()
+)
+#: Those of MOVES that have no kernel for integers.
+FLOAT_ONLY = frozenset(
+    """reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
+    upsample_nearest1d upsample_nearest2d upsample_nearest3d im2col""".split()
+)
+FILLS = frozenset("fill zero full zeros ones full_like zeros_like ones_like new_full new_zeros new_ones".split())
+#: Operators whose tensor operands are promoted to one dtype before anything is computed.
+PROMOTES = frozenset(
+    """add sub mul div maximum minimum fmax fmin eq ne lt le gt ge remainder fmod floor_divide atan2 addcmul addcdiv
+    lerp bitwise_and bitwise_or bitwise_xor hypot copysign""".split()
+)
+#: Of PROMOTES, those that compute integers as floating point.
+TO_FLOAT = frozenset("div atan2 copysign".split())
+COMPARISONS = frozenset("eq ne lt le gt ge".split())
+#: Equal with operands exchanged, bit for bit but for NaN payloads.
+COMMUTES = frozenset("add mul eq ne bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor".split())
+#: Reductions by name of the term; those in SORTED do not depend on the order of what they reduce,
+#: but for the sign of zero: which of two zeros is the largest depends on the lane.
+REDUCTIONS = frozenset("sum mean prod amax amin any all".split())
+SORTED = frozenset("amax amin any all".split())
+#: Operators of one element whose kernels give other bits in another lane: strided memory takes other
+#: loops than contiguous memory (measured on every 16-bit value and on random ones).
+LANE_DEPENDENT = frozenset("sigmoid silu exp2 rsqrt".split())
+
+
+@functools.cache
+def is_pointwise(name: str) -> bool:
+    """Whether each element of the result is of one element of each operand; torch tags some overloads only."""
+    packet = aten_packet(name)
+    if packet is None:
+        return False
+    tagged = (torch.Tag.pointwise in getattr(packet, o).tags for o in packet.overloads())
+    return name == "floor_divide" or any(tagged)
+
+
+def common_dtype(arguments: dict[str, Any]) -> torch.dtype:
+    """The dtype that operands are promoted to."""
+    numbers = {k: v for k, v in arguments.items() if k not in ("alpha", "value")}
+    operands = [v for v in numbers.values() if isinstance(v, (torch.Tensor, int, float))]
+    if len(operands) == 1 or not isinstance(operands[-1], (torch.Tensor, int, float)):
+        return operands[0].dtype  # type: ignore[union-attr]
+    # Elements count before 0-dim tensors, and those before numbers.
+    common: torch.Tensor | None = None
+    for shape in ((1,), ()):
+        dtypes = [t.dtype for t in operands if isinstance(t, torch.Tensor) and min(t.ndim, 1) == len(shape)]
+        if dtypes:
+            alike = torch.empty(shape, dtype=functools.reduce(torch.promote_types, dtypes))
+            common = alike if common is None else torch.empty(1, dtype=torch.result_type(common, alike))
+    assert common is not None
+    for number in (v for v in operands if not isinstance(v, torch.Tensor)):
+        common = torch.empty(common.shape, dtype=torch.result_type(common, number))
+    return common.dtype
