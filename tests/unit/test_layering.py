@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -155,3 +156,18 @@ def test_importing_it_does_not_import_torch(module: str) -> None:
     code = f"import fxmorph.{module}, sys; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_the_drawing_has_every_room_in_its_order() -> None:
+    drawn = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("```")[1]
+    named = [line.split()[0] for line in drawn.splitlines() if line.strip() and line.split()[0] in ROOMS]
+    assert tuple(reversed(named)) == ROOMS[:-1]
+
+
+def test_the_files_that_a_newcomer_is_sent_to_are_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    table = text.partition("## Where is")[2].partition("## ")[0]
+    rows = re.findall(r"\| `(\w+)` \| `([\w/.]+)` \|", table)
+    assert len(rows) == 5
+    for room, file in rows:
+        assert (ROOT / "fxmorph" / room / file).is_file(), (room, file)
