@@ -5,6 +5,7 @@ The signature decides, never the exception of a call: a TypeError that a pass ra
 
 from __future__ import annotations
 
+import functools
 import inspect
 import traceback
 import typing
@@ -52,7 +53,7 @@ def require_call(value: Any, name: str) -> None:
     if not callable(value):
         raise PassError(f"{name} is a {type(value).__name__}: want a callable, a PatternMatcherPass or CustomGraphPass")
     signature = _signature(value)
-    refusal = _refusal(signature, name)
+    refusal = _overbound(value, name) if signature is None else _refusal(signature, name)
     if refusal:
         raise PassError(refusal)
     other = _other_kind(value, signature)
@@ -107,6 +108,20 @@ def _refusal(signature: inspect.Signature | None, name: str) -> str:
             f"{name} cannot be called as {short}(graph): {error}; its parameters are {_plain(signature)}; "
             f"a pass is called with a graph alone{_remedy(signature, short)}"
         )
+    return ""
+
+
+def _overbound(value: Any, name: str) -> str:
+    """Why a partial cannot be called at all; "" of what else has no signature."""
+    if not isinstance(value, functools.partial):
+        return ""
+    bound, inner = _signature(value.func), getattr(value.func, "__name__", type(value.func).__name__)
+    if bound is None:
+        return ""
+    try:
+        bound.bind_partial(*value.args, **value.keywords)
+    except TypeError as error:
+        return f"{name} binds what {inner}{_plain(bound)} does not take: {error}"
     return ""
 
 

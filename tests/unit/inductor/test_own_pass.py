@@ -137,6 +137,7 @@ def yields(graph: fx.Graph) -> Iterator[None]:
         (placed, ["(graph, level, /)", "lambda graph: p(graph, ...)"]),
         (nothing, ["its parameters are ()", "a pass is called with a graph alone"]),
         (functools.partial(doubled, fx.Graph()), ["too many positional arguments"]),
+        (functools.partial(with_config, 1, 2, 3), ["binds what with_config(graph, config) does not take"]),
         (functools.partial(with_config), ["functools.partial(p, config=...)"]),
         (Holder.run, ["(self, graph)"]),
         (Holder().run_at, ["(graph, level)", "functools.partial(p, level=...)"]),
