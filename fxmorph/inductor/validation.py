@@ -28,8 +28,9 @@ from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.smt.scalars import walk
 from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, rounding_terms
 from fxmorph.prove.terms.descent import Pairs, descend
-from fxmorph.prove.terms.execution import Difference, Terms
+from fxmorph.prove.terms.execution import Terms
 from fxmorph.prove.terms.term_rules import LANE_DEPENDENT
+from fxmorph.prove.terms.unfolding import Difference, obligations
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: More scalar claims than these are not tried one by one.
@@ -359,7 +360,7 @@ def _common(terms: Terms, split: int) -> torch.Tensor:
 def _claims_of(terms: Terms, pairs: list[Pairs], cut: torch.Tensor | None) -> list[Difference]:
     found: dict[str, Difference] = {}
     for p in pairs:
-        for difference in terms.obligations(p.left, p.right, p.dtype, cut):
+        for difference in obligations(terms, p.left, p.right, p.dtype, cut):
             found.setdefault(difference.obligation.hash, difference)
     return list(found.values())
 

@@ -28,8 +28,9 @@ from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.smt.exhaustion import Exhausted, exhaust
 from fxmorph.prove.smt.scalars import Obligation
 from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
-from fxmorph.prove.terms.execution import Difference, Terms
+from fxmorph.prove.terms.execution import Terms
 from fxmorph.prove.terms.term_rules import LANE_DEPENDENT
+from fxmorph.prove.terms.unfolding import Difference, obligations
 from fxmorph.rewriting.instances import Instance, broken
 from fxmorph.rewriting.sides import BeforeRaises
 
@@ -76,7 +77,7 @@ class _Run:
         return all(self.terms.moved_only(a) and self.terms.moved_only(b) for a, b, _ in self.pairs)
 
     def differences(self) -> list[Difference]:
-        return [d for a, b, dtype in self.pairs if not torch.equal(a, b) for d in self.terms.obligations(a, b, dtype)]
+        return [d for a, b, dtype in self.pairs if not torch.equal(a, b) for d in obligations(self.terms, a, b, dtype)]
 
 
 class Prover:

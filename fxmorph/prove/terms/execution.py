@@ -4,8 +4,7 @@ Equal names are equal terms, so two programs that give equal names compute the s
 moves data gives names of arguments and constants, whatever the element type, which is a complete
 proof for that shape (labels).  Names are 62-bit hashes of an operator and its operands' names,
 computed for whole tensors at once, so a run costs what the program costs.  What names cannot show
-equal is handed on as scalar :class:`Obligation`s: one for each pair of expressions and each pattern
-of equal variables that occurs among the elements that differ, so that together they cover all.
+equal is taken apart in ``unfolding.py``.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import torch
 
 from fxmorph.programs.inputs import dtype_name, storage_key
 from fxmorph.prove.shadow_memory import Call, NotModelled, shape_of_values
-from fxmorph.prove.smt.scalars import Const, Expression, Obligation, Op, Slot, Var, _argument_text
+from fxmorph.prove.smt.scalars import Const, Slot, _argument_text
 from fxmorph.prove.terms.term_rules import (
     COMMUTES,
     COMPARISONS,
@@ -37,7 +36,8 @@ from fxmorph.torchapi.dispatch import aten_packet, tree_leaves, tree_map
 #: Of MOVES, arguments that say where to: their values must be known.
 _POSITIONS = frozenset("index indices mask repeats".split())
 _SIXTEEN = (torch.float16, torch.bfloat16)
-_OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
+#: Names from here on are operators, and the bits of a name below it.
+OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
 #: More names than this in one row, or in all expressions of one operator's results, are not taken apart.
 MAX_ROW, MAX_LEAVES = 64, 15_000
 #: Tensors of more distinct constants are known by their hashes only.
@@ -157,7 +157,7 @@ class Terms:
         ids = torch.full_like(flat[0], salt)
         for h in hashed:
             ids = _mix(ids, h)
-        ids = (ids & _LOW) | _OPERATOR
+        ids = (ids & _LOW) | OPERATOR
         return self._enter(Applied(name, given, dtype, ids, flat, dtypes)).reshape(operands[0].shape)
 
     def _cast(self, ids: torch.Tensor, old: torch.dtype, new: torch.dtype) -> torch.Tensor:
@@ -327,7 +327,7 @@ class Terms:
         self, name: str, target: torch.Tensor, rows: torch.Tensor, layout: tuple[Any, ...], source: torch.dtype
     ) -> torch.Tensor:
         salt = _salt(name, dtype_name(target.dtype), layout, dtype_name(source) if name in ("any", "all") else "")
-        ids = (_mix(_row(rows), salt) & _LOW) | _OPERATOR
+        ids = (_mix(_row(rows), salt) & _LOW) | OPERATOR
         told = (("layout", _salt(layout)),) if layout else ()
         operand = source if name in ("any", "all") else target.dtype
         entry = Applied(name, told, target.dtype, ids, [rows], [operand], row=True, opaque=rows.shape[1] > MAX_ROW)
@@ -429,7 +429,7 @@ class Terms:
         given = _salt(*parts)
         for i, t in enumerate(call.targets):
             ids = _mix(torch.arange(t.numel()), _salt(i, given, *rows))
-            ids = (ids & _LOW) | _OPERATOR
+            ids = (ids & _LOW) | OPERATOR
             told = (("output", i), ("given", given))
             entry = Applied(call.name, told, t.dtype, ids, [], [], opaque=True, whole=tuple(whole))
             outs.append(self._enter(entry).reshape(t.shape))
@@ -439,66 +439,7 @@ class Terms:
 
     def moved_only(self, ids: torch.Tensor) -> bool:
         """Whether every element is one of an argument or a constant."""
-        return bool((ids < _OPERATOR).all())
-
-    def obligations(
-        self, left: torch.Tensor, right: torch.Tensor, dtype: torch.dtype, cut: torch.Tensor | None = None
-    ) -> list[Difference]:
-        """Claims that together say that ``left`` and ``right`` (names, alike shaped) are equal.
-
-        ``cut``: names that are not taken apart but stand for any value.  Raises :class:`NotModelled`
-        where an element's expression is too large.
-        """
-        left, right = left.reshape(-1), right.reshape(-1)
-        apart = (left != right).nonzero().reshape(-1)
-        if not apart.numel():
-            return []
-        pairs = torch.unique(torch.stack([left[apart], right[apart]]), dim=1)
-        left, right = pairs[0], pairs[1]
-        out: list[Difference] = []
-        for rows, l_expr, l_leaves in self._expand(left, dtype, cut):
-            for inner, r_expr, r_leaves in self._expand(right[rows], dtype, cut):
-                columns = [c[inner] for c in l_leaves] + list(r_leaves)
-                out += self._patterns(l_expr, r_expr, len(l_leaves), columns, dtype)
-        found: dict[str, Difference] = {}
-        for d in out:
-            found.setdefault(d.obligation.hash, d)
-        return list(found.values())
-
-    def _patterns(
-        self, left: Any, right: Any, split: int, columns: list[torch.Tensor], dtype: torch.dtype
-    ) -> list[Difference]:
-        """One obligation for each pattern of equal leaves."""
-        if columns:
-            stacked = torch.stack(columns, 1)
-            first = torch.stack(
-                [(stacked == stacked[:, i : i + 1]).long().argmax(1) for i in range(stacked.shape[1])], 1
-            )
-            patterns, where = torch.unique(first, dim=0, return_inverse=True)
-        else:
-            stacked, patterns, where = torch.zeros(1, 0), torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1)
-        out = []
-        for p, pattern in enumerate(patterns.tolist()):
-            row = int((where == p).nonzero()[0])
-            names = stacked[row].tolist()
-            numbers: dict[int, int] = {}
-            leaves: dict[int, Expression] = {}
-            dtypes: list[torch.dtype] = []
-            inputs: list[bool] = []
-            origins: list[tuple[str, int] | None] = []
-            kinds = {**_leaf_dtypes(left, 0), **_leaf_dtypes(right, split)}
-            for i, same in enumerate(pattern):
-                if same not in numbers:
-                    numbers[same] = len(numbers)
-                    dtypes.append(kinds[i])
-                    origins.append(self.origin(int(names[i])))
-                    inputs.append(origins[-1] is not None)
-                leaves[i] = Var(numbers[same], kinds[i])
-            obligation = Obligation(
-                _built(left, leaves, 0, {}), _built(right, leaves, split, {}), tuple(dtypes), tuple(inputs)
-            )
-            out.append(Difference(obligation, tuple(origins)))
-        return out
+        return bool((ids < OPERATOR).all())
 
     def origin(self, name: int) -> tuple[str, int] | None:
         """(argument, index in its memory) of an argument's element; None for anything else."""
@@ -506,6 +447,10 @@ class Terms:
             return None
         argument, _, first = max((i for i in self._inputs if i[2] <= name), key=lambda i: i[2])
         return None if argument == "uninitialised" else (argument, name - first)
+
+    def const(self, name: int) -> Const | None:
+        """The constant of a negative name."""
+        return self._consts.get(name)
 
     def made(self, ids: torch.Tensor) -> torch.Tensor:
         """Which names are an operator's; others are bits of one seen in another dtype."""
@@ -524,103 +469,3 @@ class Terms:
         every, numbers, places = self._index
         at = torch.searchsorted(every, ids)
         return numbers[at], places[at]
-
-    def _expand(
-        self, ids: torch.Tensor, dtype: torch.dtype, cut: torch.Tensor | None, depth: int = 0
-    ) -> list[tuple[torch.Tensor, Any, list[Any]]]:
-        """Groups of elements with one expression: (rows of ``ids``, expression, names of its leaves).
-
-        An expression is ("leaf", i, dtype), a :class:`Const` or (entry, parts).
-        """
-        if depth > 40:
-            raise NotModelled("an expression too deep to take apart")
-        groups: list[tuple[torch.Tensor, Any, list[Any]]] = []
-        places = torch.arange(len(ids))
-        leaf = ((ids >= 0) & (ids < _OPERATOR)) | ((ids >= _OPERATOR) & ~self.made(ids))
-        if cut is not None:
-            leaf |= (ids >= _OPERATOR) & torch.isin(ids, cut)
-        if bool(leaf.any()):
-            rows = places[leaf]
-            groups.append((rows, ("leaf", dtype), [ids[rows]]))
-        consts = ids[ids < 0]
-        if consts.numel():
-            values = torch.unique(consts)
-            if len(values) > 64:
-                raise NotModelled("an expression with many constants")
-            for value in values.tolist():
-                const = self._consts.get(value)
-                rows = places[ids == value]
-                groups.append((rows, const, []) if const is not None else (rows, ("leaf", dtype), [ids[rows]]))
-        operators = (ids >= _OPERATOR) & ~leaf
-        if bool(operators.any()):
-            entry_of, place_of = self.lookup(ids[operators])
-            rows_here = places[operators]
-            for number in torch.unique(entry_of).tolist():
-                entry = self.entries[number]
-                mine = entry_of == number
-                rows, at = rows_here[mine], place_of[mine]
-                if entry.opaque:
-                    groups.append((rows, ("leaf", entry.dtype), [ids[rows]]))
-                    continue
-                columns = (
-                    [entry.operands[0][at][:, j] for j in range(entry.operands[0].shape[1])]
-                    if entry.row
-                    else [o[at] for o in entry.operands]
-                )
-                dtypes = entry.dtypes * len(columns) if entry.row else entry.dtypes
-                partial: list[tuple[torch.Tensor, list[Any], list[Any]]] = [(torch.arange(len(at)), [], [])]
-                for column, d in zip(columns, dtypes, strict=True):
-                    grown = []
-                    for inner, parts, leaves in partial:
-                        for sub, expr, more in self._expand(column[inner], d, cut, depth + 1):
-                            grown.append((inner[sub], [*parts, expr], [c[sub] for c in leaves] + more))
-                    partial = grown
-                    if sum(len(g[2]) for g in partial) > self.leaves:
-                        raise NotModelled("an expression too large to take apart")
-                groups += [(rows[inner], (entry, parts), leaves) for inner, parts, leaves in partial]
-        return groups
-
-
-@dataclass(frozen=True)
-class Difference:
-    """An obligation, and for each variable the element of an argument that it is somewhere."""
-
-    obligation: Obligation
-    origins: tuple[tuple[str, int] | None, ...]
-
-
-def _leaf_dtypes(expr: Any, start: int) -> dict[int, torch.dtype]:
-    out: dict[int, torch.dtype] = {}
-
-    def visit(e: Any) -> None:
-        if isinstance(e, Const):
-            return
-        if e[0] == "leaf":
-            out[start + len(out)] = e[1]
-            return
-        for part in e[1]:
-            visit(part)
-
-    visit(expr)
-    return out
-
-
-def _built(expr: Any, leaves: dict[int, Expression], start: int, made: dict[Any, Expression]) -> Expression:
-    """The expression with leaves, in order of occurrence, replaced by variables; equal nodes are one."""
-    count = start
-
-    def visit(e: Any) -> Expression:
-        nonlocal count
-        if isinstance(e, Const):
-            return made.setdefault(e, e)
-        if e[0] == "leaf":
-            count += 1
-            return made.setdefault(leaves[count - 1], leaves[count - 1])
-        entry, parts = e
-        operands = tuple(visit(p) for p in parts)
-        key = (id(entry), tuple(map(id, operands)))
-        if key not in made:
-            made[key] = Op(entry.name, entry.arguments, entry.dtype, operands)
-        return made[key]
-
-    return visit(expr)

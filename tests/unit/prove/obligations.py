@@ -9,6 +9,7 @@ import torch
 
 from fxmorph.prove.shadow_memory import Memory, Shadowing
 from fxmorph.prove.smt.scalars import Obligation
+from fxmorph.prove.terms import unfolding
 from fxmorph.prove.terms.execution import Terms
 
 Program = Callable[..., torch.Tensor]
@@ -31,7 +32,7 @@ def obligations(
             out = program(*copies)
         results.append((out, memory.shadow(out).clone()))
     (left, left_names), (_, right_names) = results
-    return [d.obligation for d in terms.obligations(left_names, right_names, left.dtype)]
+    return [d.obligation for d in unfolding.obligations(terms, left_names, right_names, left.dtype)]
 
 
 def obligation(before: Program, after: Program, *dtypes: torch.dtype) -> Obligation:
