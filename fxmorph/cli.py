@@ -1,8 +1,7 @@
 """The command line.
 
 Only the body of a command imports the engine, and with it torch: help and usage errors
-answer at once.  Exit codes: 0 no finding, 1 findings, 2 usage or configuration, 3 internal
-error or disk trouble, 4 an unsound rewrite, 5 nothing ran, 130 interrupted.
+answer at once.  Exit codes are those of :class:`~fxmorph.core.exits.Exit`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ import typer
 
 from fxmorph import __version__
 from fxmorph.core.config import ConfigError, Settings, load_settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.units import Stage, UnitKind
 from fxmorph.model import Level
-
-USAGE, INTERNAL, NOTHING_RAN, INTERRUPTED = 2, 3, 5, 130
 
 app = typer.Typer(
     name="fxmorph",
@@ -37,13 +35,13 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run the command line and exit; nothing but the codes above leaves here."""
+    """Run the command line and exit; nothing but an :class:`Exit` leaves here."""
     try:
         app()
     except KeyboardInterrupt:
-        _fail("interrupted", INTERRUPTED)
+        _fail("interrupted", Exit.INTERRUPTED)
     except Exception as error:
-        _fail(f"internal error: {type(error).__name__}: {error}", INTERNAL, error)
+        _fail(f"internal error: {type(error).__name__}: {error}", Exit.INTERNAL, error)
 
 
 def _fail(message: str, code: int, error: Exception | None = None) -> NoReturn:
@@ -61,9 +59,9 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        _fail(str(error), USAGE)
+        _fail(str(error), Exit.USAGE)
     except KeyboardInterrupt:
-        _fail("interrupted; what was judged is stored, --resume goes on", INTERRUPTED)
+        _fail("interrupted; what was judged is stored, --resume goes on", Exit.INTERRUPTED)
     except Exception as error:
         # Late, since most commands never get here.
         from fxmorph.core.seeds import SeedError
@@ -71,9 +69,9 @@ def _one_line_errors() -> Iterator[None]:
         from fxmorph.rules import RuleError
 
         if isinstance(error, DiskError):
-            _fail(str(error), INTERNAL)
+            _fail(str(error), Exit.INTERNAL)
         if isinstance(error, (StoreError, RuleError, SeedError)):
-            _fail(str(error), USAGE)
+            _fail(str(error), Exit.USAGE)
         raise
 
 
@@ -85,26 +83,26 @@ def _check_paths(settings: Settings) -> None:
     """Refuse paths that hold nothing to run before torch is imported."""
     if settings.cases is not None:
         if settings.paths:
-            _fail("--cases names its seeds itself: give no paths with it", USAGE)
+            _fail("--cases names its seeds itself: give no paths with it", Exit.USAGE)
         if not Path(settings.cases).is_file():
-            _fail(f"--cases {settings.cases}: no such file", USAGE)
+            _fail(f"--cases {settings.cases}: no such file", Exit.USAGE)
     elif not settings.paths and not settings.resume:
-        _fail("no paths given: name a corpus folder, a seed file, or module.py:Name", USAGE)
+        _fail("no paths given: name a corpus folder, a seed file, or module.py:Name", Exit.USAGE)
     for path in settings.paths:
         file, colon, _ = path.partition(".py:")
         if not Path(file + ".py" if colon else path).exists():
-            _fail(f"{path}: no such file or folder", USAGE)
+            _fail(f"{path}: no such file or folder", Exit.USAGE)
         if colon:
             from fxmorph.core.seeds import find_seeds
 
             find_seeds([path])  # refuses what the file does not define
     for folder in settings.transforms:
         if not Path(folder).is_dir():
-            _fail(f"--transforms {folder}: no such folder", USAGE)
+            _fail(f"--transforms {folder}: no such folder", Exit.USAGE)
     if settings.baseline is not None and not Path(settings.baseline).is_file():
-        _fail(f"--baseline {settings.baseline}: no such file", USAGE)
+        _fail(f"--baseline {settings.baseline}: no such file", Exit.USAGE)
     if settings.paths and not any(map(_may_hold_seeds, settings.paths)):
-        _fail(f"no seeds in {', '.join(settings.paths)}", NOTHING_RAN)
+        _fail(f"no seeds in {', '.join(settings.paths)}", Exit.NOTHING_RAN)
 
 
 def _may_hold_seeds(path: str) -> bool:
@@ -159,7 +157,7 @@ def _report_files(settings: Settings) -> list[Any]:
     for text in settings.report:
         form, _, file = text.partition("=")
         if file and not Path(file).absolute().parent.is_dir():
-            _fail(f"--report {text}: no folder {Path(file).parent}", USAGE)
+            _fail(f"--report {text}: no folder {Path(file).parent}", Exit.USAGE)
         made.append({"junit": JUnit, "sarif": Sarif}[form](Path(file)) if file else GitHub())
     return made
 
@@ -412,12 +410,12 @@ def replay(
     with _one_line_errors():
         settings = _settings(jobs=jobs, state=state, verbose=verbose or None)
         if bool(ids) == all:
-            _fail("name findings by id, or say --all (`fxmorph findings` lists them)", USAGE)
+            _fail("name findings by id, or say --all (`fxmorph findings` lists them)", Exit.USAGE)
         with _stored(settings) as store:
             for prefix in ids or ():
                 store.finding(prefix)
             if all and not store.findings():
-                _fail(f"no findings in {settings.state}: nothing to replay", NOTHING_RAN)
+                _fail(f"no findings in {settings.state}: nothing to replay", Exit.NOTHING_RAN)
         from fxmorph.triage.folder.confirm import replay as replay_findings
 
         code = replay_findings(settings, list(ids or ()), all, _print_line)
@@ -443,7 +441,7 @@ def reduce(
     with _one_line_errors():
         settings = _settings(max_time=max_time, jobs=jobs, state=state, json=json, quiet=quiet, verbose=verbose or None)
         if bool(ids) == all:
-            _fail("name findings by id, or say --all (`fxmorph findings` lists them)", USAGE)
+            _fail("name findings by id, or say --all (`fxmorph findings` lists them)", Exit.USAGE)
         with _stored(settings) as store:
             for prefix in ids or ():
                 store.finding(prefix)
@@ -452,12 +450,12 @@ def reduce(
             from fxmorph.triage.folder.releases import try_releases
 
             tried = try_releases(settings, ids or (), python, versions(), _print_line)
-            raise typer.Exit(0 if tried else NOTHING_RAN)
+            raise typer.Exit(Exit.OK if tried else Exit.NOTHING_RAN)
         from fxmorph.commands.reduce import reduce_findings
 
         with _reporting(settings) as emit:
             code = reduce_findings(settings, list(ids or ()), emit)
-        if code == NOTHING_RAN:
+        if code == Exit.NOTHING_RAN:
             print("fxmorph: nothing was reduced", file=sys.stderr)
     raise typer.Exit(code)
 
@@ -581,9 +579,9 @@ def prove(
     with _one_line_errors():
         settings = _settings(transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, device=device)
         if sum((bool(names), all, conformance)) != 1:
-            _fail("name rules by id or glob, or say --all, or --conformance (`fxmorph rules` lists them)", USAGE)
+            _fail("name rules by id or glob, or say --all, or --conformance (`fxmorph rules` lists them)", Exit.USAGE)
         if solver not in ("", "cvc5", "bitwuzla"):
-            _fail(f"--solver {solver}: not cvc5 or bitwuzla", USAGE)
+            _fail(f"--solver {solver}: not cvc5 or bitwuzla", Exit.USAGE)
         if not settings.transforms:
             from fxmorph.rules import refuse_unknown
 
@@ -678,18 +676,18 @@ def propose(
         tasks = [task_of(word) for word in task or ()]
         online = None if packs and not asked.online else read_online(asked, os.environ)
         if online is not None and (packs or record or fresh):
-            _fail("--packs, --record and --fresh are for packs: leave them out to ask a model", USAGE)
+            _fail("--packs, --record and --fresh are for packs: leave them out to ask a model", Exit.USAGE)
         settings = _settings(
             transforms=transforms, jobs=jobs, state=state, json=json, quiet=quiet, verbose=verbose or None,
             max_time=time_of(budget) if online is None else None,
         )  # fmt: skip
         if ops or out:
-            _fail("--ops and --out go with --synthesise", USAGE)
+            _fail("--ops and --out go with --synthesise", Exit.USAGE)
         for pack in packs or ():
             if not Path(pack).exists():
-                _fail(f"--packs {pack}: no such file or folder", USAGE)
+                _fail(f"--packs {pack}: no such file or folder", Exit.USAGE)
         if record and not (Path(record).parent.is_dir() and not Path(record).is_dir()):
-            _fail(f"--record {record}: no file can be there", USAGE)
+            _fail(f"--record {record}: no file can be there", Exit.USAGE)
         if online is not None and online.dry_run:
             from fxmorph.propose.model.online import dry_run as print_prompts
 
@@ -716,7 +714,7 @@ def _check_synthesise(command: typer.Context) -> None:
         source = command.get_parameter_source(parameter.name or "")
         if parameter.name not in takes and source is not None and source.name == "COMMANDLINE":
             word = parameter.opts[0] if parameter.opts[0].startswith("-") else "a bug"
-            _fail(f"--synthesise asks no model and reads no packs: {word} does not go with it", USAGE)
+            _fail(f"--synthesise asks no model and reads no packs: {word} does not go with it", Exit.USAGE)
 
 
 def _synthesise(settings: Settings, ops: str, out: Path | None) -> int:
@@ -725,9 +723,9 @@ def _synthesise(settings: Settings, ops: str, out: Path | None) -> int:
     try:
         names = chosen_operators(ops)
     except ValueError as error:
-        _fail(f"--ops {error}", USAGE)
+        _fail(f"--ops {error}", Exit.USAGE)
     if out is not None and not out.parent.is_dir():
-        _fail(f"--out {out}: no folder {out.parent}", USAGE)
+        _fail(f"--out {out}: no folder {out.parent}", Exit.USAGE)
     from fxmorph.commands.synthesise import synthesise_rules
     from fxmorph.report.synthesis_lines import SynthesisLines
 
@@ -758,7 +756,7 @@ def check_pass(
             paths=paths, max_time=max_time, state=state, json=json, quiet=quiet, verbose=verbose or None
         )
         if stage not in ("pre_grad", "joint", "post_grad"):
-            _fail(f"--stage {stage}: want pre_grad, joint or post_grad", USAGE)
+            _fail(f"--stage {stage}: want pre_grad, joint or post_grad", Exit.USAGE)
         if paths:
             _check_paths(settings)
         from fxmorph.inductor.own.check import check_pass as check
@@ -804,7 +802,7 @@ def coverage(state: State = None, json: Json = None) -> None:
         with _stored(settings) as store:
             found = last_coverage(store)
         if found is None:
-            _fail(f"no run in {settings.state} says which units fired (fxmorph run corpus/)", USAGE)
+            _fail(f"no run in {settings.state} says which units fired (fxmorph run corpus/)", Exit.USAGE)
         from fxmorph.commands.passes import show_coverage
 
         show_coverage(*found, settings.json, _print_line)
@@ -821,7 +819,7 @@ def show_pass(name: Annotated[str, typer.Argument(metavar="NAME", help="As `fxmo
 
 def _one_of(option: str, value: str, names: type[StrEnum]) -> None:
     if value and value not in list(names):
-        _fail(f"{option} {value}: want one of {', '.join(names)}", USAGE)
+        _fail(f"{option} {value}: want one of {', '.join(names)}", Exit.USAGE)
 
 
 @app.command()
@@ -926,7 +924,7 @@ def write_report(
         from fxmorph.report.html import write_report as write
 
         if out and not Path(out).absolute().parent.is_dir():
-            _fail(f"--out {out}: no folder {Path(out).parent}", USAGE)
+            _fail(f"--out {out}: no folder {Path(out).parent}", Exit.USAGE)
         file = Path(out) if out else folders[0] / PAGE if len(folders) == 1 else Path(PAGE)
         files = _report_files(settings)
         written = write(folders, file)

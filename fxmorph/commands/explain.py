@@ -11,6 +11,7 @@ from pathlib import Path
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
 from fxmorph.judge.plans import plans_of, threads_of
@@ -49,7 +50,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     kinds = f" {','.join(result.kinds)}" if result.kinds else ""
     where = f" at {result.stage}" if result.stage else ""
     say(f"verdict {result.status}{kinds}{where}" + (f": {result.reason}" if result.reason else ""))
-    return 0
+    return Exit.OK
 
 
 def _seed_case(settings: Settings, path: str) -> Case:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fxmorph.core.config import Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import DiskError, Store
 from fxmorph.core.units import matches
@@ -19,7 +20,6 @@ from fxmorph.propose.gate.gatekeeper import Gate
 from fxmorph.propose.gate.outcomes import OUTCOMES, made_with, read_outcomes, shipped_packs, write_outcomes
 from fxmorph.propose.proposal import Judged, Line, Task, read_task
 
-NOTHING, DONE = 5, 0
 #: The file is written again after so many outcomes, so that a kill loses little.
 WRITTEN_EVERY = 20
 
@@ -42,7 +42,7 @@ def judge_packs(
     lines = [line for line in pack_lines(folders) if _wanted(line, tasks, target)]
     if not lines:
         emit(Warned(f"no proposal of {_kind(tasks, target)} in {', '.join(map(str, folders))}"))
-        return NOTHING
+        return Exit.NOTHING_RAN
     if packs:
         _warn_of_aims(lines, emit)
     given = {(line.source, line.hash): line for line in lines}
@@ -73,7 +73,7 @@ def judge_packs(
     if len(judged) < len(lines):
         left = len(lines) - len(judged)
         emit(Warned(f"{left} proposals were not reached within the budget; what was decided is kept, run it again"))
-    return DONE
+    return Exit.OK
 
 
 def _warn_of_aims(lines: Sequence[Line], emit: Callable[[Event], None]) -> None:

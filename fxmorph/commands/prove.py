@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Pool
 from fxmorph.events import Conformed, Proved, Warned
 from fxmorph.model import Level
@@ -22,7 +23,6 @@ from fxmorph.rules import Registry, Rule, load_rules
 
 #: CPU seconds that a rule may take for one dtype; what does not end by then is UNKNOWN.
 LIMIT = 300.0
-REFUTED, DIFFERS, DONE, NOTHING = 4, 1, 0, 5
 
 
 def chosen(rules: Registry, names: Sequence[str]) -> list[Rule]:
@@ -51,7 +51,7 @@ def prove_rules(
         _require(second)
     jobs = [ProveRule(rule.id, dtype, second) for rule in wanted for dtype in rule.dtypes]
     if not jobs:
-        return NOTHING
+        return Exit.NOTHING_RAN
     state = settings.state_dir
     state.mkdir(parents=True, exist_ok=True)
     arguments = (settings.transforms, str(state / "proofs"), BUDGET, str(state / "workers.log"))
@@ -64,7 +64,7 @@ def prove_rules(
     if record is not None:
         record_levels(record, rules, list(done.values()))
         emit(Warned(f"levels written to {record}"))
-    return REFUTED if any(p.level is Level.REFUTED for p in done.values()) else DONE
+    return Exit.UNSOUND if any(p.level is Level.REFUTED for p in done.values()) else Exit.OK
 
 
 def _require(solver: str) -> None:
@@ -96,7 +96,7 @@ def check_conformance(device: str, emit: Callable[[object], None]) -> int:
             detail += f"  for {row.inputs}: model {row.model!r}, eager {row.eager!r}; {row.consequence}"
             new += not (pinned(device) and downgraded(row.operator, getattr(torch, row.dtype), device))
         emit(Conformed(row.operator, row.dtype, row.agrees, detail.strip()))
-    return DIFFERS if new else DONE
+    return Exit.FINDINGS if new else Exit.OK
 
 
 def _all(pool: Pool, jobs: Sequence[ProveRule], rules: Registry) -> Iterator[RuleProof]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fxmorph.core.config import ConfigError
+from fxmorph.core.exits import Exit
 from fxmorph.events import Event, Synthesis, Warned
 from fxmorph.propose.synthesis.search import Kept, Tally, synthesise
 
-DONE, NOTHING = 0, 5
 #: The pack is written again after so many rules, so that an end by force loses few.
 WRITTEN_EVERY = 10
 
@@ -39,7 +39,7 @@ def synthesise_rules(
         raise ConfigError(f"--out {out}: {error.strerror}") from None
     if out is not None:
         emit(Warned(f"{tally.nontrivial} rules written to {out}"))
-    return DONE if tally.nontrivial else NOTHING
+    return Exit.OK if tally.nontrivial else Exit.NOTHING_RAN
 
 
 def told(tally: Tally) -> Synthesis:

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fxmorph.core.exits import Exit
+
 #: Environment: folder of seeds, file of event lines, size of windows, name of the program.
 OUT, LOG, WINDOW, PROGRAM = (f"FXMORPH_CAPTURE_{name}" for name in ("DIR", "LOG", "WINDOW", "PROGRAM"))
 DEFAULT_OUT = "captured"
 DEFAULT_WINDOW = 40
-NOTHING_CAPTURED = 5
 
 #: What every Python process of the program runs first.  The program's own sitecustomize, which
 #: this one hides, is run after it.
@@ -71,7 +72,7 @@ def capture_program(argv: list[str], out: Path, window: int) -> int:
             code = _run(argv, env)
         except OSError as error:
             _say(f"fxmorph capture: {argv[0]}: {error.strerror or error}")
-            return 2
+            return Exit.USAGE
         return _summarise(_events(log), out, code)
 
 
@@ -117,12 +118,12 @@ def _summarise(events: Sequence[Mapping[str, str]], out: Path, code: int) -> int
         _say(f"the program ended with exit code {code}")
         return code
     if seeds or again:
-        return 0
+        return Exit.OK
     if "watching" not in by and "failed" not in by:
         _say("no Python was seen that reads PYTHONPATH (python -I, -E and -S do not)")
     elif not refused and "failed" not in by:
         _say("the program compiled nothing with torch.compile")
-    return NOTHING_CAPTURED
+    return Exit.NOTHING_RAN
 
 
 def _say(line: str) -> None:

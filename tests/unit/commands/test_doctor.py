@@ -11,6 +11,7 @@ import torch
 from fxmorph.commands import doctor
 from fxmorph.commands.doctor import PROGRAM, SELF_TESTS, judge_planted, run_doctor
 from fxmorph.core.config import Settings
+from fxmorph.core.exits import Exit
 from fxmorph.model import CaseResult, Status
 from fxmorph.torchapi.planting import planted_decomposition, planted_lowering, planted_pass
 
@@ -24,7 +25,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_all_is_well(tmp_path: Path, said: list[str]) -> None:
-    assert run_doctor(Settings(state=str(tmp_path / "state")), said.append) == doctor.OK
+    assert run_doctor(Settings(state=str(tmp_path / "state")), said.append) == Exit.OK
     text = "\n".join(said)
     assert torch.__version__ in text and "cpu: runs here" in text and "planned" in text
     assert said[-1] == "all is well" and not (tmp_path / "state").exists()
