@@ -16,7 +16,6 @@ from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
 from fxmorph.judge.plans import plans_of, threads_of
 from fxmorph.model import Case, CompileConfig, Recipe
-from fxmorph.propose.admitted import rules_with
 
 
 def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
@@ -31,6 +30,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
 
     from fxmorph.judge.case import judge_case
     from fxmorph.judge.journal import noting
+    from fxmorph.propose.admitted import rules_with
     from fxmorph.torchapi.compiling import check_settings, quiet
 
     try:
