@@ -1,24 +1,29 @@
 """What the engine tells while it works.  It yields these and prints nothing; reporters do.
 
-The JSON form of each event, one object a line, is published as :data:`SCHEMA` and
-described in ``docs/json-events.md``.  Times are in seconds.
+The JSON form of each event, one object a line, is published as :data:`SCHEMA`, which is made from the type hints
+here, and described in ``docs/json-events.md``.  Times are in seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args
 
+from fxmorph.core.json_schema import Words, record_schema
 from fxmorph.core.records import to_json as record_to_json
 from fxmorph.model import BugClass, Finding, Kind, Level, Status
+
+Triangle = Annotated[str, Words(("", "seed-miscompiled", "variant-miscompiled", "both"))]
+LevelWord = Annotated[str, Words(tuple(level.value for level in Level))]
 
 
 @dataclass(frozen=True)
 class _Event:
-    """One event; ``event`` is its JSON word."""
+    """One event; ``event`` is its JSON word, ``line`` the record of its other keys where its fields are not that."""
 
     event: ClassVar[str]
+    line: ClassVar[type | None] = None
 
     def to_json(self) -> dict[str, Any]:
         """The line of JSON: the word, then the fields by name."""
@@ -45,7 +50,7 @@ class RunStarted(_Event):
     rules: int
     state_dir: str
     notes: tuple[str, ...] = ()
-    command: str = "run"
+    command: Annotated[str, Words(("run", "check"))] = "run"
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,31 @@ class CaseDone(_Event):
     kinds: tuple[Kind, ...] = ()
     reason: str = ""
     recipe: str = ""
-    triangle: str = ""
+    triangle: Triangle = ""
     stage: str = ""
     unit: str = ""
     wall_s: float = 0.0
     cpu_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class FindingLine:
+    """What JSON says of a finding."""
+
+    id: str
+    kinds: tuple[Kind, ...]
+    bug_class: BugClass
+    stage: str
+    unit: str
+    recipe: str
+    seed: str
+    fingerprint: str
+    known: str
+    folder: str
+    triangle: Triangle
+    reason: str
+    duplicate_of: str
+    confirmed: bool
 
 
 @dataclass(frozen=True)
@@ -85,6 +110,7 @@ class FindingMade(_Event):
     """
 
     event: ClassVar[str] = "finding"
+    line: ClassVar[type | None] = FindingLine
     finding: Finding
     folder: str
     known: str = ""
@@ -92,23 +118,11 @@ class FindingMade(_Event):
 
     def to_json(self) -> dict[str, Any]:
         f = self.finding
-        return {
-            "event": self.event,
-            "id": f.id,
-            "kinds": [k.value for k in f.kinds],
-            "bug_class": f.bug_class.value,
-            "stage": f.stage,
-            "unit": f.unit,
-            "recipe": f.recipe,
-            "seed": f.seed,
-            "fingerprint": f.fingerprint,
-            "known": self.known,
-            "folder": self.folder,
-            "triangle": f.triangle,
-            "reason": f.reason,
-            "duplicate_of": self.duplicate_of,
-            "confirmed": f.confirmed,
-        }
+        line = FindingLine(
+            f.id, f.kinds, f.bug_class, f.stage, f.unit, f.recipe, f.seed, f.fingerprint, self.known, self.folder,
+            f.triangle, f.reason, self.duplicate_of, f.confirmed,
+        )  # fmt: skip
+        return {"event": self.event, **record_to_json(line)}
 
 
 @dataclass(frozen=True)
@@ -195,7 +209,7 @@ class UnitFired(_Event):
     verdict: Status
     kinds: tuple[Kind, ...] = ()
     reason: str = ""
-    outcome: str = ""
+    outcome: Annotated[str, Words(("", "proved", "refuted", "unknown", "unsupported"))] = ""
     level: Level = Level.UNKNOWN
     method: str = ""
     unproved: str = ""
@@ -239,7 +253,7 @@ class RuleShown(_Event):
     dtypes: tuple[str, ...]
     mixed: bool
     assumes: tuple[str, ...]
-    claim: str
+    claim: LevelWord
     preserves: tuple[str, ...]
     targets: dict[str, str]
     levels: dict[str, dict[str, Any]]
@@ -403,7 +417,7 @@ class SessionEnded(_Event):
     """
 
     event: ClassVar[str] = "session-ended"
-    end: str
+    end: Annotated[str, Words(("done", "spent", "refused", "unreachable"))]
     reason: str
     requests: dict[str, int]
     given_up: int
@@ -453,11 +467,11 @@ Event = (
     | SeedRefused
     | CaseDone
     | FindingMade
-    | UnitFired
     | Checked
     | Progress
     | Warned
     | RunFinished
+    | UnitFired
     | RuleListed
     | RuleShown
     | ProposalJudged
@@ -471,280 +485,14 @@ Event = (
     | Synthesis
 )
 
-_TEXT = {"type": "string"}
-_TEXTS = {"type": "array", "items": _TEXT}
-_FLAG = {"type": "boolean"}
-_COUNT = {"type": "integer", "minimum": 0}
-_COUNT_OR_NULL = {"type": ["integer", "null"], "minimum": 0}
-_SECONDS = {"type": "number", "minimum": 0}
-_VERDICT = {"enum": [s.value for s in Status]}
-_KINDS = {"type": "array", "items": {"enum": [k.value for k in Kind]}}
-_TRIANGLE = {"enum": ["", "seed-miscompiled", "variant-miscompiled", "both"]}
-_LEVEL = {"enum": [level.value for level in Level]}
-_TABLE = {"type": "object"}
-
-
-def _of(values: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": values}
-
-
-def _line(event: str, **properties: dict[str, Any]) -> dict[str, Any]:
-    """An object with exactly these keys and the event's word."""
-    return {
-        "type": "object",
-        "properties": {"event": {"const": event}, **properties},
-        "required": ["event", *properties],
-        "additionalProperties": False,
-    }
-
+#: Those that reporters of JSON leave out.
+FOR_PEOPLE = (Progress, Asking)
 
 #: JSON Schema of one line; which alternative holds is decided by ``event``.
 SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "fxmorph event line",
     "oneOf": [
-        _line(
-            RunStarted.event,
-            run_id=_TEXT,
-            seed=_COUNT,
-            torch=_TEXT,
-            device=_TEXT,
-            rungs=_TEXTS,
-            versions=_of(_TEXT),
-            budget_s={"type": ["number", "null"], "minimum": 0},
-            jobs=_COUNT,
-            seeds=_COUNT,
-            rules=_COUNT,
-            state_dir=_TEXT,
-            notes=_TEXTS,
-            command={"enum": ["run", "check"]},
-        ),
-        _line(SeedRefused.event, seed=_TEXT, reason=_TEXT),
-        _line(
-            CaseDone.event,
-            index=_COUNT,
-            case_id=_TEXT,
-            seed=_TEXT,
-            number=_COUNT,
-            verdict=_VERDICT,
-            kinds=_KINDS,
-            reason=_TEXT,
-            recipe=_TEXT,
-            triangle=_TRIANGLE,
-            stage=_TEXT,
-            unit=_TEXT,
-            wall_s=_SECONDS,
-            cpu_s=_SECONDS,
-        ),
-        _line(
-            FindingMade.event,
-            id=_TEXT,
-            kinds=_KINDS,
-            bug_class={"enum": [c.value for c in BugClass]},
-            stage=_TEXT,
-            unit=_TEXT,
-            recipe=_TEXT,
-            seed=_TEXT,
-            fingerprint=_TEXT,
-            known=_TEXT,
-            folder=_TEXT,
-            triangle=_TRIANGLE,
-            reason=_TEXT,
-            duplicate_of=_TEXT,
-            confirmed=_FLAG,
-        ),
-        _line(
-            Checked.event,
-            seed=_TEXT,
-            verdict=_VERDICT,
-            kinds=_KINDS,
-            stage=_TEXT,
-            unit=_TEXT,
-            reason=_TEXT,
-            fingerprint=_TEXT,
-            known=_TEXT,
-        ),
-        _line(Warned.event, message=_TEXT),
-        _line(
-            RunFinished.event,
-            run_id=_TEXT,
-            exit_code=_COUNT,
-            counts=_of(_COUNT),
-            rungs=_TABLE,
-            findings=_TEXTS,
-            known=_COUNT,
-            duplicates=_COUNT,
-            edge_cases=_COUNT,
-            cases=_COUNT,
-            coverage=_TABLE,
-            seconds=_of(_SECONDS),
-            wall_s=_SECONDS,
-            report=_TEXT,
-        ),
-        _line(
-            UnitFired.event,
-            unit=_TEXT,
-            source=_TEXT,
-            part=_TEXT,
-            graph=_TEXT,
-            matches=_COUNT,
-            verdict=_VERDICT,
-            kinds=_KINDS,
-            reason=_TEXT,
-            outcome={"enum": ["", "proved", "refuted", "unknown", "unsupported"]},
-            level=_LEVEL,
-            method=_TEXT,
-            unproved=_TEXT,
-            cpu_s=_SECONDS,
-        ),
-        _line(
-            RuleListed.event,
-            id=_TEXT,
-            claim=_TEXT,
-            dtypes=_TEXTS,
-            preserves=_TEXTS,
-            targets=_TEXTS,
-            site=_TEXT,
-            source=_TEXT,
-            doc=_TEXT,
-            levels=_of(_TEXT),
-        ),
-        _line(
-            RuleShown.event,
-            id=_TEXT,
-            does=_TEXT,
-            said=_of(_TEXT),
-            before=_TEXT,
-            after=_TEXT,
-            site=_TEXT,
-            args=_of(_TEXT),
-            where=_TEXTS,
-            scalars=_of(_TEXT),
-            dtypes=_TEXTS,
-            mixed=_FLAG,
-            assumes=_TEXTS,
-            claim=_LEVEL,
-            preserves=_TEXTS,
-            targets=_of(_TEXT),
-            levels=_of(_TABLE),
-            certificates={"type": "array", "items": _of(_TEXT)},
-            source=_TEXT,
-        ),
-        _line(
-            ProposalJudged.event,
-            task=_TEXT,
-            name=_TEXT,
-            source=_TEXT,
-            outcome=_TEXT,
-            reason=_TEXT,
-            level=_TEXT,
-            levels=_of(_TEXT),
-            dropped=_TEXTS,
-            counterexample=_TEXT,
-            made=_TEXTS,
-            fires=_TEXTS,
-            seconds=_SECONDS,
-            cached=_FLAG,
-            aims=_TEXT,
-        ),
-        _line(
-            Proved.event,
-            rule=_TEXT,
-            dtype=_TEXT,
-            claim=_LEVEL,
-            level=_LEVEL,
-            scope=_TEXT,
-            method=_TEXT,
-            assumptions=_TEXTS,
-            solver=_TEXT,
-            seconds=_SECONDS,
-            counterexample=_TEXT,
-            reason=_TEXT,
-        ),
-        _line(Conformed.event, operator=_TEXT, dtype=_TEXT, agrees=_FLAG, detail=_TEXT),
-        _line(
-            UnitListed.event,
-            name=_TEXT,
-            stage=_TEXT,
-            kind=_TEXT,
-            default=_FLAG,
-            flag=_TEXT,
-            device=_TEXT,
-            module=_TEXT,
-            eager=_FLAG,
-            note=_TEXT,
-            tried=_COUNT_OR_NULL,
-            fired=_COUNT_OR_NULL,
-            verdicts=_of(_COUNT),
-        ),
-        _line(
-            PairJudged.event,
-            name=_TEXT,
-            seed=_TEXT,
-            stage=_TEXT,
-            part=_TEXT,
-            nodes=_COUNT,
-            fired={"type": "boolean"},
-            verdict=_VERDICT,
-            kinds=_KINDS,
-            reason=_TEXT,
-            outcome=_TEXT,
-            level=_LEVEL,
-            method=_TEXT,
-            assumptions=_TEXTS,
-            unproved=_TEXT,
-            changes=_TEXTS,
-            plan=_TEXT,
-            inputs=_TEXTS,
-            reproduce=_TEXT,
-        ),
-        _line(
-            PassChecked.event,
-            name=_TEXT,
-            stage=_TEXT,
-            seeds=_COUNT,
-            graphs=_COUNT,
-            fired=_COUNT,
-            verdicts=_of(_COUNT),
-            outcomes=_of(_COUNT),
-            levels=_of(_COUNT),
-            wall_s=_SECONDS,
-            exit_code=_COUNT,
-        ),
-        _line(
-            SessionEnded.event,
-            end={"enum": ["done", "spent", "refused", "unreachable"]},
-            reason=_TEXT,
-            requests=_of(_COUNT),
-            given_up=_COUNT,
-            calls=_COUNT,
-            prompt_tokens=_COUNT,
-            answer_tokens=_COUNT,
-            estimated=_FLAG,
-            usd={"type": ["number", "null"], "minimum": 0},
-            wall_s=_SECONDS,
-            folder=_TEXT,
-            left=_COUNT,
-        ),
-        _line(
-            Synthesis.event,
-            doing=_TEXT,
-            expressions=_COUNT,
-            buckets=_COUNT,
-            pairs=_COUNT,
-            candidates=_COUNT,
-            proved=_COUNT,
-            refuted=_COUNT,
-            unproved=_COUNT,
-            subsumed=_COUNT,
-            alike=_COUNT,
-            left=_COUNT,
-            kept=_COUNT,
-            nontrivial=_COUNT,
-            shipped=_COUNT,
-            tried=_COUNT,
-            levels=_of(_COUNT),
-            seconds=_SECONDS,
-        ),
+        record_schema(event.line or event, event=event.event) for event in get_args(Event) if event not in FOR_PEOPLE
     ],
 }

@@ -33,6 +33,7 @@ from fxmorph.campaign.ideas import Idea, Ideas, promising
 from fxmorph.campaign.resume import unfinished
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.records import to_json
 from fxmorph.core.seeds import find_seeds
@@ -85,8 +86,6 @@ TOO_MANY_ERRORS = 0.2
 #: The compile cache is emptied between runs when it passes this many MiB.
 CACHE_MIB = 2048
 
-OK, FINDINGS, USAGE, INTERNAL, UNSOUND, NOTHING_RAN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
-
 
 def run_campaign(settings: Settings, emit: Emit) -> int:
     """``fxmorph run``; returns the exit code."""
@@ -114,18 +113,18 @@ def _on_each_device(settings: Settings, store: Store, emit: Emit, resumed: str |
     for device in settings.devices:
         if missing(device):
             raise ConfigError(missing(device))
-    code = OK
+    code: int = Exit.OK
     for device in settings.devices:
         one = replace(settings, device=device)
         campaign = Campaign(one, store, emit, resumed, check, with_cuda="cuda" in settings.devices)
         code, resumed = _worse(code, campaign.run()), None
-        if code == INTERRUPTED:
+        if code == Exit.INTERRUPTED:
             break
     return code
 
 
 def _worse(a: int, b: int) -> int:
-    order = (INTERRUPTED, INTERNAL, UNSOUND, FINDINGS, NOTHING_RAN, OK)
+    order = (Exit.INTERRUPTED, Exit.INTERNAL, Exit.UNSOUND, Exit.FINDINGS, Exit.NOTHING_RAN, Exit.OK)
     return next((c for c in order if c in (a, b)), max(a, b))
 
 
@@ -252,7 +251,7 @@ class Campaign:
                 self.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
             self.emit(Warned(self.interrupted))
-            return self._finish(INTERRUPTED)
+            return self._finish(Exit.INTERRUPTED)
         return self._finish(self._exit_code())
 
     # -- before ----------------------------------------------------------------
@@ -885,15 +884,15 @@ class Campaign:
 
     def _exit_code(self) -> int:
         if self.counts[Status.UNSOUND_REWRITE.value]:
-            return UNSOUND
+            return Exit.UNSOUND
         if self._new or (self.known and self.settings.fail_on_known):
-            return FINDINGS
+            return Exit.FINDINGS
         errors = self.counts[Status.ERROR.value]
         if self._unjudged or self.counts["refused"]:
-            return INTERNAL
+            return Exit.INTERNAL
         if errors > 3 and errors > TOO_MANY_ERRORS * self._judged_so_far:
-            return INTERNAL
-        return NOTHING_RAN if self.counts["unreached"] or not self._judged_so_far else OK
+            return Exit.INTERNAL
+        return Exit.NOTHING_RAN if self.counts["unreached"] or not self._judged_so_far else Exit.OK
 
     @property
     def _new(self) -> tuple[str, ...]:
@@ -926,7 +925,7 @@ class Campaign:
             wall_s=round(self._elapsed, 1),
             report="" if self.check else str(self.settings.state_dir / PAGE),
         )
-        self.store.finish_run(self._run_id, finished.to_json(), resumable=code == INTERRUPTED)
+        self.store.finish_run(self._run_id, finished.to_json(), resumable=code == Exit.INTERRUPTED)
         self.emit(finished)
         return code
 

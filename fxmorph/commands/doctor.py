@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.core.config import Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Pool
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Rung, Status, ValuePlan
 from fxmorph.rules import Registry, load_rules
-
-OK, SELF_TEST_FAILED, CANNOT_RUN = 0, 1, 2
 
 #: Releases of torch that fxmorph is written for, first and last.
 SUPPORTED = ((2, 6), (2, 15))
@@ -119,7 +118,7 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
     if troubles:
         for trouble in troubles:
             print_line(f"cannot run: {trouble}")
-        return CANNOT_RUN
+        return Exit.USAGE
     failed = 0
     for device in settings.devices:
         for test, good, said in run_self_tests(device, preload=settings.devices == ("cpu",)):
@@ -127,7 +126,7 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
             row("self-test", f"{'ok' if good else 'FAILED'}: {test.name} on {device}: {said}")
     bad = f"{failed} self-tests failed: verdicts of this installation mean nothing"
     print_line(bad if failed else "all is well")
-    return SELF_TEST_FAILED if failed else OK
+    return Exit.FINDINGS if failed else Exit.OK
 
 
 def _release(version: str) -> str:

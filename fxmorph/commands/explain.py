@@ -11,11 +11,11 @@ from pathlib import Path
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
 from fxmorph.judge.plans import plans_of, threads_of
 from fxmorph.model import Case, CompileConfig, Recipe
-from fxmorph.propose.admitted import rules_with
 
 
 def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
@@ -30,6 +30,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
 
     from fxmorph.judge.case import judge_case
     from fxmorph.judge.journal import noting
+    from fxmorph.propose.admitted import rules_with
     from fxmorph.torchapi.compiling import check_settings, quiet
 
     try:
@@ -49,7 +50,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     kinds = f" {','.join(result.kinds)}" if result.kinds else ""
     where = f" at {result.stage}" if result.stage else ""
     say(f"verdict {result.status}{kinds}{where}" + (f": {result.reason}" if result.reason else ""))
-    return 0
+    return Exit.OK
 
 
 def _seed_case(settings: Settings, path: str) -> Case:

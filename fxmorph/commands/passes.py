@@ -7,39 +7,42 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fxmorph.commands.columns import print_line
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.last_run import last_coverage, rows_of
 from fxmorph.core.store import Store, StoreError
 from fxmorph.core.units import PLURALS, Stage, Unit, UnitKind, kind_of
 from fxmorph.events import UnitListed
 from fxmorph.inductor.description import describe
 from fxmorph.inductor.inventory import UnknownUnit, inventory, listed
+from fxmorph.report.jsonlines import JsonLines
 from fxmorph.report.unit_table import summary_lines, unit_rows
 from fxmorph.torchapi.switching import release
 
 Print = Callable[[str], None]
 
 
-def list_units(
-    settings: Settings, stage: str, kind: str, tell: Callable[[UnitListed], None] | None, line: Print
-) -> None:
-    """Tell each unit as an event, or print a table that ends with counts; "" for stage or kind means all.
+def list_units(settings: Settings, stage: str, kind: str, json_lines: bool) -> Exit:
+    """Print each unit as an event line, or a table that ends with counts; "" for stage or kind means all.
 
     What the last run saw of a unit is told with it.
     """
     rows = _last_rows(settings)
     found = [u for u in inventory() if stage in ("", u.stage) and kind in ("", u.kind)]
-    if tell is not None:
+    if json_lines:
+        told = JsonLines()
         for unit in found:
-            tell(_event(unit, rows.get(unit.name, {})))
-        return
+            told.handle(_event(unit, rows.get(unit.name, {})))
+        return Exit.OK
     width = max((len(unit.name) for unit in found), default=0)
     for unit in found:
         when = "default" if unit.default else unit.flag
         note = f"  ({unit.note})" if unit.note else ""
         seen = _seen(rows.get(unit.name, {}))
-        line(f"{unit.name:{width}}  {unit.stage:13}  {unit.kind:13}  {unit.device:4}  {when}{note}{seen}")
-    line(_summary(found))
+        print_line(f"{unit.name:{width}}  {unit.stage:13}  {unit.kind:13}  {unit.device:4}  {when}{note}{seen}")
+    print_line(_summary(found))
+    return Exit.OK
 
 
 def _event(unit: Unit, row: Mapping[str, Any]) -> UnitListed:
@@ -82,14 +85,15 @@ def _summary(units: Sequence[Unit]) -> str:
     return f"torch {release()}: {len(units)} units; " + "; ".join(parts)
 
 
-def show_unit(name: str, line: Print) -> None:
+def show_unit(name: str) -> Exit:
     """Print what a unit is; raises ``ConfigError`` that names near ones where there is none."""
     try:
         item = listed(name)
     except UnknownUnit as error:
         raise ConfigError(str(error)) from None
     for row in describe(item):
-        line(row)
+        print_line(row)
+    return Exit.OK
 
 
 def show_coverage(run_id: str, coverage: Mapping[str, Any], json_line: bool, line: Print) -> None:

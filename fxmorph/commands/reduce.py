@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from fxmorph.campaign import worker
-from fxmorph.campaign.run import FINDINGS, INTERRUPTED, NOTHING_RAN, OK, Campaign, Emit, _Found
+from fxmorph.campaign.run import Campaign, Emit, _Found
 from fxmorph.core.config import Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.store import PAGE, Store
@@ -72,7 +73,7 @@ class Reductions(Campaign):
 
     def _finish(self, code: int) -> int:
         self._account()
-        return INTERRUPTED if code == INTERRUPTED else OK
+        return Exit.INTERRUPTED if code == Exit.INTERRUPTED else Exit.OK
 
 
 def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
@@ -84,14 +85,14 @@ def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
     """
     cases: set[str] = set()
     code = _reduce_stored(settings, ids, emit, cases)
-    if code != OK:
+    if code != Exit.OK:
         return code
     from fxmorph.report.html import write_report
 
     write_report([settings.state_dir], settings.state_dir / PAGE)
     with Store(settings.state_dir, write=False) as store:
         stands = any(f.case_id in cases and not f.known for f in store.findings())
-    return FINDINGS if stands else OK
+    return Exit.FINDINGS if stands else Exit.OK
 
 
 def _reduce_stored(settings: Settings, ids: Sequence[str], emit: Emit, cases: set[str]) -> int:
@@ -130,9 +131,9 @@ def _reduce_stored(settings: Settings, ids: Sequence[str], emit: Emit, cases: se
             cases |= {f.case.id for f in waiting}
             code = work.run()
             done += work.reduced
-            if code == INTERRUPTED:
+            if code == Exit.INTERRUPTED:
                 return code
-    return OK if done else NOTHING_RAN
+    return Exit.OK if done else Exit.NOTHING_RAN
 
 
 def _place(seed: Seed) -> str:

@@ -5,14 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from fxmorph.core.config import ConfigError
+from fxmorph.commands.reporters import reporting
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
 from fxmorph.events import Event, Synthesis, Warned
-from fxmorph.propose.synthesis.search import Kept, Tally, synthesise
+from fxmorph.propose.synthesis.form_operators import chosen_operators
+from fxmorph.report.synthesis_lines import SynthesisLines
 
-DONE, NOTHING = 0, 5
+if TYPE_CHECKING:
+    from fxmorph.propose.synthesis.search import Kept, Tally
+
 #: The pack is written again after so many rules, so that an end by force loses few.
 WRITTEN_EVERY = 10
+
+
+def synthesise(settings: Settings, ops: str, out: Path | None) -> int:
+    """Find rules with the operators ``ops`` names (all of them for ""); returns the exit code."""
+    try:
+        names = chosen_operators(ops)
+    except ValueError as error:
+        raise ConfigError(f"--ops {error}") from None
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"--out {out}: no folder {out.parent}")
+    with reporting(settings, lambda to: SynthesisLines(to, settings.quiet)) as emit:
+        return synthesise_rules(names, settings.max_time, settings.seed, out, emit)
 
 
 def synthesise_rules(
@@ -22,6 +40,8 @@ def synthesise_rules(
 
     Returns the exit code: 0, or 5 where there are none.  Raises ``ConfigError`` for what the user can mend.
     """
+    from fxmorph.propose.synthesis.search import synthesise as search
+
     emit(Warned(f"{len(names)} operators, {budget:.0f} s of CPU, seed {seed}"))
     header = f"# fxmorph propose --synthesise --ops {','.join(names)} --seed {seed}"
     written = 0
@@ -34,12 +54,12 @@ def synthesise_rules(
             write_pack(out, tally.kept, header)
 
     try:
-        tally = synthesise(names, budget, seed, tell)
+        tally = search(names, budget, seed, tell)
     except OSError as error:
         raise ConfigError(f"--out {out}: {error.strerror}") from None
     if out is not None:
         emit(Warned(f"{tally.nontrivial} rules written to {out}"))
-    return DONE if tally.nontrivial else NOTHING
+    return Exit.OK if tally.nontrivial else Exit.NOTHING_RAN
 
 
 def told(tally: Tally) -> Synthesis:

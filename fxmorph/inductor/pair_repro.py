@@ -9,8 +9,8 @@ from torch import fx
 
 from fxmorph.programs.capture import lift_constants
 from fxmorph.programs.graph import Unprintable, imports_of, literal, print_graph
-from fxmorph.programs.inputs import InputSet, flat_storage, storage_key
-from fxmorph.programs.inputs import dtype_name as name_of
+from fxmorph.programs.inputs import InputSet, flat_storage
+from fxmorph.programs.source import Spelling, make_inputs_text
 
 #: Elements of all inputs beyond which there is no script.
 MAX_ELEMENTS = 4096
@@ -77,16 +77,10 @@ def _script(sides: list[tuple[fx.Graph, list[torch.Tensor]]], values: list[Any],
 
 
 def _inputs(values: list[Any]) -> str:
-    lines, numbers, given = ["def make_inputs():"], dict[int, str](), []
-    for value in values:
-        if not isinstance(value, torch.Tensor):
-            given.append(literal(value))
-            continue
-        key = storage_key(value)
-        if key not in numbers:
-            numbers[key] = f"memory{len(numbers)}"
-            flat = flat_storage(value.detach())
-            lines.append(f"    {numbers[key]} = torch.tensor({flat.tolist()!r}, dtype=torch.{name_of(value.dtype)})")
-        view = f"{tuple(value.shape)}, {tuple(value.stride())}, {int(value.storage_offset())}"
-        given.append(f"{numbers[key]}.as_strided({view})")
-    return "\n".join([*lines, f"    return [{', '.join(given)}]"]) + "\n"
+    spelling = Spelling(
+        memory=lambda flat: f"torch.tensor({flat.tolist()!r}, dtype={flat.dtype})",
+        ending=lambda t: "",
+        other=literal,
+        returned=lambda items: f"[{', '.join(items)}]",
+    )
+    return make_inputs_text(values, spelling)

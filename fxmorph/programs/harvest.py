@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fxmorph.core.exits import Exit
+
 #: Environment: folder of seeds, file of event lines, size of windows, name of the program.
 OUT, LOG, WINDOW, PROGRAM = (f"FXMORPH_CAPTURE_{name}" for name in ("DIR", "LOG", "WINDOW", "PROGRAM"))
 DEFAULT_OUT = "captured"
 DEFAULT_WINDOW = 40
-NOTHING_CAPTURED = 5
 
 #: What every Python process of the program runs first.  The program's own sitecustomize, which
 #: this one hides, is run after it.
@@ -71,7 +72,7 @@ def capture_program(argv: list[str], out: Path, window: int) -> int:
             code = _run(argv, env)
         except OSError as error:
             _say(f"fxmorph capture: {argv[0]}: {error.strerror or error}")
-            return 2
+            return Exit.USAGE
         return _summarise(_events(log), out, code)
 
 
@@ -117,12 +118,12 @@ def _summarise(events: Sequence[Mapping[str, str]], out: Path, code: int) -> int
         _say(f"the program ended with exit code {code}")
         return code
     if seeds or again:
-        return 0
+        return Exit.OK
     if "watching" not in by and "failed" not in by:
         _say("no Python was seen that reads PYTHONPATH (python -I, -E and -S do not)")
     elif not refused and "failed" not in by:
         _say("the program compiled nothing with torch.compile")
-    return NOTHING_CAPTURED
+    return Exit.NOTHING_RAN
 
 
 def _say(line: str) -> None:
@@ -358,39 +359,30 @@ def inputs_source(values: Sequence[Any], writes: bool, device: str = "cpu") -> s
     """
     import torch
 
-    from fxmorph.programs.inputs import flat_storage, storage_key
+    from fxmorph.programs.graph import literal
+    from fxmorph.programs.source import Spelling, make_inputs_text
 
     for value in values:
         if isinstance(value, torch.Tensor):
             _check(value)
         else:
-            _literal(value)
-    keys = [storage_key(v) for v in values if isinstance(v, torch.Tensor)]
-    lines: list[str] = []
-    memories: dict[int, tuple[str, Any]] = {}
-    items: list[str] = []
+            literal(value)
     place = f", device={device!r}" if device != "cpu" else ""
-    for value in values:
-        if not isinstance(value, torch.Tensor):
-            items.append(_literal(value))
-            continue
-        t, key = value.detach(), storage_key(value)
-        whole = t.storage_offset() == 0 and t.numel() * t.element_size() == t.untyped_storage().nbytes()
-        leaf = value.is_leaf or not writes
-        grad = ".requires_grad_()" + ("" if leaf else ".clone()") if value.requires_grad else ""
-        if whole and t.is_contiguous() and keys.count(key) == 1:
-            items.append(_drawn(t, place) + grad)
-            continue
-        if key not in memories:
-            memories[key] = (f"memory{len(memories)}", t.dtype)
-            lines.append(f"    {memories[key][0]} = {_drawn(flat_storage(t), place)}\n")
-        name, dtype = memories[key]
-        cast = "" if t.dtype == dtype else f".view({t.dtype})"
-        view = f"{name}{cast}.as_strided({tuple(t.shape)}, {tuple(t.stride())}, {t.storage_offset()})"
-        view += ".conj()" if t.is_conj() else ""
-        items.append(view + (f".detach(){grad}" if grad else ""))
-    rows = "".join(f"        {item},\n" for item in items)
-    return f"def make_inputs():\n{''.join(lines)}    return [\n{rows}    ]\n"
+
+    def grad(t: Any) -> str:
+        return ".requires_grad_()" + ("" if t.is_leaf or not writes else ".clone()") if t.requires_grad else ""
+
+    def ending(t: Any) -> str:
+        return (".conj()" if t.is_conj() else "") + (f".detach(){grad(t)}" if t.requires_grad else "")
+
+    spelling = Spelling(
+        memory=lambda flat: _drawn(flat, place),
+        ending=ending,
+        other=literal,
+        returned=lambda items: "[\n" + "".join(f"        {item},\n" for item in items) + "    ]",
+        alone=lambda t: _drawn(t.detach(), place) + grad(t),
+    )
+    return make_inputs_text(values, spelling)
 
 
 def _check(t: Any) -> None:
@@ -404,12 +396,6 @@ def _check(t: Any) -> None:
         raise Unsupported("quantised, meta or negative-view input")
     if t.device.type not in ("cpu", "cuda"):
         raise Unsupported(f"input on {t.device.type}")
-
-
-def _literal(value: Any) -> str:
-    from fxmorph.programs.graph import literal
-
-    return literal(value)
 
 
 def _drawn(t: Any, place: str) -> str:

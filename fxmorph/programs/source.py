@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,48 +16,84 @@ from fxmorph.programs.inputs import FLOATING, InputSet, dtype_name, flat_storage
 LITERAL_NUMEL = 256
 
 
+@dataclass(frozen=True)
+class Spelling:
+    """How :func:`make_inputs_text` writes its parts.
+
+    ``memory``: 1-D memory with the values that are to be in it; ``ending``: what follows a view of memory, given the
+    input; ``other``: what is no tensor; ``returned``: the list of all inputs; ``alone``: a contiguous tensor that is
+    all of its memory and shares it with no other input (None: as a view too).
+    """
+
+    memory: Callable[[torch.Tensor], str]
+    ending: Callable[[torch.Tensor], str]
+    other: Callable[[Any], str]
+    returned: Callable[[Sequence[str]], str]
+    alone: Callable[[torch.Tensor], str] | None = None
+
+
+def make_inputs_text(values: Sequence[Any], spelling: Spelling) -> str:
+    """``def make_inputs()`` that returns a list of inputs with the shapes, strides, offsets and shared memory of these.
+
+    What the parts of ``spelling`` raise passes through.
+    """
+    keys = [storage_key(v) for v in values if isinstance(v, torch.Tensor)]
+    lines: list[str] = []
+    memories: dict[int, tuple[str, torch.dtype]] = {}
+    items: list[str] = []
+    for value in values:
+        if not isinstance(value, torch.Tensor):
+            items.append(spelling.other(value))
+            continue
+        key = storage_key(value)
+        if spelling.alone is not None and value.is_contiguous() and _whole(value) and keys.count(key) == 1:
+            items.append(spelling.alone(value))
+            continue
+        if key not in memories:
+            memories[key] = f"memory{len(memories)}", value.dtype
+            lines.append(f"    {memories[key][0]} = {spelling.memory(flat_storage(value.detach()))}\n")
+        name, dtype = memories[key]
+        cast = "" if value.dtype == dtype else f".view({value.dtype})"
+        where = f"{tuple(value.shape)}, {tuple(value.stride())}, {int(value.storage_offset())}"
+        items.append(f"{name}{cast}.as_strided({where})" + spelling.ending(value))
+    return f"def make_inputs():\n{''.join(lines)}    return {spelling.returned(items)}\n"
+
+
+class _NotInStyle(Exception):
+    """The style cannot express the values."""
+
+
 def inputs_text(inputs: InputSet, style: str, plan: ValuePlan) -> str | None:
     """``def make_inputs()`` for the input set; None where the style cannot express it.
 
     Styles, simplest first: ``arange`` (small distinct values), ``random`` (under the RNG seed
     that the caller sets), ``literal`` (values written out), ``bytes`` (any value, as a hex string).
-    Strides, offsets and shared memory are kept.
     """
-    values = inputs.rebuild()
-    shared = [storage_key(v) for v in values if isinstance(v, torch.Tensor)]
-    lines: list[str] = []
-    names: dict[int, str] = {}
-    dtypes: dict[str, torch.dtype] = {}
-    items: list[str] = []
-    for value in values:
-        if not isinstance(value, torch.Tensor):
-            items.append(repr(value))
-            continue
-        key = storage_key(value)
-        base = names.get(key)
-        if base is None and value.is_contiguous() and _whole(value) and shared.count(key) == 1:
-            made = _flat_text(flat_storage(value.detach()), style, plan)
-            if made is None:
-                return None
-            shape = ", ".join(map(str, value.shape))
-            text = made if value.ndim == 1 else f"{made}.reshape({shape if value.ndim else '()'})"
-            items.append(text + (".requires_grad_()" if value.requires_grad else ""))
-            continue
-        if base is None:
-            made = _flat_text(flat_storage(value.detach()), style, plan)
-            if made is None:
-                return None
-            base = names[key] = f"memory{len(names)}"
-            dtypes[base] = value.dtype
-            lines.append(f"    {base} = {made}")
-        cast = "" if value.dtype == dtypes[base] else f".view(torch.{dtype_name(value.dtype)})"
-        where = f"{tuple(value.shape)}, {tuple(value.stride())}, {value.storage_offset()}"
-        view = f"{base}{cast}.as_strided({where})"
-        items.append(view + (".detach().requires_grad_()" if value.requires_grad else ""))
-    body = "".join(f"{line}\n" for line in lines)
-    if len(", ".join(items)) < 90:
-        return f"def make_inputs():\n{body}    return [{', '.join(items)}]\n"
-    return f"def make_inputs():\n{body}    return [\n{_rows(items)}    ]\n"
+
+    def memory(flat: torch.Tensor) -> str:
+        made = _flat_text(flat, style, plan)
+        if made is None:
+            raise _NotInStyle
+        return made
+
+    def alone(t: torch.Tensor) -> str:
+        shape = ", ".join(map(str, t.shape)) if t.ndim else "()"
+        reshaped = "" if t.ndim == 1 else f".reshape({shape})"
+        return memory(flat_storage(t.detach())) + reshaped + (".requires_grad_()" if t.requires_grad else "")
+
+    def ending(t: torch.Tensor) -> str:
+        return ".detach().requires_grad_()" if t.requires_grad else ""
+
+    try:
+        return make_inputs_text(inputs.rebuild(), Spelling(memory, ending, repr, _packed, alone))
+    except _NotInStyle:
+        return None
+
+
+def _packed(items: Sequence[str]) -> str:
+    """The list on one line where it fits, else as many items a line as fit."""
+    line = ", ".join(items)
+    return f"[{line}]" if len(line) < 90 else f"[\n{_rows(items)}    ]"
 
 
 def _rows(items: Sequence[str]) -> str:

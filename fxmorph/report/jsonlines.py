@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TextIO
 
-from fxmorph.events import Asking, Event, Progress
+from fxmorph.events import FOR_PEOPLE, Event
 
 
 class JsonLines:
@@ -16,7 +16,7 @@ class JsonLines:
         self._stream = stream or sys.stdout
 
     def handle(self, event: Event) -> None:
-        if not isinstance(event, (Progress, Asking)):
+        if not isinstance(event, FOR_PEOPLE):
             self._stream.write(json.dumps(event.to_json(), allow_nan=False, ensure_ascii=False) + "\n")
             self._stream.flush()
 

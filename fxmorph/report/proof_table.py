@@ -25,7 +25,7 @@ class ProofTable:
         self._seconds = 0.0
 
     def handle(self, event: Any) -> None:
-        """Take an event of :mod:`fxmorph.commands.prove`."""
+        """Take an event of :mod:`fxmorph.commands.rule_proofs`."""
         if self._json:
             if not isinstance(event, Warned):
                 self._say(json.dumps(event.to_json(), ensure_ascii=False))

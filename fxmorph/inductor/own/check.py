@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.units import Stage
@@ -25,7 +26,6 @@ from fxmorph.model import Kind, Seed, Status, digest
 
 #: CPU seconds that one program may take, its compile included; what starts a worker is not counted.
 LIMIT = 120.0
-DONE, FINDINGS, INTERNAL, NOTHING = 0, 1, 3, 5
 
 #: How programs spell ATen's operators, where they do not call them by name.
 _SPELLED = {
@@ -202,10 +202,10 @@ class _Count:
 
     def code(self) -> int:
         if self.verdicts[Status.FINDING.value]:
-            return FINDINGS
+            return Exit.FINDINGS
         if not self.fired:
-            return INTERNAL if self.errors and not self.graphs else NOTHING
-        return DONE
+            return Exit.INTERNAL if self.errors and not self.graphs else Exit.NOTHING_RAN
+        return Exit.OK
 
     def finished(self, name: str, stage: Stage, seeds: int, wall: float, code: int) -> PassChecked:
         return PassChecked(

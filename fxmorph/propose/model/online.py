@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.last_run import last_coverage, rows_of
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import Store, StoreError
@@ -31,8 +32,7 @@ from fxmorph.propose.model.traffic import Endpoint, Recorder, Replay
 from fxmorph.propose.proposal import Judged, Task, read_text
 from fxmorph.rules import load_rules
 
-_CODES = {End.DONE: 0, End.SPENT: 0, End.REFUSED: 2, End.UNREACHABLE: 3}
-NOTHING = 5
+_EXITS = {End.DONE: Exit.OK, End.SPENT: Exit.OK, End.REFUSED: Exit.USAGE, End.UNREACHABLE: Exit.INTERNAL}
 
 #: What is asked for where ``--task`` says nothing.
 DEFAULT_TASKS = (Task.RULE, Task.RECIPE, Task.SEED)
@@ -45,7 +45,7 @@ def propose(
     with Store(settings.state_dir) as store:
         end, folder = more(settings, store, online, tasks, [target] if target else [], emit)
         tried = any(Kept(folder).rows())
-    return _CODES[end] or (0 if tried else NOTHING)
+    return _EXITS[end] or (Exit.OK if tried else Exit.NOTHING_RAN)
 
 
 def more(
@@ -109,7 +109,7 @@ def dry_run(settings: Settings, online: Online, tasks: Sequence[Task], target: s
         line(question.messages[1]["content"])
     price = f", {online.price.of(Usage(total, 0)):.4f} USD without the answers" if online.price else ""
     line(f"{number} {'prompt' if number == 1 else 'prompts'}, about {total} tokens{price}; nobody was asked")
-    return 0 if number else NOTHING
+    return Exit.OK if number else Exit.NOTHING_RAN
 
 
 @dataclass

@@ -10,8 +10,7 @@ import runpy
 import sys
 from pathlib import Path
 
-#: Exit code where there is nothing to switch off.
-NO_UNIT = 4
+from fxmorph.core.exits import ReproExit
 
 
 def main(folder: Path) -> None:
@@ -26,7 +25,7 @@ def main(folder: Path) -> None:
     stored = json.loads((folder / "finding.json").read_text(encoding="utf-8"))["extra"].get("blame")
     held = without_guilty(from_json(Blame, stored)) if stored else None
     if held is None:
-        raise SystemExit(NO_UNIT)
+        raise SystemExit(ReproExit.NO_UNIT)
     with configured(CompileConfig.make(inductor=dict(held.settings))), holding_back(held):
         runpy.run_path(str(folder / "repro.py"), run_name="__main__")
 

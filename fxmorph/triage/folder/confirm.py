@@ -14,12 +14,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from fxmorph.core.config import Settings
+from fxmorph.core.exits import Exit, ReproExit
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
 from fxmorph.prove.certificates import Certificates
 from fxmorph.torchapi.devices import missing
-from fxmorph.triage.blame.ablation import NO_UNIT
 from fxmorph.triage.folder.graph_files import graph_files
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.regression import regression_text
@@ -31,8 +31,8 @@ REPRO_SECONDS = 300
 #: Fresh processes that must all show the difference, where there is time: `fxmorph reduce`.
 TIMES = 3
 
-#: Exit codes of ``repro.py``.
-GONE, STILL_THERE = 0, 1
+_SAID: dict[int, str] = {ReproExit.GONE: "gone", ReproExit.STILL_THERE: "still there"}
+_REPLAYED: dict[int, str] = {ReproExit.GONE: "FIXED", ReproExit.STILL_THERE: "FAILS"}
 _QUOTED_CUDA = re.compile(r"""(['"])cuda(:\d+)?\1""")
 
 
@@ -64,7 +64,7 @@ def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], p
 
 def said_by(code: int) -> str:
     """What a repro's exit code says."""
-    return {GONE: "gone", STILL_THERE: "still there"}.get(code, "breaks")
+    return _SAID.get(code, "breaks")
 
 
 def run_repro(
@@ -133,12 +133,12 @@ def confirm(folder: Path, cache: Path, times: int = TIMES) -> Confirmation:
     """
     for shown in range(times):
         code, said = run_repro(folder, cache)
-        if code != STILL_THERE:
+        if code != ReproExit.STILL_THERE:
             return Confirmation(shown, shown + 1, said)
     if times == 1:
         return Confirmation(1, 1, said)
     code, _ = run_repro(folder, cache, without_unit=True)
-    without = "" if code == NO_UNIT else said_by(code)
+    without = "" if code == ReproExit.NO_UNIT else said_by(code)
     return Confirmation(times, times, said, without, _elsewhere(folder, cache))
 
 
@@ -174,12 +174,12 @@ def replay(settings: Settings, ids: list[str], every: bool, say: Callable[[str],
             finding, folder = one
             if Path(folder, "repro.py").is_file():
                 return run_repro(Path(folder), Path(cache))
-            return 2, f"no repro.py; `fxmorph explain {finding.case_id}` judges the case again"
+            return ReproExit.BREAKS, f"no repro.py; `fxmorph explain {finding.case_id}` judges the case again"
 
         for (finding, folder), (code, said) in zip(found, pool.map(again, found), strict=True):
-            word = {GONE: "FIXED", STILL_THERE: "FAILS"}.get(code, "ERROR")
+            word = _REPLAYED.get(code, "ERROR")
             known = f": known as {finding.known}" if finding.known else ""
             more = {"FIXED": known, "ERROR": f": {said}"}.get(word, "")
             say(f"{word} {finding.id} {folder}{more}")
-            worst = max(worst, {"FIXED": 0, "FAILS": 1, "ERROR": 3}[word])
+            worst = max(worst, {"FIXED": Exit.OK, "FAILS": Exit.FINDINGS, "ERROR": Exit.INTERNAL}[word])
     return worst

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from fxmorph.core.exits import ReproExit
 from fxmorph.model import Finding, Kind
 
 #: torch.testing's tolerances for float32, where a finding does not bring its own.
@@ -82,8 +83,6 @@ _SEVERAL = frozenset(
     "max min median nanmedian mode kthvalue cummax cummin var_mean std_mean aminmax frexp slogdet svd eigh qr "
     "unique".split()
 )
-#: Exit code of the child process that lost its GPU.
-LOST_DEVICE = 3
 _WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 _OWN_PROCESS = frozenset({Kind.CRASH, Kind.TIMEOUT})
 #: Kinds that a module's parameters and buffers have a part in.
@@ -415,7 +414,8 @@ class Script:
             f"    print('eager answers, compiled does not in {seconds:g} s')",
             f"    sys.exit({1 if Kind.TIMEOUT in self.kinds else 2})",
             "print(f'eager runs, compiled ends with exit code {code}')",
-            f"sys.exit(1 if code < 0 or code == {LOST_DEVICE} else 2 if code else 0)  # below 0: killed by a signal"
+            f"sys.exit(1 if code < 0 or code == {ReproExit.LOST_DEVICE} else 2 if code else 0)"
+            "  # below 0: killed by a signal"
             if Kind.CRASH in self.kinds
             else "sys.exit(2 if code else 0)",
         ]
@@ -525,14 +525,14 @@ def _resized(old: int, new: int) -> list[str]:
 
 
 def _lost_device(statement: str) -> list[str]:
-    """The statement, and exit code LOST_DEVICE if its kernels broke the GPU context."""
+    """The statement, and exit code ``LOST_DEVICE`` if its kernels broke the GPU context."""
     return [
         "try:",
         f"    {statement}",
         "    torch.cuda.synchronize()",
         "except RuntimeError as error:",
         "    print(error)",
-        f"    os._exit({LOST_DEVICE} if 'CUDA error' in str(error) else 2)",
+        f"    os._exit({ReproExit.LOST_DEVICE} if 'CUDA error' in str(error) else 2)",
     ]
 
 

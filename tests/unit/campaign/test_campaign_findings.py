@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from fxmorph.campaign import worker
-from fxmorph.campaign.run import FINDINGS, INTERNAL, NOTHING_RAN, OK, Campaign
+from fxmorph.campaign.run import Campaign
 from fxmorph.campaign.worker import Manner
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import Settings
+from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended
 from fxmorph.core.store import Store
 from fxmorph.core.units import Stage
@@ -115,7 +116,7 @@ def test_a_case_that_is_being_investigated_when_time_ends_is_a_finding(campaign:
     finished = ended(campaign)
     (told,) = made(campaign)
     (stored,) = campaign.store.findings()
-    assert finished.exit_code == FINDINGS
+    assert finished.exit_code == Exit.FINDINGS
     assert finished.findings == (told.finding.id,) == (stored.id,)
     assert not told.finding.confirmed and not stored.confirmed
     assert told.folder == str(place) and (place / "repro.py").is_file()
@@ -161,7 +162,7 @@ def test_what_no_fresh_process_shows_is_told_as_it_was_seen(campaign: Campaign, 
     confirm(campaign, Confirmation(0, 1, "gone"), threads=1)
     assert not campaign._to_confirm
     finished = ended(campaign)
-    assert (finished.exit_code, finished.counts["unconfirmed"], len(finished.findings)) == (FINDINGS, 1, 1)
+    assert (finished.exit_code, finished.counts["unconfirmed"], len(finished.findings)) == (Exit.FINDINGS, 1, 1)
     (told,) = made(campaign)
     assert not told.finding.confirmed and "fresh process" in told.finding.evidence[-1]
 
@@ -178,7 +179,7 @@ def test_a_run_that_did_not_reach_a_seed_is_not_green(campaign: Campaign) -> Non
     campaign._take(0, case, CaseResult(case.id, Status.CLEAN), stored=False)
     campaign._tell_unreached()
     assert any("t.py" in e.message for e in campaign.told if isinstance(e, Warned))  # type: ignore[attr-defined]
-    assert campaign._exit_code() == NOTHING_RAN
+    assert campaign._exit_code() == Exit.NOTHING_RAN
 
 
 def test_a_number_of_cases_that_was_asked_for_is_enough(campaign: Campaign) -> None:
@@ -187,14 +188,14 @@ def test_a_number_of_cases_that_was_asked_for_is_enough(campaign: Campaign) -> N
     case = case_of("s")
     campaign._take(0, case, CaseResult(case.id, Status.CLEAN), stored=False)
     campaign._tell_unreached()
-    assert campaign._exit_code() == OK
+    assert campaign._exit_code() == Exit.OK
 
 
 def test_a_seed_of_which_an_error_alone_is_known_fails_the_run(campaign: Campaign) -> None:
     for index, (seed, status) in enumerate([("s", Status.CLEAN), ("t", Status.ERROR)]):
         case = case_of(seed)
         campaign._take(index, case, CaseResult(case.id, status), stored=False)
-    assert campaign._exit_code() == INTERNAL
+    assert campaign._exit_code() == Exit.INTERNAL
 
 
 # -- what cases are judged on ------------------------------------------------------
@@ -341,9 +342,9 @@ def test_what_the_baseline_lists_is_known_and_fails_nothing(campaign: Campaign) 
     told = check(campaign, old=Status.FINDING, right=Status.CLEAN)
     assert (told["old"].verdict, told["old"].fingerprint, told["old"].known) == (Status.KNOWN, listed, "baseline")
     assert (told["right"].fingerprint, told["right"].known) == ("", "")
-    assert campaign._exit_code() == OK
+    assert campaign._exit_code() == Exit.OK
     campaign.settings = replace(campaign.settings, fail_on_known=True)
-    assert campaign._exit_code() == FINDINGS
+    assert campaign._exit_code() == Exit.FINDINGS
 
 
 @checking
@@ -356,16 +357,16 @@ def test_the_end_of_a_check_says_what_was_found(campaign: Campaign) -> None:
     finished = campaign.told[-1]  # type: ignore[attr-defined]
     assert finished.findings == (told["new"].fingerprint, told["other"].fingerprint)
     assert len({listed, *finished.findings}) == 3
-    assert (finished.known, finished.cases, finished.report, finished.exit_code) == (1, 4, "", FINDINGS)
+    assert (finished.known, finished.cases, finished.report, finished.exit_code) == (1, 4, "", Exit.FINDINGS)
     assert finished.counts == {"known": 1, "finding": 2, "error": 1}
 
 
 @checking
 def test_one_error_fails_a_check_and_a_finding_is_worse(campaign: Campaign) -> None:
     check(campaign, right=Status.CLEAN, broken=Status.ERROR)
-    assert campaign._exit_code() == INTERNAL
+    assert campaign._exit_code() == Exit.INTERNAL
     check(campaign, wrong=Status.FINDING)
-    assert campaign._exit_code() == FINDINGS
+    assert campaign._exit_code() == Exit.FINDINGS
 
 
 def test_a_checked_seed_has_one_fingerprint_from_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

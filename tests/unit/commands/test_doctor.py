@@ -11,6 +11,7 @@ import torch
 from fxmorph.commands import doctor
 from fxmorph.commands.doctor import PROGRAM, SELF_TESTS, judge_planted, run_doctor
 from fxmorph.core.config import Settings
+from fxmorph.core.exits import Exit
 from fxmorph.model import CaseResult, Status
 from fxmorph.torchapi.planting import planted_decomposition, planted_lowering, planted_pass
 
@@ -24,7 +25,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_all_is_well(tmp_path: Path, said: list[str]) -> None:
-    assert run_doctor(Settings(state=str(tmp_path / "state")), said.append) == doctor.OK
+    assert run_doctor(Settings(state=str(tmp_path / "state")), said.append) == Exit.OK
     text = "\n".join(said)
     assert torch.__version__ in text and "cpu: runs here" in text and "planned" in text
     assert said[-1] == "all is well" and not (tmp_path / "state").exists()
@@ -33,19 +34,19 @@ def test_all_is_well(tmp_path: Path, said: list[str]) -> None:
 def test_a_self_test_that_fails(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     bad = [(SELF_TESTS[1], False, "clean")]
     monkeypatch.setattr(doctor, "run_self_tests", lambda device, preload=True: iter(bad))
-    assert run_doctor(Settings(state=str(tmp_path)), said.append) == doctor.SELF_TEST_FAILED
+    assert run_doctor(Settings(state=str(tmp_path)), said.append) == Exit.FINDINGS
     assert any("FAILED" in line for line in said)
 
 
 def test_no_compiler(tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fxmorph.torchapi.compiling.cpp_compiler", lambda: None)
-    assert run_doctor(Settings(state=str(tmp_path)), said.append) == doctor.CANNOT_RUN
+    assert run_doctor(Settings(state=str(tmp_path)), said.append) == Exit.USAGE
     assert any("install g++" in line for line in said)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="has CUDA")
 def test_no_cuda_device(tmp_path: Path, said: list[str]) -> None:
-    assert run_doctor(Settings(state=str(tmp_path), device="cuda"), said.append) == doctor.CANNOT_RUN
+    assert run_doctor(Settings(state=str(tmp_path), device="cuda"), said.append) == Exit.USAGE
 
 
 @pytest.mark.parametrize("test", SELF_TESTS, ids=lambda t: t.plant or "clean")

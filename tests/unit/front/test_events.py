@@ -179,6 +179,9 @@ def test_every_event_is_here_and_documented() -> None:
         assert section, word
         named = set(re.findall(r"^\| `(\w+)` \|", section[1], re.M))
         assert named == set(alternative["properties"]) - {"event"}, word
+    words = {alternative["properties"]["event"]["const"] for alternative in SCHEMA["oneOf"]}
+    # `fxmorph coverage` prints its line itself.
+    assert set(re.findall(r"^## `(.+)`$", doc, re.M)) - {"coverage"} == words
 
 
 def test_checked_is_as_the_interface_says() -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from fxmorph.core.exits import Exit
 from fxmorph.core.seeds import find_seeds
 from fxmorph.programs.graph import function_of
-from fxmorph.programs.harvest import NOTHING_CAPTURED, capture_program, inputs_source
+from fxmorph.programs.harvest import capture_program, inputs_source
 from fxmorph.programs.inputs import Unsupported, storage_key
 from fxmorph.programs.load import load_seed
 
@@ -90,7 +91,7 @@ def test_nothing_captured(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], before: tuple[str, ...], said: str
 ) -> None:
     code, _ = run(tmp_path, "print(1)", 40, *before)
-    assert code == NOTHING_CAPTURED and said in capfd.readouterr().err
+    assert code == Exit.NOTHING_RAN and said in capfd.readouterr().err
 
 
 def test_a_program_that_is_not_there(tmp_path: Path) -> None:

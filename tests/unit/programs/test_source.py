@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from fxmorph.model import ValuePlan
+from fxmorph.programs.graph import literal
 from fxmorph.programs.inputs import InputSet
-from fxmorph.programs.source import inputs_text, run_inputs
+from fxmorph.programs.source import Spelling, inputs_text, make_inputs_text, run_inputs
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 MEMORY = torch.arange(12.0)
@@ -77,3 +78,14 @@ def test_positive_inputs_stay_positive() -> None:
         text = inputs_text(InputSet.snapshot([torch.rand(9) + 0.1]), style, ValuePlan.SEED)
         assert text is not None
         assert bool((run_inputs(text)[0] > 0).all())
+
+
+def test_memory_that_is_read_as_two_dtypes_stays_shared() -> None:
+    spelling = Spelling(
+        memory=lambda flat: f"torch.tensor({flat.tolist()!r}, dtype={flat.dtype})",
+        ending=lambda t: "",
+        other=literal,
+        returned=lambda items: f"[{', '.join(items)}]",
+    )
+    values = [MEMORY, MEMORY.view(torch.int32)[2:], 7]
+    assert shown(run_inputs(make_inputs_text(values, spelling))) == shown(values)

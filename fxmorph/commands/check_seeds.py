@@ -1,0 +1,16 @@
+"""``fxmorph check``: seeds as they are, one line each."""
+
+from __future__ import annotations
+
+from fxmorph.commands.reporters import reporting
+from fxmorph.commands.usage import require_seeds
+from fxmorph.core.config import Settings
+
+
+def check(settings: Settings) -> int:
+    """Returns the exit code; raises ``ConfigError`` for paths that hold nothing."""
+    require_seeds(settings)
+    from fxmorph.campaign.run import check_seeds
+
+    with reporting(settings) as emit:
+        return check_seeds(settings, emit)

@@ -1,0 +1,120 @@
+"""Rules through the prover, one line for each rule and dtype; the prover's model of operators against eager."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.exits import Exit
+from fxmorph.core.pool import Pool
+from fxmorph.events import Conformed, Proved, Warned
+from fxmorph.model import Level
+from fxmorph.prove.certificates import versions as made_with
+from fxmorph.prove.levels import record_levels
+from fxmorph.prove.proof_worker import ProveRule, serve, unproved
+from fxmorph.prove.prover import BUDGET
+from fxmorph.prove.rule_level import RuleProof
+from fxmorph.prove.smt.second_opinion import SolverMissing, version
+from fxmorph.rules import Registry, Rule, load_rules
+
+#: CPU seconds that a rule may take for one dtype; what does not end by then is UNKNOWN.
+LIMIT = 300.0
+
+
+def chosen(rules: Registry, names: Sequence[str]) -> list[Rule]:
+    """Rules by id or glob; all where none is named.  Raises ``RuleError`` for an id that does not exist."""
+    if not names:
+        return list(rules)
+    out: dict[str, Rule] = {}
+    for name in names:
+        if any(c in name for c in "*?["):
+            found = [r for r in rules if fnmatch.fnmatchcase(r.id, name)]
+            if not found:
+                raise ConfigError(f"no rule matches {name!r}")
+        else:
+            found = [rules[name]]
+        out |= {r.id: r for r in found}
+    return list(out.values())
+
+
+def prove_rules(
+    settings: Settings, names: Sequence[str], second: str, record: Path | None, emit: Callable[[object], None]
+) -> int:
+    """Prove, tell each as a :class:`Proved`; 4 where a rule was refuted, else 0."""
+    rules = load_rules([Path(p) for p in settings.transforms])
+    wanted = chosen(rules, names)
+    if second:
+        _require(second)
+    jobs = [ProveRule(rule.id, dtype, second) for rule in wanted for dtype in rule.dtypes]
+    if not jobs:
+        return Exit.NOTHING_RAN
+    state = settings.state_dir
+    state.mkdir(parents=True, exist_ok=True)
+    arguments = (settings.transforms, str(state / "proofs"), BUDGET, str(state / "workers.log"))
+    solver = f"z3 {dict(made_with())['z3']}"
+    done: dict[tuple[str, str], RuleProof] = {}
+    with Pool(min(settings.effective_jobs, len(jobs)), serve, arguments, ["fxmorph.prove.proof_worker"]) as pool:
+        for proof in _all(pool, jobs, rules):
+            done[proof.rule, proof.dtype] = proof
+            emit(_told(proof, solver))
+    if record is not None:
+        record_levels(record, rules, list(done.values()))
+        emit(Warned(f"levels written to {record}"))
+    return Exit.UNSOUND if any(p.level is Level.REFUTED for p in done.values()) else Exit.OK
+
+
+def _require(solver: str) -> None:
+    try:
+        version(solver)
+    except SolverMissing as error:
+        raise ConfigError(f"--solver {error}") from None
+
+
+def check_conformance(device: str, emit: Callable[[object], None]) -> int:
+    """Compare the semantic model with eager on ``device``, tell each; 1 where something new differs, else 0.
+
+    A difference that the model already stands down for (``by lane``, or noted for this release) is told
+    and is no failure.
+    """
+    from fxmorph.prove.smt.conformance import conformance, downgraded, pinned
+    from fxmorph.torchapi.devices import missing
+
+    if missing(device):
+        raise ConfigError(missing(device))
+    new = 0
+    for row in conformance(device):
+        detail = row.arguments
+        if row.by_lane:
+            detail += "  eager depends on the place in memory; left open"
+        elif row.note:
+            detail += f"  {row.note}"
+        elif not row.agrees:
+            detail += f"  for {row.inputs}: model {row.model!r}, eager {row.eager!r}; {row.consequence}"
+            new += not (pinned(device) and downgraded(row.operator, getattr(torch, row.dtype), device))
+        emit(Conformed(row.operator, row.dtype, row.agrees, detail.strip()))
+    return Exit.FINDINGS if new else Exit.OK
+
+
+def _all(pool: Pool, jobs: Sequence[ProveRule], rules: Registry) -> Iterator[RuleProof]:
+    waiting = list(reversed(jobs))
+    while waiting or pool.busy:
+        while waiting and pool.idle:
+            pool.submit(waiting.pop(), LIMIT)
+        for ended in pool.ended(1.0):
+            if ended.value is not None:
+                yield ended.value
+            else:
+                detail = f"{ended.trouble}: {ended.detail}"
+                yield unproved(ended.job, rules[ended.job.rule].claim, detail)
+
+
+def _told(proof: RuleProof, solver: str) -> Proved:
+    used = solver if "Z3" in proof.method else ""
+    return Proved(
+        proof.rule, proof.dtype, proof.claim, proof.level, proof.scope, proof.method, proof.assumptions, used,
+        proof.seconds, proof.counterexample, proof.reason,
+    )  # fmt: skip
