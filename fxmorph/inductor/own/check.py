@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
+import itertools
 import re
 import sys
 import time
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fxmorph.core.config import ConfigError, Settings
-from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.pool import Ended, Pool, Trouble
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.units import Stage
 from fxmorph.events import PairJudged, PassChecked, Warned
@@ -143,34 +144,24 @@ def _body(path: Path) -> str:
 def _results(pool: Pool, jobs: Sequence[tuple[Seed, bool]], stage: Stage, deadline: float) -> Iterator[PassResult]:
     from fxmorph.inductor.own.pass_jobs import CheckSeed, LoadPass
 
-    pool.submit(LoadPass(), LIMIT)
-    loaded = _next(pool)
+    (loaded,) = pool.run([LoadPass()], LIMIT)
     if loaded.trouble or loaded.value:
         raise ConfigError(loaded.value or f"the pass does not load: {loaded.trouble} {loaded.detail}".strip())
-    for seed, training in jobs:
-        if time.monotonic() > deadline:
-            return
-        pool.submit(CheckSeed(seed, training), LIMIT)
-        ended = _next(pool)
+    in_time = itertools.takewhile(lambda _: time.monotonic() <= deadline, jobs)
+    for ended in pool.run((CheckSeed(seed, training) for seed, training in in_time), LIMIT):
         if ended.trouble:
-            yield _troubled(seed, stage, training, ended)
+            yield _troubled(ended, stage)
         elif isinstance(ended.value, str):
             raise ConfigError(ended.value)
         else:
             yield from ended.value
 
 
-def _next(pool: Pool) -> Ended:
-    while True:
-        for ended in pool.ended(1.0):
-            return ended
-
-
-def _troubled(seed: Seed, stage: Stage, training: bool, ended: Ended) -> PassResult:
+def _troubled(ended: Ended, stage: Stage) -> PassResult:
     """A worker that crashed or hung while the pass ran accuses the pass."""
-    part = "training" if training else "inference"
+    seed, part = ended.job.seed, "training" if ended.job.training else "inference"
     reason = f"{ended.trouble} in {ended.phase}: {ended.detail}"
-    kind = {"crash": Kind.CRASH, "timeout": Kind.TIMEOUT}.get(ended.trouble)
+    kind = {Trouble.CRASH: Kind.CRASH, Trouble.TIMEOUT: Kind.TIMEOUT}.get(ended.trouble)
     if ended.phase == "pass" and kind is not None:
         return PassResult(seed.label, stage, part, True, Status.FINDING, (kind,), reason)
     return PassResult(seed.label, stage, "", False, Status.ERROR, reason=reason)
