@@ -18,9 +18,9 @@ from fxmorph.core.pool import answer_jobs, phases, print_to
 from fxmorph.core.units import Stage
 from fxmorph.inductor.own.own_pass import OwnPass, PassError, load_pass
 from fxmorph.inductor.own.pass_jobs import CheckSeed, LoadPass
-from fxmorph.inductor.own.pass_result import PassResult
 from fxmorph.inductor.own.pass_verdict import Checker
-from fxmorph.programs.load import SeedFailed, load_seed
+from fxmorph.inductor.pair_record import Pair
+from fxmorph.programs.load import SeedFailed
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.torchapi.compiling import quiet, warm_imports
@@ -41,13 +41,13 @@ def serve(connection: Connection, name: str, stage: str, state: str) -> None:
     def checker() -> Checker:
         return Checker(_watched(load_pass(name), tell), Stage(stage), prover)
 
-    def answer(job: LoadPass | CheckSeed) -> str | tuple[PassResult, ...]:
+    def answer(job: LoadPass | CheckSeed) -> str | list[Pair]:
         try:
             check = checker().check
             if isinstance(job, LoadPass):
                 return ""
             tell("capture")
-            return tuple(check(load_seed(job.seed), job.training))
+            return check(job.seed, job.training)
         except PassError as error:
             return str(error)
 
