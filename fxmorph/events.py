@@ -344,7 +344,7 @@ class UnitListed(_Event):
 
 @dataclass(frozen=True)
 class PairJudged(_Event):
-    """A pass of the user's on one graph (``fxmorph check-pass``); see ``fxmorph.inductor.own.pass_result``.
+    """A pass of the user's on one graph (``fxmorph check-pass``); see ``fxmorph.inductor.pair_record``.
 
     ``reproduce`` is the path of a script that shows a finding.
     """

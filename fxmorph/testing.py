@@ -96,10 +96,10 @@ def check_pass(
     """
     from fxmorph.core.seeds import find_seeds
     from fxmorph.core.units import Stage
-    from fxmorph.inductor.own.check import ordered, pass_source, shipped_corpus, told
+    from fxmorph.inductor.own.check import Count, ordered, pass_source, shipped_corpus, told
     from fxmorph.inductor.own.own_pass import load_pass, own_pass, source_of
     from fxmorph.inductor.own.pass_verdict import STAGES, Checker
-    from fxmorph.programs.load import SeedFailed, load_seed
+    from fxmorph.programs.load import SeedFailed
     from fxmorph.report.pair_lines import finding_lines
 
     if stage not in list(STAGES):
@@ -107,22 +107,23 @@ def check_pass(
     given = [corpus] if isinstance(corpus, (str, Path)) else list(corpus or [shipped_corpus()])
     checked = load_pass(own) if isinstance(own, str) else own_pass(own)
     checker = Checker(checked, Stage(stage))
-    graphs = fired = 0
+    count = Count()
     trouble = ""
     seeds, _ = find_seeds([os.fspath(path) for path in given])
     for seed, train in ordered(seeds, pass_source(own) if isinstance(own, str) else source_of(own)):
         if train and not training:
             continue
         try:
-            results = list(checker.check(load_seed(seed), train))
+            pairs = checker.check(seed, train)
         except SeedFailed:
             continue  # the corpus' fault, and not the pass's
-        for result in results:
-            graphs += bool(result.part)
-            trouble = trouble or ("" if result.part else f" ({result.seed}: {result.reason})")
-            fired += result.fired
-            if result.status is Status.FINDING:
-                raise AssertionError("\n".join(finding_lines(told(checked.name, result, ""))))
-    if fires and not fired:
-        raise AssertionError(f"{checked.name} fired on 0 of {graphs} {stage} graphs: nothing was checked{trouble}")
-    return fired
+        for pair in pairs:
+            count.add(pair)
+            trouble = trouble or ("" if pair.part else f" ({pair.source}: {pair.reason})")
+            if pair.status is Status.FINDING:
+                raise AssertionError("\n".join(finding_lines(told(pair, checker.stage, ""))))
+    if fires and not count.fired:
+        raise AssertionError(
+            f"{checked.name} fired on 0 of {count.graphs} {stage} graphs: nothing was checked{trouble}"
+        )
+    return count.fired

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.core.clock import Clock
-from fxmorph.core.pool import print_to
+from fxmorph.core.pool import Lost, answer_jobs, first_line, phases, print_to
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding, Status
@@ -125,19 +125,37 @@ def serve(
     rules = rules_with([Path(p) for p in packs], [Path(p) for p in transforms])
     prover = Prover(Certificates(Path(proofs)), RUN_BUDGET)
 
-    clock = Clock(on_change=lambda phase: connection.send(("phase", phase)), since_birth=True)
-    while True:
-        job: Any = connection.recv()
+    tell = phases(connection)
+    clock = Clock(on_change=tell, since_birth=True)
+
+    def answer(job: Any) -> Any:
         try:
-            answer = _answer(job, rules, prover, clock, cache, lambda unit: connection.send(("phase", unit)))
-            require_device()
+            return _with_device(lambda: _answer(job, rules, prover, clock, cache, tell))
         except DeviceLost as error:
             if clock.failed_in:
-                connection.send(("phase", clock.failed_in))
-            connection.send(("lost", str(error)))
-            return
-        connection.send(answer)
-        clock.take()
+                tell(clock.failed_in)
+            raise Lost(str(error)) from None
+        finally:
+            clock.take()
+
+    answer_jobs(connection, answer, _in_words)
+
+
+def _with_device(work: Callable[[], Any]) -> Any:
+    """What ``work`` returns or raises; raises ``DeviceLost`` where the device does not work any more after it."""
+    try:
+        value = work()
+    except DeviceLost:
+        raise
+    except Exception:
+        require_device()
+        raise
+    require_device()
+    return value
+
+
+def _in_words(error: Exception) -> str:
+    return f"toolchain: {error}" if isinstance(error, ToolchainMissing) else first_line(error)
 
 
 def _about_units(
@@ -183,29 +201,18 @@ def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigat
     return with_exhibit(found, job.case, job.result, rules, clock)
 
 
-def _answer(
-    job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str, tell: Callable[[str], None]
-) -> tuple[str, Any]:
-    """What to say of a job; raises ``DeviceLost`` when this process can run nothing any more.
+def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str, tell: Callable[[str], None]) -> Any:
+    """The answer to a job; raises ``DeviceLost`` when this process can run nothing any more.
 
     ``tell`` hears which unit of Inductor runs.
     """
-    try:
-        if isinstance(job, Judge):
-            return "done", _judged(job.case, rules, prover, clock)
-        if isinstance(job, Investigate):
-            return "done", _investigated(job, rules, clock)
-        if isinstance(job, (JudgePasses, Derive)):
-            return "done", _about_units(job, rules, prover, clock, tell)
-        assert isinstance(job, Confirm)
-        with clock.activity("confirm"):
-            answer = confirm(Path(job.folder), Path(cache), job.times)
-        return "done", (answer, clock.take())
-    except DeviceLost:
-        raise
-    except ToolchainMissing as error:
-        return "error", f"toolchain: {error}"
-    except Exception as error:
-        traceback.print_exc()  # to the log
-        line = next(iter(str(error).splitlines()), "")
-        return "error", f"{type(error).__name__}: {line}"
+    if isinstance(job, Judge):
+        return _judged(job.case, rules, prover, clock)
+    if isinstance(job, Investigate):
+        return _investigated(job, rules, clock)
+    if isinstance(job, (JudgePasses, Derive)):
+        return _about_units(job, rules, prover, clock, tell)
+    assert isinstance(job, Confirm)
+    with clock.activity("confirm"):
+        answer = confirm(Path(job.folder), Path(cache), job.times)
+    return answer, clock.take()

@@ -22,7 +22,7 @@ from typing import Any
 
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
-from fxmorph.core.pool import Pool
+from fxmorph.core.pool import Ended, Pool, answer_jobs
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Rung, Status, ValuePlan
 from fxmorph.rules import Registry, load_rules
 
@@ -194,21 +194,22 @@ def run_self_tests(device: str, preload: bool = True) -> Iterator[tuple[SelfTest
         os.environ.update(dict.fromkeys(before, "1"))
         try:
             with Pool(1, serve, (device, cache), ["fxmorph.campaign.worker"] if preload else []) as pool:
-                for test in SELF_TESTS:
-                    pool.submit((test.plant, str(seed)), SECONDS)
-                    while (ended := next(pool.ended(timeout=1.0), None)) is None:
-                        pass
-                    result = ended.value
-                    if isinstance(result, CaseResult):
-                        yield test, test.passed(result), _said(result)
-                    else:
-                        yield test, False, f"{ended.trouble}: {(ended.detail.strip() or 'no detail').splitlines()[-1]}"
+                jobs = [(test.plant, str(seed)) for test in SELF_TESTS]
+                for test, ended in zip(SELF_TESTS, pool.run(jobs, SECONDS), strict=True):
+                    yield test, *_outcome(test, ended)
         finally:
             for name, value in before.items():
                 if value is None:
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = value
+
+
+def _outcome(test: SelfTest, ended: Ended) -> tuple[bool, str]:
+    """Whether the test passed, and what was seen."""
+    if isinstance(ended.value, CaseResult):
+        return test.passed(ended.value), _said(ended.value)
+    return False, f"{ended.trouble}: {ended.detail or 'no detail'}"
 
 
 def _said(result: CaseResult) -> str:
@@ -227,12 +228,12 @@ def serve(connection: Connection, device: str, cache: str) -> None:
     quiet()
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     torch.set_num_threads(1)
-    while True:
-        plant, path = connection.recv()
-        try:
-            connection.send(("done", judge_planted(plant, path, device)))
-        except Exception:
-            connection.send(("error", traceback.format_exc(limit=-4)))
+
+    def answer(job: tuple[str, str]) -> CaseResult:
+        plant, path = job
+        return judge_planted(plant, path, device)
+
+    answer_jobs(connection, answer, lambda _: traceback.format_exc().strip().splitlines()[-1])
 
 
 def judge_planted(plant: str, path: str, device: str = "cpu") -> CaseResult:

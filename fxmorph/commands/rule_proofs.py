@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
-from fxmorph.core.pool import Pool
+from fxmorph.core.pool import Ended, Pool
 from fxmorph.events import Conformed, Proved, Warned
 from fxmorph.model import Level
 from fxmorph.prove.certificates import versions as made_with
@@ -58,7 +58,8 @@ def prove_rules(
     solver = f"z3 {dict(made_with())['z3']}"
     done: dict[tuple[str, str], RuleProof] = {}
     with Pool(min(settings.effective_jobs, len(jobs)), serve, arguments, ["fxmorph.prove.proof_worker"]) as pool:
-        for proof in _all(pool, jobs, rules):
+        for ended in pool.run(jobs, LIMIT):
+            proof = _proof(ended, rules)
             done[proof.rule, proof.dtype] = proof
             emit(_told(proof, solver))
     if record is not None:
@@ -99,17 +100,11 @@ def check_conformance(device: str, emit: Callable[[object], None]) -> int:
     return Exit.FINDINGS if new else Exit.OK
 
 
-def _all(pool: Pool, jobs: Sequence[ProveRule], rules: Registry) -> Iterator[RuleProof]:
-    waiting = list(reversed(jobs))
-    while waiting or pool.busy:
-        while waiting and pool.idle:
-            pool.submit(waiting.pop(), LIMIT)
-        for ended in pool.ended(1.0):
-            if ended.value is not None:
-                yield ended.value
-            else:
-                detail = f"{ended.trouble}: {ended.detail}"
-                yield unproved(ended.job, rules[ended.job.rule].claim, detail)
+def _proof(ended: Ended, rules: Registry) -> RuleProof:
+    """What a job ended in; one that has no value proved nothing."""
+    if isinstance(ended.value, RuleProof):
+        return ended.value
+    return unproved(ended.job, rules[ended.job.rule].claim, f"{ended.trouble}: {ended.detail}")
 
 
 def _told(proof: RuleProof, solver: str) -> Proved:

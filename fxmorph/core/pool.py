@@ -1,5 +1,8 @@
 """Persistent worker processes: a crash or a hang costs only its own job and is its result.
 
+What a worker does is a function ``serve(connection, ...)`` that prepares the process and ends in
+:func:`answer_jobs`, the one loop over jobs; :meth:`Pool.run` is the one loop that hands them out.
+
 Workers are forked from a server that has torch imported; each leads a session of its own, so
 that a worker that is killed takes its C++ compilers with it; workers die with the parent.
 Limits are CPU seconds of the whole session, with a wall-clock guard for jobs that sleep.
@@ -14,8 +17,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -23,22 +29,67 @@ from typing import Any
 WALL_FACTOR = 3.0
 #: A worker is replaced when its memory passes this many MiB between jobs.
 MEMORY_MIB = 4096
+#: Wall seconds after which limits are looked at again, where no job ends before.
+ROUND_SECONDS = 0.5
+
+
+class Trouble(StrEnum):
+    """What ended a job that has no value."""
+
+    NONE = ""
+    CRASH = "crash"  #: its worker died, or can run nothing any more
+    TIMEOUT = "timeout"  #: its worker was killed at the limit
+    ERROR = "error"  #: it raised
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended: ``value`` where it returned, else ``trouble`` and the last phase told.
+    """How a job ended: ``value`` where it returned, else ``trouble``, the last phase told, and ``detail``.
 
-    ``trouble`` is ``crash`` (with ``signal``), ``timeout`` or ``error`` (with ``detail``).
+    ``detail`` is one line: the signal or exit code of a crash, the seconds of a time-out, what was raised.
     ``cpu`` is CPU seconds that the dead worker had used for the job.
     """
 
     job: Any
     value: Any = None
-    trouble: str = ""
+    trouble: Trouble = Trouble.NONE
     phase: str = ""
     detail: str = ""
     cpu: float = 0.0
+
+
+class Lost(Exception):
+    """Raised by what answers a job: this process can run nothing any more.  That is a crash, with these words."""
+
+
+def phases(connection: Connection) -> Callable[[str], None]:
+    """A function that tells the parent which phase the job is in."""
+    return lambda phase: connection.send(("phase", phase))
+
+
+def first_line(error: Exception) -> str:
+    """An exception as its type and the first line of its text; where it was raised is printed, to the log."""
+    traceback.print_exc()
+    return f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"
+
+
+def answer_jobs(
+    connection: Connection, answer: Callable[[Any], Any], in_words: Callable[[Exception], str] = first_line
+) -> None:
+    """In a worker: answer each job with what ``answer`` returns, until the connection closes.
+
+    What it raises is the job's error, ``in_words``, and the worker goes on; :class:`Lost` is a crash and ends it.
+    Raises ``EOFError`` once the parent has closed its end.
+    """
+    while True:
+        job = connection.recv()
+        try:
+            connection.send(("done", answer(job)))
+        except Lost as error:
+            connection.send(("lost", str(error)))
+            return
+        except Exception as error:
+            connection.send(("error", in_words(error)))
 
 
 class _Worker:
@@ -88,10 +139,9 @@ def _die_with(parent: int) -> None:
 
 
 class Pool:
-    """``size`` workers that run ``serve(connection, *arguments)``.
+    """``size`` workers that run ``serve(connection, *arguments)``, which ends in :func:`answer_jobs`.
 
-    ``serve`` answers each job it receives with ``("done", value)``, ``("error", text)`` or
-    ``("lost", text)`` (it cannot go on: a crash), and may tell ``("phase", name)`` in between.
+    ``preload`` names modules that the workers share, imported once before they are forked.
     """
 
     def __init__(self, size: int, serve: Callable[..., None], arguments: tuple[Any, ...], preload: list[str]) -> None:
@@ -117,6 +167,38 @@ class Pool:
         A busy worker keeps the old arguments for the job that it has.
         """
         self._arguments = arguments
+
+    def run(self, jobs: Iterable[Any], limit: float, ordered: bool = False) -> Iterator[Ended]:
+        """How each of ``jobs`` ends, as they end, or if ``ordered`` in their order; ``limit`` is CPU seconds of each.
+
+        A job is taken from ``jobs`` when a worker is idle, so that what it depends on may come of those before; an
+        :class:`Ended` among them is the end of a job that needs no work.  Jobs are told apart as objects.
+        """
+        if not ordered:
+            yield from self._as_they_end(jobs, limit)
+            return
+        begun: deque[Any] = deque()
+        ready: dict[int, Ended] = {}
+        for ended in self._as_they_end(_noted(jobs, begun), limit):
+            ready[id(ended.job)] = ended
+            while begun and id(begun[0]) in ready:
+                yield ready.pop(id(begun.popleft()))
+
+    def _as_they_end(self, jobs: Iterable[Any], limit: float) -> Iterator[Ended]:
+        waiting = iter(jobs)
+        while True:
+            while self.idle:
+                try:
+                    job = next(waiting)
+                except StopIteration:
+                    break
+                if isinstance(job, Ended):
+                    yield job
+                else:
+                    self.submit(job, limit)
+            if not self.busy:
+                return
+            yield from self.ended(ROUND_SECONDS)
 
     def submit(self, job: Any, limit: float) -> None:
         """Give ``job`` (picklable) to an idle worker, with a limit in CPU seconds."""
@@ -151,7 +233,7 @@ class Pool:
             if wall > worker.limit / 2:
                 used = _session_cpu(worker.process.pid) - worker.cpu_before
                 if used > worker.limit or wall > worker.limit * WALL_FACTOR:
-                    yield self._end(worker, "timeout", f"{used:.0f} CPU seconds, {wall:.0f} s of wall time", used)
+                    yield self._end(worker, Trouble.TIMEOUT, f"{used:.0f} CPU seconds, {wall:.0f} s of wall time", used)
 
     def _receive(self, worker: _Worker) -> Ended | None:
         try:
@@ -160,18 +242,18 @@ class Pool:
             worker.process.join(5)
             code = worker.process.exitcode
             name = f"signal {-code} ({signal.Signals(-code).name})" if code is not None and code < 0 else f"exit {code}"
-            return self._end(worker, "crash", name, 0.0)
+            return self._end(worker, Trouble.CRASH, name, 0.0)
         if word == "phase":
             worker.phase = value
             return None
         if word == "lost":
-            return self._end(worker, "crash", value, 0.0)
+            return self._end(worker, Trouble.CRASH, value, 0.0)
         job, worker.job = worker.job, None
         if word == "done":
             return Ended(job, value)
-        return Ended(job, trouble="error", phase=worker.phase, detail=value)
+        return Ended(job, trouble=Trouble.ERROR, phase=worker.phase, detail=value)
 
-    def _end(self, worker: _Worker, trouble: str, detail: str, cpu: float) -> Ended:
+    def _end(self, worker: _Worker, trouble: Trouble, detail: str, cpu: float) -> Ended:
         ended = Ended(worker.job, None, trouble, worker.phase, detail, cpu)
         self._drop(worker)
         return ended
@@ -205,6 +287,13 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _noted(jobs: Iterable[Any], begun: deque[Any]) -> Iterator[Any]:
+    """The jobs, each put at the end of ``begun`` when it is taken."""
+    for job in jobs:
+        begun.append(job.job if isinstance(job, Ended) else job)
+        yield job
 
 
 @contextlib.contextmanager

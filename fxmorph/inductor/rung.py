@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import math
 import random
-import re
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
@@ -22,15 +21,14 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage, Unit, matches
-from fxmorph.inductor.apply import CannotRun, NotInEager, apply_unit, module_structure
+from fxmorph.inductor.apply import Applied, CannotRun, NotInEager, apply_unit
 from fxmorph.inductor.derive.derived_graph import Derived
-from fxmorph.inductor.derive.near_misses import sort_of
 from fxmorph.inductor.inventory import inventory, listed
-from fxmorph.inductor.pairs import PairVerdict, judge_pair
+from fxmorph.inductor.pair_check import check_pair, graph_key
+from fxmorph.inductor.pair_record import Pair, family, kin
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
-from fxmorph.inductor.validation import refuted, validate
-from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
+from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed
 from fxmorph.programs.graph import calls, function_of
@@ -43,6 +41,10 @@ from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.torchapi.dispatch import tree_leaves
 
+__all__ = [
+    "DERIVED", "Mode", "Pair", "PassesJudged", "Source", "chosen_units", "family", "judge_source", "kin",
+]  # fmt: skip
+
 #: Graphs with more nodes, or with results of more elements together, are left out: the reference keeps
 #: a dozen copies in fp64.
 MAX_NODES, MAX_ELEMENTS = 600, 4_000_000
@@ -52,10 +54,6 @@ MAX_NODES, MAX_ELEMENTS = 600, 4_000_000
 SOURCE_SECONDS = 60.0
 #: The part that a graph made from a pattern is.
 DERIVED = "derived"
-#: How entries that are registered several times for one pattern differ in name.
-_VARIANT = re.compile(r"(_bs1|_half|_inference|_training)*(#\d+)?$")
-#: How entries of one name are numbered, and what follows.
-_NUMBERED = re.compile(r"(_\d+[^/]*|#\d+)$")
 
 
 class Mode(StrEnum):
@@ -86,59 +84,6 @@ class Source:
             return f"pattern {self.derived.entry}" + (f" ({self.derived.change})" if self.derived.change else "")
         assert self.seed is not None
         return f"{self.seed.label} {self.mode}" + (f" variant {self.number}" if self.number else "")
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A unit that fired on a graph, and what was found of it.
-
-    ``graph`` is a hash of the structure before and of what its inputs are like; ``outcome``, ``level``,
-    ``method`` and ``unproved`` are those of a :class:`~fxmorph.inductor.validation.Validation`, ``outcome`` ""
-    where there was none.  ``program`` is the graph as a seed file and ``operations`` what it calls, for
-    findings; ``change`` what made a near miss of a derived graph.
-    """
-
-    unit: str
-    source: str
-    part: str
-    graph: str
-    matches: int
-    status: Status
-    kinds: tuple[Kind, ...] = ()
-    reason: str = ""
-    plan: str = ""
-    outcome: str = ""
-    level: Level = Level.UNKNOWN
-    method: str = ""
-    assumptions: tuple[str, ...] = ()
-    unproved: str = ""
-    counterexample: str = ""
-    program: str = ""
-    change: str = ""
-    operations: tuple[str, ...] = ()
-    seconds: float = 0.0
-
-    proof_seconds: float = 0.0
-
-    @property
-    def sort(self) -> str:
-        """What sort of change made a near miss; "" for a graph as it is."""
-        return sort_of(self.change) if self.change else ""
-
-    @property
-    def place(self) -> str:
-        """Where the fault lies: the unit, or the patterns that are made like the one that does not see a change."""
-        return kin(self.unit) if self.sort else family(self.unit)
-
-
-def kin(entry: str) -> str:
-    """The entry's name without its number: patterns of one name are made alike, and have their check in common."""
-    return _NUMBERED.sub("", entry, count=1)
-
-
-def family(unit: str) -> str:
-    """The unit's name without what tells apart entries that are registered for one pattern."""
-    return _VARIANT.sub("", unit, count=1)
 
 
 @dataclass(frozen=True)
@@ -196,8 +141,7 @@ def judge_source(
         if graph.inputs is None or _large(graph.gm.graph):
             continue
         judged += 1
-        same = repr((module_structure(graph.gm), graph.inputs.specs()))
-        key = hashlib.sha256(same.encode()).hexdigest()[:16]
+        key = graph_key(graph)
         mine = [u for u in by_stage.get(graph.stage, ()) if _concerns(u, source)]
         for unit in mine:
             if (unit.name, key) in seen:
@@ -220,7 +164,7 @@ def judge_source(
             tried[unit.name] = tried.get(unit.name, 0) + 1
             if applied.fired:
                 try:
-                    pair = _judged(unit, source, graph, applied.after, applied.matches, key, prover, folder)
+                    pair = _checked(unit, source, graph, applied, key, prover, folder)
                 except Exception as error:  # of ours, or of values that cannot be copied
                     said = " ".join(str(error).split())[:160]
                     cannot[unit.name] = f"it fires, and cannot be judged: {type(error).__name__}: {said}"
@@ -247,38 +191,28 @@ def _large(graph: fx.Graph) -> bool:
     return len(graph.nodes) > MAX_NODES or elements > MAX_ELEMENTS
 
 
-def _judged(
-    unit: Unit, source: Source, graph: StageGraph, after: fx.GraphModule, matches: int, key: str, prover: Prover,
-    folder: Path,
-) -> Pair:  # fmt: skip
-    assert graph.inputs is not None
-    inputs = graph.inputs.rebuild()
+def _checked(
+    unit: Unit, source: Source, graph: StageGraph, applied: Applied, key: str, prover: Prover, folder: Path
+) -> Pair:
     of_program = source.derived is None
-    verdict = judge_pair(
-        graph.gm,
-        after,
-        inputs,
+    change = source.derived.change if source.derived else ""
+    nodes = len(graph.gm.graph.nodes)
+    pair = check_pair(
+        Pair(unit.name, source.label, graph.part, key, applied.matches, Status.CLEAN, change=change, nodes=nodes),
+        graph,
+        applied.after,
+        prover,
         aliases=of_program and _real_aliases(graph),
         strides=of_program and _final_strides(graph),
     )
-    outcome, level, method, unproved, counterexample, seconds = "", Level.UNKNOWN, "", "", "", 0.0
-    assumptions: tuple[str, ...] = ()
-    if verdict.status not in (Status.UNSUPPORTED, Status.ERROR):
-        shown = validate(graph.gm, after, graph.inputs.rebuild(), judged=verdict, prover=prover)
-        outcome, level, method, seconds = str(shown.outcome), shown.level, shown.method, shown.seconds
-        assumptions, unproved, counterexample = shown.assumptions, shown.reason, shown.counterexample
-        verdict = refuted(verdict, shown)
-    program = ""
-    operations: tuple[str, ...] = ()
-    if verdict.status is Status.FINDING:
-        operations = tuple(sorted({canonical(n).name for n in calls(graph.gm.graph)}))
-        with contextlib.suppress(Exception):  # a finding stands without its program
-            program = _exported(unit, source, graph, after, verdict, key, folder)
-    return Pair(
-        unit.name, source.label, graph.part, key, matches, verdict.status, verdict.kinds, verdict.reason,
-        str(verdict.plan or ""), outcome, level, method, assumptions, unproved, counterexample, program,
-        source.derived.change if source.derived else "", operations, proof_seconds=seconds,
-    )  # fmt: skip
+    if pair.status is Status.UNSUPPORTED:  # a proof was not tried: the coverage counts those that were
+        return replace(pair, outcome="", method="", unproved="")
+    if pair.status is not Status.FINDING:
+        return pair
+    pair = replace(pair, operations=tuple(sorted({canonical(n).name for n in calls(graph.gm.graph)})))
+    with contextlib.suppress(Exception):  # a finding stands without its program
+        return replace(pair, program=_exported(pair, graph, applied.after, folder))
+    return pair
 
 
 def _real_aliases(graph: StageGraph) -> bool:
@@ -294,19 +228,16 @@ def _final_strides(graph: StageGraph) -> bool:
     return graph.stage is Stage.JOINT and graph.part == "inference"
 
 
-def _exported(
-    unit: Unit, source: Source, graph: StageGraph, after: fx.GraphModule, verdict: PairVerdict, key: str, folder: Path
-) -> str:
+def _exported(pair: Pair, graph: StageGraph, after: fx.GraphModule, folder: Path) -> str:
     assert graph.inputs is not None
-    kinds = "-".join(verdict.kinds)
-    where = folder / hashlib.sha256(f"{unit.name} {kinds} {key} {source.label} {graph.part}".encode()).hexdigest()[:12]
-    settings = (
-        {"freezing": True, **listed(unit.name).settings}
-        if graph.stage is Stage.FREEZING
-        else dict(listed(unit.name).settings)
-    )
-    title = f"What {unit.name} was given ({source.label}, {graph.part}): {kinds}: {verdict.reason}"
-    return export_program(where, title, graph.gm, after, graph.inputs, verdict.plan or ValuePlan.SEED, settings)
+    kinds = "-".join(pair.kinds)
+    name = f"{pair.unit} {kinds} {pair.graph} {pair.source} {pair.part}"
+    where = folder / hashlib.sha256(name.encode()).hexdigest()[:12]
+    settings = dict(listed(pair.unit).settings)
+    if graph.stage is Stage.FREEZING:
+        settings = {"freezing": True, **settings}
+    title = f"What {pair.unit} was given ({pair.source}, {pair.part}): {kinds}: {pair.reason}"
+    return export_program(where, title, graph.gm, after, graph.inputs, ValuePlan(pair.plan or "seed"), settings)
 
 
 # -- graphs -----------------------------------------------------------------------

@@ -5,16 +5,14 @@ A solver that crashes, or eats all memory, costs that rule and dtype and nothing
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from fxmorph.core.pool import print_to
+from fxmorph.core.pool import answer_jobs, print_to
 from fxmorph.model import Level
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
@@ -38,14 +36,12 @@ def serve(connection: Connection, transforms: Sequence[str], folder: str, budget
     torch.set_num_threads(1)
     rules = load_rules([Path(p) for p in transforms])
     prover = Prover(Certificates(Path(folder)), budget)
-    while True:
-        job: Any = connection.recv()
-        try:
-            proof = prove_rule(rules[job.rule], job.dtype, prover)
-            connection.send(("done", asked_again(proof, prover, job.second) if job.second else proof))
-        except Exception as error:
-            traceback.print_exc()
-            connection.send(("error", f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"))
+
+    def answer(job: ProveRule) -> RuleProof:
+        proof = prove_rule(rules[job.rule], job.dtype, prover)
+        return asked_again(proof, prover, job.second) if job.second else proof
+
+    answer_jobs(connection, answer)
 
 
 def asked_again(proof: RuleProof, prover: Prover, solver: str) -> RuleProof:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
+import itertools
 import re
 import sys
 import time
@@ -17,11 +18,11 @@ from pathlib import Path
 
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
-from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.pool import Ended, Pool, Trouble
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.units import Stage
 from fxmorph.events import PairJudged, PassChecked, Warned
-from fxmorph.inductor.own.pass_result import PassResult
+from fxmorph.inductor.pair_record import Pair
 from fxmorph.model import Kind, Seed, Status, digest
 
 #: CPU seconds that one program may take, its compile included; what starts a worker is not counted.
@@ -59,12 +60,12 @@ def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: C
     state = settings.state_dir
     state.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
-    count = _Count()
+    count = Count()
     with Pool(1, _serve, (name, stage.value, str(state)), ["fxmorph.inductor.own.pass_worker"]) as pool:
-        for result in _results(pool, ordered(seeds, source), stage, started + settings.max_time):
-            count.add(result)
-            emit(told(name, result, _written(result, state)))
-            if result.status is Status.FINDING and not every:
+        for pair in _records(pool, ordered(seeds, source), name, started + settings.max_time):
+            count.add(pair)
+            emit(told(pair, stage, _written(pair, state)))
+            if pair.status is Status.FINDING and not every:
                 break
     code = count.code()
     emit(count.finished(name, stage, len(seeds), round(time.monotonic() - started, 2), code))
@@ -140,46 +141,36 @@ def _body(path: Path) -> str:
 # -- the worker ------------------------------------------------------------------
 
 
-def _results(pool: Pool, jobs: Sequence[tuple[Seed, bool]], stage: Stage, deadline: float) -> Iterator[PassResult]:
+def _records(pool: Pool, jobs: Sequence[tuple[Seed, bool]], name: str, deadline: float) -> Iterator[Pair]:
     from fxmorph.inductor.own.pass_jobs import CheckSeed, LoadPass
 
-    pool.submit(LoadPass(), LIMIT)
-    loaded = _next(pool)
+    (loaded,) = pool.run([LoadPass()], LIMIT)
     if loaded.trouble or loaded.value:
         raise ConfigError(loaded.value or f"the pass does not load: {loaded.trouble} {loaded.detail}".strip())
-    for seed, training in jobs:
-        if time.monotonic() > deadline:
-            return
-        pool.submit(CheckSeed(seed, training), LIMIT)
-        ended = _next(pool)
+    in_time = itertools.takewhile(lambda _: time.monotonic() <= deadline, jobs)
+    for ended in pool.run((CheckSeed(seed, training) for seed, training in in_time), LIMIT):
         if ended.trouble:
-            yield _troubled(seed, stage, training, ended)
+            yield _troubled(ended, name)
         elif isinstance(ended.value, str):
             raise ConfigError(ended.value)
         else:
             yield from ended.value
 
 
-def _next(pool: Pool) -> Ended:
-    while True:
-        for ended in pool.ended(1.0):
-            return ended
-
-
-def _troubled(seed: Seed, stage: Stage, training: bool, ended: Ended) -> PassResult:
+def _troubled(ended: Ended, name: str) -> Pair:
     """A worker that crashed or hung while the pass ran accuses the pass."""
-    part = "training" if training else "inference"
+    seed, part = ended.job.seed, "training" if ended.job.training else "inference"
     reason = f"{ended.trouble} in {ended.phase}: {ended.detail}"
-    kind = {"crash": Kind.CRASH, "timeout": Kind.TIMEOUT}.get(ended.trouble)
+    kind = {Trouble.CRASH: Kind.CRASH, Trouble.TIMEOUT: Kind.TIMEOUT}.get(ended.trouble)
     if ended.phase == "pass" and kind is not None:
-        return PassResult(seed.label, stage, part, True, Status.FINDING, (kind,), reason)
-    return PassResult(seed.label, stage, "", False, Status.ERROR, reason=reason)
+        return Pair(name, seed.label, part, "", 0, Status.FINDING, (kind,), reason)
+    return Pair(name, seed.label, "", "", 0, Status.ERROR, reason=reason, fired=False)
 
 
 # -- what is told ----------------------------------------------------------------
 
 
-class _Count:
+class Count:
     """How many graphs there were, and what came of those on which the pass fired."""
 
     def __init__(self) -> None:
@@ -188,17 +179,17 @@ class _Count:
         self.outcomes: Counter[str] = Counter()
         self.levels: Counter[str] = Counter()
 
-    def add(self, result: PassResult) -> None:
-        self.errors += result.status is Status.ERROR
-        self.graphs += bool(result.part)
-        if not result.fired:
+    def add(self, pair: Pair) -> None:
+        self.errors += pair.status is Status.ERROR
+        self.graphs += bool(pair.part)
+        if not pair.fired:
             return
         self.fired += 1
-        self.verdicts[result.status.value] += 1
-        if result.outcome:
-            self.outcomes[result.outcome] += 1
-        if result.outcome == "proved":
-            self.levels[result.level.value] += 1
+        self.verdicts[pair.status.value] += 1
+        if pair.outcome:
+            self.outcomes[pair.outcome] += 1
+        if pair.outcome == "proved":
+            self.levels[pair.level.value] += 1
 
     def code(self) -> int:
         if self.verdicts[Status.FINDING.value]:
@@ -214,20 +205,21 @@ class _Count:
         )  # fmt: skip
 
 
-def told(name: str, r: PassResult, repro: str) -> PairJudged:
-    """The event of a result; ``repro`` is the path of its script."""
+def told(pair: Pair, stage: Stage, repro: str) -> PairJudged:
+    """The event of a record; ``repro`` is the path of its script."""
     return PairJudged(
-        name, r.seed, r.stage.value, r.part, r.nodes, r.fired, r.status, r.kinds, r.reason, r.outcome, r.level,
-        r.method, r.assumptions, r.unproved, r.changes, str(r.plan or ""), r.inputs, repro,
+        pair.unit, pair.source, stage.value, pair.part, pair.nodes, pair.fired, pair.status, pair.kinds, pair.reason,
+        pair.outcome, pair.level, pair.method, pair.assumptions, pair.unproved, pair.changes,
+        pair.plan if pair.status is Status.FINDING else "", pair.inputs, repro,
     )  # fmt: skip
 
 
-def _written(result: PassResult, state: Path) -> str:
+def _written(pair: Pair, state: Path) -> str:
     """The path of the script that shows a finding, "" where there is none."""
-    if not result.repro:
+    if not pair.repro:
         return ""
     folder = state / "check-pass"
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{Path(result.seed).stem}-{result.part.split()[0]}-{digest(result.repro, 8)}.py"
-    file.write_text(result.repro)
+    file = folder / f"{Path(pair.source).stem}-{pair.part.split()[0]}-{digest(pair.repro, 8)}.py"
+    file.write_text(pair.repro)
     return str(file)

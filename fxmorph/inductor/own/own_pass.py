@@ -12,12 +12,12 @@ from typing import Any
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.apply import clone_module, module_structure
+from fxmorph.inductor.apply import Applied, clone_module, module_structure
 from fxmorph.inductor.own.call import PassError, call, first_parameter, made, require_call
 from fxmorph.inductor.own.named_object import guarded, named
 from fxmorph.torchapi.optional_passes import as_compiling, metadata_updater, sort_graph
 
-__all__ = ["Made", "OwnPass", "PassError", "apply_pass", "load_pass", "own_pass", "source_of"]
+__all__ = ["OwnPass", "PassError", "apply_pass", "load_pass", "own_pass", "source_of"]
 
 #: The entry-point group under which packages offer passes by name.
 GROUP = "fxmorph.passes"
@@ -107,15 +107,7 @@ def _either(value: Any, gm: fx.GraphModule, name: str) -> Any:
     return call(value, gm, name)
 
 
-@dataclass(frozen=True)
-class Made:
-    """What a pass made of a graph; ``fired`` says whether that is another graph."""
-
-    after: fx.GraphModule
-    fired: bool
-
-
-def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Made:
+def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Applied:
     """Run the pass on a copy of a graph of ``stage``, and what Inductor does after such a pass.
 
     Raises whatever the pass raises, what ``Graph.lint`` does, and :class:`PassError` where it cannot be called.
@@ -134,4 +126,4 @@ def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Made:
         if fired and update is not None:
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged
                 update()
-    return Made(after, fired)
+    return Applied(after, fired, 0)

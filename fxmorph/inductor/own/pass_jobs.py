@@ -14,8 +14,8 @@ class LoadPass:
 
 @dataclass(frozen=True)
 class CheckSeed:
-    """The pass on the graphs of a seed, in inference or training; answers a tuple of ``PassResult``,
-    or in one line why the pass is none."""
+    """The pass on the graphs of a seed, in inference or training; answers a list of ``Pair``
+    records, or in one line why the pass is none."""
 
     seed: Seed
     training: bool

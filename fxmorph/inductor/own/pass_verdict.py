@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,17 +11,15 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.apply import module_structure
 from fxmorph.inductor.own.own_pass import OwnPass, PassError, apply_pass
-from fxmorph.inductor.own.pass_result import PassResult
+from fxmorph.inductor.pair_check import check_pair, graph_key
+from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.pair_repro import repro_text
-from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.stages import StageGraph, stage_graphs
-from fxmorph.inductor.validation import Validation, refuted, validate
-from fxmorph.model import Kind, Status, ValuePlan
+from fxmorph.model import Kind, Seed, Status, ValuePlan
 from fxmorph.programs.capture import CaptureFailed, inputs_under
 from fxmorph.programs.inputs import InputSet, NotApplicable, dtype_name
-from fxmorph.programs.load import LoadedSeed
+from fxmorph.programs.load import LoadedSeed, load_seed
 from fxmorph.prove.prover import RUN_BUDGET, Prover
 
 #: Stages whose graphs a pass of one's own can be given, as Inductor's ``*_custom_*_pass`` settings give them.
@@ -38,43 +35,43 @@ class Checker:
     own: OwnPass
     stage: Stage
     prover: Prover = field(default_factory=lambda: Prover(budget=RUN_BUDGET))
-    _met: set[Any] = field(default_factory=set)
+    _met: set[str] = field(default_factory=set)
 
-    def check(self, loaded: LoadedSeed, training: bool) -> Iterator[PassResult]:
-        """One result for each new graph of a program.
+    def check(self, seed: Seed, training: bool) -> list[Pair]:
+        """One record for each new graph of a program.
 
-        A program that gives no graph yields one result, UNSUPPORTED or SKIPPED, of part ``""``.
+        A program that gives no graph has one record, UNSUPPORTED, of part ``""``.  Raises ``SeedFailed``, and
+        :class:`PassError` where the pass turns out to be none.
         """
-        label = loaded.seed.label
+        loaded = load_seed(seed)
         try:
             graphs = seed_graphs(loaded, self.stage, training)
         except CaptureFailed as error:
-            yield PassResult(label, self.stage, "", False, Status.UNSUPPORTED, reason=str(error))
-            return
+            return [Pair(self.own.name, seed.label, "", "", 0, Status.UNSUPPORTED, reason=str(error), fired=False)]
+        records = []
         for graph in graphs:
-            key = (module_structure(graph.gm), str(graph.inputs.specs() if graph.inputs else ""))
+            key = graph_key(graph)
             if key not in self._met:
                 self._met.add(key)
-                yield self.one(label, graph)
+                records.append(self._one(seed.label, graph, key))
+        return records
 
-    def one(self, label: str, graph: StageGraph) -> PassResult:
-        """The pass on one graph; raises :class:`PassError` where it turns out to be none."""
-        result = PassResult(label, self.stage, graph.part, False, Status.CLEAN, nodes=len(graph.gm.graph.nodes))
+    def _one(self, label: str, graph: StageGraph, key: str) -> Pair:
+        nodes = len(graph.gm.graph.nodes)
+        record = Pair(self.own.name, label, graph.part, key, 0, Status.CLEAN, fired=False, nodes=nodes)
         try:
-            made = apply_pass(self.own, graph.gm, self.stage)
+            applied = apply_pass(self.own, graph.gm, self.stage)
         except PassError:
             raise  # what is no pass is not a wrong one
         except Exception as error:
             reason = f"the pass raises {type(error).__name__}: {' '.join(str(error).split())[:300]}"
-            return replace(result, fired=True, status=Status.FINDING, kinds=(Kind.RAISES,), reason=reason)
-        if not made.fired:
-            return result
+            return replace(record, fired=True, status=Status.FINDING, kinds=(Kind.RAISES,), reason=reason)
+        if not applied.fired:
+            return record
         if graph.inputs is None:
-            return replace(result, fired=True, status=Status.SKIPPED, reason="the graph ran on nothing that is known")
-        given = graph.inputs.rebuild()
-        verdict = judge_pair(graph.gm, made.after, given, aliases=self.stage is not Stage.PRE_GRAD)
-        shown = validate(graph.gm, made.after, given, judged=verdict, prover=self.prover)
-        return _result(result, graph, made.after, verdict, shown)
+            return replace(record, fired=True, status=Status.SKIPPED, reason="the graph ran on nothing that is known")
+        pair = check_pair(record, graph, applied.after, self.prover, aliases=self.stage is not Stage.PRE_GRAD)
+        return pair if pair.status is not Status.FINDING else _exhibited(pair, graph, applied.after, self.stage)
 
 
 def seed_graphs(loaded: LoadedSeed, stage: Stage, training: bool) -> list[StageGraph]:
@@ -84,34 +81,24 @@ def seed_graphs(loaded: LoadedSeed, stage: Stage, training: bool) -> list[StageG
     return [g for g in found if g.stage is stage]
 
 
-def _result(
-    result: PassResult, graph: StageGraph, after: fx.GraphModule, verdict: PairVerdict, shown: Validation
-) -> PassResult:
-    verdict = refuted(verdict, shown)
-    status, kinds, reason = verdict.status, verdict.kinds, verdict.reason
-    out = replace(
-        result, fired=True, status=status, kinds=kinds, reason=reason, outcome=shown.outcome.value, level=shown.level,
-        method=shown.method, assumptions=shown.assumptions, unproved=shown.reason, seconds=shown.seconds,
-    )  # fmt: skip
-    if status is not Status.FINDING:
-        return out
+def _exhibited(pair: Pair, graph: StageGraph, after: fx.GraphModule, stage: Stage) -> Pair:
+    """A finding with what shows it."""
     assert graph.inputs is not None
-    values = _under(verdict.plan, graph.inputs)
+    values = _under(pair.plan, graph.inputs)
     names = [n.name for n in graph.gm.graph.nodes if n.op == "placeholder"]
     return replace(
-        out,
+        pair,
         changes=tuple(changes(graph.gm.graph, after.graph)),
         inputs=tuple(_shown(n, v) for n, v in zip(names, values.rebuild(), strict=False)),
-        plan=verdict.plan,
-        repro=repro_text(graph.gm, after, values, f"{result.seed}, {result.stage} {result.part}: {reason}"),
+        repro=repro_text(graph.gm, after, values, f"{pair.source}, {stage} {pair.part}: {pair.reason}"),
     )
 
 
-def _under(plan: ValuePlan | None, base: InputSet) -> InputSet:
-    if plan in (None, ValuePlan.SEED):
+def _under(plan: str, base: InputSet) -> InputSet:
+    if plan in ("", ValuePlan.SEED):
         return base
     with contextlib.suppress(NotApplicable):
-        return inputs_under(plan, base, 0)
+        return inputs_under(ValuePlan(plan), base, 0)
     return base
 
 

@@ -5,19 +5,22 @@ A pass that crashes the process, or never ends, costs one program and is told of
 
 from __future__ import annotations
 
+import functools
 import os
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
 
-from fxmorph.core.pool import print_to
+from fxmorph.core.pool import answer_jobs, phases, print_to
 from fxmorph.core.units import Stage
 from fxmorph.inductor.own.own_pass import OwnPass, PassError, load_pass
-from fxmorph.inductor.own.pass_jobs import LoadPass
+from fxmorph.inductor.own.pass_jobs import CheckSeed, LoadPass
 from fxmorph.inductor.own.pass_verdict import Checker
-from fxmorph.programs.load import SeedFailed, load_seed
+from fxmorph.inductor.pair_record import Pair
+from fxmorph.programs.load import SeedFailed
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.torchapi.compiling import quiet, warm_imports
@@ -32,34 +35,40 @@ def serve(connection: Connection, name: str, stage: str, state: str) -> None:
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(state).resolve() / "cache"))
     torch.set_num_threads(1)
     prover = Prover(Certificates(Path(state) / "proofs"), RUN_BUDGET)
-    checker: Checker | None = None
-    while True:
-        job = connection.recv()
+    tell = phases(connection)
+
+    @functools.cache
+    def checker() -> Checker:
+        return Checker(_watched(load_pass(name), tell), Stage(stage), prover)
+
+    def answer(job: LoadPass | CheckSeed) -> str | list[Pair]:
         try:
-            if checker is None:
-                checker = Checker(_watched(load_pass(name), connection), Stage(stage), prover)
+            check = checker().check
             if isinstance(job, LoadPass):
-                connection.send(("done", ""))
-                continue
-            connection.send(("phase", "capture"))
-            connection.send(("done", tuple(checker.check(load_seed(job.seed), job.training))))
+                return ""
+            tell("capture")
+            return check(job.seed, job.training)
         except PassError as error:
-            connection.send(("done", str(error)))
-        except SeedFailed as error:
-            connection.send(("error", f"seed: {error}"))
-        except Exception as error:
-            traceback.print_exc()
-            connection.send(("error", f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"))
+            return str(error)
+
+    answer_jobs(connection, answer, _in_words)
 
 
-def _watched(own: OwnPass, connection: Connection) -> OwnPass:
+def _in_words(error: Exception) -> str:
+    if isinstance(error, SeedFailed):
+        return f"seed: {error}"
+    traceback.print_exc()
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def _watched(own: OwnPass, tell: Callable[[str], None]) -> OwnPass:
     """The pass, telling when it runs: a crash then is its own."""
 
     def call(gm: torch.fx.GraphModule) -> object:
-        connection.send(("phase", "pass"))
+        tell("pass")
         try:
             return own.call(gm)
         finally:
-            connection.send(("phase", "judge"))
+            tell("judge")
 
     return OwnPass(own.name, call)

@@ -6,17 +6,15 @@ A proposal that hangs, takes all memory or crashes the process costs that propos
 from __future__ import annotations
 
 import resource
-import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from fxmorph.core.pool import print_to
+from fxmorph.core.pool import answer_jobs, first_line, print_to
 from fxmorph.propose.gate.chain_gate import judge_mutation, judge_recipe
 from fxmorph.propose.gate.rule_gate import judge_rule
 from fxmorph.propose.gate.seed_gate import judge_seed
@@ -87,15 +85,11 @@ def serve(connection: Connection, transforms: Sequence[str], corpus: str, state:
     torch.set_num_threads(1)
     judge = Judge(load_rules([Path(p) for p in transforms]), Path(corpus), Path(state))
     _limit_memory()
-    while True:
-        job: Any = connection.recv()
-        try:
-            connection.send(("done", judge.judge(job)))
-        except MemoryError:
-            connection.send(("error", "more memory than it may have"))
-        except Exception as error:
-            traceback.print_exc()
-            connection.send(("error", f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')}"))
+    answer_jobs(connection, judge.judge, _in_words)
+
+
+def _in_words(error: Exception) -> str:
+    return "more memory than it may have" if isinstance(error, MemoryError) else first_line(error)
 
 
 def _limit_memory() -> None:

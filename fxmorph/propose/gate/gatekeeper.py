@@ -6,12 +6,11 @@ come in the order of the proposals, so that of two that are the same the first o
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.pool import Ended, Pool, Trouble
 from fxmorph.propose.admitted import admitted_rule
 from fxmorph.propose.gate.gate_worker import JudgeProposal, serve
 from fxmorph.propose.gate.outcomes import shipped_packs
@@ -61,29 +60,18 @@ class Gate:
 
     def judge_all(self, lines: Iterable[Line], going_on: Callable[[], bool] = lambda: True) -> Iterator[Judged]:
         """Outcomes in the order of ``lines``; once ``going_on`` says no, only of those that need no work."""
-        waiting = deque(enumerate(lines))
-        begun: deque[tuple[int, Line]] = deque()
-        ready: dict[int, Judged] = {}
-        while waiting or begun:
-            while waiting and (self._pool.idle or not self._needs_work(waiting[0][1])):
-                index, line = waiting.popleft()
-                known = self._known(line)
-                if known is None and not going_on():
-                    continue
-                begun.append((index, line))
-                if known is not None:
-                    ready[index] = known
-                else:
-                    self._pool.submit(JudgeProposal(index, line.text, line.source), self._limit)
-            while begun and begun[0][0] in ready:
-                index, line = begun.popleft()
-                yield self._first(line, ready.pop(index))
-            if begun:
-                for ended in self._pool.ended(0.2):
-                    ready[ended.job.index] = _outcome(ended)
+        every = list(lines)
+        for ended in self._pool.run(self._jobs(every, going_on), self._limit, ordered=True):
+            yield self._first(every[ended.job.index], _outcome(ended))
 
-    def _needs_work(self, line: Line) -> bool:
-        return self._known(line) is None
+    def _jobs(self, lines: Sequence[Line], going_on: Callable[[], bool]) -> Iterator[JudgeProposal | Ended]:
+        for index, line in enumerate(lines):
+            job = JudgeProposal(index, line.text, line.source)
+            known = self._known(line)
+            if known is not None:
+                yield Ended(job, known)
+            elif going_on():
+                yield job
 
     def _known(self, line: Line) -> Judged | None:
         """The outcome that is known without work, if there is one."""
@@ -122,7 +110,5 @@ def _outcome(ended: Ended) -> Judged:
     if isinstance(ended.value, Judged):
         return ended.value
     line = read_text(ended.job.text, ended.job.source)
-    reason = {"timeout": f"{TOO_LONG}: {ended.detail}", "crash": f"its process ended: {ended.detail}"}
-    return replace(
-        outcome_of(line, Outcome.UNKNOWN, reason.get(ended.trouble, ended.detail)), seconds=round(ended.cpu, 2)
-    )
+    why = {Trouble.TIMEOUT: f"{TOO_LONG}: ", Trouble.CRASH: "its process ended: "}.get(ended.trouble, "")
+    return replace(outcome_of(line, Outcome.UNKNOWN, why + ended.detail), seconds=round(ended.cpu, 2))

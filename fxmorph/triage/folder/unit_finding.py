@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fxmorph.core.records import to_json
 from fxmorph.core.store import DiskError
-from fxmorph.inductor.rung import Pair
+from fxmorph.inductor.pair_record import Pair
 from fxmorph.model import Finding
 
 _WHOLE = """# fxmorph {id}: {unit} changes what this graph means; torch.compile shows it

@@ -17,14 +17,16 @@ from typing import Any
 import pytest
 
 from fxmorph.core import pool as workers
-from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.pool import Ended, Lost, Pool, Trouble, answer_jobs, phases
 
 
 def serve(connection: Connection, factor: int) -> None:
     """Answers ("double", n); does what else the job's first word says."""
-    while True:
-        word, value = connection.recv()
-        connection.send(("phase", f"about to {word}"))
+    tell = phases(connection)
+
+    def answer(job: tuple[str, Any]) -> int:
+        word, value = job
+        tell(f"about to {word}")
         if word == "segfault":
             ctypes.string_at(0)
         elif word == "exit":
@@ -39,9 +41,12 @@ def serve(connection: Connection, factor: int) -> None:
             Path(value).write_text(str(child.pid))
             time.sleep(1000)
         elif word == "raise":
-            connection.send(("error", f"ValueError: {value}"))
-            continue
-        connection.send(("done", (value or 0) * factor if word == "double" else os.getpid()))
+            raise ValueError(value)
+        elif word == "lose":
+            raise Lost(value)
+        return (value or 0) * factor if word == "double" else os.getpid()
+
+    answer_jobs(connection, answer)
 
 
 @pytest.fixture
@@ -63,13 +68,7 @@ def until(condition: Callable[[], Any], seconds: float = 60) -> Any:
 
 def run(pool: Pool, *jobs: Any, limit: float = 60.0) -> dict[Any, Ended]:
     """Everything that the jobs end in, two at a time."""
-    waiting, out = list(jobs), {}
-    end = time.monotonic() + 120
-    while (waiting or pool.busy) and time.monotonic() < end:
-        while waiting and pool.idle:
-            pool.submit(waiting.pop(0), limit)
-        for ended in pool.ended(0.2):
-            out[ended.job] = ended
+    out = {ended.job: ended for ended in pool.run(jobs, limit)}
     assert not pool.busy
     return out
 
@@ -108,9 +107,36 @@ def test_a_worker_that_exits_is_a_crash_with_its_code(pool: Pool) -> None:
 
 def test_a_job_that_raises_keeps_its_worker(pool: Pool) -> None:
     before = run(pool, ("pid", 0))[("pid", 0)].value
-    ended = run(pool, ("raise", "bad"))[("raise", "bad")]
+    ended = run(pool, ("raise", "bad\nworse"))[("raise", "bad\nworse")]
     assert (ended.trouble, ended.detail) == ("error", "ValueError: bad")
     assert run(pool, ("pid", 1))[("pid", 1)].value == before
+
+
+def test_a_worker_that_is_lost_is_a_crash_in_its_own_words(pool: Pool) -> None:
+    before = run(pool, ("pid", 0))[("pid", 0)].value
+    ended = run(pool, ("lose", "no device"))[("lose", "no device")]
+    assert (ended.trouble, ended.phase, ended.detail) == (Trouble.CRASH, "about to lose", "no device")
+    assert run(pool, ("pid", 1))[("pid", 1)].value != before
+
+
+def test_ends_come_in_the_order_of_jobs_where_that_is_asked_for(pool: Pool) -> None:
+    known = Ended(("known", 0), "known")
+    jobs = [("sleep", 1), ("double", 1), known, ("double", 2)]
+    assert [ended.job for ended in pool.run(jobs, 60, ordered=True)] == [jobs[0], jobs[1], known.job, jobs[3]]
+    assert next(ended.job for ended in pool.run(jobs, 60)) != jobs[0]
+
+
+def test_a_job_is_taken_when_a_worker_is_idle(pool: Pool) -> None:
+    values: list[int] = []
+
+    def jobs() -> Iterator[tuple[str, int]]:
+        for number in range(4):
+            assert len(values) >= number - 1  # of two workers one is idle
+            yield "double", number
+
+    for ended in pool.run(jobs(), 60):
+        values.append(ended.value)
+    assert sorted(values) == [0, 2, 4, 6]
 
 
 def test_a_job_that_spins_is_stopped_by_its_cpu_limit(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.own.own_pass import Made, PassError, apply_pass, load_pass, own_pass
+from fxmorph.inductor.apply import Applied
+from fxmorph.inductor.own.own_pass import PassError, apply_pass, load_pass, own_pass
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -26,7 +27,7 @@ def doubled(graph: fx.Graph) -> None:
     output.args = (new,)
 
 
-def applied(value: Any) -> Made:
+def applied(value: Any) -> Applied:
     gm = fx.symbolic_trace(lambda x: x + 1)
     return apply_pass(own_pass(value, "passes.py:p"), gm, Stage.PRE_GRAD)
 
