@@ -18,24 +18,18 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import dtype_name, storage_key
+from fxmorph.programs.operators import COMPARISONS, EMPTY, MOVES, POSITIONS
 from fxmorph.prove.shadow_memory import Call, NotModelled, shape_of_values
 from fxmorph.prove.smt.scalars import Const, Expression, Obligation, Op, Slot, Var, _argument_text
 from fxmorph.torchapi.dispatch import aten_packet, tree_leaves, tree_map
 
-#: Operators that copy, move or select elements and look at none.  Their own kernels run on the names.
-MOVES = frozenset(
-    """clone copy cat stack flip roll repeat index_select slice_scatter select_scatter diagonal_scatter
-    as_strided_scatter diag_embed tril triu repeat_interleave gather scatter index index_put _unsafe_index
-    _unsafe_index_put index_copy index_fill take constant_pad_nd unbind_copy split_copy permute_copy
-    expand_copy view_copy pixel_shuffle pixel_unshuffle channel_shuffle reflection_pad1d reflection_pad2d
-    reflection_pad3d replication_pad1d replication_pad2d replication_pad3d upsample_nearest1d upsample_nearest2d
-    upsample_nearest3d masked_select masked_scatter embedding slice_backward select_backward diagonal_backward
-    im2col rot90 _reshape_copy alias_copy lift lift_fresh lift_fresh_copy detach_copy contiguous squeeze_copy
-    unsqueeze_copy t_copy transpose_copy select_copy slice_copy narrow_copy as_strided_copy unfold_copy""".split()
+#: Operators whose own kernels run on the names: moves, and more of the kind that the reference run does not count
+#: among the exact ones (copies of views, mostly, which functionalized graphs have).
+RUN_ON_SHADOWS = MOVES | frozenset(
+    """expand_copy view_copy alias_copy detach_copy squeeze_copy unsqueeze_copy t_copy transpose_copy select_copy
+    slice_copy narrow_copy as_strided_copy unfold_copy lift lift_fresh_copy contiguous diagonal_backward""".split()
 )
-#: Of MOVES, arguments that say where to: their values must be known.
-_POSITIONS = frozenset("index indices mask repeats".split())
-#: Those of MOVES that have no kernel for integers.
+#: Those of them that have no kernel for integers.
 _FLOAT_ONLY = frozenset(
     """reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
     upsample_nearest1d upsample_nearest2d upsample_nearest3d im2col""".split()
@@ -48,7 +42,6 @@ PROMOTES = frozenset(
 )
 #: Of PROMOTES, those that compute integers as floating point.
 _TO_FLOAT = frozenset("div atan2 copysign".split())
-COMPARISONS = frozenset("eq ne lt le gt ge".split())
 #: Equal with operands exchanged, bit for bit but for NaN payloads.
 COMMUTES = frozenset("add mul eq ne bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor".split())
 #: Reductions by name of the term; those in SORTED do not depend on the order of what they reduce,
@@ -226,17 +219,17 @@ class Terms:
     # -- operators -------------------------------------------------------------
 
     def apply(self, call: Call) -> list[torch.Tensor]:
-        if call.name.startswith(("empty", "new_empty")):
+        if call.name in EMPTY:
             return [self._unknown(t) for t in call.targets]
         tensors = call.tensors
         others = [t for t in tensors if call.name not in FILLS or t is not call.arguments.get("self")]
         if all(bool((call.shadow(t) < 0).all()) for t in others):
             return [self.known(t) for t in call.targets]  # of constants only: eager has computed it
-        places = [t for k in _POSITIONS & call.arguments.keys() for t in tree_leaves(call.arguments[k])]
+        places = [t for k in POSITIONS & call.arguments.keys() for t in tree_leaves(call.arguments[k])]
         fixed = all(bool((call.shadow(t) < 0).all()) for t in places if isinstance(t, torch.Tensor))
-        if shape_of_values(call) and not (call.name in MOVES and fixed):
+        if shape_of_values(call) and not (call.name in RUN_ON_SHADOWS and fixed):
             raise NotModelled(f"{call.name}: a shape that depends on values")
-        if call.name in MOVES:
+        if call.name in RUN_ON_SHADOWS:
             return self._move(call)
         if call.name in ("_to_copy", "to", "convert_element_type"):
             return [self._cast(call.shadow(tensors[0]), tensors[0].dtype, call.targets[0].dtype)]
@@ -259,7 +252,7 @@ class Terms:
     def _move(self, call: Call) -> list[torch.Tensor]:
         target = call.targets[0]
         given = dict(call.arguments)
-        for key in _POSITIONS & given.keys():
+        for key in POSITIONS & given.keys():
             places = [t for t in tree_leaves(given[key]) if isinstance(t, torch.Tensor)]
             if not all(bool((call.shadow(t) < 0).all()) for t in places):
                 return self._opaque(call)
@@ -276,7 +269,7 @@ class Terms:
 
         def named(key: str, value: Any) -> Any:
             def one(t: Any) -> Any:
-                if not isinstance(t, torch.Tensor) or key in _POSITIONS:
+                if not isinstance(t, torch.Tensor) or key in POSITIONS:
                     return t
                 # Less the name of zero, so that what an operator fills with zeros is zero's name.
                 return self._cast(call.shadow(t), t.dtype, target.dtype) - zero
