@@ -7,17 +7,11 @@ import torch
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.operator_call import OperatorCall
-from fxmorph.judge.reference.precision import UNIT
+from fxmorph.judge.reference.precision import PRECISION, UNIT
 from fxmorph.judge.reference.tables import EXACT_OPS, RING, SUMS
 
-#: Bits of significand: sums are exact while they stay below 2**p quanta.
-PRECISION: dict[torch.dtype, int] = {
-    torch.float64: 53,
-    torch.float32: 24,
-    torch.float16: 11,
-    torch.bfloat16: 8,
-}
-#: The common quantum of exact-arithmetic mode: all values are multiples of 2**-QUANTUM_BITS.
+#: The common quantum of exact-arithmetic mode: all values are multiples of 2**-QUANTUM_BITS, and sums are exact while
+#: they stay below 2**PRECISION quanta.
 QUANTUM_BITS = 4
 
 

@@ -36,6 +36,13 @@ UNIT: dict[torch.dtype, float] = {
     torch.complex128: 2.0**-53,
     torch.complex32: 2.0**-11,
 }
+#: Bits of significand.
+PRECISION: dict[torch.dtype, int] = {
+    torch.float64: 53,
+    torch.float32: 24,
+    torch.float16: 11,
+    torch.bfloat16: 8,
+}
 #: Units of roundoff by which one operator is perturbed, up or down: less where types of 16 and 8 bits
 #: round the result of finer arithmetic.
 AMPLITUDE: dict[torch.dtype, float] = {torch.float16: 2.0, torch.bfloat16: 2.0, **dict.fromkeys(NARROW, 2.0)}
