@@ -17,7 +17,7 @@ from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
 from fxmorph.judge.reference.precision import UNIT, WIDE, widened
 from fxmorph.judge.reference.rounding import Opaque, Rounding
 from fxmorph.judge.reference.tables import KERNELS, RAMPS, STEPPED
-from fxmorph.torchapi.dispatch import tensors_of, tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import tensors_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
 class LaneExecution:
@@ -33,24 +33,21 @@ class LaneExecution:
     def calls(self, call: OperatorCall) -> list[OperatorCall]:
         """The call in each lane, on its values as they are now."""
         common = _narrowed_to(call)
-        return [self._in_lane(lane, call, common) for lane in self._lanes]
+        flat, spec = tree_flatten((call.args, call.kwargs))
 
-    def _in_lane(self, lane: Lane, call: OperatorCall, common: torch.dtype | None) -> OperatorCall:
-        rounding = lane.casts_round and call.name in DISCRETE
-
-        def convert(value: Any) -> Any:
+        def convert(lane: Lane, value: Any) -> Any:
             if isinstance(value, torch.dtype):
                 return widened(value)
             if not isinstance(value, torch.Tensor):
                 return value
             s = lane.shadow(value)
-            if rounding and value.dtype in WIDE:
+            if lane.casts_round and call.name in DISCRETE and value.dtype in WIDE:
                 s = s.to(value.dtype).to(s.dtype)
             if common is not None and value.ndim == 0 and value.dtype in UNIT:
                 s = s.to(common).to(s.dtype)
             return s
 
-        return call.of_lane(*tree_map(convert, (call.args, call.kwargs)))
+        return [call.of_lane(*tree_unflatten([convert(lane, v) for v in flat], spec)) for lane in self._lanes]
 
     def run(self, lane_calls: list[OperatorCall], out: Any) -> None:
         """Run each lane's call, beside the native result ``out``."""
