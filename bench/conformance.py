@@ -22,7 +22,7 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
-from fxmorph.judge.reference.reference_run import UNIT
+from fxmorph.judge.reference.precision import UNIT
 from fxmorph.torchapi.compiling import quiet
 
 Unary = Callable[[torch.Tensor], torch.Tensor]

@@ -36,7 +36,10 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge import numeric
 from fxmorph.judge.case import judge_subject, make_variant
-from fxmorph.judge.reference.reference_run import KERNELS, UNIT, Gates, Shadows
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.precision import UNIT
+from fxmorph.judge.reference.shadows import Shadows
+from fxmorph.judge.reference.tables import KERNELS
 from fxmorph.judge.trial import LazyReference, SeedSubject, Subject, Trial, summary
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.programs.capture import CaptureFailed

@@ -30,7 +30,7 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.numeric import compare
 from fxmorph.judge.plans import PLANS
-from fxmorph.judge.reference.reference_run import Shadows
+from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.judge.trial import GraphSubject, LazyReference, SeedSubject, Subject, Trial
 from fxmorph.model import SIZE_PLANS, CompileConfig, Seed, ValuePlan
 from fxmorph.programs.inputs import InputSet, NotApplicable

@@ -28,7 +28,8 @@ import numpy as np
 import torch
 
 from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare
-from fxmorph.judge.reference.reference_run import Gates, Shadows, Taken
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.model import Kind, Status, ValuePlan, Verdict
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import same_plain, shown

@@ -16,7 +16,7 @@ from torch import fx
 
 from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
-from fxmorph.judge.reference.reference_run import differ_in_fp64
+from fxmorph.judge.reference.shadows import differ_in_fp64
 from fxmorph.judge.trial import GraphSubject, Trial, summary
 from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict
 from fxmorph.programs.bits import plain, same_bits

@@ -16,7 +16,7 @@ from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
 from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.precondition_inputs import satisfying_sets
-from fxmorph.judge.reference.reference_run import differ_in_fp64
+from fxmorph.judge.reference.shadows import differ_in_fp64
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
 from fxmorph.model import (

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import storage_key
+from fxmorph.programs.operators import operator_name, written_tensors
 from fxmorph.programs.values import INTEGERS
-from fxmorph.torchapi.dispatch import DispatchMode, mutated_arguments, schema_of, tensors_of
+from fxmorph.torchapi.dispatch import DispatchMode, tensors_of
 
 #: What may be done with integers at the limits of their dtype beside elementwise operators: nothing of it takes
 #: them as places or sizes.
@@ -42,15 +43,14 @@ class IntegerWatch(DispatchMode):
         self._reached = {storage_key(t): t for t in changed}
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = schema_of(func).name.split("::")[1]
+        name = operator_name(func)
         reached = any(t.dtype != torch.bool and storage_key(t) in self._reached for t in tensors_of((args, kwargs)))
         if reached and ((torch.Tag.pointwise not in func.tags and name not in HARMLESS) or _partial(name, kwargs)):
             self.stopped_at = name
             raise NotHarmless(name)
         out = func(*args, **kwargs)
         if reached:
-            written = [args[i] for i, _ in mutated_arguments(func) if i < len(args)]
-            made = [t for t in tensors_of([out, written]) if t.dtype != torch.bool]
+            made = [t for t in tensors_of([out, written_tensors(func, args, kwargs)]) if t.dtype != torch.bool]
             self._reached.update((storage_key(t), t) for t in made)
         return out
 

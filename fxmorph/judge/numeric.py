@@ -12,7 +12,9 @@ from enum import StrEnum
 
 import torch
 
-from fxmorph.judge.reference.reference_run import AMPLITUDE, UNIT, Gates, Shadows
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.precision import AMPLITUDE, UNIT
+from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.model import Kind, Status
 from fxmorph.programs.bits import PACKED, plain, same_bits, unequal
 

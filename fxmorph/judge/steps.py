@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from fxmorph.judge.integers import IntegerWatch, at_limits
 from fxmorph.judge.journal import note
-from fxmorph.judge.reference.reference_run import Gates, ReferenceRun
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.value_search import Make, RangeWatch, searched
 from fxmorph.model import ValuePlan
 from fxmorph.programs.inputs import NotApplicable
@@ -18,14 +19,6 @@ from fxmorph.programs.values import Grid, Limits, Range, Step
 
 #: Grids in the order in which they are tried: the finest on which no operator can round is used.
 GRIDS = (Grid.QUARTERS, Grid.INTEGERS, Grid.SIGNS)
-
-
-class Certificate(ReferenceRun):
-    """A reference run of the wide lane alone: all that says whether the run was exact."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        del self.lanes[1:]
 
 
 class Steps:
@@ -50,7 +43,7 @@ class Steps:
 def _exact_grid(make: Make, no_grad: bool) -> Grid:
     """The first grid on which all intermediates are exact in any order; else small integers."""
     for grid in GRIDS:
-        run = Certificate()
+        run = ReferenceRun(wide_alone=True)
         seen = observe(make(grid), lambda f: f, no_grad=no_grad, exact=True, mode=run, keep=run.keep)
         if seen.raised:
             break

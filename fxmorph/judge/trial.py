@@ -17,7 +17,9 @@ import torch
 from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import CAST_ELIDED, NonFinite
-from fxmorph.judge.reference.reference_run import Gates, ReferenceRun, Shadows, Taken
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.reference_run import ReferenceRun
+from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.steps import Steps
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst

@@ -17,12 +17,12 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from fxmorph.judge.journal import note
-from fxmorph.judge.reference.reference_run import EMPTY
 from fxmorph.programs.bits import plain
 from fxmorph.programs.inputs import FLOATING, flat_storage, is_float_dtype, storage_key
 from fxmorph.programs.load import Invocation
+from fxmorph.programs.operators import EMPTY, operator_name
 from fxmorph.programs.values import Found, Range, Step, held, mask_like, memories
-from fxmorph.torchapi.dispatch import DispatchMode, schema_of, tensors_of, tree_leaves, tree_map
+from fxmorph.torchapi.dispatch import DispatchMode, tensors_of, tree_leaves, tree_map
 
 #: The program, made fresh with the values of a step, or with those found.
 Make = Callable[[Step], Invocation]
@@ -59,7 +59,7 @@ class RangeWatch(DispatchMode):
             return func(*args, **kwargs)
         finite = _finite((args, kwargs))  # before: operands may be written
         out = func(*args, **kwargs)
-        name = schema_of(func).name.split("::")[1]
+        name = operator_name(func)
         if finite and name not in EMPTY and not _finite(out):
             self.left = name
         return out

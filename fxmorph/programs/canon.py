@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import fx
 
+from fxmorph.programs.operators import operator_name
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, schema_of
 
 _OPERATORS = {
@@ -46,7 +47,7 @@ def operation_name(op: str, target: str | Callable[..., Any]) -> str:
     if op == "call_method":
         name = str(target)
     elif isinstance(target, OpOverload):
-        name = schema_of(target).name.split("::")[1]
+        name = operator_name(target)
     elif isinstance(target, OpOverloadPacket):
         name = target.__name__
     else:

@@ -17,12 +17,12 @@ from torch.overrides import TorchFunctionMode
 
 from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.memory import overlaps_itself
+from fxmorph.programs.operators import RUNNING_STATISTICS, operator_name, written_tensors
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
     OpOverload,
     aten_packet,
     is_random,
-    mutated_arguments,
     schema_of,
     tree_leaves,
 )
@@ -135,7 +135,7 @@ class Memory:
 
 def functional_name(func: OpOverload) -> str:
     """``add`` for ``aten.add.Tensor``, ``aten.add_.Tensor`` and ``aten.add.out``."""
-    name: str = schema_of(func).name.split("::")[1]
+    name = operator_name(func)
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
@@ -188,10 +188,6 @@ class Unread(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-#: Operators that write running statistics and do not say so.
-_HIDDEN_WRITES = frozenset("native_batch_norm cudnn_batch_norm miopen_batch_norm _batch_norm_impl_index".split())
-
-
 class Shadowing(DispatchMode):
     """Dispatch mode that carries a domain's shadows beside a native run.
 
@@ -218,13 +214,10 @@ class Shadowing(DispatchMode):
             raise NotModelled(f"random numbers of {name}")
         for t in tensors:
             self.memory.shadow(t)
-        written: list[torch.Tensor] = []
-        for i, which in mutated_arguments(func):
-            value = args[i] if i < len(args) else kwargs.get(which)
-            written += [t for t in tree_leaves(value) if isinstance(t, torch.Tensor)]
+        written = written_tensors(func, args, kwargs)
         if any(map(overlaps_itself, written)):
             raise NotModelled(f"{name} writes elements that lie in one place")
-        if name in _HIDDEN_WRITES and {"training", "running_mean"} <= _given(_arguments(func, args, kwargs)):
+        if name in RUNNING_STATISTICS and {"training", "running_mean"} <= _given(_arguments(func, args, kwargs)):
             raise NotModelled(f"running statistics of {name}")
 
         out = func(*args, **kwargs)
@@ -260,7 +253,7 @@ class Shadowing(DispatchMode):
 
     def _one_by_one(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A ``_foreach`` operator as what it is defined to be: its operator on each tensor in turn."""
-        name: str = schema_of(func).name.split("::")[1]
+        name = operator_name(func)
         packet = aten_packet(name.removeprefix("_foreach_"))
         lists = [a for a in args if isinstance(a, (list, tuple)) and any(isinstance(t, torch.Tensor) for t in a)]
         if packet is None or not lists:

@@ -22,7 +22,8 @@ from fxmorph.core.clock import Clock
 from fxmorph.judge import trial as trial_module
 from fxmorph.judge.case import judge_subject, plan_inputs
 from fxmorph.judge.numeric import compare
-from fxmorph.judge.reference.reference_run import Gates, Shadows
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Trial
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
 from fxmorph.programs.inputs import InputSet

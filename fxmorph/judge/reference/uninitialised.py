@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.judge.reference.reference_run import EMPTY
-from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of
+from fxmorph.programs.operators import EMPTY, operator_name
+from fxmorph.torchapi.dispatch import DispatchMode, OpOverload
 
 
 class FillEmpty(DispatchMode):
@@ -19,7 +19,7 @@ class FillEmpty(DispatchMode):
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         out = func(*args, **kwargs)
-        if not isinstance(func, OpOverload) or schema_of(func).name.split("::")[1] not in EMPTY:
+        if not isinstance(func, OpOverload) or operator_name(func) not in EMPTY:
             return out
         if isinstance(out, torch.Tensor) and out.layout == torch.strided:
             out.fill_(self._fill)

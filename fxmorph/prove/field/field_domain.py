@@ -9,17 +9,17 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import storage_key
+from fxmorph.programs.operators import EMPTY, POSITIONS
 from fxmorph.prove.field import choice, networks, pointwise, products, reductions  # noqa: F401  (fill MEANINGS)
 from fxmorph.prove.field.arithmetic import Arithmetic
 from fxmorph.prove.field.elements import FRESH, NAN, NUMBER, Degree, Order, Val
 from fxmorph.prove.field.meanings import MEANINGS, Given
 from fxmorph.prove.field.primes import P, Q, residues, salt, scrambled
 from fxmorph.prove.shadow_memory import Call, NotModelled, Shadowing, shape_of_values
-from fxmorph.prove.terms.term_rules import FILLS, MOVES
+from fxmorph.prove.terms.term_rules import FILLS, RUN_ON_SHADOWS
 from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
 
-#: Of MOVES, those whose index arguments must be known, and those that have meanings of their own.
-_POSITIONS = frozenset("index indices mask repeats".split())
+#: Of RUN_ON_SHADOWS, those that have meanings of their own.
 _OWN = frozenset("copy index_put _unsafe_index_put slice_backward select_backward diagonal_backward".split())
 
 
@@ -108,7 +108,7 @@ class Field:
         raise NotModelled("memory seen under two dtypes")
 
     def apply(self, call: Call) -> list[torch.Tensor]:
-        if call.name.startswith(("empty", "new_empty")):
+        if call.name in EMPTY:
             return [self._uninitialised(t) for t in call.targets]
         operands = [t for t in call.tensors if call.name not in FILLS or t is not call.arguments.get("self")]
         known = all(self.is_known(call, t) for t in operands)
@@ -172,7 +172,7 @@ class Field:
         if name in MEANINGS:
             out = MEANINGS[name](Given(call, self.m, self))
             return list(out) if isinstance(out, (list, tuple)) else [out]
-        if name in MOVES and name not in _OWN:
+        if name in RUN_ON_SHADOWS and name not in _OWN:
             return self._moved(call)
         return self._decomposed(call)
 
@@ -204,7 +204,7 @@ class Field:
 
         def ready(key: str, value: Any) -> Any:
             if isinstance(value, torch.Tensor):
-                if key in _POSITIONS:
+                if key in POSITIONS:
                     return given.places(value)
                 abouts.append(self._about[storage_key(value)])
                 return call.shadow(value)

@@ -16,16 +16,16 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import dtype_name, storage_key
+from fxmorph.programs.operators import COMPARISONS, EMPTY, POSITIONS
 from fxmorph.prove.shadow_memory import Call, NotModelled, shape_of_values
 from fxmorph.prove.smt.scalars import Const, Slot, _argument_text
 from fxmorph.prove.terms.term_rules import (
     COMMUTES,
-    COMPARISONS,
     FILLS,
     FLOAT_ONLY,
-    MOVES,
     PROMOTES,
     REDUCTIONS,
+    RUN_ON_SHADOWS,
     SORTED,
     TO_FLOAT,
     common_dtype,
@@ -33,8 +33,6 @@ from fxmorph.prove.terms.term_rules import (
 )
 from fxmorph.torchapi.dispatch import aten_packet, tree_leaves, tree_map
 
-#: Of MOVES, arguments that say where to: their values must be known.
-_POSITIONS = frozenset("index indices mask repeats".split())
 _SIXTEEN = (torch.float16, torch.bfloat16)
 #: Names from here on are operators, and the bits of a name below it.
 OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
@@ -193,17 +191,17 @@ class Terms:
     # -- operators -------------------------------------------------------------
 
     def apply(self, call: Call) -> list[torch.Tensor]:
-        if call.name.startswith(("empty", "new_empty")):
+        if call.name in EMPTY:
             return [self._unknown(t) for t in call.targets]
         tensors = call.tensors
         others = [t for t in tensors if call.name not in FILLS or t is not call.arguments.get("self")]
         if all(bool((call.shadow(t) < 0).all()) for t in others):
             return [self.known(t) for t in call.targets]  # of constants only: eager has computed it
-        places = [t for k in _POSITIONS & call.arguments.keys() for t in tree_leaves(call.arguments[k])]
+        places = [t for k in POSITIONS & call.arguments.keys() for t in tree_leaves(call.arguments[k])]
         fixed = all(bool((call.shadow(t) < 0).all()) for t in places if isinstance(t, torch.Tensor))
-        if shape_of_values(call) and not (call.name in MOVES and fixed):
+        if shape_of_values(call) and not (call.name in RUN_ON_SHADOWS and fixed):
             raise NotModelled(f"{call.name}: a shape that depends on values")
-        if call.name in MOVES:
+        if call.name in RUN_ON_SHADOWS:
             return self._move(call)
         if call.name in ("_to_copy", "to", "convert_element_type"):
             return [self._cast(call.shadow(tensors[0]), tensors[0].dtype, call.targets[0].dtype)]
@@ -226,7 +224,7 @@ class Terms:
     def _move(self, call: Call) -> list[torch.Tensor]:
         target = call.targets[0]
         given = dict(call.arguments)
-        for key in _POSITIONS & given.keys():
+        for key in POSITIONS & given.keys():
             places = [t for t in tree_leaves(given[key]) if isinstance(t, torch.Tensor)]
             if not all(bool((call.shadow(t) < 0).all()) for t in places):
                 return self._opaque(call)
@@ -243,7 +241,7 @@ class Terms:
 
         def named(key: str, value: Any) -> Any:
             def one(t: Any) -> Any:
-                if not isinstance(t, torch.Tensor) or key in _POSITIONS:
+                if not isinstance(t, torch.Tensor) or key in POSITIONS:
                     return t
                 # Less the name of zero, so that what an operator fills with zeros is zero's name.
                 return self._cast(call.shadow(t), t.dtype, target.dtype) - zero

@@ -7,20 +7,16 @@ from typing import Any
 
 import torch
 
+from fxmorph.programs.operators import MOVES
 from fxmorph.torchapi.dispatch import aten_packet
 
-#: Operators that copy, move or select elements and look at none.  Their own kernels run on the names.
-MOVES = frozenset(
-    """clone copy cat stack flip roll repeat index_select slice_scatter select_scatter diagonal_scatter
-    as_strided_scatter diag_embed tril triu repeat_interleave gather scatter index index_put _unsafe_index
-    _unsafe_index_put index_copy index_fill take constant_pad_nd unbind_copy split_copy permute_copy
-    expand_copy view_copy pixel_shuffle pixel_unshuffle channel_shuffle reflection_pad1d reflection_pad2d
-    reflection_pad3d replication_pad1d replication_pad2d replication_pad3d upsample_nearest1d upsample_nearest2d
-    upsample_nearest3d masked_select masked_scatter embedding slice_backward select_backward diagonal_backward
-    im2col rot90 _reshape_copy alias_copy lift lift_fresh lift_fresh_copy detach_copy contiguous squeeze_copy
-    unsqueeze_copy t_copy transpose_copy select_copy slice_copy narrow_copy as_strided_copy unfold_copy""".split()
+#: Operators whose own kernels run on the names: moves, and more of the kind that the reference run does not count
+#: among the exact ones (copies of views, mostly, which functionalized graphs have).
+RUN_ON_SHADOWS = MOVES | frozenset(
+    """expand_copy view_copy alias_copy detach_copy squeeze_copy unsqueeze_copy t_copy transpose_copy select_copy
+    slice_copy narrow_copy as_strided_copy unfold_copy lift lift_fresh_copy contiguous diagonal_backward""".split()
 )
-#: Those of MOVES that have no kernel for integers.
+#: Those of them that have no kernel for integers.
 FLOAT_ONLY = frozenset(
     """reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
     upsample_nearest1d upsample_nearest2d upsample_nearest3d im2col""".split()
@@ -33,7 +29,6 @@ PROMOTES = frozenset(
 )
 #: Of PROMOTES, those that compute integers as floating point.
 TO_FLOAT = frozenset("div atan2 copysign".split())
-COMPARISONS = frozenset("eq ne lt le gt ge".split())
 #: Equal with operands exchanged, bit for bit but for NaN payloads.
 COMMUTES = frozenset("add mul eq ne bitwise_and bitwise_or bitwise_xor logical_and logical_or logical_xor".split())
 #: Reductions by name of the term; those in SORTED do not depend on the order of what they reduce,

@@ -9,7 +9,8 @@ import torch
 
 from fxmorph.judge.reference import kernels
 from fxmorph.judge.reference.kernels import VARIANCES, WRITTEN, same_over_the_reals
-from fxmorph.judge.reference.reference_run import KERNELS, ReferenceRun
+from fxmorph.judge.reference.reference_run import ReferenceRun
+from fxmorph.judge.reference.tables import KERNELS
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -9,7 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fxmorph.judge.reference.reference_run import SIGNS, SPREAD, ReferenceRun, Shadows
+from fxmorph.judge.reference.lanes import SIGNS, SPREAD
+from fxmorph.judge.reference.reference_run import ReferenceRun
+from fxmorph.judge.reference.shadows import Shadows
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from fxmorph.judge.numeric import NonFinite, compare
-from fxmorph.judge.reference.reference_run import Gates, Shadows
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.model import Kind, Status
 from fxmorph.programs.bits import same_bits
 

@@ -10,7 +10,8 @@ import torch
 
 from fxmorph.judge.integers import IntegerWatch
 from fxmorph.judge.numeric import compare
-from fxmorph.judge.reference.reference_run import ReferenceRun, Shadows, differ_in_fp64
+from fxmorph.judge.reference.reference_run import ReferenceRun
+from fxmorph.judge.reference.shadows import Shadows, differ_in_fp64
 from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.value_search import RangeWatch
 from fxmorph.model import Status

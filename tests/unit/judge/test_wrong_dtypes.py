@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import fx
 
-from fxmorph.judge.reference.reference_run import Shadows, differ_in_fp64
+from fxmorph.judge.reference.shadows import Shadows, differ_in_fp64
 from fxmorph.model import Kind, Status, ValuePlan
 from fxmorph.programs.bits import unequal
 from fxmorph.testing import check_pass

@@ -1,0 +1,115 @@
+"""Discrete decisions: what rounding may decide otherwise, decided both ways in the two tie lanes.
+
+A few perturbed lanes miss some decisions on the edge by chance; these two do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.lanes import Lane, Lanes
+from fxmorph.judge.reference.operator_call import OperatorCall
+from fxmorph.judge.reference.precision import UNIT, is_wide
+from fxmorph.judge.reference.tables import ROUNDINGS
+from fxmorph.programs.operators import COMPARISONS
+from fxmorph.torchapi.dispatch import tree_map
+
+INDEX_GIVING = frozenset(
+    "argmax argmin max min sort topk kthvalue median nanmedian mode cummax cummin argsort "
+    "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d "
+    "fractional_max_pool2d fractional_max_pool3d".split()
+)
+#: Operators whose operands round in the lanes whose casts do.
+DISCRETE = (
+    COMPARISONS
+    | ROUNDINGS
+    | frozenset(
+        "floor_divide argmax argmin sort topk argsort max min median kthvalue mode cummax cummin bucketize "
+        "searchsorted isin nonzero heaviside remainder fmod frac".split()
+    )
+)
+#: Quotients that are rounded down: the inner quotient may be rounded first, or not.
+QUOTIENTS = frozenset("floor_divide floor_divide_ remainder remainder_ fmod fmod_ div div_".split())
+#: Operators whose result depends on the sign of zero, which compiled code does not keep.
+ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".split())
+
+
+def decided_both_ways(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], gates: Gates) -> None:
+    """Move the operands of a decision in ``lane_calls``, those of a call by lane, to either side of it."""
+    if call.name in COMPARISONS or call.name in ROUNDINGS or _rounds_quotient(call):
+        _move_apart(lanes, call, lane_calls)
+    if call.name in ZERO_SIGNS:
+        _sign_zeros(lanes, call, lane_calls, gates)
+
+
+def _rounds_quotient(call: OperatorCall) -> bool:
+    return call.name in QUOTIENTS and (not call.name.startswith("div") or call.kwargs.get("rounding_mode") is not None)
+
+
+def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> None:
+    """In the tie lanes, move the operands of a decision by what rounding may have moved them.
+
+    Operands of ``eq`` and ``ne`` that are closer than that are made equal in one lane and
+    unequal in the other.
+    """
+    name, args = call.name, call.args
+    floats = [i for i, t in enumerate(args) if isinstance(t, torch.Tensor) and t.dtype in UNIT and not t.is_complex()]
+    if not floats:
+        return
+    reach = {i: 2 * lanes.deviation(args[i]) for i in floats}
+    if name in QUOTIENTS:
+        first = floats[0]
+        least = 2 * UNIT[args[first].dtype] * lanes.wide.shadow(args[first]).abs()
+        reach[first] = torch.maximum(reach[first], least)
+    for slot, lane in enumerate(lanes):
+        if not lane.tie:
+            continue
+        new = list(lane_calls[slot].args)
+        if name in ("eq", "ne"):
+            other = new[1] if len(new) > 1 else 0.0
+            gap = new[0] - other
+            total = sum(reach.values()) + torch.zeros_like(gap)
+            near = (total > 0) & (gap.abs() <= total)  # equal data that nothing rounded stay equal
+            away = torch.nextafter(new[0], torch.full_like(new[0], torch.inf))
+            new[0] = torch.where(near, (other + torch.zeros_like(gap)) if lane.tie > 0 else away, new[0])
+        else:
+            for i in floats:
+                new[i] = new[i] + (lane.tie if i == 0 else -lane.tie) * reach[i]
+        lane_calls[slot] = call.of_lane(tuple(new), lane_calls[slot].kwargs)
+
+
+def _sign_zeros(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], gates: Gates) -> None:
+    """Zeros are +0 in one tie lane and -0 in the other."""
+    if any(bool((t == 0).any()) for t in call.tensors if t.dtype in UNIT):
+        gates.not_exact(f"{call.name} of zero")
+    for slot, lane in enumerate(lanes):
+        if lane.tie:
+            zero = 0.0 if lane.tie > 0 else -0.0
+            args, kwargs = tree_map(
+                lambda s, zero=zero: torch.where(s == 0, torch.full_like(s, zero), s) if is_wide(s) else s,
+                (lane_calls[slot].args, lane_calls[slot].kwargs),
+            )
+            lane_calls[slot] = call.of_lane(args, kwargs)
+
+
+def tie_broken(lane: Lane, call: OperatorCall) -> Any:
+    """A lane's call of an index-giving operator with ties broken by position; None where that changes nothing."""
+    if not lane.tie or call.name not in INDEX_GIVING:
+        return None
+    x = call.args[0]
+    if not isinstance(x, torch.Tensor) or x.numel() < 2 or x.is_complex():
+        return None
+    whole = not x.is_floating_point()
+    y = x.double()
+    finite = torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0)
+    scale = 0.25 if whole else max(float(finite.max()), 1e-300) * 2.0**-40
+    ramp = torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
+    shifted = call.func(y + lane.tie * scale * ramp, *call.args[1:], **call.kwargs)
+    # Only indices are taken from there: the ramp is no error of the values.
+    values = call.run()
+    if isinstance(shifted, torch.Tensor):
+        return values if shifted.is_floating_point() else shifted
+    return tuple(p if s.is_floating_point() else s for p, s in zip(values, shifted, strict=True))

@@ -1,0 +1,65 @@
+"""Exact arithmetic: whether all that a run computes is a multiple of one quantum and fits, so that nothing rounds."""
+
+from __future__ import annotations
+
+import torch
+
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.lanes import Lane
+from fxmorph.judge.reference.operator_call import OperatorCall
+from fxmorph.judge.reference.precision import PRECISION, UNIT
+from fxmorph.judge.reference.tables import EXACT_OPS, RING, SUMS
+
+#: The common quantum of exact-arithmetic mode: all values are multiples of 2**-QUANTUM_BITS, and sums are exact while
+#: they stay below 2**PRECISION quanta.
+QUANTUM_BITS = 4
+
+
+def on_grid(t: torch.Tensor) -> bool:
+    """Whether all values are finite multiples of the quantum, small enough to be exact."""
+    if t.dtype not in PRECISION:
+        return t.dtype not in UNIT
+    if not t.numel():
+        return True
+    scaled = t.detach().double() * 2.0**QUANTUM_BITS
+    return bool(torch.isfinite(scaled).all() and (scaled == scaled.round()).all())
+
+
+def check_exactness(
+    gates: Gates, call: OperatorCall, operands_on_grid: bool, made: list[torch.Tensor], wide: Lane
+) -> None:
+    """Whether what a call ``made`` or wrote, beside the lane ``wide``, leaves the run exact."""
+    if not gates.exact:
+        return
+    name, floating = call.name, [t for t in made if t.dtype in UNIT]
+    if not floating:
+        return
+    if name not in EXACT_OPS and name not in SUMS and name not in RING:
+        gates.not_exact(name)
+        return
+    if name == "mean" or not operands_on_grid:
+        gates.not_exact(f"{name}: values off the grid")
+        return
+    for t in floating:
+        s = wide.shadow(t)
+        if t.dtype not in PRECISION or not bool((t.to(s.dtype) == s).all()) or not on_grid(t):
+            gates.not_exact(f"{name}: rounds")
+            return
+        if _term_bound(name, call.tensors, t) >= 2.0 ** (PRECISION[t.dtype] - QUANTUM_BITS - 1):
+            gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}")
+            return
+
+
+def _term_bound(name: str, tensors: list[torch.Tensor], result: torch.Tensor) -> float:
+    """An upper bound of Σ|terms| of any output element, from the largest operands."""
+    peaks = [float(t.detach().abs().max()) if t.numel() and t.dtype in PRECISION else 0.0 for t in tensors]
+    biggest = max(peaks, default=0.0)
+    largest = float(result.detach().abs().max()) if result.numel() else 0.0
+    if name in EXACT_OPS and name not in SUMS:
+        return largest
+    if name in RING:
+        return max(largest, biggest * 2)
+    reads = sum(t.numel() for t in tensors)
+    terms = max(reads / max(result.numel(), 1), 1.0) + 1
+    product = biggest * biggest if len([p for p in peaks if p]) > 1 else biggest
+    return max(largest, terms * max(product, biggest))

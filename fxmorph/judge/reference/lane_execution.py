@@ -1,0 +1,156 @@
+"""One operator in all lanes: on each lane's own values, perturbed where a lane is, into the lane's memory."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from fxmorph.judge.reference.decisions import DISCRETE, tie_broken
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.kernels import same_over_the_reals
+from fxmorph.judge.reference.lanes import Lane, Lanes
+from fxmorph.judge.reference.operator_call import OperatorCall
+from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
+from fxmorph.judge.reference.precision import UNIT, WIDE, widened
+from fxmorph.judge.reference.rounding import Opaque, Rounding
+from fxmorph.judge.reference.tables import KERNELS, RAMPS, STEPPED
+from fxmorph.torchapi.dispatch import tensors_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
+
+
+class LaneExecution:
+    """Runs operators in the lanes of one run.
+
+    An operator that has no fp64 kernel (``opaque``) runs on each lane's own values in the native dtypes: rows and
+    indices among them are in the lane's own order.  Where that does not run, lanes take its native result.
+    """
+
+    def __init__(self, lanes: Lanes, rounding: Rounding, gates: Gates) -> None:
+        self._lanes, self._rounding, self._gates = lanes, rounding, gates
+
+    def calls(self, call: OperatorCall) -> list[OperatorCall]:
+        """The call in each lane, on its values as they are now."""
+        common = _narrowed_to(call)
+        flat, spec = tree_flatten((call.args, call.kwargs))
+
+        def convert(lane: Lane, value: Any) -> Any:
+            if isinstance(value, torch.dtype):
+                return widened(value)
+            if not isinstance(value, torch.Tensor):
+                return value
+            s = lane.shadow(value)
+            if lane.casts_round and call.name in DISCRETE and value.dtype in WIDE:
+                s = s.to(value.dtype).to(s.dtype)
+            if common is not None and value.ndim == 0 and value.dtype in UNIT:
+                s = s.to(common).to(s.dtype)
+            return s
+
+        return [call.of_lane(*tree_unflatten([convert(lane, v) for v in flat], spec)) for lane in self._lanes]
+
+    def run(self, lane_calls: list[OperatorCall], out: Any) -> None:
+        """Run each lane's call, beside the native result ``out``."""
+        first = lane_calls[0]
+        stepped = first.name in STEPPED and same_over_the_reals(first.func, first.name, first.args, first.kwargs)
+        for lane, call in zip(self._lanes, lane_calls, strict=True):
+            self._run(lane, call, out, stepped)
+
+    def draw_again(
+        self, lane_calls: list[OperatorCall], generator: torch.Tensor, out: Any, made: list[torch.Tensor]
+    ) -> None:
+        """Run a random operator in the lanes from the same generator state.
+
+        Where fp64 does not draw what the native dtype drew, or the device has a generator of its
+        own, lanes take the native values; if those were computed from values, rounding is lost.
+        """
+        after = torch.get_rng_state()
+        drawn = all(t.device.type == "cpu" for t in made)
+        if drawn:
+            for lane, call in zip(self._lanes, lane_calls, strict=True):
+                torch.set_rng_state(generator)
+                self._run(lane, call, out)
+            torch.set_rng_state(after)
+            drawn = all(map(self._alike, made))
+        if not drawn:
+            self._gates.random_values |= any(t.dtype in UNIT for t in lane_calls[0].tensors)
+            for t in made:
+                self._lanes.start_again(t)
+
+    def _alike(self, t: torch.Tensor) -> bool:
+        wide, native = self._lanes.wide.shadow(t).double(), t.detach().double()
+        scale = float(torch.nan_to_num(native.abs(), nan=0.0, posinf=0.0).max()) if t.numel() else 0.0
+        return torch.allclose(wide, native, rtol=1e-2, atol=1e-2 * scale, equal_nan=True)
+
+    def _run(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool = False) -> None:
+        """``stepped``: perturbed lanes run the kernel's steps."""
+        if call.name in RAMPS:
+            call = call.of_lane(call.args, {**call.kwargs, "dtype": widened(out.dtype)})
+        result, opaque = self._result(lane, call, out, stepped)
+        for native, shadow in zip(tree_leaves(out), tree_leaves(result), strict=False):
+            if not isinstance(native, torch.Tensor) or not isinstance(shadow, torch.Tensor) or lane.knows(native):
+                continue
+            if shadow.shape != native.shape:
+                lane.broken = f"{call.name}: data-dependent shape"
+                self._gates.undecided = self._gates.undecided or f"the size of what {call.name} returns"
+                shadow = native
+            lane.adopt(native, self._rounding.rounded(lane, call, native.dtype, shadow, opaque, stepped))
+        for t in call.written:
+            view = lane.shadow(t)
+            with torch.no_grad():
+                new = self._rounding.rounded(lane, call, t.dtype, view, opaque, stepped)
+                if new is not view:
+                    view.copy_(new)
+
+    def _result(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool) -> tuple[Any, Opaque]:
+        run: Callable[..., Any] = call.func
+        if lane.perturb is not None and call.name in KERNELS:
+            run = perturbed_kernel(self._rounding, lane, call, stepped)
+        try:
+            result = tie_broken(lane, call)
+            return (run(*call.args, **call.kwargs) if result is None else result), Opaque.NO
+        except Exception:
+            self._gates.opaque.add(call.name)
+            self._gates.not_exact(call.name)
+            for t in call.written:
+                lane.start_again(t)
+            narrow = None if call.written else _in_native_dtypes(call, out)
+            opaque = Opaque.TAKEN if narrow is None else Opaque.RUN
+            narrow = out if narrow is None else narrow
+            wide = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, narrow)
+            return wide, opaque
+
+
+def _in_native_dtypes(call: OperatorCall, out: Any) -> Any:
+    """What an operator without an fp64 kernel makes of a lane's values, rounded to the dtypes of the program's.
+
+    What moved the values before it moves what comes after it too.  None where that does not run.
+    """
+    natives = iter(call.tensors)
+    dtypes = {widened(t.dtype): t.dtype for t in tensors_of(out)}
+
+    def narrowed(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(next(natives).dtype)
+        return dtypes.get(value, value) if isinstance(value, torch.dtype) else value
+
+    try:
+        args, kwargs = tree_map(narrowed, (call.args, call.kwargs))
+        return call.func(*args, **kwargs)
+    except Exception:
+        return None
+
+
+def _narrowed_to(call: OperatorCall) -> torch.dtype | None:
+    """What type promotion converts wider 0-dim operands to, where that rounds.
+
+    On CUDA the conversion is part of the operator (pytorch 185605); on the CPU they stay wide.
+    """
+    if torch.Tag.pointwise not in call.func.tags:
+        return None
+    shaped = [t for t in call.tensors if t.ndim and t.is_floating_point()]
+    single = [t for t in call.tensors if not t.ndim and t.is_floating_point() and t.is_cuda]
+    if not shaped or not single:
+        return None
+    common = functools.reduce(torch.promote_types, [t.dtype for t in shaped])
+    return common if any(UNIT[t.dtype] < UNIT[common] for t in single) else None

@@ -1,0 +1,144 @@
+"""Lanes: reference computations beside the native program, and their memory.
+
+Shadows belong to storages, not tensors: element i of a native storage has element i of the lane's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from fxmorph.judge.reference.precision import widened
+from fxmorph.programs.inputs import flat_storage, storage_key
+
+#: Perturbed lanes around each reference.
+SPREAD = 4
+#: Signs of the perturbed lanes (rows; the first half around ``wide``) at six roundings one after another:
+#: columns of a Hadamard matrix.  Any two are orthogonal, so that up to six roundings of one element add
+#: up by their squares exactly, not just on average; each has both signs, among the lanes of one kind too.
+SIGNS = [[(-1.0) ** (row & column).bit_count() for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
+
+
+def _native_memory(t: torch.Tensor) -> torch.Tensor:
+    """A copy of the memory of ``t``, widened."""
+    return flat_storage(t.detach()).to(widened(t.dtype)).clone()
+
+
+@dataclass
+class Lane:
+    """One reference computation; ``bases`` maps (storage, dtype) to its wide 1-D memory.
+
+    ``alive`` holds the native storages that any lane has memory for, or an address would come to mean another tensor.
+    """
+
+    name: str
+    alive: dict[int, Any]
+    casts_round: bool = False
+    #: Draws the same for all lanes: they differ by their row of SIGNS.
+    perturb: torch.Generator | None = None
+    row: int = 0
+    roundings: int = 0
+    tie: int = 0
+    bases: dict[tuple[int, torch.dtype], torch.Tensor] = field(default_factory=dict)
+    broken: str = ""
+
+    def knows(self, t: torch.Tensor) -> bool:
+        return (storage_key(t), t.dtype) in self.bases
+
+    def memory(self, t: torch.Tensor) -> torch.Tensor:
+        """The lane's memory under ``t``; the native one, widened, where it has none."""
+        base = self.bases.get((storage_key(t), t.dtype))
+        if base is None or base.numel() < t.untyped_storage().nbytes() // t.element_size():
+            base = self.start_again(t)
+        return base
+
+    def shadow(self, t: torch.Tensor) -> torch.Tensor:
+        """The lane's values of ``t``, in its own memory."""
+        s = self.memory(t).as_strided(t.shape, t.stride(), t.storage_offset())
+        s = s.conj() if t.is_conj() else s
+        return torch._neg_view(s) if t.is_neg() else s
+
+    def start_again(self, t: torch.Tensor) -> torch.Tensor:
+        """Take the native memory of ``t`` for the lane's."""
+        self.alive[storage_key(t)] = t.untyped_storage()
+        base = self.bases[(storage_key(t), t.dtype)] = _native_memory(t)
+        return base
+
+    def adopt(self, native: torch.Tensor, shadow: torch.Tensor) -> None:
+        """Make ``shadow`` the lane's values of the fresh tensor ``native``."""
+        self.alive[storage_key(native)] = native.untyped_storage()
+        n = native.untyped_storage().nbytes() // max(native.element_size(), 1)
+        base = torch.zeros(n, dtype=widened(native.dtype), device=native.device)
+        view = base.as_strided(native.shape, native.stride(), native.storage_offset())
+        view.copy_(shadow.resolve_conj() if shadow.is_complex() and not native.is_conj() else shadow)
+        self.bases[(storage_key(native), native.dtype)] = base
+
+    def noise(self, s: torch.Tensor) -> torch.Tensor:
+        """1 or -1: of all errors up to 1 those that spread most, and one operator's spread hangs on no chance."""
+        signs = torch.tensor(SIGNS[self.row], dtype=torch.float64).roll(self.roundings)
+        self.roundings += 1
+        # Elements begin at different columns, so that the noise of a sum of them is not one draw for all lanes.
+        first = torch.randint(0, 6, s.shape, generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+        flip = torch.randint(0, 2, s.shape, generator=self.perturb, dtype=torch.int8, device="cpu")
+        return (signs[first] * (flip.double() * 2 - 1)).to(s.device)
+
+
+class Lanes:
+    """The lanes of one run: the two references, the tie lanes, and the perturbed ones, whose draws ``seed`` begins.
+
+    ``wide_alone``: none but the first.
+    """
+
+    def __init__(self, seed: int, wide_alone: bool = False) -> None:
+        alive: dict[int, Any] = {}
+        self.wide, self.cast = Lane("wide", alive), Lane("cast", alive, casts_round=True)
+        self._all = [self.wide]
+        if not wide_alone:
+            self._all += [self.cast, Lane("tie:+", alive, tie=1), Lane("tie:-", alive, tie=-1)]
+            for k in range(SPREAD):
+                for kind in ("wide", "cast"):
+                    g = torch.Generator(device="cpu").manual_seed(seed)
+                    row = k + SPREAD * (kind == "cast")
+                    self._all.append(Lane(f"{kind}:{k}", alive, kind == "cast", g, row))
+        #: The dtype that a storage had when it was first viewed under another one.
+        self._viewed: dict[int, torch.dtype] = {}
+
+    def __iter__(self) -> Iterator[Lane]:
+        return iter(self._all)
+
+    def know(self, t: torch.Tensor) -> bool:
+        return self.wide.knows(t)
+
+    def start_again(self, t: torch.Tensor) -> None:
+        """Take the native memory of ``t`` for all lanes'."""
+        for lane in self._all:
+            lane.start_again(t)
+
+    def deviation(self, t: torch.Tensor) -> torch.Tensor:
+        """Largest deviation of the perturbed lanes from ``wide``, element by element."""
+        centre = self.wide.shadow(t)
+        out = torch.zeros_like(centre)
+        for lane in self._all:
+            if lane.perturb is not None and not lane.casts_round:
+                out = torch.maximum(out, torch.nan_to_num((lane.shadow(t) - centre).abs(), nan=0.0, posinf=0.0))
+        return out
+
+    # -- memory seen under two dtypes --------------------------------------------
+
+    def note_bits(self, t: torch.Tensor) -> None:
+        """``t`` is viewed under another dtype."""
+        self._viewed.setdefault(storage_key(t), t.dtype)
+
+    def hold_bits(self, t: torch.Tensor) -> bool:
+        """Whether ``t`` shows the memory of a tensor of another dtype."""
+        return self._viewed.get(storage_key(t), t.dtype) != t.dtype
+
+    def forget_other_dtypes(self, written: list[torch.Tensor]) -> None:
+        """A storage that is seen under two dtypes (bit casts) and written: the other view starts again."""
+        for t in written:
+            for lane in self._all:
+                for key in [k for k in lane.bases if k[0] == storage_key(t) and k[1] != t.dtype]:
+                    del lane.bases[key]

@@ -1,0 +1,51 @@
+"""One call of an operator, as the parts of the reference run hand it to each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from fxmorph.programs.operators import RUNNING_STATISTICS, operator_name, written_tensors
+from fxmorph.torchapi.dispatch import OpOverload, tensors_of
+
+
+@dataclass(frozen=True)
+class OperatorCall:
+    """An operator and its arguments: the program's own, or a lane's in their place (:meth:`of_lane`).
+
+    ``tensors``, the tensors among the arguments, and ``written``, those that it writes, are the program's in either.
+    """
+
+    func: OpOverload
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    tensors: list[torch.Tensor]
+    written: list[torch.Tensor]
+
+    def of_lane(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OperatorCall:
+        return replace(self, args=args, kwargs=kwargs)
+
+    def run(self) -> Any:
+        return self.func(*self.args, **self.kwargs)
+
+    @property
+    def accumulates(self) -> bool:
+        """Of ``index_put`` and its kin, whether they add to what is there."""
+        return bool(self.kwargs.get("accumulate", self.args[3] if len(self.args) > 3 else False))
+
+
+def operator_call(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OperatorCall:
+    """The program's call of ``func``."""
+    name = operator_name(func)
+    written = written_tensors(func, args, kwargs)
+    if name in RUNNING_STATISTICS and len(args) > 5 and args[5]:
+        written += tensors_of(args[3:5])
+    return OperatorCall(func, name, args, kwargs, tensors_of((args, kwargs)), written)
+
+
+def strided(values: list[Any]) -> list[torch.Tensor]:
+    """The tensors of them that lie in memory by strides."""
+    return [t for t in values if isinstance(t, torch.Tensor) and t.layout == torch.strided]

@@ -1,0 +1,207 @@
+"""What one operator may round in a perturbed lane.
+
+Each result is moved at random, up or down, by what the operator may round in its native dtype (Monte Carlo
+arithmetic: Parker 1997; Denis et al. 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import Any
+
+import torch
+
+from fxmorph.judge.reference.attention import with_logsumexp_rounded
+from fxmorph.judge.reference.kernels import ATTENTION
+from fxmorph.judge.reference.lanes import Lane
+from fxmorph.judge.reference.operator_call import OperatorCall
+from fxmorph.judge.reference.precision import AMPLITUDE, DEFAULT_AMPLITUDE, NARROW, OWN_PRECISION, UNIT, WIDE, is_wide
+from fxmorph.judge.reference.sums import INNER_DIMENSION, ROUNDED_ONCE_AMPLITUDE, summed_units, terms_of
+from fxmorph.judge.reference.tables import (
+    ABSOLUTE,
+    ABSOLUTE_UNITS,
+    CASTS,
+    CONVERSION,
+    CROSSING,
+    CROSSING_UNITS,
+    EXACT_OPS,
+    INDEX_PUTS,
+    INNER_PRODUCTS,
+    KERNELS,
+    NARROW_UNITS,
+    OPAQUE_UNITS,
+    RAMPS,
+    ROUNDED_ONCE,
+    SOFTMAXES,
+    SUMS,
+    UNITS,
+)
+from fxmorph.torchapi.dispatch import tensors_of, tree_map
+
+
+class Opaque(IntEnum):
+    """How a lane has the result of an operator without an fp64 kernel; 0 of others."""
+
+    NO = 0
+    RUN = 1  #: of its own values, in the native dtypes
+    TAKEN = 2  #: eager's
+
+
+class Rounding:
+    """What the operators of one run round, which hangs on those that came before."""
+
+    def __init__(self) -> None:
+        #: Matrices were multiplied: a softmax may become part of fused attention.
+        self.multiplied = False
+
+    def note(self, name: str) -> None:
+        self.multiplied |= name in INNER_DIMENSION
+
+    def rounded(
+        self, lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor, opaque: Opaque = Opaque.NO,
+        stepped: bool = False,
+    ) -> torch.Tensor:  # fmt: skip
+        """What a call of the lane's own gives: ``shadow`` as rounding in ``dtype`` may have made it.
+
+        ``stepped``: each step of a kernel has been rounded.
+        """
+        name = call.name
+        if dtype not in UNIT:
+            return shadow
+        if name in CASTS or (name == CONVERSION and dtype in NARROW):
+            narrows = any(UNIT.get(t.dtype, 1.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
+            return shadow.to(dtype).to(shadow.dtype) if lane.casts_round and dtype in WIDE and narrows else shadow
+        if lane.perturb is None:
+            return shadow
+        if name in RAMPS:
+            return _ramp(lane, name, dtype, shadow)
+        if opaque:
+            units = NARROW_UNITS if opaque is Opaque.RUN else OPAQUE_UNITS
+            return jittered(lane, shadow, _units(dtype, units, shadow), dtype, absolute=True)
+        if stepped:
+            return self._after_steps(lane, call, dtype, shadow)
+        accumulating = name in SUMS and not (name in INDEX_PUTS and not call.accumulates)
+        if name in EXACT_OPS and not accumulating:
+            return shadow
+        if accumulating and dtype not in AMPLITUDE:
+            return shadow + _sum_error(lane, call, dtype, shadow)
+        if name in ("mul", "mul_", "div", "div_") and _power_of_two(call.args[1]):
+            return shadow
+        shadow = _computed(lane, call, dtype, shadow)
+        return shadow + _sum_error(lane, call, dtype, shadow) if accumulating else shadow
+
+    def _after_steps(self, lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
+        inner = torch.float32 if dtype in AMPLITUDE else dtype
+        if call.name in SOFTMAXES and (self.multiplied or "log" in call.name):
+            shadow = with_logsumexp_rounded(lane, call.name, inner, shadow, call.args)
+        # Each step has rounded; 16-bit types round the result once more, and attention's weights before it.
+        return jittered(lane, shadow, 1.0, dtype, call.name in ATTENTION) if dtype in AMPLITUDE else shadow
+
+
+def jittered(lane: Lane, s: torch.Tensor, units: float, dtype: torch.dtype, absolute: bool = False) -> torch.Tensor:
+    """``s`` with each element moved, up or down, by ``units`` of the dtype's roundoff.
+
+    ``absolute``: by that of the largest element too.
+    """
+    size = UNIT[dtype] * units * OWN_PRECISION.get(dtype, 1.0)
+    xi = lane.noise(s)
+    # The parts of a complex number are off by its size.
+    out = s + s.abs() * size * torch.complex(xi, lane.noise(s)) if s.is_complex() else s * (1 + size * xi)
+    if absolute and s.numel():
+        scale = torch.nan_to_num(s.abs(), nan=0.0, posinf=0.0).max()
+        out = out + size * scale * lane.noise(s)
+    tiny = torch.finfo(dtype).smallest_normal if dtype.is_floating_point else 1e-38
+    return out + tiny * UNIT[dtype] * 2 * xi
+
+
+def _units(dtype: torch.dtype, units: float, at: torch.Tensor) -> float:
+    """Amplitude in units of ``dtype`` of an operator that is so many units off in its own arithmetic.
+
+    16-bit types round the result of float32.  What is measured on the CPU is not less elsewhere.
+    """
+    if at.device.type != "cpu":
+        units = max(units, DEFAULT_AMPLITUDE)
+    if dtype in AMPLITUDE:
+        return AMPLITUDE[dtype] + units * UNIT[torch.float32] / UNIT[dtype]
+    return units
+
+
+def _ramp(lane: Lane, name: str, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
+    if name == "linspace":
+        return jittered(lane, shadow, RAMPS[name], dtype, absolute=True)
+    powers = _logarithms(shadow)
+    steepest = float(powers.max()) if powers.numel() else 0.0
+    return jittered(lane, shadow, RAMPS[name] * max(1.0, steepest), dtype)
+
+
+def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
+    """The result of an operator of one rounding, and what else it rounds inside."""
+    name, args, base = call.name, call.args, call.name.removesuffix("_")
+    once = name in ROUNDED_ONCE and name not in KERNELS
+    units = ROUNDED_ONCE_AMPLITUDE if once else _units(dtype, UNITS.get(base, DEFAULT_AMPLITUDE), shadow)
+    shadow = jittered(lane, shadow, units, dtype, absolute=name in KERNELS)
+    inside = UNIT[torch.float32 if dtype in AMPLITUDE else dtype]
+    if base in ABSOLUTE_UNITS:
+        shadow = shadow + ABSOLUTE_UNITS[base] * inside * lane.noise(shadow)
+    if name in CROSSING and isinstance(args[0], torch.Tensor):
+        size = CROSSING_UNITS * inside * OWN_PRECISION.get(dtype, 1.0) * args[0].abs().nan_to_num(posinf=0.0)
+        shadow = shadow + size * lane.noise(shadow)
+    if base == "pow" and not _small_exponent(args[1]):  # the exponent is rounded, or a product with a logarithm
+        size = _logarithms(shadow)
+        shadow = shadow * (1 + inside * size * lane.noise(shadow))
+    if name in INNER_PRODUCTS:
+        shadow = shadow + UNIT[dtype] * _inner_product(name, args, shadow) * lane.noise(shadow)
+    return shadow
+
+
+def _logarithms(s: torch.Tensor) -> torch.Tensor:
+    """The sizes of the logarithms of the elements' sizes."""
+    return torch.nan_to_num(s.abs().log().abs(), nan=0.0, posinf=0.0)
+
+
+def _power_of_two(factor: Any) -> bool:
+    return isinstance(factor, (int, float)) and abs(math.frexp(factor)[0]) == 0.5
+
+
+def _small_exponent(exponent: Any) -> bool:
+    """Whether a power is a product or a root."""
+    return isinstance(exponent, (int, float)) and abs(exponent) <= 4 and float(exponent * 2).is_integer()
+
+
+def _inner_product(name: str, args: tuple[Any, ...], like: torch.Tensor) -> torch.Tensor | float:
+    """A bound of the products that the operator forms inside: elementwise where shapes allow it."""
+    a, b = (args[i] for i in INNER_PRODUCTS[name])
+    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.numel() and b.numel():
+        from_either_end = name.startswith("lerp")  # start + weight * (end - start)
+        size = a.abs() + b.abs() if from_either_end else (a / b if "div" in name else a * b).abs()
+        if name == "linalg_cross":
+            return float(torch.nan_to_num(a.abs(), posinf=0.0).max() * torch.nan_to_num(b.abs(), posinf=0.0).max())
+        return torch.nan_to_num(size, nan=0.0, posinf=0.0).expand_as(like)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):  # _foreach: the largest of all
+        sizes = [float((x * y).abs().max()) for x, y in zip(a, b, strict=False) if x.numel()]
+        return max(sizes, default=0.0)
+    return 0.0
+
+
+def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor) -> torch.Tensor:
+    """Error of summing in another order, or one after the other."""
+    terms = terms_of(call.name, call.args, s)
+    total: torch.Tensor
+    size: torch.Tensor | float
+    try:
+        if call.name not in ABSOLUTE:
+            raise NotImplementedError
+        total = call.func(*tree_map(_absolute, call.args), **tree_map(_absolute, call.kwargs))
+    except Exception:
+        total = torch.nan_to_num(s.abs(), nan=0.0, posinf=0.0).max() if s.numel() else s
+    if terms is None:
+        reads = sum(t.numel() for t in tensors_of((call.args, call.kwargs)))
+        size = 2 * max(reads / max(s.numel(), 1), 1.0) ** 0.5 + ROUNDED_ONCE_AMPLITUDE
+    else:
+        size = summed_units(call.name, call.args, call.kwargs, terms, total, UNIT[dtype])
+    return UNIT[dtype] * OWN_PRECISION.get(dtype, 1.0) * size * total * lane.noise(s)
+
+
+def _absolute(s: Any) -> Any:
+    return s.abs() if is_wide(s) else s

@@ -1,0 +1,80 @@
+"""What the reference run hands on: values with their shadows, and whether two programs' shadows agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from fxmorph.judge.reference.gates import LOCAL
+from fxmorph.programs.bits import unequal
+from fxmorph.programs.inputs import is_float_dtype
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """A native value, its shadow in each lane, and which of the :data:`LOCAL` gates lie before it."""
+
+    native: torch.Tensor
+    lanes: dict[str, torch.Tensor]
+    closed: frozenset[str] = frozenset(LOCAL)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A floating-point number that Python took from a tensor of ``dtype``, and what it is in each lane (0-d).
+
+    ``hangs``: another was taken before, which rounding reaches too, so that the lanes do not tell all.
+    """
+
+    native: float
+    dtype: torch.dtype
+    lanes: dict[str, torch.Tensor]
+    hangs: bool
+
+
+#: How far two programs that are equal over the reals may differ in fp64, relative to the largest value.
+FP64_TOLERANCE = 1e-7
+#: What sums and kernels in fp64 round off, relative to the largest of the usual values, and what is beyond those.
+FP64_ROUNDING, HUGE = 1e-13, 1e18
+
+
+def differ_in_fp64(
+    mine: Shadows | None, theirs: Shadows | None, lane: str = "wide", strict: bool = False
+) -> bool | None:
+    """Whether two programs that should be equal over the reals are not, on what no tie decides; None: cannot tell.
+
+    ``lane`` ``cast`` has explicit casts round, ``wide`` has nothing round.  Differences are measured against
+    the largest value; if ``strict`` each against its own element, but for what fp64 itself rounds.
+    """
+    if mine is None or theirs is None or not mine.lanes.keys() & theirs.lanes.keys() >= {lane, "tie:+", "tie:-"}:
+        return None
+    a, b = mine.lanes[lane], theirs.lanes[lane]
+    if a.shape != b.shape:
+        return True
+    if not is_float_dtype(a.dtype) or not is_float_dtype(b.dtype):
+        return _differ_in_decisions(mine, theirs, lane)
+    firm = torch.isfinite(a) & torch.isfinite(b)
+    for side in (mine, theirs):
+        for tie in ("tie:+", "tie:-"):
+            firm &= (side.lanes[tie] - side.lanes["wide"]).abs() <= FP64_TOLERANCE * side.lanes["wide"].abs()
+    if not bool(firm.any()):
+        return None
+    if not strict:
+        scale = float(a[firm].abs().max())
+        return float((a - b)[firm].abs().max()) > FP64_TOLERANCE * max(scale, 1e-30)
+    same = (a == b) | (a.isnan() & b.isnan())
+    # Masks such as the least float32 say nothing of how large the rest is.
+    usual = a[firm & (a.abs() < HUGE)].abs()
+    floor = FP64_ROUNDING * (float(usual.max()) if usual.numel() else 0.0)
+    near = (a - b).abs() <= FP64_TOLERANCE * a.abs() + floor
+    return not bool((near | same).all())
+
+
+def _differ_in_decisions(mine: Shadows, theirs: Shadows, lane: str) -> bool | None:
+    """The same of truth values and integers: a difference has no size, and those of unsigned ones would wrap."""
+    firm = torch.ones_like(mine.lanes[lane], dtype=torch.bool)
+    for side in (mine, theirs):
+        for tie in ("tie:+", "tie:-"):
+            firm &= ~unequal(side.lanes[tie], side.lanes["wide"])
+    return bool(unequal(mine.lanes[lane], theirs.lanes[lane])[firm].any()) if bool(firm.any()) else None

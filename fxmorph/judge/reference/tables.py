@@ -1,0 +1,126 @@
+"""What the reference run knows of operators: which round, how often, and by how much.
+
+A name in none of these tables is that of an operator of one rounding, by ``DEFAULT_AMPLITUDE``.
+"""
+
+from __future__ import annotations
+
+from fxmorph.judge.reference.kernels import VARIANCES, WRITTEN
+from fxmorph.programs.operators import COMPARISONS, EMPTY, MOVES
+
+#: Discrete functions of one number.
+ROUNDINGS = frozenset("floor ceil round trunc sign sgn".split())
+
+#: Operators that move or select data, compare, or are exact in any binary format.
+EXACT_OPS = (
+    MOVES
+    | EMPTY
+    | COMPARISONS
+    | ROUNDINGS
+    | frozenset(
+        """abs neg copy_ alias detach where relu relu_ clamp clamp_ clamp_min clamp_max clamp_min_ clamp_max_ maximum
+        minimum max min amax amin fmax fmin aminmax scatter_ masked_fill masked_fill_ index_copy_ index_put_
+        _index_put_impl_ tril_ triu_ floor_ ceil_ round_ trunc_ isnan isinf isfinite logical_and logical_or
+        logical_xor logical_not zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full
+        scalar_tensor arange eye fill fill_ zero_ zeros_ sort topk kthvalue median nanmedian mode cummax cummin
+        argmax argmin argsort max_pool2d_with_indices max_pool3d_with_indices threshold threshold_backward heaviside
+        copysign ldexp frexp nextafter unfold_backward col2im bernoulli _to_copy to set_ resize_ new_tensor
+        _local_scalar_dense view_as_real view_as_complex bitwise_and bitwise_or bitwise_xor bitwise_not hardtanh
+        relu6 conj_physical _conj_physical native_dropout_backward put put_ nonzero one_hot bucketize searchsorted
+        isin value_selecting_reduction_backward cumsum_ masked_select_backward max_pool2d_with_indices_backward
+        gather_backward lerp_0 real imag complex""".split()
+    )
+)
+
+#: Sums: exact in integers while Σ|terms| stays in range; error grows with the number of terms.
+SUMS = frozenset(
+    """sum nansum mean mm bmm addmm baddbmm addbmm mv addmv dot vdot addr ger convolution convolution_backward cumsum
+    index_add index_add_ scatter_add scatter_add_ scatter_reduce index_reduce embedding_dense_backward trace
+    index_put index_put_ _index_put_impl_ _unsafe_index_put select_backward slice_backward unfold_backward
+    embedding_bag _embedding_bag einsum linear matmul avg_pool2d _adaptive_avg_pool2d upsample_nearest2d_backward
+    avg_pool2d_backward _adaptive_avg_pool2d_backward reflection_pad2d_backward replication_pad2d_backward
+    reflection_pad1d_backward replication_pad1d_backward""".split()
+)
+#: Of SUMS, those whose result on absolute values is Σ|terms|.
+ABSOLUTE = frozenset(
+    "sum mean mm bmm mv dot cumsum addmm baddbmm addmv convolution index_add scatter_add linear matmul".split()
+)
+
+#: Exact in integers while results fit: add, sub, mul (also in place and with scalars).
+RING = frozenset(
+    "add add_ sub sub_ mul mul_ rsub square addcmul addcmul_ "
+    "_foreach_add _foreach_add_ _foreach_mul _foreach_mul_".split()
+)
+
+ROUNDED_ONCE = (
+    RING | SUMS | frozenset("div div_ true_divide sqrt sqrt_ reciprocal reciprocal_ _foreach_div _foreach_sqrt".split())
+)
+
+#: Several roundings inside one kernel.
+KERNELS = frozenset(
+    """_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data native_layer_norm
+    native_layer_norm_backward native_group_norm native_group_norm_backward native_batch_norm
+    _native_batch_norm_legit _native_batch_norm_legit_no_training native_batch_norm_backward batch_norm_backward
+    _batch_norm_with_update logsumexp var var_mean std std_mean norm linalg_vector_norm
+    _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
+    _scaled_dot_product_attention_math _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
+    _scaled_dot_product_cudnn_attention scaled_dot_product_attention logcumsumexp cumprod prod renorm cdist
+    _cdist_forward _cdist_backward _fused_rms_norm rms_norm gru_cell lstm_cell nll_loss_forward binary_cross_entropy
+    upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d grid_sampler_2d softmax log_softmax
+    layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss remainder fmod
+    upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
+    grid_sampler_2d_backward remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex linalg_cholesky_ex
+    linalg_lu linalg_qr linalg_svd
+    """.split()
+)
+
+#: Of KERNELS, those whose perturbed lanes run steps of fxmorph's own, each operator of them rounded.
+#: In the others the native kernel runs, inputs are perturbed too, and outputs absolutely.
+STEPPED = VARIANCES | WRITTEN.keys()
+#: Of KERNELS, those that may compute (x - mean) * scale as x * scale - mean * scale: the terms of that round.
+SHIFTED = frozenset(
+    """native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
+    _native_batch_norm_legit_no_training _batch_norm_with_update""".split()
+)
+
+#: Kernels of the form exp(x - logsumexp(x)) along a dimension.
+SOFTMAXES = frozenset({"_softmax", "softmax", "_log_softmax", "log_softmax"})
+
+#: Of those, what may become part of fused attention.
+ATTENTION_WEIGHTS = frozenset({"_softmax", "softmax"})
+
+#: Units of roundoff by which an operator is perturbed, where not DEFAULT_AMPLITUDE.  With
+#: SPREAD_FACTOR that is at least twice what `bench/conformance.py` shows of eager and of compiled code.
+UNITS = {
+    "exp": 2.0, "exp2": 2.0, "log": 2.0, "log2": 2.0, "log10": 2.0, "log1p": 2.0, "rsqrt": 2.0, "sin": 4.0, "cos": 4.0,
+    "tan": 4.0, "asin": 3.0, "acos": 3.0, "atan": 3.0, "atan2": 4.0, "sinh": 3.0, "cosh": 3.0, "tanh": 3.0,
+    "asinh": 4.0, "acosh": 4.0, "atanh": 4.0, "expm1": 4.0, "elu": 3.0, "erf": 8.0, "erfc": 4.0, "erfinv": 4.0,
+    "sigmoid": 3.0, "silu": 4.0, "hardswish": 3.0, "softplus": 4.0, "mish": 6.0, "log_sigmoid_forward": 4.0,
+    "gelu": 6.0, "pow": 4.0,
+    "gelu_backward": 128.0, "silu_backward": 64.0, "sigmoid_backward": 32.0, "tanh_backward": 32.0, "logit": 64.0,
+    "lgamma": 2048.0, "digamma": 1.6e5, "polygamma": 1.6e5, "special_zeta": 1.6e5, "special_log_ndtr": 512.0,
+    "special_ndtri": 512.0, "special_bessel_j0": 512.0, "special_bessel_j1": 512.0, "special_i0": 64.0,
+    "special_i1": 64.0,
+}  # fmt: skip
+OPAQUE_UNITS, NARROW_UNITS = 128.0, 8.0
+#: Units of roundoff of 1 by which code may be off, however small the result: it computes exp(x) - 1,
+#: log((1+x)/(1-x))/2, 2/(1 + exp(-2x)) - 1, 1 + erf(x), a polynomial.  All stay inside torch's default tolerances.
+ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh", "tanh"), 2.0) | {
+    "erf": 8.0, "gelu": 4.0, "logaddexp": 1.0,
+}  # fmt: skip
+#: Factories that compute what they return, in the default dtype where none is given, and units of roundoff by which
+#: they are off: of the largest value (a step is rounded, and taken many times), of each value and its logarithm.
+RAMPS = {"linspace": 2.0, "logspace": 8.0}
+#: Gradients of activations that have zeros, and units of the incoming gradient by which they are off there.
+CROSSING = frozenset("gelu_backward silu_backward mish_backward".split())
+CROSSING_UNITS = 8.0
+#: (operator, factors whose product is rounded inside it).
+INNER_PRODUCTS = {
+    "addcmul": (1, 2), "addcmul_": (1, 2), "addcdiv": (1, 2), "addcdiv_": (1, 2), "linalg_cross": (0, 1),
+    "_foreach_addcmul": (1, 2), "_foreach_addcmul_": (1, 2), "lerp": (0, 1), "lerp_": (0, 1),
+}  # fmt: skip
+
+#: Operators that may cast and do nothing else.  Inductor's own conversions are perturbed, as what it computes between
+#: them is; not those to 8 bits, where that would be half the value.
+CASTS, CONVERSION = frozenset({"_to_copy", "copy_", "copy"}), "convert_element_type"
+INDEX_PUTS = frozenset("index_put index_put_ _index_put_impl_ _unsafe_index_put".split())
