@@ -331,7 +331,7 @@ def run(
 
                 code = run_passes(settings, emit)
             else:
-                from fxmorph.campaign.run import run_campaign
+                from fxmorph.campaign.case_run import run_campaign
 
                 code = run_campaign(settings, emit)
     raise typer.Exit(code)
@@ -393,7 +393,7 @@ def check(
             verbose=verbose or None,
         )
         _check_paths(settings)
-        from fxmorph.campaign.run import check_seeds
+        from fxmorph.campaign.case_run import check_seeds
 
         with _reporting(settings) as emit:
             code = check_seeds(settings, emit)
@@ -448,7 +448,7 @@ def reduce(
             for prefix in ids or ():
                 store.finding(prefix)
         if python:
-            from fxmorph.campaign.run import versions
+            from fxmorph.core.versions import versions
             from fxmorph.triage.folder.releases import try_releases
 
             tried = try_releases(settings, ids or (), python, versions(), _print_line)

@@ -29,7 +29,7 @@ class Script:
 def serve(monkeypatch: pytest.MonkeyPatch, judge: Any) -> list[Any]:
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "")  # serve sets it: the one of before comes back
     monkeypatch.setattr(worker, "print_to", lambda log: None)
-    monkeypatch.setattr(worker, "load_rules", lambda *folders: {})
+    monkeypatch.setattr(worker, "rules_with", lambda *folders: {})
     monkeypatch.setattr(worker, "judge_case", judge)
     connection = Script([worker.Judge(0, None), worker.Judge(1, None)])  # type: ignore[arg-type]
     try:

@@ -1,16 +1,12 @@
-"""What a campaign of the pass rung makes of pairs: what patterns that are made alike overlook is one finding."""
+"""What the schedule of the pass rung makes of pairs: what patterns that are made alike overlook is one finding."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fxmorph.campaign.unit_run import SEEN_ENOUGH, PassCampaign
-from fxmorph.core.config import Settings
-from fxmorph.core.store import Store
-from fxmorph.inductor.coverage import Coverage
+from fxmorph.campaign.unit_schedule import SEEN_ENOUGH, UnitSchedule
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.rung import DERIVED, Pair
 from fxmorph.model import Kind, Status
@@ -20,13 +16,11 @@ CUMSUM = "post_grad.pass_patterns[1]/pointless_cumsum_replacement"
 
 
 @pytest.fixture
-def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    settings = Settings(state=str(tmp_path / "state"), max_time=100.0, jobs=1, passes=("*",))
-    with Store(settings.state_dir) as store:
-        made = PassCampaign(settings, store, lambda _: None, None)
-        made._blamed, made.tally = {}, Coverage()
-        monkeypatch.setattr(made, "_tell", lambda key: None)
-        yield made
+def campaign(new_campaign: Any, monkeypatch: pytest.MonkeyPatch) -> UnitSchedule:
+    of = new_campaign(passes=("*",))
+    made = UnitSchedule(of.settings, (), (), of.ledger, of.queue, of.told.append)
+    monkeypatch.setattr(made, "_tell", lambda key: None)
+    return made
 
 
 def pair(unit: str, change: str = "", kind: Kind = Kind.VALUE) -> Pair:
