@@ -13,77 +13,33 @@ import itertools
 import random
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from fxmorph.campaign import worker
+from fxmorph.campaign.accusations import Accusations
 from fxmorph.campaign.credit import Credit
 from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.ledger import Emit, Ledger
-from fxmorph.campaign.schedule import case_of, result_of_loss
 from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
 from fxmorph.core.records import to_json
 from fxmorph.core.units import Unit, UnitKind
-from fxmorph.core.versions import versions
 from fxmorph.events import UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derive.derived_graph import Derived
-from fxmorph.inductor.derive.near_misses import sort_of
-from fxmorph.inductor.rung import DERIVED, Mode, Pair, PassesJudged, Source, family, kin
-from fxmorph.model import CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
-from fxmorph.triage.blame.culprit import bug_class
-from fxmorph.triage.folder.unit_finding import write_pass_finding
-from fxmorph.triage.identity import kind_group
+from fxmorph.inductor.rung import Mode, Pair, PassesJudged, Source, family
+from fxmorph.model import Rung, Seed, Status
 
 #: Entries that one job derives graphs from, entries that one derives near misses for, and near misses that a turn
 #: of the later rounds judges at most: each takes a quarter of a second, a seed several.
 ENTRIES_A_JOB, NEAR_A_JOB, NEAR_A_TURN = 16, 3, 12
-#: How many near misses that one finding speaks of are judged.
-SEEN_ENOUGH = 4
-#: How many programs of one unit and kind are compiled as a whole.
-REPLAYS = 2
 #: A seed's weight grows by this for each unit that its graphs made fire first.
 ENERGY = 3.0
 #: A source is tried again so often without the unit that crashed.
 RETRIES = 3
 #: CPU seconds for deriving graphs from a few entries; one of them may take 20.
 DERIVE_SECONDS = 400.0
-#: What a whole compile shows of a unit's fault.
-_SHOWN = frozenset(
-    {Kind.VALUE, Kind.NONFINITE, Kind.DTYPE, Kind.SHAPE, Kind.MUTATION, Kind.STRUCTURE, Kind.COMPILE_ERROR,
-     Kind.RAISES, Kind.CRASH}
-)  # fmt: skip
-
-_Key = tuple[Any, ...]
-
-
-@dataclass
-class _Blamed:
-    """What a finding accuses: the first pair, all its units, and what whole compiles of its programs said.
-
-    Entries of one name that overlook the same sort of change of their patterns are one finding.
-    """
-
-    pair: Pair
-    units: dict[str, int] = field(default_factory=dict)
-    compiled: list[CaseResult] = field(default_factory=list)
-    waiting: int = 0
-    warned: bool = False
-    told: bool = False
-
-    @property
-    def shows(self) -> bool:
-        """Whether a whole compile of one of its programs showed a difference that the unit may make."""
-        return any(r.status is Status.FINDING and set(r.kinds) & _SHOWN for r in self.compiled)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether no whole compile shows it, and the graph may be none that a program gives, or the trouble our own:
-        what a unit leaves unfinished alone, later ones may finish.
-        """
-        return not self.shows and (self.pair.part == DERIVED or set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE})
 
 
 class UnitSchedule:
@@ -100,7 +56,7 @@ class UnitSchedule:
         emit: Emit,
     ) -> None:  # fmt: skip
         self._settings, self._units, self._seeds = settings, units, list(seeds)
-        self._ledger, self._queue, self._emit = ledger, queue, emit
+        self._ledger, self._emit = ledger, emit
         self.tally = Coverage()
         self._credit = Credit()
         #: How many jobs were given out, and how many of them have ended.
@@ -109,9 +65,7 @@ class UnitSchedule:
         self._derived: deque[Derived] = deque()
         self._near: deque[deque[Derived]] = deque()
         self._deriving = 0
-        self._replays: deque[tuple[_Key, Pair, worker.Judge]] = deque()
-        self._replaying: dict[int, tuple[_Key, Pair]] = {}
-        self._blamed: dict[_Key, _Blamed] = {}
+        self._accusations = Accusations(settings, ledger, queue, emit)
         self._skip: dict[str, set[str]] = defaultdict(set)
         self._later: deque[worker.JudgePasses] = deque()
         self._sources = 0
@@ -145,10 +99,9 @@ class UnitSchedule:
 
     def _urgent(self, index: int) -> Any:
         """What answers asked for: programs of findings, graphs derived from entries, what a crash cut off."""
-        if self._replays:
-            key, pair, job = self._replays.popleft()
-            self._replaying[index] = key, pair
-            return job
+        replay = self._accusations.next_replay(index)
+        if replay is not None:
+            return replay
         if self._derived:
             return self._job(Source(derived=self._derived.popleft()))
         return self._later.popleft() if self._later else None
@@ -186,16 +139,8 @@ class UnitSchedule:
             near = of_entry.popleft()
             if of_entry:
                 self._near.append(of_entry)
-            if not self._overlooked(near):
+            if not self._accusations.cover(near):
                 yield near
-
-    def _overlooked(self, near: Derived) -> bool:
-        """Whether findings say already that patterns like the entry's do not see such a change, or that it is wrong
-        without one.
-        """
-        places = {(family(near.entry), ""), (kin(near.entry), sort_of(near.change))}
-        seen = sum(sum(b.units.values()) for (place, sort, _), b in self._blamed.items() if (place, sort) in places)
-        return seen >= SEEN_ENOUGH
 
     def _variants(self) -> Iterator[worker.JudgePasses]:
         rng = random.Random(f"passes {self._settings.seed}")
@@ -245,7 +190,7 @@ class UnitSchedule:
         elif isinstance(job, worker.Derive):
             self._made_graphs(job, ended)
         else:
-            self._replayed(job, ended)
+            self._accusations.replayed(job, ended)
 
     def _made_graphs(self, job: worker.Derive, ended: Ended) -> None:
         self._deriving -= 1
@@ -291,89 +236,13 @@ class UnitSchedule:
                 )
             )  # fmt: skip
             if pair.status is Status.FINDING and not _by_an_entry(pair, judged.pairs):
-                self._accuse(pair)
-
-    def _accuse(self, pair: Pair) -> None:
-        kinds = kind_group(pair.kinds)
-        key = (pair.place, pair.sort, kinds)
-        without_change = (family(pair.unit), "", kinds)
-        if without_change in self._blamed:  # the change is not what it takes
-            key = without_change
-        blamed = self._blamed.setdefault(key, _Blamed(pair))
-        made_up = blamed.pair.part == DERIVED and pair.part != DERIVED
-        if not blamed.told and not blamed.shows and (made_up or not blamed.pair.program):
-            blamed.pair = pair
-        blamed.units[pair.unit] = blamed.units.get(pair.unit, 0) + 1
-        if not pair.program or len(blamed.compiled) + blamed.waiting >= REPLAYS:
-            if not blamed.waiting:
-                self._tell(key)
-            return
-        blamed.waiting += 1
-        seed = Seed(path=pair.program, form="module", hash=digest([pair.program, pair.graph], 16))
-        case = replace(
-            case_of(self._settings, seed, 0, self.rung), plans=(ValuePlan.SEED,), compile=CompileConfig.make()
-        )
-        self._replays.append((key, pair, worker.Judge(0, case)))
-
-    def _replayed(self, job: worker.Judge, ended: Ended) -> None:
-        key, pair = self._replaying.pop(job.index)
-        blamed = self._blamed[key]
-        blamed.waiting -= 1
-        result = ended.value.result if ended.value is not None else result_of_loss(job.case, ended)
-        self._ledger.add_seconds(result.seconds)
-        if not blamed.shows and not blamed.told:
-            blamed.pair = pair if not blamed.compiled or result.status is Status.FINDING else blamed.pair
-        blamed.compiled.append(result)
-        if result.status is Status.FINDING or not blamed.waiting:
-            self._tell(key)
-
-    def _tell(self, key: tuple[Any, ...]) -> None:
-        """Write down the finding of a unit and kind, once."""
-        blamed = self._blamed[key]
-        if blamed.told:
-            return
-        if blamed.doubtful:
-            if not blamed.warned:
-                blamed.warned = True
-                pair = blamed.pair
-                what = f"{', '.join(pair.kinds)} on {pair.source}"
-                self._emit(Warned(f"{pair.unit} alone differs, and no whole compile shows it: {what}: {pair.reason}"))
-            return
-        blamed.told = True
-
-        def write(folder: Path, finding: Finding) -> None:
-            said = [_in_words(r) for r in blamed.compiled]
-            write_pass_finding(folder, finding, blamed.pair, said, blamed.shows, versions())
-
-        self._queue.place(self._pass_finding(key, blamed), write)
-
-    def _pass_finding(self, key: _Key, blamed: _Blamed) -> Finding:
-        pair = blamed.pair
-        # As the backends see it: the unit's name says the rest.
-        stage = "decomposition" if pair.unit.startswith("decomposition.") else "inductor"
-        id = digest(key, 12)
-        return Finding(
-            id=id, case_id=pair.graph, seed=pair.source, recipe="", kinds=pair.kinds,
-            bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
-            triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
-            evidence=tuple(filter(None, (pair.reason, pair.counterexample, *map(_in_words, blamed.compiled)))),
-            extra={
-                "rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan,
-                "change": pair.change, "sort": pair.sort, "units": blamed.units, "operations": list(pair.operations),
-            },
-        )  # fmt: skip
+                self._accusations.add(pair)
 
     # -- what remains ------------------------------------------------------------
 
     def end(self) -> None:
-        """Tell findings whose whole compiles did not all come in, and all units of each.
-
-        That graphs without end are not all reached is told by the coverage.
-        """
-        for key, blamed in self._blamed.items():
-            self._tell(key)
-            if blamed.told:
-                self._queue.amend(self._pass_finding(key, blamed))
+        """Tell what whole compiles have not answered; that graphs without end are not all reached, coverage tells."""
+        self._accusations.end()
 
     def coverage(self) -> dict[str, Any]:
         return {"passes": self.tally.table(self._units), "sources": self._sources}
@@ -383,9 +252,3 @@ def _by_an_entry(pair: Pair, pairs: Sequence[Pair]) -> bool:
     """Whether an entry of the pass shows the same on the same graph."""
     of_it = [p for p in pairs if p.unit.startswith(f"{pair.unit}/") and p.graph == pair.graph]
     return any(p.status is Status.FINDING and p.kinds == pair.kinds for p in of_it)
-
-
-def _in_words(result: CaseResult) -> str:
-    if result.status is Status.FINDING:
-        return f"compiled as a whole: {', '.join(result.kinds)}: {result.reason}"
-    return f"compiled as a whole: {result.status.value}" + (f" ({result.reason})" if result.reason else "")
