@@ -22,7 +22,7 @@ from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
 from fxmorph.core.store import Store
 from fxmorph.events import RunFinished
-from fxmorph.model import Case, CaseResult, Seed
+from fxmorph.model import Case, CaseResult, Finding, Seed
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.known import Known
 
@@ -36,6 +36,7 @@ class Campaign:
     seeds: tuple[Seed, ...] = ()
     check: bool = False
     baseline: frozenset[str] = frozenset()
+    again: dict[str, Finding] = field(default_factory=dict)
     run_id: str = ""
     told: list[Any] = field(default_factory=list)
 
@@ -43,7 +44,7 @@ class Campaign:
         s, tell = self.settings, self.told.append
         self.run_id = self.run_id or self.store.create_run(s, {})
         self.ledger = Ledger(self.store, self.run_id, Clock(), time.monotonic())
-        self.queue = FindingQueue(s, self.ledger, tell, Known(()), self.baseline)
+        self.queue = FindingQueue(s, self.ledger, tell, Known(()), self.baseline, again=self.again)
         packs = Packs(s)
         self.schedule = CaseSchedule(s, self.seeds, packs, self.ledger, self.queue, tell, check=self.check)
         made = Preparation(
@@ -70,7 +71,7 @@ def new_campaign(tmp_path: Path) -> Iterator[Callable[..., Campaign]]:
     with Store(settings.state_dir) as store:
 
         def make(**given: Any) -> Campaign:
-            parts = {k: given.pop(k) for k in ("seeds", "check", "baseline", "run_id") if k in given}
+            parts = {k: given.pop(k) for k in ("seeds", "check", "baseline", "again", "run_id") if k in given}
             return Campaign(replace(settings, **given), store, **parts)
 
         yield make

@@ -213,6 +213,41 @@ def test_equal_fingerprints_of_unlike_graphs_stay_apart(campaign: Any) -> None:
     assert len(campaign.queue.findings) == 2
 
 
+# -- reduced further -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_finding_that_is_reduced_further_keeps_its_id_and_stays_where_less_shows_nothing(
+    new_campaign: Any, stands: bool
+) -> None:
+    case, before = case_of("s"), new_campaign()
+    conclude(before, case, investigated(case, "g"))
+    confirm(before)
+    (old,) = before.queue.findings.values()
+    after = new_campaign(run_id=before.run_id, again={case.id: old})
+    smaller = investigated(case, "g", PROGRAM.replace("flip(0)", "roll(1)"), skeleton=(("roll", ()),))
+    conclude(after, case, smaller)
+    assert not after.queue.findings
+    if stands:
+        confirm(after)
+    else:
+        confirm(after, Confirmation(0, 1, "gone"))
+        confirm(after, Confirmation(0, 1, "gone"), threads=1)
+    (now,) = after.queue.findings.values()
+    assert (now.id, now.fingerprint, "roll" in now.program) == (old.id, old.fingerprint, stands)
+    assert after.queue.placed == 1
+    assert [f.id for f in after.store.findings()] == [old.id]
+
+
+def test_a_finding_that_is_reduced_further_is_not_investigated_as_found(new_campaign: Any) -> None:
+    case, before = case_of("s"), new_campaign()
+    conclude(before, case, investigated(case, "g"))
+    confirm(before)
+    after = new_campaign(run_id=before.run_id, again={case.id: next(iter(before.queue.findings.values()))})
+    after.queue.hear(Ended(worker.Investigate(0, case, differs(case), 60.0), None, "timeout", detail="60 s"))
+    assert idle(after) and len(after.queue.findings) == 1
+
+
 # -- time --------------------------------------------------------------------------
 
 
