@@ -46,9 +46,10 @@ class Campaign:
         self.ledger = Ledger(self.store, self.run_id, Clock(), time.monotonic())
         self.queue = FindingQueue(s, self.ledger, tell, Known(()), self.baseline, again=self.again)
         packs = Packs(s)
-        self.schedule = CaseSchedule(s, self.seeds, packs, self.ledger, self.queue, tell, check=self.check)
+        done = self.ledger.results()
+        self.schedule = CaseSchedule(s, self.seeds, packs, self.ledger, self.queue, tell, None, done, self.check)
         made = Preparation(
-            s, self.store, tell, self.seeds, (), packs, None, self.ledger, self.queue, {}, False, s.state_dir
+            s, self.store, tell, self.seeds, (), packs, None, self.ledger, self.queue, done, bool(done), s.state_dir
         )
         self.run = Run(made, self.schedule, "interrupted", check=self.check)
 
@@ -57,9 +58,13 @@ class Campaign:
         self.schedule.hear(Ended(worker.Judge(index, case), worker.Judged(result, found)))
 
     def end(self) -> RunFinished:
-        """The end of the run as it is told."""
+        """Time is over; the end of the run as it is told."""
         self.schedule.end()
         self.queue.end()
+        return self.finish()
+
+    def finish(self) -> RunFinished:
+        """The end of the run as it is told, once its loop has ended."""
         self.run.finish(self.run.exit_code())
         return next(e for e in self.told if isinstance(e, RunFinished))
 
