@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 
 from fxmorph.campaign import worker
-from fxmorph.campaign.run import Campaign
+from fxmorph.campaign.finding_queue import Effort
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.plans import PLANS
@@ -150,7 +150,7 @@ def _blame(arm: Arm, pool: Pool, limit: int) -> None:
     while queue or pool.busy:
         while pool.idle and queue:
             j = queue.pop(0)
-            seconds = Campaign.investigate_seconds
+            seconds = Effort().seconds
             pool.submit(worker.Investigate(j.index, j.case, j.result, seconds), seconds * 4)
         for ended in pool.ended(timeout=1.0):
             j = by_index[ended.job.index]

@@ -10,7 +10,7 @@ from fxmorph.core.config import Settings
 def check(settings: Settings) -> int:
     """Returns the exit code; raises ``ConfigError`` for paths that hold nothing."""
     require_seeds(settings)
-    from fxmorph.campaign.run import check_seeds
+    from fxmorph.campaign.case_run import check_seeds
 
     with reporting(settings) as emit:
         return check_seeds(settings, emit)

@@ -21,6 +21,6 @@ def fuzz(settings: Settings) -> int:
             from fxmorph.campaign.unit_run import run_passes
 
             return run_passes(settings, emit)
-        from fxmorph.campaign.run import run_campaign
+        from fxmorph.campaign.case_run import run_campaign
 
         return run_campaign(settings, emit)

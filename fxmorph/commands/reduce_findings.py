@@ -19,7 +19,7 @@ def reduce(settings: Settings, ids: Sequence[str], every: bool, pythons: Sequenc
     """
     require_findings(settings, ids, every)
     if pythons:
-        from fxmorph.campaign.run import versions
+        from fxmorph.core.versions import versions
         from fxmorph.triage.folder.releases import try_releases
 
         tried = try_releases(settings, ids, pythons, versions(), print_line)

@@ -25,7 +25,7 @@ from fxmorph.inductor.apply import Applied, CannotRun, NotInEager, apply_unit
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.inventory import inventory, listed
 from fxmorph.inductor.pair_check import check_pair, graph_key
-from fxmorph.inductor.pair_record import Pair, family, kin
+from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
@@ -40,10 +40,6 @@ from fxmorph.rewriting.recipes import draw_recipe
 from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.torchapi.dispatch import tree_leaves
-
-__all__ = [
-    "DERIVED", "Mode", "Pair", "PassesJudged", "Source", "chosen_units", "family", "judge_source", "kin",
-]  # fmt: skip
 
 #: Graphs with more nodes, or with results of more elements together, are left out: the reference keeps
 #: a dozen copies in fp64.

@@ -178,11 +178,11 @@ import sys, types
 from fxmorph.core.config import Settings
 from fxmorph.events import Checked, Warned
 from fxmorph.model import Status
-campaign = types.ModuleType("fxmorph.campaign.run")
+campaign = types.ModuleType("fxmorph.campaign.case_run")
 def run_campaign(settings, emit):
     {body}
 campaign.run_campaign = run_campaign
-sys.modules["fxmorph.campaign.run"] = campaign
+sys.modules["fxmorph.campaign.case_run"] = campaign
 sys.argv = ["fxmorph", "run", "seeds", *{options!r}]
 from fxmorph.cli import main
 main()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from reportstate import AFTER, BEFORE, PROGRAM, finding, make_state
 
+from fxmorph.campaign import leftover_schedule
 from fxmorph.commands import reduce as command
 from fxmorph.core.config import Settings
 from fxmorph.core.store import Store, StoreError
@@ -188,7 +189,7 @@ def test_what_the_other_side_has_not_is_marked() -> None:
 
 def test_reducing_writes_the_page_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = make_state(tmp_path / "st", findings=1)
-    monkeypatch.setattr(command, "_of_a_unit", lambda finding: True)
+    monkeypatch.setattr(leftover_schedule, "_of_a_unit", lambda finding: True)
     settings = Settings(state=str(state))
     for done, code in ((False, 5), (True, 1)):
         monkeypatch.setattr(command, "_alone", lambda *_, done=done: done)

@@ -1,0 +1,183 @@
+"""What units of Inductor that differ alone are accused of.
+
+Pairs that say the same are one finding; a few of their programs are compiled as a whole before it is told.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fxmorph.campaign import worker
+from fxmorph.campaign.finding_queue import FindingQueue
+from fxmorph.campaign.ledger import Emit, Ledger
+from fxmorph.campaign.schedule import case_of, result_of_loss
+from fxmorph.core.config import Settings
+from fxmorph.core.pool import Ended
+from fxmorph.core.versions import versions
+from fxmorph.events import Warned
+from fxmorph.inductor.derive.derived_graph import Derived
+from fxmorph.inductor.derive.near_misses import sort_of
+from fxmorph.inductor.pair_record import Pair, family, kin
+from fxmorph.inductor.rung import DERIVED
+from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
+from fxmorph.triage.blame.culprit import bug_class
+from fxmorph.triage.folder.unit_finding import write_pass_finding
+from fxmorph.triage.identity import kind_group
+
+#: How many near misses that one finding speaks of are judged.
+SEEN_ENOUGH = 4
+#: How many programs of one unit and kind are compiled as a whole.
+REPLAYS = 2
+#: What a whole compile shows of a unit's fault.
+_SHOWN = frozenset(
+    {Kind.VALUE, Kind.NONFINITE, Kind.DTYPE, Kind.SHAPE, Kind.MUTATION, Kind.STRUCTURE, Kind.COMPILE_ERROR,
+     Kind.RAISES, Kind.CRASH}
+)  # fmt: skip
+
+#: Pattern group, sort of change and group of kinds.
+_Key = tuple[Any, ...]
+
+
+@dataclass
+class Accusation:
+    """What a finding says of units: the first pair, all its units, and what whole compiles of its programs said.
+
+    Entries of one name that overlook the same sort of change of their patterns are one finding.
+    """
+
+    pair: Pair
+    units: dict[str, int] = field(default_factory=dict)
+    compiled: list[CaseResult] = field(default_factory=list)
+    waiting: int = 0
+    warned: bool = False
+    told: bool = False
+
+    @property
+    def shows(self) -> bool:
+        """Whether a whole compile of one of its programs showed a difference that the unit may make."""
+        return any(r.status is Status.FINDING and set(r.kinds) & _SHOWN for r in self.compiled)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether no whole compile shows it, and the graph may be none that a program gives, or the trouble our own:
+        what a unit leaves unfinished alone, later ones may finish.
+        """
+        return not self.shows and (self.pair.part == DERIVED or set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE})
+
+
+class Accusations:
+    """Those of a run; what becomes a finding goes to the queue."""
+
+    def __init__(self, settings: Settings, ledger: Ledger, queue: FindingQueue, emit: Emit) -> None:
+        self._settings, self._ledger, self._queue, self._emit = settings, ledger, queue, emit
+        self._by_key: dict[_Key, Accusation] = {}
+        #: Programs to be compiled as a whole, and those that are, by the index of the job.
+        self._replays: deque[tuple[_Key, Pair, Case]] = deque()
+        self._replaying: dict[int, tuple[_Key, Pair]] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def cover(self, near: Derived) -> bool:
+        """Whether findings say already that patterns like the entry's do not see such a change, or that it is wrong
+        without one.
+        """
+        places = {(family(near.entry), ""), (kin(near.entry), sort_of(near.change))}
+        seen = sum(sum(a.units.values()) for (place, sort, _), a in self._by_key.items() if (place, sort) in places)
+        return seen >= SEEN_ENOUGH
+
+    def add(self, pair: Pair) -> None:
+        """The pair differs."""
+        kinds = kind_group(pair.kinds)
+        key = (pair.place, pair.sort, kinds)
+        without_change = (family(pair.unit), "", kinds)
+        if without_change in self._by_key:  # the change is not what it takes
+            key = without_change
+        accused = self._by_key.setdefault(key, Accusation(pair))
+        made_up = accused.pair.part == DERIVED and pair.part != DERIVED
+        if not accused.told and not accused.shows and (made_up or not accused.pair.program):
+            accused.pair = pair
+        accused.units[pair.unit] = accused.units.get(pair.unit, 0) + 1
+        if not pair.program or len(accused.compiled) + accused.waiting >= REPLAYS:
+            if not accused.waiting:
+                self._tell(key)
+            return
+        accused.waiting += 1
+        seed = Seed(path=pair.program, form="module", hash=digest([pair.program, pair.graph], 16))
+        case = replace(
+            case_of(self._settings, seed, 0, Rung.PASS), plans=(ValuePlan.SEED,), compile=CompileConfig.make()
+        )
+        self._replays.append((key, pair, case))
+
+    def next_replay(self, index: int) -> worker.Judge | None:
+        """The next program to be compiled as a whole, as the run's job ``index``."""
+        if not self._replays:
+            return None
+        key, pair, case = self._replays.popleft()
+        self._replaying[index] = key, pair
+        return worker.Judge(index, case)
+
+    def replayed(self, job: worker.Judge, ended: Ended) -> None:
+        """A whole compile ended."""
+        key, pair = self._replaying.pop(job.index)
+        accused = self._by_key[key]
+        accused.waiting -= 1
+        result = ended.value.result if ended.value is not None else result_of_loss(job.case, ended)
+        self._ledger.add_seconds(result.seconds)
+        if not accused.shows and not accused.told:
+            accused.pair = pair if not accused.compiled or result.status is Status.FINDING else accused.pair
+        accused.compiled.append(result)
+        if result.status is Status.FINDING or not accused.waiting:
+            self._tell(key)
+
+    def _tell(self, key: _Key) -> None:
+        """Write down the finding of a unit and kind, once."""
+        accused = self._by_key[key]
+        if accused.told:
+            return
+        if accused.doubtful:
+            if not accused.warned:
+                accused.warned = True
+                pair = accused.pair
+                what = f"{', '.join(pair.kinds)} on {pair.source}"
+                self._emit(Warned(f"{pair.unit} alone differs, and no whole compile shows it: {what}: {pair.reason}"))
+            return
+        accused.told = True
+
+        def write(folder: Path, finding: Finding) -> None:
+            said = [_in_words(r) for r in accused.compiled]
+            write_pass_finding(folder, finding, accused.pair, said, accused.shows, versions())
+
+        self._queue.place(self._finding(key, accused), write)
+
+    def _finding(self, key: _Key, accused: Accusation) -> Finding:
+        pair = accused.pair
+        # As the backends see it: the unit's name says the rest.
+        stage = "decomposition" if pair.unit.startswith("decomposition.") else "inductor"
+        id = digest(key, 12)
+        return Finding(
+            id=id, case_id=pair.graph, seed=pair.source, recipe="", kinds=pair.kinds,
+            bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
+            triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
+            evidence=tuple(filter(None, (pair.reason, pair.counterexample, *map(_in_words, accused.compiled)))),
+            extra={
+                "rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan,
+                "change": pair.change, "sort": pair.sort, "units": accused.units, "operations": list(pair.operations),
+            },
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """Tell those whose whole compiles did not all come in, and of each all its units."""
+        for key, accused in self._by_key.items():
+            self._tell(key)
+            if accused.told:
+                self._queue.amend(self._finding(key, accused))
+
+
+def _in_words(result: CaseResult) -> str:
+    if result.status is Status.FINDING:
+        return f"compiled as a whole: {', '.join(result.kinds)}: {result.reason}"
+    return f"compiled as a whole: {result.status.value}" + (f" ({result.reason})" if result.reason else "")

@@ -1,0 +1,371 @@
+"""What becomes of a case that differs: seen, investigated, confirmed, stored.
+
+It is a finding from the moment that it is seen: stored as it was found (``STATE/seen/ID``), counted and told
+whatever time is left.  What is made of it later takes its place.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fxmorph.campaign import worker
+from fxmorph.campaign.ledger import Emit, Ledger
+from fxmorph.campaign.seen_findings import SeenFindings
+from fxmorph.core.config import Settings
+from fxmorph.core.pool import Ended
+from fxmorph.core.records import to_json
+from fxmorph.core.versions import version_of
+from fxmorph.events import FindingMade, Warned
+from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
+from fxmorph.triage.blame.culprit import bug_class
+from fxmorph.triage.conclusion import Investigated
+from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
+from fxmorph.triage.known import Known
+
+#: CPU seconds for a repro in fresh processes.
+CONFIRM_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is made of what is found.
+
+    ``seconds`` of CPU are for blaming and reducing one finding; ``times`` fresh processes must show it.  ``share`` of
+    the budget may go to investigations: of what was spent so far while cases are left, then of all of it (None: no
+    limit).  What it does not reach waits for ``fxmorph reduce``.
+    """
+
+    seconds: float = 60.0
+    times: int = 1
+    share: float | None = 0.25
+
+
+@dataclass(frozen=True)
+class Found:
+    """A case that stands after the ladder, waiting to be investigated."""
+
+    index: int
+    case: Case
+    result: CaseResult
+    manner: worker.Manner = worker.Manner.HERE
+
+    def novelty(self) -> tuple[Any, ...]:
+        return (self.result.kinds, self.result.stage, self.case.seed.hash if not self.result.recipe else "")
+
+
+class FindingQueue:
+    """The findings of one run; of a run that goes on it begins with what is stored.
+
+    ``known`` are public issues, ``baseline`` fingerprints that do not count.  ``again`` are findings that are
+    reduced further, by case; they keep their ids.
+    """
+
+    def __init__(
+        self, settings: Settings, ledger: Ledger, emit: Emit, known: Known, baseline: frozenset[str],
+        effort: Effort | None = None, again: Mapping[str, Finding] | None = None,
+    ) -> None:  # fmt: skip
+        self._settings, self._ledger, self._emit = settings, ledger, emit
+        self._issues, self._baseline = known, baseline
+        self._effort, self._again = effort or Effort(), again or {}
+        stored = ledger.findings()
+        confirmed = [f for f in stored if f.confirmed]
+        #: Cases that differ and that no finding is confirmed of (yet).
+        self.seen = SeenFindings(settings.state_dir, ledger, (f for f in stored if not f.confirmed))
+        #: What is confirmed, by fingerprint.
+        self.findings = {f.fingerprint: f for f in confirmed if f.id == f.fingerprint}
+        self._concluded = {f.case_id for f in confirmed}
+        #: How many are known, and how many cases have the cause of another.
+        self.known = sum(bool(f.known) for f in self.findings.values())
+        self.duplicates = 0
+        #: How many findings were given their place by a confirmation, or given it back.
+        self.placed = 0
+        #: Fingerprints of what ``check`` found and no baseline lists.
+        self._differing: list[str] = []
+        self._waiting: deque[Found] = deque()
+        #: CPU seconds that investigations took.
+        self._spent = 0.0
+        #: How many like it were investigated.
+        self._investigated: Counter[Any] = Counter()
+        #: The rewrites that each finding so far was reduced to.
+        self._needed: set[frozenset[str]] = set()
+        self._to_confirm: deque[worker.Confirm] = deque()
+        #: Fingerprints being confirmed, with the other findings that have them.
+        self._confirming: dict[str, list[Finding]] = {}
+        #: Fingerprints by group of what was reduced.
+        self._groups: dict[str, str] = {}
+
+    @property
+    def new(self) -> tuple[str, ...]:
+        """Ids of findings that are not known, those only seen too; of ``check``, which makes none, fingerprints."""
+        found = (*self.findings.values(), *self.seen)
+        return (*self._differing, *(f.id for f in found if not f.known))
+
+    # -- seen ----------------------------------------------------------------------
+
+    def see(self, index: int, case: Case, result: CaseResult, found: Investigated | None) -> None:
+        """A case differs; ``found`` is its program as it was found, where a text holds it."""
+        if case.id in self._concluded:
+            return
+        if case.id not in self.seen:
+            self.seen.add(finding_of(case, result, found or Investigated.of_result(result), self._settings.seed))
+        self.add(Found(index, case, result))
+
+    def add(self, found: Found) -> None:
+        """A case that is stored as seen waits to be investigated."""
+        self._waiting.append(found)
+
+    def check(self, seed: str, result: CaseResult) -> tuple[str, str]:
+        """Of a seed that differs the fingerprint, and what lists it ("": nothing); all that ``check`` makes of it."""
+        print_ = checked_fingerprint(seed, result.kinds, result.stage, result.unit)
+        if print_ in self._baseline:
+            self.known += 1
+            return print_, "baseline"
+        self._differing.append(print_)
+        return print_, ""
+
+    # -- investigated ----------------------------------------------------------------
+
+    def wants(self, cases_left: bool) -> bool:
+        """Whether there is something to do, and time for it while ``cases_left`` or after."""
+        return bool(self._to_confirm) or self._wants_investigation(cases_left)
+
+    def next_job(self) -> tuple[worker.Investigate | worker.Confirm, float]:
+        """What is to be done first, and its limit in CPU seconds; something must be to do."""
+        if self._to_confirm:
+            return self._to_confirm.popleft(), CONFIRM_SECONDS
+        # The finding least like those already looked at goes first.
+        best = min(self._waiting, key=lambda f: (self._looks_known(f), self._investigated[f.novelty()], f.index))
+        self._waiting.remove(best)
+        self._investigated[best.novelty()] += 1
+        seconds = self._effort.seconds
+        job = worker.Investigate(best.index, best.case, best.result, seconds, tuple(self._groups), best.manner)
+        return job, seconds * 4
+
+    def hear(self, ended: Ended) -> None:
+        """One of the queue's jobs ended."""
+        if isinstance(ended.job, worker.Investigate):
+            self._conclude(ended.job, ended)
+        else:
+            self._confirmed(ended.job, ended)
+
+    def _wants_investigation(self, cases_left: bool) -> bool:
+        share = self._effort.share
+        if not self._waiting or share is None:
+            return bool(self._waiting)
+        if not cases_left:
+            return self._spent < share * self._settings.max_time * self._settings.effective_jobs
+        if all(map(self._looks_known, self._waiting)):
+            return False  # their time comes when no case is left
+        return self._spent <= share * max(sum(self._ledger.seconds.values()), 1.0)
+
+    def _looks_known(self, found: Found) -> bool:
+        """Whether the recipe holds all rewrites that an earlier finding was reduced to."""
+        rules = {r.rule for r in Recipe.parse(found.result.recipe).rewrites}
+        return any(needed <= rules for needed in self._needed)
+
+    def _conclude(self, job: worker.Investigate, ended: Ended) -> None:
+        got = ended.value
+        if isinstance(got, Investigated):
+            self._ledger.add_seconds(got.seconds)
+            self._spent += sum(used for _, used in got.seconds)
+        else:
+            self._spent += ended.cpu
+            manner = self._next_manner(job, ended)
+            if manner is not None:
+                self.add(Found(job.index, job.case, job.result, manner))
+                return
+            why = ended.detail or ended.trouble
+            self._emit(Warned(f"case {job.index} ({job.case.seed.label}) could not be investigated: {why}"))
+            got = None
+        like = self._groups.get(got.group, "") if got is not None else ""
+        if got is None or not (got.program or like):
+            self.seen.stays(job.case.id, "nothing that stands alone was made of it")
+            return
+        finding = self._with_old_id(job.case.id, finding_of(job.case, job.result, got, self._settings.seed))
+        if not got.program:
+            finding = replace(finding, id=like, fingerprint=like)
+        elif got.group:
+            self._groups[got.group] = finding.fingerprint
+        if got.rewrites:
+            self._needed.add(frozenset(got.rewrites))
+        self._settle(worker.Confirm(job.index, job.case, finding, ""))
+
+    def _next_manner(self, job: worker.Investigate, ended: Ended) -> worker.Manner | None:
+        """How a case whose investigation came to nothing is investigated again; None where it is not."""
+        if job.manner is worker.Manner.AS_FOUND:
+            return None
+        # A GPU's context does not survive a fork.
+        if ended.trouble == "crash" and job.manner is worker.Manner.HERE and job.case.device == "cpu":
+            return worker.Manner.APART
+        # A finding that is there already says more than its case does as found.
+        return None if job.case.id in self._again else worker.Manner.AS_FOUND
+
+    def _with_old_id(self, case_id: str, finding: Finding) -> Finding:
+        """One that is reduced further keeps its id, and its place is free until it is confirmed."""
+        old = self._again.get(case_id)
+        if old is None:
+            return finding
+        self.findings.pop(old.fingerprint, None)
+        return replace(finding, id=old.id, fingerprint=old.fingerprint, known=old.known)
+
+    # -- confirmed -------------------------------------------------------------------
+
+    def _settle(self, job: worker.Confirm) -> None:
+        """A duplicate is stored as one; anything new is written and goes to be confirmed."""
+        finding = job.finding
+        earlier = self.findings.get(finding.fingerprint)
+        if earlier is not None and finding.program and not one_cause(earlier, finding):
+            apart = digest([finding.fingerprint, finding.program], 12)
+            finding, earlier = replace(finding, id=apart, fingerprint=apart), self.findings.get(apart)
+        if earlier is not None:
+            self.duplicates += 1
+            finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
+            self._ledger.add_finding(finding, None, duplicate_of=earlier.id)
+            self.seen.drop(finding.case_id)
+            self._emit(FindingMade(finding, "", "", earlier.id))
+            return
+        if finding.fingerprint in self._confirming:
+            self._confirming[finding.fingerprint].append(finding)
+            return
+        if not finding.program:  # what it is like was not confirmed
+            again = self.seen.unreduced(finding)
+            if again is None:
+                self.seen.stays(finding.case_id, "what it is like was not confirmed")
+                return
+            finding = again
+        # What is in findings/ shows its difference: until then, and where it does not, it lies elsewhere.
+        folder = self._settings.state_dir / "unconfirmed" / finding.id
+        self._ledger.write_folder(folder, finding)
+        self._confirming[finding.fingerprint] = []
+        self._to_confirm.append(replace(job, finding=finding, folder=str(folder), times=self._effort.times))
+
+    def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
+        finding = job.finding
+        shown, used = ended.value if ended.value is not None else (None, ())
+        self._ledger.add_seconds(used)
+        same = self._confirming.pop(finding.fingerprint, [])
+        if shown is None or not shown.stands:
+            if shown is not None and not finding.extra["config"].get("threads"):
+                self._with_one_thread(job, same)
+                return
+            self._not_confirmed(job, f"{shown}: {shown.said}" if shown else ended.detail or ended.trouble)
+        else:
+
+            def write(folder: Path, finding: Finding) -> None:
+                self._ledger.write_folder(folder, finding)
+                shutil.rmtree(job.folder, ignore_errors=True)
+
+            finding = replace(finding, evidence=(*finding.evidence, str(shown)))
+            with self._ledger.activity("store"):
+                self.place(finding, write)
+            self.placed += 1
+        for other in same:  # where this one was not confirmed, their programs may be
+            self._settle(replace(job, finding=other))
+
+    def _with_one_thread(self, job: worker.Confirm, same: list[Finding]) -> None:
+        """Confirm the finding on one thread, as it was found: loops that run in parallel are other code."""
+        config = {**job.finding.extra["config"], "threads": 1}
+        finding = replace(job.finding, extra={**job.finding.extra, "config": config})
+        self._ledger.write_folder(Path(job.folder), finding)
+        self._confirming[finding.fingerprint] = same
+        self._to_confirm.append(replace(job, finding=finding))
+
+    def _not_confirmed(self, job: worker.Confirm, said: str) -> None:
+        finding = job.finding
+        self._groups = {g: f for g, f in self._groups.items() if f != finding.fingerprint}
+        self._emit(Warned(f"{job.folder}/repro.py does not show the difference in a fresh process: {said}"))
+        old = self._again.get(job.case.id)
+        if old is not None:  # as it was
+            self.findings[old.fingerprint] = old
+            self.placed += 1
+        seen = self.seen.unreduced(finding)
+        if seen is None:
+            self.seen.stays(finding.case_id, "its repro.py does not show the difference in a fresh process")
+        else:
+            self._settle(replace(job, finding=seen))
+
+    # -- stored ----------------------------------------------------------------------
+
+    def place(self, finding: Finding, write: Callable[[Path, Finding], None]) -> None:
+        """A finding shows its difference: match it with what is known, ``write`` its folder, store it and tell."""
+        match = self._issues.match(finding, version_of("torch"))
+        if match or finding.fingerprint in self._baseline:
+            finding = replace(finding, known=match or "baseline")
+            self.known += 1
+        folder = self._folder(finding)
+        write(folder, finding)
+        self._ledger.add_finding(finding, folder)
+        self.seen.drop(finding.case_id)
+        self.findings[finding.fingerprint] = finding
+        self._emit(FindingMade(finding, str(folder), finding.known, ""))
+
+    def amend(self, finding: Finding) -> None:
+        """Store more of a finding that has its place."""
+        known = self.findings[finding.fingerprint].known
+        self._ledger.add_finding(replace(finding, known=known), self._folder(finding))
+
+    def _folder(self, finding: Finding) -> Path:
+        return self._settings.state_dir / "findings" / finding.id
+
+    # -- told at the end ---------------------------------------------------------------
+
+    def end(self) -> None:
+        """Time is over, uninterrupted: say how many cases were not investigated to the end."""
+        left = len(self.seen) - self._ledger.counts["unconfirmed"]
+        if left > 0:
+            self._ledger.counts["uninvestigated"] = left
+            why = "differing cases were not investigated to the end for lack of time; `fxmorph reduce` does"
+            self._emit(Warned(f"{left} {why}"))
+
+    def tell_seen(self) -> None:
+        """Tell of what was seen and of which nothing is confirmed."""
+        for seen in self.seen:
+            self._emit(FindingMade(seen, str(self.seen.place(seen)), seen.known, ""))
+
+
+def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed: int) -> Finding:
+    """What was found out of a case that differs, as a finding."""
+    threads = got.config.get("threads", case.threads)
+    print_ = fingerprint(got.kinds, result.stage, got.unit, got.signature, got.skeleton, got.structure)
+    return Finding(
+        id=print_,
+        case_id=result.case_id,
+        seed=case.seed.label,
+        recipe=got.recipe,
+        kinds=got.kinds,
+        bug_class=bug_class(got.kinds, result.stage, got.unit),
+        stage=result.stage,
+        unit=got.unit,
+        triangle=result.triangle or "seed-miscompiled",
+        fingerprint=print_,
+        reason=got.evidence[0] if got.evidence else result.reason,
+        program=got.program,
+        origin=case.seed.origin,
+        ladder=result.ladder,
+        evidence=(*got.evidence, *([f"found on {threads} threads"] if threads > 1 else [])),
+        rewrites=got.rewrites,
+        proofs=tuple(p for p in result.proofs if p.rewrite in map(str, Recipe.parse(got.recipe).rewrites)),
+        extra={
+            "config": got.config,
+            "check": got.check,
+            "random": True,
+            "campaign_seed": campaign_seed,
+            "number": case.number,
+            "input_seed": case.input_seed,
+            "original_recipe": result.recipe,
+            "nodes": got.nodes,
+            "tests": got.tests,
+            "operations": list(got.operations),
+            "skeleton": [[name, list(deps)] for name, deps in got.skeleton],
+            "signature": got.signature,
+            "reduced_at": got.rung,
+            "finished": got.finished,
+            "blame": to_json(got.blame) if got.blame is not None else None,
+            **got.extra,
+        },
+    )

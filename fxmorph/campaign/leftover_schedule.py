@@ -1,0 +1,105 @@
+"""The schedule of ``fxmorph reduce``: what a stored run left is investigated, and nothing is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fxmorph.campaign.finding_queue import FindingQueue, Found
+from fxmorph.campaign.ledger import Emit
+from fxmorph.campaign.schedule import rung_of
+from fxmorph.core.config import Settings
+from fxmorph.core.pool import Ended
+from fxmorph.core.seeds import find_seeds
+from fxmorph.core.store import Store
+from fxmorph.events import Warned
+from fxmorph.model import Finding, Rung, Seed, Status
+
+
+@dataclass(frozen=True)
+class Leftovers:
+    """What is asked for of one stored run.
+
+    ``waiting`` are cases to be investigated; those of them with a finding in ``again`` (by case) are reduced further.
+    ``of_units`` are findings of the pass rung, ``asked`` ids of the cases that the findings asked for are of.
+    """
+
+    waiting: tuple[Found, ...]
+    again: dict[str, Finding]
+    of_units: tuple[Finding, ...]
+    asked: frozenset[str]
+
+
+def leftovers(store: Store, run_id: str, ids: Collection[str] | None) -> Leftovers:
+    """Of the run the findings with these ids; where None is given, all that it left for later."""
+    stored = store.findings(run_id)
+    confirmed = [f for f in stored if f.confirmed]
+    asked = [f for f in confirmed if (f.extra.get("finished") is False if ids is None else f.id in ids)]
+    seen = {f.case_id for f in stored if not f.confirmed and (ids is None or f.id in ids)}
+    again = {f.case_id: f for f in asked if not _of_a_unit(f)}
+    concluded = {f.case_id for f in store.findings(run_id, duplicates=True) if f.confirmed}
+    waiting = tuple(
+        Found(index, case, result)
+        for index, case, result in store.cases(run_id)
+        if case.id in again
+        or case.id in seen
+        or (ids is None and result.status is Status.FINDING and case.id not in concluded)
+    )
+    of_units = tuple(filter(_of_a_unit, asked))
+    return Leftovers(waiting, again, of_units, frozenset(f.case_id for f in asked) | seen)
+
+
+def unchanged(waiting: Sequence[Found], emit: Emit) -> list[Found]:
+    """Cases whose seeds are as they were judged; others are told."""
+    same = []
+    for found in waiting:
+        place = place_of(found.case.seed)
+        seeds, _ = find_seeds([place]) if Path(found.case.seed.path).is_file() else ([], [])
+        if found.case.seed.hash in {s.hash for s in seeds}:
+            same.append(found)
+        else:
+            emit(Warned(f"{place} is another than in the run, or gone: its case is left out"))
+    return same
+
+
+class LeftoverSchedule:
+    """No job of its own: its cases wait in the queue, which is all that the run works on."""
+
+    until = 0.0
+    judged = unjudged = 0
+
+    def __init__(self, settings: Settings, seeds: Sequence[Seed], cases: Sequence[Found], queue: FindingQueue) -> None:
+        self.rung: Rung = rung_of(settings)
+        self.planned = len(seeds) if not settings.rewrites else None
+        for found in cases:
+            queue.add(found)
+
+    def jobs(self) -> Iterator[Any]:
+        return iter(())
+
+    def limit(self, job: Any) -> float:
+        raise AssertionError("no job is of this schedule")
+
+    def recalled(self, job: Any) -> bool:
+        return False
+
+    def hear(self, ended: Ended) -> None:
+        raise AssertionError("no job is of this schedule")
+
+    def end(self) -> None:
+        """Nothing: what remains waits in the queue, which says so."""
+
+    def coverage(self) -> dict[str, Any]:
+        return {}
+
+
+def place_of(seed: Seed) -> str:
+    """How the seed is named on the command line."""
+    return f"{seed.path}:{seed.name}" if seed.name else seed.path
+
+
+def _of_a_unit(finding: Finding) -> bool:
+    """Whether the finding is one of the pass rung: what a unit does alone."""
+    return finding.extra.get("rung") == Rung.PASS.value and not finding.program

@@ -1,0 +1,111 @@
+"""What every run needs before its first job: seeds, proposals, the account, the queue of findings, the cache."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fxmorph.campaign.case_list import read_list
+from fxmorph.campaign.finding_queue import Effort, FindingQueue
+from fxmorph.campaign.ledger import Emit, Ledger
+from fxmorph.campaign.packs import Packs, pack_folders_of
+from fxmorph.campaign.schedule import case_of, compile_config, rung_of
+from fxmorph.core.clock import Clock
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.seeds import Refusal, find_seeds
+from fxmorph.core.store import Store
+from fxmorph.core.versions import version_of
+from fxmorph.judge.plans import PLANS
+from fxmorph.model import Case, CaseResult, Finding, Seed, ValuePlan
+from fxmorph.oracle import load_oracles
+from fxmorph.torchapi.compiling import check_settings, cpp_compiler
+from fxmorph.triage.known import load_known
+
+#: The compile cache is emptied between runs when it passes this many MiB.
+CACHE_MIB = 2048
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """``listed`` are all cases, where a list of them was given; ``done`` results of an earlier part of the run, by
+    case id; ``resumed``: there was one.
+    """
+
+    settings: Settings
+    store: Store
+    emit: Emit
+    seeds: tuple[Seed, ...]
+    refusals: tuple[Refusal, ...]
+    packs: Packs
+    listed: tuple[Case, ...] | None
+    ledger: Ledger
+    queue: FindingQueue
+    done: Mapping[str, CaseResult]
+    resumed: bool
+    cache: Path
+
+
+def prepare(
+    settings: Settings, store: Store, emit: Emit, resumed: str | None = None, check: bool = False,
+    effort: Effort | None = None, again: Mapping[str, Finding] | None = None,
+) -> Preparation:  # fmt: skip
+    """Begin a run, or go on with that of id ``resumed``; raises the errors of its parts, which are one line each."""
+    clock, started = Clock(since_birth=not resumed), time.monotonic()
+    seeds, refusals = find_seeds(list(settings.paths), regressions=settings.all)
+    packs = Packs(settings)
+    seeds = [*seeds, *packs.take(pack_folders_of(settings, check), seeds)]
+    load_oracles()
+    known, baseline = load_known(), read_baseline(settings.baseline)
+    _refuse_what_cannot_work(settings)
+    listed = None
+    if settings.cases is not None:
+        some = case_of(settings, Seed(path=settings.cases, form="", hash=""), 0, rung_of(settings))
+        listed = tuple(read_list(Path(settings.cases), replace(some, plans=(*PLANS, ValuePlan.RESEED))))
+        seeds = list(dict.fromkeys(case.seed for case in listed))
+    ledger = Ledger(store, resumed or store.create_run(settings, header(settings, packs)), clock, started)
+    queue = FindingQueue(settings, ledger, emit, known, baseline, effort, again)
+    return Preparation(
+        settings, store, emit, tuple(seeds), tuple(refusals), packs, listed, ledger, queue,
+        ledger.results() if resumed else {}, resumed is not None, _cache(settings),
+    )  # fmt: skip
+
+
+def header(settings: Settings, packs: Packs) -> dict[str, Any]:
+    """What is stored with a run."""
+    folders = [*map(str, packs.folders)]
+    return {"torch": version_of("torch"), "device": settings.device, "seed": settings.seed, "packs": folders}
+
+
+def read_baseline(path: str | None) -> frozenset[str]:
+    """Fingerprints that do not count: one a line, the first word; ``#`` starts a comment."""
+    if path is None:
+        return frozenset()
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    return frozenset(line.split()[0] for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
+def _refuse_what_cannot_work(settings: Settings) -> None:
+    """Raise :class:`ConfigError` before anything is started."""
+    try:
+        check_settings(compile_config(settings))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+    if settings.device != "cuda" and settings.backend == "inductor" and cpp_compiler() is None:
+        raise ConfigError(
+            "no C++ compiler found, and Inductor needs one on CPU: install g++ (apt install g++) or set CXX,"
+            " or choose --backend aot_eager"
+        )
+
+
+def _cache(settings: Settings) -> Path:
+    """The folder of the compile cache, made where it is missing and emptied where it is full."""
+    cache = settings.state_dir.resolve() / "cache" / f"{version_of('torch')}-{settings.device}"
+    size = sum(f.stat().st_size for f in cache.rglob("*") if f.is_file()) if cache.exists() else 0
+    if size > CACHE_MIB * 2**20:
+        shutil.rmtree(cache, ignore_errors=True)
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache

@@ -1,0 +1,122 @@
+"""What a run judges and in which order, and what schedules have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.pool import Ended
+from fxmorph.core.versions import version_of
+from fxmorph.judge.plans import RELAID_EVERY, plans_of
+from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, GraphLevel, Kind, Rung, Seed, Status, digest
+
+#: Of the variants that keep their layout, one of about so many gets inputs of other sizes or ranks.
+RESHAPED_EVERY = 4
+
+
+class Schedule(Protocol):
+    """Yields jobs for workers, hears what became of them, and says what remains.
+
+    What differs it hands to the finding queue; the run gives its jobs to workers.
+    """
+
+    @property
+    def rung(self) -> Rung: ...
+
+    @property
+    def until(self) -> float:
+        """No new job starts after this share of the budget; what is left goes to findings."""
+
+    @property
+    def planned(self) -> int | None:
+        """How many cases there are, None where only limits end the run."""
+
+    @property
+    def judged(self) -> int:
+        """How many cases have a verdict so far."""
+
+    @property
+    def unjudged(self) -> int:
+        """How many seeds there are of which an error alone is known."""
+
+    def jobs(self) -> Iterator[Any]:
+        """Jobs, each with an ``index``, in order; None where the results so far must come in first."""
+
+    def limit(self, job: Any) -> float:
+        """CPU seconds that the job may take."""
+
+    def recalled(self, job: Any) -> bool:
+        """Whether an earlier part of the run has the job's result, which is then taken."""
+
+    def hear(self, ended: Ended) -> None:
+        """One of the jobs ended."""
+
+    def end(self) -> None:
+        """The run ends, uninterrupted: say what remains."""
+
+    def coverage(self) -> dict[str, Any]:
+        """What was reached, a plain table."""
+
+
+def rung_of(settings: Settings) -> Rung:
+    """The rung of whole programs."""
+    return Rung.CUDA if settings.device == "cuda" else Rung.CPU
+
+
+def compile_config(settings: Settings) -> CompileConfig:
+    return CompileConfig.make(settings.backend, dict(settings.compile), dict(settings.inductor), dict(settings.dynamo))
+
+
+def case_of(
+    settings: Settings, seed: Seed, number: int, rung: Rung, avoid: tuple[str, ...] = (), favour: tuple[str, ...] = ()
+) -> Case:
+    """Variant ``number`` of the seed (0: as it is), by rules that are rather of ``favour`` and not of ``avoid``."""
+    return Case(
+        seed=seed,
+        number=number,
+        campaign_seed=settings.seed,
+        plans=plans_of(settings, seed, number),
+        compile=compile_config(settings),
+        rung=rung,
+        device=settings.device,
+        level=GraphLevel(settings.level),
+        avoid=avoid,
+        favour=favour,
+        torch=version_of("torch"),
+        dtype=settings.dtype,
+        context=settings.context,
+        relaid=number % RELAID_EVERY == 0 and number > 0,
+        reshaped=_reshaped(settings, seed, number),
+        threads=settings.threads or 1,
+    )
+
+
+def _reshaped(settings: Settings, seed: Seed, number: int) -> str:
+    """Of variants whose inputs keep their layout."""
+    drawn = int(digest([settings.seed, seed.hash, number]), 16)
+    if number % RELAID_EVERY == 0 or drawn % RESHAPED_EVERY or not settings.rewrites:
+        return ""
+    return RESHAPES[drawn // RESHAPED_EVERY % len(RESHAPES)]
+
+
+def result_of_loss(case: Case, ended: Ended) -> CaseResult:
+    """The result of a case that took its worker with it, or that the harness failed on.
+
+    Raises :class:`ConfigError` where it is the toolchain that fails.
+    """
+    seconds = ((ended.phase or "start", ended.cpu),)
+    in_compiler = ended.phase in ("compile",)
+    if ended.trouble == "error":
+        if ended.detail.startswith("toolchain: "):
+            raise ConfigError(f"{ended.detail.removeprefix('toolchain: ')} (see `fxmorph doctor`)")
+        return CaseResult(case.id, Status.ERROR, reason=f"harness: {ended.detail}")
+    kind = Kind.CRASH if ended.trouble == "crash" else Kind.TIMEOUT
+    where = "compiled program or compiler" if in_compiler else f"{ended.phase or 'start'} (not compiled code)"
+    reason = f"{ended.trouble} in {where}: {ended.detail}"
+    status = Status.FINDING if in_compiler and kind is Kind.CRASH else Status.INCONCLUSIVE
+    if not in_compiler:
+        status = Status.ERROR
+    kinds = (kind,) if status is Status.FINDING else ()
+    stage = "inductor" if status is Status.FINDING else ""
+    return CaseResult(case.id, status, kinds, reason, stage=stage, seconds=seconds)

@@ -1,0 +1,24 @@
+"""Versions of what a run hangs on."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+
+def version_of(package: str) -> str:
+    """The installed version, ``unknown`` where the package is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
+
+
+def versions() -> dict[str, str]:
+    """As they are told in issues: fxmorph, torch, Python and the platform."""
+    return {
+        "fxmorph": version_of("fxmorph"),
+        "torch": version_of("torch"),
+        "python": platform.python_version(),
+        "platform": platform.platform(terse=True),
+    }
