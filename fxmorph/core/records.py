@@ -3,6 +3,11 @@
 The JSON is strict (no NaN, no Infinity) and holds field names as keys.  Where a field is
 typed ``Any`` the value's own type decides: tuples and non-finite floats are tagged so that
 they come back as they were.
+
+A field whose metadata are :data:`SPARSE` is written where it says something, so that a record of an earlier
+release, which had no such field, is written as it was.  A record that JSON holds in another form than field by
+field has two methods: ``to_stored`` takes the JSON of its fields and gives what is stored, the class method
+``from_stored`` the reverse, also of what earlier releases stored.
 """
 
 from __future__ import annotations
@@ -18,6 +23,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+#: Metadata of a field that is left out of the JSON where it has its default.
+SPARSE = types.MappingProxyType({"sparse": True})
+
 _TUPLE = "!tuple"
 _FLOAT = "!float"
 
@@ -26,7 +34,11 @@ def to_json(record: object) -> Any:
     """``record`` as JSON values; raises ``TypeError`` naming what JSON cannot hold."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         hints = _hints(type(record))
-        return {f.name: _encode(hints[f.name], getattr(record, f.name)) for f in dataclasses.fields(record)}
+        values = [(f, getattr(record, f.name)) for f in dataclasses.fields(record)]
+        body = {
+            f.name: _encode(hints[f.name], v) for f, v in values if not (f.metadata.get("sparse") and v == f.default)
+        }
+        return record.to_stored(body) if hasattr(record, "to_stored") else body
     return _encode(type(record), record)
 
 
@@ -39,6 +51,9 @@ def from_json(cls: type[T], data: Any) -> T:
     if not isinstance(data, Mapping):
         raise ValueError(f"{cls.__name__}: want an object, got {type(data).__name__}")
     hints = _hints(typing.cast(Any, cls))
+    read = getattr(cls, "from_stored", None)
+    if read is not None:
+        data = read(data)
     unknown = sorted(set(data) - set(hints))
     if unknown:
         raise ValueError(f"{cls.__name__}: unknown field {unknown[0]!r}")

@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.core.records import SPARSE
 from fxmorph.core.units import Stage, Unit, matches
 from fxmorph.inductor.apply import CannotRun, NotInEager, apply_unit, module_structure
 from fxmorph.inductor.derive.derived_graph import Derived
@@ -30,7 +31,7 @@ from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
 from fxmorph.inductor.validation import refuted, validate
-from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan
+from fxmorph.model import Case, CompileConfig, Kind, Level, Seed, Status, ValuePlan, VerdictCode
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed
 from fxmorph.programs.graph import calls, function_of
@@ -95,7 +96,8 @@ class Pair:
     ``graph`` is a hash of the structure before and of what its inputs are like; ``outcome``, ``level``,
     ``method`` and ``unproved`` are those of a :class:`~fxmorph.inductor.validation.Validation`, ``outcome`` ""
     where there was none.  ``program`` is the graph as a seed file and ``operations`` what it calls, for
-    findings; ``change`` what made a near miss of a derived graph.
+    findings; ``change`` what made a near miss of a derived graph.  ``edges`` are the sorts of edge case that ``reason``
+    tells of.
     """
 
     unit: str
@@ -119,6 +121,7 @@ class Pair:
     seconds: float = 0.0
 
     proof_seconds: float = 0.0
+    edges: tuple[VerdictCode, ...] = field(default=(), metadata=SPARSE)
 
     @property
     def sort(self) -> str:
@@ -278,6 +281,7 @@ def _judged(
         unit.name, source.label, graph.part, key, matches, verdict.status, verdict.kinds, verdict.reason,
         str(verdict.plan or ""), outcome, level, method, assumptions, unproved, counterexample, program,
         source.derived.change if source.derived else "", operations, proof_seconds=seconds,
+        edges=verdict.edges,
     )  # fmt: skip
 
 

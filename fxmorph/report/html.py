@@ -17,7 +17,7 @@ from markupsafe import Markup
 from fxmorph import __version__
 from fxmorph.core.store import DiskError
 from fxmorph.events import Event, RunFinished
-from fxmorph.model import BugClass, Status
+from fxmorph.model import BugClass, Status, differs
 from fxmorph.report.collect import Card, Report, appearances, collect
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.terminal import replay_command, spell_time
@@ -113,6 +113,7 @@ def page(report: Report) -> str:
         css=Markup(_part("report.css")),
         js=Markup(_part("report.js")),
         spell_time=spell_time,
+        differs=differs,
         version=__version__,
         written=datetime.now().strftime("%Y-%m-%d %H:%M"),
     )

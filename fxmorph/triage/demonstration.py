@@ -197,11 +197,11 @@ def _spell(value: Any) -> str:
 
 def _relations(eager: Observation, compiled: Observation) -> Iterator[tuple[str, str, str]]:
     for what, mine, theirs in (
-        ("shares memory", eager.aliases, compiled.aliases),
-        ("is the same object", eager.identities, compiled.identities),
+        ("shares memory with", eager.aliases, compiled.aliases),
+        ("is the same object as", eager.identities, compiled.identities),
     ):
         for a, b in sorted(mine ^ theirs):
-            yield f"{a} {what} as {b}" if "same" in what else f"{a} {what} with {b}", *_yes((a, b), mine, theirs)
+            yield f"{a} {what} {b}", *_yes((a, b), mine, theirs)
     if eager.structure != compiled.structure:
         yield "structure", eager.structure[:200], compiled.structure[:200]
     for objects in ("objects", "objects_after"):

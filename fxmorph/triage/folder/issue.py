@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fxmorph.model import Finding, Kind
+from fxmorph.model import Finding, Kind, differs
 from fxmorph.triage.exhibit import Exhibit
 from fxmorph.triage.folder.graph_files import exhibit_of
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
@@ -81,7 +81,7 @@ def _releases(finding: Finding) -> list[str]:
 
 def _first_wrong(ladder: Iterable[tuple[str, str]]) -> str:
     """The weakest backend of the ladder that differs; its other rungs are settings."""
-    wrong = [name for name, said in ladder if name in _BACKENDS and said not in ("agrees", "clean")]
+    wrong = [name for name, said in ladder if name in _BACKENDS and differs(said)]
     return f"`{wrong[0]}`" if wrong else "none was seen to"
 
 
