@@ -15,7 +15,9 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any
 
-from fxmorph.core.records import SPARSE
+from fxmorph.core.exhibit import Exhibit
+from fxmorph.core.finding_parts import Blame, Draw, Reduced, Repro, UnitCase, gathered, taken_apart
+from fxmorph.core.records import SPARSE, to_json, untagged
 
 
 class Status(StrEnum):
@@ -534,7 +536,8 @@ class Finding:
     ``program`` is the reduced case as torch-only Python source defining ``fn`` and
     ``make_inputs``; ``fingerprint`` keys deduplication: verdict kinds, first bad stage,
     unit and the structure of the reduced graph.  One that is not ``confirmed`` was seen by a worker's
-    judgement alone: no fresh process showed it yet, ``program`` is as it was found, or "".
+    judgement alone: no fresh process showed it yet, ``program`` is as it was found, or "".  One of the pass rung has a
+    ``unit_case``.  ``releases`` are (release of torch, what ``repro.py`` shows under it).
     """
 
     id: str
@@ -555,8 +558,37 @@ class Finding:
     known: str = ""
     rewrites: tuple[str, ...] = ()
     proofs: tuple[RewriteProof, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
+    unit_case: UnitCase | None = None
+    repro: Repro = field(default_factory=Repro)
+    draw: Draw = field(default_factory=Draw)
+    reduced: Reduced = field(default_factory=Reduced)
+    blame: Blame | None = None
+    exhibit: Exhibit | None = None
+    releases: tuple[tuple[str, str], ...] | None = None
     confirmed: bool = True
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """How the program is compiled and run; empty where the finding does not say."""
+        return self.repro.config or {}
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """What the graph that shows it calls, as far as it is known."""
+        return (self.unit_case and self.unit_case.operations) or self.reduced.operations or ()
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What ``finding.json`` holds under that name: the fields of the parts side by side."""
+        extra: dict[str, Any] = untagged(to_json(self)["extra"])
+        return extra
+
+    def to_stored(self, body: dict[str, Any]) -> dict[str, Any]:
+        return gathered(body)
+
+    @classmethod
+    def from_stored(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return taken_apart(body)
 
 
 def worst(statuses: list[Status]) -> Status:

@@ -33,8 +33,8 @@ from fxmorph.campaign.ideas import Idea, Ideas, promising
 from fxmorph.campaign.resume import unfinished
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.finding_parts import Draw, Reduced, Repro
 from fxmorph.core.pool import Ended, Pool
-from fxmorph.core.records import to_json
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.store import PAGE, Store
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, Progress, RunFinished, RunStarted, SeedRefused, Warned
@@ -691,10 +691,9 @@ class Campaign:
         seen = self._seen.get(finding.case_id)
         if seen is None or seen.program in ("", finding.program):
             return None
-        kept: dict[str, Any] = {key: finding.extra[key] for key in ("blame", "exhibit") if key in finding.extra}
         return replace(
             seen, id=seen.fingerprint, unit=finding.unit, bug_class=finding.bug_class, confirmed=True,
-            extra={**seen.extra, **kept},
+            blame=finding.blame, exhibit=finding.exhibit or seen.exhibit,
         )  # fmt: skip
 
     def _tell_checked(self, seed: str, result: CaseResult) -> None:
@@ -791,7 +790,7 @@ class Campaign:
         self._add_seconds(used)
         same = self._confirming.pop(finding.fingerprint, [])
         if shown is None or not shown.stands:
-            if shown is not None and not finding.extra["config"].get("threads"):
+            if shown is not None and not finding.config.get("threads"):
                 self._with_one_thread(job, same)
                 return
             self._not_confirmed(job, f"{shown}: {shown.said}" if shown else ended.detail or ended.trouble)
@@ -821,8 +820,7 @@ class Campaign:
 
     def _with_one_thread(self, job: worker.Confirm, same: list[Finding]) -> None:
         """Confirm the finding on one thread, as it was found: loops that run in parallel are other code."""
-        config = {**job.finding.extra["config"], "threads": 1}
-        finding = replace(job.finding, extra={**job.finding.extra, "config": config})
+        finding = replace(job.finding, repro=job.finding.repro.with_config(threads=1))
         self._write(Path(job.folder), finding)
         self._confirming[finding.fingerprint] = same
         self._to_confirm.append(replace(job, finding=finding))
@@ -861,24 +859,13 @@ class Campaign:
             evidence=(*got.evidence, *([f"found on {threads} threads"] if threads > 1 else [])),
             rewrites=got.rewrites,
             proofs=tuple(p for p in result.proofs if p.rewrite in map(str, Recipe.parse(got.recipe).rewrites)),
-            extra={
-                "config": got.config,
-                "check": got.check,
-                "random": True,
-                "campaign_seed": self.settings.seed,
-                "number": job.case.number,
-                "input_seed": job.case.input_seed,
-                "original_recipe": result.recipe,
-                "nodes": got.nodes,
-                "tests": got.tests,
-                "operations": list(got.operations),
-                "skeleton": [[name, list(deps)] for name, deps in got.skeleton],
-                "signature": got.signature,
-                "reduced_at": got.rung,
-                "finished": got.finished,
-                "blame": to_json(got.blame) if got.blame is not None else None,
-                **got.extra,
-            },
+            repro=Repro(got.config, got.check, random=True),
+            draw=Draw(self.settings.seed, job.case.number, job.case.input_seed, result.recipe),
+            reduced=Reduced(
+                got.nodes, got.tests, got.operations, got.skeleton, got.signature, got.rung, got.finished
+            ),
+            blame=got.blame,
+            exhibit=got.exhibit,
         )
 
     # -- after -----------------------------------------------------------------

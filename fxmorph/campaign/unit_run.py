@@ -20,6 +20,7 @@ from typing import Any
 from fxmorph.campaign import worker
 from fxmorph.campaign.run import Campaign, Emit, version_of, versions
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.finding_parts import UnitCase
 from fxmorph.core.pool import Ended
 from fxmorph.core.records import to_json
 from fxmorph.core.store import Store
@@ -359,10 +360,10 @@ class PassCampaign(Campaign):
             bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
             triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
             evidence=tuple(filter(None, (pair.reason, pair.counterexample, *map(_in_words, blamed.compiled)))),
-            extra={
-                "rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan,
-                "change": pair.change, "sort": pair.sort, "units": blamed.units, "operations": list(pair.operations),
-            },
+            unit_case=UnitCase(
+                Rung.PASS.value, pair.graph, pair.part, pair.plan, pair.change, pair.sort, blamed.units,
+                pair.operations,
+            ),
         )  # fmt: skip
 
     # -- after -----------------------------------------------------------------

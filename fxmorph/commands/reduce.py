@@ -103,7 +103,7 @@ def _reduce_stored(settings: Settings, ids: Sequence[str], emit: Emit, cases: se
             run_id, made = run.id, run.settings
             stored = store.findings(run_id)
             asked = [
-                f for f in stored if f.confirmed and (f.id in wanted or (not ids and f.extra.get("finished") is False))
+                f for f in stored if f.confirmed and (f.id in wanted or (not ids and f.reduced.finished is False))
             ]
             seen = {f.case_id for f in stored if not f.confirmed and (f.id in wanted or not ids)}
             done += sum(_alone(store, run_id, f, emit) for f in asked if _of_a_unit(f))
@@ -153,7 +153,7 @@ def _unchanged(waiting: Sequence[_Found], emit: Emit) -> Iterator[_Found]:
 
 def _of_a_unit(finding: Finding) -> bool:
     """Whether the finding is one of the pass rung: what a unit does alone."""
-    return finding.extra.get("rung") == Rung.PASS.value and not finding.program
+    return finding.unit_case is not None and finding.unit_case.rung == Rung.PASS and not finding.program
 
 
 def _alone(store: Store, run_id: str, finding: Finding, emit: Emit) -> bool:
@@ -168,6 +168,6 @@ def _alone(store: Store, run_id: str, finding: Finding, emit: Emit) -> bool:
     except (ValueError, OSError) as error:
         emit(Warned(f"{finding.id}: {error}"))
         return False
-    extra = {**finding.extra, "nodes": got.nodes, "tests": got.tests, "finished": got.finished}
-    store.add_finding(run_id, replace(finding, extra=extra), str(folder))
+    reduced = replace(finding.reduced, nodes=got.nodes, tests=got.tests, finished=got.finished)
+    store.add_finding(run_id, replace(finding, reduced=reduced), str(folder))
     return True

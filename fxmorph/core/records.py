@@ -85,6 +85,7 @@ def _encode(hint: Any, value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, tuple):
+        hint = next((h for h in typing.get_args(hint) if typing.get_origin(h) is tuple), hint) if _union(hint) else hint
         declared = typing.get_origin(hint) is tuple
         items = [_encode(h, v) for h, v in zip(_item_hints(hint, len(value)), value, strict=True)]
         return items if declared else {_TUPLE: items}
@@ -98,9 +99,13 @@ def _encode(hint: Any, value: Any) -> Any:
     raise TypeError(f"no JSON form for {type(value).__name__} {value!r}")
 
 
+def _union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
 def _decode(hint: Any, value: Any) -> Any:
     origin = typing.get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
+    if _union(hint):
         return _decode_union(typing.get_args(hint), value)
     if origin is tuple:
         if not isinstance(value, list):
@@ -110,7 +115,7 @@ def _decode(hint: Any, value: Any) -> Any:
         return from_json(hint, value)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(value)
-    plain = _untag(value)
+    plain = untagged(value)
     if hint is float and isinstance(plain, int) and not isinstance(plain, bool):
         return float(plain)
     if hint in (str, int, float, bool) and type(plain) is not hint:
@@ -142,13 +147,14 @@ def _item_hints(hint: Any, length: int) -> list[Any]:
     return list(args)
 
 
-def _untag(value: Any) -> Any:
+def untagged(value: Any) -> Any:
+    """The values that JSON of a field typed ``Any`` stands for: tuples and non-finite floats come back."""
     if isinstance(value, list):
-        return [_untag(v) for v in value]
+        return [untagged(v) for v in value]
     if isinstance(value, dict):
         if set(value) == {_TUPLE}:
-            return tuple(_untag(v) for v in value[_TUPLE])
+            return tuple(untagged(v) for v in value[_TUPLE])
         if set(value) == {_FLOAT}:
             return float(value[_FLOAT])
-        return {k: _untag(v) for k, v in value.items()}
+        return {k: untagged(v) for k, v in value.items()}
     return value

@@ -15,6 +15,7 @@ import torch
 from torch import fx
 
 from fxmorph.core.clock import Clock
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
@@ -43,7 +44,6 @@ from fxmorph.programs.signature import Signature
 from fxmorph.programs.source import inputs_text, run_inputs
 from fxmorph.rewriting.claims import Inapplicable, Unsound
 from fxmorph.rules import Registry
-from fxmorph.triage.blame.culprit import Blame
 from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.localize import IN_EAGER, localize
 from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart

@@ -14,13 +14,13 @@ from fxmorph.campaign.run import FINDINGS, INTERNAL, NOTHING_RAN, OK, Campaign
 from fxmorph.campaign.worker import Manner
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import Settings
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.pool import Ended
 from fxmorph.core.store import Store
 from fxmorph.core.units import Stage
 from fxmorph.events import Checked, FindingMade, RunFinished, Warned
 from fxmorph.judge.plans import PLANS, THREADS, plans_of
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
-from fxmorph.triage.blame.culprit import Blame
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.folder.confirm import Confirmation
 from fxmorph.triage.identity import checked_fingerprint
@@ -67,7 +67,7 @@ def investigated(case: Case, group: str, program: str = PROGRAM, skeleton: Any =
 
 def confirm(campaign: Campaign, shown: Confirmation = STANDS, threads: int | None = None) -> None:
     job = campaign._to_confirm.popleft()
-    assert job.finding.extra["config"].get("threads") == threads
+    assert job.finding.config.get("threads") == threads
     campaign._confirmed(job, Ended(job, (shown, ())))
 
 
