@@ -121,6 +121,8 @@ def taken_apart(body: Mapping[str, Any]) -> Mapping[str, Any]:
     """The reverse; raises ``ValueError`` naming what no part has."""
     if "extra" not in body:
         return body
+    if not isinstance(body["extra"], Mapping):
+        raise ValueError(f"extra: want an object, got {body['extra']!r}")
     extra = dict(body["extra"])
     parts: dict[str, Any] = {name: extra.pop(name) for name in _NAMED if name in extra}
     for name, cls in _SIDE_BY_SIDE.items():
