@@ -15,6 +15,10 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any
 
+from fxmorph.core.exhibit import Exhibit
+from fxmorph.core.finding_parts import Blame, Draw, Reduced, Repro, UnitCase, gathered, taken_apart
+from fxmorph.core.records import SPARSE, to_json, untagged
+
 
 class Status(StrEnum):
     """What a judgement ends in.  Only ``FINDING`` accuses the compiler."""
@@ -72,6 +76,65 @@ class Kind(StrEnum):
     COMPILE_ERROR = "compile-error"
     CRASH = "crash"
     TIMEOUT = "timeout"
+
+
+class VerdictCode(StrEnum):
+    """What a verdict or a comparison says beside its status and kind; the reason says it to people."""
+
+    PLAIN = ""  #: status and kind say all
+    # Values, by the numeric policy (fxmorph/judge/numeric.py).
+    INSIDE_ENVELOPE = "inside-envelope"  #: they differ by less than rounding explains
+    OUTSIDE_ENVELOPE = "outside-envelope"  #: by more
+    UNEQUAL = "unequal"  #: values differ that are no numbers which rounding reaches
+    EXACT_ARITHMETIC = "exact-arithmetic"  #: they differ where nothing rounds
+    CAST_ELIDED = "explicit-cast-elided"  #: the compiled value agrees with fp64, not with the program's own casts
+    EQUAL_IN_FP64 = "equal-in-fp64"  #: the same computed in fp64, with other roundings
+    ZERO_SIGN = "zero-sign"  #: only the sign of zero differs
+    INFINITY_SIGN = "infinity-sign"  #: infinities differ in sign, as signed zeros make them
+    FINITENESS = "finiteness"  #: finite on one side only, and eager agrees with fp64
+    FINITENESS_DISPUTED = "finiteness-disputed"  #: finite on one side only, and eager does not
+    DTYPE_RANGE = "dtype-range"  #: the range of a short dtype explains it
+    NONFINITE_INPUTS = "nonfinite-inputs"  #: NaN or Inf is among the inputs
+    OVERFLOW = "overflow"  #: a value overflows in eager that does not in fp64
+    TIE = "tie"  #: a discrete decision could fall either way
+    ILL_CONDITIONED = "ill-conditioned"  #: rounding may reach the value itself
+    EAGER_OUTSIDE = "eager-outside-envelope"  #: eager is further off than rounding explains
+    NO_REFERENCE = "no-reference"  #: there is no fp64 reference for it
+    OPAQUE_DECISIONS = "opaque-decisions"  #: an operator decides inside, unseen
+    RANDOM_VALUES = "random-values"  #: it hangs on random numbers
+    BIT_CAST = "bit-cast"  #: it passes through a bit cast
+    # What was seen beside values.
+    ONE_SIZED_STRIDE = "one-sized-stride"  #: only the stride of a dimension of size 1 differs
+    NOT_JUDGED = "not-judged"  #: it could not be looked into
+    # Gates before an accusation.
+    UNSTEADY_EAGER = "unsteady-eager"  #: eager gives something else when run again
+    RANDOM_BY_DESIGN = "random-by-design"  #: without ``fallback_random`` random numbers are others
+    OVERLAPPING_WRITE = "overlapping-write"  #: it is written into overlapping memory
+    DUPLICATE_INDICES = "duplicate-indices"  #: different values are written to one place
+    UNINITIALISED = "uninitialised"  #: uninitialised memory is read
+    UNDECIDED = "undecided"  #: Python's control flow hangs on rounding
+    NUMBER_TAKEN = "number-taken"  #: Python takes a number from a tensor that rounding reaches
+    CAST_OUT_OF_RANGE = "cast-out-of-range"  #: a float is cast to an integer type that cannot hold it
+    INTEGER_OVERFLOW = "integer-overflow"  #: integers may overflow their type
+    # What is no test.
+    UNSUPPORTED_INPUTS = "unsupported-inputs"  #: inputs of this layout are not judged
+    REFUSED_DTYPE = "refused-dtype"  #: eager does not run in this dtype
+    REFUSED_DEVICE = "refused-device"  #: eager does not run on this device
+    EAGER_RAISES = "eager-raises"  #: eager raises on these values
+    CANNOT_COMPILE = "cannot-compile"  #: the compiler says that it does not support the program
+    # Mitigations of the ladder (fxmorph/judge/ladder.py).
+    NOT_SEEN_AGAIN = "not-seen-again"  #: a fresh compile does not show it
+    LAYOUT_CHOSEN = "layout-chosen"  #: layout optimisation or a fused kernel chose the strides
+    CASTS_EMULATED = "casts-emulated"  #: it vanishes under ``emulate_precision_casts``
+
+
+#: What a rung of the ladder shows where nothing differs; elsewhere it shows kinds.
+AGREES = "agrees"
+
+
+def differs(shown: str) -> bool:
+    """Whether a row of a ladder shows a difference; earlier releases wrote ``clean`` where nothing differs."""
+    return shown not in (AGREES, Status.CLEAN)
 
 
 class BugClass(StrEnum):
@@ -414,7 +477,8 @@ def digest(body: object, length: int = 16) -> str:
 class Verdict:
     """What one oracle says of one slot (an output, an input after the call, a gradient).
 
-    ``far``: the value is no near miss of what rounding explains.
+    ``far``: the value is no near miss of what rounding explains.  ``reason`` is for people; ``code`` says it to
+    whoever decides.
     """
 
     status: Status
@@ -423,6 +487,18 @@ class Verdict:
     reason: str = ""
     plan: ValuePlan | None = None
     far: bool = False
+    code: VerdictCode = field(default=VerdictCode.PLAIN, metadata=SPARSE)
+
+    @classmethod
+    def from_stored(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of releases without codes those that are decided on follow from the words."""
+        words = body.get("reason", "")
+        if "code" in body or not isinstance(words, str):
+            return body
+        for code, word in ((VerdictCode.EXACT_ARITHMETIC, "exact arithmetic"), (VerdictCode.CAST_ELIDED,) * 2):
+            if word in words:
+                return {**body, "code": code}
+        return body
 
 
 @dataclass(frozen=True)
@@ -460,7 +536,8 @@ class Finding:
     ``program`` is the reduced case as torch-only Python source defining ``fn`` and
     ``make_inputs``; ``fingerprint`` keys deduplication: verdict kinds, first bad stage,
     unit and the structure of the reduced graph.  One that is not ``confirmed`` was seen by a worker's
-    judgement alone: no fresh process showed it yet, ``program`` is as it was found, or "".
+    judgement alone: no fresh process showed it yet, ``program`` is as it was found, or "".  One of the pass rung has a
+    ``unit_case``.  ``releases`` are (release of torch, what ``repro.py`` shows under it).
     """
 
     id: str
@@ -481,8 +558,37 @@ class Finding:
     known: str = ""
     rewrites: tuple[str, ...] = ()
     proofs: tuple[RewriteProof, ...] = ()
-    extra: dict[str, Any] = field(default_factory=dict)
+    unit_case: UnitCase | None = None
+    repro: Repro = field(default_factory=Repro)
+    draw: Draw = field(default_factory=Draw)
+    reduced: Reduced = field(default_factory=Reduced)
+    blame: Blame | None = None
+    exhibit: Exhibit | None = None
+    releases: tuple[tuple[str, str], ...] | None = None
     confirmed: bool = True
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """How the program is compiled and run; empty where the finding does not say."""
+        return self.repro.config or {}
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """What the graph that shows it calls, as far as it is known."""
+        return (self.unit_case and self.unit_case.operations) or self.reduced.operations or ()
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """What ``finding.json`` holds under that name: the fields of the parts side by side."""
+        extra: dict[str, Any] = untagged(to_json(self)["extra"])
+        return extra
+
+    def to_stored(self, body: dict[str, Any]) -> dict[str, Any]:
+        return gathered(body)
+
+    @classmethod
+    def from_stored(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return taken_apart(body)
 
 
 def worst(statuses: list[Status]) -> Status:

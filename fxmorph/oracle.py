@@ -30,7 +30,7 @@ import torch
 from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.shadows import Shadows, Taken
-from fxmorph.model import Kind, Status, ValuePlan, Verdict
+from fxmorph.model import Kind, Status, ValuePlan, Verdict, VerdictCode
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import same_plain, shown
 from fxmorph.programs.observe import Observation, Slot
@@ -110,13 +110,14 @@ class Evidence:
         if isinstance(eager, np.ndarray | np.generic) and isinstance(compiled, np.ndarray | np.generic):
             return _compare_arrays(eager, compiled, text)
         if not (isinstance(eager, float) and isinstance(compiled, float)):
-            return Comparison(Status.FINDING, text)
+            return Comparison(Status.FINDING, text, code=VerdictCode.UNEQUAL)
         gates, taken = self.reference.gates(), self.reference.taken(eager)
         if gates.exact:
-            return Comparison(Status.FINDING, f"in exact arithmetic: {text}", far=True)
+            text = f"in exact arithmetic: {text}"
+            return Comparison(Status.FINDING, text, far=True, code=VerdictCode.EXACT_ARITHMETIC)
         if taken is None or taken.hangs:
             near = abs(eager - compiled) <= PLAIN_TOLERANCE * max(1.0, abs(eager))
-            return CLEAN if near else Comparison(Status.FINDING, text)
+            return CLEAN if near else Comparison(Status.FINDING, text, code=VerdictCode.UNEQUAL)
         self.numbers.add(name)
         e, c = (torch.tensor(v, dtype=taken.dtype) for v in (eager, compiled))
         got = self.compared[name] = compare(e, c, Shadows(e, taken.lanes), gates, self.inputs())
@@ -144,7 +145,7 @@ class Evidence:
 def _compare_arrays(eager: Any, compiled: Any, text: str) -> Comparison:
     """Of arrays there is no reference, and torch.compile computes what numpy would: small differences say nothing."""
     if eager.dtype != compiled.dtype or eager.shape != compiled.shape or eager.dtype.kind not in "fc":
-        return Comparison(Status.FINDING, text)
+        return Comparison(Status.FINDING, text, code=VerdictCode.UNEQUAL)
     with np.errstate(all="ignore"):
         off = np.where(eager == compiled, 0, np.abs(eager.astype(complex) - compiled.astype(complex)))
         off = np.where((eager != eager) & (compiled != compiled), 0, off)
@@ -152,8 +153,10 @@ def _compare_arrays(eager: Any, compiled: Any, text: str) -> Comparison:
         beyond = float((np.where(off == off, off, np.inf) / (rounding * np.maximum(1, np.abs(eager)))).max())
     if beyond <= 1:
         return CLEAN
-    status = Status.FINDING if beyond > FAR_OFF else Status.INCONCLUSIVE
-    return Comparison(status, text if beyond > FAR_OFF else f"no fp64 reference for an array of numpy: {text}")
+    if beyond > FAR_OFF:
+        return Comparison(Status.FINDING, text, code=VerdictCode.UNEQUAL)
+    text = f"no fp64 reference for an array of numpy: {text}"
+    return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.NO_REFERENCE)
 
 
 @dataclass(frozen=True)
@@ -199,5 +202,5 @@ def load_oracles() -> tuple[Oracle, ...]:
 def verdict_of(comparison: Comparison, kind: Kind | None, slot: str) -> Verdict:
     """A verdict from a comparison; ``kind`` None keeps the comparison's own."""
     chosen = comparison.kind if kind is None else kind
-    status = comparison.status
-    return Verdict(status, chosen if status is Status.FINDING else None, slot, comparison.reason, far=comparison.far)
+    status, kind = comparison.status, chosen if comparison.status is Status.FINDING else None
+    return Verdict(status, kind, slot, comparison.reason, far=comparison.far, code=comparison.code)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fxmorph.model import Kind, Status, Verdict
+from fxmorph.model import Kind, Status, Verdict, VerdictCode
 from fxmorph.oracle import Evidence, oracle
 
 
@@ -25,12 +25,13 @@ def layout(evidence: Evidence) -> Iterator[Verdict]:
         if e.meta.visible_strides != c.meta.visible_strides:
             text = f"stride eager {e.meta.stride}; compiled {c.meta.stride} for shape {e.meta.shape}"
             if inside:
-                yield Verdict(Status.CLEAN, None, name, f"not judged within an object: {text}")
+                text = f"not judged within an object: {text}"
+                yield Verdict(Status.CLEAN, None, name, text, code=VerdictCode.NOT_JUDGED)
                 continue
             yield Verdict(Status.FINDING, Kind.STRIDE, name, text)
         elif e.meta.stride != c.meta.stride and e.meta.numel and not inside:
             text = f"stride of a size-1 dimension: eager {e.meta.stride}; compiled {c.meta.stride}"
-            yield Verdict(Status.EDGE_CASE, None, name, text)
+            yield Verdict(Status.EDGE_CASE, None, name, text, code=VerdictCode.ONE_SIZED_STRIDE)
         mine, theirs = evidence.eager.offset_of(e), evidence.compiled.offset_of(c)
         if mine != theirs and e.meta.numel and not own:
             text = f"storage offset eager {e.meta.offset}; compiled {c.meta.offset}"

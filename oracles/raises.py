@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fxmorph.model import Kind, Status, ValuePlan, Verdict
+from fxmorph.model import Kind, Status, ValuePlan, Verdict, VerdictCode
 from fxmorph.oracle import Evidence, oracle
 from fxmorph.torchapi.compiling import cannot_compile, is_compiler_error
 
@@ -25,13 +25,14 @@ def raises(evidence: Evidence) -> Iterator[Verdict]:
         return
     if eager.raised and not (eager.in_backward and WRITTEN_AFTER_SAVED in eager.raised):
         if evidence.plan is not ValuePlan.SEED:
-            yield Verdict(Status.SKIPPED, None, "call", f"eager raises on these values: {eager.raised}")
+            text = f"eager raises on these values: {eager.raised}"
+            yield Verdict(Status.SKIPPED, None, "call", text, code=VerdictCode.EAGER_RAISES)
             return
         yield Verdict(Status.FINDING, Kind.RAISES, "call", f"eager raises {eager.raised}; compiled returns")
     elif compiled.raised:
         error = compiled.exception
         if error is not None and cannot_compile(error):
-            yield Verdict(Status.UNSUPPORTED, None, "call", compiled.raised)
+            yield Verdict(Status.UNSUPPORTED, None, "call", compiled.raised, code=VerdictCode.CANNOT_COMPILE)
         elif error is not None and is_compiler_error(error):
             yield Verdict(Status.FINDING, Kind.COMPILE_ERROR, "call", compiled.raised)
         else:

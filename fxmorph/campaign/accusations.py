@@ -15,6 +15,7 @@ from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.schedule import case_of, result_of_loss
 from fxmorph.core.config import Settings
+from fxmorph.core.finding_parts import UnitCase
 from fxmorph.core.pool import Ended
 from fxmorph.core.versions import versions
 from fxmorph.events import Warned
@@ -163,10 +164,10 @@ class Accusations:
             bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
             triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
             evidence=tuple(filter(None, (pair.reason, pair.counterexample, *map(_in_words, accused.compiled)))),
-            extra={
-                "rung": Rung.PASS.value, "graph": pair.graph, "part": pair.part, "values": pair.plan,
-                "change": pair.change, "sort": pair.sort, "units": accused.units, "operations": list(pair.operations),
-            },
+            unit_case=UnitCase(
+                Rung.PASS.value, pair.graph, pair.part, pair.plan, pair.change, pair.sort, accused.units,
+                pair.operations,
+            ),
         )  # fmt: skip
 
     def end(self) -> None:

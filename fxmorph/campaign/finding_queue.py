@@ -17,8 +17,8 @@ from fxmorph.campaign import worker
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.seen_findings import SeenFindings
 from fxmorph.core.config import Settings
+from fxmorph.core.finding_parts import Draw, Reduced, Repro
 from fxmorph.core.pool import Ended
-from fxmorph.core.records import to_json
 from fxmorph.core.versions import version_of
 from fxmorph.events import FindingMade, Warned
 from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
@@ -250,7 +250,7 @@ class FindingQueue:
         self._ledger.add_seconds(used)
         same = self._confirming.pop(finding.fingerprint, [])
         if shown is None or not shown.stands:
-            if shown is not None and not finding.extra["config"].get("threads"):
+            if shown is not None and not finding.config.get("threads"):
                 self._with_one_thread(job, same)
                 return
             self._not_confirmed(job, f"{shown}: {shown.said}" if shown else ended.detail or ended.trouble)
@@ -269,8 +269,7 @@ class FindingQueue:
 
     def _with_one_thread(self, job: worker.Confirm, same: list[Finding]) -> None:
         """Confirm the finding on one thread, as it was found: loops that run in parallel are other code."""
-        config = {**job.finding.extra["config"], "threads": 1}
-        finding = replace(job.finding, extra={**job.finding.extra, "config": config})
+        finding = replace(job.finding, repro=job.finding.repro.with_config(threads=1))
         self._ledger.write_folder(Path(job.folder), finding)
         self._confirming[finding.fingerprint] = same
         self._to_confirm.append(replace(job, finding=finding))
@@ -350,22 +349,9 @@ def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed:
         evidence=(*got.evidence, *([f"found on {threads} threads"] if threads > 1 else [])),
         rewrites=got.rewrites,
         proofs=tuple(p for p in result.proofs if p.rewrite in map(str, Recipe.parse(got.recipe).rewrites)),
-        extra={
-            "config": got.config,
-            "check": got.check,
-            "random": True,
-            "campaign_seed": campaign_seed,
-            "number": case.number,
-            "input_seed": case.input_seed,
-            "original_recipe": result.recipe,
-            "nodes": got.nodes,
-            "tests": got.tests,
-            "operations": list(got.operations),
-            "skeleton": [[name, list(deps)] for name, deps in got.skeleton],
-            "signature": got.signature,
-            "reduced_at": got.rung,
-            "finished": got.finished,
-            "blame": to_json(got.blame) if got.blame is not None else None,
-            **got.extra,
-        },
+        repro=Repro(got.config, got.check, random=True),
+        draw=Draw(campaign_seed, case.number, case.input_seed, result.recipe),
+        reduced=Reduced(got.nodes, got.tests, got.operations, got.skeleton, got.signature, got.rung, got.finished),
+        blame=got.blame,
+        exhibit=got.exhibit,
     )

@@ -36,7 +36,7 @@ def leftovers(store: Store, run_id: str, ids: Collection[str] | None) -> Leftove
     """Of the run the findings with these ids; where None is given, all that it left for later."""
     stored = store.findings(run_id)
     confirmed = [f for f in stored if f.confirmed]
-    asked = [f for f in confirmed if (f.extra.get("finished") is False if ids is None else f.id in ids)]
+    asked = [f for f in confirmed if (f.reduced.finished is False if ids is None else f.id in ids)]
     seen = {f.case_id for f in stored if not f.confirmed and (ids is None or f.id in ids)}
     again = {f.case_id: f for f in asked if not _of_a_unit(f)}
     concluded = {f.case_id for f in store.findings(run_id, duplicates=True) if f.confirmed}
@@ -102,4 +102,4 @@ def place_of(seed: Seed) -> str:
 
 def _of_a_unit(finding: Finding) -> bool:
     """Whether the finding is one of the pass rung: what a unit does alone."""
-    return finding.extra.get("rung") == Rung.PASS.value and not finding.program
+    return finding.unit_case is not None and finding.unit_case.rung == Rung.PASS and not finding.program

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fxmorph.campaign.ledger import Ledger
 from fxmorph.model import Finding, digest
@@ -69,8 +68,7 @@ class SeenFindings:
         seen = self._by_case.get(finding.case_id)
         if seen is None or seen.program in ("", finding.program):
             return None
-        kept: dict[str, Any] = {key: finding.extra[key] for key in ("blame", "exhibit") if key in finding.extra}
         return replace(
             seen, id=seen.fingerprint, unit=finding.unit, bug_class=finding.bug_class, confirmed=True,
-            extra={**seen.extra, **kept},
+            blame=finding.blame, exhibit=finding.exhibit or seen.exhibit,
         )  # fmt: skip

@@ -84,6 +84,6 @@ def _alone(store: Store, run_id: str, finding: Finding, emit: Emit) -> bool:
     except (ValueError, OSError) as error:
         emit(Warned(f"{finding.id}: {error}"))
         return False
-    extra = {**finding.extra, "nodes": got.nodes, "tests": got.tests, "finished": got.finished}
-    store.add_finding(run_id, replace(finding, extra=extra), str(folder))
+    reduced = replace(finding.reduced, nodes=got.nodes, tests=got.tests, finished=got.finished)
+    store.add_finding(run_id, replace(finding, reduced=reduced), str(folder))
     return True

@@ -3,6 +3,11 @@
 The JSON is strict (no NaN, no Infinity) and holds field names as keys.  Where a field is
 typed ``Any`` the value's own type decides: tuples and non-finite floats are tagged so that
 they come back as they were.
+
+A field whose metadata are :data:`SPARSE` is written where it says something, so that a record of an earlier
+release, which had no such field, is written as it was.  A record that JSON holds in another form than field by
+field has two methods: ``to_stored`` takes the JSON of its fields and gives what is stored, the class method
+``from_stored`` the reverse, also of what earlier releases stored.
 """
 
 from __future__ import annotations
@@ -18,6 +23,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+#: Metadata of a field that is left out of the JSON where it has its default.
+SPARSE = types.MappingProxyType({"sparse": True})
+
 _TUPLE = "!tuple"
 _FLOAT = "!float"
 
@@ -26,7 +34,11 @@ def to_json(record: object) -> Any:
     """``record`` as JSON values; raises ``TypeError`` naming what JSON cannot hold."""
     if dataclasses.is_dataclass(record) and not isinstance(record, type):
         hints = _hints(type(record))
-        return {f.name: _encode(hints[f.name], getattr(record, f.name)) for f in dataclasses.fields(record)}
+        values = [(f, getattr(record, f.name)) for f in dataclasses.fields(record)]
+        body = {
+            f.name: _encode(hints[f.name], v) for f, v in values if not (f.metadata.get("sparse") and v == f.default)
+        }
+        return record.to_stored(body) if hasattr(record, "to_stored") else body
     return _encode(type(record), record)
 
 
@@ -39,6 +51,9 @@ def from_json(cls: type[T], data: Any) -> T:
     if not isinstance(data, Mapping):
         raise ValueError(f"{cls.__name__}: want an object, got {type(data).__name__}")
     hints = _hints(typing.cast(Any, cls))
+    read = getattr(cls, "from_stored", None)
+    if read is not None:
+        data = read(data)
     unknown = sorted(set(data) - set(hints))
     if unknown:
         raise ValueError(f"{cls.__name__}: unknown field {unknown[0]!r}")
@@ -70,6 +85,7 @@ def _encode(hint: Any, value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, tuple):
+        hint = next((h for h in typing.get_args(hint) if typing.get_origin(h) is tuple), hint) if _union(hint) else hint
         declared = typing.get_origin(hint) is tuple
         items = [_encode(h, v) for h, v in zip(_item_hints(hint, len(value)), value, strict=True)]
         return items if declared else {_TUPLE: items}
@@ -83,9 +99,13 @@ def _encode(hint: Any, value: Any) -> Any:
     raise TypeError(f"no JSON form for {type(value).__name__} {value!r}")
 
 
+def _union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
 def _decode(hint: Any, value: Any) -> Any:
     origin = typing.get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
+    if _union(hint):
         return _decode_union(typing.get_args(hint), value)
     if origin is tuple:
         if not isinstance(value, list):
@@ -95,7 +115,7 @@ def _decode(hint: Any, value: Any) -> Any:
         return from_json(hint, value)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint(value)
-    plain = _untag(value)
+    plain = untagged(value)
     if hint is float and isinstance(plain, int) and not isinstance(plain, bool):
         return float(plain)
     if hint in (str, int, float, bool) and type(plain) is not hint:
@@ -127,13 +147,14 @@ def _item_hints(hint: Any, length: int) -> list[Any]:
     return list(args)
 
 
-def _untag(value: Any) -> Any:
+def untagged(value: Any) -> Any:
+    """The values that JSON of a field typed ``Any`` stands for: tuples and non-finite floats come back."""
     if isinstance(value, list):
-        return [_untag(v) for v in value]
+        return [untagged(v) for v in value]
     if isinstance(value, dict):
         if set(value) == {_TUPLE}:
-            return tuple(_untag(v) for v in value[_TUPLE])
+            return tuple(untagged(v) for v in value[_TUPLE])
         if set(value) == {_FLOAT}:
             return float(value[_FLOAT])
-        return {k: _untag(v) for k, v in value.items()}
+        return {k: untagged(v) for k, v in value.items()}
     return value

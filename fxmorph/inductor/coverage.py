@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +9,16 @@ from typing import Any
 from fxmorph.core.units import Unit, UnitKind
 from fxmorph.inductor.derive.entries import Derivation
 from fxmorph.inductor.rung import PassesJudged
-from fxmorph.model import Status
+from fxmorph.model import Status, VerdictCode
+
+#: How the table of coverage calls each sort of edge case.
+EDGES = {
+    VerdictCode.ZERO_SIGN: "only the sign of zero differs",
+    VerdictCode.INFINITY_SIGN: "infinities differ in sign only",
+    VerdictCode.NONFINITE_INPUTS: "NaN or Inf among the inputs",
+    VerdictCode.ONE_SIZED_STRIDE: "stride of a size-1 dimension",
+    VerdictCode.CAST_OUT_OF_RANGE: "a float is cast to an integer type that cannot hold it",
+}
 
 
 class Coverage:
@@ -41,7 +49,7 @@ class Coverage:
         for pair in judged.pairs:
             self.verdicts[pair.unit][pair.status.value] += 1
             if pair.status is Status.EDGE_CASE:
-                self.edges[pair.unit].update(_sorts(pair.reason))
+                self.edges[pair.unit].update({EDGES.get(code, "another") for code in pair.edges})
             if pair.outcome:
                 self.outcomes[pair.unit][pair.outcome] += 1
                 if pair.outcome == "unsupported":
@@ -105,12 +113,6 @@ class Coverage:
         if self.tried[unit.name]:
             return f"looked at {self.tried[unit.name]} graphs and changed none"
         return "no graph has what it starts from" + (f"; it needs {unit.flag}" if unit.flag else "")
-
-
-def _sorts(reason: str) -> set[str]:
-    """The sorts of edge case in a reason: of "out1: only the sign of zero differs, 15 of ..." the words between."""
-    parts = (part.partition(": ")[2] for part in reason.split("; ") if re.match(r"\S+: ", part))
-    return {re.split(r"[,:]", part)[0] for part in parts}
 
 
 def _sum(counters: Iterable[Counter[str]]) -> Counter[str]:

@@ -37,5 +37,6 @@ def check_pair(
         record, fired=True, status=verdict.status, kinds=verdict.kinds, reason=verdict.reason,
         plan=str(verdict.plan or ""), outcome=shown.outcome.value, level=shown.level, method=shown.method,
         assumptions=shown.assumptions, unproved=shown.reason, counterexample=shown.counterexample,
+        edges=verdict.edges,
         proof_seconds=shown.seconds,
     )  # fmt: skip

@@ -6,9 +6,10 @@ Imported by parents without torch.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from fxmorph.model import Kind, Level, Status
+from fxmorph.core.records import SPARSE
+from fxmorph.model import Kind, Level, Status, VerdictCode
 
 #: How entries that are registered several times for one pattern differ in name.
 _VARIANT = re.compile(r"(_bs1|_half|_inference|_training)*(#\d+)?$")
@@ -30,7 +31,7 @@ class Pair:
     ``change`` is what made a near miss of a derived graph, ``nodes`` how many the graph has; seconds are of the CPU.
     Of findings of units: ``program`` is the path of the graph as a seed file, ``operations`` what it calls.  Of those
     of a user's pass: ``changes`` are the nodes that differ, ``inputs`` the values that show it, ``repro`` a script,
-    "" where it would be large.
+    "" where it would be large.  ``edges`` are the sorts of edge case that ``reason`` tells of.
     """
 
     unit: str
@@ -58,6 +59,7 @@ class Pair:
     changes: tuple[str, ...] = ()
     inputs: tuple[str, ...] = ()
     repro: str = ""
+    edges: tuple[VerdictCode, ...] = field(default=(), metadata=SPARSE)
 
     @property
     def sort(self) -> str:

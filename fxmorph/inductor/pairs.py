@@ -17,8 +17,8 @@ from torch import fx
 from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
 from fxmorph.judge.reference.shadows import differ_in_fp64
-from fxmorph.judge.trial import GraphSubject, Trial, summary
-from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict
+from fxmorph.judge.trial import TOLD, GraphSubject, Trial, summary
+from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict, VerdictCode
 from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.capture import inputs_under
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
@@ -47,6 +47,12 @@ class PairVerdict:
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
     best: Level = Level.TESTED
+
+    @property
+    def edges(self) -> tuple[VerdictCode, ...]:
+        """The sorts of edge case that ``reason`` tells of, where that is what it tells of."""
+        told = [v for v in self.verdicts if v.status is self.status][:TOLD]
+        return tuple(v.code for v in told) if self.status is Status.EDGE_CASE else ()
 
 
 class _Pair(Trial):
@@ -113,7 +119,10 @@ def judge_pair(
                 and verdict.kind is Kind.VALUE
                 and pair.rounds_otherwise(plan, verdict.slot, old, new)
             ):
-                verdict = replace(verdict, status=Status.EXPECTED, kind=None, reason=f"equal in fp64; {verdict.reason}")
+                verdict = replace(
+                    verdict, status=Status.EXPECTED, kind=None, reason=f"equal in fp64; {verdict.reason}",
+                    code=VerdictCode.EQUAL_IN_FP64,
+                )  # fmt: skip
             said = replace(verdict, reason=_in_words(verdict.reason), plan=plan)
             dropped = (verdict.kind in _LAYOUT and not strides) or (verdict.kind in _ALIASES and not aliases)
             skipped = verdict.status is Status.SKIPPED and plan is not ValuePlan.SEED
@@ -137,8 +146,9 @@ def _values(base: InputSet, plans: Sequence[ValuePlan], seed: int) -> dict[Value
 def _verdict(verdicts: list[Verdict], notes: tuple[str, ...], best: Level, random: str) -> PairVerdict:
     if random:
         # Another order of draws gives other numbers, which is no difference in meaning.
+        skipped: dict[str, Any] = {"status": Status.SKIPPED, "kind": None, "code": VerdictCode.RANDOM_VALUES}
         verdicts = [
-            replace(v, status=Status.SKIPPED, kind=None, reason=f"random numbers of {random}; {v.reason}")
+            replace(v, **skipped, reason=f"random numbers of {random}; {v.reason}")
             if v.kind in (Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.RNG)
             else v
             for v in verdicts

@@ -14,7 +14,6 @@ import torch
 from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
-from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.precondition_inputs import satisfying_sets
 from fxmorph.judge.reference.shadows import differ_in_fp64
 from fxmorph.judge.steps import Steps
@@ -33,6 +32,7 @@ from fxmorph.model import (
     Status,
     ValuePlan,
     Verdict,
+    VerdictCode,
 )
 from fxmorph.oracle import Evidence
 from fxmorph.programs.capture import Captured, CaptureFailed, capture_aten, capture_torch, inputs_under
@@ -308,14 +308,14 @@ def _elides(case: Case, found: list[Verdict]) -> bool:
     """Whether casts are elided, which is intended unless it was forbidden (pytorch 179561, 183761)."""
     if case.compile.backend != "inductor" or emulating(case.compile) == case.compile or kinds_of(found):
         return False
-    return any(v.status is Status.EXPECTED and v.reason.startswith(CAST_ELIDED) for v in found)
+    return any(v.status is Status.EXPECTED and v.code is VerdictCode.CAST_ELIDED for v in found)
 
 
 def _excuse(verdict: Verdict, excused: dict[Kind, Climbed]) -> Verdict:
     if verdict.status is not Status.FINDING or verdict.kind is None:
         return verdict
     out = excused[verdict.kind]
-    return replace(verdict, status=out.status, kind=None, reason=f"{out.reason}; {verdict.reason}")
+    return replace(verdict, status=out.status, kind=None, reason=f"{out.reason}; {verdict.reason}", code=out.code)
 
 
 def _climb(case: Case, subject: Subject, plan: ValuePlan, found: list[Verdict], clock: Clock) -> Climbed:

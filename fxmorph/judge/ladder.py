@@ -14,7 +14,7 @@ from fxmorph.core.clock import Clock
 from fxmorph.judge import journal
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
-from fxmorph.model import CompileConfig, Kind, Status, ValuePlan, Verdict
+from fxmorph.model import AGREES, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode
 from fxmorph.torchapi.compiling import BACKEND_LADDER, forget_headers
 
 #: The stage that a backend adds to the one before it.
@@ -25,13 +25,17 @@ NUMERIC_KINDS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADI
 
 @dataclass(frozen=True)
 class Climbed:
-    """``status`` FINDING where the accusation stands; ``rows`` are (rung, what it showed)."""
+    """``status`` FINDING where the accusation stands, else ``code`` says what excuses it, ``reason`` to people.
+
+    ``rows`` are (rung, kinds that it showed or AGREES).
+    """
 
     status: Status
     reason: str
     stage: str
     kinds: frozenset[Kind]
     rows: tuple[tuple[str, str], ...]
+    code: VerdictCode = VerdictCode.PLAIN
 
 
 def kinds_of(verdicts: Iterable[Verdict]) -> frozenset[Kind]:
@@ -80,7 +84,7 @@ class Ladder:
         rows: list[tuple[str, str]] = []
 
         def note(rung: str, kinds: frozenset[Kind]) -> None:
-            rows.append((rung, ", ".join(sorted(kinds)) or "agrees"))
+            rows.append((rung, ", ".join(sorted(kinds)) or AGREES))
             journal.note(f"  ladder: {rung}: {rows[-1][1]}")
 
         if Kind.COMPILE_ERROR in accused:
@@ -88,7 +92,8 @@ class Ladder:
         again = self.kinds() & accused
         note("compiled again", again)
         if not again:
-            return Climbed(Status.INCONCLUSIVE, "not seen again in a fresh compile", "", accused, tuple(rows))
+            reason, code = "not seen again in a fresh compile", VerdictCode.NOT_SEEN_AGAIN
+            return Climbed(Status.INCONCLUSIVE, reason, "", accused, tuple(rows), code)
         inductor = self.config.backend == "inductor"
         if again & LAYOUT_KINDS and inductor:
             left = self.kinds(layout_optimization=False)
@@ -100,13 +105,13 @@ class Ladder:
                 again = frozenset(k for k in again if k not in LAYOUT_KINDS or k in left)
             if not again:
                 reason = "strides chosen by layout optimisation or by a fused kernel"
-                return Climbed(Status.CLEAN, reason, "inductor", accused, tuple(rows))
+                return Climbed(Status.CLEAN, reason, "inductor", accused, tuple(rows), VerdictCode.LAYOUT_CHOSEN)
         if again & NUMERIC_KINDS and low_precision and inductor:
             left = self.kinds(emulate_precision_casts=True)
             note("emulate_precision_casts=True", left)
             if not again & left and again <= NUMERIC_KINDS and not far:
-                reason = "vanishes under emulate_precision_casts"
-                return Climbed(Status.INCONCLUSIVE, reason, "inductor", again, tuple(rows))
+                reason, code = "vanishes under emulate_precision_casts", VerdictCode.CASTS_EMULATED
+                return Climbed(Status.INCONCLUSIVE, reason, "inductor", again, tuple(rows), code)
         stage = STAGE.get(self.config.backend, self.config.backend)
         for backend in BACKEND_LADDER if inductor else ():
             seen = self.kinds(backend=backend)

@@ -15,7 +15,7 @@ import torch
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.precision import AMPLITUDE, UNIT
 from fxmorph.judge.reference.shadows import Shadows
-from fxmorph.model import Kind, Status
+from fxmorph.model import Kind, Status, VerdictCode
 from fxmorph.programs.bits import PACKED, plain, same_bits, unequal
 
 #: What eager's own error has beyond the envelope counts this many times for the compiled one.
@@ -58,21 +58,18 @@ class NonFinite(StrEnum):
     ANY = "any"
 
 
-#: Begins the reason of a value that agrees with fp64 but not with the program's own roundings.
-CAST_ELIDED = "explicit-cast-elided"
-
-
 @dataclass(frozen=True)
 class Comparison:
     """Outcome for one slot; ``kind`` is VALUE or NONFINITE where ``status`` is a finding.
 
-    ``far``: the error is no near miss of the envelope.
+    ``far``: the error is no near miss of the envelope.  ``reason`` is for people, ``code`` for whoever decides.
     """
 
     status: Status
     reason: str = ""
     kind: Kind = Kind.VALUE
     far: bool = False
+    code: VerdictCode = VerdictCode.PLAIN
 
 
 CLEAN = Comparison(Status.CLEAN)
@@ -100,11 +97,13 @@ def compare(
         )  # fmt: skip
     lanes = shadows.lanes if shadows is not None and shadows.native.shape == eager.shape else {}
     if shadows is not None and lanes and not same_bits(shadows.native, eager):
-        return Comparison(Status.SKIPPED, "eager gives different values when run again")
+        text = "eager gives different values when run again"
+        return Comparison(Status.SKIPPED, text, code=VerdictCode.UNSTEADY_EAGER)
     got = _judged(eager, compiled, lanes, gates)
     accused = got.status is Status.FINDING and (inputs is NonFinite.ANY or got.kind is Kind.NONFINITE)
     if inputs is not NonFinite.NONE and (accused or _loses_nan(eager, compiled, lanes)):
-        return Comparison(Status.EDGE_CASE, f"NaN or Inf among the inputs; {got.reason}", got.kind)
+        text = f"NaN or Inf among the inputs; {got.reason}"
+        return Comparison(Status.EDGE_CASE, text, got.kind, code=VerdictCode.NONFINITE_INPUTS)
     return got
 
 
@@ -117,9 +116,11 @@ def _loses_nan(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, tor
 
 def _judged(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
     if gates.random_values:
-        return Comparison(Status.SKIPPED, "values pass through a random operator, where rounding is not tracked")
+        text = "values pass through a random operator, where rounding is not tracked"
+        return Comparison(Status.SKIPPED, text, code=VerdictCode.RANDOM_VALUES)
     if gates.bit_cast:
-        return Comparison(Status.INCONCLUSIVE, "values pass through a bit cast, where rounding is not tracked")
+        text = "values pass through a bit cast, where rounding is not tracked"
+        return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.BIT_CAST)
     if not _computed_in_floats(eager) or not _computed_in_floats(compiled):
         return _discrete(eager, compiled, lanes, gates)
     return _floating(eager, compiled, lanes, gates)
@@ -146,17 +147,19 @@ def _discrete(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     if not bool(bad.any()):
         return CLEAN
     if not lanes:
-        return Comparison(Status.INCONCLUSIVE, "integers differ and there is no reference")
+        text = "integers differ and there is no reference"
+        return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.NO_REFERENCE)
     unstable = torch.zeros_like(bad)
     for lane in lanes.values():
         unstable |= unequal(lane, eager)
     real = bad & ~unstable
     if bool(real.any()):
         if gates.opaque and not gates.exact:
-            return Comparison(Status.INCONCLUSIVE, f"decisions inside {', '.join(sorted(gates.opaque))}")
+            text = f"decisions inside {', '.join(sorted(gates.opaque))}"
+            return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.OPAQUE_DECISIONS)
         text = f"{_where(real)}: eager {_show(eager, real)}; compiled {_show(compiled, real)}"
-        return Comparison(Status.FINDING, text)
-    return Comparison(Status.TIE, f"{_where(bad)} could be decided either way")
+        return Comparison(Status.FINDING, text, code=VerdictCode.UNEQUAL)
+    return Comparison(Status.TIE, f"{_where(bad)} could be decided either way", code=VerdictCode.TIE)
 
 
 @dataclass(frozen=True)
@@ -220,9 +223,10 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     if bool(equal.all()):
         if eager.dtype != compiled.dtype:
             return CLEAN
-        return Comparison(Status.EDGE_CASE, f"only the sign of zero differs, {_where(e.signbit() != c.signbit())}")
+        text = f"only the sign of zero differs, {_where(e.signbit() != c.signbit())}"
+        return Comparison(Status.EDGE_CASE, text, code=VerdictCode.ZERO_SIGN)
     if "wide" not in lanes:
-        return Comparison(Status.INCONCLUSIVE, "no fp64 reference for this value")
+        return Comparison(Status.INCONCLUSIVE, "no fp64 reference for this value", code=VerdictCode.NO_REFERENCE)
     odd = ~equal & (~torch.isfinite(e) | ~torch.isfinite(c))
     if not bool(odd.any()):
         return _finite(eager, compiled, lanes, gates, equal)
@@ -245,9 +249,11 @@ def _finite(
             Status.FINDING,
             f"{_where(bad)} in exact arithmetic: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}",
             far=True,
+            code=VerdictCode.EXACT_ARITHMETIC,
         )
     if gates.overflow:
-        return Comparison(Status.SKIPPED, "a value overflows in eager that does not in fp64")
+        text = "a value overflows in eager that does not in fp64"
+        return Comparison(Status.SKIPPED, text, code=VerdictCode.OVERFLOW)
     env = envelope(eager, compiled, lanes)
     allowed, outside = env.allowed, env.outside
     alarm = finite & ~settled & (outside > allowed)
@@ -258,23 +264,26 @@ def _finite(
             differing = finite & ~settled
             lying, vague = differing & env.lying, _vague(env, differing)
             if bool(lying.any()):
-                return Comparison(Status.INCONCLUSIVE, f"eager lies outside its own envelope: {_where(lying)}")
+                text = f"eager lies outside its own envelope: {_where(lying)}"
+                return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.EAGER_OUTSIDE)
             if bool(vague.any()):
-                return Comparison(Status.ILL_CONDITIONED, f"{_where(vague)} where rounding may reach the value itself")
+                return _ill_conditioned(vague)
             used = float(torch.where(finite & ~settled, outside / allowed, 0.0).max())
-            return Comparison(Status.CLEAN, f"inside the envelope: largest error {used:.2g} of what is allowed")
+            text = f"inside the envelope: largest error {used:.2g} of what is allowed"
+            return Comparison(Status.CLEAN, text, code=VerdictCode.INSIDE_ENVELOPE)
         rest = ~(near_cast | settled)
         if not gates.narrowing_cast:  # what else rounds in the cast lane is the operands of decisions
-            return Comparison(Status.TIE, f"{_where(rest)} hang on the rounding of a decision")
+            return Comparison(Status.TIE, f"{_where(rest)} hang on the rounding of a decision", code=VerdictCode.TIE)
+        code = VerdictCode.CAST_ELIDED
         return Comparison(
-            Status.EXPECTED, f"{CAST_ELIDED}: {_where(rest)} keep more precision than the program's casts"
+            Status.EXPECTED, f"{code}: {_where(rest)} keep more precision than the program's casts", code=code
         )
     tied = env.tied
     if bool((alarm & tied).any()) and not bool((alarm & ~tied).any()):
-        return Comparison(Status.TIE, f"{_where(alarm)} hang on a tie")
+        return Comparison(Status.TIE, f"{_where(alarm)} hang on a tie", code=VerdictCode.TIE)
     real = alarm & ~tied & ~env.ill
     if not bool(real.any()):
-        return Comparison(Status.ILL_CONDITIONED, f"{_where(alarm & ~tied)} where rounding may reach the value itself")
+        return _ill_conditioned(alarm & ~tied)
     worst = int(torch.where(real, outside / allowed, 0.0).argmax())
     at_eager, at_compiled, at_wide, at_most = (t.flatten()[worst].item() for t in (eager, compiled, w, allowed))
     return Comparison(
@@ -282,7 +291,13 @@ def _finite(
         f"{_where(real)}: eager {at_eager:.9g}, compiled {at_compiled:.9g}, fp64 {at_wide:.12g}, "
         f"allowed error {at_most:.3g}",
         far=bool((real & (outside > FAR_OUTSIDE * allowed)).any()),
+        code=VerdictCode.OUTSIDE_ENVELOPE,
     )
+
+
+def _ill_conditioned(where: torch.Tensor) -> Comparison:
+    text = f"{_where(where)} where rounding may reach the value itself"
+    return Comparison(Status.ILL_CONDITIONED, text, code=VerdictCode.ILL_CONDITIONED)
 
 
 def _vague(env: Envelope, differing: torch.Tensor) -> torch.Tensor:
@@ -302,17 +317,20 @@ def _nonfinite(
     text = f"{_where(odd)}: eager {_show(eager, odd)}; compiled {_show(compiled, odd)}; fp64 {_show(w, odd)}"
     signs = e.abs() == c.abs()
     if bool(signs[odd].all()):
-        return Comparison(Status.EDGE_CASE, f"infinities differ in sign only, as signed zeros make them: {text}")
+        text = f"infinities differ in sign only, as signed zeros make them: {text}"
+        return Comparison(Status.EDGE_CASE, text, code=VerdictCode.INFINITY_SIGN)
     # Eager is not to blame for these: it agrees with fp64.
     wrong = odd & ~signs & (torch.isfinite(e) == torch.isfinite(w))
     half = eager.dtype in AMPLITUDE or gates.low_precision
     if half:
         wrong &= _out_of_range(e, c, lanes, torch.finfo(eager.dtype).max)
     if bool(wrong.any()) and not gates.overflow:
-        return Comparison(Status.FINDING, text, Kind.NONFINITE)
+        return Comparison(Status.FINDING, text, Kind.NONFINITE, code=VerdictCode.FINITENESS)
     if half or gates.overflow:
-        return Comparison(Status.EXPECTED, f"range of the dtype: {text}", Kind.NONFINITE)
-    return Comparison(Status.INCONCLUSIVE, f"eager and fp64 disagree on finiteness: {text}", Kind.NONFINITE)
+        text = f"range of the dtype: {text}"
+        return Comparison(Status.EXPECTED, text, Kind.NONFINITE, code=VerdictCode.DTYPE_RANGE)
+    text = f"eager and fp64 disagree on finiteness: {text}"
+    return Comparison(Status.INCONCLUSIVE, text, Kind.NONFINITE, code=VerdictCode.FINITENESS_DISPUTED)
 
 
 def _out_of_range(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tensor], largest: float) -> torch.Tensor:

@@ -16,13 +16,13 @@ import torch
 
 from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note
-from fxmorph.judge.numeric import CAST_ELIDED, NonFinite
+from fxmorph.judge.numeric import NonFinite
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.steps import Steps
-from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, worst
+from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode, worst
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.contents import differing, same_plain
@@ -286,11 +286,11 @@ class Trial:
         try:
             eager = self.eager(plan)
         except Unsupported as error:
-            return [Verdict(Status.UNSUPPORTED, None, "call", str(error), plan)]
+            return [_unsupported(str(error), plan, VerdictCode.UNSUPPORTED_INPUTS)]
         if eager.raised and self.subject.converted:
-            return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run in this dtype: {eager.raised}", plan)]
-        if "on the same device" in eager.raised or "on cpu" in eager.raised:
-            return [Verdict(Status.UNSUPPORTED, None, "call", f"does not run on this device: {eager.raised}", plan)]
+            return [_unsupported(f"does not run in this dtype: {eager.raised}", plan, VerdictCode.REFUSED_DTYPE)]
+        if "on the same device" in eager.raised or "on cpu" in eager.raised:  # as torch says it
+            return [_unsupported(f"does not run on this device: {eager.raised}", plan, VerdictCode.REFUSED_DEVICE)]
         compiled = self.compiled(plan)
         self.sides = eager, compiled
         self.signature = None if eager.raised and compiled.raised else compiled.signature or eager.signature
@@ -308,7 +308,8 @@ class Trial:
         if not both or (eager.returned and compiled.returned) or self.subject.refuses(self.input_seed):
             return []
         where = " in its backward pass" if eager.in_backward else ""
-        return [Verdict(Status.ERROR, None, "call", f"raises in eager on its own inputs{where}: {eager.raised}")]
+        text = f"raises in eager on its own inputs{where}: {eager.raised}"
+        return [Verdict(Status.ERROR, None, "call", text, code=VerdictCode.EAGER_RAISES)]
 
     def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
         """The order of judgement: exact checks, values, and the gates before any accusation."""
@@ -328,14 +329,15 @@ class Trial:
         for line in evidence.summary():
             note(lambda line=line: f"  {line}")  # type: ignore[misc]
         for v in verdicts:
-            if v.slot not in evidence.compared or evidence.compared[v.slot].reason != v.reason:
+            got = evidence.compared.get(v.slot)
+            if got is None or (got.status, got.code) != (v.status, v.code):
                 note(lambda v=v: f"  {v.slot}: {v.kind or v.status}: {v.reason}")  # type: ignore[misc]
         if any(v.status is Status.FINDING for v in verdicts):
             again = self.eager(plan)
             gate = self._closed_gate(eager, again, reference)
-            note(lambda: f"  gates: {gate or 'all open'}; {reference.gates().summary()}")
+            note(lambda: f"  gates: {gate.reason if gate else 'all open'}; {reference.gates().summary()}")
             if gate:
-                return [Verdict(Status.SKIPPED, None, "call", gate)]
+                return [gate]
             unread = cache(lambda: self._reads_no_garbage(plan))
             verdicts = [_behind_gates(v, plan, reference.gates(v.slot), unread) for v in verdicts]
             verdicts = [_undecided(v, reference.gates(), evidence) for v in verdicts]
@@ -350,18 +352,19 @@ class Trial:
             return NonFinite.NONE
         return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS
 
-    def _closed_gate(self, eager: Observation, again: Observation, reference: LazyReference) -> str:
-        """Why nothing may be said of this run, or ""; ``again`` is another one in eager."""
+    def _closed_gate(self, eager: Observation, again: Observation, reference: LazyReference) -> Verdict | None:
+        """The verdict where nothing may be said of this run; ``again`` is another one in eager."""
         if bool(eager.raised) != bool(again.raised):
-            return "eager raises only sometimes"
+            return _skipped("call", "eager raises only sometimes", VerdictCode.UNSTEADY_EAGER)
         if not eager.returned:
-            return ""
+            return None
         if not same_observation(eager, again):
-            return "eager gives different results when run twice"
+            return _skipped("call", "eager gives different results when run twice", VerdictCode.UNSTEADY_EAGER)
         gates = reference.gates()
         if gates.random and not dict(self.settings.inductor).get("fallback_random", True):
-            return "random numbers differ from eager's by design without fallback_random"
-        return ""
+            text = "random numbers differ from eager's by design without fallback_random"
+            return _skipped("call", text, VerdictCode.RANDOM_BY_DESIGN)
+        return None
 
     def _reads_no_garbage(self, plan: ValuePlan) -> bool:
         """Whether what uninitialised memory holds makes no difference."""
@@ -369,20 +372,29 @@ class Trial:
         return same_observation(first, second)
 
 
+def _unsupported(reason: str, plan: ValuePlan, code: VerdictCode) -> Verdict:
+    return Verdict(Status.UNSUPPORTED, None, "call", reason, plan, code=code)
+
+
+def _skipped(slot: str, reason: str, code: VerdictCode) -> Verdict:
+    return Verdict(Status.SKIPPED, None, slot, reason, code=code)
+
+
 def _behind_gates(verdict: Verdict, plan: ValuePlan, gates: Gates, reads_no_garbage: Callable[[], bool]) -> Verdict:
     """An accusation of what a closed gate lies before is none."""
     if verdict.status is not Status.FINDING:
         return verdict
     if gates.overlapping_write:
-        why = f"{gates.overlapping_write} writes into overlapping memory"
+        why, code = f"{gates.overlapping_write} writes into overlapping memory", VerdictCode.OVERLAPPING_WRITE
     elif gates.duplicate_indices:
         why = f"{gates.duplicate_indices} writes different values to one place"
+        code = VerdictCode.DUPLICATE_INDICES
     elif gates.uninitialised and not reads_no_garbage():
-        why = "the program reads uninitialised memory"
+        why, code = "the program reads uninitialised memory", VerdictCode.UNINITIALISED
     else:
         return _at_the_limits(verdict, plan, gates)
     note(lambda: f"  {verdict.slot}: gate: {why}")
-    return Verdict(Status.SKIPPED, None, verdict.slot, why)
+    return _skipped(verdict.slot, why, code)
 
 
 def _not_judged(eager: Observation) -> list[Verdict]:
@@ -391,7 +403,10 @@ def _not_judged(eager: Observation) -> list[Verdict]:
     for place, why in unseen.items():
         note(f"  {place}: not judged: {why}")
     several = f", and {len(unseen) - 1} more such places" if len(unseen) > 1 else ""
-    return [Verdict(Status.CLEAN, None, place, f"not judged: {why}{several}") for place, why in unseen.items()][:1]
+    return [
+        Verdict(Status.CLEAN, None, place, f"not judged: {why}{several}", code=VerdictCode.NOT_JUDGED)
+        for place, why in unseen.items()
+    ][:1]
 
 
 def _unsteady(a: Observation, b: Observation) -> set[str]:
@@ -406,7 +421,7 @@ def _unsteady(a: Observation, b: Observation) -> set[str]:
 def _of_one_run(verdict: Verdict) -> Verdict:
     if verdict.status is not Status.FINDING:
         return verdict
-    return Verdict(Status.SKIPPED, None, verdict.slot, "eager gives something else when run twice")
+    return _skipped(verdict.slot, "eager gives something else when run twice", VerdictCode.UNSTEADY_EAGER)
 
 
 def _undecided(verdict: Verdict, gates: Gates, evidence: Evidence) -> Verdict:
@@ -414,12 +429,12 @@ def _undecided(verdict: Verdict, gates: Gates, evidence: Evidence) -> Verdict:
     if verdict.status is not Status.FINDING or verdict.kind in (Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT):
         return verdict
     if gates.undecided:
-        why = f"{gates.undecided} hangs on rounding"
+        why, code = f"{gates.undecided} hangs on rounding", VerdictCode.UNDECIDED
     elif gates.number_taken and verdict.slot not in evidence.numbers:
-        why = "Python takes a number from a tensor that rounding reaches"
+        why, code = "Python takes a number from a tensor that rounding reaches", VerdictCode.NUMBER_TAKEN
     else:
         return verdict
-    return replace(verdict, status=Status.TIE, kind=None, reason=f"{why}; {verdict.reason}", far=False)
+    return replace(verdict, status=Status.TIE, kind=None, reason=f"{why}; {verdict.reason}", far=False, code=code)
 
 
 def _at_the_limits(verdict: Verdict, plan: ValuePlan, gates: Gates) -> Verdict:
@@ -430,12 +445,12 @@ def _at_the_limits(verdict: Verdict, plan: ValuePlan, gates: Gates) -> Verdict:
     if verdict.kind not in (Kind.VALUE, Kind.MUTATION):
         return verdict
     if gates.cast_out_of_range:
-        why = "a float is cast to an integer type that cannot hold it"
+        why, code = "a float is cast to an integer type that cannot hold it", VerdictCode.CAST_OUT_OF_RANGE
     elif gates.integer_overflow and plan is ValuePlan.LIMITS:
-        why = f"{gates.integer_overflow} may overflow its integer type"
+        why, code = f"{gates.integer_overflow} may overflow its integer type", VerdictCode.INTEGER_OVERFLOW
     else:
         return verdict
-    return replace(verdict, status=Status.EDGE_CASE, kind=None, reason=f"{why}; {verdict.reason}")
+    return replace(verdict, status=Status.EDGE_CASE, kind=None, reason=f"{why}; {verdict.reason}", code=code)
 
 
 @cache
@@ -456,7 +471,7 @@ def keeps_casts(config: CompileConfig) -> bool:
 
 def _accused_of_eliding(verdict: Verdict) -> Verdict:
     """Casts that are elided in spite of ``emulate_precision_casts`` are a bug (pytorch 179561)."""
-    if verdict.status is not Status.EXPECTED or not verdict.reason.startswith(CAST_ELIDED):
+    if verdict.status is not Status.EXPECTED or verdict.code is not VerdictCode.CAST_ELIDED:
         return verdict
     reason = f"in spite of emulate_precision_casts: {verdict.reason}"
     return replace(verdict, status=Status.FINDING, kind=Kind.VALUE, reason=reason)
@@ -485,10 +500,14 @@ def same_observation(a: Observation, b: Observation) -> bool:
     return True
 
 
+#: Verdicts that the reason of a case tells of, at most.
+TOLD = 3
+
+
 def summary(verdicts: list[Verdict]) -> tuple[Status, tuple[Kind, ...], str]:
     """(status, kinds, reason) of a case from its verdicts."""
     status = worst([v.status for v in verdicts])
     chosen = [v for v in verdicts if v.status is status]
     kinds = tuple(sorted({v.kind for v in chosen if v.kind is not None}))
-    reason = "; ".join(dict.fromkeys(f"{v.slot}: {v.reason}" for v in chosen[:3]))
+    reason = "; ".join(dict.fromkeys(f"{v.slot}: {v.reason}" for v in chosen[:TOLD]))
     return status, kinds, reason

@@ -6,9 +6,19 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import IO, TypeVar
 
 T = TypeVar("T")
+
+
+class Ending(StrEnum):
+    """How the work on an item came to no end of its own."""
+
+    RAISED = "raised"  #: an exception
+    TIMED_OUT = "timed-out"  #: it took longer than it may
+    CRASHED = "crashed"  #: a signal ended the process
+    EXITED = "exited"  #: the process ended itself
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,7 @@ class Crashed:
 
     line: str
     reason: str
+    ending: Ending
 
 
 def forked(
@@ -44,7 +55,7 @@ def forked(
                 if mark == "line":
                     last = text
                     continue
-                yield items[done], Said(last) if mark == "done" else Crashed(last, text)
+                yield items[done], Said(last) if mark == "done" else Crashed(last, text, Ending.RAISED)
                 done, last = done + 1, ""
             ended = True
         finally:
@@ -53,7 +64,7 @@ def forked(
                 os.kill(pid, signal.SIGKILL)
             _, status = os.waitpid(pid, 0)
         if done < len(items):
-            yield items[done], Crashed(last, _reason(status, seconds))
+            yield items[done], Crashed(last, *_ended(status, seconds))
             done += 1
 
 
@@ -81,10 +92,10 @@ def _child(items: Sequence[T], work: Callable[[T], Iterator[str]], seconds: floa
         os._exit(code)
 
 
-def _reason(status: int, seconds: float) -> str:
+def _ended(status: int, seconds: float) -> tuple[str, Ending]:
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         if number == signal.SIGALRM:
-            return f"more than {seconds:g} s"
-        return f"crashed ({signal.Signals(number).name})"
-    return f"exited with {os.waitstatus_to_exitcode(status)}"
+            return f"more than {seconds:g} s", Ending.TIMED_OUT
+        return f"crashed ({signal.Signals(number).name})", Ending.CRASHED
+    return f"exited with {os.waitstatus_to_exitcode(status)}", Ending.EXITED

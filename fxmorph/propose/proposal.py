@@ -8,18 +8,21 @@ what it claims by the gate.  This module does not import torch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from fxmorph.core.records import SPARSE
 from fxmorph.model import Level, digest
 
 #: Characters that a body may have, and a line of a pack.
 MAX_TEXT, MAX_LINE = 4_000, 20_000
+#: How the reason of an outcome begins that came late.
+TOO_LONG = "took more than its time"
 
 Dtype = Literal[
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
@@ -188,7 +191,8 @@ class Judged:
     replayed in eager.  ``same_as`` names what a duplicate duplicates; seeds with one ``key`` are the same;
     ``made`` names the seeds that a mutation makes (``programs``: their files by name), or the variant that a
     recipe made of one.  ``fires``: the units of Inductor that compiling an admitted proposal's programs uses; of a
-    rule those that its right side uses and its left does not.
+    rule those that its right side uses and its left does not.  ``late``: its time ran out, so that it is decided
+    about anew.
     """
 
     task: Task
@@ -209,6 +213,12 @@ class Judged:
     source: str = ""
     seconds: float = 0.0
     cached: bool = False
+    late: bool = field(default=False, metadata=SPARSE)
+
+    @classmethod
+    def from_stored(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of releases that did not say whether it was late that follows from the words."""
+        return body if "late" in body else {**body, "late": str(body.get("reason", "")).startswith(TOO_LONG)}
 
 
 def schema(task: Task) -> dict[str, Any]:

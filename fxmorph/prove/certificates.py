@@ -15,8 +15,9 @@ import inspect
 import json
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 from types import CodeType, FunctionType
@@ -24,15 +25,34 @@ from typing import Any
 
 import torch
 
-from fxmorph.core.records import from_json, to_json
-from fxmorph.model import Proof
+from fxmorph.core.records import SPARSE, from_json, to_json
+from fxmorph.model import Level, Proof
 from fxmorph.programs.inputs import dtype_name
+from fxmorph.prove.falsify import Contradiction, contradiction_in
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule
 
 #: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or
 #: what is assumed with it.  Verdicts of another version are not reused.
 PROVER_VERSION = 7
+
+
+class ProofCode(StrEnum):
+    """Why no more is shown, where that is decided on; the reason says it to people."""
+
+    PLAIN = ""  #: nobody decides on it
+    DOES_NOT_RUN = "does-not-run"  #: the pattern raises on these arguments
+    MODEL_WRONG = "model-wrong"  #: eager contradicts what was shown
+    INTEGERS_WRAP = "integers-wrap"  #: it is shown for integers that do not overflow
+    NO_ARGUMENTS = "no-arguments"  #: nothing was found that meets the conditions
+    ONLY_EMPTY = "only-empty"  #: only empty arguments were compared
+
+
+#: What of a reason without a code stands for one.
+_WORDS = (
+    ("the model is wrong", ProofCode.MODEL_WRONG),
+    ("shown for integers that do not overflow", ProofCode.INTEGERS_WRAP),
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +71,8 @@ class Certificate:
 
     ``claim`` is what was proved, as text; ``obligations`` are the hashes of the scalar claims used;
     ``counterexample`` is set where ``proof.level`` is REFUTED, and for an obligation where its bits
-    differ; ``versions`` says with what it was made.
+    differ; ``versions`` says with what it was made.  ``code`` says of ``reason``, and ``contradicts`` of an
+    instance's ``counterexample``, what is decided on.
     """
 
     key: str
@@ -63,6 +84,20 @@ class Certificate:
     queries: tuple[Asked, ...] = ()
     versions: tuple[tuple[str, str], ...] = ()
     seconds: float = 0.0
+    code: ProofCode = field(default=ProofCode.PLAIN, metadata=SPARSE)
+    contradicts: Contradiction = field(default=Contradiction.NONE, metadata=SPARSE)
+
+    @classmethod
+    def from_stored(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Of releases without codes those follow from the words."""
+        if "code" in body or "contradicts" in body:
+            return body
+        reason = str(body.get("reason", ""))
+        if reason.startswith("does not run"):
+            return {**body, "code": ProofCode.DOES_NOT_RUN}
+        if body["proof"]["level"] == Level.REFUTED:
+            return {**body, "contradicts": contradiction_in(str(body.get("counterexample", "")))}
+        return {**body, "code": next((code for words, code in _WORDS if words in reason), ProofCode.PLAIN)}
 
 
 @dataclass

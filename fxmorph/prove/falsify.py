@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 import torch
@@ -32,10 +33,46 @@ GRADIENT_FLOOR = 1e-3
 MANY_ELEMENTS = 100_000
 
 
+class Contradiction(StrEnum):
+    """What a counterexample contradicts."""
+
+    NONE = ""  #: there is no counterexample
+    BITS = "bits"  #: both sides give other bits
+    ZERO_SIGN = "zero-sign"  #: both sides give zeros of other signs
+    ARGUMENT = "argument"  #: an argument holds other bits, or zeros of other signs, afterwards
+    VALUES = "values"  #: both sides give other integers or truth values
+    REALS = "reals"  #: both sides give other numbers over the reals
+    LOST_NUMBER = "lost-number"  #: a number becomes NaN
+    SHAPE = "shape"  #: the result has another shape
+    DTYPE = "dtype"  #: the result has another dtype
+    STRIDE = "stride"  #: the result has other strides
+    ALIAS = "alias"  #: the result shares memory with something else
+    RAISES = "raises"  #: the replacement raises
+    GRADIENT = "gradient"  #: gradients differ, or only one side has one
+
+
+#: How the words of a counterexample begin; longer beginnings first.
+_BEGINNINGS = {
+    "bits differ": Contradiction.BITS, "the sign of zero differs": Contradiction.ZERO_SIGN,
+    "values differ over the reals": Contradiction.REALS, "values differ": Contradiction.VALUES,
+    "a number becomes NaN": Contradiction.LOST_NUMBER, "shape ": Contradiction.SHAPE, "dtype ": Contradiction.DTYPE,
+    "strides [": Contradiction.STRIDE, "the result shares memory": Contradiction.ALIAS,
+    "after raises": Contradiction.RAISES, "the gradient of": Contradiction.GRADIENT,
+    "only before has a gradient": Contradiction.GRADIENT, "only after has a gradient": Contradiction.GRADIENT,
+}  # fmt: skip
+
+
+def contradiction_in(words: str) -> Contradiction:
+    """What a counterexample contradicts that a release without codes stored as text."""
+    found = next((code for start, code in _BEGINNINGS.items() if words.startswith(start)), Contradiction.NONE)
+    return Contradiction.ARGUMENT if "holds afterwards" in words else found
+
+
 @dataclass(frozen=True)
 class Counterexample:
-    """Values on which a rule does not keep what it says; ``what`` names it, the rest is for people."""
+    """Values on which a rule does not keep what it says; ``code`` says what that is, the rest is for people."""
 
+    code: Contradiction
     what: str
     values: tuple[tuple[str, str], ...] = ()
     before: str = ""
@@ -222,11 +259,11 @@ def falsify(instance: Instance, quick: bool = False) -> Falsified:
             continue
         except Exception as error:
             if "raises" in rule.preserves:
-                return _refuted(f"after raises {type(error).__name__}", values)
+                return _refuted(Contradiction.RAISES, f"after raises {type(error).__name__}", values)
             raise BeforeRaises(f"the replacement raises: {error}") from error
-        broken = _broken_promise(instance, sides) if kind in ("own", "moderate") else ""
-        if broken:
-            return _refuted(broken, {})
+        broken = _broken_promise(instance, sides) if kind in ("own", "moderate") else None
+        if broken is not None:
+            return _refuted(*broken, {})
         equal[kind] = _equality(sides)
         contradiction = _contradicted(instance, kind, values, sides, equal[kind])
         if contradiction is not None:
@@ -248,8 +285,8 @@ def contradiction(instance: Instance, values: dict[str, torch.Tensor]) -> Counte
     return _contradicted(instance, "given", values, sides, _equality(sides))
 
 
-def _refuted(what: str, values: dict[str, torch.Tensor]) -> Falsified:
-    return Falsified(Level.UNKNOWN, (), Counterexample(what, tuple((n, _short(t)) for n, t in values.items())))
+def _refuted(code: Contradiction, what: str, values: dict[str, torch.Tensor]) -> Falsified:
+    return Falsified(Level.UNKNOWN, (), Counterexample(code, what, tuple((n, _short(t)) for n, t in values.items())))
 
 
 def _equality(sides: Sides) -> str:
@@ -283,24 +320,26 @@ def _best(equal: dict[str, str]) -> tuple[Level, tuple[str, ...]]:
     return Level.EXACT_REAL, ()
 
 
-def _broken_promise(instance: Instance, sides: Sides) -> str:
-    """What of the metadata is not kept though the rule says so, or ""."""
+def _broken_promise(instance: Instance, sides: Sides) -> tuple[Contradiction, str] | None:
+    """What of the metadata is not kept though the rule says so."""
     rule, old, new = instance.rule, sides.before, sides.after
     if rule.site == "late":
-        return ""
+        return None
     if old.shape != new.shape:
-        return f"shape {tuple(old.shape)} becomes {tuple(new.shape)} for {_shapes(instance)}"
+        text = f"shape {tuple(old.shape)} becomes {tuple(new.shape)} for {_shapes(instance)}"
+        return Contradiction.SHAPE, text
     if old.dtype != new.dtype and "dtype" in rule.preserves:
-        return f"dtype {old.dtype} becomes {new.dtype} for {_shapes(instance)}"
+        return Contradiction.DTYPE, f"dtype {old.dtype} becomes {new.dtype} for {_shapes(instance)}"
     if "stride" in rule.preserves and old.numel():
         visible = [[s for s, n in zip(t.stride(), t.shape, strict=True) if n > 1] for t in (old, new)]
         if visible[0] != visible[1]:
-            return f"strides {visible[0]} become {visible[1]} for {_shapes(instance)}"
+            return Contradiction.STRIDE, f"strides {visible[0]} become {visible[1]} for {_shapes(instance)}"
     if "alias" in rule.preserves and old.numel():
         shares = sides.shares(old, sides.left), sides.shares(new, sides.right)
         if shares[0] != shares[1]:
-            return f"the result shares memory with {shares[0] or 'nothing'}, then with {shares[1] or 'nothing'}"
-    return ""
+            text = f"the result shares memory with {shares[0] or 'nothing'}, then with {shares[1] or 'nothing'}"
+            return Contradiction.ALIAS, text
+    return None
 
 
 def _shapes(instance: Instance) -> str:
@@ -315,19 +354,21 @@ def _contradicted(
         return None
     exact = claim in (Level.INDEX_EXACT, Level.BIT_EXACT)
     if exact or (claim is Level.BIT_EXACT_MOD_ZERO_SIGN and equality == "no"):
-        what = "bits differ" if equality == "no" else "the sign of zero differs"
-        return _shown(what, values, sides)
+        if equality == "no":
+            return _shown(Contradiction.BITS, "bits differ", values, sides)
+        return _shown(Contradiction.ZERO_SIGN, "the sign of zero differs", values, sides)
     if rule.site == "late" or equality == "zero" or kind not in (*REAL_KINDS, "extreme"):
         return None
     old, new = sides.before, sides.after
     if not (old.is_floating_point() or old.is_complex()):
         floats = any(t.is_floating_point() for t in values.values())
-        return None if floats and not torch.equal(old, old) else _shown("values differ", values, sides)
+        nan = floats and not torch.equal(old, old)
+        return None if nan else _shown(Contradiction.VALUES, "values differ", values, sides)
     if kind == "extreme":
         return None
     # Small whole numbers and zeros overflow nothing: a result is lost that the pattern has.
     if kind in ("integers", "zeros") and old.dtype != torch.float16 and bool((old.isfinite() & new.isnan()).any()):
-        return _shown("a number becomes NaN", values, sides)
+        return _shown(Contradiction.LOST_NUMBER, "a number becomes NaN", values, sides)
     gap = real_gap(instance.with_values(values)) if "float64" in rule.dtypes else None
     if gap == float("inf") and kind not in ("moderate", "halves"):
         return None  # at zeros and Inf a quotient may be finite on one side
@@ -340,14 +381,15 @@ def _contradicted(
         apart = apart or (lost and old.numel() > 0 and kind in ("moderate", "halves"))
     else:
         apart = gap > REAL_TOLERANCE
-    return _shown("values differ over the reals", values, sides) if apart else None
+    return _shown(Contradiction.REALS, "values differ over the reals", values, sides) if apart else None
 
 
-def _shown(what: str, values: dict[str, torch.Tensor], sides: Sides) -> Counterexample:
+def _shown(code: Contradiction, what: str, values: dict[str, torch.Tensor], sides: Sides) -> Counterexample:
     old, new = sides.before, sides.after
     for name in sides.left:
         if same_bits(old, new) and not same_bits(sides.left[name], sides.right[name]):
             old, new, what = sides.left[name], sides.right[name], f"{what} in what {name} holds afterwards"
+            code = Contradiction.ARGUMENT
     if old.shape == new.shape and old.numel():
         differ = ~((old == new) & (old.signbit() == new.signbit())) if old.is_floating_point() else old != new
         if old.is_floating_point():
@@ -355,8 +397,8 @@ def _shown(what: str, values: dict[str, torch.Tensor], sides: Sides) -> Countere
         at = tuple(differ.nonzero()[0].tolist()) if bool(differ.any()) else (0,) * old.ndim
         left, right = f"{old[at].item()!r} at {list(at)}", f"{new[at].item()!r}"
         given = tuple((n, _element_or_all(t, at, old)) for n, t in values.items())
-        return Counterexample(what, given, left, right)
-    return Counterexample(what, tuple((n, _short(t)) for n, t in values.items()), _short(old), _short(new))
+        return Counterexample(code, what, given, left, right)
+    return Counterexample(code, what, tuple((n, _short(t)) for n, t in values.items()), _short(old), _short(new))
 
 
 def _element_or_all(t: torch.Tensor, at: tuple[int, ...], like: torch.Tensor) -> str:
@@ -383,14 +425,16 @@ def _gradient_difference(instance: Instance) -> Counterexample | None:
         grads = [_gradients(instance, values, side) for side in ("before", "after")]
         if grads[0] is None or grads[1] is None:
             if (grads[0] is None) != (grads[1] is None):
-                return Counterexample(f"only {'after' if grads[0] is None else 'before'} has a gradient")
+                what = f"only {'after' if grads[0] is None else 'before'} has a gradient"
+                return Counterexample(Contradiction.GRADIENT, what)
             return None
         for name in grads[0]:
             a, b = grads[0][name], grads[1][name]
             gap = relative_gap(a, b, GRADIENT_FLOOR if a.dtype.itemsize > 2 else 0.25)
             if gap is not None and gap > GRADIENT_TOLERANCE:
                 shown = tuple((n, _short(t)) for n, t in values.items())
-                return Counterexample(f"the gradient of {name} differs", shown, _short(a), _short(b))
+                what = f"the gradient of {name} differs"
+                return Counterexample(Contradiction.GRADIENT, what, shown, _short(a), _short(b))
     return None
 
 

@@ -22,8 +22,17 @@ from dataclasses import dataclass, replace
 import torch
 
 from fxmorph.model import Level, Proof
-from fxmorph.prove.certificates import Asked, Certificate, Certificates, instance_key, instance_text, key_of, versions
-from fxmorph.prove.falsify import Counterexample, Falsified, contradiction, drawn, falsify
+from fxmorph.prove.certificates import (
+    Asked,
+    Certificate,
+    Certificates,
+    ProofCode,
+    instance_key,
+    instance_text,
+    key_of,
+    versions,
+)
+from fxmorph.prove.falsify import Contradiction, Counterexample, Falsified, contradiction, drawn, falsify
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.smt.exhaustion import Exhausted, exhaust
 from fxmorph.prove.smt.scalars import Obligation
@@ -50,7 +59,7 @@ def weakest(levels: Sequence[Level]) -> Level:
 
 @dataclass(frozen=True)
 class Shown:
-    """A result on the way to a proof."""
+    """A result on the way to a proof; ``counterexample`` where it is REFUTED."""
 
     level: Level
     method: str
@@ -59,6 +68,8 @@ class Shown:
     reason: str = ""
     #: Values of an obligation's variables on which its sides differ in bits, in the solver's model.
     differs_for: tuple[float, ...] = ()
+    code: ProofCode = ProofCode.PLAIN
+    counterexample: Counterexample | None = None
 
 
 @dataclass
@@ -104,26 +115,30 @@ class Prover:
         return made, False
 
     def _prove(self, instance: Instance, key: str) -> Certificate:
-        def certificate(shown: Shown, counterexample: str = "") -> Certificate:
+        def certificate(shown: Shown) -> Certificate:
             proof = Proof(shown.level, "one shape", shown.method, tuple(sorted(set(shown.assumptions))))
-            return Certificate(key, instance_text(instance), proof, shown.obligations, counterexample, shown.reason,
-                               (), versions())  # fmt: skip
+            found = shown.counterexample
+            return Certificate(
+                key, instance_text(instance), proof, shown.obligations, str(found or ""), shown.reason, (), versions(),
+                code=shown.code, contradicts=Contradiction.NONE if found is None else found.code,
+            )  # fmt: skip
 
         try:
             falsified = falsify(instance if _harmless(instance) else instance.on("cpu"))
         except BeforeRaises as error:
-            return certificate(Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"does not run: {error}"))
+            text = f"does not run: {error}"
+            return certificate(Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=text, code=ProofCode.DOES_NOT_RUN))
         if falsified.counterexample is not None:
             reason = f"holds as {falsified.best}" if falsified.best.bitwise else ""
+            wrong = falsified.counterexample
             return certificate(
-                Shown(Level.REFUTED, "FALSIFY-ONLY", falsified.assumptions, reason=reason),
-                str(falsified.counterexample),
+                Shown(Level.REFUTED, "FALSIFY-ONLY", falsified.assumptions, reason=reason, counterexample=wrong)
             )
         if instance.rule.site == "late" and "mutation" not in instance.rule.preserves:
             return certificate(Shown(Level.INDEX_EXACT, "LABEL", ("dead-memory",)))
         shown = self._bits(instance, falsified)
         if shown is not None and shown.level is Level.REFUTED:
-            return certificate(replace(shown, reason=""), shown.reason)
+            return certificate(shown)
         if shown is None or not shown.level.stronger(Level.EXACT_REAL):
             reals = self._reals(instance, shown)
             shown = reals if shown is None or reals.level.stronger(shown.level) else shown
@@ -131,7 +146,10 @@ class Prover:
         alike = falsified.best is Level.BIT_EXACT and shown.level is Level.INDEX_EXACT
         if shown.level.stronger(falsified.best) and not alike:
             reason = f"{shown.method} shows {shown.level}, and eager {falsified.best}: the model is wrong"
-            return certificate(Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason))
+            return certificate(
+                Shown(Level.UNKNOWN, shown.method, shown.assumptions, shown.obligations, reason,
+                      code=ProofCode.MODEL_WRONG)
+            )  # fmt: skip
         assumed = tuple(instance.rule.assumes)
         return certificate(replace(shown, assumptions=(*shown.assumptions, *assumed)))
 
@@ -164,7 +182,7 @@ class Prover:
             part = self.scalar(d.obligation, falsified.best, instance.device)
             wrong = _replayed(instance, d, part)
             if wrong is not None:
-                return Shown(Level.REFUTED, part.method, (), part.obligations, str(wrong))
+                return Shown(Level.REFUTED, part.method, (), part.obligations, counterexample=wrong)
             if part.level is Level.UNKNOWN:
                 return None
             parts.append(part)
@@ -236,19 +254,22 @@ class Prover:
             method = f"PIT(trials={fielded.trials}, error<{fielded.error:.1g})"
             return Shown(Level.EXACT_REAL, method, (*noted, *fielded.assumptions))
         reason = "shown for integers that do not overflow" if wraps else fielded.reason
+        unknown = Shown(
+            Level.UNKNOWN, "FALSIFY-ONLY", reason=reason, code=ProofCode.INTEGERS_WRAP if wraps else ProofCode.PLAIN
+        )
         if run is None:
-            return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=reason)
+            return unknown
         try:
             differences = run.differences()
         except NotModelled as error:
-            return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {error}")
+            return replace(unknown, reason=f"{reason}; {error}")
         if len(differences) > MAX_OBLIGATIONS:
-            return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {len(differences)} scalar claims")
+            return replace(unknown, reason=f"{reason}; {len(differences)} scalar claims")
         parts = []
         for d in differences:
             parts.append(self.scalar(d.obligation, Level.EXACT_REAL, instance.device))
             if parts[-1].level in (Level.UNKNOWN, Level.TESTED):
-                return Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=f"{reason}; {parts[-1].reason}")
+                return replace(unknown, reason=f"{reason}; {parts[-1].reason}")
         return together(parts, noted)
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fxmorph.model import Level, Proof
-from fxmorph.prove.certificates import instance_text, rule_hash
-from fxmorph.prove.falsify import falsify
+from fxmorph.prove.certificates import ProofCode, instance_text, rule_hash
+from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.rewriting.instances import Instance, relaid, sample_arguments
 from fxmorph.rewriting.sides import BeforeRaises
@@ -36,7 +36,8 @@ class RuleProof:
     """What is shown of a rule for a dtype.
 
     ``shapes`` counts the arguments that were proved; ``corners`` says which of size 0, size 1 and unequal
-    sizes were among them.  ``counterexample`` is set for REFUTED, ``reason`` where nothing was shown.
+    sizes were among them.  ``counterexample`` is set for REFUTED, where it ``contradicts`` the rule in that; ``reason``
+    where nothing was shown, with ``code`` for whoever decides on it.
     """
 
     rule: str
@@ -51,6 +52,8 @@ class RuleProof:
     counterexample: str = ""
     reason: str = ""
     certificates: tuple[str, ...] = ()
+    code: ProofCode = ProofCode.PLAIN
+    contradicts: Contradiction = Contradiction.NONE
 
 
 def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
@@ -83,6 +86,7 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     proofs: list[Proof] = []
     keys: list[str] = []
     refuted = reason = ""
+    code, contradicts = ProofCode.PLAIN, Contradiction.NONE
     corners: set[str] = set()
     full = False  # whether there was anything to compare
     if tried is None:
@@ -94,24 +98,26 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
             except BeforeRaises:
                 continue
             if found is not None:
-                refuted = f"{instance_text(instance)}: {found}"
+                refuted, contradicts = f"{instance_text(instance)}: {found}", found.code
                 break
             continue
         made = prover.prove(instance)
-        if made.reason.startswith("does not run"):
+        if made.code is ProofCode.DOES_NOT_RUN:
             continue
         proofs.append(made.proof)
         keys.append(made.key)
         corners |= _corners(instance)
         full |= all(t.numel() for t in instance.tensors.values())
         if made.proof.level is Level.REFUTED:
-            refuted = f"{made.claim}: {made.counterexample}"
+            refuted, contradicts = f"{made.claim}: {made.counterexample}", made.contradicts
             break
-        if made.proof.level is Level.UNKNOWN:
-            reason = reason or f"{made.claim}: {made.reason}"
+        if made.proof.level is Level.UNKNOWN and not reason:
+            reason, code = f"{made.claim}: {made.reason}", made.code
     level = weakest([p.level for p in proofs]) if full else Level.UNKNOWN
-    if proofs and not full:
-        reason = reason or "only empty arguments were compared"
+    if proofs and not full and not reason:
+        reason, code = "only empty arguments were compared", ProofCode.ONLY_EMPTY
+    if not proofs:
+        reason, code = "no arguments found", ProofCode.NO_ARGUMENTS
     scope = f"{len(proofs)} shapes" + (f" with {', '.join(sorted(corners))}" if corners else "")
     method = next((p.method for p in proofs if p.level is level), "FALSIFY-ONLY")
     assumptions = {a for p in proofs for a in p.assumptions}
@@ -121,8 +127,8 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
         scope, method = _all_sizes(rule, scope, method)
     return RuleProof(
         rule.id, dtype, rule.claim, level, scope, method, tuple(sorted(assumptions)),
-        round(time.process_time() - started, 3), len(proofs), refuted, reason if proofs else "no arguments found",
-        tuple(keys),
+        round(time.process_time() - started, 3), len(proofs), refuted, reason,
+        tuple(keys), code, contradicts,
     )  # fmt: skip
 
 

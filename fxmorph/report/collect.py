@@ -11,9 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from fxmorph.core.exhibit import Exhibit, GraphPair
+from fxmorph.core.finding_parts import NOBODY, Blame
 from fxmorph.core.store import Store, StoredRun
 from fxmorph.model import SEVERITY, CaseResult, Finding, Recipe, Status
-from fxmorph.triage.exhibit import Exhibit, GraphPair
 from fxmorph.triage.folder.graph_files import exhibit_of
 
 #: Verdicts that say why something was not judged to the end.
@@ -66,9 +67,8 @@ class Card:
         return self.finding.known
 
     @property
-    def blame(self) -> Mapping[str, Any]:
-        """The record of ``fxmorph.triage.blame.culprit.Blame`` as a table."""
-        return self.finding.extra.get("blame") or {}
+    def blame(self) -> Blame:
+        return self.finding.blame or NOBODY
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class _Gathered:
             found.append(finding.id)
             self.findings[finding.id] = finding, state, _folder(state, folder, finding.id)
             self.found_by[finding.id].append(run.id)
-            if not finding.extra.get("rung"):  # those of the pass rung are in its own table
+            if finding.unit_case is None:  # those of the pass rung are in its own table
                 verdict = Status.KNOWN if finding.known else Status.FINDING
                 self.units[finding.unit or f"({finding.stage}: no unit named)"][verdict.value] += 1
         cases = [(case.seed.label, result) for _, case, result in store.cases(run.id)]
@@ -278,7 +278,8 @@ def appearances(report: Report) -> Iterator[tuple[Card, tuple[Seen, ...], str]]:
     """Each finding with what each run says of it, in the order of the runs, and since when it is new or gone."""
     for card in report.cards:
         finding = card.finding
-        program = (finding.seed, finding.extra.get("original_recipe", finding.recipe))
+        drawn = finding.draw.original_recipe
+        program = (finding.seed, finding.recipe if drawn is None else drawn)
         seen = tuple(
             Seen.FOUND if finding.id in run.found else Seen.CLEAN if program in run.clean else Seen.NOT_JUDGED
             for run in report.runs

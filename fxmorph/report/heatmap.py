@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from fxmorph.triage.exhibit import EQUAL, NOT_FINITE, SlotExhibit
+from fxmorph.core.exhibit import EQUAL, NOT_FINITE, SlotExhibit
 
 CELL = 15
 #: Opacity of the smallest error that is drawn.

@@ -15,13 +15,13 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from fxmorph import __version__
+from fxmorph.core.exhibit import GraphPair, SlotExhibit
 from fxmorph.core.store import DiskError
 from fxmorph.events import Event, RunFinished
-from fxmorph.model import BugClass, Status
+from fxmorph.model import BugClass, Status, differs
 from fxmorph.report.collect import Card, Report, appearances, collect
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.terminal import replay_command, spell_time
-from fxmorph.triage.exhibit import GraphPair, SlotExhibit
 from fxmorph.triage.folder.dataflow import Step, read_steps
 from fxmorph.triage.folder.graph_files import picture, sides
 from fxmorph.triage.folder.issue import not_reduced, what
@@ -113,6 +113,7 @@ def page(report: Report) -> str:
         css=Markup(_part("report.css")),
         js=Markup(_part("report.js")),
         spell_time=spell_time,
+        differs=differs,
         version=__version__,
         written=datetime.now().strftime("%Y-%m-%d %H:%M"),
     )
@@ -174,7 +175,7 @@ def _shown(card: Card, drawn: bool, with_files: bool) -> _Shown:
     program = _side("fn", read_steps(finding.program), finding.program).picture if drawn else Markup("")
     slots = tuple((s, Markup(heat_map(s))) for s in card.exhibit.slots)
     return _Shown(
-        card, what(finding), _CLASSES[finding.bug_class], _config(finding.extra.get("config") or {}),
+        card, what(finding), _CLASSES[finding.bug_class], _config(finding.config),
         _commands(card), slots, tuple(p for p in pairs if p.sides), program, not_reduced(finding),
     )  # fmt: skip
 
@@ -184,7 +185,7 @@ def _commands(card: Card) -> tuple[tuple[str, str], ...]:
     commands = [("replay", replay), ("show", replay.replace(" replay ", " show ", 1))]
     if "repro.py" in card.files:
         commands.insert(0, ("repro", f"python {quote(os.path.join(card.folder, 'repro.py'))}"))
-    commands += [("redo", line) for line in card.blame.get("redo", ())]
+    commands += [("redo", line) for line in card.blame.redo]
     return tuple(commands)
 
 

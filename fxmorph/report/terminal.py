@@ -165,7 +165,7 @@ class Terminal:
             return
         word = f"known ({event.known})" if event.known else "finding"
         by = f" by {f.recipe}" if f.recipe else " as it is"
-        threads = f.extra.get("config", {}).get("threads", 1)
+        threads = f.config.get("threads", 1)
         by += f" on {threads} threads" if threads > 1 else ""
         style = _STYLES[Status.KNOWN if event.known else Status.FINDING]
         note = f" ({not_reduced(f)})" if not_reduced(f) else ""

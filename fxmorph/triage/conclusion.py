@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from fxmorph.core.exhibit import Exhibit
+from fxmorph.core.finding_parts import Blame, Skeleton
 from fxmorph.model import CaseResult, Kind, Status, Verdict
-from fxmorph.triage.blame.culprit import Blame
-from fxmorph.triage.identity import Skeleton
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Investigated:
     group: str = ""
     rung: str = ""
     finished: bool = True
-    extra: dict[str, Any] = field(default_factory=dict)
+    exhibit: Exhibit | None = None
 
     @classmethod
     def of_result(cls, result: CaseResult) -> Investigated:

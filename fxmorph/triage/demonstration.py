@@ -13,7 +13,18 @@ import torch
 from torch import fx
 
 from fxmorph.core.clock import Clock
-from fxmorph.core.records import to_json
+from fxmorph.core.exhibit import (
+    EQUAL,
+    MAP_SIDE,
+    MOST_ELEMENTS,
+    MOST_SLOTS,
+    MOST_TEXT,
+    NOT_FINITE,
+    Element,
+    Exhibit,
+    GraphPair,
+    SlotExhibit,
+)
 from fxmorph.inductor.snapshots import pairs, recording
 from fxmorph.judge.case import captured_graph
 from fxmorph.judge.trial import LazyReference, SeedSubject, Trial
@@ -28,18 +39,6 @@ from fxmorph.rewriting.recipes import replay_recipe
 from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.triage.conclusion import Investigated
-from fxmorph.triage.exhibit import (
-    EQUAL,
-    MAP_SIDE,
-    MOST_ELEMENTS,
-    MOST_SLOTS,
-    MOST_TEXT,
-    NOT_FINITE,
-    Element,
-    Exhibit,
-    GraphPair,
-    SlotExhibit,
-)
 
 #: Stages between which whole graphs can be seen.
 _GRAPH_STAGES = ("pre_grad.", "joint.", "freezing.", "post_grad.")
@@ -48,7 +47,7 @@ _DEADLY = frozenset({Kind.CRASH, Kind.TIMEOUT})
 
 
 def with_exhibit(found: Investigated, case: Case, result: CaseResult, rules: Registry, clock: Clock) -> Investigated:
-    """``found`` with what it shows under ``extra["exhibit"]``; a part that fails is named there and left out."""
+    """``found`` with what it shows as its exhibit; a part that fails is named there and left out."""
     if not found.program or _DEADLY & set(found.kinds):
         return found
     plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
@@ -60,9 +59,7 @@ def with_exhibit(found: Investigated, case: Case, result: CaseResult, rules: Reg
             except Exception as error:  # a picture is no reason to lose a finding
                 name, line = part.__name__.strip("_").replace("_", " "), next(iter(str(error).splitlines()), "")
                 shown = replace(shown, trouble=(*shown.trouble, f"{name}: {type(error).__name__}: {line}"))
-    return replace(
-        found, extra={**found.extra, "exhibit": to_json(shown)}, seconds=(*found.seconds, *clock.take())
-    )  # fmt: skip
+    return replace(found, exhibit=shown, seconds=(*found.seconds, *clock.take()))
 
 
 def _trial(found: Investigated, case: Case, clock: Clock, folder: str) -> Trial:
@@ -197,11 +194,11 @@ def _spell(value: Any) -> str:
 
 def _relations(eager: Observation, compiled: Observation) -> Iterator[tuple[str, str, str]]:
     for what, mine, theirs in (
-        ("shares memory", eager.aliases, compiled.aliases),
-        ("is the same object", eager.identities, compiled.identities),
+        ("shares memory with", eager.aliases, compiled.aliases),
+        ("is the same object as", eager.identities, compiled.identities),
     ):
         for a, b in sorted(mine ^ theirs):
-            yield f"{a} {what} as {b}" if "same" in what else f"{a} {what} with {b}", *_yes((a, b), mine, theirs)
+            yield f"{a} {what} {b}", *_yes((a, b), mine, theirs)
     if eager.structure != compiled.structure:
         yield "structure", eager.structure[:200], compiled.structure[:200]
     for objects in ("objects", "objects_after"):

@@ -9,11 +9,12 @@ isomorphic.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
 from torch import fx
 
+from fxmorph.core.finding_parts import Skeleton
 from fxmorph.model import Finding, Kind, digest
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.graph import calls
@@ -32,9 +33,6 @@ COMMON = frozenset(
     "clone slice select narrow chunk split unbind movedim flatten unflatten size to float double type_as "
     "relu abs exp sin cos tanh sigmoid".split()
 )
-
-#: Of each call that says something its name and which calls before it it depends on.
-Skeleton = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def kind_group(kinds: Collection[Kind]) -> str:
@@ -134,5 +132,4 @@ def one_cause(a: Finding, b: Finding) -> bool:
 
 def skeleton_of(finding: Finding) -> Skeleton:
     """The skeleton that was stored with a finding; empty in those of earlier releases."""
-    stored: Sequence[Sequence[object]] = finding.extra.get("skeleton", ())
-    return tuple((str(name), tuple(deps)) for name, deps in stored)  # type: ignore[arg-type]
+    return finding.reduced.skeleton or ()

@@ -15,10 +15,10 @@ import torch
 from torch import fx
 
 from fxmorph.core.clock import Clock
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.judge.case import make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
-from fxmorph.judge.numeric import CAST_ELIDED
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
 from fxmorph.model import (
     SIZE_PLANS,
@@ -31,6 +31,7 @@ from fxmorph.model import (
     Status,
     ValuePlan,
     Verdict,
+    VerdictCode,
     digest,
 )
 from fxmorph.programs.canon import canonical
@@ -43,7 +44,6 @@ from fxmorph.programs.signature import Signature
 from fxmorph.programs.source import inputs_text, run_inputs
 from fxmorph.rewriting.claims import Inapplicable, Unsound
 from fxmorph.rules import Registry
-from fxmorph.triage.blame.culprit import Blame
 from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.localize import IN_EAGER, localize
 from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart
@@ -492,10 +492,11 @@ class _Investigation:
 
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         """Tolerances of the repro: exact where the case was, else far above rounding."""
-        exact = any("exact arithmetic" in v.reason for v in verdicts)
+        codes = {v.code for v in verdicts}
+        exact = VerdictCode.EXACT_ARITHMETIC in codes
         if self.nearest is not None and not exact:
             return {"exact": False, "rtol": 0.0, "atol": self.nearest / 2}
-        if any(CAST_ELIDED in v.reason for v in verdicts):
+        if VerdictCode.CAST_ELIDED in codes:
             return {"exact": False, "rtol": 1e-5, "atol": 1e-6}
         return {"exact": exact, **(dict.fromkeys(TOLERANCE, 0.0) if exact else TOLERANCE)}
 

@@ -48,14 +48,14 @@ class Known:
                 if issue.fingerprint == finding.fingerprint:
                     return issue.id
                 continue
-            operations = set(finding.extra.get("operations", ()))
+            operations = set(finding.operations)
             if issue.stage and issue.stage != finding.stage:
                 continue
             if issue.unit and not finding.unit.startswith(issue.unit):
                 continue
             if issue.writes and not any(name.endswith("_") for name in operations):
                 continue
-            if issue.sort and issue.sort != finding.extra.get("sort"):
+            if issue.sort and (finding.unit_case is None or issue.sort != finding.unit_case.sort):
                 continue
             if issue.kinds and not set(issue.kinds) & set(finding.kinds):
                 continue

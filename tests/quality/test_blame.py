@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import fx
 
 from fxmorph.core.clock import Clock
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import GraphSubject, Trial
@@ -24,7 +25,6 @@ from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi import planting, planting_backend
 from fxmorph.torchapi.compiling import cpp_compiler, reset
-from fxmorph.triage.blame.culprit import Blame
 from fxmorph.triage.blame.localize import localize
 from fxmorph.triage.blame.probe import Probe
 

@@ -20,6 +20,7 @@ import torch
 from torch import fx
 
 from fxmorph.core.clock import Clock
+from fxmorph.core.finding_parts import Repro
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Recipe, Status, ValuePlan
@@ -198,7 +199,7 @@ def test_its_repro_is_a_program(planted: tuple[str, Found]) -> None:
     assert got is not None
     finding = Finding(
         "0" * 12, got.case_id, "", got.recipe, got.kinds, "ugo", found.result.stage, got.unit, "", "", "", got.program,
-        extra={"config": got.config, "check": got.check, "random": True},
+        repro=Repro(got.config, got.check, random=True),
     )  # type: ignore[arg-type]  # fmt: skip
     text = repro_text(finding)
     compile(text, "repro.py", "exec")

@@ -15,10 +15,8 @@ from fxmorph.propose.admitted import admitted_rule
 from fxmorph.propose.gate.gate_worker import JudgeProposal, serve
 from fxmorph.propose.gate.outcomes import shipped_packs
 from fxmorph.propose.language.sameness import Known
-from fxmorph.propose.proposal import Judged, Line, Outcome, RuleProposal, outcome_of, read_text
+from fxmorph.propose.proposal import TOO_LONG, Judged, Line, Outcome, RuleProposal, outcome_of, read_text
 
-#: Why an outcome is not kept: on a busy machine it may come another time.
-TOO_LONG = "took more than its time"
 #: CPU seconds that one proposal may take.
 LIMIT = 200.0
 
@@ -78,7 +76,7 @@ class Gate:
         if line.proposal is None:
             return outcome_of(line, Outcome.MALFORMED, line.error)
         found = self._done.get(line.hash)
-        if found is None or found.reason.startswith(TOO_LONG):
+        if found is None or found.late:  # on a busy machine it may come another time
             return None
         return replace(found, source=line.source)
 
@@ -111,4 +109,5 @@ def _outcome(ended: Ended) -> Judged:
         return ended.value
     line = read_text(ended.job.text, ended.job.source)
     why = {Trouble.TIMEOUT: f"{TOO_LONG}: ", Trouble.CRASH: "its process ended: "}.get(ended.trouble, "")
-    return replace(outcome_of(line, Outcome.UNKNOWN, why + ended.detail), seconds=round(ended.cpu, 2))
+    unknown = outcome_of(line, Outcome.UNKNOWN, why + ended.detail)
+    return replace(unknown, seconds=round(ended.cpu, 2), late=ended.trouble is Trouble.TIMEOUT)

@@ -21,8 +21,8 @@ from fxmorph.propose.language.building import build_rule, estimate
 from fxmorph.propose.language.grammar import TooLarge
 from fxmorph.propose.language.sameness import Known, changes_nothing
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, Task, Unsupported
-from fxmorph.prove.certificates import instance_text
-from fxmorph.prove.falsify import falsify, kinds
+from fxmorph.prove.certificates import ProofCode, instance_text
+from fxmorph.prove.falsify import Contradiction, falsify, kinds
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.prove.rule_level import RuleProof, arguments_of, prove_rule
 from fxmorph.rewriting.instances import Instance, sample_arguments
@@ -38,16 +38,16 @@ FIRST, FURTHER, MOVED = (8, 20), (3, 11), (1, 3)
 #: Arguments on which sizes are estimated, and on which sides that differ in bits are compared more closely; the
 #: first few are small.
 LOOKED_AT, COMPARED = 4, 16
-#: How a counterexample begins that takes one promise with it and no more.
+#: What takes one promise with it and no more.
 _PROMISES = {
-    "the gradient of": "gradient", "only before has a gradient": "gradient", "only after has a gradient": "gradient",
-    "strides [": "stride", "the result shares memory": "alias", "after raises": "raises",
+    Contradiction.GRADIENT: "gradient", Contradiction.STRIDE: "stride", Contradiction.ALIAS: "alias",
+    Contradiction.RAISES: "raises",
 }  # fmt: skip
 
 
-#: Reasons of the prover that no testing mends.
+#: What the prover has against a rule that no testing mends.
 _NOT_TESTABLE = (
-    "the model is wrong", "no arguments found", "only empty arguments were compared", "integers that do not overflow",
+    ProofCode.MODEL_WRONG, ProofCode.NO_ARGUMENTS, ProofCode.ONLY_EMPTY, ProofCode.INTEGERS_WRAP,
 )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def _proved(rule: Rule, prover: Prover, judged: Said) -> Judged:
         if proof.level is not Level.REFUTED:
             proof = _on_long_rows(state.rule, dtype, proof)
         if proof.level is Level.REFUTED:
-            weaker = _weaker(state, dtype, proof.counterexample)
+            weaker = _weaker(state, dtype, proof)
             if weaker is None:
                 return judged(Outcome.REFUTED, counterexample=proof.counterexample, reason=f"in {dtype}",
                               dropped=state.dropped)  # fmt: skip
@@ -163,7 +163,7 @@ def _proved(rule: Rule, prover: Prover, judged: Said) -> Judged:
             continue
         proofs[dtype] = proof if proof.level is not Level.UNKNOWN else _tested(state.rule, dtype, proof)
         todo.pop(0)
-    ran = {d: p for d, p in proofs.items() if p.reason != "no arguments found"}
+    ran = {d: p for d, p in proofs.items() if p.code is not ProofCode.NO_ARGUMENTS}
     unknown = next((f"{d}: {p.reason}" for d, p in ran.items() if p.level is Level.UNKNOWN), "")
     if not ran or unknown:
         return judged(Outcome.UNKNOWN, reason=unknown or "no arguments found", dropped=state.dropped)
@@ -196,7 +196,8 @@ def _on_long_rows(rule: Rule, dtype: str, proof: RuleProof) -> RuleProof:
         return proof
     if found is None:
         return proof
-    return replace(proof, level=Level.REFUTED, counterexample=f"{instance_text(instance)}: {found}")
+    text = f"{instance_text(instance)}: {found}"
+    return replace(proof, level=Level.REFUTED, counterexample=text, contradicts=found.code)
 
 
 def _claim(claim: Level, level: Level) -> Level:
@@ -206,16 +207,16 @@ def _claim(claim: Level, level: Level) -> Level:
     return claim if level.stronger(claim) else level
 
 
-def _weaker(state: _Weakened, dtype: str, counterexample: str) -> _Weakened | None:
+def _weaker(state: _Weakened, dtype: str, refuted: RuleProof) -> _Weakened | None:
     """The rule without what the counterexample refutes; None where that is the rule."""
-    rule = state.rule
-    for sign, promise in _PROMISES.items():
-        if f": {sign}" in counterexample and promise in rule.preserves:
-            new = replace(rule, preserves=rule.preserves - {promise})
-            return _Weakened(new, (*state.dropped, (promise, counterexample)))
-    if ": the sign of zero differs" in counterexample and "afterwards" not in counterexample:
+    rule, counterexample = state.rule, refuted.counterexample
+    promise = _PROMISES.get(refuted.contradicts)
+    if promise is not None and promise in rule.preserves:
+        new = replace(rule, preserves=rule.preserves - {promise})
+        return _Weakened(new, (*state.dropped, (promise, counterexample)))
+    if refuted.contradicts is Contradiction.ZERO_SIGN:
         new = replace(rule, claim=Level.BIT_EXACT_MOD_ZERO_SIGN)
-    elif ": bits differ" in counterexample and "afterwards" not in counterexample and _rounds_only(rule, dtype):
+    elif refuted.contradicts is Contradiction.BITS and _rounds_only(rule, dtype):
         new = replace(rule, claim=Level.EXACT_REAL)
     else:
         return None
@@ -259,7 +260,7 @@ def _far_apart(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def _tested(rule: Rule, dtype: str, proof: RuleProof) -> RuleProof:
     """TESTED where the claim and all promises hold in eager on enough arguments; else the proof as it is."""
-    if any(reason in proof.reason for reason in _NOT_TESTABLE):
+    if proof.code in _NOT_TESTABLE:
         return proof
     held = 0
     for instance in arguments_of(rule, dtype, 3 * TESTED_ARGUMENTS):

@@ -10,6 +10,7 @@ from fxmorph.model import Level
 from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import RuleProposal
 from fxmorph.propose.synthesis.hunting import Hunt, hunt
+from fxmorph.prove.falsify import Contradiction
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.prove.rule_level import RuleProof, prove_rule
 from fxmorph.rewriting.preconditions import PRECONDITIONS
@@ -113,7 +114,7 @@ def _proved(proposal: RuleProposal, dtype: str, prover: Prover) -> tuple[RulePro
     while True:
         proof = prove_rule(build_rule(proposal), dtype, prover, *FIRST)
         if proof.level is Level.REFUTED:
-            if "gradient" in proposal.preserves and "gradient" in proof.counterexample:
+            if "gradient" in proposal.preserves and proof.contradicts is Contradiction.GRADIENT:
                 proposal = _with(proposal, preserves=[p for p in proposal.preserves if p != "gradient"])
             elif proposal.claim in _WEAKER:
                 proposal = _with(proposal, claim=_WEAKER[proposal.claim])

@@ -335,8 +335,6 @@ def prove_field(
         if last is not None:
             positive |= last.positive
             compared |= "comparison-as-predicate" in last.assumptions
-        if result.reason == "sort of many":
-            compared = True
         if not result.equal:
             verdict = False if result.equal is False else verdict
             reasons.append(f"{way}: {result.reason}")

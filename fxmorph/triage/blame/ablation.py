@@ -15,10 +15,10 @@ from fxmorph.core.exits import ReproExit
 
 def main(folder: Path) -> None:
     """Run the repro in this process, which must be a fresh one; leaves by ``SystemExit``."""
+    from fxmorph.core.finding_parts import Blame
     from fxmorph.core.records import from_json
     from fxmorph.model import CompileConfig
     from fxmorph.torchapi.compiling import configured
-    from fxmorph.triage.blame.culprit import Blame
     from fxmorph.triage.blame.probe import holding_back
     from fxmorph.triage.reduce.same_finding import without_guilty
 

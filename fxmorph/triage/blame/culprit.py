@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Kind
@@ -29,23 +28,6 @@ SETTINGS: dict[str, dict[str, object]] = {
     "lowering.split_reductions": {"split_reductions": False},
     "lowering.force_pointwise_cat": {"max_pointwise_cat_inputs": 0},
 }
-
-
-@dataclass(frozen=True)
-class Blame:
-    """``unit`` under PyTorch's own name, "" where only the stage is known, or nothing is (None).
-
-    ``confirmed``: with the unit switched off the finding is gone and nothing else goes wrong.
-    ``evidence`` says what was seen, ``redo`` what to type; one line each.  ``off`` are the units that were
-    switched off for that, where units were.
-    """
-
-    stage: Stage | None
-    unit: str
-    confirmed: bool
-    evidence: tuple[str, ...] = ()
-    redo: tuple[str, ...] = ()
-    off: tuple[str, ...] = ()
 
 
 def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:

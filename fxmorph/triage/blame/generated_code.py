@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.tracking import Group, Step
-from fxmorph.triage.blame.culprit import SETTINGS, Blame, redo_of
+from fxmorph.triage.blame.culprit import SETTINGS, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Probe, first_step
 
 ALL = Held()

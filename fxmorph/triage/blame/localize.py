@@ -13,13 +13,14 @@ from dataclasses import replace
 
 import torch
 
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.model import Kind
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.dispatch import tree_leaves
 from fxmorph.torchapi.eager_pipeline import graphs_in_eager
 from fxmorph.torchapi.tracking import Group
-from fxmorph.triage.blame.culprit import Blame, redo_of
+from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
 from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_step
 

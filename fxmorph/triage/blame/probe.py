@@ -15,7 +15,7 @@ from fxmorph.judge.journal import noting
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import Trial
 from fxmorph.model import CompileConfig, Kind, ValuePlan
-from fxmorph.programs.forked import Crashed, forked
+from fxmorph.programs.forked import Crashed, Ending, forked
 from fxmorph.programs.inputs import NotApplicable
 from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.disabling import without_decompositions
@@ -64,7 +64,11 @@ class Held:
 
 
 class Died(Exception):
-    """What was run in a process of its own ended that process, or raised."""
+    """What was run in a process of its own ended that process, or raised; ``ending`` says which."""
+
+    def __init__(self, reason: str, ending: Ending) -> None:
+        super().__init__(reason)
+        self.ending = ending
 
 
 def apart(work: Callable[[], T]) -> T:
@@ -78,7 +82,7 @@ def apart(work: Callable[[], T]) -> T:
 
     ((_, said),) = forked([None], told, CHILD_SECONDS)
     if isinstance(said, Crashed):
-        raise Died(said.reason)
+        raise Died(said.reason, said.ending)
     answer: T = pickle.loads(bytes.fromhex(said.line))
     return answer
 

@@ -144,14 +144,12 @@ def confirm(folder: Path, cache: Path, times: int = TIMES) -> Confirmation:
 
 def _elsewhere(folder: Path, cache: Path) -> str:
     """What the repro of a CPU finding shows with its inputs on the GPU, or of a GPU finding with them on the CPU."""
-    stored = json.loads((folder / "finding.json").read_text(encoding="utf-8"))
-    config = stored["extra"].get("config") or {}
-    device = "cpu" if config.get("device") == "cuda" else "cuda"
+    finding: Finding = from_json(Finding, json.loads((folder / "finding.json").read_text(encoding="utf-8")))
+    device = "cpu" if finding.config.get("device") == "cuda" else "cuda"
     if missing(device):
         return ""
-    finding: Finding = from_json(Finding, stored)
     program = finding.program if device == "cuda" else _QUOTED_CUDA.sub("'cpu'", finding.program)
-    moved = replace(finding, program=program, extra={**finding.extra, "config": {**config, "device": device}})
+    moved = replace(finding, program=program, repro=finding.repro.with_config(device=device))
     with TemporaryDirectory(prefix="fxmorph-elsewhere-") as place:
         Path(place, "repro.py").write_text(repro_text(moved), encoding="utf-8")
         code, _ = run_repro(Path(place), cache)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fxmorph.core.records import from_json
+from fxmorph.core.exhibit import Exhibit, GraphPair
 from fxmorph.model import Finding
-from fxmorph.triage.exhibit import Exhibit, GraphPair
 from fxmorph.triage.folder.dataflow import Step, marked, nearby, read_steps
 from fxmorph.triage.folder.drawing import draw, standalone
 
@@ -14,8 +13,7 @@ MOST_NODES = 60
 
 def exhibit_of(finding: Finding) -> Exhibit:
     """What the finding shows, empty where nothing was recorded."""
-    stored = finding.extra.get("exhibit")
-    return from_json(Exhibit, stored) if stored else Exhibit()
+    return finding.exhibit or Exhibit()
 
 
 def sides(pair: GraphPair) -> list[tuple[str, tuple[Step, ...], str]]:

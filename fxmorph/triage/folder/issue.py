@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from fxmorph.model import Finding, Kind
-from fxmorph.triage.exhibit import Exhibit
+from fxmorph.core.exhibit import Exhibit
+from fxmorph.core.finding_parts import NOBODY
+from fxmorph.model import Finding, Kind, differs
 from fxmorph.triage.folder.graph_files import exhibit_of
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 
@@ -75,19 +76,19 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
 
 def _releases(finding: Finding) -> list[str]:
     """What other releases show, where they were tried."""
-    rows = [(release, said) for release, said in finding.extra.get("releases", ())]
+    rows = finding.releases
     return ["`repro.py` under other releases:", _table(("torch", "result"), rows)] if rows else []
 
 
 def _first_wrong(ladder: Iterable[tuple[str, str]]) -> str:
     """The weakest backend of the ladder that differs; its other rungs are settings."""
-    wrong = [name for name, said in ladder if name in _BACKENDS and said not in ("agrees", "clean")]
+    wrong = [name for name, said in ladder if name in _BACKENDS and differs(said)]
     return f"`{wrong[0]}`" if wrong else "none was seen to"
 
 
 def title(finding: Finding) -> str:
     """One line: where and what, of which operators, by which unit."""
-    operators = list(dict.fromkeys(finding.extra.get("operations", ())))
+    operators = list(dict.fromkeys(finding.operations))
     more = ", …" if len(operators) > MOST_OPERATORS else ""
     of = f": {', '.join(operators[:MOST_OPERATORS])}{more}" if operators else ""
     return f"[{finding.stage or 'inductor'}] {what(finding)}{of}" + (f" ({finding.unit})" if finding.unit else "")
@@ -100,18 +101,18 @@ def what(finding: Finding) -> str:
 
 def not_reduced(finding: Finding) -> str:
     """Why the program is not as small as it could be, or ""."""
-    extra = finding.extra
+    reduced = finding.reduced
     if not finding.confirmed:
         return f"seen, not investigated to the end; `fxmorph reduce {finding.id}` does"
     if not finding.program:
         return ""
-    if extra.get("config", {}).get("sizes"):
+    if finding.config.get("sizes"):
         return "not reduced: it shows at another size than the first, and reducing changes sizes"
-    if extra.get("finished") is False:
-        if not extra.get("tests"):
+    if reduced.finished is False:
+        if not reduced.tests:
             return "not reduced: the process that was to reduce it died or did not end"
         return f"not reduced to the end for lack of time; `fxmorph reduce {finding.id}` goes on"
-    return "not reduced: no single graph shows it, it needs the callable" if extra.get("nodes") == 0 else ""
+    return "not reduced: no single graph shows it, it needs the callable" if reduced.nodes == 0 else ""
 
 
 def _summary(finding: Finding, versions: Mapping[str, str]) -> str:
@@ -165,12 +166,12 @@ def _description(finding: Finding) -> str:
 
 def _blame(finding: Finding) -> list[str]:
     """What speaks for the responsible unit, and how to see it by hand."""
-    blame = finding.extra.get("blame") or {}
-    lines = [f"- {line}" for line in blame.get("evidence", ())]
-    if finding.unit and not blame.get("confirmed"):
+    blame = finding.blame or NOBODY
+    lines = [f"- {line}" for line in blame.evidence]
+    if finding.unit and not blame.confirmed:
         lines.append("- unconfirmed: switching it off was not seen to help")
-    if blame.get("redo"):
-        lines += ["To redo by hand:", _block(blame["redo"])]
+    if blame.redo:
+        lines += ["To redo by hand:", _block(blame.redo)]
     return lines
 
 
@@ -186,7 +187,7 @@ def _not_rounding(finding: Finding) -> str:
     kinds = set(finding.kinds)
     if not kinds & _NUMERIC:
         return f"No number is compared: {', '.join(_SAID[k] for k in finding.kinds)} is compared exactly."
-    check: Mapping[str, Any] = finding.extra.get("check") or DEFAULT_CHECK
+    check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
     if check.get("exact"):
         return (
             "The inputs are such that no order of evaluation rounds (or the operations only move values), "

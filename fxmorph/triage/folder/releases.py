@@ -38,13 +38,13 @@ def try_releases(
                 folder = Path(store.place(finding.id)[0])
                 if (wanted and finding.id not in wanted) or not finding.program or not folder.is_dir():
                     continue
-                rows = dict(finding.extra.get("releases", ()))
+                rows = dict(finding.releases or ())
                 for number, (release, python) in enumerate(releases):
                     # What one release compiled is nothing for another.
                     code, _ = run_repro(folder, Path(cache, str(number)), python=python)
                     rows[release] = said_by(code)
                     say(f"{finding.id} torch {release}: {rows[release]}")
-                made = replace(finding, extra={**finding.extra, "releases": [*map(list, rows.items())]})
+                made = replace(finding, releases=tuple(rows.items()))
                 _write(folder, made, {**versions, "torch": str(run.header.get("torch", versions["torch"]))})
                 store.add_finding(run.id, made, str(folder))
                 tried += 1

@@ -94,7 +94,7 @@ def repro_text(finding: Finding) -> str:
 
     ``finding.program`` defines ``make_inputs()`` and ``fn(...)`` (or ``make_fn()``), and
     ``drive(g, *inputs)`` where the call is more than one ``g(*inputs)``.  Of
-    ``finding.extra`` it reads ``check`` (``rtol``, ``atol``, ``exact``), ``random`` and
+    ``finding.repro`` it reads ``check`` (``rtol``, ``atol``, ``exact``), ``random`` and
     ``config``: ``backend``, ``compile``, ``inductor``, ``dynamo``, ``no_grad``, ``rng_seed``
     (before the call), ``device``, ``dtype`` (that the seed was converted to), ``context``,
     ``calls`` (on the same inputs; the last is compared), ``sizes`` (old and new: what is compared
@@ -112,13 +112,13 @@ class Script:
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
-        self.config: Mapping[str, Any] = finding.extra.get("config") or {}
-        self.check: Mapping[str, Any] = finding.extra.get("check") or DEFAULT_CHECK
+        self.config: Mapping[str, Any] = finding.config
+        self.check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
         self.kinds = {Kind.RAISES if kind is Kind.COMPILE_ERROR else kind for kind in finding.kinds}
         self.kinds -= {Kind.SECOND_CALL}  # which says when the others show
         self.defined = _defined(finding.program)
         called = _without_inputs(finding.program)
-        self.random = bool(finding.extra.get("random")) and bool(_RANDOM.search(called))
+        self.random = bool(finding.repro.random) and bool(_RANDOM.search(called))
         self.writes = bool(_WRITES.search(called))
         #: Whether it makes gradients itself, and whether lists and dicts are among its arguments.
         self.differentiates, self.holders = ".backward(" in called, _holds_containers(self.defined["make_inputs"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fxmorph.programs.forked import Ending
 from fxmorph.triage.blame.probe import Died, apart
 from fxmorph.triage.reduce.candidate import Candidate
 
@@ -20,5 +21,5 @@ def crash_of(program: Candidate, run: Callable[[Candidate], object]) -> str:
     try:
         apart(work)
     except Died as died:
-        return str(died) if str(died).startswith(("crashed", "exited")) else ""
+        return str(died) if died.ending in (Ending.CRASHED, Ending.EXITED) else ""
     return ""

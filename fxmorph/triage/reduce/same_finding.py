@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.model import Rung
 from fxmorph.torchapi.tracking import Group
-from fxmorph.triage.blame.culprit import SETTINGS, Blame
+from fxmorph.triage.blame.culprit import SETTINGS
 from fxmorph.triage.blame.generated_code import ALL, VECTORISED
 from fxmorph.triage.blame.localize import IN_EAGER, PARTITIONER
 from fxmorph.triage.blame.probe import Answer, Held, Probe

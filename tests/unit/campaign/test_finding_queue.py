@@ -12,11 +12,11 @@ from fxmorph.campaign import worker
 from fxmorph.campaign.finding_queue import Found
 from fxmorph.campaign.worker import Manner
 from fxmorph.core.exits import Exit
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.pool import Ended
 from fxmorph.core.units import Stage
 from fxmorph.events import FindingMade, Warned
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
-from fxmorph.triage.blame.culprit import Blame
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.folder.confirm import Confirmation
 
@@ -55,7 +55,7 @@ def next_job(campaign: Any) -> Any:
 
 def confirm(campaign: Any, shown: Confirmation = STANDS, threads: int | None = None) -> worker.Confirm:
     job = next_job(campaign)
-    assert isinstance(job, worker.Confirm) and job.finding.extra["config"].get("threads") == threads
+    assert isinstance(job, worker.Confirm) and job.finding.config.get("threads") == threads
     campaign.queue.hear(Ended(job, (shown, ())))
     return job
 

@@ -10,6 +10,7 @@ import pytest
 
 from fxmorph.campaign.leftover_schedule import LeftoverSchedule, leftovers, unchanged
 from fxmorph.campaign.schedule import case_of
+from fxmorph.core.finding_parts import Reduced, UnitCase
 from fxmorph.core.seeds import find_seeds
 from fxmorph.events import Warned
 from fxmorph.model import BugClass, CaseResult, Finding, Kind, Rung, Seed, Status
@@ -29,15 +30,16 @@ def left(campaign: Any, tmp_path: Path) -> Any:
         finding = finding_of_case(name, case.id)
         campaign.ledger.add_finding(replace(finding, confirmed=name != "seen"), tmp_path / name)
     of_a_unit = finding_of_case("unit", "graph")
-    extra = {"rung": Rung.PASS.value, "finished": False}
-    campaign.ledger.add_finding(replace(of_a_unit, program="", extra=extra), tmp_path / "unit")
+    unit_case = UnitCase(Rung.PASS.value, "graph", "", "", "", "", (), ())
+    alone = replace(of_a_unit, program="", unit_case=unit_case, reduced=Reduced(finished=False))
+    campaign.ledger.add_finding(alone, tmp_path / "unit")
     return campaign
 
 
 def finding_of_case(name: str, case_id: str) -> Finding:
     return Finding(
         name, case_id, "s.py", "", (Kind.VALUE,), next(iter(BugClass)), "inductor", "", "seed-miscompiled", name, "off",
-        "def fn(x): ...", extra={"finished": name != "short"},
+        "def fn(x): ...", reduced=Reduced(finished=name != "short"),
     )  # fmt: skip
 
 

@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from fxmorph.core.config import Settings
+from fxmorph.core.exhibit import Element, Exhibit, SlotExhibit
+from fxmorph.core.finding_parts import Blame, Draw, Reduced, Repro, UnitCase
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import DATABASE, DiskError, Store, StoreError
+from fxmorph.core.units import Stage
 from fxmorph.model import (
     BugClass,
     Case,
@@ -65,15 +68,55 @@ FINDING = Finding(
     reason="far",
     program="def fn(x): return x",
     ladder=(("eager", "clean"),),
-    extra={"check": {"rtol": 1e-5, "worst": float("nan")}, "shape": (2, 3), "config": {}},
+    repro=Repro({}, {"rtol": 1e-5, "worst": float("nan"), "shape": (2, 3)}),
 )
 
 
-@pytest.mark.parametrize("record", [CASE, RESULT, replace(FINDING, extra={"a": (1, float("inf"))}), SEED, Settings()])
+CASE_FINDING = replace(
+    FINDING, repro=Repro({"sizes": (1, 2)}, {"worst": float("inf")}, random=True), draw=Draw(0, 3, 1, "a@b"),
+    reduced=Reduced(3, 9, ("add",), (("add", ()), ("mul", (0,))), "", "cpu", True),
+    blame=Blame(Stage.POST_GRAD, "post_grad.x", True, ("gone",), ("TORCH=1",), ("post_grad.y",)),
+    exhibit=Exhibit((SlotExhibit("out0", "a", "b", 2, 1, ((-1.5, 999.0),), (Element((0,), "1", "2", "", "1"),)),)),
+    releases=(("2.10.0", "gone"),),
+)  # fmt: skip
+UNIT_FINDING = replace(
+    FINDING, repro=Repro(), unit_case=UnitCase("pass", "ab", "forward", "seed", "", "", {"u": 2}, ("add",)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("record", [CASE, RESULT, CASE_FINDING, UNIT_FINDING, SEED, Settings()])
 def test_records_come_back_equal(record: object) -> None:
     import json
 
     assert from_json(type(record), json.loads(json.dumps(to_json(record), allow_nan=False))) == record
+
+
+def test_parts_of_a_finding_lie_side_by_side_in_its_json() -> None:
+    body = to_json(CASE_FINDING)
+    assert [*body][-3:] == ["proofs", "extra", "confirmed"]
+    assert [*body["extra"]] == (
+        "config check random campaign_seed number input_seed original_recipe nodes tests operations skeleton signature "
+        "reduced_at finished blame exhibit releases"
+    ).split()
+    assert body["extra"]["skeleton"] == [["add", []], ["mul", [0]]]
+    assert body["extra"]["releases"] == [["2.10.0", "gone"]]
+    assert CASE_FINDING.extra["config"] == {"sizes": (1, 2)} and CASE_FINDING.extra["blame"] == body["extra"]["blame"]
+    nobody = to_json(replace(CASE_FINDING, blame=None))["extra"]
+    assert nobody["blame"] is None and [*nobody] == [*body["extra"]]
+    unit = to_json(UNIT_FINDING)["extra"]
+    assert [*unit] == "rung graph part values change sort units operations".split()
+    reduced = to_json(replace(UNIT_FINDING, reduced=Reduced(nodes=2, tests=5, finished=True)))["extra"]
+    assert [*reduced] == [*unit, "nodes", "tests", "finished"]
+
+
+def test_a_finding_of_an_earlier_release_says_less() -> None:
+    body = to_json(replace(FINDING, repro=Repro()))
+    assert body["extra"] == {}
+    old = from_json(Finding, {**body, "extra": {"config": {}, "nodes": 3, "operations": ["add"]}})
+    assert (old.reduced, old.unit_case, old.operations) == (Reduced(3, operations=("add",)), None, ("add",))
+    assert to_json(old)["extra"] == {"config": {}, "nodes": 3, "operations": ["add"]}
+    with pytest.raises(ValueError, match="extra: unknown field 'shape'"):
+        from_json(Finding, {**body, "extra": {"shape": [2, 3]}})
 
 
 def test_a_record_keeps_its_case_id() -> None:
@@ -109,7 +152,7 @@ def test_a_run_from_start_to_finish(tmp_path: Path) -> None:
         assert store.unfinished_run() == (run, settings)
         store.add_result(run, 1, CASE, RESULT)
         store.add_result(run, 0, replace(CASE, number=0), replace(RESULT, case_id=replace(CASE, number=0).id))
-        store.add_finding(run, replace(FINDING, extra={}), "findings/ab12cd34")
+        store.add_finding(run, replace(FINDING, repro=Repro()), "findings/ab12cd34")
         store.add_refusal(run, "bad.py", "SyntaxError: line 1")
         store.add_seconds(run, {"compile": 2.0, "idle": 1.0})
         store.add_seconds(run, {"compile": 0.5})
@@ -117,7 +160,7 @@ def test_a_run_from_start_to_finish(tmp_path: Path) -> None:
         assert list(store.results(run)) == [replace(CASE, number=0).id, CASE.id]
         assert store.results(run)[CASE.id] == RESULT
         assert store.cases(run)[1] == (1, CASE, RESULT)
-        assert store.findings() == store.findings(run) == [replace(FINDING, extra={})]
+        assert store.findings() == store.findings(run) == [replace(FINDING, repro=Repro())]
         assert store.findings("other") == []
         assert store.refusals(run) == {"bad.py": "SyntaxError: line 1"}
         assert store.seconds(run) == {"compile": 2.5, "idle": 1.0}
@@ -132,10 +175,10 @@ def test_a_run_from_start_to_finish(tmp_path: Path) -> None:
 def test_findings_by_prefix(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         run = store.create_run(Settings(), {})
-        store.add_finding(run, replace(FINDING, extra={}), "first")
-        store.add_finding(run, replace(FINDING, id="ab99", extra={}), "second", duplicate_of="ab12cd34")
+        store.add_finding(run, replace(FINDING, repro=Repro()), "first")
+        store.add_finding(run, replace(FINDING, id="ab99", repro=Repro()), "second", duplicate_of="ab12cd34")
         again = store.create_run(Settings(), {})
-        store.add_finding(again, replace(FINDING, reason="later", extra={}), "third")
+        store.add_finding(again, replace(FINDING, reason="later", repro=Repro()), "third")
         finding, folder = store.finding("ab1")
         assert (finding.reason, folder) == ("later", "third")
         assert [f.id for f in store.findings()] == ["ab12cd34"]

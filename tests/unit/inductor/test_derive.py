@@ -19,7 +19,7 @@ from fxmorph.inductor.derive.firing_settings import settings_of
 from fxmorph.inductor.derive.handwritten import programs
 from fxmorph.inductor.derive.near_misses import neighbours, permuted, sort_of, value_variants
 from fxmorph.inductor.derive.sketch import Misfit, sketch
-from fxmorph.programs.forked import Crashed, Said, forked
+from fxmorph.programs.forked import Crashed, Ending, Said, forked
 from fxmorph.torchapi.pattern_expressions import Call, Leaf, expression_of
 from fxmorph.torchapi.patterns import Entry, entries, registered
 
@@ -240,10 +240,10 @@ def test_a_crash_costs_its_item_and_no_other() -> None:
     items = ["a", "crash", "b", "raise", "hang", "c"]
     assert list(forked(items, work, seconds=0.5)) == [
         ("a", Said("a ended")),
-        ("crash", Crashed("crash begun", "crashed (SIGSEGV)")),
+        ("crash", Crashed("crash begun", "crashed (SIGSEGV)", Ending.CRASHED)),
         ("b", Said("b ended")),
-        ("raise", Crashed("raise begun", "ValueError: no")),
-        ("hang", Crashed("hang begun", "more than 0.5 s")),
+        ("raise", Crashed("raise begun", "ValueError: no", Ending.RAISED)),
+        ("hang", Crashed("hang begun", "more than 0.5 s", Ending.TIMED_OUT)),
         ("c", Said("c ended")),
     ]
 

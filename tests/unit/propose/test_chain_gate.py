@@ -9,10 +9,18 @@ from typing import Any
 import pytest
 
 from fxmorph.propose.gate.chain_gate import judge_mutation, judge_recipe
-from fxmorph.propose.gate.gatekeeper import TOO_LONG, Gate
+from fxmorph.propose.gate.gatekeeper import Gate
 from fxmorph.propose.gate.sources import CorpusGraphs
 from fxmorph.propose.language.building import build_rule
-from fxmorph.propose.proposal import Judged, MutationProposal, Outcome, RecipeProposal, read_proposal, read_text
+from fxmorph.propose.proposal import (
+    TOO_LONG,
+    Judged,
+    MutationProposal,
+    Outcome,
+    RecipeProposal,
+    read_proposal,
+    read_text,
+)
 from fxmorph.rules import Registry
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
@@ -96,5 +104,5 @@ def test_a_proposal_that_takes_too_long_costs_itself_only(tmp_path: Path) -> Non
     lines = [read_text(json.dumps(p.model_dump(mode="json")), "test:1") for p in proposals]
     with Gate(1, (), tmp_path, limit=15.0) as gate:
         first, second = gate.judge_all(lines)
-    assert first.outcome is Outcome.UNKNOWN and first.reason.startswith(TOO_LONG)
+    assert first.outcome is Outcome.UNKNOWN and first.late and first.reason.startswith(TOO_LONG)
     assert second.outcome in (Outcome.ADMITTED, Outcome.REFUTED)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from fxmorph.core.config import Settings
-from fxmorph.core.records import to_json
+from fxmorph.core.exhibit import EQUAL, NOT_FINITE, Element, Exhibit, GraphPair, SlotExhibit
+from fxmorph.core.finding_parts import Blame, Repro
 from fxmorph.core.store import Store
+from fxmorph.core.units import Stage
 from fxmorph.model import (
     BugClass,
     Case,
@@ -21,7 +23,6 @@ from fxmorph.model import (
     Status,
     ValuePlan,
 )
-from fxmorph.triage.exhibit import EQUAL, NOT_FINITE, Element, Exhibit, GraphPair, SlotExhibit
 from fxmorph.triage.folder.repro import repro_text
 
 PROGRAM = """\
@@ -64,10 +65,11 @@ def finding(number: int, **changes: object) -> Finding:
         "reason": f"value of out0: 5 of 12 elements <script>alert({number})</script>", "program": PROGRAM,
         "ladder": (("eager", "agrees"), ("inductor", "value")), "evidence": ("value of out0",),
         "proofs": (RewriteProof("mutate_late@mul>add", Proof(Level.BIT_EXACT), "abc"),),
-        "extra": {
-            "exhibit": to_json(SHOWN), "config": {"backend": "inductor"}, "check": {"exact": True},
-            "blame": {"confirmed": True, "evidence": ["gone without it"], "redo": ["TORCH_LOGS=+inductor python x.py"]},
-        },
+        "repro": Repro({"backend": "inductor"}, {"exact": True}), "exhibit": SHOWN,
+        "blame": Blame(
+            Stage.POST_GRAD, "post_grad.remove_noop_ops", True, ("gone without it",),
+            ("TORCH_LOGS=+inductor python x.py",),
+        ),
     }  # fmt: skip
     return Finding(**{**values, **changes})  # type: ignore[arg-type]
 

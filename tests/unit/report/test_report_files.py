@@ -14,6 +14,7 @@ import pytest
 from reportstate import finding
 
 from fxmorph.core.config import ConfigError, load_settings
+from fxmorph.core.finding_parts import Reduced, Repro
 from fxmorph.core.store import DiskError
 from fxmorph.events import CaseDone, Checked, FindingMade, RunFinished, SeedRefused
 from fxmorph.model import Kind, Status
@@ -243,26 +244,25 @@ def test_an_issue_shows_expected_and_actual_values_beside_fp64() -> None:
 
 
 def test_a_title_names_operators_and_unit() -> None:
-    extra = {"operations": ["add", "add", "cumsum", "full"]}
-    made = finding(0, extra={**finding(0).extra, **extra})
+    made = finding(0, reduced=Reduced(operations=("add", "add", "cumsum", "full")))
     assert title(made) == "[inductor] wrong values: add, cumsum, full (post_grad.remove_noop_ops)"
-    many = finding(1, extra={"operations": list("abcdef")})
+    many = finding(1, reduced=Reduced(operations=tuple("abcdef")))
     assert title(many) == "[aot] output aliasing differs from eager, wrong input mutation: a, b, c, d, …"
 
 
 @pytest.mark.parametrize(
-    ("extra", "words"),
+    ("parts", "words"),
     [
-        ({"nodes": 3, "tests": 9}, ""),
+        ({"reduced": Reduced(3, 9)}, ""),
         ({}, ""),
-        ({"nodes": 0, "tests": 0}, "needs the callable"),
-        ({"nodes": 0, "tests": 0, "finished": False}, "died"),
-        ({"nodes": 9, "tests": 7, "finished": False}, "`fxmorph reduce 0000beef0000` goes on"),
-        ({"nodes": 0, "config": {"backend": "inductor", "sizes": [3, 5]}}, "another size"),
+        ({"reduced": Reduced(0, 0)}, "needs the callable"),
+        ({"reduced": Reduced(0, 0, finished=False)}, "died"),
+        ({"reduced": Reduced(9, 7, finished=False)}, "`fxmorph reduce 0000beef0000` goes on"),
+        ({"reduced": Reduced(0), "repro": Repro({"backend": "inductor", "sizes": [3, 5]})}, "another size"),
     ],
 )
-def test_what_is_not_reduced_says_why(extra: dict[str, Any], words: str) -> None:
-    made = finding(0, extra={**finding(0).extra, **extra})
+def test_what_is_not_reduced_says_why(parts: dict[str, Any], words: str) -> None:
+    made = finding(0, **parts)
     assert words in not_reduced(made) and bool(words) == bool(not_reduced(made))
     assert (not_reduced(made) in issue_text(made, {}, ())) and (
         "The program is not" in issue_text(made, {}, ())

@@ -14,12 +14,13 @@ from reportstate import AFTER, BEFORE, PROGRAM, finding, make_state
 from fxmorph.campaign import leftover_schedule
 from fxmorph.commands import reduce as command
 from fxmorph.core.config import Settings
+from fxmorph.core.exhibit import EQUAL, SlotExhibit
+from fxmorph.core.finding_parts import Draw
 from fxmorph.core.store import Store, StoreError
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.report.collect import Seen, appearances, collect
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.html import write_report
-from fxmorph.triage.exhibit import EQUAL, SlotExhibit
 from fxmorph.triage.folder.dataflow import marked, nearby, read_steps
 from fxmorph.triage.folder.drawing import draw, standalone
 
@@ -84,7 +85,7 @@ def test_runs_of_several_folders_are_merged(tmp_path: Path) -> None:
 
 def test_runs_over_time_tell_what_is_right_from_what_was_not_judged(tmp_path: Path) -> None:
     states = [tmp_path / name for name in "abcd"]
-    seed, found = Seed("some.py", "module", "ab"), finding(0, seed="some.py", extra={"original_recipe": "r@s"})
+    seed, found = Seed("some.py", "module", "ab"), finding(0, seed="some.py", draw=Draw(original_recipe="r@s"))
     for state, status in zip(states, (Status.CLEAN, None, Status.FINDING, Status.CLEAN), strict=True):
         with Store(state) as store:
             run = store.create_run(Settings(), {"torch": "2.13.0"})

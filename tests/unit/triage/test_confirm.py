@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fxmorph.core.config import Settings
+from fxmorph.core.finding_parts import Repro
+from fxmorph.core.records import to_json
 from fxmorph.core.store import Store
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.triage.folder import confirm as module
@@ -22,11 +25,17 @@ sys.exit(int(codes[0]))
 """
 
 
+def found_with(program: str = "", **config: Any) -> Finding:
+    return Finding(
+        "aa", "c", "s", "", (Kind.VALUE,), BugClass.UGO, "inductor", "", "", "aa", "", program, repro=Repro(config)
+    )
+
+
 def folder_with(where: Path, codes: str) -> Path:
     where.mkdir(parents=True, exist_ok=True)
     (where / "repro.py").write_text(REPRO)
     (where / "codes").write_text(codes)
-    (where / "finding.json").write_text(json.dumps({"extra": {}}))
+    (where / "finding.json").write_text(json.dumps(to_json(found_with())))
     return where
 
 
@@ -119,10 +128,7 @@ def test_a_finding_is_tried_on_the_other_sort_of_device(
     program = (
         f"def make_inputs():\n    return [torch.ones(2, device='{device}')]\n\n\ndef fn(x):\n    return (x + 1,)\n"
     )
-    config = {"backend": "inductor", "device": device}
-    found = Finding(
-        "aa", "c", "s", "", (Kind.VALUE,), BugClass.UGO, "inductor", "", "", "aa", "", program, extra={"config": config}
-    )
+    found = found_with(program, backend="inductor", device=device)
     write_finding(tmp_path / "aa", found, {}, tmp_path / "proofs")
     seen: list[str] = []
 

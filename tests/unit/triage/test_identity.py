@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from fxmorph.core.finding_parts import Reduced, Skeleton
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.programs.graph import read_graph
 from fxmorph.triage.identity import (
-    Skeleton,
     fingerprint,
     group_of,
     isomorphic,
@@ -117,7 +117,7 @@ def test_equal_hashes_of_unlike_graphs_are_told_apart() -> None:
     def finding(graph: Skeleton, unit: str = WHOLE_PASS) -> Finding:
         return Finding(
             "f", "c", "s", "", (Kind.VALUE,), BugClass.UGO, "inductor", unit, "", "f", "", "",
-            extra={"skeleton": [[name, list(deps)] for name, deps in graph]},
+            reduced=Reduced(skeleton=graph),
         )  # fmt: skip
 
     ring: Skeleton = (*(("s", ()) for _ in range(4)), *(("t", (i, (i + 1) % 4)) for i in range(4)))

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from fxmorph.core.finding_parts import Reduced, UnitCase
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.triage.known import Known, KnownIssue, load_known
 
 FINDING = Finding(
     "f", "c", "seed.py", "", (Kind.VALUE, Kind.STRIDE), BugClass.UGO, "inductor", "post_grad.remove_noop_ops",
-    "seed-miscompiled", "0123", "", "", extra={"operations": ["copy_", "slice", "add"]},
+    "seed-miscompiled", "0123", "", "", reduced=Reduced(operations=("copy_", "slice", "add")),
 )  # fmt: skip
 WHOLE: dict[str, Any] = {
     "stage": "inductor",
@@ -48,7 +49,7 @@ def test_one_part_that_differs_makes_it_unknown(other: dict[str, Any]) -> None:
 
 
 def test_whether_something_is_written_and_what_a_pattern_overlooks_count() -> None:
-    near = replace(FINDING, extra={"operations": ["add"], "sort": "permutation"})
+    near = replace(FINDING, unit_case=UnitCase(operations=("add",), sort="permutation"))
     known = Known((KnownIssue("a", "t", writes=True), KnownIssue("b", "t", sort="permutation")))
     assert (known.match(FINDING, "2.13.0"), known.match(near, "2.13.0")) == ("a", "b")
 
@@ -71,5 +72,5 @@ def test_the_shipped_table_is_well_formed_and_says_something_of_each() -> None:
 
 
 def test_a_finding_of_nothing_known_matches_nothing_shipped() -> None:
-    other = replace(FINDING, kinds=(Kind.CRASH,), unit="", extra={"operations": ["no_such_operation"]})
+    other = replace(FINDING, kinds=(Kind.CRASH,), unit="", reduced=Reduced(operations=("no_such_operation",)))
     assert load_known().match(other, "2.13.0") == ""

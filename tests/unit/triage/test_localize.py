@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.units import Stage
 from fxmorph.model import CompileConfig, Kind, ValuePlan
-from fxmorph.triage.blame.culprit import Blame, redo_of
+from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.localize import _blame_aot
 from fxmorph.triage.blame.probe import Answer, Held, Probe
 

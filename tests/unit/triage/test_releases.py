@@ -44,7 +44,7 @@ def test_a_line_per_release_is_written_and_stored(tmp_path: Path) -> None:
     rows = [["2.10.0", "gone"], ["2.11.0", "still there"], ["2.4.0", "breaks"]]
     assert json.loads((place / "finding.json").read_text())["extra"]["releases"] == rows
     with Store(settings.state_dir, write=False) as store:
-        assert [list(row) for row in store.finding("aa")[0].extra["releases"]] == rows
+        assert [list(row) for row in store.finding("aa")[0].releases or ()] == rows
 
 
 def test_an_interpreter_without_torch_is_refused_in_one_line(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from fxmorph.core.finding_parts import Repro
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.repro import repro_text
 
 
 def finding(program: str, kinds: tuple[Kind, ...], check: dict[str, Any] | None = None, **config: Any) -> Finding:
-    extra: dict[str, Any] = {"check": check or {"exact": True}, "config": config}
     return Finding(
         id="ab12cd34",
         case_id="0" * 16,
@@ -33,7 +33,7 @@ def finding(program: str, kinds: tuple[Kind, ...], check: dict[str, Any] | None 
         program=program,
         ladder=(("eager", "clean"), ("aot_eager", "clean"), ("inductor", "finding")),
         evidence=("eager    [0.0, 1.0]", "compiled [0.0, 2.0]"),
-        extra=extra,
+        repro=Repro(config, check or {"exact": True}),
     )
 
 
@@ -182,7 +182,7 @@ def fn(x):
 """,
             (Kind.RNG,),
         ),
-        extra={"random": True},
+        repro=Repro(random=True),
     ),
     "module-that-may-raise": finding(
         """\
@@ -225,7 +225,7 @@ def run_repro(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def with_backend(of: Finding, backend: str) -> Finding:
-    return replace(of, extra={**of.extra, "config": {**of.extra["config"], "backend": backend}})
+    return replace(of, repro=of.repro.with_config(backend=backend))
 
 
 @pytest.mark.parametrize("name", LIVE)
