@@ -17,6 +17,7 @@ from fxmorph.judge.reference.tables import ROUNDINGS
 from fxmorph.programs.operators import COMPARISONS
 from fxmorph.torchapi.dispatch import tree_map
 
+#: Operators that say where elements are.
 INDEX_GIVING = frozenset(
     "argmax argmin max min sort topk kthvalue median nanmedian mode cummax cummin argsort "
     "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d "
