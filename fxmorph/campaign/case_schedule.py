@@ -192,6 +192,8 @@ class CaseSchedule:
             self._tell_checked(case.seed.label, result)
             return
         self._ledger.counts[result.status.value] += 1
+        if result.status is Status.FINDING:  # first: told and not stored, a run that ends here would lose it
+            self._queue.see(index, case, result, found)
         cpu = sum(seconds for _, seconds in result.seconds)
         self._emit(
             CaseDone(
@@ -199,8 +201,6 @@ class CaseSchedule:
                 result.recipe, result.triangle, result.stage, result.unit, result.wall, round(cpu, 3),
             )
         )  # fmt: skip
-        if result.status is Status.FINDING:
-            self._queue.see(index, case, result, found)
 
     def _tell_checked(self, seed: str, result: CaseResult) -> None:
         """What differs is known where the baseline lists it, and new else."""

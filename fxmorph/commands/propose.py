@@ -52,7 +52,7 @@ def propose(
             from fxmorph.propose.model.online import propose as ask_model
 
             return ask_model(settings, online, tasks, target, emit)
-        from fxmorph.commands.packs import judge_packs
+        from fxmorph.commands.pack_gate import judge_packs
 
         where = Path(record) if record else None
         return judge_packs(settings, [Path(p) for p in packs], tasks, target, fresh, where, emit)

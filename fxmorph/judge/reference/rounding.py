@@ -199,7 +199,7 @@ def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tens
         reads = sum(t.numel() for t in tensors_of((call.args, call.kwargs)))
         size = 2 * max(reads / max(s.numel(), 1), 1.0) ** 0.5 + ROUNDED_ONCE_AMPLITUDE
     else:
-        size = summed_units(call.name, call.args, call.kwargs, terms, total, UNIT[dtype])
+        size = summed_units(call.name, call.args, call.kwargs, terms, total, UNIT[dtype], s)
     return UNIT[dtype] * OWN_PRECISION.get(dtype, 1.0) * size * total * lane.noise(s)
 
 

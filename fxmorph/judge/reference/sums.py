@@ -21,6 +21,8 @@ SUM_UNITS, SUM_GROWTH = 0.185, 2 / 3
 #: And by so many for each term where terms repeat: their roundings all go one way, n/4 units at most
 #: (3 times this is above that).
 REPEATED_UNITS = 0.125
+#: The same for each term that rounds like others, where the number of those is known.
+ALIKE_UNITS = 0.17
 #: Two terms round alike if they are equal but for what lanes are moved by, or differ by less than this part
 #: of the last place of the sum.
 ALIKE, SAME_PLACE = 2.0**-17, 0.25
@@ -43,13 +45,13 @@ def ordered_units(terms: float, even: float = 0.0) -> float:
 
 
 def summed_units(
-    name: str, args: Any, kwargs: Any, terms: float, total: torch.Tensor, unit: float
+    name: str, args: Any, kwargs: Any, terms: float, total: torch.Tensor, unit: float, result: torch.Tensor
 ) -> torch.Tensor | float:
-    """Of each element of what the operator gives; ``total`` is the sum of the terms' sizes, or a bound of them."""
+    """Of each element of ``result``; ``total`` is the sum of the terms' sizes, or one bound of them for all."""
     units = ordered_units(terms, 0.0 if name in WITH_BIAS else _evenness(args))
     if name in PLAIN and args[0].is_floating_point():
-        alike = _rounding_alike(args, kwargs, total * (terms if name == "mean" else 1), unit)
-        return (REPEATED_UNITS * alike).clamp(min=units)
+        alike = _rounding_alike(args, kwargs, total * (terms if name == "mean" else 1), unit, result)
+        return (ALIKE_UNITS * alike).clamp(min=units)
     return max(units, REPEATED_UNITS * terms) if _repeating(args) else units
 
 
@@ -65,10 +67,11 @@ def terms_of(name: str, args: Any, result: torch.Tensor) -> float | None:
     return max(args[0].numel() / max(result.numel(), 1), 1.0) if name in PLAIN else None
 
 
-def _rounding_alike(args: Any, kwargs: Any, total: torch.Tensor, unit: float) -> torch.Tensor:
-    """How many terms of each plain sum round alike: the root of the sum of the squares of such groups' sizes.
+def _rounding_alike(args: Any, kwargs: Any, total: torch.Tensor, unit: float, result: torch.Tensor) -> torch.Tensor:
+    """How many terms of each element of ``result``, a plain sum, round alike.
 
-    All of them where all are equal; the square root of their number where none are.
+    The root of the sum of the squares of such groups' sizes: all where all terms are equal, the square root of their
+    number where none are.  A term below the roundoff of the sum counts as the part of it that it is.
     """
     x = args[0]
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
@@ -76,19 +79,21 @@ def _rounding_alike(args: Any, kwargs: Any, total: torch.Tensor, unit: float) ->
     rows = x.movedim(dims, list(range(-len(dims), 0))).flatten(-len(dims)) if dims else x.unsqueeze(-1)
     terms = rows.shape[-1]
     if not rows.numel():
-        return torch.ones_like(total)
+        return torch.ones_like(result)
     rows = rows[..., :: max(terms // ROW_SAMPLE, 1)].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
-    place = total.reshape(rows.shape[:-1]).nan_to_num(nan=0.0, posinf=0.0).unsqueeze(-1) * 2 * unit * SAME_PLACE
+    tiny = torch.finfo(rows.dtype).tiny
+    rounded = total.expand(result.shape).reshape(rows.shape[:-1]).nan_to_num(nan=0.0, posinf=0.0).unsqueeze(-1) * unit
     size = torch.ldexp(torch.full_like(rows, ALIKE), torch.frexp(rows).exponent)
-    grain = torch.maximum(size, place).clamp(min=torch.finfo(rows.dtype).tiny)
+    grain = torch.maximum(size, 2 * SAME_PLACE * rounded).clamp(min=tiny)
     grain = torch.ldexp(torch.ones_like(grain), torch.frexp(grain).exponent)
-    ordered = ((rows / grain).round() * grain).sort(-1).values
-    places = torch.arange(ordered.shape[-1], device=x.device).expand_as(ordered)
+    ordered, order = ((rows / grain).round() * grain).sort(-1)
+    weight = (rows.abs() / rounded.clamp(min=tiny)).clamp(max=1.0).gather(-1, order)
     starts = torch.ones_like(ordered, dtype=torch.bool)
     starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    since = places - torch.where(starts, places, 0).cummax(-1).values
-    squares = (2 * since + 1).sum(-1).double()  # over a group of n: n^2
-    return (squares.sqrt() * (terms / ordered.shape[-1])).clamp(min=1.0).reshape(total.shape)
+    so_far = weight.cumsum(-1)
+    of_group = so_far - torch.where(starts, so_far - weight, 0.0).cummax(-1).values
+    squares = (weight * (2 * of_group - weight)).sum(-1)  # over a group of n that count whole: n^2
+    return (squares.clamp(min=0.0).sqrt() * (terms / ordered.shape[-1])).clamp(min=1.0).reshape(result.shape)
 
 
 def _samples(args: Any) -> list[torch.Tensor]:

@@ -30,7 +30,7 @@ def left(campaign: Any, tmp_path: Path) -> Any:
         finding = finding_of_case(name, case.id)
         campaign.ledger.add_finding(replace(finding, confirmed=name != "seen"), tmp_path / name)
     of_a_unit = finding_of_case("unit", "graph")
-    unit_case = UnitCase(Rung.PASS.value, "graph", "", "", "", "", (), ())
+    unit_case = UnitCase(Rung.PASS.value)
     alone = replace(of_a_unit, program="", unit_case=unit_case, reduced=Reduced(finished=False))
     campaign.ledger.add_finding(alone, tmp_path / "unit")
     return campaign

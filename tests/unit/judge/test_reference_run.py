@@ -346,6 +346,14 @@ def test_a_variance_may_be_summed_in_any_way(
     assert compare(variance(x), 1.01 * computed(x), shadows, gates).status is Status.FINDING
 
 
+@pytest.mark.parametrize(
+    "sum_of", [lambda x: x.nansum(1), lambda x: x.sum(), lambda x: x.mean((0, 1)), lambda x: x[:0].sum(0)]
+)
+def test_sums_of_any_shape_are_perturbed(sum_of: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    found = lanes(sum_of, normal(6, 5))
+    assert all(lane.shape == sum_of(normal(6, 5)).shape for lane in found.values())
+
+
 @torch.library.custom_op("fxmorph_test::single", mutates_args=())
 def single(x: torch.Tensor) -> torch.Tensor:
     """An operator that has no fp64 kernel."""
