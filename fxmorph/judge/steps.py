@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from fxmorph.judge.integers import IntegerWatch, at_limits
 from fxmorph.judge.journal import note
-from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.value_search import Make, RangeWatch, searched
 from fxmorph.model import ValuePlan
@@ -50,14 +49,9 @@ def _exact_grid(make: Make, no_grad: bool) -> Grid:
         if run.gates.exact:
             note(f"values: {grid.name.lower()}, on which all is exact")
             return grid
-        if not _depends_on_values(run.gates):
+        if not run.gates.inexact_values:
             break
     return Grid.INTEGERS
-
-
-def _depends_on_values(gates: Gates) -> bool:
-    """Whether other values may be exact where these were not: the operator that rounded is one that need not."""
-    return ":" in gates.inexact_because and not gates.inexact_because.startswith("mean:")
 
 
 def _normal_range(make: Make, no_grad: bool) -> Step | None:

@@ -37,16 +37,17 @@ def check_exactness(
     if name not in EXACT_OPS and name not in SUMS and name not in RING:
         gates.not_exact(name)
         return
+    values = name != "mean"  # a quotient rounds whatever is summed
     if name == "mean" or not operands_on_grid:
-        gates.not_exact(f"{name}: values off the grid")
+        gates.not_exact(f"{name}: values off the grid", values)
         return
     for t in floating:
         s = wide.shadow(t)
         if t.dtype not in PRECISION or not bool((t.to(s.dtype) == s).all()) or not on_grid(t):
-            gates.not_exact(f"{name}: rounds")
+            gates.not_exact(f"{name}: rounds", values)
             return
         if _term_bound(name, call.tensors, t) >= 2.0 ** (PRECISION[t.dtype] - QUANTUM_BITS - 1):
-            gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}")
+            gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}", values)
             return
 
 

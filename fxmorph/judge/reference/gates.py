@@ -58,6 +58,8 @@ class Gates:
     low_precision: bool = False
     exact: bool = True
     inexact_because: str = ""
+    #: Values were, and not what was done with them: on others the same operators may be exact.
+    inexact_values: bool = False
     ops: int = 0
 
     def summary(self) -> str:
@@ -67,9 +69,9 @@ class Gates:
         said += [f"no fp64 for {', '.join(sorted(self.opaque))}"] if self.opaque else []
         return ", ".join(said)
 
-    def not_exact(self, why: str) -> None:
+    def not_exact(self, why: str, values: bool = False) -> None:
         if self.exact:
-            self.exact, self.inexact_because = False, why
+            self.exact, self.inexact_because, self.inexact_values = False, why, values
 
     def around(self, closed: frozenset[str]) -> Gates:
         """The gates for a value that of the :data:`LOCAL` ones only ``closed`` lie before."""
