@@ -9,20 +9,30 @@ seeds, is what ``fxmorph/programs/observe.py`` does; where objects are returned 
 from __future__ import annotations
 
 import ast
-import keyword
 import re
 import textwrap
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from fxmorph.core.exits import ReproExit
 from fxmorph.model import Finding, Kind
+from fxmorph.triage.folder.program_text import defined, holds_containers, readable, returns_tuples, without_inputs
+from fxmorph.triage.folder.script_parts import (
+    HELD_IN,
+    MEMORY,
+    NUMBERS,
+    OFFSET,
+    STATE,
+    TENSORS,
+    indent,
+    looking,
+    lost_device,
+    moved,
+    resized,
+)
 
 #: torch.testing's tolerances for float32, where a finding does not bring its own.
 DEFAULT_CHECK: Mapping[str, Any] = {"rtol": 1.3e-6, "atol": 1e-5, "exact": False}
-
 #: Per kind: the name that the script prints, and what to note of a call: ``outs`` are the
 #: tensors returned, ``ins`` those passed (after the call), ``leaves`` all that was returned.
 _NOTES: Mapping[Kind, tuple[str, str]] = {
@@ -77,12 +87,7 @@ _HELD_BY_OBJECTS = (
     "what the arguments hold",
     "[*held_in(inputs).forms.items(), *held_in(inputs).plain.values()]",
 )
-#: Operators that return several tensors, or may.
-_SEVERAL = frozenset(
-    "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid broadcast_tensors sort topk "
-    "max min median nanmedian mode kthvalue cummax cummin var_mean std_mean aminmax frexp slogdet svd eigh qr "
-    "unique".split()
-)
+
 _WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 _OWN_PROCESS = frozenset({Kind.CRASH, Kind.TIMEOUT})
 #: Kinds that a module's parameters and buffers have a part in.
@@ -116,12 +121,12 @@ class Script:
         self.check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
         self.kinds = {Kind.RAISES if kind is Kind.COMPILE_ERROR else kind for kind in finding.kinds}
         self.kinds -= {Kind.SECOND_CALL}  # which says when the others show
-        self.defined = _defined(finding.program)
-        called = _without_inputs(finding.program)
+        self.defined = defined(finding.program)
+        called = without_inputs(finding.program)
         self.random = bool(finding.repro.random) and bool(_RANDOM.search(called))
         self.writes = bool(_WRITES.search(called))
         #: Whether it makes gradients itself, and whether lists and dicts are among its arguments.
-        self.differentiates, self.holders = ".backward(" in called, _holds_containers(self.defined["make_inputs"])
+        self.differentiates, self.holders = ".backward(" in called, holds_containers(self.defined["make_inputs"])
         #: Whether the compiled program runs in a process of its own.
         self.child = bool(self.kinds & _OWN_PROCESS)
         # A function needs no copy; a module has state that the first run would leave to the second.
@@ -150,7 +155,7 @@ class Script:
             or (Kind.MUTATION in self.kinds and self.holders)
         )  # fmt: skip
         fn = self.defined.get("fn")
-        self.nested = "drive" in self.defined or fn is None or not _returns_tuples(fn)
+        self.nested = "drive" in self.defined or fn is None or not returns_tuples(fn)
 
     def head(self) -> list[str]:
         """Comment, imports, settings, and the program."""
@@ -182,8 +187,8 @@ class Script:
             *self._settings(),
             "",
             *re.sub(r"\n{2,}(?=\n| )", "\n", "\n".join(program)).strip("\n").split("\n"),
-            *(["", *_moved(self.device, self.dtype)] if self.moves else []),
-            *(["", *_resized(*self.sizes)] if self.sizes else []),
+            *(["", *moved(self.device, self.dtype)] if self.moves else []),
+            *(["", *resized(*self.sizes)] if self.sizes else []),
         ]
 
     def _settings(self) -> list[str]:
@@ -226,7 +231,7 @@ class Script:
         seeded = [] if rng_seed is None else [f"torch.manual_seed({rng_seed})"]
         call = [*seeded, *call]
         if calls > 1:
-            call = [f"for _ in range({calls}):  # on the same inputs; the last call is compared", *_indent(call)]
+            call = [f"for _ in range({calls}):  # on the same inputs; the last call is compared", *indent(call)]
         if self.config.get("context") == "inference":
             call = _under("with torch.inference_mode():", call)
         elif self.config.get("no_grad"):
@@ -255,7 +260,7 @@ class Script:
             else:
                 call.append(f"grads = gradients(tensors(out){written}, {ins})")
         if guarded:
-            call = ["try:", *_indent(call), "except Exception as error:"]
+            call = ["try:", *indent(call), "except Exception as error:"]
             call += ["    print(f'{type(error).__name__}: {error}'[:400])", "    return {'raises': True}"]
         inputs = "tree_map(moved, make_inputs())" if self.moves else "make_inputs()"
         made = [f"inputs = {inputs}"]
@@ -266,7 +271,7 @@ class Script:
         lines = [*drawn, *made, *call]
         if self.config.get("context") == "autocast":
             device = self.config.get("device") or "cpu"
-            return [f"with torch.autocast({device!r}, torch.bfloat16):", *_indent(lines)]
+            return [f"with torch.autocast({device!r}, torch.bfloat16):", *indent(lines)]
         return lines
 
     def _leaves(self) -> str:
@@ -303,11 +308,11 @@ class Script:
         raises = Kind.RAISES in self.kinds
         helped = not self.flat and (self.backward or re.search(r"\b(outs|ins)\b", asked))
         lines = ["", *self._helpers()] if helped or self.objects else []
-        lines += ["", *_STATE] if self.stateful and (self.backward or re.search(r"\bins\b", asked)) else []
-        lines += ["", *_MEMORY] if Kind.ALIAS in self.kinds else []
-        lines += ["", *_OFFSET] if Kind.OFFSET in self.kinds else []
+        lines += ["", *STATE] if self.stateful and (self.backward or re.search(r"\bins\b", asked)) else []
+        lines += ["", *MEMORY] if Kind.ALIAS in self.kinds else []
+        lines += ["", *OFFSET] if Kind.OFFSET in self.kinds else []
         lines += ["", *self._gradients()] if self.backward and not self.flat and not self.differentiates else []
-        body = _indent(self._call(guarded=raises))
+        body = indent(self._call(guarded=raises))
         if self.objects and self.stateful:
             body = ["    own.update(map(id, f.modules()) if isinstance(f, torch.nn.Module) else ())", *body]
         if self.flat:
@@ -338,7 +343,7 @@ class Script:
         return lines, "all(map(same, eager[what], compiled[what]))" if only_tensors else equal
 
     def _helpers(self) -> list[str]:
-        return [*looking(), "", *_HELD_IN] if self.objects else _TENSORS
+        return [*looking(), "", *HELD_IN] if self.objects else TENSORS
 
     def _gradients(self) -> list[str]:
         weights = {
@@ -379,14 +384,14 @@ class Script:
             lines.append(f"rtol, atol = ({rtol!r}, {atol!r}) if a.is_floating_point() else (0, 0)")
             equal = "torch.allclose(a.double(), b.double(), rtol, atol, equal_nan=True)"
         if only_tensors:
-            return ["def same(a, b):", *_indent(lines), f"    return a.shape == b.shape and {equal}"]
+            return ["def same(a, b):", *indent(lines), f"    return a.shape == b.shape and {equal}"]
         return [
             "def same(a, b):",
             "    if isinstance(a, list):",
             "        return len(a) == len(b) and all(map(same, a, b))",
-            *(_NUMBERS if self.objects else []),
+            *(NUMBERS if self.objects else []),
             "    if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor):",
-            *_indent(_indent(lines)),
+            *indent(indent(lines)),
             f"        return a.shape == b.shape and {equal}",
             "    return same_plain(a, b) is not False" if self.objects else "    return a == b",
         ]
@@ -398,14 +403,14 @@ class Script:
         compiled = f"run({self._compiled(function)})"
         return [
             *(["", *(self._helpers()), "", *self._gradients()] if self.backward else []),
-            *(["", *_STATE] if self.backward and self.stateful else []),
+            *(["", *STATE] if self.backward and self.stateful else []),
             "",
             "def run(f):",
-            *_indent(self._call()),
+            *indent(self._call()),
             "",
             *ready,
             "if len(sys.argv) > 1:",
-            *_indent(_lost_device(compiled) if self.config.get("device") == "cuda" else [compiled]),
+            *indent(lost_device(compiled) if self.config.get("device") == "cuda" else [compiled]),
             "    os._exit(0)",
             f"run({function})",
             "try:",
@@ -423,7 +428,7 @@ class Script:
 
 def _under(head: str, lines: list[str]) -> list[str]:
     """The block, on one line where it has one."""
-    return [f"{head} {lines[0]}"] if len(lines) == 1 else [head, *_indent(lines)]
+    return [f"{head} {lines[0]}"] if len(lines) == 1 else [head, *indent(lines)]
 
 
 def _at_once(body: list[str], notes: list[tuple[str, str]]) -> list[str] | None:
@@ -442,168 +447,3 @@ def _returned(notes: list[tuple[str, str]]) -> list[str]:
         if len(line) <= 120:
             return [line]
     return ["    return {", *(f"        {name!r}: {what}," for name, what in notes), "    }"]
-
-
-_TENSORS = [
-    "def tensors(tree):",
-    "    return [t for t in tree_flatten(tree)[0] if isinstance(t, torch.Tensor)]",
-]
-_HELD_IN = [
-    "own = set()  # modules of the program, whose state is looked at for itself",
-    "def held_in(tree):",
-    "    return look_into([(f'[{i}]', x) for i, x in enumerate(tree_flatten(tree)[0])], own)",
-    "def tensors(tree):",
-    "    return list(held_in(tree).tensors.values())",
-]
-#: Numbers and arrays are rounded as tensors are.
-_NUMBERS = [
-    "    if isinstance(a, float) and isinstance(b, float):",
-    "        a, b = (torch.tensor(v, dtype=torch.float64) for v in (a, b))",
-    "    elif getattr(getattr(a, 'dtype', None), 'kind', None) in ('f', 'c'):  # an array of numpy",
-    "        a, b = torch.as_tensor(a), torch.as_tensor(b)",
-]
-_STATE = [
-    "def state(f):",
-    "    return [*f.parameters(), *f.buffers()] if isinstance(f, torch.nn.Module) else []",
-]
-_MEMORY = [
-    "def memory(t):  # addresses of the elements",
-    "    size, storage = t.element_size(), t.untyped_storage()",
-    "    places = torch.arange(storage.nbytes() // size).as_strided(t.shape, t.stride(), t.storage_offset())",
-    "    return {storage.data_ptr() + size * i for i in places.flatten().tolist()}",
-]
-
-
-_OFFSET = [
-    "def offset(t, others):  # in memory of its own it says nothing",
-    "    start = t.untyped_storage().data_ptr()",
-    "    shared = any(start == o.untyped_storage().data_ptr() for o in others if o is not t)",
-    "    return t.storage_offset() if shared and t.numel() else 0",
-]
-
-
-@cache
-def looking() -> list[str]:
-    """What looks and compares in ``fxmorph/programs/contents.py``, in a function: the program may use its names."""
-    tree = ast.parse((Path(__file__).parents[2] / "programs" / "contents.py").read_text(encoding="utf-8"))
-    told = ("differing", "_what", "shown")
-    kept = [n for n in tree.body[1:] if getattr(n, "name", "") not in told and getattr(n, "module", "") != "__future__"]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
-            node.body = node.body[1:]
-    return [
-        "def looking():  # what is in an object: tensors and plain values by place",
-        *_indent(ast.unparse(ast.Module(kept, [])).replace("\n\n", "\n").split("\n")),
-        "    return look_into, same_plain",
-        "look_into, same_plain = looking()",
-    ]
-
-
-def _moved(device: str, dtype: str) -> list[str]:
-    to = ", ".join([*([repr(device)] if device else []), *([f"torch.{dtype}"] if dtype else [])])
-    return [
-        "def moved(x):",
-        "    if isinstance(x, torch.Tensor):",
-        f"        y = x.detach().to({device!r})" if device else "        y = x.detach()",
-        *([f"        y = y.to(torch.{dtype}) if y.is_floating_point() else y"] if dtype else []),
-        "        return y.requires_grad_(x.requires_grad)",
-        f"    return x.to({to}) if isinstance(x, torch.nn.Module) else x",
-    ]
-
-
-def _resized(old: int, new: int) -> list[str]:
-    return [
-        "def resized(x):",
-        "    if not isinstance(x, torch.Tensor):",
-        "        return x",
-        "    y = x.detach()",
-        "    for d, n in enumerate(x.shape):",
-        f"        if n == {old}:",
-        f"            y = y.index_select(d, torch.arange({new}, device=x.device) % {old})",
-        "    return y.requires_grad_(x.requires_grad)",
-    ]
-
-
-def _lost_device(statement: str) -> list[str]:
-    """The statement, and exit code ``LOST_DEVICE`` if its kernels broke the GPU context."""
-    return [
-        "try:",
-        f"    {statement}",
-        "    torch.cuda.synchronize()",
-        "except RuntimeError as error:",
-        "    print(error)",
-        f"    os._exit({ReproExit.LOST_DEVICE} if 'CUDA error' in str(error) else 2)",
-    ]
-
-
-def readable(program: str) -> str:
-    """Dynamo's names of what a program takes, shorter: ``l_self_modules_lin_parameters_weight_`` is ``lin_weight``."""
-    taken = set(re.findall(r"\w+", program))
-    for long in sorted(set(re.findall(r"\bl_\w+_\b", program))):
-        parts = [p for p in long[2:-1].split("_") if p]
-        short = "_".join(p for p in parts if p not in ("self", "modules", "parameters", "buffers")) or parts[-1]
-        if short.isidentifier() and not keyword.iskeyword(short) and short not in taken:
-            taken.add(short)
-            program = re.sub(rf"\b{long}\b", short, program)
-    return program
-
-
-def _without_inputs(program: str) -> str:
-    """The program without ``make_inputs``."""
-    tree = ast.parse(program)
-    return "\n".join(ast.unparse(n) for n in tree.body if getattr(n, "name", "") != "make_inputs")
-
-
-def _holds_containers(make_inputs: ast.AST) -> bool:
-    """Whether a list or a dict is made there that is neither an argument of a call nor what is returned."""
-    returned = {id(n.value) for n in ast.walk(make_inputs) if isinstance(n, ast.Return)}
-    todo = list(ast.iter_child_nodes(make_inputs))
-    while todo:
-        node = todo.pop()
-        if isinstance(node, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) and id(node) not in returned:
-            return True
-        todo += [] if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
-    return False
-
-
-def _returns_tuples(function: ast.AST) -> bool:
-    """Whether a function returns tuples, none of whose parts is one: the result of a call that gives several."""
-    returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
-    several = {
-        target.id
-        for n in ast.walk(function)
-        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and _gives_several(n.value.func)
-        for target in n.targets
-        if isinstance(target, ast.Name)
-    }
-    return bool(returned) and all(
-        isinstance(value, ast.Tuple)
-        and not any(isinstance(part, ast.Tuple) or getattr(part, "id", "") in several for part in value.elts)
-        for value in returned
-    )
-
-
-def _gives_several(function: ast.expr) -> bool:
-    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in _SEVERAL or name.startswith("_foreach")
-
-
-def _indent(lines: list[str]) -> list[str]:
-    return ["    " + line for line in lines]
-
-
-def _defined(program: str) -> Mapping[str, ast.AST]:
-    """What the program defines at its top level, by name."""
-    try:
-        tree = ast.parse(program)
-    except (SyntaxError, ValueError) as error:
-        raise ValueError(f"the program of the finding is not Python: {error}") from error
-    names: dict[str, ast.AST] = {}
-    for node in tree.body:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names[node.name] = node
-        elif isinstance(node, ast.Assign):
-            names.update({t.id: node for t in node.targets if isinstance(t, ast.Name)})
-    if "make_inputs" not in names or not ("fn" in names or "make_fn" in names):
-        raise ValueError("the program of the finding does not define make_inputs() and fn()")
-    return names

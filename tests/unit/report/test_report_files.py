@@ -23,8 +23,9 @@ from fxmorph.report.junit import JUnit
 from fxmorph.report.sarif import FINGERPRINT, Sarif, seed_file
 from fxmorph.triage.folder.graph_files import graph_files
 from fxmorph.triage.folder.issue import issue_text, not_reduced, title
+from fxmorph.triage.folder.program_text import readable
 from fxmorph.triage.folder.regression import regression_text
-from fxmorph.triage.folder.repro import readable, repro_text
+from fxmorph.triage.folder.repro import repro_text
 
 EVENTS: list[Any] = [
     SeedRefused("seeds/a.py", "line 1"),

@@ -1,0 +1,84 @@
+"""What the text of a finding's program says of it, and shorter names in it."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+from collections.abc import Mapping
+
+#: Operators that return several tensors, or may.
+SEVERAL = frozenset(
+    "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid broadcast_tensors sort topk "
+    "max min median nanmedian mode kthvalue cummax cummin var_mean std_mean aminmax frexp slogdet svd eigh qr "
+    "unique".split()
+)
+
+
+def readable(program: str) -> str:
+    """Dynamo's names of what a program takes, shorter: ``l_self_modules_lin_parameters_weight_`` is ``lin_weight``."""
+    taken = set(re.findall(r"\w+", program))
+    for long in sorted(set(re.findall(r"\bl_\w+_\b", program))):
+        parts = [p for p in long[2:-1].split("_") if p]
+        short = "_".join(p for p in parts if p not in ("self", "modules", "parameters", "buffers")) or parts[-1]
+        if short.isidentifier() and not keyword.iskeyword(short) and short not in taken:
+            taken.add(short)
+            program = re.sub(rf"\b{long}\b", short, program)
+    return program
+
+
+def without_inputs(program: str) -> str:
+    """The program without ``make_inputs``."""
+    tree = ast.parse(program)
+    return "\n".join(ast.unparse(n) for n in tree.body if getattr(n, "name", "") != "make_inputs")
+
+
+def holds_containers(make_inputs: ast.AST) -> bool:
+    """Whether a list or a dict is made there that is neither an argument of a call nor what is returned."""
+    returned = {id(n.value) for n in ast.walk(make_inputs) if isinstance(n, ast.Return)}
+    todo = list(ast.iter_child_nodes(make_inputs))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) and id(node) not in returned:
+            return True
+        todo += [] if isinstance(node, ast.Call) else ast.iter_child_nodes(node)
+    return False
+
+
+def returns_tuples(function: ast.AST) -> bool:
+    """Whether a function returns tuples, none of whose parts is one: the result of a call that gives several."""
+    returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
+    several = {
+        target.id
+        for n in ast.walk(function)
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and _gives_several(n.value.func)
+        for target in n.targets
+        if isinstance(target, ast.Name)
+    }
+    return bool(returned) and all(
+        isinstance(value, ast.Tuple)
+        and not any(isinstance(part, ast.Tuple) or getattr(part, "id", "") in several for part in value.elts)
+        for value in returned
+    )
+
+
+def _gives_several(function: ast.expr) -> bool:
+    name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+    return name in SEVERAL or name.startswith("_foreach")
+
+
+def defined(program: str) -> Mapping[str, ast.AST]:
+    """What the program defines at its top level, by name."""
+    try:
+        tree = ast.parse(program)
+    except (SyntaxError, ValueError) as error:
+        raise ValueError(f"the program of the finding is not Python: {error}") from error
+    names: dict[str, ast.AST] = {}
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names[node.name] = node
+        elif isinstance(node, ast.Assign):
+            names.update({t.id: node for t in node.targets if isinstance(t, ast.Name)})
+    if "make_inputs" not in names or not ("fn" in names or "make_fn" in names):
+        raise ValueError("the program of the finding does not define make_inputs() and fn()")
+    return names
