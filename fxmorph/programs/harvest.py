@@ -276,12 +276,12 @@ def _write_windows(graph: Any, values: Sequence[Any], setting: _Setting, size: i
 
     from fxmorph.programs.graph import calls, windows
     from fxmorph.programs.inputs import InputSet
-    from fxmorph.programs.profile import TooLarge, profile
+    from fxmorph.programs.profile import GraphTooLarge, profile
 
     try:
         with torch.set_grad_enabled(not setting.no_grad):
             seen = profile(graph, InputSet.snapshot(values))
-    except TooLarge as error:
+    except GraphTooLarge as error:
         _tell("refused", reason=f"windows of {name}: {error}")
         return
     by_name = {n.name: n for n in seen.order}

@@ -18,7 +18,7 @@ from fxmorph.torchapi.dispatch import tree_leaves
 MAX_ELEMENTS = 20_000_000
 
 
-class TooLarge(Exception):
+class GraphTooLarge(Exception):
     """The values of a graph are more than are kept."""
 
 
@@ -101,7 +101,7 @@ class _Profiler(fx.Interpreter):
             if _readable(t):
                 self._contents[storage_key(t)] = _bytes(t).clone()
         if self._total > MAX_ELEMENTS:
-            raise TooLarge("graph too large to profile")
+            raise GraphTooLarge("graph too large to profile")
         if isinstance(result, torch.Tensor) and result.layout == torch.strided and not result.is_quantized:
             p.specs[n] = spec_of(result, len(p.specs))
             p.values[n] = strided_clone(result)

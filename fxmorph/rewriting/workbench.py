@@ -21,7 +21,7 @@ from fxmorph.model import Level, Proof, Rewrite, RewriteProof
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.graph import calls, copy_graph, print_graph
 from fxmorph.programs.inputs import InputSet, strided_clone
-from fxmorph.programs.profile import TooLarge, profile
+from fxmorph.programs.profile import GraphTooLarge, profile
 from fxmorph.rewriting.claims import Inapplicable, Unsound, check_claim
 from fxmorph.rewriting.instances import Instance, broken, holds
 from fxmorph.rewriting.matching import Match, literals_agree, match_at, pattern_of
@@ -35,7 +35,7 @@ EXPOSE = "expose"
 _OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 
-class Shown(Protocol):
+class SiteProof(Protocol):
     """What a prover has of an instance: the proof, what refutes it, and the key that it is kept under."""
 
     @property
@@ -49,7 +49,7 @@ class Shown(Protocol):
 class SiteProver(Protocol):
     """Who proves rewrites for the arguments of their sites (``prove/prover.py``)."""
 
-    def proved(self, instance: Instance) -> tuple[Shown, bool]:
+    def proved(self, instance: Instance) -> tuple[SiteProof, bool]:
         """What is shown, and whether it was known already."""
         ...
 
@@ -82,7 +82,7 @@ class Workbench:
         with torch.set_grad_enabled(not self.no_grad):
             try:
                 self.profile = profile(self.graph, self.inputs, backward and not self.no_grad)
-            except TooLarge as error:
+            except GraphTooLarge as error:
                 raise Inapplicable(str(error)) from error
         self.ops = {n: canonical(n) for n in calls(self.graph)}
         self.nodes = {n.name: n for n in self.graph.nodes}
