@@ -108,7 +108,7 @@ def result_of_loss(case: Case, ended: Ended) -> CaseResult:
     seconds = ((ended.phase or "start", ended.cpu),)
     in_compiler = ended.phase in ("compile",)
     if ended.trouble == "error":
-        if ended.detail.startswith("toolchain: "):
+        if ended.unequipped:
             raise ConfigError(f"{ended.detail.removeprefix('toolchain: ')} (see `fxmorph doctor`)")
         return CaseResult(case.id, Status.ERROR, reason=f"harness: {ended.detail}")
     kind = Kind.CRASH if ended.trouble == "crash" else Kind.TIMEOUT

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.core.clock import Clock
-from fxmorph.core.pool import Lost, answer_jobs, first_line, phases, print_to
+from fxmorph.core.pool import Lost, Unequipped, answer_jobs, phases, print_to
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding, Status
@@ -135,10 +135,12 @@ def serve(
             if clock.failed_in:
                 tell(clock.failed_in)
             raise Lost(str(error)) from None
+        except ToolchainMissing as error:
+            raise Unequipped(f"toolchain: {error}") from None
         finally:
             clock.take()
 
-    answer_jobs(connection, answer, _in_words)
+    answer_jobs(connection, answer)
 
 
 def _with_device(work: Callable[[], Any]) -> Any:
@@ -152,10 +154,6 @@ def _with_device(work: Callable[[], Any]) -> Any:
         raise
     require_device()
     return value
-
-
-def _in_words(error: Exception) -> str:
-    return f"toolchain: {error}" if isinstance(error, ToolchainMissing) else first_line(error)
 
 
 def _about_units(

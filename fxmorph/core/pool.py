@@ -47,7 +47,7 @@ class Ended:
     """How a job ended: ``value`` where it returned, else ``trouble``, the last phase told, and ``detail``.
 
     ``detail`` is one line: the signal or exit code of a crash, the seconds of a time-out, what was raised.
-    ``cpu`` is CPU seconds that the dead worker had used for the job.
+    ``cpu`` is CPU seconds that the dead worker had used for the job; ``unequipped``: see :class:`Unequipped`.
     """
 
     job: Any
@@ -56,6 +56,11 @@ class Ended:
     phase: str = ""
     detail: str = ""
     cpu: float = 0.0
+    unequipped: bool = False
+
+
+class Unequipped(Exception):
+    """Raised by what answers a job: the machine lacks what every job needs.  An error, with these words."""
 
 
 class Lost(Exception):
@@ -88,6 +93,8 @@ def answer_jobs(
         except Lost as error:
             connection.send(("lost", str(error)))
             return
+        except Unequipped as error:
+            connection.send(("unequipped", str(error)))
         except Exception as error:
             connection.send(("error", in_words(error)))
 
@@ -251,7 +258,9 @@ class Pool:
         job, worker.job = worker.job, None
         if word == "done":
             return Ended(job, value)
-        return Ended(job, trouble=Trouble.ERROR, phase=worker.phase, detail=value)
+        return Ended(
+            job, trouble=Trouble.ERROR, phase=worker.phase, detail=value, unequipped=word == "unequipped"
+        )
 
     def _end(self, worker: _Worker, trouble: Trouble, detail: str, cpu: float) -> Ended:
         ended = Ended(worker.job, None, trouble, worker.phase, detail, cpu)

@@ -16,8 +16,11 @@ from typing import Any
 
 import pytest
 
+from fxmorph.campaign.schedule import result_of_loss
 from fxmorph.core import pool as workers
-from fxmorph.core.pool import Ended, Lost, Pool, Trouble, answer_jobs, phases
+from fxmorph.core.config import ConfigError
+from fxmorph.core.pool import Ended, Lost, Pool, Trouble, Unequipped, answer_jobs, phases
+from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 
 
 def serve(connection: Connection, factor: int) -> None:
@@ -44,6 +47,8 @@ def serve(connection: Connection, factor: int) -> None:
             raise ValueError(value)
         elif word == "lose":
             raise Lost(value)
+        elif word == "lack":
+            raise Unequipped(value)
         return (value or 0) * factor if word == "double" else os.getpid()
 
     answer_jobs(connection, answer)
@@ -216,6 +221,17 @@ def test_renewed_arguments_are_those_of_jobs_that_begin_later(pool: Pool) -> Non
     answers: list[Any] = []
     until(lambda: answers.extend(e.value for e in pool.ended(0.1)) or len(answers) == 2)
     assert answers == [40, 40]
+
+
+def test_what_the_machine_lacks_is_an_error_of_its_own_sort(pool: Pool) -> None:
+    jobs = [("lack", "toolchain: g++"), ("raise", "toolchain: g++"), ("double", 2)]
+    lacking, wrong, right = pool.run(jobs, 60, ordered=True)
+    assert (lacking.trouble, lacking.detail, lacking.unequipped) == (Trouble.ERROR, "toolchain: g++", True)
+    assert (wrong.trouble, wrong.unequipped, right.unequipped, right.value) == (Trouble.ERROR, False, False, 4)
+    case = Case(Seed("s.py", "module", "s"), 0, 0, (ValuePlan.SEED,), CompileConfig.make())
+    with pytest.raises(ConfigError, match="see `fxmorph doctor`"):
+        result_of_loss(case, lacking)
+    assert result_of_loss(case, wrong).status is Status.ERROR
 
 
 INTERRUPTED = """
