@@ -55,6 +55,11 @@ def summed_units(
     return max(units, REPEATED_UNITS * terms) if _repeating(args) else units
 
 
+def in_rows(x: torch.Tensor, dims: list[int]) -> torch.Tensor:
+    """What is reduced over ``dims`` as one last dimension, in the order of ``dims``."""
+    return x.movedim(dims, list(range(-len(dims), 0))).flatten(-len(dims)) if dims else x.unsqueeze(-1)
+
+
 def terms_of(name: str, args: Any, result: torch.Tensor) -> float | None:
     """How many terms each element of a sum has; None where that hangs on the values of indices."""
     if name in INNER_DIMENSION:
@@ -76,7 +81,7 @@ def _rounding_alike(args: Any, kwargs: Any, total: torch.Tensor, unit: float, re
     x = args[0]
     dims = args[1] if len(args) > 1 else kwargs.get("dim")
     dims = [dims] if isinstance(dims, int) else list(dims or range(x.ndim))
-    rows = x.movedim(dims, list(range(-len(dims), 0))).flatten(-len(dims)) if dims else x.unsqueeze(-1)
+    rows = in_rows(x, dims)
     terms = rows.shape[-1]
     if not rows.numel():
         return torch.ones_like(result)

@@ -13,6 +13,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from fxmorph.judge.reference.sums import in_rows
+
 #: Units of roundoff of the mean by which each step may have moved squares and mean: half as much again as the largest
 #: measured, over three, since an envelope is three times the spread of its lanes.
 SQUARES_DRIFT, MEAN_DRIFT = 0.2, 0.16
@@ -45,7 +47,7 @@ def drift(x: Tensor, dims: list[int], unit: float) -> tuple[Tensor, Tensor]:
 
     ``unit`` is the roundoff of a step.  Shapes are those of ``x`` without ``dims``.
     """
-    ordered = x.movedim(dims, list(range(-len(dims), 0))).flatten(-len(dims)) if dims else x.unsqueeze(-1)
+    ordered = in_rows(x, dims)
     steps = torch.arange(1, ordered.shape[-1] + 1, dtype=x.dtype, device=x.device)
     mean = ordered.cumsum(-1) / steps
     before = torch.nn.functional.pad(mean, (1, -1))
