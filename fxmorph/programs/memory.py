@@ -7,7 +7,7 @@ import torch
 
 from fxmorph.programs.inputs import storage_key
 
-#: Overlap of two tensors is decided exactly (by element addresses) up to this many elements.
+#: Overlap of two tensors whose extents meet is decided exactly (by element addresses) up to this many elements.
 EXACT_OVERLAP_NUMEL = 1 << 16
 
 
@@ -16,6 +16,9 @@ def overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a.layout != torch.strided or b.layout != torch.strided or not a.numel() or not b.numel():
         return False
     if storage_key(a) != storage_key(b):
+        return False
+    (a_first, a_end), (b_first, b_end) = _extent(a), _extent(b)
+    if a_end <= b_first or b_end <= a_first:
         return False
     if max(a.numel(), b.numel()) > EXACT_OVERLAP_NUMEL:
         return True
@@ -32,11 +35,21 @@ def overlaps_itself(t: torch.Tensor) -> bool:
     extent = 1
     for stride, size in sorted(zip(t.stride(), t.shape, strict=True)):
         if size > 1 and stride < extent:
-            reach = 1 + sum((n - 1) * s for s, n in zip(t.stride(), t.shape, strict=True))
-            places = torch.arange(max(reach, 1)).as_strided(t.shape, t.stride())
+            places = torch.arange(max(_reach(t), 1)).as_strided(t.shape, t.stride())
             return t.numel() > 0 and places.unique().numel() < t.numel()
         extent += (size - 1) * stride
     return False
+
+
+def _reach(t: torch.Tensor) -> int:
+    """Elements of memory from the first that is covered to the last."""
+    return 1 + sum((n - 1) * s for s, n in zip(t.stride(), t.shape, strict=True))
+
+
+def _extent(t: torch.Tensor) -> tuple[int, int]:
+    """The bytes of the storage from the first that is covered up to the last."""
+    first = int(t.storage_offset()) * t.element_size()
+    return first, first + _reach(t) * t.element_size()
 
 
 def _addresses(t: torch.Tensor) -> np.ndarray:

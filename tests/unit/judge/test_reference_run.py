@@ -194,6 +194,8 @@ def test_writes_to_two_views_of_one_memory_are_defined() -> None:
         return y.mul_(y).add_(y[:])
 
     assert reference(fn, torch.arange(4.0))[1].overlapping_write == ""
+    half = 1 << 17
+    assert reference(lambda x: x[:half].add_(x[half:]), torch.ones(2 * half))[1].overlapping_write == ""
 
 
 def test_writes_to_memory_between_which_none_is_shared_are_defined() -> None:

@@ -58,6 +58,13 @@ def test_overlap_is_decided_by_elements() -> None:
     assert overlap(x.view(torch.int32)[3:4], x[3:5])
 
 
+def test_large_tensors_whose_extents_do_not_meet_do_not_overlap() -> None:
+    x = torch.zeros(1 << 18)
+    half = len(x) // 2
+    assert not overlap(x[:half], x[half:]) and not overlap(x[half:], x[:half])
+    assert overlap(x[: half + 1], x[half:])
+
+
 def test_overlap_with_itself_is_decided_by_elements() -> None:
     x = torch.zeros(10)
     assert overlaps_itself(x[:4].expand(2, 4)) and overlaps_itself(x.as_strided((3, 2), (1, 1)))
