@@ -225,8 +225,7 @@ class FindingQueue:
         if earlier is not None:
             self.duplicates += 1
             finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
-            self._ledger.add_finding(finding, None, duplicate_of=earlier.id)
-            self.seen.drop(finding.case_id)
+            self.seen.give_way(finding, None, duplicate_of=earlier.id)
             self._emit(FindingMade(finding, "", "", earlier.id))
             return
         if finding.fingerprint in self._confirming:
@@ -298,8 +297,7 @@ class FindingQueue:
             self.known += 1
         folder = self._folder(finding)
         write(folder, finding)
-        self._ledger.add_finding(finding, folder)
-        self.seen.drop(finding.case_id)
+        self.seen.give_way(finding, folder)
         self.findings[finding.fingerprint] = finding
         self._emit(FindingMade(finding, str(folder), finding.known, ""))
 
