@@ -32,7 +32,7 @@ from fxmorph.programs.observe import Observation, observe
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.sizes import Sizes
 from fxmorph.programs.values import Step, apply_plan
-from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, freezes, lacks_toolchain
+from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, freezes, toolchain_trouble
 from fxmorph.torchapi.devices import out_of_memory, require_device
 from fxmorph.torchapi.firing import noting
 
@@ -266,8 +266,8 @@ class Trial:
         with self.clock.activity("compile"), configured(self.settings), units:
             made = self._transplanted(self.subject.fresh(plan, self.input_seed))
             seen = self._observe(made, plan, wrap)
-        if seen.exception is not None and lacks_toolchain(seen.exception):
-            raise ToolchainMissing(seen.raised)
+        if seen.exception is not None and (trouble := toolchain_trouble(seen.exception)):
+            raise ToolchainMissing(trouble)
         if seen.exception is not None and forget_unfinished(seen.exception):
             self._compiled.clear()
             return self.compiled(plan)
