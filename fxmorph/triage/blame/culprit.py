@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Kind
+from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
+from fxmorph.torchapi.plain_parts import Plain
 
 #: Subsystems of PyTorch's own bisector by stage.
 _SUBSYSTEMS = {
@@ -27,6 +29,18 @@ SETTINGS: dict[str, dict[str, object]] = {
     "lowering.constant_and_index_propagation": {"constant_and_index_propagation": False},
     "lowering.split_reductions": {"split_reductions": False},
     "lowering.force_pointwise_cat": {"max_pointwise_cat_inputs": 0},
+}
+#: Parts of AOTAutograd that we can do instead, by unit.
+PLAIN_PARTS = {
+    f"partitioner.{MIN_CUT}": Plain.EVERYTHING_SAVED,
+    f"partitioner.{MIN_CUT}/{CHOICE}": Plain.CHOICE,
+    f"partitioner.{MIN_CUT}/{CUTTING}": Plain.CUTTING,
+    "runtime_wrappers.RuntimeWrapper": Plain.RUNTIME_WRAPPER,
+    "runtime_wrappers.RuntimeWrapper/_apply_input_mutations": Plain.WRITING,
+    "runtime_wrappers.RuntimeWrapper/_replay_output_aliases": Plain.VIEWS,
+    "runtime_wrappers.AOTDispatchAutograd": Plain.AUTOGRAD_FUNCTION,
+    "runtime_wrappers.AOTDedupeWrapper": Plain.OUTERMOST,
+    "runtime_wrappers.AOTSyntheticBaseWrapper": Plain.OUTERMOST,
 }
 
 
