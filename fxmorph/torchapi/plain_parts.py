@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
 
-from fxmorph.torchapi import plain_partition, plain_runtime
+from fxmorph.torchapi import plain_indices, plain_partition, plain_runtime, plain_wrapper
 
 
 class Plain(StrEnum):
@@ -24,7 +24,18 @@ class Plain(StrEnum):
     RUNTIME_WRAPPER = "the runtime wrapper is ours"
     NO_EFFECTS = "the program runs in the place of what is compiled"
     PROGRAM = "the program runs in the place of what is compiled, and writes by itself"
+    KERNELS = "kernels are interpreted, not generated"
+    INDICES = "index expressions are printed by us"
+    WRAPPER_VIEWS = "views of buffers are written by us"
+    WRAPPER_BUFFERS = "new buffers are written by us"
+    WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
     OUTERMOST = "the program runs in the place of all that AOTAutograd makes"
+
+
+def _interpreted() -> AbstractContextManager[None]:
+    from fxmorph.torchapi.kernel_interpreter import kernels_interpreted  # of what older releases lack
+
+    return kernels_interpreted()
 
 
 _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
@@ -39,6 +50,11 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.RUNTIME_WRAPPER: plain_runtime.plain_runtime_wrapper,
     Plain.NO_EFFECTS: plain_runtime.program_without_effects,
     Plain.PROGRAM: partial(plain_runtime.program_at_level, -1),
+    Plain.KERNELS: _interpreted,
+    Plain.INDICES: plain_indices.plain_indices,
+    Plain.WRAPPER_VIEWS: partial(plain_wrapper.plain_wrapper_text, "codegen_reinterpret_view"),
+    Plain.WRAPPER_BUFFERS: partial(plain_wrapper.plain_wrapper_text, "make_allocation"),
+    Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
     Plain.OUTERMOST: partial(plain_runtime.program_at_level, 0),
 }
 

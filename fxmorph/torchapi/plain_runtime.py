@@ -270,17 +270,36 @@ def plain_runtime_wrapper() -> Iterator[None]:
 # -- wrappers around one graph -----------------------------------------------
 
 
-def graph_wrappers() -> list[str]:
-    """Names of the wrappers that AOTAutograd lays around one graph, which change nothing of an ordinary one."""
+def _wrapper_classes() -> list[type]:
+    """Classes of wrappers that AOTAutograd lays around one graph, which change nothing of an ordinary one."""
     from torch._functorch._aot_autograd import runtime_wrappers
     from torch._functorch._aot_autograd.graph_compile import _create_wrappers_for_dispatch
 
     outer = {type(w) for w in _create_wrappers_for_dispatch(False)} | {runtime_wrappers.RuntimeWrapper}
-    kinds = [runtime_wrappers.CompilerWrapper, getattr(runtime_wrappers, "InductorWrapper", None)]
-    found: dict[str, type] = {}
-    for kind in filter(None, kinds):
-        found |= {c.__name__: c for c in kind.__subclasses__()}
-    return [name for name, c in found.items() if c not in outer]
+    kinds = filter(None, [runtime_wrappers.CompilerWrapper, getattr(runtime_wrappers, "InductorWrapper", None)])
+    return [c for c in dict.fromkeys(c for kind in kinds for c in kind.__subclasses__()) if c not in outer]
+
+
+@contextlib.contextmanager
+def graph_wrappers_that_work() -> Iterator[list[str]]:
+    """Names of the wrappers around one graph that put something around it in compiles inside."""
+    found: list[str] = []
+
+    def watched(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def post_compile(self: Any, compiled: Any, *args: Any, **kwargs: Any) -> Any:
+            made = original(self, compiled, *args, **kwargs)
+            if made is not compiled and type(self).__name__ not in found:
+                found.append(type(self).__name__)
+            return made
+
+        return post_compile
+
+    with contextlib.ExitStack() as stack:
+        for c in _wrapper_classes():
+            if "post_compile" in vars(c):
+                stack.enter_context(mock.patch.object(c, "post_compile", watched(vars(c)["post_compile"])))
+        yield found
 
 
 @contextlib.contextmanager

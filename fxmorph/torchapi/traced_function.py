@@ -23,6 +23,8 @@ from torch import fx
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, tensors_of, tree_leaves
 from fxmorph.torchapi.plain_runtime import levels, run_plainly
 
+#: What AOTAutograd goes on with when it has a graph.
+_AFTER_TRACING = ("aot_stage2_autograd", "aot_stage2_inference")
 #: Values farther apart than this are others.
 RTOL, ATOL = 1e-3, 1e-5
 
@@ -62,7 +64,7 @@ def tracing_watched() -> Iterator[Tracing]:
 
     seen = Tracing()
     functionalize, create = graph_capture.create_functionalized_fn, graph_capture._create_graph
-    capture, wrapper = graph_compile.aot_stage1_graph_capture, runtime_wrappers._create_runtime_wrapper
+    wrapper = runtime_wrappers._create_runtime_wrapper
 
     @functools.wraps(functionalize)
     def functionalized(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -77,12 +79,14 @@ def tracing_watched() -> Iterator[Tracing]:
         seen.graph = _copy(made)
         return made
 
-    @functools.wraps(capture)
-    def captured(state: Any, function: Any) -> Any:
-        seen.values.clear()
-        result = capture(state, function)
-        seen.final = _copy(result.graph_module)
-        return result
+    def finished(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compile_graph(state: Any, captured: Any, *args: Any, **kwargs: Any) -> Any:
+            seen.final = _copy(captured.graph_module)
+            seen.values.clear()
+            return original(state, captured, *args, **kwargs)
+
+        return compile_graph
 
     def wrapped(compiled: Any, **given: Any) -> Any:
         @functools.wraps(compiled)
@@ -100,7 +104,7 @@ def tracing_watched() -> Iterator[Tracing]:
         for home, name, new in (
             (graph_capture, functionalize.__name__, functionalized),
             (graph_capture, create.__name__, created),
-            (graph_compile, capture.__name__, captured),
+            *((graph_compile, name, finished(getattr(graph_compile, name))) for name in _AFTER_TRACING),
             (runtime_wrappers, wrapper.__name__, wrapped),
         ):
             stack.enter_context(mock.patch.object(home, name, new))

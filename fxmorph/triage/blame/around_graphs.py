@@ -12,7 +12,7 @@ from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
 from fxmorph.torchapi.plain_parts import Plain
-from fxmorph.torchapi.plain_runtime import graph_wrappers, wrappers_that_work
+from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, wrappers_that_work
 from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Probe
@@ -92,7 +92,9 @@ def _inner_wrappers(probe: Probe, bare: Held) -> Blame | None:
     unit = "runtime_wrappers.AOTDispatchAutograd"
     if _goes(probe, bare, PLAIN_PARTS[unit]):
         return _confirmed(probe, unit, f"gone where {PLAIN_PARTS[unit]}")
-    for name in graph_wrappers():
+    with graph_wrappers_that_work() as names:
+        probe.ask(bare)
+    for name in names:
         held = replace(bare, wrapper=name)
         if probe.ask(held) is Answer.GONE:
             gone = f"gone where {name} does nothing"

@@ -30,7 +30,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "lowering.split_reductions": {"split_reductions": False},
     "lowering.force_pointwise_cat": {"max_pointwise_cat_inputs": 0},
 }
-#: Parts of AOTAutograd that we can do instead, by unit.
+#: Parts of a compile that we can do instead, by unit.
 PLAIN_PARTS = {
     f"partitioner.{MIN_CUT}": Plain.EVERYTHING_SAVED,
     f"partitioner.{MIN_CUT}/{CHOICE}": Plain.CHOICE,
@@ -39,6 +39,11 @@ PLAIN_PARTS = {
     "runtime_wrappers.RuntimeWrapper/_apply_input_mutations": Plain.WRITING,
     "runtime_wrappers.RuntimeWrapper/_replay_output_aliases": Plain.VIEWS,
     "runtime_wrappers.AOTDispatchAutograd": Plain.AUTOGRAD_FUNCTION,
+    "codegen.CppPrinter": Plain.INDICES,
+    "codegen.CppKernel": Plain.KERNELS,
+    "codegen.PythonWrapperCodegen/codegen_reinterpret_view": Plain.WRAPPER_VIEWS,
+    "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
+    "codegen.PythonWrapperCodegen/codegen_args": Plain.WRAPPER_ARGUMENTS,
     "runtime_wrappers.AOTDedupeWrapper": Plain.OUTERMOST,
     "runtime_wrappers.AOTSyntheticBaseWrapper": Plain.OUTERMOST,
 }

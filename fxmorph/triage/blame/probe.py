@@ -22,6 +22,7 @@ from fxmorph.torchapi.disabling import without_decompositions
 from fxmorph.torchapi.eager_pipeline import graphs_in_eager
 from fxmorph.torchapi.plain_parts import Plain, plainly
 from fxmorph.torchapi.plain_runtime import without_graph_wrapper
+from fxmorph.torchapi.scheduler_steps import without_scheduler_step
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
 
 LOUD = frozenset({Kind.COMPILE_ERROR, Kind.RAISES, Kind.CRASH})
@@ -44,7 +45,8 @@ class Held:
 
     Of each group of steps those from number ``upto`` on; units and details in ``off``;
     ``decompositions`` by unit name (None: all of them); the backend (graphs then run in eager); one of the
-    wrappers around a graph.  ``plain`` parts are done by us, and ``settings`` of Inductor are changed besides.
+    wrappers around a graph; a step of the scheduler.  ``plain`` parts are done by us, and ``settings`` of
+    Inductor are changed besides.
     """
 
     upto: tuple[tuple[Group, int], ...] = ()
@@ -52,6 +54,7 @@ class Held:
     decompositions: frozenset[str] | None = frozenset()
     backend: bool = False
     wrapper: str = ""
+    scheduler_step: str = ""
     plain: tuple[Plain, ...] = ()
     settings: tuple[tuple[str, Any], ...] = ()
 
@@ -169,6 +172,8 @@ def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
         contexts.append(graphs_in_eager())
     if held.wrapper:
         contexts.append(without_graph_wrapper(held.wrapper))
+    if held.scheduler_step:
+        contexts.append(without_scheduler_step(held.scheduler_step))
     contexts += [plainly(part) for part in held.plain]
     if held.decompositions is None or held.decompositions:
         contexts.append(without_decompositions(held.decompositions))
