@@ -11,7 +11,7 @@ from unittest import mock
 import sympy
 
 #: Division and remainder that round down: C++'s round towards zero.
-_DIVIDE = "c10::div_floor_integer(static_cast<int64_t>({}), static_cast<int64_t>({}))"
+_DIVIDE = "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1}))"
 _REMAINDER = "(static_cast<int64_t>({0}) - static_cast<int64_t>({1}) * " + _DIVIDE + ")"
 
 

@@ -34,6 +34,7 @@ class Step(StrEnum):
 
     FUNCTION = "a function without effects"
     FUNCTIONALIZED = "functional tensors"
+    WRITTEN = "functional tensors, with writes to inputs"
     WRAPPED = "effect tokens and subclasses"
     TRACED = "a graph"
     CLEANED = "a graph without dead code"
@@ -160,7 +161,11 @@ def first_wrong_step(seen: Tracing) -> Step | None:
     functional = _run_functional(seen.functional, _given(seen))
     if not _agree(wrapped, functional):
         return Step.WRAPPED
-    return Step.FUNCTION if _agree(functional, _run(seen.function, _given(seen))) else Step.FUNCTIONALIZED
+    effects = len(tree_leaves(_given(seen)))
+    plain = _run(seen.function, _given(seen))
+    if _agree(functional, plain):
+        return Step.FUNCTION
+    return Step.WRITTEN if _agree(functional[:-effects], plain[:-effects]) else Step.FUNCTIONALIZED
 
 
 def _run_graph(graph: fx.GraphModule, args: Sequence[Any]) -> list[Any]:

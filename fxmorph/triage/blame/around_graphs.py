@@ -17,10 +17,13 @@ from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wr
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Probe
 
+#: Stages that are no passes, no decompositions and no code.
+AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Stage.PARTITIONER)
 #: What a step of the tracing belongs to, by the name of what makes it.
 _TRACERS: Mapping[Step, str] = {
     Step.FUNCTION: "aot.create_joint",
     Step.FUNCTIONALIZED: "functionalization.create_functionalized_fn",
+    Step.WRITTEN: "functionalization.apply_in_graph_mutations",
     Step.WRAPPED: "runtime_wrappers.EffectTokensWrapper",
     Step.TRACED: "aot.graph_capture",
     Step.CLEANED: "aot.dead_code_elimination",

@@ -95,6 +95,6 @@ def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
         return BugClass.IOT
     if unit.startswith(("pre_grad.", "joint.", "freezing.", "post_grad.")):
         return BugClass.UGO
-    if stage == "aot":  # what it is for is to make graphs without writes, and to write back
+    if stage in ("aot", "partitioner"):  # what they are for is to make graphs without writes, and to write back
         return BugClass.BAM
     return BugClass.KC

@@ -15,6 +15,7 @@ from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.tracking import Group
+from fxmorph.torchapi.unseen_passes import STAGES, graph_functions
 from fxmorph.triage.blame.around_graphs import blame_around
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
@@ -54,6 +55,9 @@ def _blame_graphs(probe: Probe) -> Blame:
     bare = IN_EAGER.below(Group.PASS, 0)
     if probe.ask(bare) is not Answer.SHOWS:
         return _blame_pass(probe)
+    found = _blame_unseen(probe, bare)
+    if found is not None:
+        return found
     undecomposed = probe.ask(replace(bare, decompositions=None))
     if undecomposed is not Answer.SHOWS:
         found = _blame_decomposition(probe, bare, undecomposed)
@@ -66,8 +70,11 @@ def _blame_graphs(probe: Probe) -> Blame:
 
 
 def _blame_pass(probe: Probe) -> Blame:
-    """Bisect the steps that changed a graph; twins of the guilty one are switched off with it."""
-    held, units, evidence = IN_EAGER, list[str](), list[str]()
+    """Bisect the steps that changed a graph; twins of the guilty one are switched off with it.
+
+    Of one pass that two stages run, the one of the stage that defines it is named.
+    """
+    held, units, evidence, at_home = IN_EAGER, list[str](), list[str](), set[str]()
     while len(units) < TWINS:
         try:
             answer, steps = probe.watch(held)
@@ -85,13 +92,34 @@ def _blame_pass(probe: Probe) -> Blame:
         where = f" at {step.detail}" if step.detail else ""
         evidence.append(f"first shows after {step.unit}{where}, step {at} of {len(passes)}, graphs run in eager")
         units.append(step.unit)
+        if step.at_home:
+            at_home.add(step.unit)
         held = held.without(step.unit)
     if not units:
         return Blame(Stage.AOT, "", False, ("shows in eager graphs, but no step brings it in",), ())
-    stage = Stage(units[0].partition(".")[0])
+    unit = next((u for u in units if u in at_home and u.partition(".")[2] == units[0].partition(".")[2]), units[0])
     if len(units) > 1:
-        evidence.append(f"the same fault comes in by {', '.join(units[1:])} too")
-    return _confirmed(probe, stage, units[0], Held().without(*units), *evidence)
+        evidence.append(f"the same fault comes in by {', '.join(u for u in units if u != unit)} too")
+    return _confirmed(probe, Stage(unit.partition(".")[0]), unit, Held().without(*units), *evidence)
+
+
+def _blame_unseen(probe: Probe, bare: Held) -> Blame | None:
+    """A pass that is no step: found by leaving out its stage, then each function over graphs that the stage calls."""
+    if probe.ask(replace(bare, stages=STAGES)) is not Answer.GONE:
+        return None
+    for stage in STAGES:
+        if probe.ask(replace(bare, stages=(stage,))) is not Answer.GONE:
+            continue
+        with graph_functions(stage) as functions:
+            probe.ask(bare)
+        said = f"gone without the stage {stage}, in which no pass that is observed changes the graph"
+        for function in functions:
+            if probe.ask(replace(bare, function=function)) is Answer.GONE:
+                unit = f"{stage}.{function.name}"
+                more = f"gone where {function.module}.{function.name} does nothing"
+                return _confirmed(probe, stage, unit, Held(function=function), said, more)
+        return Blame(stage, stage, True, (said,), ())
+    return None
 
 
 # -- decompositions ----------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from fxmorph.core.units import Stage
 from fxmorph.judge.journal import noting
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import Trial
@@ -24,6 +25,7 @@ from fxmorph.torchapi.plain_parts import Plain, plainly
 from fxmorph.torchapi.plain_runtime import without_graph_wrapper
 from fxmorph.torchapi.scheduler_steps import without_scheduler_step
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
+from fxmorph.torchapi.unseen_passes import GraphFunction, without_graph_function, without_stages
 
 LOUD = frozenset({Kind.COMPILE_ERROR, Kind.RAISES, Kind.CRASH})
 #: Wall seconds for one compile and its judgement in a process of its own.
@@ -45,8 +47,8 @@ class Held:
 
     Of each group of steps those from number ``upto`` on; units and details in ``off``;
     ``decompositions`` by unit name (None: all of them); the backend (graphs then run in eager); one of the
-    wrappers around a graph; a step of the scheduler.  ``plain`` parts are done by us, and ``settings`` of
-    Inductor are changed besides.
+    wrappers around a graph; a step of the scheduler; whole ``stages`` of passes, or a function over graphs.
+    ``plain`` parts are done by us, and ``settings`` of Inductor are changed besides.
     """
 
     upto: tuple[tuple[Group, int], ...] = ()
@@ -55,6 +57,8 @@ class Held:
     backend: bool = False
     wrapper: str = ""
     scheduler_step: str = ""
+    stages: tuple[Stage, ...] = ()
+    function: GraphFunction | None = None
     plain: tuple[Plain, ...] = ()
     settings: tuple[tuple[str, Any], ...] = ()
 
@@ -174,6 +178,10 @@ def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
         contexts.append(without_graph_wrapper(held.wrapper))
     if held.scheduler_step:
         contexts.append(without_scheduler_step(held.scheduler_step))
+    if held.stages:
+        contexts.append(without_stages(*held.stages))
+    if held.function is not None:
+        contexts.append(without_graph_function(held.function))
     contexts += [plainly(part) for part in held.plain]
     if held.decompositions is None or held.decompositions:
         contexts.append(without_decompositions(held.decompositions))
