@@ -45,13 +45,14 @@ def blame_partitioner(probe: Probe, bare: Held) -> Blame | None:
     if not gone:
         return None
     evidence = [f"gone where {part}" for part in gone]
-    if _goes(probe, bare, Plain.DEFAULT_PARTITION):
-        evidence.append("gone with default_partition, which computes less again in the backward pass")
+    default = _goes(probe, bare, Plain.DEFAULT_PARTITION)
+    evidence.append(f"with default_partition, which computes less again: {'gone' if default else 'still there'}")
     halves = {f"partitioner.{MIN_CUT}/{CHOICE}": Plain.CHOICE, f"partitioner.{MIN_CUT}/{CUTTING}": Plain.CUTTING}
     goes = [unit for unit, part in halves.items() if _goes(probe, bare, part)]
     unit = goes[0] if len(goes) == 1 else f"partitioner.{MIN_CUT}"
     evidence += [f"gone where {halves[u]}" for u in goes]
-    return _confirmed(probe, unit, *evidence)
+    found = _confirmed(probe, unit, *evidence)
+    return found if default else replace(found, redo=())
 
 
 def _goes(probe: Probe, bare: Held, *parts: Plain) -> bool:

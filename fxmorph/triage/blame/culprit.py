@@ -50,7 +50,7 @@ PLAIN_PARTS = {
 
 
 def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
-    """Lines that switch the unit off or let PyTorch's bisector look for it; of AOTAutograd only CSE has a switch."""
+    """Lines that switch the unit off or let PyTorch's bisector look for it; of AOTAutograd CSE and the partitioner have one."""
     name = unit.partition(".")[2]
     lines: list[str] = []
     if unit in SETTINGS:
@@ -71,6 +71,11 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
         lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
     elif unit == "aot.fx_graph_cse":
         lines = ["torch._functorch.config.cse = False"]
+    elif stage is Stage.PARTITIONER and MIN_CUT in unit:
+        lines = [
+            "torch._inductor.compile_fx.min_cut_rematerialization_partition = lambda joint, inputs, compiler, **more: "
+            "torch._functorch.partitioners.default_partition(joint, inputs, **more)  # computes less again"
+        ]
     elif stage is Stage.DYNAMO:
         lines = ['torch.compile(fn, backend="eager")']
     if stage in _SUBSYSTEMS:
