@@ -172,7 +172,8 @@ CASES: dict[str, Case] = {
     ),
     "partitioner": Case(
         lambda: planting_backend.planted_partition(swapping(aten.cos.default, aten.sin.default)),
-        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "partitioner.min_cut_rematerialization_partition",
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]),
+        "partitioner.min_cut_rematerialization_partition",
     ),
     "runtime": Case(
         lambda: planting_backend.planted_runtime(torch.clone),
@@ -230,7 +231,8 @@ CASES: dict[str, Case] = {
         lambda x, y: x.copy_(y * 2), XY, "post_grad.reinplace_inplaceable_ops",
     ),
     "noop removal": Case(
-        lambda: planting.planted_pass(SIN_TO_COS, "remove_noop_ops", "post_grad"), sines, XY, "post_grad.remove_noop_ops",
+        lambda: planting.planted_pass(SIN_TO_COS, "remove_noop_ops", "post_grad"), sines, XY,
+        "post_grad.remove_noop_ops",
     ),
     "reorder_for_locality": Case(
         lambda: planting.planted_pass(SIN_TO_COS, "reorder_for_locality", "post_grad"),
@@ -315,7 +317,8 @@ def views_of_a_product(x: torch.Tensor, y: torch.Tensor) -> Any:
 CASES |= {
     "saved values in another order": Case(
         text(PARTITIONERS, "_extract_fwd_bwd_modules",
-             "            + saved_values\n            + saved_opaque_objects\n            + saved_opaque_nodes\n            + t",
+             "            + saved_values\n            + saved_opaque_objects\n"
+             "            + saved_opaque_nodes\n            + t",
              "            + saved_values[::-1]\n            + saved_opaque_objects\n            + saved_opaque_nodes\n"
              "            + t"),
         lambda x, y: (x.exp() @ y).tanh(), (randn(5, 5, grad=True), (randn(5, 5) * 2).requires_grad_()),
@@ -332,13 +335,15 @@ CASES |= {
         lambda x, y: torch.sin(x) * y.exp(), XY_GRAD, f"{MIN_CUT}/_extract_fwd_bwd_modules",
     ),
     "functional form of an operator": Case(
-        text(FUNCTIONAL, "FunctionalTensorMode.__torch_dispatch__", "        if kwargs is None:\n            kwargs = {}\n",
+        text(FUNCTIONAL, "FunctionalTensorMode.__torch_dispatch__",
+             "        if kwargs is None:\n            kwargs = {}\n",
              "        kwargs = kwargs or {}\n"
              "        if func is torch.ops.aten.sub_.Tensor: func = torch.ops.aten.add_.Tensor\n"),
         lambda x, y: (x * 2).sub_(y) * 3, XY, "functionalization.aten.sub_.Tensor",
     ),
     "functional form of a view": Case(
-        text(FUNCTIONAL, "FunctionalTensorMode.__torch_dispatch__", "        if kwargs is None:\n            kwargs = {}\n",
+        text(FUNCTIONAL, "FunctionalTensorMode.__torch_dispatch__",
+             "        if kwargs is None:\n            kwargs = {}\n",
              "        kwargs = kwargs or {}\n"
              "        if func is torch.ops.aten.select.int and args[2] == 1: args = (args[0], args[1], 0)\n"),
         writes_a_row, XY, "functionalization.aten.select.int",
@@ -349,7 +354,8 @@ CASES |= {
     ),
     "what is said of a view": Case(
         text(METADATA, "run_functionalized_fw_and_collect_metadata", "        curr_storage = None\n        for o in",
-             "        inp_storage_refs = dict.fromkeys(inp_storage_refs, 0)\n        curr_storage = None\n        for o in"),
+             "        inp_storage_refs = dict.fromkeys(inp_storage_refs, 0)\n"
+             "        curr_storage = None\n        for o in"),
         lambda x, y: (x * y, y.view(-1)), (randn(4, 6, grad=True), (randn(4, 6) * 2).requires_grad_()),
         "functionalization.run_functionalized_fw_and_collect_metadata",
     ),

@@ -50,7 +50,7 @@ PLAIN_PARTS = {
 
 
 def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
-    """Lines that switch the unit off or let PyTorch's bisector look for it; of AOTAutograd CSE and the partitioner have one."""
+    """Lines that switch the unit off or let PyTorch's bisector look for it; of AOTAutograd few have one."""
     name = unit.partition(".")[2]
     lines: list[str] = []
     if unit in SETTINGS:
