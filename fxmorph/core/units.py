@@ -13,8 +13,11 @@ class Stage(StrEnum):
     DYNAMO = "dynamo"
     PRE_GRAD = "pre_grad"
     DECOMPOSITION = "decomposition"
-    AOT = "aot"
+    AOT = "aot"  #: the joint graph's tracing
+    FUNCTIONALIZATION = "functionalization"
+    RUNTIME_WRAPPERS = "runtime_wrappers"
     JOINT = "joint"
+    PARTITIONER = "partitioner"
     FREEZING = "freezing"
     POST_GRAD = "post_grad"
     LOWERING = "lowering"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.core.units import Stage, Unit, UnitKind
+from fxmorph.core.units import Stage, Unit
 from fxmorph.inductor.apply import apply_unit, clone_module
 from fxmorph.inductor.inventory import UnknownUnit, listed
 from fxmorph.model import CompileConfig
@@ -47,8 +47,10 @@ class StageGraph:
 
 def stages_of(unit: Unit) -> Stage:
     """The stage whose graphs a unit takes."""
-    if unit.kind is UnitKind.PASS and unit.name == "post_grad.view_to_reshape":
+    if unit.name == "post_grad.view_to_reshape":
         return Stage.AOT  # it makes what the other passes of post_grad take
+    if unit.stage is Stage.PARTITIONER:
+        return Stage.AOT  # the graphs that it makes
     return unit.stage
 
 

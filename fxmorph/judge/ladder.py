@@ -18,7 +18,13 @@ from fxmorph.model import AGREES, CompileConfig, Kind, Status, ValuePlan, Verdic
 from fxmorph.torchapi.compiling import BACKEND_LADDER, forget_headers
 
 #: The stage that a backend adds to the one before it.
-STAGE = {"eager": "dynamo", "aot_eager": "aot", "aot_eager_decomp_partition": "decomposition", "inductor": "inductor"}
+STAGE = {
+    "eager": "dynamo",
+    "aot_eager_default_partitioner": "aot",
+    "aot_eager": "partitioner",  # the min-cut one, as of Inductor
+    "aot_eager_decomp_partition": "decomposition",
+    "inductor": "inductor",
+}
 LAYOUT_KINDS = frozenset({Kind.STRIDE, Kind.OFFSET})
 NUMERIC_KINDS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 

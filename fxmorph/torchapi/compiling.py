@@ -26,7 +26,7 @@ from fxmorph.model import CompileConfig, check_arguments
 COMPILER_EXCEPTIONS: tuple[type[BaseException], ...] = (TorchDynamoException, BackendCompilerFailed)
 
 #: What a backend ladder walks, mildest first.
-BACKEND_LADDER = ("eager", "aot_eager", "aot_eager_decomp_partition")
+BACKEND_LADDER = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_decomp_partition")
 #: Characters that are kept of an exception's message.
 MESSAGE = 300
 

@@ -95,9 +95,9 @@ def run_fusion(fusion: Opted, gm: fx.GraphModule) -> None:
 #: function, whether it takes the graph rather than its module.
 _EXTRAS = (
     ("aot", "torch._functorch.compile_utils", "fx_graph_cse", True),
-    ("aot", "torch._functorch.compile_utils", "raise_getitems", False),
-    ("aot", "torch._functorch.partitioners", "raise_getitems", False),
-    ("aot", "torch._functorch.partitioners", "reordering_to_mimic_autograd_engine", False),
+    ("partitioner", "torch._functorch.compile_utils", "raise_getitems", False),
+    ("partitioner", "torch._functorch.partitioners", "raise_getitems", False),
+    ("partitioner", "torch._functorch.partitioners", "reordering_to_mimic_autograd_engine", False),
     ("post_grad", f"{_FX_PASSES}.post_grad", "view_to_reshape", False),
 )
 

@@ -34,11 +34,15 @@ class Group(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """``changed``: the graph is another than before; ``detail`` names the nodes of a lowering or fusion."""
+    """``changed``: the graph is another than before; ``detail`` names the nodes of a lowering or fusion.
+
+    ``at_home``: a whole pass that is defined beside the function that runs its stage.
+    """
 
     unit: str
     changed: bool
     detail: str = ""
+    at_home: bool = False
 
 
 #: ``see(stage, unit, graph module)`` after each step that changed a graph, and where a stage starts (unit "").
@@ -78,10 +82,16 @@ class Tracker:
         return allowed
 
     def did(
-        self, group: Group, unit: str, changed: bool, graph_module: fx.GraphModule | None, detail: str = ""
+        self,
+        group: Group,
+        unit: str,
+        changed: bool,
+        graph_module: fx.GraphModule | None,
+        detail: str = "",
+        at_home: bool = False,
     ) -> None:
         """Record a step that happened."""
-        self.steps[group].append(Step(unit, changed, detail))
+        self.steps[group].append(Step(unit, changed, detail, at_home))
         if changed and self.see is not None and graph_module is not None:
             self.see(Stage(unit.partition(".")[0]), unit, graph_module)
 
@@ -130,7 +140,9 @@ def entry_unit(entry: Any, matching: str) -> str:
     return f"{matching}/{getattr(handler, '__name__', type(handler).__name__)}"
 
 
-def run_pass(tracker: Tracker, unit: str, where: Any, call: Callable[[], Any], instead: Any = None) -> Any:
+def run_pass(
+    tracker: Tracker, unit: str, where: Any, call: Callable[[], Any], instead: Any = None, at_home: bool = False
+) -> Any:
     """Run one whole pass as a step; ``instead`` is the answer where it is held back."""
     graph_module = where.owning_module if isinstance(where, fx.Graph) else where
     if tracker.inside or not isinstance(graph_module, fx.GraphModule):
@@ -150,7 +162,7 @@ def run_pass(tracker: Tracker, unit: str, where: Any, call: Callable[[], Any], i
         tracker.inside = False
     after = result if isinstance(result, fx.GraphModule) else graph_module
     changed = structure(result if isinstance(result, fx.Graph) else after.graph) != before
-    tracker.did(Group.PASS, unit, changed, after)
+    tracker.did(Group.PASS, unit, changed, after, at_home=at_home)
     return result
 
 
@@ -180,6 +192,14 @@ def module(name: str) -> ModuleType | None:
         return None
 
 
+#: Modules of the functions that run a stage's passes.
+_HOMES = {
+    Stage.PRE_GRAD: "torch._inductor.fx_passes.pre_grad",
+    Stage.JOINT: "torch._inductor.fx_passes.joint_graph",
+    Stage.POST_GRAD: "torch._inductor.fx_passes.post_grad",
+}
+
+
 def _observers(tracker: Tracker) -> Hooks:
     """Passes that Inductor runs under a ``GraphTransformObserver``."""
     from torch._inductor.pattern_matcher import PatternMatcherPass
@@ -195,7 +215,9 @@ def _observers(tracker: Tracker) -> Hooks:
                     return original(self, pass_fn)
                 finally:
                     tracker.matching = ""
-            return run_pass(tracker, unit, self.gm, lambda: original(self, pass_fn))
+            home = getattr(getattr(pass_fn, "func", pass_fn), "__module__", None)
+            at_home = home == _HOMES.get(tracker.stage)
+            return run_pass(tracker, unit, self.gm, lambda: original(self, pass_fn), at_home=at_home)
 
         return apply
 
@@ -259,6 +281,10 @@ _UNOBSERVED: tuple[tuple[Stage | None, str, str, str], ...] = (
     (Stage.PRE_GRAD, "torch._inductor.fx_passes.pre_grad", "fuse_conv_bn", "argument"),
     (Stage.PRE_GRAD, "torch._inductor.fx_passes.quantization", "quant_lift_up", ""),
     (Stage.AOT, "torch._functorch.partitioners", "fx_graph_cse", "argument"),
+    (Stage.PARTITIONER, "torch._functorch.partitioners", "cleanup_recompute_tags", "argument"),
+    (Stage.PARTITIONER, "torch._functorch.partitioners", "reordering_to_mimic_autograd_engine", "argument"),
+    (Stage.PARTITIONER, "torch._functorch.partitioners", "raise_getitems", "argument"),
+    (Stage.PARTITIONER, "torch._functorch.partitioners", "thread_graphsafe_rng_from_hops", "argument"),
     (Stage.JOINT, "torch._inductor.fx_passes.joint_graph", "canonicalize_aten_ir_passes", ""),
     (Stage.JOINT, "torch._inductor.fx_passes.joint_graph", "replace_random_passes", "count"),
     (Stage.FREEZING, "torch._inductor.freezing", "view_to_reshape", ""),

@@ -44,6 +44,7 @@ from fxmorph.programs.signature import Signature
 from fxmorph.programs.source import inputs_text, run_inputs
 from fxmorph.rewriting.claims import Inapplicable, Unsound
 from fxmorph.rules import Registry
+from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
 from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.localize import IN_EAGER, localize
 from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart
@@ -57,7 +58,12 @@ from fxmorph.triage.reduce.same_finding import Showing, compiled, in_eager
 from fxmorph.triage.reduce.sequence import DETAIL, STRUCTURE
 
 #: The backend that shows a stage's faults, cheapest.
-BACKEND_OF = {"dynamo": "eager", "aot": "aot_eager", "decomposition": "aot_eager_decomp_partition"}
+BACKEND_OF = {
+    "dynamo": "eager",
+    "aot": "aot_eager_default_partitioner",
+    "partitioner": "aot_eager",
+    "decomposition": "aot_eager_decomp_partition",
+}
 #: Plans that leave a program's values as they are, and forms of seeds that are Python source.
 _OWN_VALUES = frozenset({ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS})
 _SOURCES = frozenset({"module", "class"})
@@ -329,7 +335,7 @@ class _Investigation:
         """
         seconds = self.seconds * (1 - BLAME_SHARE)
         ways = []
-        if self.backend == "inductor" or blame.stage in (Stage.AOT, Stage.DECOMPOSITION):
+        if self.backend == "inductor" or blame.stage in (*AROUND_GRAPHS, Stage.DECOMPOSITION):
             ways.append(in_eager(start, blame, self._probe, self._unit))
         mild = Rung.PASS if self.backend != "inductor" else self.case.rung
         ways.append(compiled(blame, self._milder if self.backend != "inductor" else self._probe, mild))

@@ -25,6 +25,7 @@ from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi import planting, planting_backend
 from fxmorph.torchapi.compiling import cpp_compiler, reset
+from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.triage.blame.localize import localize
 from fxmorph.triage.blame.probe import Probe
 
@@ -171,11 +172,13 @@ CASES: dict[str, Case] = {
     ),
     "partitioner": Case(
         lambda: planting_backend.planted_partition(swapping(aten.cos.default, aten.sin.default)),
-        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "aot.min_cut_rematerialization_partition",
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]),
+        "partitioner.min_cut_rematerialization_partition",
     ),
     "runtime": Case(
         lambda: planting_backend.planted_runtime(torch.clone),
-        lambda x, y: (x.view(-1), x + y), XY, "aot.runtime_wrappers",
+        lambda x, y: (x.view(-1), x + y), XY,
+        "runtime_wrappers.RuntimeWrapper/_replay_output_aliases",
     ),
     "attention pattern": Case(
         lambda: planting_backend.planted_entry(
@@ -228,7 +231,8 @@ CASES: dict[str, Case] = {
         lambda x, y: x.copy_(y * 2), XY, "post_grad.reinplace_inplaceable_ops",
     ),
     "noop removal": Case(
-        lambda: planting.planted_pass(SIN_TO_COS, "remove_noop_ops", "post_grad"), sines, XY, "joint.remove_noop_ops",
+        lambda: planting.planted_pass(SIN_TO_COS, "remove_noop_ops", "post_grad"), sines, XY,
+        "post_grad.remove_noop_ops",
     ),
     "reorder_for_locality": Case(
         lambda: planting.planted_pass(SIN_TO_COS, "reorder_for_locality", "post_grad"),
@@ -272,9 +276,129 @@ CASES: dict[str, Case] = {
     ),
 }  # fmt: skip
 
+PARTITIONERS = "torch._functorch.partitioners"
+RUNTIME = "torch._functorch._aot_autograd.runtime_wrappers"
+METADATA = "torch._functorch._aot_autograd.collect_metadata_analysis"
+CAPTURE = "torch._functorch._aot_autograd.graph_capture_wrappers"
+FUNCTIONAL = "torch._subclasses.functional_tensor"
+CPP, WRAPPER, SCHEDULER = (f"torch._inductor.{n}" for n in ("codegen.cpp", "codegen.wrapper", "scheduler"))
+MIN_CUT = "partitioner.min_cut_rematerialization_partition"
+XY_GRAD = (randn(4, 6, grad=True), randn(6, 4, grad=True).detach().mT.contiguous().requires_grad_())
+SQUARE = (randn(6, 6), randn(6, 6) * 0.5)
+
+
+def text(module: str, name: str, old: str, new: str) -> Plant:
+    return lambda: planted_text(module, name, old, new)
+
+
+def writes_a_used_input(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = (x * 2) * y
+    x.mul_(0)
+    return z
+
+
+def writes_its_input(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    x.add_(y)
+    return y.sin()
+
+
+def writes_a_row(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = x * 2
+    z[1].add_(y[0])
+    return z * 3
+
+
+def views_of_a_product(x: torch.Tensor, y: torch.Tensor) -> Any:
+    t = x * y
+    return x + y, t.view(-1), t[1:]
+
+
+#: Of parts that work between graphs: each is found by doing it otherwise.
+CASES |= {
+    "saved values in another order": Case(
+        text(PARTITIONERS, "_extract_fwd_bwd_modules",
+             "            + saved_values\n            + saved_opaque_objects\n"
+             "            + saved_opaque_nodes\n            + t",
+             "            + saved_values[::-1]\n            + saved_opaque_objects\n            + saved_opaque_nodes\n"
+             "            + t"),
+        lambda x, y: (x.exp() @ y).tanh(), (randn(5, 5, grad=True), (randn(5, 5) * 2).requires_grad_()),
+        f"{MIN_CUT}/_extract_fwd_bwd_modules",
+    ),
+    "only inputs saved": Case(
+        text(PARTITIONERS, "choose_saved_values_set", "    if memory_budget > 1 or",
+             "    return node_info.inputs\n    if memory_budget > 1 or"),
+        writes_a_used_input, (XY[0], XY_GRAD[1]), f"{MIN_CUT}/choose_saved_values_set",
+    ),
+    "gradients in another order": Case(
+        text(PARTITIONERS, "_extract_fwd_bwd_outputs",
+             "bwd_outputs = outputs[num_fwd_outputs:]", "bwd_outputs = outputs[num_fwd_outputs:][::-1]"),
+        lambda x, y: torch.sin(x) * y.exp(), XY_GRAD, f"{MIN_CUT}/_extract_fwd_bwd_modules",
+    ),
+    "functional form of an operator": Case(
+        text(FUNCTIONAL, "FunctionalTensorMode.__torch_dispatch__",
+             "        if kwargs is None:\n            kwargs = {}\n",
+             "        kwargs = kwargs or {}\n"
+             "        if func is torch.ops.aten.sub_.Tensor: func = torch.ops.aten.add_.Tensor\n"),
+        lambda x, y: (x * 2).sub_(y) * 3, XY, "functionalization.aten.sub_.Tensor",
+    ),
+    "functional form of a view": Case(
+        text(FUNCTIONAL, "FunctionalTensorMode.__torch_dispatch__",
+             "        if kwargs is None:\n            kwargs = {}\n",
+             "        kwargs = kwargs or {}\n"
+             "        if func is torch.ops.aten.select.int and args[2] == 1: args = (args[0], args[1], 0)\n"),
+        writes_a_row, XY, "functionalization.aten.select.int",
+    ),
+    "write in the graph": Case(
+        text(CAPTURE, "apply_in_graph_mutations", "    if not input_info.mutates_data:", "    if True:"),
+        writes_its_input, XY, "functionalization.apply_in_graph_mutations", no_grad=True,
+    ),
+    "what is said of a view": Case(
+        text(METADATA, "run_functionalized_fw_and_collect_metadata", "        curr_storage = None\n        for o in",
+             "        inp_storage_refs = dict.fromkeys(inp_storage_refs, 0)\n"
+             "        curr_storage = None\n        for o in"),
+        lambda x, y: (x * y, y.view(-1)), (randn(4, 6, grad=True), (randn(4, 6) * 2).requires_grad_()),
+        "functionalization.run_functionalized_fw_and_collect_metadata",
+    ),
+    "write-back": Case(
+        text(RUNTIME, "_create_runtime_wrapper", "    else: {oi}.copy_({ui})", "    else: {oi}.copy_({ui} * 2)"),
+        writes_its_input, (XY[0], XY_GRAD[1]), "runtime_wrappers.RuntimeWrapper/_apply_input_mutations",
+    ),
+    "base of a view": Case(
+        text(RUNTIME, "AliasOfIntermediateHandler.__init__", "self.base_idx = info.base_idx + num_user_outputs",
+             "self.base_idx = 0"),
+        views_of_a_product, (XY_GRAD[0], XY[1]), "runtime_wrappers.RuntimeWrapper/_replay_output_aliases",
+    ),
+    "order of gradients": Case(
+        text(RUNTIME, "_codegen_backward_epilogue", '("    out = tuple(out)")', '("    out = tuple(reversed(out))")'),
+        lambda x, y: (x * y).sin() * y, XY_GRAD, "runtime_wrappers.AOTDispatchAutograd",
+    ),
+    "printed index": Case(
+        text("torch.utils._sympy.printers", "CppPrinter._print_ModularIndexing", "        if div != 1:",
+             "        if div != 1 and not (div.is_Integer and mod.is_Integer and div % mod == 0):"),
+        lambda x: x.permute(2, 1, 0).reshape(-1) + 1, (randn(4, 4, 4),), "codegen.CppPrinter",
+    ),
+    "offset of a view in the wrapper": Case(
+        text(WRAPPER, "PythonWrapperCodegen.codegen_reinterpret_view", "self.codegen_sizevar(tgt_offset)",
+             "self.codegen_sizevar(0 * tgt_offset)"),
+        lambda x, w: (x * 2)[2:] @ w, SQUARE, "codegen.PythonWrapperCodegen/codegen_reinterpret_view", no_grad=True,
+    ),
+    "strides of a new buffer": Case(
+        text(WRAPPER, "PythonWrapperCodegen.make_allocation", "self.codegen_python_shape_tuple(stride)",
+             "self.codegen_python_shape_tuple(stride[::-1])"),
+        lambda x: (x * 2).sin(), SQUARE[:1], "codegen.PythonWrapperCodegen/make_allocation", no_grad=True,
+    ),
+    "dead node that writes": Case(
+        text(SCHEDULER, "Scheduler.dead_node_elimination", "            if can_eliminate:",
+             "            if can_eliminate or (node.has_aliasing_or_mutation() and len(self.nodes) > 1):"),
+        lambda x, y: (x.copy_(y.sum(0)), (y + 1).sum(1))[1], (randn(6), randn(6, 6)),
+        "scheduler.dead_node_elimination", no_grad=True,
+    ),
+}  # fmt: skip
+
 
 #: One of each stage that needs few compiles: what the default run has.
-QUICK = ("dynamo", "pre_grad pass", "decomposition", "captured graph", "joint pass", "post_grad entry", "scalar code")
+QUICK = ("dynamo", "pre_grad pass", "decomposition", "captured graph", "joint pass", "post_grad entry", "scalar code",
+         "only inputs saved", "functional form of an operator", "write-back", "lowering", "fusion legality")
 #: Of all plants this part must be blamed right.
 PART = 0.9
 

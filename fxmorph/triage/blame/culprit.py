@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Kind
+from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
+from fxmorph.torchapi.plain_parts import Plain
 
 #: Subsystems of PyTorch's own bisector by stage.
 _SUBSYSTEMS = {
@@ -28,10 +30,27 @@ SETTINGS: dict[str, dict[str, object]] = {
     "lowering.split_reductions": {"split_reductions": False},
     "lowering.force_pointwise_cat": {"max_pointwise_cat_inputs": 0},
 }
+#: Parts of a compile that we can do instead, by unit.
+PLAIN_PARTS = {
+    f"partitioner.{MIN_CUT}": Plain.EVERYTHING_SAVED,
+    f"partitioner.{MIN_CUT}/{CHOICE}": Plain.CHOICE,
+    f"partitioner.{MIN_CUT}/{CUTTING}": Plain.CUTTING,
+    "runtime_wrappers.RuntimeWrapper": Plain.RUNTIME_WRAPPER,
+    "runtime_wrappers.RuntimeWrapper/_apply_input_mutations": Plain.WRITING,
+    "runtime_wrappers.RuntimeWrapper/_replay_output_aliases": Plain.VIEWS,
+    "runtime_wrappers.AOTDispatchAutograd": Plain.AUTOGRAD_FUNCTION,
+    "codegen.CppPrinter": Plain.INDICES,
+    "codegen.CppKernel": Plain.KERNELS,
+    "codegen.PythonWrapperCodegen/codegen_reinterpret_view": Plain.WRAPPER_VIEWS,
+    "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
+    "codegen.PythonWrapperCodegen/codegen_args": Plain.WRAPPER_ARGUMENTS,
+    "runtime_wrappers.AOTDedupeWrapper": Plain.OUTERMOST,
+    "runtime_wrappers.AOTSyntheticBaseWrapper": Plain.OUTERMOST,
+}
 
 
 def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
-    """Lines that switch the unit off or let PyTorch's bisector look for it; of AOTAutograd only CSE has a switch."""
+    """Lines that switch the unit off or let PyTorch's bisector look for it; of AOTAutograd few have one."""
     name = unit.partition(".")[2]
     lines: list[str] = []
     if unit in SETTINGS:
@@ -52,6 +71,11 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
         lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
     elif unit == "aot.fx_graph_cse":
         lines = ["torch._functorch.config.cse = False"]
+    elif stage is Stage.PARTITIONER and MIN_CUT in unit:
+        lines = [
+            "torch._inductor.compile_fx.min_cut_rematerialization_partition = lambda joint, inputs, compiler, **more: "
+            "torch._functorch.partitioners.default_partition(joint, inputs, **more)  # computes less again"
+        ]
     elif stage is Stage.DYNAMO:
         lines = ['torch.compile(fn, backend="eager")']
     if stage in _SUBSYSTEMS:
@@ -76,6 +100,6 @@ def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
         return BugClass.IOT
     if unit.startswith(("pre_grad.", "joint.", "freezing.", "post_grad.")):
         return BugClass.UGO
-    if stage == "aot":  # what it is for is to make graphs without writes, and to write back
+    if stage in ("aot", "partitioner"):  # what they are for is to make graphs without writes, and to write back
         return BugClass.BAM
     return BugClass.KC

@@ -9,8 +9,10 @@ from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
+from fxmorph.torchapi.plain_parts import Plain
+from fxmorph.torchapi.scheduler_steps import scheduler_steps
 from fxmorph.torchapi.tracking import Group, Step
-from fxmorph.triage.blame.culprit import SETTINGS, redo_of
+from fxmorph.triage.blame.culprit import PLAIN_PARTS, SETTINGS, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Probe, first_step
 
 ALL = Held()
@@ -26,7 +28,7 @@ _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 def blame_backend(probe: Probe) -> Blame:
     """The graphs are right in eager, or no pass was to blame: try the parts behind them."""
-    with operations_of_nodes() as operations:
+    with operations_of_nodes() as operations, scheduler_steps() as scheduling:
         answer, steps = probe.watch(ALL)
     if answer is not Answer.SHOWS:
         return Blame(Stage.CODEGEN, "", False, ("not seen again in a fresh compile",), ())
@@ -37,6 +39,9 @@ def blame_backend(probe: Probe) -> Blame:
         found = found or _vectorised(probe, operations)
     found = found or _by_setting(probe, _OF_MEMORY)
     found = found or _fusion(probe, steps[Group.FUSION])
+    found = found or _scheduling(probe, scheduling)
+    if probe.device == "cpu":
+        found = found or _kernels(probe, operations) or _wrapper_text(probe)
     found = found or _lowering(probe, steps[Group.LOWERING], operations)
     found = found or _passes(probe, steps[Group.PASS])
     found = found or _by_setting(probe, _LAST)
@@ -81,6 +86,37 @@ def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
 
     step = fusions[first_step(probe, ALL, Group.FUSION, range(len(fusions)))]
     return _blame(Stage.SCHEDULER, step.unit, "gone without fusion", f"first shows with the fusion of {step.detail}")
+
+
+def _scheduling(probe: Probe, steps: Sequence[str]) -> Blame | None:
+    """A step of the scheduler that drops, orders or joins nodes."""
+    for step in steps:
+        if probe.ask(Held(scheduler_step=step)) is Answer.GONE:
+            return _blame(Stage.SCHEDULER, f"scheduler.{step}", f"gone where {step} leaves nodes as they are")
+    return None
+
+
+def _kernels(probe: Probe, operations: Operations) -> Blame | None:
+    """Kernels that are right where they are interpreted: what prints them is not."""
+    unit = "codegen.CppKernel"
+    if probe.ask(ALL.with_plain(Plain.KERNELS)) is not Answer.GONE:
+        return None
+    said = f"gone where {Plain.KERNELS}: what is lowered and scheduled is right"
+    wrong = wrong_operations(set().union(*operations.values()), probe.config, probe.device)
+    if wrong:
+        more = f"code for the operation {wrong[0]} alone is wrong"
+        return _blame(Stage.CODEGEN, _printer(probe.device, wrong[0]), said, more)
+    if probe.ask(ALL.with_plain(Plain.INDICES)) is Answer.GONE:
+        return _blame(Stage.CODEGEN, "codegen.CppPrinter", said, f"gone where {Plain.INDICES}")
+    return _blame(Stage.CODEGEN, unit, said, "code for each operation alone is right, and so are index expressions")
+
+
+def _wrapper_text(probe: Probe) -> Blame | None:
+    """A part of the Python text around kernels."""
+    for unit, part in PLAIN_PARTS.items():
+        if unit.startswith("codegen.PythonWrapperCodegen") and probe.ask(ALL.with_plain(part)) is Answer.GONE:
+            return _blame(Stage.CODEGEN, unit, f"gone where {part}")
+    return None
 
 
 def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -> Blame | None:

@@ -11,25 +11,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
-
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
-from fxmorph.model import Kind
 from fxmorph.torchapi.disabling import decompositions_used
-from fxmorph.torchapi.dispatch import tree_leaves
-from fxmorph.torchapi.eager_pipeline import graphs_in_eager
 from fxmorph.torchapi.tracking import Group
+from fxmorph.torchapi.unseen_passes import STAGES, graph_functions
+from fxmorph.triage.blame.around_graphs import blame_around
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
 from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_step
 
 #: Twins of one fault that are switched off one after the other before giving up.
 TWINS = 6
-#: Kinds that AOTAutograd's runtime decides, whatever the graphs compute.
-_RUNTIME_KINDS = frozenset({Kind.ALIAS, Kind.IDENTITY, Kind.REQUIRES_GRAD, Kind.STRUCTURE})
 IN_EAGER = Held(backend=True)
-PARTITIONER = "aot.min_cut_rematerialization_partition"
 
 
 def localize(probe: Probe, ladder_stage: str) -> Blame:
@@ -61,57 +55,26 @@ def _blame_graphs(probe: Probe) -> Blame:
     bare = IN_EAGER.below(Group.PASS, 0)
     if probe.ask(bare) is not Answer.SHOWS:
         return _blame_pass(probe)
+    found = _blame_unseen(probe, bare)
+    if found is not None:
+        return found
     undecomposed = probe.ask(replace(bare, decompositions=None))
     if undecomposed is not Answer.SHOWS:
         found = _blame_decomposition(probe, bare, undecomposed)
         if found is not None:
             return found
-    if probe.ask(replace(bare, partitioner=True)) is Answer.GONE:
-        return _confirmed(
-            probe, Stage.AOT, PARTITIONER, Held(partitioner=True),
-            "gone where forward and backward both run the whole joint graph",
-        )  # fmt: skip
-    return _blame_aot(probe, bare)
-
-
-def _blame_aot(probe: Probe, bare: Held) -> Blame:
-    """AOTAutograd itself: its graph, or what its runtime does around the graph."""
-    right = bool(probe.accused & _RUNTIME_KINDS) or _graphs_compute_what_eager_does(probe, bare)
-    part = "runtime_wrappers" if right else "graph_capture"
-    seen = "the graphs compute eager's values" if right else "the graphs do not compute eager's values"
-    dynamo = replace(probe, config=replace(probe.config, backend="eager")).ask(Held())
-    before = "shows with no pass, no decomposition of Inductor's and no partitioner"
-    evidence = (before, seen, f"with backend eager: {dynamo}")
-    gone = dynamo is Answer.GONE
-    redo = ('torch.compile(fn, backend="eager")  # gone: Dynamo without AOTAutograd',) if gone else ()
-    return Blame(Stage.AOT, f"aot.{part}", gone, evidence, redo)
-
-
-def _graphs_compute_what_eager_does(probe: Probe, bare: Held) -> bool:
-    """Whether every value that eager shows is among what the graphs give or were given."""
-    values: list[torch.Tensor] = []
-
-    def keep(seen: object) -> None:
-        values.extend(t.detach().clone() for t in tree_leaves(seen) if isinstance(t, torch.Tensor))
-
-    with graphs_in_eager(lambda _, given: keep(given), keep):
-        probe.ask(replace(bare, backend=False))
-    slots = probe.trial(probe.config).eager(probe.plan).slots().values()
-    wanted = [s.value for s in slots if isinstance(s.value, torch.Tensor)]
-    return all(any(_alike(w, v) for v in values) for w in wanted)
-
-
-def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    same = a.numel() == b.numel() and a.dtype == b.dtype and a.layout == b.layout == torch.strided
-    return same and torch.allclose(a.reshape(-1), b.reshape(-1), 1e-3, 1e-5, equal_nan=True)
+    return blame_around(probe, bare if undecomposed is Answer.BROKEN else replace(bare, decompositions=None))
 
 
 # -- passes and pattern entries ----------------------------------------------
 
 
 def _blame_pass(probe: Probe) -> Blame:
-    """Bisect the steps that changed a graph; twins of the guilty one are switched off with it."""
-    held, units, evidence = IN_EAGER, list[str](), list[str]()
+    """Bisect the steps that changed a graph; twins of the guilty one are switched off with it.
+
+    Of one pass that two stages run, the one of the stage that defines it is named.
+    """
+    held, units, evidence, at_home = IN_EAGER, list[str](), list[str](), set[str]()
     while len(units) < TWINS:
         try:
             answer, steps = probe.watch(held)
@@ -129,13 +92,34 @@ def _blame_pass(probe: Probe) -> Blame:
         where = f" at {step.detail}" if step.detail else ""
         evidence.append(f"first shows after {step.unit}{where}, step {at} of {len(passes)}, graphs run in eager")
         units.append(step.unit)
+        if step.at_home:
+            at_home.add(step.unit)
         held = held.without(step.unit)
     if not units:
         return Blame(Stage.AOT, "", False, ("shows in eager graphs, but no step brings it in",), ())
-    stage = Stage(units[0].partition(".")[0])
+    unit = next((u for u in units if u in at_home and u.partition(".")[2] == units[0].partition(".")[2]), units[0])
     if len(units) > 1:
-        evidence.append(f"the same fault comes in by {', '.join(units[1:])} too")
-    return _confirmed(probe, stage, units[0], Held().without(*units), *evidence)
+        evidence.append(f"the same fault comes in by {', '.join(u for u in units if u != unit)} too")
+    return _confirmed(probe, Stage(unit.partition(".")[0]), unit, Held().without(*units), *evidence)
+
+
+def _blame_unseen(probe: Probe, bare: Held) -> Blame | None:
+    """A pass that is no step: found by leaving out its stage, then each function over graphs that the stage calls."""
+    if probe.ask(replace(bare, stages=STAGES)) is not Answer.GONE:
+        return None
+    for stage in STAGES:
+        if probe.ask(replace(bare, stages=(stage,))) is not Answer.GONE:
+            continue
+        with graph_functions(stage) as functions:
+            probe.ask(bare)
+        said = f"gone without the stage {stage}, in which no pass that is observed changes the graph"
+        for function in functions:
+            if probe.ask(replace(bare, function=function)) is Answer.GONE:
+                unit = f"{stage}.{function.name}"
+                more = f"gone where {function.module}.{function.name} does nothing"
+                return _confirmed(probe, stage, unit, Held(function=function), said, more)
+        return Blame(stage, stage, True, (said,), ())
+    return None
 
 
 # -- decompositions ----------------------------------------------------------

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from fxmorph.core.units import Stage
 from fxmorph.judge.journal import noting
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import Trial
@@ -19,8 +20,12 @@ from fxmorph.programs.forked import Crashed, Ending, forked
 from fxmorph.programs.inputs import NotApplicable
 from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.disabling import without_decompositions
-from fxmorph.torchapi.eager_pipeline import graphs_in_eager, whole_joint_graphs
+from fxmorph.torchapi.eager_pipeline import graphs_in_eager
+from fxmorph.torchapi.plain_parts import Plain, plainly
+from fxmorph.torchapi.plain_runtime import without_graph_wrapper
+from fxmorph.torchapi.scheduler_steps import without_scheduler_step
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
+from fxmorph.torchapi.unseen_passes import GraphFunction, without_graph_function, without_stages
 
 LOUD = frozenset({Kind.COMPILE_ERROR, Kind.RAISES, Kind.CRASH})
 #: Wall seconds for one compile and its judgement in a process of its own.
@@ -41,20 +46,29 @@ class Held:
     """What is held back from a compile.
 
     Of each group of steps those from number ``upto`` on; units and details in ``off``;
-    ``decompositions`` by unit name (None: all of them); the partitioner; the backend (graphs then
-    run in eager).  ``settings`` of Inductor are changed besides.
+    ``decompositions`` by unit name (None: all of them); the backend (graphs then run in eager); one of the
+    wrappers around a graph; a step of the scheduler; whole ``stages`` of passes, or a function over graphs.
+    ``plain`` parts are done by us, and ``settings`` of Inductor are changed besides.
     """
 
     upto: tuple[tuple[Group, int], ...] = ()
     off: frozenset[str] = frozenset()
     decompositions: frozenset[str] | None = frozenset()
-    partitioner: bool = False
     backend: bool = False
+    wrapper: str = ""
+    scheduler_step: str = ""
+    stages: tuple[Stage, ...] = ()
+    function: GraphFunction | None = None
+    plain: tuple[Plain, ...] = ()
     settings: tuple[tuple[str, Any], ...] = ()
 
     def below(self, group: Group, number: int) -> Held:
         """The same with only the first ``number`` steps of a group."""
         return replace(self, upto=tuple({**dict(self.upto), group: number}.items()))
+
+    def with_plain(self, *parts: Plain) -> Held:
+        """The same with these parts done by us too."""
+        return replace(self, plain=(*self.plain, *parts))
 
     def without(self, *units: str) -> Held:
         """The same with these units switched off too."""
@@ -160,8 +174,15 @@ def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
     ]
     if held.backend:
         contexts.append(graphs_in_eager())
-    if held.partitioner:
-        contexts.append(whole_joint_graphs())
+    if held.wrapper:
+        contexts.append(without_graph_wrapper(held.wrapper))
+    if held.scheduler_step:
+        contexts.append(without_scheduler_step(held.scheduler_step))
+    if held.stages:
+        contexts.append(without_stages(*held.stages))
+    if held.function is not None:
+        contexts.append(without_graph_function(held.function))
+    contexts += [plainly(part) for part in held.plain]
     if held.decompositions is None or held.decompositions:
         contexts.append(without_decompositions(held.decompositions))
     with contextlib.ExitStack() as stack:

@@ -15,9 +15,10 @@ from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.model import Rung
 from fxmorph.torchapi.tracking import Group
-from fxmorph.triage.blame.culprit import SETTINGS
+from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
+from fxmorph.triage.blame.culprit import PLAIN_PARTS, SETTINGS
 from fxmorph.triage.blame.generated_code import ALL, VECTORISED
-from fxmorph.triage.blame.localize import IN_EAGER, PARTITIONER
+from fxmorph.triage.blame.localize import IN_EAGER
 from fxmorph.triage.blame.probe import Answer, Held, Probe
 from fxmorph.triage.reduce.candidate import Candidate
 
@@ -63,8 +64,8 @@ def without_guilty(blame: Blame) -> Held | None:
     setting = VECTORISED if blame.unit.startswith("codegen.CppVec") else blame.unit
     if setting in SETTINGS:
         return Held(settings=tuple(SETTINGS[setting].items()))
-    if blame.unit == PARTITIONER:
-        return Held(partitioner=True)
+    if blame.unit in PLAIN_PARTS:
+        return Held(plain=(PLAIN_PARTS[blame.unit],))
     return ALL.below(Group.FUSION, 0) if blame.stage is Stage.SCHEDULER else None
 
 
@@ -79,7 +80,7 @@ def in_eager(
     held = IN_EAGER
     if blame.confirmed and blame.stage is Stage.DECOMPOSITION:
         held = IN_EAGER.below(Group.PASS, 0)
-    elif blame.confirmed and blame.stage is Stage.AOT and gone is None:
+    elif blame.confirmed and blame.stage in AROUND_GRAPHS:
         held = BARE
     if gone is not None:
         gone = replace(gone, upto=(*gone.upto, *held.upto), backend=True)

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
 
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.units import Stage
-from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.triage.blame.culprit import redo_of
-from fxmorph.triage.blame.localize import _blame_aot
-from fxmorph.triage.blame.probe import Answer, Held, Probe
 
 
 @pytest.mark.parametrize(
@@ -34,25 +28,8 @@ def test_it_names_the_switch(unit: str, wanted: str) -> None:
     assert wanted in "\n".join(redo_of(Stage(unit.partition(".")[0]), unit))
 
 
-@dataclass
-class _Says(Probe):
-    says: Answer = Answer.GONE
-
-    def ask(self, held: Held) -> Answer:
-        return self.says
-
-
-def _no_trial(config: CompileConfig) -> Any:
-    raise AssertionError("nothing is compiled")
-
-
-def test_of_aot_nothing_is_named_that_was_not_tried() -> None:
+def test_of_what_has_no_switch_nothing_is_named() -> None:
     assert redo_of(Stage.AOT, "aot.graph_capture") == ()
-    for said, redo in ((Answer.GONE, 1), (Answer.SHOWS, 0)):
-        # Aliases are not looked for in graphs: nothing but the backend eager is asked.
-        probe = _Says(_no_trial, CompileConfig.make(), ValuePlan.SEED, frozenset({Kind.ALIAS}), 60.0, says=said)
-        blame = _blame_aot(probe, Held())
-        assert (blame.confirmed, len(blame.redo)) == (said is Answer.GONE, redo)
 
 
 def test_a_blame_is_a_record_that_goes_to_json_and_back() -> None:

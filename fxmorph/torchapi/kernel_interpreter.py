@@ -1,0 +1,340 @@
+"""Inductor's kernels for CPUs run by us on torch tensors, where C++ would be generated.
+
+Lowering, scheduler, memory planning, the wrapper and calls of other kernels stay torch's.  So what is wrong with
+kernels that are interpreted too is wrong before code is generated, and what is right then is generated wrong.
+Parts of a fused kernel run one after the other, each over its whole range: fusion is as if it were not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import math
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from unittest import mock
+
+import sympy
+import torch
+from torch._inductor.ops_handler import DefaultHandler
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+#: Kernels of the programs compiled inside, by the number that their wrappers call them by.
+_KERNELS: dict[int, _Kernel] = {}
+#: Operations whose name is another one in torch.
+_NAMES = {
+    "and_": "bitwise_and",
+    "or_": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+    "truediv": "true_divide",
+    "int_truediv": "true_divide",
+    "div_rn": "true_divide",
+    "mul_rn": "mul",
+    "mod": "fmod",
+    "igamma": "gammainc",
+    "igammac": "gammaincc",
+}
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+@contextlib.contextmanager
+def kernels_interpreted() -> Iterator[None]:
+    """Compiles inside generate no C++ for kernels of Inductor's own, and may be run inside only."""
+    from torch._inductor.codegen.cpp import CppScheduling
+
+    with mock.patch.object(CppScheduling, "codegen_node", _call_us):
+        try:
+            yield
+        finally:
+            _KERNELS.clear()
+
+
+def _call_us(self: Any, node: Any) -> None:
+    """In the place of a kernel's code: the wrapper calls :func:`run_kernel`."""
+    from torch._inductor.virtualized import V
+
+    parts = node.get_nodes()
+    for part in parts:
+        part.mark_run()
+    kernel = _Kernel([(part._body, part.get_ranges()) for part in parts], V.graph.sizevars)
+    used = (entry for part in parts for entries in part._body.memory_usage.values() for entry in entries)
+    names = {entry.buffer_name for entry in used if entry.buffer_name}
+    renamed = V.graph.scheduler.mutation_real_name
+    number = len(_KERNELS)
+    _KERNELS[number] = kernel
+    buffers = ", ".join(f"{name!r}: {renamed.get(name, name)}" for name in sorted(names))
+    sizes = ", ".join(f"{name!r}: {name}" for name in sorted(kernel.symbols))
+    home = f"__import__('sys').modules[{__name__!r}]"
+    V.graph.wrapper_code.writeline(f"{home}.run_kernel({number}, {{{sizes}}}, {{{buffers}}})")
+    self.scheduler.free_buffers()
+
+
+def run_kernel(number: int, sizes: Mapping[str, int], buffers: Mapping[str, torch.Tensor]) -> None:
+    """What the wrapper of a compiled program calls."""
+    _KERNELS[number].run(sizes, buffers)
+
+
+class _Kernel:
+    """Loop bodies in order, each with its ranges of iteration and of reduction."""
+
+    def __init__(self, parts: Sequence[tuple[Any, Any]], sizevars: Any) -> None:
+        self.parts = parts
+        said = [e for body, ranges in parts for e in (*body.indexing_exprs.values(), *ranges[0], *ranges[1])]
+        free = set().union(*(sympy.sympify(e).free_symbols for e in said)) if said else set()
+        sizes = set(sizevars.backed_var_to_val)
+        self.symbols = {s.name: s for s in free if s in sizes}
+
+    def run(self, sizes: Mapping[str, int], buffers: Mapping[str, torch.Tensor]) -> None:
+        """Run all of it on these buffers."""
+        from torch._inductor.virtualized import V
+
+        known = {self.symbols[name]: value for name, value in sizes.items()}
+        memory = {name: _memory(tensor) for name, tensor in buffers.items() if isinstance(tensor, torch.Tensor)}
+        for body, ranges in self.parts:
+            points, rounds = ([_number(n, known) for n in part] for part in ranges)
+            if math.prod(points) == 0:
+                continue
+            outer, inner = _grid(points, (-1, 1)), _grid(rounds, (1, -1))
+            loops = [[sympy.Symbol(f"{n}{i}", integer=True, nonnegative=True) for i in range(len(part))]
+                     for n, part in (("outer", points), ("inner", rounds))]  # fmt: skip
+            values = {**known, **dict(zip(loops[0], outer, strict=True)), **dict(zip(loops[1], inner, strict=True))}
+            with V.set_ops_handler(_Ops(memory, values, (math.prod(points), math.prod(rounds)))):
+                body(*loops)
+
+
+def _memory(tensor: torch.Tensor) -> torch.Tensor:
+    """All memory from a tensor's first element on, in one dimension."""
+    rest = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
+    return tensor.detach().as_strided((max(rest, 0),), (1,), tensor.storage_offset())
+
+
+def _grid(sizes: Sequence[int], shape: tuple[int, int]) -> list[torch.Tensor]:
+    """The number of each loop in each step of the nest."""
+    steps, loops = torch.arange(math.prod(sizes)), []
+    for size in reversed(sizes):
+        loops.append((steps % size).view(shape))
+        steps = steps // size
+    return loops[::-1]
+
+
+def _number(size: Any, known: dict[Any, Any]) -> int:
+    return size if isinstance(size, int) else int(sympy_interp(_Indices, known, size))
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    value = getattr(value, "value", value)
+    return value if isinstance(value, torch.Tensor) else torch.tensor(value)
+
+
+class _Indices(PythonReferenceAnalysis):
+    """Index expressions over tensors of integers."""
+
+    @staticmethod
+    def constant(c: Any, dtype: torch.dtype) -> Any:
+        return {torch.int64: int, torch.bool: bool}.get(dtype, float)(c)
+
+    @staticmethod
+    def to_dtype(x: Any, dtype: torch.dtype) -> Any:
+        return x.to(dtype) if isinstance(x, torch.Tensor) else {torch.float64: float, torch.int64: int}[dtype](x)
+
+    @staticmethod
+    def modular_indexing(x: Any, y: Any, z: Any) -> Any:
+        return (x // y) % z
+
+    @staticmethod
+    def identity(x: Any) -> Any:
+        return x
+
+
+def _over_tensors(function: Callable[..., Any]) -> Any:
+    return staticmethod(lambda *operands: function(*(_tensor(o) for o in operands)))
+
+
+_FUNCTIONS: dict[str, Any] = {
+    "minimum": torch.minimum,
+    "maximum": torch.maximum,
+    "where": torch.where,
+    "and_": torch.logical_and,
+    "or_": torch.logical_or,
+    "not_": torch.logical_not,
+    "floordiv": operator.floordiv,
+}
+for _name, _function in _FUNCTIONS.items():
+    setattr(_Indices, _name, _over_tensors(_function))
+
+
+def _computed(dtype: torch.dtype) -> torch.dtype:
+    """The type that values of this type are computed in."""
+    return torch.float32 if dtype in _HALVES else dtype
+
+
+class _Ops(DefaultHandler):
+    """Operations of a loop body over all its steps at once: rows are iterations, columns steps of a reduction."""
+
+    def __init__(self, memory: dict[str, torch.Tensor], values: dict[Any, Any], shape: tuple[int, int]) -> None:
+        self.memory, self.values, self.shape = memory, values, shape
+        self.masks: list[torch.Tensor] = []
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        torch_name = _NAMES.get(name, name)
+        function = getattr(torch, torch_name, None) or getattr(torch.special, torch_name, None)
+        if function is None:
+            raise NotImplementedError(f"ops.{name}")
+        return function(*(_tensor(a) for a in args))
+
+    def truncdiv(self, a: Any, b: Any) -> Any:
+        return torch.div(_tensor(a), _tensor(b), rounding_mode="trunc")
+
+    def floordiv(self, a: Any, b: Any) -> Any:
+        return torch.div(_tensor(a), _tensor(b), rounding_mode="floor")
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        return (_tensor(a).double() * _tensor(b).double() + _tensor(c).double()).to(_tensor(a).dtype)
+
+    def identity(self, x: Any) -> Any:
+        return x
+
+    def constant(self, value: Any, dtype: torch.dtype) -> Any:
+        return torch.tensor(value, dtype=_computed(dtype))
+
+    def index_expr(self, expr: Any, dtype: torch.dtype) -> Any:
+        return self._index(expr).to(_computed(dtype))
+
+    value_expr = index_expr
+
+    def to_dtype(self, x: Any, dtype: torch.dtype, src_dtype: Any = None, use_compute_types: bool = True) -> Any:
+        from torch._inductor import config
+
+        rounds = config.emulate_precision_casts or not use_compute_types
+        return x.to(dtype).to(_computed(dtype)) if rounds else x.to(_computed(dtype))
+
+    def to_dtype_bitcast(self, x: Any, dtype: torch.dtype, src_dtype: torch.dtype) -> Any:
+        bits = x.to(src_dtype).view(dtype)
+        return bits.to(_computed(dtype))
+
+    def trunc_to_int(self, x: Any, dtype: torch.dtype) -> Any:
+        return torch.trunc(x).to(dtype)
+
+    def floor_to_int(self, x: Any, dtype: torch.dtype) -> Any:
+        return torch.floor(x).to(dtype)
+
+    def ceil_to_int(self, x: Any, dtype: torch.dtype) -> Any:
+        return torch.ceil(x).to(dtype)
+
+    def round_to_int(self, x: Any, dtype: torch.dtype) -> Any:
+        return torch.round(x).to(dtype)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        return torch.where(_tensor(condition).bool(), _tensor(a), _tensor(b))
+
+    def masked(self, mask: Any, body: Callable[[], Any], other: Any) -> Any:
+        mask = _tensor(mask).bool()
+        self.masks.append(mask)
+        made = body()
+        self.masks.pop()
+        results = [
+            torch.where(mask, _tensor(r), torch.as_tensor(other, dtype=_tensor(r).dtype)) for r in _several(made)
+        ]
+        return tuple(results) if isinstance(made, tuple) else results[0]
+
+    # -- memory
+
+    def _index(self, expr: Any) -> torch.Tensor:
+        return _tensor(expr if isinstance(expr, int | float) else sympy_interp(_Indices, self.values, expr))
+
+    def load(self, name: str, index: Any) -> Any:
+        memory, at = self.memory[name], self._index(index)
+        if self.masks:  # what is masked out may lie anywhere
+            at = at.clamp(0, memory.numel() - 1)
+        value = memory[at]
+        return value.to(_computed(value.dtype))
+
+    def store(self, name: str, index: Any, value: Any, mode: str | None = None) -> None:
+        memory, at = self.memory[name], self._index(index)
+        value = _tensor(value).to(memory.dtype)
+        if mode == "atomic_add":
+            full = torch.broadcast_shapes(at.shape, value.shape, self.shape)
+            memory.index_put_((at.expand(full).reshape(-1),), value.expand(full).reshape(-1), accumulate=True)
+        else:
+            at, value = torch.broadcast_tensors(at, value)
+            memory[at.reshape(-1)] = value.reshape(-1)
+
+    def store_reduction(self, name: str, index: Any, value: Any) -> None:
+        self.store(name, index, value)
+
+    def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> Any:
+        value, limit = _tensor(value).to(torch.int64), self._index(size)
+        symbol = sympy.Symbol(f"indirect_of_ours{len(self.values)}", integer=True)
+        self.values[symbol] = torch.where(value < 0, value + limit, value) if wrap_neg else value
+        return symbol
+
+    def check_bounds(self, *args: Any, **kwargs: Any) -> None:
+        """Memory is checked by torch."""
+
+    def device_assert_async(self, condition: Any, message: str) -> None:
+        assert bool(_tensor(condition).all()), message
+
+    def output(self, *args: Any) -> Any:
+        return args
+
+    # -- along the reduction
+
+    def _whole(self, value: Any) -> torch.Tensor:
+        return _tensor(value).expand(self.shape)
+
+    def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any) -> Any:
+        parts = [self._whole(v) for v in _several(value)]
+        if kind == "welford_reduce":
+            mean = parts[0].mean(1, True)
+            return mean, ((parts[0] - mean) ** 2).sum(1, True), torch.full_like(mean, self.shape[1])
+        if kind == "welford_combine":
+            means, squares, weights = parts
+            weight = weights.sum(1, True)
+            mean = (means * weights).sum(1, True) / weight
+            return mean, (squares + weights * (means - mean) ** 2).sum(1, True), weight
+        if kind == "online_softmax_reduce":
+            largest = parts[0].amax(1, True)
+            return largest, torch.exp(parts[0] - largest).sum(1, True)
+        return _reduced(kind, parts[0], _computed(dtype))
+
+    def scan(self, dtypes: Any, combine: Callable[..., Any], values: Any) -> Any:
+        whole = [self._whole(v) for v in values]
+        steps = [tuple(w[:, :1] for w in whole)]
+        for i in range(1, self.shape[1]):
+            now = tuple(w[:, i : i + 1] for w in whole)
+            steps.append(tuple(_tensor(v) for v in combine(steps[-1], now)))
+        return tuple(torch.cat(column, 1) for column in zip(*steps, strict=True))
+
+    def sort(self, dtypes: Any, values: Any, stable: bool, descending: bool) -> Any:
+        whole = [self._whole(v) for v in values]
+        keys, order = torch.sort(whole[0], dim=1, stable=True, descending=descending)
+        return (keys, *(w.gather(1, order) for w in whole[1:]))
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _reduced(kind: str, value: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """One reduction over columns."""
+    boolean = value.dtype == torch.bool
+    if kind in ("argmax", "argmin"):
+        index: torch.Tensor = getattr(torch, kind)(value.int() if boolean else value, 1, True)
+        return index
+    if kind == "any" or (boolean and kind in ("sum", "max")):
+        return value.bool().any(1, True)
+    if boolean and kind == "min":
+        return value.all(1, True)
+    if kind == "xor_sum":
+        return functools.reduce(torch.bitwise_xor, value.unbind(1)).unsqueeze(1)
+    if kind == "prod":
+        return value.to(dtype).prod(1, True).to(dtype)
+    if kind in ("sum", "dot"):
+        return value.to(dtype).sum(1, True).to(dtype)
+    if kind in ("max", "min"):
+        return value.amax(1, True) if kind == "max" else value.amin(1, True)
+    raise NotImplementedError(f"reduction {kind}")

@@ -1,0 +1,53 @@
+"""Index expressions of C++ kernels printed by us."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import sympy
+
+#: Division and remainder that round down: C++'s round towards zero.
+_DIVIDE = "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1}))"
+_REMAINDER = "(static_cast<int64_t>({0}) - static_cast<int64_t>({1}) * " + _DIVIDE + ")"
+
+
+@contextlib.contextmanager
+def plain_indices() -> Iterator[None]:
+    """Sums, products, quotients and remainders of integers are printed by us, with a bracket around each."""
+    from torch.utils._sympy.printers import CppPrinter
+
+    original: Any = CppPrinter._print
+
+    @functools.wraps(original)
+    def print_(self: Any, expr: Any, **kwargs: Any) -> Any:
+        return _text(expr) or original(self, expr, **kwargs)
+
+    with mock.patch.object(CppPrinter, "_print", print_):
+        yield
+
+
+def _text(expr: Any) -> str:
+    """C++ of an expression; "" of one that is not about integers, or that holds something else."""
+    if isinstance(expr, sympy.Symbol):
+        return str(expr.name)
+    if isinstance(expr, sympy.Integer):
+        return f"({int(expr)}L)" if abs(int(expr)) < 1 << 62 else ""
+    if not getattr(expr, "is_integer", False):
+        return ""
+    parts = [_text(a) for a in expr.args]
+    if not parts or not all(parts):
+        return ""
+    kind = type(expr).__name__
+    if kind in ("Add", "Mul"):
+        return f"({(' + ' if kind == 'Add' else ' * ').join(parts)})"
+    if kind in ("FloorDiv", "CleanDiv"):
+        return _DIVIDE.format(*parts)
+    if kind in ("Mod", "PythonMod"):
+        return _REMAINDER.format(*parts)
+    if kind == "ModularIndexing":
+        return _REMAINDER.format(_DIVIDE.format(*parts[:2]), parts[2])
+    return ""

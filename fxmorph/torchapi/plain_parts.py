@@ -1,0 +1,64 @@
+"""Parts of a compile that can be done by us instead, each plainly and by other code than torch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from enum import StrEnum
+from functools import partial
+
+from fxmorph.torchapi import plain_indices, plain_partition, plain_runtime, plain_wrapper
+
+
+class Plain(StrEnum):
+    """What is done by us."""
+
+    NOTHING_SAVED = "nothing is saved for the backward pass but inputs"
+    EVERYTHING_SAVED = "everything that the backward pass reads is saved"
+    DEFAULT_PARTITION = "default_partition"
+    CHOICE = "what is saved is chosen by us"
+    CUTTING = "the joint graph is cut by us"
+    AUTOGRAD_FUNCTION = "forward and backward graph are called by an autograd function of ours"
+    WRITING = "inputs are written back by us"
+    VIEWS = "views are made by us"
+    RUNTIME_WRAPPER = "the runtime wrapper is ours"
+    NO_EFFECTS = "the program runs in the place of what is compiled"
+    PROGRAM = "the program runs in the place of what is compiled, and writes by itself"
+    KERNELS = "kernels are interpreted, not generated"
+    INDICES = "index expressions are printed by us"
+    WRAPPER_VIEWS = "views of buffers are written by us"
+    WRAPPER_BUFFERS = "new buffers are written by us"
+    WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
+    OUTERMOST = "the program runs in the place of all that AOTAutograd makes"
+
+
+def _interpreted() -> AbstractContextManager[None]:
+    from fxmorph.torchapi.kernel_interpreter import kernels_interpreted  # of what older releases lack
+
+    return kernels_interpreted()
+
+
+_CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
+    Plain.NOTHING_SAVED: plain_partition.nothing_saved,
+    Plain.EVERYTHING_SAVED: plain_partition.everything_saved,
+    Plain.DEFAULT_PARTITION: plain_partition.default_partitioner,
+    Plain.CHOICE: plain_partition.plain_choice,
+    Plain.CUTTING: plain_partition.plain_cutting,
+    Plain.AUTOGRAD_FUNCTION: plain_runtime.plain_autograd_function,
+    Plain.WRITING: plain_runtime.plain_writing,
+    Plain.VIEWS: plain_runtime.plain_views,
+    Plain.RUNTIME_WRAPPER: plain_runtime.plain_runtime_wrapper,
+    Plain.NO_EFFECTS: plain_runtime.program_without_effects,
+    Plain.PROGRAM: partial(plain_runtime.program_at_level, -1),
+    Plain.KERNELS: _interpreted,
+    Plain.INDICES: plain_indices.plain_indices,
+    Plain.WRAPPER_VIEWS: partial(plain_wrapper.plain_wrapper_text, "codegen_reinterpret_view"),
+    Plain.WRAPPER_BUFFERS: partial(plain_wrapper.plain_wrapper_text, "make_allocation"),
+    Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
+    Plain.OUTERMOST: partial(plain_runtime.program_at_level, 0),
+}
+
+
+def plainly(part: Plain) -> AbstractContextManager[None]:
+    """Compiles inside have this part done by us."""
+    return _CONTEXTS[part]()

@@ -1,0 +1,55 @@
+"""Parts of the Python text around kernels that are written by us: views of buffers, new buffers, arguments of calls."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import torch
+
+
+@contextlib.contextmanager
+def plain_wrapper_text(method: str) -> Iterator[None]:
+    """The method of the wrapper's generator, or of a call in it, is ours in compiles inside."""
+    from torch._inductor import ir
+    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+
+    ours = {
+        "codegen_reinterpret_view": (PythonWrapperCodegen, _view),
+        "make_allocation": (PythonWrapperCodegen, _allocation),
+        "codegen_args": (ir.ExternKernel, _arguments),
+    }
+    home, function = ours[method]
+    with mock.patch.object(home, method, function):
+        yield
+
+
+def _numbers(values: Any) -> str:
+    return f"({''.join(f'{v}, ' for v in values)})"
+
+
+def _view(self: Any, data: Any, size: Any, stride: Any, offset: Any, writeline: Any, dtype: Any = None) -> str:
+    """A view of the memory of the buffer that all views are of."""
+    while not hasattr(data, "layout") or type(data).__name__ == "ReinterpretView":
+        data = data.data
+    name, held = data.get_name(), data.get_dtype()
+    view = f"torch.as_strided({name}, {_numbers(size)}, {_numbers(stride)}, {name}.storage_offset() + {offset})"
+    return f"{view}.view({dtype})" if dtype is not None and dtype != held else view
+
+
+def _allocation(
+    self: Any, name: str, device: torch.device, dtype: torch.dtype, shape: Any, stride: Any,
+    allocation_shape: Any = None, is_pinned: bool = False,
+) -> str:  # fmt: skip
+    made = f"torch.empty_strided({_numbers(shape)}, {_numbers(stride)}, dtype={dtype}, device={str(device)!r})"
+    return f"{name} = {made}"
+
+
+def _arguments(self: Any) -> list[str]:
+    """Inputs in order, then the arguments that are no tensors."""
+    from torch._inductor.virtualized import V
+
+    write = V.graph.wrapper_code.val_to_arg_str
+    return [*(write(x) for x in self.inputs), *(write(c) for c in self.constant_args)]

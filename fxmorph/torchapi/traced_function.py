@@ -1,0 +1,271 @@
+"""What AOTAutograd traces, as Python functions on the way to a graph, each of which can be run instead of traced.
+
+The program is made a function without effects, then (where gradients are asked for) one of gradients too, then
+one that runs on functional tensors, and is traced.  The first of these that computes something else than the
+one before it on the same values holds the fault.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import fx
+
+from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, tensors_of, tree_leaves
+from fxmorph.torchapi.plain_runtime import levels, run_plainly
+
+#: What AOTAutograd goes on with when it has a graph.
+_AFTER_TRACING = ("aot_stage2_autograd", "aot_stage2_inference")
+#: Values farther apart than this are others.
+RTOL, ATOL = 1e-3, 1e-5
+
+
+class Step(StrEnum):
+    """A step from the program to the graph, and what makes it."""
+
+    FUNCTION = "a function without effects"
+    FUNCTIONALIZED = "functional tensors"
+    WRITTEN = "functional tensors, with writes to inputs"
+    WRAPPED = "effect tokens and subclasses"
+    TRACED = "a graph"
+    CLEANED = "a graph without dead code"
+
+
+@dataclass
+class Tracing:
+    """One tracing: its functions in order, its graphs, and the values that the compiled program was called on.
+
+    The last of ``programs`` is what became ``function``, then ``functional``, ``wrapped``, ``graph`` and ``final``.
+    """
+
+    programs: list[Callable[..., Any]] = field(default_factory=list)
+    joint: bool = False
+    function: Callable[..., Any] | None = None
+    functional: Callable[..., Any] | None = None
+    wrapped: Callable[..., Any] | None = None
+    traced_with: Any = None
+    graph: fx.GraphModule | None = None
+    final: fx.GraphModule | None = None
+    values: list[Any] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def tracing_watched() -> Iterator[Tracing]:
+    """The last tracing of compiles inside, and the first values of what came of it."""
+    from torch._functorch._aot_autograd import graph_capture, graph_compile, runtime_wrappers
+
+    seen = Tracing()
+    functionalize, create = graph_capture.create_functionalized_fn, graph_capture._create_graph
+    wrapper = runtime_wrappers._create_runtime_wrapper
+
+    @functools.wraps(functionalize)
+    def functionalized(function: Any, *args: Any, **kwargs: Any) -> Any:
+        made = functionalize(function, *args, **kwargs)
+        seen.function, seen.functional, seen.joint = function, made[0], bool(kwargs.get("trace_joint"))
+        return made
+
+    @functools.wraps(create)
+    def created(function: Any, args: Any, *more: Any, **kwargs: Any) -> Any:
+        made = create(function, args, *more, **kwargs)
+        seen.wrapped, seen.traced_with = function, args
+        seen.graph = _copy(made)
+        return made
+
+    def finished(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def compile_graph(state: Any, captured: Any, *args: Any, **kwargs: Any) -> Any:
+            seen.final = _copy(captured.graph_module)
+            seen.values.clear()
+            return original(state, captured, *args, **kwargs)
+
+        return compile_graph
+
+    def wrapped(compiled: Any, **given: Any) -> Any:
+        @functools.wraps(compiled)
+        def run(*args: Any) -> Any:
+            if not seen.values:
+                values = args[0] if len(args) == 1 and isinstance(args[0], list) else args
+                seen.values[:] = [_kept(v) for v in values]
+            return compiled(*args)
+
+        run._boxed_call = getattr(compiled, "_boxed_call", False)  # type: ignore[attr-defined]
+        return wrapper(run, **given)
+
+    with contextlib.ExitStack() as stack:
+        seen.programs = stack.enter_context(levels())
+        for home, name, new in (
+            (graph_capture, functionalize.__name__, functionalized),
+            (graph_capture, create.__name__, created),
+            *((graph_compile, name, finished(getattr(graph_compile, name))) for name in _AFTER_TRACING),
+            (runtime_wrappers, wrapper.__name__, wrapped),
+        ):
+            stack.enter_context(mock.patch.object(home, name, new))
+        yield seen
+
+
+def _copy(made: Any) -> fx.GraphModule:
+    module = made[0] if isinstance(made, tuple) else made
+    return fx.GraphModule(module, copy.deepcopy(module.graph))
+
+
+def _kept(value: Any) -> Any:
+    """A copy of a tensor with its memory layout; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    memory = value.detach().untyped_storage().clone()
+    return value.detach().new_empty(0).set_(memory, value.storage_offset(), value.size(), value.stride())
+
+
+def _given(seen: Tracing) -> Any:
+    """Arguments of the functions: values of the call, and of the gradients that come in what is not too plain."""
+    if not seen.joint:
+        return tuple(_kept(v) for v in seen.values)
+    primals, tangents = seen.traced_with
+    grads = [isinstance(p, torch.Tensor) and p.requires_grad for p in primals]
+    own = [_kept(v).requires_grad_() if g else _kept(v) for v, g in zip(seen.values, grads, strict=True)]
+    return own, [_drawn(t, i) for i, t in enumerate(tangents)]
+
+
+def _drawn(like: Any, seed: int) -> Any:
+    if not isinstance(like, torch.Tensor):
+        return like
+    sizes, strides = ([int(n) for n in numbers] for numbers in (like.size(), like.stride()))
+    drawn = torch.randn(sizes, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.empty_strided(sizes, strides, dtype=like.dtype).copy_(drawn)
+
+
+def first_wrong_step(seen: Tracing) -> Step | None:
+    """The first step after which something else is computed; None where the values of a call are not known.
+
+    Steps are compared from the last to the first, and what remains is the one that makes a function of the program.
+    """
+    if seen.graph is None or seen.final is None or seen.wrapped is None or not seen.values:
+        return None
+    final, graph = (_run_graph(g, tree_leaves(_given(seen))) for g in (seen.final, seen.graph))
+    if not _agree(final, graph):
+        return Step.CLEANED
+    wrapped = _run_functional(seen.wrapped, _given(seen))
+    if not _agree(graph, wrapped):
+        return Step.TRACED
+    if seen.functional is None or seen.function is None:
+        return None
+    functional = _run_functional(seen.functional, _given(seen))
+    if not _agree(wrapped, functional):
+        return Step.WRAPPED
+    effects = len(tree_leaves(_given(seen)))
+    plain = _run(seen.function, _given(seen))
+    if _agree(functional, plain):
+        return Step.FUNCTION
+    return Step.WRITTEN if _agree(functional[:-effects], plain[:-effects]) else Step.FUNCTIONALIZED
+
+
+def _run_graph(graph: fx.GraphModule, args: Sequence[Any]) -> list[Any]:
+    with torch.no_grad():
+        own = [a.detach() if isinstance(a, torch.Tensor) else a for a in args]
+        return [*tree_leaves(fx.Interpreter(graph).run(*own)), *own]
+
+
+def _run_functional(function: Callable[..., Any], args: Any) -> list[Any]:
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch._subclasses.functional_tensor import FunctionalTensorMode
+
+    with enable_python_dispatcher(), FunctionalTensorMode(_allow_token_discovery=True):
+        return _run(function, args)
+
+
+def _run(function: Callable[..., Any], args: Any) -> list[Any]:
+    from torch._functorch._aot_autograd import graph_capture_wrappers
+
+    def sync(tensor: Any) -> None:
+        """Tensors that are not functional are what they are."""
+        if torch._is_functional_tensor(getattr(tensor, "elem", tensor)):
+            original(tensor)
+
+    original = graph_capture_wrappers.sync_functional_tensor
+    untraced = SimpleNamespace(tracer=SimpleNamespace(graph=SimpleNamespace(nodes=())))
+    with (
+        mock.patch.object(graph_capture_wrappers, original.__name__, sync),
+        mock.patch.object(graph_capture_wrappers, "get_proxy_mode", lambda: untraced),
+    ):
+        return [*tree_leaves(tuple(run_plainly(function, args))), *tree_leaves(args)]
+
+
+def _agree(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Whether both computed, and wrote, the same tensors."""
+    mine, theirs = ([t for t in side if isinstance(t, torch.Tensor)] for side in (first, second))
+    return len(mine) == len(theirs) and all(alike(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors hold about the same numbers, in whatever shape."""
+    same = a.numel() == b.numel() and a.dtype == b.dtype and a.layout == b.layout == torch.strided
+    a, b = a.detach(), b.detach()
+    return same and torch.allclose(a.reshape(-1), b.reshape(-1), RTOL, ATOL, equal_nan=True)
+
+
+# -- the operator whose functional form is wrong -------------------------------------
+
+
+def first_lost_operator(seen: Tracing) -> str:
+    """The first operator of the program of which the graph has no result; "" where it has all.
+
+    Where the graph lacks what an operator reads, the one that made it is lost: a view of something written since.
+    """
+    if seen.graph is None or not seen.programs:
+        return ""
+    values = _Values(seen.graph)
+    values.run(*(a.detach() if isinstance(a, torch.Tensor) else a for a in tree_leaves(_given(seen))))
+    watch = _Watch(values.seen)
+    given = _given(seen)
+    with torch.no_grad(), watch:
+        run_plainly(seen.programs[-1], given[0] if seen.joint else given)
+    return watch.lost
+
+
+class _Values(fx.Interpreter):
+    """Runs a graph and keeps every tensor in it."""
+
+    def __init__(self, graph: fx.GraphModule) -> None:
+        super().__init__(graph, garbage_collect_values=False)
+        self.seen: list[torch.Tensor] = []
+
+    def run_node(self, n: fx.Node) -> Any:
+        with torch.no_grad():
+            result = super().run_node(n)
+        self.seen += [_kept(t) for t in tensors_of(result)]
+        return result
+
+
+class _Watch(DispatchMode):
+    def __init__(self, values: list[torch.Tensor]) -> None:
+        super().__init__()
+        self.values, self.lost = values, ""
+        self.makers: dict[int, str] = {}
+        self.held: list[Any] = []  # so that no two tensors have one id
+
+    def called(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.lost = self.lost or self._maker_of_missing([args, kwargs])
+        result = func(*args, **kwargs)
+        self.held.append(result)
+        if not self.lost and not all(self._known(t) for t in tensors_of(result)):
+            self.lost = str(func)
+        for tensor in tensors_of(result):
+            self.makers[id(tensor)] = str(func)
+        return result
+
+    def _known(self, tensor: torch.Tensor) -> bool:
+        return tensor.numel() == 0 or any(alike(tensor, v) for v in self.values)
+
+    def _maker_of_missing(self, read: Any) -> str:
+        """What made a tensor that is read and that the graph does not have."""
+        made = (t for t in tensors_of(read) if id(t) in self.makers)
+        return next((self.makers[id(t)] for t in made if not self._known(t)), "")

@@ -1,0 +1,146 @@
+"""What AOTAutograd does before, between and around graphs: tracing, the partitioner, runtime wrappers.
+
+None of it can be left out, so each part is done by us instead: the finding goes with the guilty one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fxmorph.core.finding_parts import Blame
+from fxmorph.core.units import Stage
+from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
+from fxmorph.torchapi.plain_parts import Plain
+from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, wrappers_that_work
+from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
+from fxmorph.triage.blame.culprit import PLAIN_PARTS, redo_of
+from fxmorph.triage.blame.probe import Answer, Held, Probe
+
+#: Stages that are no passes, no decompositions and no code.
+AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Stage.PARTITIONER)
+#: What a step of the tracing belongs to, by the name of what makes it.
+_TRACERS: Mapping[Step, str] = {
+    Step.FUNCTION: "aot.create_joint",
+    Step.FUNCTIONALIZED: "functionalization.create_functionalized_fn",
+    Step.WRITTEN: "functionalization.apply_in_graph_mutations",
+    Step.WRAPPED: "runtime_wrappers.EffectTokensWrapper",
+    Step.TRACED: "aot.graph_capture",
+    Step.CLEANED: "aot.dead_code_elimination",
+}
+
+
+def blame_around(probe: Probe, bare: Held) -> Blame:
+    """The part to blame for what shows under ``bare``, where no pass and no decomposition runs."""
+    found = _outer_wrappers(probe, bare) or _inner_wrappers(probe, bare) or blame_partitioner(probe, bare)
+    return found or _tracing(probe, bare)
+
+
+# -- the partitioner ---------------------------------------------------------
+
+
+def blame_partitioner(probe: Probe, bare: Held) -> Blame | None:
+    """The partitioner, or the half of it that is to blame."""
+    gone = [p for p in (Plain.NOTHING_SAVED, Plain.EVERYTHING_SAVED) if _goes(probe, bare, p)]
+    if not gone:
+        return None
+    evidence = [f"gone where {part}" for part in gone]
+    default = _goes(probe, bare, Plain.DEFAULT_PARTITION)
+    evidence.append(f"with default_partition, which computes less again: {'gone' if default else 'still there'}")
+    halves = {f"partitioner.{MIN_CUT}/{CHOICE}": Plain.CHOICE, f"partitioner.{MIN_CUT}/{CUTTING}": Plain.CUTTING}
+    goes = [unit for unit, part in halves.items() if _goes(probe, bare, part)]
+    unit = goes[0] if len(goes) == 1 else f"partitioner.{MIN_CUT}"
+    evidence += [f"gone where {halves[u]}" for u in goes]
+    found = _confirmed(probe, unit, *evidence)
+    return found if default else replace(found, redo=())
+
+
+def _goes(probe: Probe, bare: Held, *parts: Plain) -> bool:
+    return probe.ask(bare.with_plain(*parts)) is Answer.GONE
+
+
+# -- runtime wrappers --------------------------------------------------------
+
+
+def _outer_wrappers(probe: Probe, bare: Held) -> Blame | None:
+    """Wrappers around what is compiled: they are wrong with the program itself inside, too."""
+    if probe.ask(bare.with_plain(Plain.NO_EFFECTS)) is not Answer.SHOWS:
+        return None
+    seen = f"still there where {Plain.NO_EFFECTS}"
+    if not _goes(probe, bare, Plain.PROGRAM):
+        return _wrapper_of_arguments(probe, bare, seen)
+    for unit in ("_apply_input_mutations", "_replay_output_aliases", ""):
+        name = f"runtime_wrappers.RuntimeWrapper{unit and '/'}{unit}"
+        if _goes(probe, bare, PLAIN_PARTS[name]):
+            return _confirmed(probe, name, seen, f"gone where {PLAIN_PARTS[name]}")
+    unit = "functionalization.run_functionalized_fw_and_collect_metadata"
+    more = "still there with a runtime wrapper of ours, which is told what to write and to alias"
+    return _confirmed(probe, unit, seen, more, f"gone where {Plain.PROGRAM}")
+
+
+def _wrapper_of_arguments(probe: Probe, bare: Held, seen: str) -> Blame | None:
+    """One of the wrappers that change the arguments, where all that is inside of it is the program."""
+    if probe.ask(bare.with_plain(Plain.OUTERMOST)) is not Answer.GONE:
+        return None
+    with wrappers_that_work() as names:
+        probe.ask(bare)
+    at_work = [n for n in names if n]
+    if not at_work:
+        return None
+    said = f"still there where {Plain.PROGRAM}"
+    return _confirmed(probe, f"runtime_wrappers.{at_work[-1]}", seen, said, f"gone where {Plain.OUTERMOST}")
+
+
+def _inner_wrappers(probe: Probe, bare: Held) -> Blame | None:
+    """Wrappers around one graph, and the autograd function that calls two."""
+    unit = "runtime_wrappers.AOTDispatchAutograd"
+    if _goes(probe, bare, PLAIN_PARTS[unit]):
+        return _confirmed(probe, unit, f"gone where {PLAIN_PARTS[unit]}")
+    with graph_wrappers_that_work() as names:
+        probe.ask(bare)
+    for name in names:
+        held = replace(bare, wrapper=name)
+        if probe.ask(held) is Answer.GONE:
+            gone = f"gone where {name} does nothing"
+            return Blame(Stage.RUNTIME_WRAPPERS, f"runtime_wrappers.{name}", True, (gone,), ())
+    return None
+
+
+# -- tracing -----------------------------------------------------------------
+
+
+def _tracing(probe: Probe, bare: Held) -> Blame:
+    """The step from the program to a graph that changes what is computed."""
+    with tracing_watched() as seen:
+        answer = probe.ask(bare)
+    dynamo = replace(probe, config=replace(probe.config, backend="eager")).ask(Held())
+    before = "shows with no pass, no decomposition of Inductor's and no partitioner"
+    evidence = [before, f"with backend eager: {dynamo}"]
+    redo = ('torch.compile(fn, backend="eager")  # gone: Dynamo without AOTAutograd',) if dynamo is Answer.GONE else ()
+    step = first_wrong_step(seen) if answer is Answer.SHOWS else None
+    if step is None:
+        evidence.append("no values are known that were traced")
+        return Blame(Stage.AOT, "aot.graph_capture", False, tuple(evidence), redo)
+    unit = _TRACERS[step]
+    if step is Step.FUNCTION and not seen.joint:
+        unit = "aot.fn_input_mutations_to_outputs"
+    evidence.append(f"the program computes something else from where it is made {step}")
+    lost = first_lost_operator(seen) if step is Step.FUNCTIONALIZED else ""
+    if lost:
+        unit = f"functionalization.{lost}"
+        evidence.append(f"the graph has no value that is what {lost} gave")
+    gone = _goes(probe, bare, Plain.NO_EFFECTS)
+    if gone:
+        evidence.append(f"gone where {Plain.NO_EFFECTS}")
+    return Blame(Stage(unit.partition(".")[0]), unit, gone, tuple(evidence), redo)
+
+
+def _confirmed(probe: Probe, unit: str, *evidence: str) -> Blame:
+    """Compile with the part done by us, backend and all; in eager where the backend cannot do with it."""
+    stage = Stage(unit.partition(".")[0])
+    held = Held(plain=(PLAIN_PARTS[unit],)) if unit in PLAIN_PARTS else Held(plain=(Plain.PROGRAM,))
+    answer, how = probe.ask(held), "compiled"
+    if answer is not Answer.GONE:
+        answer, how = probe.ask(replace(held, backend=True)), "graphs run in eager"
+    last = f"where {held.plain[0]}: {answer} ({how})"
+    return Blame(stage, unit, answer is Answer.GONE, (*evidence, last), redo_of(stage, unit))
