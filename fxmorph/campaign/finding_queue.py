@@ -17,7 +17,7 @@ from fxmorph.campaign import worker
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.seen_findings import SeenFindings
 from fxmorph.core.config import Settings
-from fxmorph.core.finding_parts import Draw, Reduced, Repro
+from fxmorph.core.finding_parts import Draw, Match, Reduced, Repro
 from fxmorph.core.pool import Ended
 from fxmorph.core.versions import version_of
 from fxmorph.events import FindingMade, Warned
@@ -25,10 +25,17 @@ from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
-from fxmorph.triage.known import Known
+from fxmorph.triage.known.known_issues import Known
+from fxmorph.triage.known.likeness import likely_issues
 
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
+#: What a finding is known as that the baseline lists.
+BASELINE = "baseline"
+#: Of a known finding so many others that look like it are tried whether they are it, as they were found.
+TRIED_ALIKE = 3
+#: Writes a finding's folder.
+Write = Callable[[Path, Finding], None]
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,8 @@ class FindingQueue:
         #: What is confirmed, by fingerprint.
         self.findings = {f.fingerprint: f for f in confirmed if f.id == f.fingerprint}
         self._concluded = {f.case_id for f in confirmed}
-        #: How many are known, and how many cases have the cause of another.
-        self.known = sum(bool(f.known) for f in self.findings.values())
-        self.duplicates = 0
+        #: How many cases have the cause of another, and how many seeds that ``check`` judged a baseline lists.
+        self.duplicates = self._listed = 0
         #: How many findings were given their place by a confirmation, or given it back.
         self.placed = 0
         #: Fingerprints of what ``check`` found and no baseline lists.
@@ -93,11 +99,20 @@ class FindingQueue:
         self._investigated: Counter[Any] = Counter()
         #: The rewrites that each finding so far was reduced to.
         self._needed: set[frozenset[str]] = set()
-        self._to_confirm: deque[worker.Confirm] = deque()
+        self._to_confirm: deque[worker.Confirm | worker.Identify] = deque()
         #: Fingerprints being confirmed, with the other findings that have them.
         self._confirming: dict[str, list[Finding]] = {}
         #: Fingerprints by group of what was reduced.
         self._groups: dict[str, str] = {}
+        #: How many as they were found were tried whether they are what a known finding is, by its fingerprint.
+        self._tried_alike: Counter[str] = Counter()
+        #: Findings of units, by id, that are told once it is shown whether they are known, and what writes them.
+        self._identifying: dict[str, tuple[Finding, Write]] = {}
+
+    @property
+    def known(self) -> int:
+        """How many findings are known."""
+        return self._listed + sum(bool(f.known) for f in self.findings.values())
 
     @property
     def new(self) -> tuple[str, ...]:
@@ -123,7 +138,7 @@ class FindingQueue:
         """Of a seed that differs the fingerprint, and what lists it ("": nothing); all that ``check`` makes of it."""
         print_ = checked_fingerprint(seed, result.kinds, result.stage, result.unit)
         if print_ in self._baseline:
-            self.known += 1
+            self._listed += 1
             return print_, "baseline"
         self._differing.append(print_)
         return print_, ""
@@ -134,7 +149,7 @@ class FindingQueue:
         """Whether there is something to do, and time for it while ``cases_left`` or after."""
         return bool(self._to_confirm) or self._wants_investigation(cases_left)
 
-    def next_job(self) -> tuple[worker.Investigate | worker.Confirm, float]:
+    def next_job(self) -> tuple[worker.Investigate | worker.Confirm | worker.Identify, float]:
         """What is to be done first, and its limit in CPU seconds; something must be to do."""
         if self._to_confirm:
             return self._to_confirm.popleft(), CONFIRM_SECONDS
@@ -150,6 +165,10 @@ class FindingQueue:
         """One of the queue's jobs ended."""
         if isinstance(ended.job, worker.Investigate):
             self._conclude(ended.job, ended)
+        elif isinstance(ended.job, worker.Identify):
+            match, used = ended.value if ended.value is not None else (Match(), ())
+            self._ledger.add_seconds(used)
+            self._identified(ended.job.finding.id, match)
         else:
             self._confirmed(ended.job, ended)
 
@@ -223,12 +242,11 @@ class FindingQueue:
             apart = digest([finding.fingerprint, finding.program], 12)
             finding, earlier = replace(finding, id=apart, fingerprint=apart), self.findings.get(apart)
         if earlier is not None:
-            self.duplicates += 1
-            finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
-            self._ledger.add_finding(finding, None, duplicate_of=earlier.id)
-            self.seen.drop(finding.case_id)
-            self._emit(FindingMade(finding, "", "", earlier.id))
-            return
+            alike = self._worth_a_look(finding, earlier)
+            if alike is None:
+                self._duplicate(finding, earlier)
+                return
+            job, finding = replace(job, like=earlier.fingerprint), alike
         if finding.fingerprint in self._confirming:
             self._confirming[finding.fingerprint].append(finding)
             return
@@ -243,6 +261,29 @@ class FindingQueue:
         self._ledger.write_folder(folder, finding)
         self._confirming[finding.fingerprint] = []
         self._to_confirm.append(replace(job, finding=finding, folder=str(folder), times=self._effort.times))
+
+    def _duplicate(self, finding: Finding, earlier: Finding) -> None:
+        self.duplicates += 1
+        finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
+        self._ledger.add_finding(finding, None, duplicate_of=earlier.id)
+        self.seen.drop(finding.case_id)
+        self._emit(FindingMade(finding, "", "", earlier.id))
+
+    def _worth_a_look(self, finding: Finding, earlier: Finding) -> Finding | None:
+        """One like a finding that was shown to be a public issue, with a key of its own: it may be another cause.
+
+        None where it is a duplicate.  Of those that were not reduced a few are looked at.
+        """
+        if not earlier.known or earlier.known == BASELINE:
+            return None
+        if not finding.program:
+            self._tried_alike[earlier.fingerprint] += 1
+            found = self.seen.unreduced(finding)
+            if found is None or self._tried_alike[earlier.fingerprint] > TRIED_ALIKE:
+                return None
+            finding = found
+        apart = digest([earlier.fingerprint, finding.program], 12)
+        return None if apart in self.findings else replace(finding, id=apart, fingerprint=apart)
 
     def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
         finding = job.finding
@@ -260,10 +301,15 @@ class FindingQueue:
                 self._ledger.write_folder(folder, finding)
                 shutil.rmtree(job.folder, ignore_errors=True)
 
-            finding = replace(finding, evidence=(*finding.evidence, str(shown)))
-            with self._ledger.activity("store"):
-                self.place(finding, write)
-            self.placed += 1
+            match, earlier = shown.match or Match(), self.findings.get(job.like)
+            if earlier is not None and match.issue == earlier.known:
+                shutil.rmtree(job.folder, ignore_errors=True)
+                self._duplicate(finding, earlier)
+            else:
+                finding = replace(finding, evidence=(*finding.evidence, str(shown)))
+                with self._ledger.activity("store"):
+                    self.place(finding, write, match)
+                self.placed += 1
         for other in same:  # where this one was not confirmed, their programs may be
             self._settle(replace(job, finding=other))
 
@@ -290,23 +336,47 @@ class FindingQueue:
 
     # -- stored ----------------------------------------------------------------------
 
-    def place(self, finding: Finding, write: Callable[[Path, Finding], None]) -> None:
-        """A finding shows its difference: match it with what is known, ``write`` its folder, store it and tell."""
-        match = self._issues.match(finding, version_of("torch"))
-        if match or finding.fingerprint in self._baseline:
-            finding = replace(finding, known=match or "baseline")
-            self.known += 1
+    def place(self, finding: Finding, write: Write, match: Match | None = None) -> None:
+        """A finding shows its difference: ``write`` its folder, store it and tell.
+
+        ``match`` is the public issue that it was shown to be; None where it was not asked yet, and is told later.
+        """
+        later = match is None and bool(self._issues.worth_a_run(finding, version_of("torch")))
+        finding = self._matched(finding, match or Match())
         folder = self._folder(finding)
         write(folder, finding)
         self._ledger.add_finding(finding, folder)
         self.seen.drop(finding.case_id)
         self.findings[finding.fingerprint] = finding
-        self._emit(FindingMade(finding, str(folder), finding.known, ""))
+        if later:
+            self._identifying[finding.id] = finding, write
+            self._to_confirm.append(worker.Identify(finding, str(folder)))
+        else:
+            self._emit(FindingMade(finding, str(folder), finding.known, ""))
+
+    def _matched(self, finding: Finding, match: Match) -> Finding:
+        known, by, said = "", "", match.untried
+        if match.issue and not match.fixed:
+            known, by = match.issue, match.how
+        elif finding.fingerprint in self._baseline:
+            known = BASELINE
+        if match.fixed:
+            said = (f"a regression: {match.how}, which torch {match.fixed} fixed ({match.issue})",)
+        return replace(finding, known=known, known_by=by, evidence=(*finding.evidence, *said))
+
+    def _identified(self, id: str, match: Match) -> None:
+        """Tell a finding of a unit."""
+        finding, write = self._identifying.pop(id)
+        self.place(finding, write, match)
 
     def amend(self, finding: Finding) -> None:
         """Store more of a finding that has its place."""
-        known = self.findings[finding.fingerprint].known
-        self._ledger.add_finding(replace(finding, known=known), self._folder(finding))
+        placed = self.findings[finding.fingerprint]
+        finding = replace(finding, known=placed.known, known_by=placed.known_by)
+        self.findings[finding.fingerprint] = finding
+        if finding.id in self._identifying:
+            self._identifying[finding.id] = finding, self._identifying[finding.id][1]
+        self._ledger.add_finding(finding, self._folder(finding))
 
     def _folder(self, finding: Finding) -> Path:
         return self._settings.state_dir / "findings" / finding.id
@@ -322,7 +392,9 @@ class FindingQueue:
             self._emit(Warned(f"{left} {why}"))
 
     def tell_seen(self) -> None:
-        """Tell of what was seen and of which nothing is confirmed."""
+        """Tell of what was seen and of which nothing is confirmed, or not whether it is known."""
+        for id in tuple(self._identifying):
+            self._identified(id, Match())
         for seen in self.seen:
             self._emit(FindingMade(seen, str(self.seen.place(seen)), seen.known, ""))
 
@@ -331,7 +403,7 @@ def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed:
     """What was found out of a case that differs, as a finding."""
     threads = got.config.get("threads", case.threads)
     print_ = fingerprint(got.kinds, result.stage, got.unit, got.signature, got.skeleton, got.structure)
-    return Finding(
+    finding = Finding(
         id=print_,
         case_id=result.case_id,
         seed=case.seed.label,
@@ -355,3 +427,4 @@ def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed:
         blame=got.blame,
         exhibit=got.exhibit,
     )
+    return replace(finding, likely=likely_issues(finding))
