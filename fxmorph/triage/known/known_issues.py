@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -11,6 +10,7 @@ from typing import Any
 
 from fxmorph.model import Finding
 from fxmorph.triage.known.operator_names import plain_names
+from fxmorph.triage.known.program_operators import operators_of_finding
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class KnownIssue:
             return False
         if not set(self.kinds) & set(finding.kinds):
             return False
-        return not self.operations or bool(plain_names(self.operations) & plain_names(finding.operations))
+        return not self.operations or bool(plain_names(self.operations) & operators_of_finding(finding))
 
     def is_fixed(self, torch_version: str) -> bool:
         """Whether this release has the fix."""
@@ -62,11 +62,8 @@ class Known:
     def worth_a_run(self, finding: Finding, torch_version: str) -> tuple[KnownIssue, ...]:
         """Those that the finding could be, those about most of its operations first."""
         found = [issue for issue in self.issues if issue.worth_a_run(finding, torch_version)]
-        return tuple(sorted(found, key=lambda issue: -_shared(issue.operations, finding.operations)))
-
-
-def _shared(a: Collection[str], b: Collection[str]) -> int:
-    return len(plain_names(a) & plain_names(b))
+        called = operators_of_finding(finding)
+        return tuple(sorted(found, key=lambda issue: -len(plain_names(issue.operations) & called)))
 
 
 @cache

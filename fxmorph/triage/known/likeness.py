@@ -14,13 +14,13 @@ from fxmorph.core.versions import version_of
 from fxmorph.model import Finding
 from fxmorph.triage.identity import GROUPS
 from fxmorph.triage.known.known_issues import before
-from fxmorph.triage.known.operator_names import plain_names
+from fxmorph.triage.known.program_operators import operators_of_finding
 from fxmorph.triage.known.public_index import Index, PublicIssue, load_index, operators_of
 
 #: What each part counts; parts that either side does not know count for nothing.
 WEIGHTS = {"operators": 0.60, "unit": 0.20, "kind": 0.12, "stage": 0.08}
-#: What is left of a score where the issue is of another release or device.
-ELSEWHERE = {"fixed": 0.6, "later": 0.6, "device": 0.8}
+#: What is left of a score where no operators are known, or where the issue is of another release or device.
+LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
 #: Candidates below this score are none, and there are no more than so many.
 LEAST, MOST = 0.40, 5
 #: How much the operators that one side alone has take away, each by its weight: the issue's, the finding's.
@@ -46,7 +46,7 @@ def likely_issues(finding: Finding, index: Index | None = None, torch_version: s
     """The likeliest first; none where nothing in the index is like it."""
     index = index or load_index()
     facts = _Facts(
-        plain_names(finding.operations) | operators_of([finding.unit]), finding.unit, finding.stage,
+        operators_of_finding(finding) | operators_of([finding.unit]), finding.unit, finding.stage,
         frozenset(map(str, finding.kinds)), str(finding.config.get("device") or "cpu"),
         torch_version or version_of("torch"),
     )  # fmt: skip
@@ -71,17 +71,19 @@ def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, st
     if finding.stage and issue.stage:
         parts["stage"] = _stages_alike(finding, issue)
     score = sum(WEIGHTS[p] * v for p, v in parts.items()) / sum(WEIGHTS[p] for p in parts)
+    if "operators" not in parts:
+        score *= LEFT["operators"]
     why = [f"operators {', '.join(sorted(shared))}"] if shared else []
     why += ["unit"] if of_unit else []
     why += sorted(finding.kinds & issue.kinds)
     if issue.fixed and not before(finding.torch, issue.fixed):
-        score *= ELSEWHERE["fixed"]
+        score *= LEFT["fixed"]
         why.append(f"fixed in {issue.fixed}")
     if before(finding.torch, issue.since):
-        score *= ELSEWHERE["later"]
+        score *= LEFT["later"]
         why.append(f"since {issue.since}")
     if issue.devices and finding.device not in issue.devices:
-        score *= ELSEWHERE["device"]
+        score *= LEFT["device"]
         why.append(f"on {', '.join(sorted(issue.devices))}")
     return score, "; ".join(why)
 

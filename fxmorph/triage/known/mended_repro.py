@@ -8,6 +8,7 @@ torch.  6: it is gone, and the mend had nothing to do with it.
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from fxmorph.core.exits import ReproExit
 
 def main(folder: Path, name: str) -> None:
     """Run the repro in this process, which must be a fresh one; leaves by ``SystemExit``."""
+    # What was compiled without the mend is no answer.
+    os.environ |= dict.fromkeys(("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
     from fxmorph.torchapi.mends.mend import Used
     from fxmorph.torchapi.mends.mend_catalogue import MENDS
 
@@ -29,9 +32,9 @@ def main(folder: Path, name: str) -> None:
         try:
             runpy.run_path(str(folder / "repro.py"), run_name="__main__")
         except SystemExit as left:
-            if left.code in (None, ReproExit.GONE) and not used.times:
-                raise SystemExit(ReproExit.NOT_BY_THE_MEND) from None
-            raise
+            if left.code not in (None, ReproExit.GONE):
+                raise
+    raise SystemExit(ReproExit.GONE if used.times else ReproExit.NOT_BY_THE_MEND)
 
 
 if __name__ == "__main__":
