@@ -5,7 +5,6 @@ It is a hint for who reads the finding: it decides neither its status nor an exi
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from fxmorph.core.finding_parts import Likely
@@ -18,15 +17,24 @@ from fxmorph.triage.known.program_operators import operators_of_finding
 from fxmorph.triage.known.public_index import Index, PublicIssue, load_index, operators_of
 
 #: What each part counts; parts that either side does not know count for nothing.
-WEIGHTS = {"operators": 0.60, "unit": 0.20, "kind": 0.12, "stage": 0.08}
+WEIGHTS = {"operators": 0.55, "unit": 0.20, "kind": 0.12, "stage": 0.08, "class": 0.05}
+#: What a telling word of the issue that stands in the program or is a kind adds, and at most.
+WORD, WORDS = 0.04, 0.08
 #: What is left of a score where no operators are known, or where the issue is of another release or device.
 LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
 #: Candidates below this score are none, and there are no more than so many.
 LEAST, MOST = 0.40, 5
-#: How much the operators that one side alone has take away, each by its weight: the issue's, the finding's.
-MISSING, BESIDE = 0.5, 0.25
+#: How much the operators that one side alone has take away, each by its weight, and how little common ones say.
+BESIDE, COMMON = 0.25, 0.3
 #: Stages of Inductor's own part of a compile; a finding's is the backend that shows it.
 _INDUCTOR = frozenset(Stage) - {Stage.DYNAMO, Stage.AOT, Stage.DECOMPOSITION}
+_SPELLINGS = {
+    "bf16": ("bfloat16",), "fp16": ("float16", ".half("), "half": ("float16", ".half("), "complex": ("complex",),
+    "float64": ("float64", ".double("), "dynamic shapes": ("'dynamic': true", "mark_dynamic"),
+    "transposed": ("transpose", ".t()", "permute", ".mt"), "transpose": ("transpose", ".t()", "permute", ".mt"),
+    "nan": ("nan",), "channels_last": ("channels_last",), "channels last": ("channels_last",), "slice": ("slice",),
+    "broadcast": ("broadcast", "expand"), "inference mode": ("inference_mode",), "no_grad": ("no_grad",),
+}  # fmt: skip
 _BACKENDS = ("dynamo", "aot", "decomposition", "inductor")
 
 
@@ -38,8 +46,10 @@ class _Facts:
     unit: str
     stage: str
     kinds: frozenset[str]
+    bug_class: str
     device: str
     torch: str
+    text: str
 
 
 def likely_issues(finding: Finding, index: Index | None = None, torch_version: str = "") -> tuple[Likely, ...]:
@@ -47,8 +57,8 @@ def likely_issues(finding: Finding, index: Index | None = None, torch_version: s
     index = index or load_index()
     facts = _Facts(
         operators_of_finding(finding) | operators_of([finding.unit]), finding.unit, finding.stage,
-        frozenset(map(str, finding.kinds)), str(finding.config.get("device") or "cpu"),
-        torch_version or version_of("torch"),
+        frozenset(map(str, finding.kinds)), str(finding.bug_class), str(finding.config.get("device") or "cpu"),
+        torch_version or version_of("torch"), f"{finding.program} {finding.config}".lower(),
     )  # fmt: skip
     scored = [(*_score(facts, issue, index), issue) for issue in index.issues]
     best = sorted((s for s in scored if s[0] >= LEAST), key=lambda s: (-s[0], -s[2].number))[:MOST]
@@ -70,7 +80,10 @@ def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, st
         parts["kind"] = _kinds_alike(finding.kinds, issue.kinds)
     if finding.stage and issue.stage:
         parts["stage"] = _stages_alike(finding, issue)
+    if issue.bug_class:
+        parts["class"] = float(finding.bug_class == issue.bug_class)
     score = sum(WEIGHTS[p] * v for p, v in parts.items()) / sum(WEIGHTS[p] for p in parts)
+    score = min(1.0, score + min(WORDS, WORD * sum(_spelled(word, finding.text) for word in issue.words)))
     if "operators" not in parts:
         score *= LEFT["operators"]
     why = [f"operators {', '.join(sorted(shared))}"] if shared else []
@@ -88,11 +101,9 @@ def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, st
     return score, "; ".join(why)
 
 
-def _operators_alike(mine: Collection[str], theirs: Collection[str], index: Index) -> float:
-    both = sum(index.weight(op) for op in sorted(set(mine) & set(theirs)))
-    missing = sum(index.weight(op) for op in sorted(set(theirs) - set(mine)))
-    beside = sum(index.weight(op) for op in sorted(set(mine) - set(theirs)))
-    return both / (both + MISSING * missing + BESIDE * beside) if both else 0.0
+def _operators_alike(mine: frozenset[str], theirs: frozenset[str], index: Index) -> float:
+    both, apart = (sum(map(index.weight, sorted(names))) for names in (mine & theirs, mine ^ theirs))
+    return both / (both + BESIDE * apart + COMMON) if both else 0.0
 
 
 def _units_alike(mine: str, theirs: str) -> float:
@@ -132,3 +143,8 @@ def _stages_alike(finding: _Facts, issue: PublicIssue) -> float:
 def _backend(stage: str) -> str:
     """The first backend that shows a fault of this stage."""
     return stage if stage in _BACKENDS else "inductor"
+
+
+def _spelled(word: str, text: str) -> bool:
+    """Whether a telling word is one that programs spell, dtypes in short too, and this one does."""
+    return any(name in text for name in _SPELLINGS.get(word, (word,)))
