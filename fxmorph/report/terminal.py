@@ -164,7 +164,7 @@ class Terminal:
             if self._verbose:
                 self._say(f"duplicate of {event.duplicate_of}: {f.id} {_where(f)}")
             return
-        word = f"known ({known_as(f)})" if event.known else "finding"
+        word = f"known ({known_as(f) or event.known})" if event.known else "finding"
         by = f" by {f.recipe}" if f.recipe else " as it is"
         threads = f.config.get("threads", 1)
         by += f" on {threads} threads" if threads > 1 else ""
