@@ -28,7 +28,6 @@ from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, Checked, Warned
 from fxmorph.judge.plans import threads_of
 from fxmorph.model import Case, CaseResult, Level, Recipe, RewriteProof, Rung, Seed, Status
-from fxmorph.triage.conclusion import Investigated
 
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
 WORN_FINDINGS, WORN_SHARE = 2, 0.5
@@ -174,17 +173,22 @@ class CaseSchedule:
     def recalled(self, job: worker.Judge) -> bool:
         stored = self._done.get(job.case.id)
         if stored is not None:
+            if stored.status is Status.FINDING and not self._check:  # it may not have been investigated to the end
+                self._queue.see(job.index, job.case, stored, None)
             self._take(job.index, job.case, stored)
         return stored is not None
 
     def hear(self, ended: Ended) -> None:
         job = ended.job
         judged = ended.value or worker.Judged(result_of_loss(job.case, ended))
+        if judged.result.status is Status.FINDING and not self._check:
+            # Before its result: a run that is killed between the two judges the case again, and has it already.
+            self._queue.see(job.index, job.case, judged.result, judged.found)
         self._ledger.add_result(job.index, job.case, judged.result)
         self._ledger.add_seconds(judged.result.seconds)
-        self._take(job.index, job.case, judged.result, judged.found)
+        self._take(job.index, job.case, judged.result)
 
-    def _take(self, index: int, case: Case, result: CaseResult, found: Investigated | None = None) -> None:
+    def _take(self, index: int, case: Case, result: CaseResult) -> None:
         self.results[index] = result
         self._label[index] = case.seed.label
         self.unjudged += result.status is Status.ERROR and not case.number and case.seed.hash not in self._packs.seeds
@@ -192,8 +196,6 @@ class CaseSchedule:
             self._tell_checked(case.seed.label, result)
             return
         self._ledger.counts[result.status.value] += 1
-        if result.status is Status.FINDING:  # first: told and not stored, a run that ends here would lose it
-            self._queue.see(index, case, result, found)
         cpu = sum(seconds for _, seconds in result.seconds)
         self._emit(
             CaseDone(

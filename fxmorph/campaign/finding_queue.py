@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.campaign import worker
+from fxmorph.campaign.identification import BASELINE, Identification
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.seen_findings import SeenFindings
 from fxmorph.core.config import Settings
 from fxmorph.core.finding_parts import Draw, Match, Reduced, Repro
 from fxmorph.core.pool import Ended
-from fxmorph.core.versions import version_of
 from fxmorph.events import FindingMade, Warned
 from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
 from fxmorph.triage.blame.culprit import bug_class
@@ -30,10 +30,6 @@ from fxmorph.triage.known.likeness import likely_issues
 
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
-#: What a finding is known as that the baseline lists.
-BASELINE = "baseline"
-#: Of a known finding so many others that look like it are tried whether they are it, as they were found.
-TRIED_ALIKE = 3
 #: Writes a finding's folder.
 Write = Callable[[Path, Finding], None]
 
@@ -77,7 +73,7 @@ class FindingQueue:
         effort: Effort | None = None, again: Mapping[str, Finding] | None = None,
     ) -> None:  # fmt: skip
         self._settings, self._ledger, self._emit = settings, ledger, emit
-        self._issues, self._baseline = known, baseline
+        self._identity = Identification(known, baseline)
         self._effort, self._again = effort or Effort(), again or {}
         stored = ledger.findings()
         confirmed = [f for f in stored if f.confirmed]
@@ -104,8 +100,6 @@ class FindingQueue:
         self._confirming: dict[str, list[Finding]] = {}
         #: Fingerprints by group of what was reduced.
         self._groups: dict[str, str] = {}
-        #: How many as they were found were tried whether they are what a known finding is, by its fingerprint.
-        self._tried_alike: Counter[str] = Counter()
         #: Findings of units, by id, that are told once it is shown whether they are known, and what writes them.
         self._identifying: dict[str, tuple[Finding, Write]] = {}
 
@@ -137,9 +131,9 @@ class FindingQueue:
     def check(self, seed: str, result: CaseResult) -> tuple[str, str]:
         """Of a seed that differs the fingerprint, and what lists it ("": nothing); all that ``check`` makes of it."""
         print_ = checked_fingerprint(seed, result.kinds, result.stage, result.unit)
-        if print_ in self._baseline:
+        if self._identity.listed(print_):
             self._listed += 1
-            return print_, "baseline"
+            return print_, BASELINE
         self._differing.append(print_)
         return print_, ""
 
@@ -168,7 +162,7 @@ class FindingQueue:
         elif isinstance(ended.job, worker.Identify):
             match, used = ended.value if ended.value is not None else (Match(), ())
             self._ledger.add_seconds(used)
-            self._identified(ended.job.finding.id, match)
+            self.place(*self._identifying.pop(ended.job.finding.id), match)
         else:
             self._confirmed(ended.job, ended)
 
@@ -239,14 +233,14 @@ class FindingQueue:
         finding = job.finding
         earlier = self.findings.get(finding.fingerprint)
         if earlier is not None and finding.program and not one_cause(earlier, finding):
-            apart = digest([finding.fingerprint, finding.program], 12)
-            finding, earlier = replace(finding, id=apart, fingerprint=apart), self.findings.get(apart)
+            key = digest([finding.fingerprint, finding.program], 12)
+            finding, earlier = replace(finding, id=key, fingerprint=key), self.findings.get(key)
         if earlier is not None:
-            alike = self._worth_a_look(finding, earlier)
-            if alike is None:
+            apart = self._identity.apart(finding, earlier, self.seen.unreduced)
+            if apart is None or apart.fingerprint in self.findings:
                 self._duplicate(finding, earlier)
                 return
-            job, finding = replace(job, like=earlier.fingerprint), alike
+            job, finding = replace(job, like=earlier.fingerprint), apart
         if finding.fingerprint in self._confirming:
             self._confirming[finding.fingerprint].append(finding)
             return
@@ -265,25 +259,8 @@ class FindingQueue:
     def _duplicate(self, finding: Finding, earlier: Finding) -> None:
         self.duplicates += 1
         finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
-        self._ledger.add_finding(finding, None, duplicate_of=earlier.id)
-        self.seen.drop(finding.case_id)
+        self.seen.give_way(finding, None, duplicate_of=earlier.id)
         self._emit(FindingMade(finding, "", "", earlier.id))
-
-    def _worth_a_look(self, finding: Finding, earlier: Finding) -> Finding | None:
-        """One like a finding that was shown to be a public issue, with a key of its own: it may be another cause.
-
-        None where it is a duplicate.  Of those that were not reduced a few are looked at.
-        """
-        if not earlier.known or earlier.known == BASELINE:
-            return None
-        if not finding.program:
-            self._tried_alike[earlier.fingerprint] += 1
-            found = self.seen.unreduced(finding)
-            if found is None or self._tried_alike[earlier.fingerprint] > TRIED_ALIKE:
-                return None
-            finding = found
-        apart = digest([earlier.fingerprint, finding.program], 12)
-        return None if apart in self.findings else replace(finding, id=apart, fingerprint=apart)
 
     def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
         finding = job.finding
@@ -341,33 +318,17 @@ class FindingQueue:
 
         ``match`` is the public issue that it was shown to be; None where it was not asked yet, and is told later.
         """
-        later = match is None and bool(self._issues.worth_a_run(finding, version_of("torch")))
-        finding = self._matched(finding, match or Match())
+        later = match is None and self._identity.wanted(finding)
+        finding = self._identity.named(finding, match or Match())
         folder = self._folder(finding)
         write(folder, finding)
-        self._ledger.add_finding(finding, folder)
-        self.seen.drop(finding.case_id)
+        self.seen.give_way(finding, folder)
         self.findings[finding.fingerprint] = finding
         if later:
             self._identifying[finding.id] = finding, write
             self._to_confirm.append(worker.Identify(finding, str(folder)))
         else:
             self._emit(FindingMade(finding, str(folder), finding.known, ""))
-
-    def _matched(self, finding: Finding, match: Match) -> Finding:
-        known, by, said = "", "", match.untried
-        if match.issue and not match.fixed:
-            known, by = match.issue, match.how
-        elif finding.fingerprint in self._baseline:
-            known = BASELINE
-        if match.fixed:
-            said = (f"a regression: {match.how}, which torch {match.fixed} fixed ({match.issue})",)
-        return replace(finding, known=known, known_by=by, evidence=(*finding.evidence, *said))
-
-    def _identified(self, id: str, match: Match) -> None:
-        """Tell a finding of a unit."""
-        finding, write = self._identifying.pop(id)
-        self.place(finding, write, match)
 
     def amend(self, finding: Finding) -> None:
         """Store more of a finding that has its place."""
@@ -394,7 +355,7 @@ class FindingQueue:
     def tell_seen(self) -> None:
         """Tell of what was seen and of which nothing is confirmed, or not whether it is known."""
         for id in tuple(self._identifying):
-            self._identified(id, Match())
+            self.place(*self._identifying.pop(id), Match())
         for seen in self.seen:
             self._emit(FindingMade(seen, str(self.seen.place(seen)), seen.known, ""))
 

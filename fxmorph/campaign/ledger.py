@@ -65,12 +65,11 @@ class Ledger:
     def add_refusal(self, path: str, reason: str) -> None:
         self._store.add_refusal(self.run_id, path, reason)
 
-    def add_finding(self, finding: Finding, folder: Path | None, duplicate_of: str = "") -> None:
-        """``folder`` is None for a duplicate, which has none."""
-        self._store.add_finding(self.run_id, finding, str(folder or ""), duplicate_of)
-
-    def remove_finding(self, finding_id: str) -> None:
-        self._store.remove_finding(self.run_id, finding_id)
+    def add_finding(
+        self, finding: Finding, folder: Path | None, duplicate_of: str = "", instead_of: str = ""
+    ) -> None:  # fmt: skip
+        """``folder`` is None for a duplicate, which has none; the finding with the id ``instead_of`` goes."""
+        self._store.add_finding(self.run_id, finding, str(folder or ""), duplicate_of, instead_of)
 
     def write_folder(self, folder: Path, finding: Finding) -> None:
         """The finding with its repro; raises ``ValueError`` where its program is none that scripts are made of."""

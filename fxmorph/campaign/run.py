@@ -137,6 +137,9 @@ class Run:
             if self._ledger.elapsed - told > 1.0:
                 told = self._ledger.elapsed
                 self._tell_progress(case_time)
+        if not self._schedule.judged and elapsed >= s.max_time:
+            why = "workers import torch, and a first compile in a new folder takes half a minute"
+            self._emit(Warned(f"--max-time {s.max_time:g}s ended before the first case did: {why}; give it more"))
         self._schedule.end()
         queue.end()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from fxmorph.core.config import ConfigError, Settings
-from fxmorph.core.pool import Ended
+from fxmorph.core.pool import Ended, Trouble
 from fxmorph.core.versions import version_of
 from fxmorph.judge.plans import RELAID_EVERY, plans_of
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, GraphLevel, Kind, Rung, Seed, Status, digest
@@ -107,16 +107,16 @@ def result_of_loss(case: Case, ended: Ended) -> CaseResult:
     """
     seconds = ((ended.phase or "start", ended.cpu),)
     in_compiler = ended.phase in ("compile",)
-    if ended.trouble == "error":
+    if ended.trouble is Trouble.ERROR:
         if ended.unequipped:
             raise ConfigError(f"{ended.detail.removeprefix('toolchain: ')} (see `fxmorph doctor`)")
         return CaseResult(case.id, Status.ERROR, reason=f"harness: {ended.detail}")
-    kind = Kind.CRASH if ended.trouble == "crash" else Kind.TIMEOUT
     where = "compiled program or compiler" if in_compiler else f"{ended.phase or 'start'} (not compiled code)"
     reason = f"{ended.trouble} in {where}: {ended.detail}"
-    status = Status.FINDING if in_compiler and kind is Kind.CRASH else Status.INCONCLUSIVE
-    if not in_compiler:
-        status = Status.ERROR
-    kinds = (kind,) if status is Status.FINDING else ()
-    stage = "inductor" if status is Status.FINDING else ""
+    if ended.trouble is Trouble.KILLED:
+        reason += "; out of memory, most likely"
+    crashed = in_compiler and ended.trouble is Trouble.CRASH
+    status = Status.FINDING if crashed else Status.INCONCLUSIVE if in_compiler else Status.ERROR
+    kinds = (Kind.CRASH,) if crashed else ()
+    stage = "inductor" if crashed else ""
     return CaseResult(case.id, status, kinds, reason, stage=stage, seconds=seconds)

@@ -47,12 +47,12 @@ class SeenFindings:
             self._ledger.add_finding(finding, folder)
         self._by_case[finding.case_id] = finding
 
-    def drop(self, case_id: str) -> None:
-        """Something stands for what was seen of the case."""
-        seen = self._by_case.pop(case_id, None)
+    def give_way(self, finding: Finding, folder: Path | None, duplicate_of: str = "") -> None:
+        """Store what stands from now on for what was seen of the finding's case; ``folder`` is None for a duplicate."""
+        seen = self._by_case.pop(finding.case_id, None)
+        with self._ledger.activity("store"):
+            self._ledger.add_finding(finding, folder, duplicate_of, seen.id if seen is not None else "")
         if seen is not None:
-            with self._ledger.activity("store"):
-                self._ledger.remove_finding(seen.id)
             shutil.rmtree(self.place(seen), ignore_errors=True)
 
     def stays(self, case_id: str, why: str) -> None:

@@ -38,6 +38,7 @@ class Trouble(StrEnum):
 
     NONE = ""
     CRASH = "crash"  #: its worker died, or can run nothing any more
+    KILLED = "killed"  #: something else killed its worker: the system, where memory is short, or a person
     TIMEOUT = "timeout"  #: its worker was killed at the limit
     ERROR = "error"  #: it raised
 
@@ -249,7 +250,9 @@ class Pool:
             worker.process.join(5)
             code = worker.process.exitcode
             name = f"signal {-code} ({signal.Signals(-code).name})" if code is not None and code < 0 else f"exit {code}"
-            return self._end(worker, Trouble.CRASH, name, 0.0)
+            # No program sends itself that signal.
+            killed = code == -signal.SIGKILL
+            return self._end(worker, Trouble.KILLED if killed else Trouble.CRASH, name, 0.0)
         if word == "phase":
             worker.phase = value
             return None

@@ -186,16 +186,20 @@ class Store:
         rows = self._read("SELECT position, body, result FROM results WHERE run = ? ORDER BY position", (run_id,))
         return [(index, self._record(Case, body), self._record(CaseResult, result)) for index, body, result in rows]
 
-    def add_finding(self, run_id: str, finding: Finding, folder: str, duplicate_of: str = "") -> None:
-        """Record a finding; ``duplicate_of`` is the id of the one that has its root cause."""
-        self._write(
-            "INSERT OR REPLACE INTO findings(run, id, folder, duplicate_of, finding) VALUES(?, ?, ?, ?, ?)",
-            (run_id, finding.id, folder, duplicate_of, _dump(to_json(finding))),
-        )
+    def add_finding(
+        self, run_id: str, finding: Finding, folder: str, duplicate_of: str = "", instead_of: str = ""
+    ) -> None:
+        """Record a finding; ``duplicate_of`` is the id of the one that has its root cause.
 
-    def remove_finding(self, run_id: str, finding_id: str) -> None:
-        """Forget a finding, for which another stands now."""
-        self._write("DELETE FROM findings WHERE run = ? AND id = ?", (run_id, finding_id))
+        The one with the id ``instead_of`` is forgotten in the same transaction: at each moment one of them is there.
+        """
+        with self._guard(), self._transaction():
+            if instead_of:
+                self._db.execute("DELETE FROM findings WHERE run = ? AND id = ?", (run_id, instead_of))
+            self._db.execute(
+                "INSERT OR REPLACE INTO findings(run, id, folder, duplicate_of, finding) VALUES(?, ?, ?, ?, ?)",
+                (run_id, finding.id, folder, duplicate_of, _dump(to_json(finding))),
+            )
 
     def findings(self, run_id: str | None = None, duplicates: bool = False) -> list[Finding]:
         """Findings of a run, or of all runs (each id once, as last recorded), oldest first."""

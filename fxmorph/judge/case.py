@@ -17,7 +17,7 @@ from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds
 from fxmorph.judge.precondition_inputs import satisfying_sets
 from fxmorph.judge.reference.shadows import differ_in_fp64
 from fxmorph.judge.steps import Steps
-from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, SeedSubject, Subject, Trial, summary
+from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, OutOfMemory, SeedSubject, Subject, Trial, summary
 from fxmorph.model import (
     DRAWN_PLANS,
     EXTRA_PLANS,
@@ -47,7 +47,8 @@ from fxmorph.rewriting.claims import Unsound
 from fxmorph.rewriting.recipes import draw_chain, draw_recipe, replay_recipe
 from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
-from fxmorph.torchapi.compiling import check_settings
+from fxmorph.torchapi.compiling import check_settings, spoken
+from fxmorph.torchapi.devices import out_of_memory
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
 #: small programs compile fast, and rewrites meet in them.
@@ -82,8 +83,14 @@ def judge_case(case: Case, rules: Registry, clock: Clock, prover: Prover | None 
         result = _result(case, Status.UNSUPPORTED, f"capture: {error}")
     except Unprintable as error:
         result = _result(case, Status.UNSUPPORTED, f"graph has no text form: {error}")
+    except OutOfMemory as error:
+        result = _result(case, Status.ERROR, f"out of memory in {error}")
     except Unsound as error:
         result = replace(_result(case, Status.UNSOUND_REWRITE, str(error)), recipe=str(error.rewrite))
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+        result = _result(case, Status.ERROR, f"out of memory in {clock.failed_in or 'capture'}: {spoken(error)}")
     return replace(result, seconds=clock.take(), wall=round(time.monotonic() - started, 3))
 
 

@@ -32,8 +32,8 @@ from fxmorph.programs.observe import Observation, observe
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.sizes import Sizes
 from fxmorph.programs.values import Step, apply_plan
-from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, freezes, lacks_toolchain
-from fxmorph.torchapi.devices import require_device
+from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, freezes, toolchain_trouble
+from fxmorph.torchapi.devices import out_of_memory, require_device
 from fxmorph.torchapi.firing import noting
 
 #: How the RNG seed of the inputs differs under RESEED.
@@ -42,6 +42,10 @@ RESEED = 7001
 
 class ToolchainMissing(Exception):
     """Compilation cannot work on this machine; the message says what is missing."""
+
+
+class OutOfMemory(Exception):
+    """Eager has no room for the program's own inputs; the message says where and for how much."""
 
 
 class Subject(Protocol):
@@ -262,8 +266,8 @@ class Trial:
         with self.clock.activity("compile"), configured(self.settings), units:
             made = self._transplanted(self.subject.fresh(plan, self.input_seed))
             seen = self._observe(made, plan, wrap)
-        if seen.exception is not None and lacks_toolchain(seen.exception):
-            raise ToolchainMissing(seen.raised)
+        if seen.exception is not None and (trouble := toolchain_trouble(seen.exception)):
+            raise ToolchainMissing(trouble)
         if seen.exception is not None and forget_unfinished(seen.exception):
             self._compiled.clear()
             return self.compiled(plan)
@@ -277,7 +281,10 @@ class Trial:
         return LazyReference(self, plan, eager)
 
     def judge(self, plan: ValuePlan) -> list[Verdict]:
-        """Verdicts on one plan, clean slots left out; ``unsupported`` where inputs are; raises ``NotApplicable``."""
+        """Verdicts on one plan, clean slots left out; ``unsupported`` where inputs are.
+
+        Raises ``NotApplicable``, and :class:`OutOfMemory` of the program's own inputs.
+        """
         if plan in SIZE_PLANS:
             if not dict(self.settings.options).get("dynamic"):
                 raise NotApplicable("sizes are changed where shapes are dynamic")
@@ -287,6 +294,10 @@ class Trial:
             eager = self.eager(plan)
         except Unsupported as error:
             return [_unsupported(str(error), plan, VerdictCode.UNSUPPORTED_INPUTS)]
+        if eager.exception is not None and out_of_memory(eager.exception):
+            if plan is ValuePlan.SEED:
+                raise OutOfMemory(f"eager: {eager.raised}")
+            raise NotApplicable("out of memory in eager")
         if eager.raised and self.subject.converted:
             return [_unsupported(f"does not run in this dtype: {eager.raised}", plan, VerdictCode.REFUSED_DTYPE)]
         if "on the same device" in eager.raised or "on cpu" in eager.raised:  # as torch says it

@@ -26,6 +26,7 @@ from fxmorph.programs.inputs import relocate
 from fxmorph.programs.layouts import layout_of, relaid
 from fxmorph.programs.meta import MetaError, read_meta
 from fxmorph.programs.sizes import Reshaping, reshapings
+from fxmorph.torchapi.devices import out_of_memory
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves
 from fxmorph.torchapi.libraries import forget, noting_libraries, overrides
 
@@ -121,7 +122,8 @@ class LoadedSeed:
         except SeedFailed:
             raise
         except Exception as error:
-            raise SeedFailed(f"{type(error).__name__}: {error}") from error
+            short = "out of memory where its inputs are made: " if out_of_memory(error) else ""
+            raise SeedFailed(f"{short}{type(error).__name__}: {error}") from error
         if self.driver is None:
             _require_arguments(fn, args)
         args = args if change is None else change(args)

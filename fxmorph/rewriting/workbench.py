@@ -27,12 +27,11 @@ from fxmorph.rewriting.instances import Instance, broken, holds
 from fxmorph.rewriting.matching import Match, literals_agree, match_at, pattern_of
 from fxmorph.rewriting.tracing import TracingError, trace
 from fxmorph.rules import PRESERVABLE, PROPOSED, Rule
+from fxmorph.torchapi.devices import out_of_memory
 
 #: The built-in rewrite that returns a value of the program as one more output.  What was
 #: there stays; what the compiler may alias, reuse or drop shows.
 EXPOSE = "expose"
-#: What says nothing of the program.
-_OUT_OF_MEMORY = (MemoryError, torch.OutOfMemoryError)
 
 
 class SiteProof(Protocol):
@@ -190,7 +189,7 @@ class Workbench:
         except Inapplicable:
             raise
         except Exception as error:
-            if "raises" not in rule.preserves or isinstance(error, _OUT_OF_MEMORY):
+            if "raises" not in rule.preserves or out_of_memory(error):
                 raise
             self.graph = backup
             self._refresh(backward)
@@ -299,9 +298,9 @@ def _require_to_run(rewrite: Rewrite, instance: Instance) -> None:
     """Run the replacement as it is on the site's values; raises :class:`Unsound` where that raises."""
     try:
         instance.after(instance.copies())
-    except _OUT_OF_MEMORY:
-        return
     except Exception as error:
+        if out_of_memory(error):
+            return
         raise Unsound(rewrite, f"after raises {_named(error)}") from error
 
 

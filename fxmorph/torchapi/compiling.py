@@ -7,6 +7,7 @@ import difflib
 import logging
 import os
 import re
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -177,11 +178,17 @@ def cannot_compile(error: BaseException) -> bool:
 def spoken(error: BaseException) -> str:
     """``Type: message`` on one line; of a C++ compiler's output its first error, which comes after a long command."""
     text = " ".join(str(error).split())
-    output = getattr(_innermost(error), "output", None)
-    if isinstance(output, str):
+    output = _compiler_output(error)
+    if output is not None:
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         text = "C++ compile error: " + next((li for li in lines if "error" in li), lines[0] if lines else "no output")
     return f"{type(error).__name__}: {text[:MESSAGE]}"
+
+
+def _compiler_output(error: BaseException) -> str | None:
+    """What a C++ compiler printed that failed; None where none did."""
+    output = getattr(_innermost(error), "output", None)
+    return output.decode(errors="replace") if isinstance(output, bytes) else output
 
 
 def _innermost(error: BaseException) -> BaseException:
@@ -218,13 +225,26 @@ def forget_headers() -> None:
         clear()
 
 
-def lacks_toolchain(error: BaseException) -> bool:
-    """Whether compilation failed because this machine has no working C++ or Triton compiler, or misses a package
-    that torch needs for it (setuptools).
+def toolchain_trouble(error: BaseException) -> str:
+    """What this machine lacks, where compilation failed for that; "" where the program may be to blame.
+
+    It has no C++ or Triton compiler, or misses a package that torch needs for it (setuptools).  Or the C++ compiler
+    builds nothing at all: Python's headers are not there, or the disk is full.
     """
-    if isinstance(_innermost(error), ModuleNotFoundError):
-        return True
+    inner = _innermost(error)
     text = f"{type(error).__name__} {error}"
-    return any(
-        w in text for w in ("InvalidCxxCompiler", "TritonMissing", "Cannot find a working triton", "No working C++")
-    )
+    words = ("InvalidCxxCompiler", "TritonMissing", "Cannot find a working triton", "No working C++")
+    if isinstance(inner, ModuleNotFoundError) or any(word in text for word in words):
+        return spoken(error)
+    return "" if _compiler_output(error) is None else _trouble_of_any_program()
+
+
+def _trouble_of_any_program() -> str:
+    """Why the plainest program does not compile, "" where it does; each time of another size, which no cache has."""
+    config = CompileConfig.make()
+    try:
+        with configured(config):
+            compile_callable(torch.neg, config)(torch.ones(time.time_ns() % 9973 + 1))
+    except Exception as error:
+        return f"no program compiles here: {spoken(error)}"
+    return ""

@@ -1,4 +1,4 @@
-"""Whether the accelerator can be used: at all, and still."""
+"""Whether the machine can run a program: has the device, still has it, has the memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ def missing(device: str) -> str:
     if device == "cuda" and not torch.cuda.is_available():
         return "--device cuda: this torch sees no CUDA device (see `fxmorph doctor`)"
     return ""
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether the machine has no room for what was asked for, which says nothing of the program.
+
+    Of memory of the CPU torch raises a plain ``RuntimeError``, known by the allocator that its message names.
+    """
+    return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(error)
 
 
 class DeviceLost(Exception):

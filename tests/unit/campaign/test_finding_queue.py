@@ -283,3 +283,52 @@ def test_an_investigation_that_failed_is_made_again_in_other_manners_and_then_to
     campaign.queue.hear(Ended(job, None, "crash", detail="signal 11"))
     assert campaign.ledger.counts["unconfirmed"] == 1
     assert any(isinstance(e, Warned) for e in campaign.told)
+
+
+# -- killed ------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """What ``kill -9`` is to a process."""
+
+
+def killing(monkeypatch: pytest.MonkeyPatch, store: Any, at: int) -> None:
+    """The process is killed when it begins its ``at``-th transaction from now on; the disk stays as it is."""
+    real, begun = store._transaction, []
+
+    def transaction() -> Any:
+        begun.append(1)
+        if len(begun) >= at:
+            raise Killed
+        return real()
+
+    monkeypatch.setattr(store, "_transaction", transaction)
+
+
+@pytest.mark.parametrize("at", range(1, 7))
+def test_a_kill_between_any_two_writes_loses_no_differing_case_and_tells_none_twice(
+    new_campaign: Any, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    before = new_campaign()
+    first, second = case_of("s", 0), case_of("s", 1)
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        killing(patched, before.store, at)
+        see(before, first, PROGRAM)  # finding, result
+        see(before, second, PROGRAM)  # finding, result
+        conclude(before, first, investigated(first, "g"))
+        conclude(before, second, investigated(second, "g", program=""))
+        confirm(before)  # the one takes the place of what was seen, the other one that of its own
+        killing(patched, before.store, 1)
+        before.finish()
+    differing = {case for case, r in before.store.results(before.run_id).items() if r.status is Status.FINDING}
+    stored = [f.case_id for f in before.store.findings(before.run_id, duplicates=True)]
+    assert differing <= set(stored) and len(stored) == len(set(stored))
+    after = new_campaign(run_id=before.run_id)
+    for case in (first, second):  # those without a result are judged again
+        job = worker.Judge(case.number, case)
+        if not after.schedule.recalled(job):
+            after.hear(case.number, case, differs(case), investigated(case, "", PROGRAM, skeleton=()))
+    finished = after.end()
+    assert finished.exit_code == Exit.FINDINGS
+    assert {f.case_id for f in after.store.findings(duplicates=True)} == {first.id, second.id}
+    assert set(finished.findings) == {f.id for f in after.store.findings()}

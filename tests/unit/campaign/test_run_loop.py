@@ -8,7 +8,7 @@ from typing import Any
 from fxmorph.campaign import worker
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended
-from fxmorph.events import CaseDone, FindingMade
+from fxmorph.events import CaseDone, FindingMade, Warned
 from fxmorph.model import CaseResult, Kind, Seed, Status
 
 SEEDS = tuple(Seed(f"{name}.py", "module", name) for name in "abcd")
@@ -79,6 +79,7 @@ def test_without_time_nothing_goes_out(new_campaign: Any) -> None:
     campaign, pool = new_campaign(seeds=SEEDS, rewrites=False, max_time=0.0), OneWorker(answer)
     campaign.run._loop(pool)
     assert not pool.jobs
+    assert any("before the first case did" in e.message for e in campaign.told if isinstance(e, Warned))
     assert campaign.finish().exit_code == Exit.NOTHING_RAN
 
 

@@ -34,6 +34,9 @@ def serve(connection: Connection, factor: int) -> None:
             ctypes.string_at(0)
         elif word == "exit":
             os._exit(value)
+        elif word == "killed":
+            tell(value)
+            os.kill(os.getpid(), signal.SIGKILL)
         elif word == "sleep":
             time.sleep(value)
         elif word == "spin":
@@ -108,6 +111,15 @@ def test_a_segfault_is_a_result_and_costs_only_its_own_job(pool: Pool) -> None:
 def test_a_worker_that_exits_is_a_crash_with_its_code(pool: Pool) -> None:
     ended = run(pool, ("exit", 7))[("exit", 7)]
     assert (ended.trouble, ended.detail) == ("crash", "exit 7")
+
+
+@pytest.mark.parametrize("phase, status", [("eager", Status.ERROR), ("compile", Status.INCONCLUSIVE)])
+def test_a_worker_that_something_else_killed_accuses_nobody(pool: Pool, phase: str, status: Status) -> None:
+    ended = run(pool, ("killed", phase))[("killed", phase)]
+    assert (ended.trouble, ended.phase) == (Trouble.KILLED, phase) and "SIGKILL" in ended.detail
+    case = Case(Seed("s.py", "module", "s"), 0, 0, (ValuePlan.SEED,), CompileConfig.make())
+    result = result_of_loss(case, ended)
+    assert (result.status, result.kinds) == (status, ()) and "out of memory" in result.reason
 
 
 def test_a_job_that_raises_keeps_its_worker(pool: Pool) -> None:

@@ -138,6 +138,25 @@ def test_a_program_that_raises_in_eager_is_no_test(tmp_path: Path, rules: Regist
     assert got.reason.startswith("call: raises in eager on its own inputs: ") and words in got.reason
 
 
+#: More than any address space holds.
+HUGE = "torch.zeros(1).expand(2**58)"
+
+
+@pytest.mark.parametrize(
+    "inputs, body, where",
+    [
+        ("torch.ones(2)", f"x.sum() + {HUGE} * 2", "out of memory in eager"),
+        (f"{HUGE} + 1", "x + 1", "out of memory where its inputs are made"),
+    ],
+)
+def test_what_the_machine_has_no_room_for_is_said_before_anything_is_compiled(
+    tmp_path: Path, rules: Registry, inputs: str, body: str, where: str
+) -> None:
+    result = judge(tmp_path, rules, f"def make_inputs(): return [{inputs}]\ndef fn(x): return {body}\n")
+    assert result.status is Status.ERROR and where in result.reason
+    assert "compile" not in dict(result.seconds)
+
+
 def test_where_the_backward_pass_alone_raises_what_was_returned_is_judged(tmp_path: Path, rules: Registry) -> None:
     text = """
 class Twice(torch.autograd.Function):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch._inductor.exc import CppCompileError, InductorError
 
-from fxmorph.torchapi.compiling import forget_headers, forget_unfinished, lacks_toolchain, spoken
+from fxmorph.torchapi.compiling import cpp_compiler, forget_headers, forget_unfinished, spoken, toolchain_trouble
 
 
 def wrapped(error: Exception) -> Exception:
@@ -27,7 +29,25 @@ def wrapped(error: Exception) -> Exception:
     ],
 )
 def test_what_a_machine_lacks_is_no_fault_of_the_compiler(error: Exception, lacks: bool) -> None:
-    assert lacks_toolchain(wrapped(error)) is lacks
+    assert bool(toolchain_trouble(wrapped(error))) is lacks
+
+
+@pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
+def test_a_compiler_that_builds_nothing_is_lacking_and_one_that_builds_the_rest_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = wrapped(CppCompileError(["g++", "k.cpp"], "k.cpp:7:3: error: 'tmp' was not declared in this scope"))
+    assert toolchain_trouble(refused) == ""
+    real = subprocess.check_output
+
+    def failing(command: list[str], *args: object, **more: Any) -> Any:
+        if "-shared" in command or any(str(word).endswith(".cpp") for word in command):
+            raise subprocess.CalledProcessError(1, command, b"k.cpp:1:10: fatal error: Python.h: No such file")
+        return real(command, *args, **more)
+
+    monkeypatch.setattr(subprocess, "check_output", failing)
+    monkeypatch.setattr(subprocess, "run", failing)
+    assert "Python.h" in toolchain_trouble(refused)
 
 
 def test_of_a_cpp_compilers_output_its_first_error_is_said() -> None:
