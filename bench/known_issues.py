@@ -14,27 +14,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fxmorph.core.finding_parts import Likely, Reduced, Repro
+from fxmorph.core.finding_parts import Reduced, Repro
 from fxmorph.core.versions import version_of
 from fxmorph.model import Finding, Kind
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.folder.repro import repro_text
 from fxmorph.triage.known.exact_match import exact_match
 from fxmorph.triage.known.known_issues import load_known
-from fxmorph.triage.known.likeness import likely_issues
+from fxmorph.triage.known.likeness import MOST, likely_issues
 from fxmorph.triage.known.public_index import load_index
 
 
 def finding_of(body: dict[str, Any], name: str) -> Finding:
-    kinds = tuple(Kind(word) for word in body["kinds"])
+    kinds, stage, unit = tuple(map(Kind, body["kinds"])), body["stage"], body["unit"]
     program = body.get("program", "")
-    meta = program.partition("META")[2].partition("\n")[0]
     config = {"backend": "inductor", "device": body.get("device", "cpu")}
-    if "no_grad" in meta or ("requires_grad" not in program and "backward" not in program):
+    if "requires_grad" not in program and "backward" not in program:
         config["no_grad"] = True
     return Finding(
-        name, "c", "s", "", kinds, bug_class(kinds, body["stage"], body["unit"]), body["stage"], body["unit"],
-        "seed-miscompiled", name, "", program, repro=Repro(config), reduced=Reduced(operations=tuple(body["operations"])),
+        name, "c", "s", "", kinds, bug_class(kinds, stage, unit), stage, unit, "seed-miscompiled", name, "", program,
+        repro=Repro(config), reduced=Reduced(operations=tuple(body["operations"])),
     )  # fmt: skip
 
 
@@ -49,39 +48,46 @@ def known_issue(finding: Finding, folder: Path) -> str:
 
 
 def main(table: Path, runs: bool) -> None:
-    lines = [json.loads(line) for line in table.read_text().splitlines() if line.strip()]
+    pairs = [json.loads(line) for line in table.read_text().splitlines() if line.strip()]
+    positive = [pair for pair in pairs if pair["issue"]]
     indexed = {issue.number for issue in load_index().issues}
+    first = among = 0
+    for pair in positive:
+        found = likely_issues(finding_of(pair["finding"], "pair"), torch_version=pair["finding"]["torch"])
+        ids = [int(one.id.rpartition("#")[2]) for one in found]
+        first += ids[:1] == [pair["issue"]]
+        among += pair["issue"] in ids
+        if pair["issue"] not in ids:
+            where = "" if pair["issue"] in indexed else " (not in the index)"
+            print(f"missed {pair['issue']}{where}: {', '.join(pair['finding']['operations'])}: {ids}")
+    listed = sum(pair["issue"] in indexed for pair in positive)
+    print(f"{len(pairs)} pairs, {len(positive)} of an issue, {listed} of one of the {len(indexed)} in the index")
+    print(f"candidates: recall at 1 {_share(first, len(positive))}, at {MOST} {_share(among, len(positive))};")
+    print(f"  of issues in the index at 1 {_share(first, listed)}, at {MOST} {_share(among, listed)}")
+    if runs:
+        _run(pairs)
+
+
+def _run(pairs: list[dict[str, Any]]) -> None:
+    """Try findings of the installed torch with mends."""
     here = version_of("torch").split("+")[0]
-    first = among = positive = listed = claimed = right = tried = 0
+    tried = claimed = right = 0
     with TemporaryDirectory(prefix="fxmorph-known-issues-") as place:
-        for number, line in enumerate(lines):
-            body, issue = line["finding"], line["issue"]
-            finding = finding_of(body, f"pair{number}")
-            likely: tuple[Likely, ...] = likely_issues(finding, torch_version=body["torch"])
-            ids = [int(one.id.rpartition("#")[2]) for one in likely]
-            if issue:
-                positive += 1
-                listed += issue in indexed
-                first += ids[:1] == [issue]
-                among += issue in ids
-                if issue not in ids:
-                    print(f"missed {issue}{'' if issue in indexed else ' (not in the index)'}: {body['operations']}: {ids}")
-            if not runs or body["torch"] != here or not load_known().worth_a_run(finding, here):
+        for number, pair in enumerate(pairs, 1):
+            finding = finding_of(pair["finding"], f"pair{number}")
+            if pair["finding"]["torch"] != here or not load_known().worth_a_run(finding, here):
                 continue
             tried += 1
             known = known_issue(finding, Path(place, str(number)))
             if known:
                 claimed += 1
-                right += known.endswith(f"#{issue}")
-                print(f"line {number + 1}: known as {known}, {'right' if known.endswith(f'#{issue}') else f'WRONG: {issue}'}")
-    print(f"{len(lines)} lines, {positive} with an issue, {listed} of these issues in the index of {len(indexed)}")
-    print(f"candidates: recall at 1 {first}/{positive} ({_share(first, positive)}), at 5 {among}/{positive} ({_share(among, positive)})")
-    if runs:
-        print(f"known: {tried} findings tried with mends, {claimed} known, {right} rightly ({_share(right, claimed)})")
+                right += known.endswith(f"#{pair['issue']}")
+                print(f"pair {number}: known as {known}, of {pair['issue'] or 'none'}")
+    print(f"known: {tried} findings tried with mends, {claimed} known, rightly {_share(right, claimed)}")
 
 
 def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.1%}" if whole else "none"
+    return f"{part}/{whole}" + (f" ({part / whole:.1%})" if whole else "")
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ _SAME = {
 }  # fmt: skip
 _OVERLOAD = re.compile(r"^(?:torch\.)?(?:ops\.)?(aten|prims|inductor_prims)\.(\w+)(?:\.\w+)?$")
 #: Endings that say how an operator is computed, not which it is.
-_ENDINGS = re.compile(r"_(?:backward|with_indices|with_noise|functional|copy|forward|bicubic\d?d?|vec)$")
+_ENDINGS = re.compile(r"_(?:backward|backward_data|with_indices|with_noise|functional|copy|forward|bicubic\d?d?|vec)$")
 _UPSAMPLE = re.compile(r"^_?upsample_\w+$")
 _INPLACE = re.compile(r"^i(add|sub|mul|truediv|floordiv|mod|pow|and|or|xor|lshift|rshift|matmul)$")
 
