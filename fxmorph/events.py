@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, get_args
 
+from fxmorph.core.finding_parts import Likely
 from fxmorph.core.json_schema import Words, record_schema
 from fxmorph.core.records import to_json as record_to_json
 from fxmorph.model import BugClass, Finding, Kind, Level, Status
@@ -100,6 +101,8 @@ class FindingLine:
     reason: str
     duplicate_of: str
     confirmed: bool
+    known_by: str
+    likely: tuple[Likely, ...]
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class FindingMade(_Event):
         f = self.finding
         line = FindingLine(
             f.id, f.kinds, f.bug_class, f.stage, f.unit, f.recipe, f.seed, f.fingerprint, self.known, self.folder,
-            f.triangle, f.reason, self.duplicate_of, f.confirmed,
+            f.triangle, f.reason, self.duplicate_of, f.confirmed, f.known_by, f.likely,
         )  # fmt: skip
         return {"event": self.event, **record_to_json(line)}
 

@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any
 
 from fxmorph.core.exhibit import Exhibit
-from fxmorph.core.finding_parts import Blame, Draw, Reduced, Repro, UnitCase, gathered, taken_apart
+from fxmorph.core.finding_parts import Blame, Draw, Likely, Reduced, Repro, UnitCase, gathered, taken_apart
 from fxmorph.core.records import SPARSE, to_json, untagged
 
 
@@ -537,7 +537,8 @@ class Finding:
     ``make_inputs``; ``fingerprint`` keys deduplication: verdict kinds, first bad stage,
     unit and the structure of the reduced graph.  One that is not ``confirmed`` was seen by a worker's
     judgement alone: no fresh process showed it yet, ``program`` is as it was found, or "".  One of the pass rung has a
-    ``unit_case``.  ``releases`` are (release of torch, what ``repro.py`` shows under it).
+    ``unit_case``.  ``releases`` are (release of torch, what ``repro.py`` shows under it).  ``known`` is the public
+    issue that it is, or ``baseline``; ``known_by`` says what showed that.  ``likely`` are public issues that it may be.
     """
 
     id: str
@@ -566,6 +567,8 @@ class Finding:
     exhibit: Exhibit | None = None
     releases: tuple[tuple[str, str], ...] | None = None
     confirmed: bool = True
+    known_by: str = ""
+    likely: tuple[Likely, ...] = ()
 
     @property
     def config(self) -> dict[str, Any]:

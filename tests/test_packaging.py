@@ -77,7 +77,8 @@ def test_the_top_level_is_fxmorph_alone(wheel: set[str]) -> None:
         "fxmorph/transforms/mutate_keep.py",
         "fxmorph/oracles/value.py",
         "fxmorph/corpus/seeds/attention_causal_tril.py",
-        "fxmorph/triage/known-issues.toml",
+        "fxmorph/triage/known/known-issues.toml",
+        "fxmorph/triage/known/public-issues.jsonl",
     ],
 )
 def test_the_wheel_holds_what_is_loaded_by_name(wheel: set[str], needed: str) -> None:
@@ -100,8 +101,9 @@ def test_a_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None
     zipfile.ZipFile(file).extractall(tmp_path / "site")
     code = (
         "import fxmorph, sys; from pathlib import Path; from fxmorph.rules import load_rules;"
-        "from fxmorph.oracle import load_oracles; from fxmorph.triage.known import load_known; import fxmorph.corpus;"
-        "from fxmorph.core.seeds import find_seeds; load_known();"
+        "from fxmorph.oracle import load_oracles; from fxmorph.triage.known.known_issues import load_known;"
+        "from fxmorph.triage.known.public_index import load_index; load_known(); load_index();"
+        "import fxmorph.corpus; from fxmorph.core.seeds import find_seeds;"
         "seeds, refused = find_seeds([fxmorph.corpus.__path__[0]]);"
         "print(Path(fxmorph.__file__).parent, len(load_rules()), len(load_oracles()), len(seeds), len(refused))"
     )

@@ -27,6 +27,7 @@ from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Rung, 
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.folder.unit_finding import write_pass_finding
 from fxmorph.triage.identity import kind_group
+from fxmorph.triage.known.likeness import likely_issues
 
 #: How many near misses that one finding speaks of are judged.
 SEEN_ENOUGH = 4
@@ -159,7 +160,7 @@ class Accusations:
         # As the backends see it: the unit's name says the rest.
         stage = "decomposition" if pair.unit.startswith("decomposition.") else "inductor"
         id = digest(key, 12)
-        return Finding(
+        finding = Finding(
             id=id, case_id=pair.graph, seed=pair.source, recipe="", kinds=pair.kinds,
             bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
             triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
@@ -169,6 +170,7 @@ class Accusations:
                 pair.operations,
             ),
         )  # fmt: skip
+        return replace(finding, likely=likely_issues(finding))
 
     def end(self) -> None:
         """Tell those whose whole compiles did not all come in, and of each all its units."""

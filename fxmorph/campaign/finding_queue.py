@@ -14,21 +14,24 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.campaign import worker
+from fxmorph.campaign.identification import BASELINE, Identification
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.seen_findings import SeenFindings
 from fxmorph.core.config import Settings
-from fxmorph.core.finding_parts import Draw, Reduced, Repro
+from fxmorph.core.finding_parts import Draw, Match, Reduced, Repro
 from fxmorph.core.pool import Ended
-from fxmorph.core.versions import version_of
 from fxmorph.events import FindingMade, Warned
 from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
-from fxmorph.triage.known import Known
+from fxmorph.triage.known.known_issues import Known
+from fxmorph.triage.known.likeness import likely_issues
 
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
+#: Writes a finding's folder.
+Write = Callable[[Path, Finding], None]
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class FindingQueue:
         effort: Effort | None = None, again: Mapping[str, Finding] | None = None,
     ) -> None:  # fmt: skip
         self._settings, self._ledger, self._emit = settings, ledger, emit
-        self._issues, self._baseline = known, baseline
+        self._identity = Identification(known, baseline)
         self._effort, self._again = effort or Effort(), again or {}
         stored = ledger.findings()
         confirmed = [f for f in stored if f.confirmed]
@@ -79,9 +82,8 @@ class FindingQueue:
         #: What is confirmed, by fingerprint.
         self.findings = {f.fingerprint: f for f in confirmed if f.id == f.fingerprint}
         self._concluded = {f.case_id for f in confirmed}
-        #: How many are known, and how many cases have the cause of another.
-        self.known = sum(bool(f.known) for f in self.findings.values())
-        self.duplicates = 0
+        #: How many cases have the cause of another, and how many seeds that ``check`` judged a baseline lists.
+        self.duplicates = self._listed = 0
         #: How many findings were given their place by a confirmation, or given it back.
         self.placed = 0
         #: Fingerprints of what ``check`` found and no baseline lists.
@@ -93,11 +95,18 @@ class FindingQueue:
         self._investigated: Counter[Any] = Counter()
         #: The rewrites that each finding so far was reduced to.
         self._needed: set[frozenset[str]] = set()
-        self._to_confirm: deque[worker.Confirm] = deque()
+        self._to_confirm: deque[worker.Confirm | worker.Identify] = deque()
         #: Fingerprints being confirmed, with the other findings that have them.
         self._confirming: dict[str, list[Finding]] = {}
         #: Fingerprints by group of what was reduced.
         self._groups: dict[str, str] = {}
+        #: Findings of units, by id, that are told once it is shown whether they are known, and what writes them.
+        self._identifying: dict[str, tuple[Finding, Write]] = {}
+
+    @property
+    def known(self) -> int:
+        """How many findings are known."""
+        return self._listed + sum(bool(f.known) for f in self.findings.values())
 
     @property
     def new(self) -> tuple[str, ...]:
@@ -122,9 +131,9 @@ class FindingQueue:
     def check(self, seed: str, result: CaseResult) -> tuple[str, str]:
         """Of a seed that differs the fingerprint, and what lists it ("": nothing); all that ``check`` makes of it."""
         print_ = checked_fingerprint(seed, result.kinds, result.stage, result.unit)
-        if print_ in self._baseline:
-            self.known += 1
-            return print_, "baseline"
+        if self._identity.listed(print_):
+            self._listed += 1
+            return print_, BASELINE
         self._differing.append(print_)
         return print_, ""
 
@@ -134,7 +143,7 @@ class FindingQueue:
         """Whether there is something to do, and time for it while ``cases_left`` or after."""
         return bool(self._to_confirm) or self._wants_investigation(cases_left)
 
-    def next_job(self) -> tuple[worker.Investigate | worker.Confirm, float]:
+    def next_job(self) -> tuple[worker.Investigate | worker.Confirm | worker.Identify, float]:
         """What is to be done first, and its limit in CPU seconds; something must be to do."""
         if self._to_confirm:
             return self._to_confirm.popleft(), CONFIRM_SECONDS
@@ -150,6 +159,10 @@ class FindingQueue:
         """One of the queue's jobs ended."""
         if isinstance(ended.job, worker.Investigate):
             self._conclude(ended.job, ended)
+        elif isinstance(ended.job, worker.Identify):
+            match, used = ended.value if ended.value is not None else (Match(), ())
+            self._ledger.add_seconds(used)
+            self.place(*self._identifying.pop(ended.job.finding.id), match)
         else:
             self._confirmed(ended.job, ended)
 
@@ -220,14 +233,14 @@ class FindingQueue:
         finding = job.finding
         earlier = self.findings.get(finding.fingerprint)
         if earlier is not None and finding.program and not one_cause(earlier, finding):
-            apart = digest([finding.fingerprint, finding.program], 12)
-            finding, earlier = replace(finding, id=apart, fingerprint=apart), self.findings.get(apart)
+            key = digest([finding.fingerprint, finding.program], 12)
+            finding, earlier = replace(finding, id=key, fingerprint=key), self.findings.get(key)
         if earlier is not None:
-            self.duplicates += 1
-            finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
-            self.seen.give_way(finding, None, duplicate_of=earlier.id)
-            self._emit(FindingMade(finding, "", "", earlier.id))
-            return
+            apart = self._identity.apart(finding, earlier, self.seen.unreduced)
+            if apart is None or apart.fingerprint in self.findings:
+                self._duplicate(finding, earlier)
+                return
+            job, finding = replace(job, like=earlier.fingerprint), apart
         if finding.fingerprint in self._confirming:
             self._confirming[finding.fingerprint].append(finding)
             return
@@ -242,6 +255,12 @@ class FindingQueue:
         self._ledger.write_folder(folder, finding)
         self._confirming[finding.fingerprint] = []
         self._to_confirm.append(replace(job, finding=finding, folder=str(folder), times=self._effort.times))
+
+    def _duplicate(self, finding: Finding, earlier: Finding) -> None:
+        self.duplicates += 1
+        finding = replace(finding, id=digest([finding.fingerprint, finding.case_id], 12))
+        self.seen.give_way(finding, None, duplicate_of=earlier.id)
+        self._emit(FindingMade(finding, "", "", earlier.id))
 
     def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
         finding = job.finding
@@ -259,10 +278,15 @@ class FindingQueue:
                 self._ledger.write_folder(folder, finding)
                 shutil.rmtree(job.folder, ignore_errors=True)
 
-            finding = replace(finding, evidence=(*finding.evidence, str(shown)))
-            with self._ledger.activity("store"):
-                self.place(finding, write)
-            self.placed += 1
+            match, earlier = shown.match or Match(), self.findings.get(job.like)
+            if earlier is not None and match.issue == earlier.known:
+                shutil.rmtree(job.folder, ignore_errors=True)
+                self._duplicate(finding, earlier)
+            else:
+                finding = replace(finding, evidence=(*finding.evidence, str(shown)))
+                with self._ledger.activity("store"):
+                    self.place(finding, write, match)
+                self.placed += 1
         for other in same:  # where this one was not confirmed, their programs may be
             self._settle(replace(job, finding=other))
 
@@ -289,22 +313,31 @@ class FindingQueue:
 
     # -- stored ----------------------------------------------------------------------
 
-    def place(self, finding: Finding, write: Callable[[Path, Finding], None]) -> None:
-        """A finding shows its difference: match it with what is known, ``write`` its folder, store it and tell."""
-        match = self._issues.match(finding, version_of("torch"))
-        if match or finding.fingerprint in self._baseline:
-            finding = replace(finding, known=match or "baseline")
-            self.known += 1
+    def place(self, finding: Finding, write: Write, match: Match | None = None) -> None:
+        """A finding shows its difference: ``write`` its folder, store it and tell.
+
+        ``match`` is the public issue that it was shown to be; None where it was not asked yet, and is told later.
+        """
+        later = match is None and self._identity.wanted(finding)
+        finding = self._identity.named(finding, match or Match())
         folder = self._folder(finding)
         write(folder, finding)
         self.seen.give_way(finding, folder)
         self.findings[finding.fingerprint] = finding
-        self._emit(FindingMade(finding, str(folder), finding.known, ""))
+        if later:
+            self._identifying[finding.id] = finding, write
+            self._to_confirm.append(worker.Identify(finding, str(folder)))
+        else:
+            self._emit(FindingMade(finding, str(folder), finding.known, ""))
 
     def amend(self, finding: Finding) -> None:
         """Store more of a finding that has its place."""
-        known = self.findings[finding.fingerprint].known
-        self._ledger.add_finding(replace(finding, known=known), self._folder(finding))
+        placed = self.findings[finding.fingerprint]
+        finding = replace(finding, known=placed.known, known_by=placed.known_by)
+        self.findings[finding.fingerprint] = finding
+        if finding.id in self._identifying:
+            self._identifying[finding.id] = finding, self._identifying[finding.id][1]
+        self._ledger.add_finding(finding, self._folder(finding))
 
     def _folder(self, finding: Finding) -> Path:
         return self._settings.state_dir / "findings" / finding.id
@@ -320,7 +353,9 @@ class FindingQueue:
             self._emit(Warned(f"{left} {why}"))
 
     def tell_seen(self) -> None:
-        """Tell of what was seen and of which nothing is confirmed."""
+        """Tell of what was seen and of which nothing is confirmed, or not whether it is known."""
+        for id in tuple(self._identifying):
+            self.place(*self._identifying.pop(id), Match())
         for seen in self.seen:
             self._emit(FindingMade(seen, str(self.seen.place(seen)), seen.known, ""))
 
@@ -329,7 +364,7 @@ def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed:
     """What was found out of a case that differs, as a finding."""
     threads = got.config.get("threads", case.threads)
     print_ = fingerprint(got.kinds, result.stage, got.unit, got.signature, got.skeleton, got.structure)
-    return Finding(
+    finding = Finding(
         id=print_,
         case_id=result.case_id,
         seed=case.seed.label,
@@ -353,3 +388,4 @@ def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed:
         blame=got.blame,
         exhibit=got.exhibit,
     )
+    return replace(finding, likely=likely_issues(finding))

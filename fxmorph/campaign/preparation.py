@@ -23,7 +23,7 @@ from fxmorph.judge.plans import PLANS
 from fxmorph.model import Case, CaseResult, Finding, Seed, ValuePlan
 from fxmorph.oracle import load_oracles
 from fxmorph.torchapi.compiling import check_settings, cpp_compiler
-from fxmorph.triage.known import load_known
+from fxmorph.triage.known.known_issues import load_known
 
 #: The compile cache is emptied between runs when it passes this many MiB.
 CACHE_MIB = 2048

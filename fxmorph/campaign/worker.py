@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,6 +30,7 @@ from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.demonstration import with_exhibit
 from fxmorph.triage.folder.confirm import confirm
 from fxmorph.triage.investigate import as_found, investigate
+from fxmorph.triage.known.exact_match import exact_match
 
 warm_imports()
 
@@ -100,13 +101,25 @@ class Derive:
 
 @dataclass(frozen=True)
 class Confirm:
-    """Job: run the repro in ``folder`` in ``times`` fresh processes; answers (a ``Confirmation``, seconds)."""
+    """Job: run the repro in ``folder`` in ``times`` fresh processes; answers (a ``Confirmation``, seconds).
+
+    ``like`` is the fingerprint of a known finding that it looks like, or "".
+    """
 
     index: int
     case: Case
     finding: Finding
     folder: str
     times: int = 1
+    like: str = ""
+
+
+@dataclass(frozen=True)
+class Identify:
+    """Job: which public issue the finding in ``folder`` is; answers (a ``Match``, seconds)."""
+
+    finding: Finding
+    folder: str
 
 
 def serve(
@@ -210,7 +223,12 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str,
         return _investigated(job, rules, clock)
     if isinstance(job, (JudgePasses, Derive)):
         return _about_units(job, rules, prover, clock, tell)
-    assert isinstance(job, Confirm)
+    assert isinstance(job, (Confirm, Identify))
     with clock.activity("confirm"):
-        answer = confirm(Path(job.folder), Path(cache), job.times)
+        where = Path(job.folder), Path(cache)
+        if isinstance(job, Identify):
+            return exact_match(job.finding, *where, shown=False), clock.take()
+        answer = confirm(*where, job.times)
+        if answer.stands:
+            answer = replace(answer, match=exact_match(job.finding, *where, shown=True))
     return answer, clock.take()

@@ -10,6 +10,7 @@ from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.store import Store
 from fxmorph.events import FindingMade
+from fxmorph.triage.folder.public_threads import known_as, likely_lines
 
 
 def list_findings(settings: Settings, duplicates: bool) -> Exit:
@@ -46,5 +47,6 @@ def show_finding(settings: Settings, prefix: str) -> Exit:
         from fxmorph.triage.folder.issue import issue_text
 
         text = issue_text(finding, (header[1] if header else {}).get("versions", {}), finding.ladder)
-    print_line(text.rstrip("\n"))
+    known = [f"known: {known_as(finding)}"] if finding.known else []
+    print_line("\n".join([text.rstrip("\n"), *known, *likely_lines(finding)]))
     return Exit.OK

@@ -25,7 +25,7 @@ class Exit(IntEnum):
 
 
 class ReproExit(IntEnum):
-    """What a finding's ``repro.py`` ends with, alone or with the guilty unit switched off."""
+    """What a finding's ``repro.py`` ends with, alone, with the guilty unit switched off or with a mend."""
 
     GONE = 0
     """No difference."""
@@ -37,3 +37,7 @@ class ReproExit(IntEnum):
     """Of a child process: kernels broke the GPU context."""
     NO_UNIT = 4
     """No unit that can be switched off."""
+    NO_MEND = 5
+    """The mend was not made for this torch."""
+    NOT_BY_THE_MEND = 6
+    """No difference, and the mend did nothing."""

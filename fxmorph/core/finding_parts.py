@@ -97,13 +97,38 @@ class Blame:
     off: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Match:
+    """The public ``issue`` that a finding was shown to be, and ``how``; ``fixed`` by this release: it is back then.
+
+    ``untried`` are mends that do not fit this torch and so could not show anything, with the reason.
+    """
+
+    issue: str = ""
+    how: str = ""
+    fixed: str = ""
+    untried: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Likely:
+    """A public issue that a finding may be: ``score`` in [0, 1], ``why`` in a few words.  It decides nothing."""
+
+    id: str
+    title: str
+    score: float
+    why: str
+
+
 #: Where nothing is blamed.
 NOBODY = Blame(None, "", False)
 
 #: Parts of a finding by the field that holds them, in the order of their fields under ``extra``.
 _SIDE_BY_SIDE = {"unit_case": UnitCase, "repro": Repro, "draw": Draw, "reduced": Reduced}
 #: Fields that have a name of their own there.
-_NAMED = ("blame", "exhibit", "releases")
+_NAMED = ("blame", "exhibit", "releases", "known_by", "likely")
+#: What a field holds that says nothing.
+_UNSAID: tuple[Any, ...] = (None, "", [])
 
 
 def gathered(body: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +138,7 @@ def gathered(body: dict[str, Any]) -> dict[str, Any]:
     said = [item for name in _SIDE_BY_SIDE for item in (parts[name] or {}).items()]
     extra = {key: value for key, value in said if value is not None}
     # Of a case it is said too that nothing is blamed.
-    extra |= {n: parts[n] for n in _NAMED if parts[n] is not None or (n == "blame" and "number" in extra)}
+    extra |= {n: parts[n] for n in _NAMED if parts[n] not in _UNSAID or (n == "blame" and "number" in extra)}
     return {**body, "extra": extra, "confirmed": confirmed}
 
 

@@ -25,7 +25,7 @@ class Words:
     words: tuple[str, ...]
 
 
-def record_schema(record: type, **constants: str) -> dict[str, Any]:
+def record_schema(record: Any, **constants: str) -> dict[str, Any]:
     """An object with exactly the fields of ``record``, after the keys that are constant.  Numbers are 0 or more."""
     hints = typing.get_type_hints(record, include_extras=True)
     fixed = {key: {"const": value} for key, value in constants.items()}
@@ -51,4 +51,6 @@ def value_schema(hint: Any) -> dict[str, Any]:
         return {"type": "array", "items": value_schema(items[0])}
     if origin in (dict, Mapping):
         return {"type": "object"} | ({} if items[1] is Any else {"additionalProperties": value_schema(items[1])})
+    if dataclasses.is_dataclass(hint):
+        return record_schema(hint)
     raise TypeError(f"no JSON Schema for {hint}")

@@ -10,6 +10,7 @@ from pathlib import Path
 from fxmorph.core.store import DiskError
 from fxmorph.events import CaseDone, Checked, Event, FindingMade, RunFinished, SeedRefused
 from fxmorph.model import Status
+from fxmorph.triage.folder.public_threads import known_as
 
 _FAILED = (Status.FINDING, Status.UNSOUND_REWRITE)
 _SKIPPED = (Status.KNOWN, Status.SKIPPED, Status.UNSUPPORTED, Status.INCONCLUSIVE)
@@ -58,7 +59,7 @@ class JUnit:
         name = f"{f.id}: {', '.join(f.kinds)} at {f.unit or f.stage}"
         case = ET.Element("testcase", classname=_clean(f.seed), name=_clean(name), file=f.seed, time="0.000")
         if event.known:
-            _said(case, "skipped", event.known, f.reason)
+            _said(case, "skipped", known_as(f) or event.known, f.reason)
         else:
             _said(case, "failure", ", ".join(f.kinds), f"{f.reason}\nrepro: {event.folder}/repro.py")
         self._findings.append(case)

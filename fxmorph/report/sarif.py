@@ -15,6 +15,7 @@ from fxmorph.core.store import DiskError
 from fxmorph.events import Checked, Event, FindingMade
 from fxmorph.model import BugClass, Status
 from fxmorph.triage.folder.issue import what
+from fxmorph.triage.folder.public_threads import known_as
 
 SCHEMA_URI = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The key of the fingerprint; another number when findings are keyed in another way.
@@ -79,10 +80,10 @@ def _result(event: FindingMade) -> dict[str, Any]:
         "partialFingerprints": {FINGERPRINT: f.fingerprint},
         "properties": {
             "kinds": [str(k) for k in f.kinds], "stage": f.stage, "unit": f.unit, "recipe": f.recipe,
-            "folder": event.folder,
+            "folder": event.folder, "likely": [one.id for one in f.likely],
         },
     }  # fmt: skip
-    return {**result, **_suppressed(event.known)}
+    return {**result, **_suppressed(known_as(f) or event.known)}
 
 
 def _checked(event: Checked) -> dict[str, Any]:

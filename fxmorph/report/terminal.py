@@ -37,6 +37,7 @@ from fxmorph.events import (
 from fxmorph.model import SEVERITY, Finding, Status
 from fxmorph.report.conversation import asking_line, outcome_words, session_lines
 from fxmorph.triage.folder.issue import not_reduced
+from fxmorph.triage.folder.public_threads import known_as, likely_lines
 
 PROGRESS_EVERY_S = 10.0
 #: Width where the output is no terminal: long enough to keep a recipe readable in a log.
@@ -163,13 +164,15 @@ class Terminal:
             if self._verbose:
                 self._say(f"duplicate of {event.duplicate_of}: {f.id} {_where(f)}")
             return
-        word = f"known ({event.known})" if event.known else "finding"
+        word = f"known ({known_as(f) or event.known})" if event.known else "finding"
         by = f" by {f.recipe}" if f.recipe else " as it is"
         threads = f.config.get("threads", 1)
         by += f" on {threads} threads" if threads > 1 else ""
         style = _STYLES[Status.KNOWN if event.known else Status.FINDING]
         note = f" ({not_reduced(f)})" if not_reduced(f) else ""
         self._print(f"{word} {f.id}: {_where(f)}; {f.seed}{by}: {f.reason}{note}", style)
+        for line in likely_lines(f):
+            self._say(f"  {line}")
 
     def _checked(self, event: Checked) -> None:
         if self._quiet and event.verdict not in (Status.FINDING, Status.ERROR):  # what the exit code is about

@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit, ReproExit
+from fxmorph.core.finding_parts import Match
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
@@ -68,14 +69,18 @@ def said_by(code: int) -> str:
 
 
 def run_repro(
-    folder: Path, cache: Path, *, without_unit: bool = False, python: str = sys.executable
+    folder: Path, cache: Path, *, without_unit: bool = False, mend: str = "", python: str = sys.executable
 ) -> tuple[int, str]:
     """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out.
 
     ``cache`` is Inductor's folder.  ``python`` is the interpreter.  ``without_unit``: with the guilty unit switched off
-    (``fxmorph/triage/blame/ablation.py``).
+    (``fxmorph/triage/blame/ablation.py``).  ``mend``: with that known defect mended (``fxmorph/triage/known/``).
     """
-    program = ["-m", "fxmorph.triage.blame.ablation", "."] if without_unit else ["repro.py"]
+    program = ["repro.py"]
+    if without_unit:
+        program = ["-m", "fxmorph.triage.blame.ablation", "."]
+    elif mend:
+        program = ["-m", "fxmorph.triage.known.mended_repro", ".", mend]
     try:
         done = subprocess.run(
             [python, *program],
@@ -109,6 +114,7 @@ class Confirmation:
 
     ``said`` is the last line of the last process; ``without`` is "" where no unit can be switched off.
     ``elsewhere`` says what the other sort of device shows, as ``on cuda: gone``; "" where there is none.
+    ``match`` is the public issue that it was shown to be.
     """
 
     shown: int
@@ -116,6 +122,7 @@ class Confirmation:
     said: str
     without: str = ""
     elsewhere: str = ""
+    match: Match | None = None
 
     @property
     def stands(self) -> bool:

@@ -9,6 +9,7 @@ from fxmorph.core.exhibit import Exhibit
 from fxmorph.core.finding_parts import NOBODY
 from fxmorph.model import Finding, Kind, differs
 from fxmorph.triage.folder.graph_files import exhibit_of
+from fxmorph.triage.folder.public_threads import known_as, related_line
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 
 #: How a title says each kind.
@@ -62,6 +63,7 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
                 "First backend that goes wrong: " + _first_wrong(ladder),
                 _table(("backend", "result"), ladder),
                 *_releases(finding),
+                *related_line(finding),
                 f"**Why this is not rounding.** {_not_rounding(finding)}",
                 "### Error logs",
                 _block(finding.evidence or (finding.reason,)),
@@ -160,7 +162,7 @@ def _description(finding: Finding) -> str:
     if not_reduced(finding):
         lines.append(f"The program is {not_reduced(finding)}.")
     if finding.known:
-        lines.append(f"**Matches a known issue: {finding.known}.**")
+        lines.append(f"**Matches a known issue: {known_as(finding)}.**")
     return "\n".join(lines)
 
 

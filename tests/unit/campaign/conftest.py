@@ -24,7 +24,7 @@ from fxmorph.core.store import Store
 from fxmorph.events import RunFinished
 from fxmorph.model import Case, CaseResult, Finding, Seed
 from fxmorph.triage.conclusion import Investigated
-from fxmorph.triage.known import Known
+from fxmorph.triage.known.known_issues import Known
 
 
 @dataclass

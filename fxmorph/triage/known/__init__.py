@@ -1,0 +1,1 @@
+"""Public issues that a finding is, shown by a mend of torch, and such as it may be."""

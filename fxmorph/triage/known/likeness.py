@@ -1,0 +1,150 @@
+"""Public issues that a finding may be: a score of what both are about.
+
+It is a hint for who reads the finding: it decides neither its status nor an exit code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fxmorph.core.finding_parts import Likely
+from fxmorph.core.units import Stage
+from fxmorph.core.versions import version_of
+from fxmorph.model import Finding
+from fxmorph.triage.identity import GROUPS
+from fxmorph.triage.known.known_issues import before
+from fxmorph.triage.known.program_operators import operators_of_finding
+from fxmorph.triage.known.public_index import Index, PublicIssue, load_index, operators_of
+
+#: What each part counts; parts that either side does not know count for nothing.
+WEIGHTS = {"operators": 0.55, "unit": 0.20, "kind": 0.12, "stage": 0.08, "class": 0.05}
+#: What a telling word of the issue that stands in the program or is a kind adds, and at most.
+WORD, WORDS = 0.04, 0.08
+#: What is left of a score where no operators are known, or where the issue is of another release or device.
+LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
+#: Candidates below this score are none, and there are no more than so many.
+LEAST, MOST = 0.40, 5
+#: How much the operators that one side alone has take away, each by its weight, and how little common ones say.
+BESIDE, COMMON = 0.25, 0.3
+#: Stages of Inductor's own part of a compile; a finding's is the backend that shows it.
+_INDUCTOR = frozenset(Stage) - {Stage.DYNAMO, Stage.AOT, Stage.DECOMPOSITION}
+_SPELLINGS = {
+    "bf16": ("bfloat16",), "fp16": ("float16", ".half("), "half": ("float16", ".half("), "complex": ("complex",),
+    "float64": ("float64", ".double("), "dynamic shapes": ("'dynamic': true", "mark_dynamic"),
+    "transposed": ("transpose", ".t()", "permute", ".mt"), "transpose": ("transpose", ".t()", "permute", ".mt"),
+    "nan": ("nan",), "channels_last": ("channels_last",), "channels last": ("channels_last",), "slice": ("slice",),
+    "broadcast": ("broadcast", "expand"), "inference mode": ("inference_mode",), "no_grad": ("no_grad",),
+}  # fmt: skip
+_BACKENDS = ("dynamo", "aot", "decomposition", "inductor")
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a finding is about."""
+
+    operations: frozenset[str]
+    unit: str
+    stage: str
+    kinds: frozenset[str]
+    bug_class: str
+    device: str
+    torch: str
+    text: str
+
+
+def likely_issues(finding: Finding, index: Index | None = None, torch_version: str = "") -> tuple[Likely, ...]:
+    """The likeliest first; none where nothing in the index is like it."""
+    index = index or load_index()
+    facts = _Facts(
+        operators_of_finding(finding) | operators_of([finding.unit]), finding.unit, finding.stage,
+        frozenset(map(str, finding.kinds)), str(finding.bug_class), str(finding.config.get("device") or "cpu"),
+        torch_version or version_of("torch"), f"{finding.program} {finding.config}".lower(),
+    )  # fmt: skip
+    scored = [(*_score(facts, issue, index), issue) for issue in index.issues]
+    best = sorted((s for s in scored if s[0] >= LEAST), key=lambda s: (-s[0], -s[2].number))[:MOST]
+    return tuple(Likely(f"pytorch/pytorch#{i.number}", i.title, round(score, 2), why) for score, why, i in best)
+
+
+def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, str]:
+    """In [0, 1], and in a few words what is alike; 0 where neither an operator nor the unit is."""
+    shared = finding.operations & issue.operations
+    of_unit = max((_units_alike(finding.unit, unit) for unit in issue.units), default=0.0)
+    if not shared and not of_unit:
+        return 0.0, ""
+    parts: dict[str, float] = {}
+    if finding.operations and issue.operations:
+        parts["operators"] = _operators_alike(finding.operations, issue.operations, index)
+    if finding.unit and issue.units:
+        parts["unit"] = of_unit
+    if finding.kinds and issue.kinds:
+        parts["kind"] = _kinds_alike(finding.kinds, issue.kinds)
+    if finding.stage and issue.stage:
+        parts["stage"] = _stages_alike(finding, issue)
+    if issue.bug_class:
+        parts["class"] = float(finding.bug_class == issue.bug_class)
+    score = sum(WEIGHTS[p] * v for p, v in parts.items()) / sum(WEIGHTS[p] for p in parts)
+    score = min(1.0, score + min(WORDS, WORD * sum(_spelled(word, finding.text) for word in issue.words)))
+    if "operators" not in parts:
+        score *= LEFT["operators"]
+    why = [f"operators {', '.join(sorted(shared))}"] if shared else []
+    why += ["unit"] if of_unit else []
+    why += sorted(finding.kinds & issue.kinds)
+    if issue.fixed and not before(finding.torch, issue.fixed):
+        score *= LEFT["fixed"]
+        why.append(f"fixed in {issue.fixed}")
+    if before(finding.torch, issue.since):
+        score *= LEFT["later"]
+        why.append(f"since {issue.since}")
+    if issue.devices and finding.device not in issue.devices:
+        score *= LEFT["device"]
+        why.append(f"on {', '.join(sorted(issue.devices))}")
+    return score, "; ".join(why)
+
+
+def _operators_alike(mine: frozenset[str], theirs: frozenset[str], index: Index) -> float:
+    both, apart = (sum(map(index.weight, sorted(names))) for names in (mine & theirs, mine ^ theirs))
+    return both / (both + BESIDE * apart + COMMON) if both else 0.0
+
+
+def _units_alike(mine: str, theirs: str) -> float:
+    """1 for the same, less for the same function elsewhere, the same operator in another stage, the same pass."""
+    if not mine or not theirs:
+        return 0.0
+    if mine == theirs:
+        return 1.0
+    if operators_of([mine]) & operators_of([theirs]):
+        return 0.9 if mine.partition(".")[0] == theirs.partition(".")[0] else 0.6
+    a, b = _function(mine), _function(theirs)
+    if a and a == b:
+        return 0.9
+    same_pass = mine.partition("/")[0] == theirs.partition("/")[0]
+    return 0.4 if same_pass and not operators_of([mine]) else 0.0
+
+
+def _function(unit: str) -> str:
+    """The function or setting behind a unit; patterns of one family differ in their number."""
+    return unit.rpartition("/")[2].rpartition(".")[2].rstrip("0123456789_")
+
+
+def _kinds_alike(mine: frozenset[str], theirs: frozenset[str]) -> float:
+    if mine & theirs:
+        return 1.0
+    return 0.6 if any({*mine} & {*map(str, g)} and {*theirs} & {*map(str, g)} for _, g in GROUPS) else 0.0
+
+
+def _stages_alike(finding: _Facts, issue: PublicIssue) -> float:
+    exact = finding.unit.partition(".")[0]
+    if exact == issue.stage or (exact not in _INDUCTOR and finding.stage == issue.stage):
+        return 1.0
+    far = abs(_BACKENDS.index(_backend(finding.stage)) - _BACKENDS.index(_backend(issue.stage)))
+    return (0.8, 0.3, 0.0, 0.0)[far]
+
+
+def _backend(stage: str) -> str:
+    """The first backend that shows a fault of this stage."""
+    return stage if stage in _BACKENDS else "inductor"
+
+
+def _spelled(word: str, text: str) -> bool:
+    """Whether a telling word is one that programs spell, dtypes in short too, and this one does."""
+    return any(name in text for name in _SPELLINGS.get(word, (word,)))
