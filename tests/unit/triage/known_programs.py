@@ -111,6 +111,15 @@ SAME: dict[str, tuple[Program, ...]] = {
             "slice_scatter copy_",
         ),
     ),
+    "overwritten-scatter": (
+        Program(
+            "overwritten scatter",
+            "x = torch.rand(3, 4); row = torch.rand(4)",
+            "y = x.select_scatter(row, 0, 1); x.fill_(5.0); return y * 1.5, y",
+            "value",
+            "select_scatter fill_ mul",
+        ),
+    ),
     "neutral-results": (
         Program(
             "neutral",
@@ -173,9 +182,9 @@ SAME: dict[str, tuple[Program, ...]] = {
         Program(
             "large",
             "x = torch.rand(17) * 1e24",
-            "return torch.var(x).sqrt(), x.std()",
+            "return x.std(), x.reshape(1, 17).std(1)",
             "value nonfinite",
-            "var std sqrt",
+            "reshape std",
         ),
     ),
     "overwritten-inputs": (
@@ -252,7 +261,8 @@ NEAR: dict[str, tuple[Program, ...]] = {
     ),
     "copied-sources": (_SHIFTED, _RETURNED),
     "overlapping-scatter": (_COPIED, _RETURNED),
-    "returned-scatter": (_SHIFTED, SAME["neutral-results"][0]),
+    "returned-scatter": (SAME["overwritten-scatter"][0], _SHIFTED, SAME["neutral-results"][0]),
+    "overwritten-scatter": (_RETURNED, _SHIFTED),
     "neutral-results": (
         _RETURNED,
         Program(
