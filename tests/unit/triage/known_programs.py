@@ -43,7 +43,7 @@ class Program:
 
 
 _SIN = ("sin", "cos")
-_QKV = "q = torch.randn(2, 5, 4, 6); k = torch.randn(2, 5, 4, 6); v = torch.randn(2, 5, 4, 6)"
+_QKV = "q = torch.randn(2, 5, 5, 4); k = torch.randn(2, 5, 5, 4); v = torch.randn(2, 5, 5, 4)"
 _HEADS = "q = q.permute(0, 2, 1, 3); v = v.permute(0, 2, 1, 3)"
 _SHIFT = "x[1:] = x[:-1].clone()"
 
@@ -178,7 +178,7 @@ SAME: dict[str, tuple[Program, ...]] = {
         Program("bound", "x = torch.rand(2, 5)", "return torch.clamp(x * 3, max=1e39)", "raises", "clamp mul"),
     ),
     "deviation-precision": (
-        Program("small", "x = torch.rand(17) * 1e-28", "return x.std()", "value", "std"),
+        Program("small", "x = torch.rand(17) * 1e-28", "return x.std() * 1e28", "value", "std mul"),
         Program(
             "large",
             "x = torch.rand(17) * 1e24",
