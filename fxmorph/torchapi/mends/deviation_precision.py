@@ -1,63 +1,50 @@
-"""Variances and standard deviations of float32 are accumulated in float64 on the CPU (pytorch/pytorch#197089)."""
+"""The standard deviation of very small or large float32 neither vanishes nor overflows on the CPU.
+
+pytorch/pytorch#197089: eager accumulates in float64.  Here rows are brought to magnitude 1 and the result back, so that
+the float32 kernel stays the one that is tried.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from fxmorph.torchapi.mends.mend import Mend, Used, decomposed, replaced_items
+from fxmorph.torchapi.mends.mend import Mend, Used, decomposed
 
 #: The texts that the mend was tried with.
 TEXTS = {
     "torch._refs:std": ("edd39760b79e",),
     "torch._refs:std_mean": ("a3359921a095",),
-    "torch._inductor.lowering:var_": ("82303be1beac",),
-    "torch._inductor.lowering:var_mean": ("ba870309548f",),
 }
 
 
-@contextlib.contextmanager
-def _apply(used: Used) -> Iterator[None]:
-    from torch._inductor.lowering import lowerings, to_dtype
-
-    aten = torch.ops.aten
-
-    def of_tensors(original: Callable[..., Any], operator: Any) -> Callable[..., Any]:
-        """The root is taken before the number is narrowed."""
-
+def _apply(used: Used) -> AbstractContextManager[None]:
+    def made(original: Callable[..., Any], operator: Any) -> Callable[..., Any]:
         @functools.wraps(original)
-        def deviation(x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        def deviation(x: torch.Tensor, dim: Any = None, *, keepdim: bool = False, **kwargs: Any) -> Any:
             if x.device.type != "cpu" or x.dtype != torch.float32:
-                return original(x, *args, **kwargs)
+                return original(x, dim, keepdim=keepdim, **kwargs)
             used()
-            found = original(x.double(), *args, **kwargs)
-            return found.float() if isinstance(found, torch.Tensor) else tuple(t.float() for t in found)
+            dims = list(range(x.ndim)) if dim is None or not len(dim) else dim
+            scale = _magnitude(x, dims)
+            found = original(x / scale, dim, keepdim=keepdim, **kwargs)
+            back = scale if keepdim else scale.squeeze(dims)
+            return found * back if isinstance(found, torch.Tensor) else tuple(t * back for t in found)
 
         return deviation
 
-    def of_boxes(original: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(original)
-        def variance(x: Any, *args: Any, **kwargs: Any) -> Any:
-            if x.get_device().type != "cpu" or x.get_dtype() != torch.float32:
-                return original(x, *args, **kwargs)
-            used()
-            found = original(to_dtype(x, torch.float64), *args, **kwargs)
-            if isinstance(found, (list, tuple)):
-                return tuple(to_dtype(t, torch.float32) for t in found)
-            return to_dtype(found, torch.float32)
-
-        return variance
-
-    lowered = (aten.var.correction, aten.var_mean.correction)
-    with (
-        decomposed(of_tensors, aten.std.correction, aten.std_mean.correction),
-        replaced_items(lowerings, {op: of_boxes(lowerings[op]) for op in lowered}),
-    ):
-        yield
+    return decomposed(made, torch.ops.aten.std.correction, torch.ops.aten.std_mean.correction)
 
 
-MEND = Mend("deviation-precision", "sums of squares are accumulated in float64", TEXTS, _apply)
+def _magnitude(x: torch.Tensor, dims: list[int]) -> torch.Tensor:
+    """A power of two near the largest of each row; 1 where that is 0 or no number."""
+    largest = x.abs().amax(dims, keepdim=True)
+    ordinary = (largest > 0) & (largest < float("inf"))
+    return torch.exp2(torch.floor(torch.log2(torch.where(ordinary, largest, 1.0))))
+
+
+MEND = Mend("deviation-precision", "rows of extreme magnitude are scaled before squares are summed", TEXTS, _apply)

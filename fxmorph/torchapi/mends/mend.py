@@ -99,7 +99,9 @@ def decomposed(made: Callable[[Callable[..., Any], Any], Callable[..., Any]], *o
 
     table = decomposition.decompositions
     forget: Any = getattr(decomposition.fast_random_decomps, "cache_clear", lambda: None)
-    with replaced_items(table, {op: made(table[op], op) for op in operators if op in table}):
+    try:
+        with replaced_items(table, {op: made(table[op], op) for op in operators if op in table}):
+            forget()
+            yield
+    finally:
         forget()
-        yield
-    forget()

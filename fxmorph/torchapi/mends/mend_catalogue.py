@@ -32,6 +32,7 @@ MENDS = {
         neutral_results.MEND,
         overwritten_inputs.MEND,
         scatter_reinplacing.OVERLAP,
+        scatter_reinplacing.OVERWRITTEN,
         scatter_reinplacing.RETURNED,
         strided_bases.MEND,
     )

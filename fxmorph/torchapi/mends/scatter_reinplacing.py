@@ -1,4 +1,4 @@
-"""Scatters that are written in place only where nobody sees it: two checks that the reinplacing pass lacks."""
+"""Scatters that are written in place only where nobody sees it: checks that the reinplacing pass lacks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import torch
 from torch import fx
 
 from fxmorph.torchapi.mends.mend import Mend, Used, replaced_items
@@ -39,20 +40,38 @@ def _refusing(seen: Callable[[fx.Node], bool]) -> Callable[[Used], AbstractConte
 
 
 def _returned(node: fx.Node) -> bool:
-    """Whether what is written over an input is returned too, itself or as a view (pytorch/pytorch#195451)."""
+    """Whether what is copied back to an input is returned too, itself or as a view (pytorch/pytorch#195451)."""
+    users = _users(node)
+    return any(_copied_back(node, user) for user in users) and any(user.op == "output" for user in users)
+
+
+def _overwritten(node: fx.Node) -> bool:
+    """Whether it is returned, and the input is overwritten by something else (pytorch/pytorch#198094)."""
+    users = _users(node)
+    return not any(_copied_back(node, user) for user in users) and any(user.op == "output" for user in users)
+
+
+def _users(node: fx.Node) -> list[fx.Node]:
+    """Those of the node and of views of it; none where it does not write over an input."""
     from torch._inductor.fx_passes.reinplace import _get_view_base, _is_view_op
 
-    target: Any = node.args[0]
-    if _get_view_base(target).op != "placeholder":
-        return False
+    written: Any = node.args[0]
+    if _get_view_base(written).op != "placeholder":
+        return []
+    found: list[fx.Node] = []
     waiting = [node]
     while waiting:
-        for user in waiting.pop().users:
-            if user.op == "output":
-                return True
-            if _is_view_op(user.target):
-                waiting.append(user)
-    return False
+        users = list(waiting.pop().users)
+        found += users
+        waiting += [user for user in users if _is_view_op(user.target)]
+    return found
+
+
+def _copied_back(node: fx.Node, user: fx.Node) -> bool:
+    from torch._inductor.fx_passes.reinplace import _get_view_base
+
+    written: Any = node.args[0]
+    return user.target is torch.ops.aten.copy_.default and user.args[0] is _get_view_base(written)
 
 
 def _reads_what_it_writes(node: fx.Node) -> bool:
@@ -66,5 +85,11 @@ def _reads_what_it_writes(node: fx.Node) -> bool:
     return storage is not None and storage == get_node_storage(target)
 
 
-RETURNED = Mend("returned-scatter", "what is returned is not written over the input", TEXTS, _refusing(_returned))
+RETURNED = Mend(
+    "returned-scatter", "a copy back that is returned too is not written over the input", TEXTS, _refusing(_returned)
+)
+OVERWRITTEN = Mend(
+    "overwritten-scatter", "a result is not written over an input that something else overwrites", TEXTS,
+    _refusing(_overwritten),
+)  # fmt: skip
 OVERLAP = Mend("overlapping-scatter", "a copy reads no memory that it writes", TEXTS, _refusing(_reads_what_it_writes))

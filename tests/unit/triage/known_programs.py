@@ -43,7 +43,7 @@ class Program:
 
 
 _SIN = ("sin", "cos")
-_QKV = "q = torch.randn(2, 5, 4, 6); k = torch.randn(2, 5, 4, 6); v = torch.randn(2, 5, 4, 6)"
+_QKV = "q = torch.randn(2, 5, 5, 4); k = torch.randn(2, 5, 5, 4); v = torch.randn(2, 5, 5, 4)"
 _HEADS = "q = q.permute(0, 2, 1, 3); v = v.permute(0, 2, 1, 3)"
 _SHIFT = "x[1:] = x[:-1].clone()"
 
@@ -111,6 +111,15 @@ SAME: dict[str, tuple[Program, ...]] = {
             "slice_scatter copy_",
         ),
     ),
+    "overwritten-scatter": (
+        Program(
+            "overwritten scatter",
+            "x = torch.rand(3, 4); row = torch.rand(4)",
+            "y = x.select_scatter(row, 0, 1); x.fill_(5.0); return y * 1.5, y",
+            "value",
+            "select_scatter fill_ mul",
+        ),
+    ),
     "neutral-results": (
         Program(
             "neutral",
@@ -169,13 +178,13 @@ SAME: dict[str, tuple[Program, ...]] = {
         Program("bound", "x = torch.rand(2, 5)", "return torch.clamp(x * 3, max=1e39)", "raises", "clamp mul"),
     ),
     "deviation-precision": (
-        Program("small", "x = torch.rand(17) * 1e-28", "return x.std()", "value", "std"),
+        Program("small", "x = torch.rand(17) * 1e-28", "return x.std() * 1e28", "value", "std mul"),
         Program(
             "large",
             "x = torch.rand(17) * 1e24",
-            "return torch.var(x).sqrt(), x.std()",
+            "return x.std(), x.reshape(1, 17).std(1)",
             "value nonfinite",
-            "var std sqrt",
+            "reshape std",
         ),
     ),
     "overwritten-inputs": (
@@ -252,7 +261,8 @@ NEAR: dict[str, tuple[Program, ...]] = {
     ),
     "copied-sources": (_SHIFTED, _RETURNED),
     "overlapping-scatter": (_COPIED, _RETURNED),
-    "returned-scatter": (_SHIFTED, SAME["neutral-results"][0]),
+    "returned-scatter": (SAME["overwritten-scatter"][0], _SHIFTED, SAME["neutral-results"][0]),
+    "overwritten-scatter": (_RETURNED, _SHIFTED),
     "neutral-results": (
         _RETURNED,
         Program(
