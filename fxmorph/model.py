@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any
 
 from fxmorph.core.exhibit import Exhibit
-from fxmorph.core.finding_parts import Blame, Draw, Reduced, Repro, UnitCase, gathered, taken_apart
+from fxmorph.core.finding_parts import Blame, Draft, Draw, Reduced, Repro, UnitCase, gathered, taken_apart
 from fxmorph.core.records import SPARSE, to_json, untagged
 
 
@@ -565,6 +565,7 @@ class Finding:
     blame: Blame | None = None
     exhibit: Exhibit | None = None
     releases: tuple[tuple[str, str], ...] | None = None
+    draft: Draft | None = None
     confirmed: bool = True
 
     @property
