@@ -29,6 +29,7 @@ from fxmorph.torchapi.devices import DeviceLost, require_device
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.demonstration import with_exhibit
 from fxmorph.triage.folder.confirm import confirm
+from fxmorph.triage.folder.write_up import written_up
 from fxmorph.triage.investigate import as_found, investigate
 
 warm_imports()
@@ -107,6 +108,16 @@ class Confirm:
     finding: Finding
     folder: str
     times: int = 1
+
+
+@dataclass(frozen=True)
+class WriteUp:
+    """Job: make what the report of the finding in ``folder`` needs; answers (a ``Draft``, seconds)."""
+
+    index: int
+    case: Case
+    finding: Finding
+    folder: str
 
 
 def serve(
@@ -210,7 +221,8 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str,
         return _investigated(job, rules, clock)
     if isinstance(job, (JudgePasses, Derive)):
         return _about_units(job, rules, prover, clock, tell)
-    assert isinstance(job, Confirm)
+    assert isinstance(job, (Confirm, WriteUp))
     with clock.activity("confirm"):
-        answer = confirm(Path(job.folder), Path(cache), job.times)
+        folder, own = Path(job.folder), Path(cache)
+        answer = confirm(folder, own, job.times) if isinstance(job, Confirm) else written_up(folder, own)
     return answer, clock.take()

@@ -100,6 +100,7 @@ class Blame:
 #: Where nothing is blamed.
 NOBODY = Blame(None, "", False)
 
+
 @dataclass(frozen=True)
 class Draft:
     """What a report has besides the finding, made in fresh processes once the finding was confirmed.

@@ -6,6 +6,7 @@ What a maintainer needs to see the bug stands first; the long script, the enviro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import dropwhile
 from typing import Any
 
 from fxmorph.core.finding_parts import NOBODY, Draft
@@ -17,6 +18,14 @@ from fxmorph.triage.folder.snippet import MOST_LINES, line_count
 from fxmorph.triage.folder.title import main_kind, title
 from fxmorph.triage.folder.unit_words import logs, module_label, unit_in_words
 
+#: What differs, as a noun.
+_NOUN: Mapping[Kind, str] = {
+    Kind.VALUE: "values", Kind.NONFINITE: "NaN and Inf", Kind.DTYPE: "dtypes", Kind.SHAPE: "shapes",
+    Kind.STRUCTURE: "the structure of what is returned", Kind.STRIDE: "strides", Kind.OFFSET: "storage offsets",
+    Kind.DEVICE: "devices", Kind.ALIAS: "which tensors share memory", Kind.IDENTITY: "which tensors are one object",
+    Kind.MUTATION: "the inputs after the call", Kind.GRADIENT: "gradients", Kind.REQUIRES_GRAD: "requires_grad",
+    Kind.RNG: "the random generator after the call", Kind.RAISES: "whether it raises",
+}  # fmt: skip
 _BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 #: Elements in a table of an issue.
 MOST_ROWS = 6
@@ -97,9 +106,9 @@ def _sentences(finding: Finding, versions: Mapping[str, str]) -> str:
     under = f" (torch {versions['torch']})" if "torch" in versions else ""
     said = f"Under `torch.compile`{under} this program {_SENTENCE[kind]}"
     silently = "" if set(finding.kinds) & _LOUD or kind is Kind.RAISES else ", without a warning"
-    others = [f"`{k}`" for k in finding.kinds if k is not kind and k is not Kind.SECOND_CALL]
-    also = f" What differs too: {', '.join(others)}." if others else ""
-    return " ".join(filter(None, [f"{said}{silently}.", _not_rounding(finding) + also]))
+    others = [_NOUN[k] for k in finding.kinds if k is not kind and k in _NOUN]
+    also = f"What differs too: {', '.join(others)}." if others else ""
+    return " ".join(filter(None, [f"{said}{silently}.", also, _not_rounding(finding)]))
 
 
 def _not_rounding(finding: Finding) -> str:
@@ -111,23 +120,23 @@ def _not_rounding(finding: Finding) -> str:
         return "No rounding is involved: on these inputs every order of evaluation gives the same numbers."
     for slot in exhibit_of(finding).slots:
         if slot.worst and slot.worst[0].eager_error:
-            worst = slot.worst[0]
-            return f"Against an fp64 run of the same program eager is off by {worst.eager_error}, compiled by {worst.error}."
+            off = f"eager is off by {slot.worst[0].eager_error}, compiled by {slot.worst[0].error}"
+            return f"Against an fp64 run of the same program {off}."
     return ""
 
 
 def _shown(finding: Finding, draft: Draft) -> Iterator[str]:
-    script = _block(repro_text(finding).splitlines(), "python")
+    lines = repro_text(finding).splitlines()
     about = "A script that needs only torch and exits with 1 while the difference is there, with 0 once it is gone"
     if not draft.snippet:
         yield f"{about}:"
-        yield script
+        yield _block(dropwhile(lambda line: line.startswith("#"), lines), "python")  # its head says what we call it
         return
     yield _block(draft.snippet.splitlines(), "python")
     yield _block(draft.printed.splitlines())
     if line_count(draft.snippet) > MOST_LINES:
         yield "No shorter script was seen to show it."
-    yield _folded(about, script)
+    yield _folded(about, _block(lines, "python"))
 
 
 def _values(finding: Finding) -> Iterator[str]:
@@ -137,14 +146,20 @@ def _values(finding: Finding) -> Iterator[str]:
         parts.append(_table(("", "expected (eager)", "actual (compiled)"), shown.relations))
     for slot in shown.slots:
         if slot.eager != slot.compiled:
-            parts.append(_table(("", "expected (eager)", "actual (compiled)"), [(slot.name, slot.eager, slot.compiled)]))
+            parts.append(
+                _table(("", "expected (eager)", "actual (compiled)"), [(slot.name, slot.eager, slot.compiled)])
+            )
         if slot.worst:
-            parts.append(f"`{slot.name}` ({slot.eager}): {slot.wrong} of {slot.numel} elements differ, the worst of them:")
+            parts.append(
+                f"`{slot.name}` ({slot.eager}): {slot.wrong} of {slot.numel} elements differ, the worst of them:"
+            )
             rows = [
                 (str(list(e.at)), e.eager, e.compiled, e.reference or "-", e.error, e.eager_error or "-")
                 for e in slot.worst[:MOST_ROWS]
             ]
-            parts.append(_table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows))
+            parts.append(
+                _table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows)
+            )
     if parts:
         yield _folded("Values of the script above, side by side", "\n\n".join(parts))
 
@@ -154,7 +169,11 @@ def _values(finding: Finding) -> Iterator[str]:
 
 def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
     """The first backend that differs, and what was seen under the others."""
-    rows = [(f"`{name}`", said) for name, said in ladder if name in _BACKENDS or "=" in name]
+    rows = [
+        (f"`{name}`", "differs" if differs(said) else said)
+        for name, said in ladder
+        if name in _BACKENDS or name.partition("=")[0].isidentifier()
+    ]
     wrong = [name for name, said in ladder if name in _BACKENDS and differs(said)]
     if wrong:
         yield f"The first backend that differs from eager is `{wrong[0]}`."
@@ -189,13 +208,21 @@ def _for_fuzzers(finding: Finding) -> Iterator[str]:
     """What the template asks of reports that a fuzzer made."""
     done = ["no indices of max or min are compared"]
     if set(finding.kinds) & _NUMERIC:
-        done.insert(0, "beyond default tolerances, with an fp64 run as the baseline")
+        done.append(_compared(finding))
     if finding.repro.random:
-        done.append("random state is equal on both sides")
+        done.append("the random state is the same on both sides")
     labels = ["topic: fuzzer", module_label(finding)]
     if not set(finding.kinds) & _LOUD:
         labels.append("module: correctness (silent)")
     yield f"Found by a fuzzer ({'; '.join(done)}). Labels: {', '.join(f'`{label}`' for label in labels)}."
+
+
+def _compared(finding: Finding) -> str:
+    check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
+    if check.get("exact"):
+        return "values are exact"
+    rtol, atol = check.get("rtol") or 0, check.get("atol") or 0
+    return f"an fp64 run is the baseline, what differs is beyond rtol={rtol:g}, atol={atol:g}"
 
 
 def _errors(finding: Finding) -> Iterator[str]:

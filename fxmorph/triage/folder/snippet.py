@@ -26,7 +26,9 @@ SIDE = "g"
 #: What draws random numbers in a call, and what may draw them at all, a module's parameters included.
 _RANDOM = re.compile(r"rand|[Dd]ropout|bernoulli|normal|multinomial|poisson|exponential_|uniform_|rrelu|gumbel")
 _DRAWS = re.compile(rf"{_RANDOM.pattern}|nn\.[A-Z]|\binit\.")
-_WRITES = re.compile(r"[a-zA-Z0-9]_\(|\]\s*[-+*/@&|^]?=[^=]|setitem|\bout=|inplace=|^\s*\w+\s*[-+*/@&|^]=", re.MULTILINE)
+_WRITES = re.compile(
+    r"[a-zA-Z0-9]_\(|\]\s*[-+*/@&|^]?=[^=]|setitem|\bout=|inplace=|^\s*\w+\s*[-+*/@&|^]=", re.MULTILINE
+)
 
 
 _IMPORT = re.compile(r"(import|from) ")

@@ -23,7 +23,7 @@ from fxmorph.torchapi.compiling import quiet, reset
 from fxmorph.triage.folder.program_text import readable
 from fxmorph.triage.folder.repro import DEFAULT_CHECK
 from fxmorph.triage.folder.short_inputs import short_expressions
-from fxmorph.triage.folder.snippet import COMPILED, EAGER, MOST_LINES, SIDE, Form, Snippet, forms, line_count, sketches
+from fxmorph.triage.folder.snippet import COMPILED, EAGER, MOST_LINES, Snippet, forms, line_count, sketches
 
 #: Wall seconds for all trials of one finding; what was found by then counts.
 SECONDS = 60.0
@@ -199,12 +199,15 @@ def _shorter(value: Any, kind: Kind) -> Iterator[str]:
 
 def _with_less_setup(best: Snippet, values: Sequence[Any], trials: Trials) -> Iterator[Snippet]:
     """Without single lines of settings and set-up, and without what the calls are made under."""
-    for part in ("settings", "setup"):
-        for line in getattr(best, part):
-            less = replace(best, **{part: tuple(other for other in getattr(best, part) if other != line)})
-            if not trials.over and trials.differing(less) is not None:
-                best = less
-                yield best
+    for line in (*best.settings, *best.setup):
+        less = replace(
+            best,
+            settings=tuple(other for other in best.settings if other != line),
+            setup=tuple(other for other in best.setup if other != line),
+        )
+        if not trials.over and trials.differing(less) is not None:
+            best = less
+            yield best
     if best.context and trials.differing(replace(best, context="")) is not None:
         yield replace(best, context="")
 

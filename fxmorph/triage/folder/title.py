@@ -11,7 +11,7 @@ from fxmorph.model import Finding, Kind
 from fxmorph.triage.folder.graph_files import exhibit_of
 from fxmorph.triage.folder.hand_style import hand_function
 from fxmorph.triage.folder.program_text import readable
-from fxmorph.triage.folder.unit_words import prefix
+from fxmorph.triage.folder.unit_words import pass_name, prefix
 
 #: Characters of a title, and of code in it.
 MOST, MOST_CODE = 96, 52
@@ -49,18 +49,21 @@ _INSTEAD: Mapping[Kind, str] = {
     Kind.DTYPE: "", Kind.SHAPE: "shape ", Kind.STRIDE: "strides ", Kind.OFFSET: "storage offset ", Kind.DEVICE: "",
     Kind.REQUIRES_GRAD: "requires_grad=",
 }  # fmt: skip
+#: Kinds that the layout of an input may decide.
+_OF_LAYOUT = frozenset({Kind.VALUE, Kind.STRIDE, Kind.OFFSET})
 _SIZE = re.compile(r"torch\.Size\((.*)\)")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.])")
 
 
 def title(finding: Finding) -> str:
     """One line: which part of the compiler, what the program does, what comes out, and when."""
-    said = _outcome(finding)
+    said, name = _outcome(finding), pass_name(finding.unit)
     for subject in _subjects(finding):
-        for when in (_conditions(finding), ""):
-            line = f"{prefix(finding)} {subject} {said}{when}"
-            if len(line) <= MOST:
-                return line
+        line = f"{prefix(finding)} {subject} {said}"
+        if len(line) <= MOST:
+            for more in (_conditions(finding), f" (`{name}`)" if name else ""):
+                line += more if len(line + more) <= MOST else ""
+            return line
     return line
 
 
@@ -89,7 +92,7 @@ def _subjects(finding: Finding) -> Iterator[str]:
     operators = _operators(finding, fn)
     for most in range(min(len(operators), MOST_OPERATORS), 0, -1):
         yield " + ".join(f"`{name}`" for name in operators[:most])
-    yield "torch.compile" if not operators else f"`{operators[0]}`"
+    yield f"`{operators[0]}`" if operators else "a compiled program"
 
 
 def _function(finding: Finding) -> ast.FunctionDef | None:
@@ -209,9 +212,8 @@ def _conditions(finding: Finding) -> str:
     said = []
     made = re.sub(r"def f\(.*?\n\n", "", snippet, flags=re.DOTALL)
     dtypes = list(dict.fromkeys(re.findall(r"dtype=torch\.(\w+)", made)))
-    if main_kind(finding) in (Kind.STRIDE, Kind.OFFSET) or main_kind(finding) is Kind.VALUE:
-        if re.search(r"\.(mT|t\(\)|as_strided\()", made):
-            said.append(" for a transposed input" if ".as_strided(" not in made else " for a strided input")
+    if main_kind(finding) in _OF_LAYOUT and re.search(r"\.(mT|t\(\)|as_strided\()", made):
+        said.append(" for a strided input" if ".as_strided(" in made else " for a transposed input")
     if len(dtypes) == 1 and dtypes[0] not in ("float32", "int64"):
         said.append(f" for {dtypes[0]}")
     options = {**(config.get("compile") or {})}

@@ -53,6 +53,13 @@ def logs(finding: Finding) -> str:
     return _LOGS[stage] if stage else "aot_graphs,post_grad_graphs,output_code"
 
 
+def pass_name(unit: str) -> str:
+    """The name of the pass or pattern over graphs, "" where the unit is none."""
+    stage, _, name = unit.partition(".")
+    entry = name.rpartition("/")[2]
+    return entry if stage in _PASS_STAGES and entry.isidentifier() else ""
+
+
 def unit_in_words(unit: str) -> str:
     """The unit as PyTorch's engineers call it."""
     stage, _, name = unit.partition(".")
