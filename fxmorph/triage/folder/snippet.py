@@ -151,7 +151,7 @@ def sketches(finding: Finding) -> Iterator[Snippet]:
     if items is None:
         return
     setup, expressions = items
-    writes = bool(_WRITES.search("\n".join(ast.unparse(n) for n in tree.body if n is not made)))
+    writes = bool(_WRITES.search(without_inputs(program)))
     settings, arguments, context = _configured(finding)
     common = {"settings": settings, "arguments": arguments, "context": context, "setup": setup}
     own = [n for n in tree.body if getattr(n, "name", "") not in ("make_inputs", "fn", "make_fn", "drive")]
