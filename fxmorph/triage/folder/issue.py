@@ -13,13 +13,14 @@ from fxmorph.core.finding_parts import NOBODY, Draft
 from fxmorph.model import Finding, Kind, differs
 from fxmorph.triage.folder.environment import COMMAND, anonymous
 from fxmorph.triage.folder.graph_files import exhibit_of
+from fxmorph.triage.folder.markdown import block, folded, table
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 from fxmorph.triage.folder.snippet import MOST_LINES, line_count
 from fxmorph.triage.folder.title import main_kind, title
 from fxmorph.triage.folder.unit_words import logs, module_label, unit_in_words
 
 #: What differs, as a noun.
-_NOUN: Mapping[Kind, str] = {
+NOUN: Mapping[Kind, str] = {
     Kind.VALUE: "values", Kind.NONFINITE: "NaN and Inf", Kind.DTYPE: "dtypes", Kind.SHAPE: "shapes",
     Kind.STRUCTURE: "the structure of what is returned", Kind.STRIDE: "strides", Kind.OFFSET: "storage offsets",
     Kind.DEVICE: "devices", Kind.ALIAS: "which tensors share memory", Kind.IDENTITY: "which tensors are one object",
@@ -71,13 +72,13 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
         *_releases(finding),
         *_related(finding),
         *_by_hand(finding),
-        *([_folded("Generated code", _block(draft.kernels.splitlines(), _language(draft)))] if draft.kernels else []),
+        *([folded("Generated code", block(draft.kernels.splitlines(), _language(draft)))] if draft.kernels else []),
         *_values(finding),
         *_for_fuzzers(finding),
         *_errors(finding),
         "### Versions",
-        _environment(draft, versions),
-        _folded("How it was found", "\n".join(_history(finding, versions))),
+        environment_part(draft, versions),
+        folded("How it was found", "\n".join(_history(finding, versions))),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
 
@@ -106,7 +107,7 @@ def _sentences(finding: Finding, versions: Mapping[str, str]) -> str:
     under = f" (torch {versions['torch']})" if "torch" in versions else ""
     said = f"Under `torch.compile`{under} this program {_SENTENCE[kind]}"
     silently = "" if set(finding.kinds) & _LOUD or kind is Kind.RAISES else ", without a warning"
-    others = [_NOUN[k] for k in finding.kinds if k is not kind and k in _NOUN]
+    others = [NOUN[k] for k in finding.kinds if k is not kind and k in NOUN]
     also = f"What differs too: {', '.join(others)}." if others else ""
     return " ".join(filter(None, [f"{said}{silently}.", also, _not_rounding(finding)]))
 
@@ -130,25 +131,23 @@ def _shown(finding: Finding, draft: Draft) -> Iterator[str]:
     about = "A script that needs only torch and exits with 1 while the difference is there, with 0 once it is gone"
     if not draft.snippet:
         yield f"{about}:"
-        yield _block(dropwhile(lambda line: line.startswith("#"), lines), "python")  # its head says what we call it
+        yield block(dropwhile(lambda line: line.startswith("#"), lines), "python")  # its head says what we call it
         return
-    yield _block(draft.snippet.splitlines(), "python")
-    yield _block(draft.printed.splitlines())
+    yield block(draft.snippet.splitlines(), "python")
+    yield block(draft.printed.splitlines())
     if line_count(draft.snippet) > MOST_LINES:
         yield "No shorter script was seen to show it."
-    yield _folded(about, _block(lines, "python"))
+    yield folded(about, block(lines, "python"))
 
 
 def _values(finding: Finding) -> Iterator[str]:
     """Tables of what eager (expected) and the compiled program (actual) give, with the fp64 reference."""
     shown, parts = exhibit_of(finding), list[str]()
     if shown.relations:
-        parts.append(_table(("", "expected (eager)", "actual (compiled)"), shown.relations))
+        parts.append(table(("", "expected (eager)", "actual (compiled)"), shown.relations))
     for slot in shown.slots:
         if slot.eager != slot.compiled:
-            parts.append(
-                _table(("", "expected (eager)", "actual (compiled)"), [(slot.name, slot.eager, slot.compiled)])
-            )
+            parts.append(table(("", "expected (eager)", "actual (compiled)"), [(slot.name, slot.eager, slot.compiled)]))
         if slot.worst:
             parts.append(
                 f"`{slot.name}` ({slot.eager}): {slot.wrong} of {slot.numel} elements differ, the worst of them:"
@@ -158,10 +157,10 @@ def _values(finding: Finding) -> Iterator[str]:
                 for e in slot.worst[:MOST_ROWS]
             ]
             parts.append(
-                _table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows)
+                table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows)
             )
     if parts:
-        yield _folded("Values of the script above, side by side", "\n\n".join(parts))
+        yield folded("Values of the script above, side by side", "\n\n".join(parts))
 
 
 # -- where it comes from ---------------------------------------------------------
@@ -178,7 +177,7 @@ def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
     if wrong:
         yield f"The first backend that differs from eager is `{wrong[0]}`."
     if rows:
-        yield _table(("backend or setting", "result"), rows)
+        yield table(("backend or setting", "result"), rows)
     blame = finding.blame or NOBODY
     if finding.unit and blame.confirmed:
         yield f"It is gone with {unit_in_words(finding.unit)} switched off."
@@ -190,13 +189,13 @@ def _by_hand(finding: Finding) -> Iterator[str]:
     """What to type to see the same, and where its logs are."""
     lines = [*(finding.blame or NOBODY).redo, f'TORCH_LOGS="{logs(finding)}" python repro.py']
     lines.append("TORCH_TRACE=trace python repro.py && tlparse trace/*.log")
-    yield _folded("By hand (`repro.py` is the script above)", _block(map(anonymous, lines)))
+    yield folded("By hand (`repro.py` is the script above)", block(map(anonymous, lines)))
 
 
 def _releases(finding: Finding) -> Iterator[str]:
     """What other releases show, where they were tried."""
     if finding.releases:
-        yield _table(("torch", "result"), finding.releases)
+        yield table(("torch", "result"), finding.releases)
 
 
 def _related(finding: Finding) -> Iterator[str]:
@@ -232,14 +231,15 @@ def _errors(finding: Finding) -> Iterator[str]:
         return
     sides = zip(("eager", "compiled"), raised, strict=True)
     yield "### Error logs"
-    yield _block(f"{side}: {anonymous(said) or 'no exception'}" for side, said in sides)
+    yield block(f"{side}: {anonymous(said) or 'no exception'}" for side, said in sides)
 
 
-def _environment(draft: Draft, versions: Mapping[str, str]) -> str:
+def environment_part(draft: Draft, versions: Mapping[str, str]) -> str:
+    """What stands under "Versions"."""
     if draft.environment:
-        return _folded(f"`{COMMAND}`", _block(draft.environment.splitlines()))
+        return folded(f"`{COMMAND}`", block(draft.environment.splitlines()))
     said = [f"{name} {version}" for name, version in versions.items() if name != "fxmorph"]
-    return f"{_block(said)}\n\n`{COMMAND}` says the rest; its output belongs here."
+    return f"{block(said)}\n\n`{COMMAND}` says the rest; its output belongs here."
 
 
 def _language(draft: Draft) -> str:
@@ -275,21 +275,3 @@ def _history(finding: Finding, versions: Mapping[str, str]) -> Iterator[str]:
         yield f"The program is {not_reduced(finding)}."
     blame = finding.blame or NOBODY
     yield from (f"- {anonymous(line)}" for line in (*finding.evidence, *blame.evidence))
-
-
-# -- markdown --------------------------------------------------------------------
-
-
-def _folded(about: str, text: str) -> str:
-    return f"<details><summary>{about}</summary>\n\n{text}\n\n</details>"
-
-
-def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |"]
-    # A bar inside a cell would end it.
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def _block(lines: Iterable[str], language: str = "") -> str:
-    return f"```{language}\n" + "\n".join(lines) + "\n```"

@@ -31,6 +31,8 @@ SECONDS = 60.0
 MOST_PRINTED, MOST_DIGITS = 4, 6
 #: A call that makes a tensor of a size that has a zero.
 _NO_SIZE = re.compile(r"torch\.(ones|zeros|full|empty|rand|randn)\(\((\d+, )*0(, \d+)*,?\)")
+#: By how many characters a plainer expression may be longer.
+MOST_LONGER = 8
 _OF_AUTOGRAD = frozenset({Kind.GRADIENT, Kind.REQUIRES_GRAD})
 
 
@@ -182,7 +184,7 @@ def _with_shorter_inputs(best: Snippet, values: Sequence[Any], trials: Trials) -
     for at, (name, before) in enumerate(best.inputs):
         value = values[best.kept[at]]
         for made in _shorter(value, best.form.kind):
-            if len(made) > len(before) or made == before or trials.over:
+            if len(made) > len(before) + MOST_LONGER or made == before or trials.over:
                 continue
             changed = replace(best, inputs=(*best.inputs[:at], (name, made), *best.inputs[at + 1 :]))
             if trials.differing(changed) is not None:

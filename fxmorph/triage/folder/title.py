@@ -51,6 +51,8 @@ _INSTEAD: Mapping[Kind, str] = {
 }  # fmt: skip
 #: Kinds that the layout of an input may decide.
 _OF_LAYOUT = frozenset({Kind.VALUE, Kind.STRIDE, Kind.OFFSET})
+#: Exceptions that say where another was raised.
+_WRAPPERS = frozenset({"BackendCompilerFailed", "InductorError", "LoweringException"})
 _SIZE = re.compile(r"torch\.Size\((.*)\)")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.])")
 
@@ -106,14 +108,13 @@ def _function(finding: Finding) -> ast.FunctionDef | None:
 
 
 def _code(fn: ast.FunctionDef) -> str:
-    """Its body on one line, without a name that is returned; "" where it is no plain function."""
+    """Its body on one line, without what is returned where that is a name; "" where it is no plain function."""
     by_hand = hand_function(fn)
     if by_hand is None:
         return ""
     *others, last = by_hand.body
     last = last.removeprefix("return ")
-    lines = others if others and last.isidentifier() and f"{last} =" not in "\n".join(others) else [*others, last]
-    return "; ".join(lines)
+    return "; ".join(others if others and last.isidentifier() else [*others, last])
 
 
 def _operators(finding: Finding, fn: ast.FunctionDef | None) -> list[str]:
@@ -122,7 +123,8 @@ def _operators(finding: Finding, fn: ast.FunctionDef | None) -> list[str]:
         tree = ast.parse(finding.program) if finding.program else ast.Module([], [])
         # Of a module what is called in its own methods matters, not how it is made.
         methods = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name in ("forward", "fn")]
-        called = [name for n in methods for name in _called(n)] or list(finding.operations)
+        modules = dict(re.findall(r"self\.(\w+) = (?:torch\.)?nn\.(\w+)\(", finding.program))
+        called = [modules.get(name, name) for n in methods for name in _called(n)] or list(finding.operations)
     else:
         called = _called(fn)
     names = list(dict.fromkeys(called))
@@ -158,6 +160,12 @@ def _told(kind: Kind, finding: Finding, draft: Draft) -> str:
         return _raised(kind, exhibit_of(finding).raised)
     if not mine or not theirs:
         return ""
+    if (
+        kind is Kind.VALUE
+        and "drive" in finding.program
+        and any(row[2] == "yes" for row in exhibit_of(finding).relations)
+    ):
+        return "returns memory that it does not share in eager"
     if kind in _INSTEAD:
         return f"returns {_INSTEAD[kind]}{_short(theirs)} instead of {_short(mine)}"
     if kind in (Kind.ALIAS, Kind.IDENTITY) and {mine, theirs} == {str(True), str(False)}:
@@ -174,12 +182,18 @@ def _told(kind: Kind, finding: Finding, draft: Draft) -> str:
 
 
 def _raised(kind: Kind, raised: tuple[str, str]) -> str:
-    mine, theirs = (said.partition(":")[0] for said in raised)
+    mine, theirs = map(_exception, raised)
     if kind is Kind.COMPILE_ERROR:
         return f"does not compile: {theirs}" if theirs else ""
     if mine and not theirs:
         return f"does not raise the {mine} of eager"
     return f"raises {theirs}, eager does not" if theirs and not mine else ""
+
+
+def _exception(said: str) -> str:
+    """The name of the exception that the compiler wrapped, else of the one that was raised."""
+    names = [said.partition(":")[0], *re.findall(r"\b(\w+(?:Error|Exception))(?=:)", said)]
+    return next((name for name in names if name not in _WRAPPERS), names[0])
 
 
 def _related(kind: Kind, snippet: str, more: bool) -> str:

@@ -23,8 +23,8 @@ from fxmorph.triage.folder.snippet_trial import SECONDS
 
 #: Wall seconds beyond those of the trials: torch's import, a last compile; and for a snippet that runs alone.
 MORE_SECONDS, ALONE_SECONDS = 120, 180
-#: Characters of what a snippet prints that a report has.
-MOST_PRINTED = 2000
+#: Lines and characters of what a side prints that a report has.
+MOST_LINES, MOST_PRINTED = 8, 1000
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
@@ -32,10 +32,16 @@ def written_up(folder: Path, cache: Path) -> Draft:
     """The draft of the finding in ``folder``; ``cache`` is Inductor's folder."""
     finding: Finding = from_json(Finding, json.loads((folder / "finding.json").read_text(encoding="utf-8")))
     with TemporaryDirectory(prefix="fxmorph-snippet-") as place:
-        draft = _tried(folder, Path(place), cache) if Kind.CRASH not in finding.kinds else _crashing(finding)
+        draft = _sketched(finding, folder, Path(place), cache)
         if draft.snippet:
             draft = _run_alone(draft, finding, Path(place), cache)
     return replace(draft, environment=environment())
+
+
+def _sketched(finding: Finding, folder: Path, place: Path, cache: Path) -> Draft:
+    if Kind.TIMEOUT in finding.kinds:  # what does not end is not waited for again
+        return Draft()
+    return _crashing(finding) if Kind.CRASH in finding.kinds else _tried(folder, place, cache)
 
 
 def _tried(folder: Path, place: Path, cache: Path) -> Draft:
@@ -79,12 +85,12 @@ def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draf
         differs = sides[EAGER] != sides[COMPILED]
     if not differs or not sides[EAGER]:
         return Draft()
-    printed = "\n".join(f"{what} {sides[what]}" for what in (EAGER, COMPILED))
+    eager, compiled = (_readable(sides[what]) for what in (EAGER, COMPILED))
     return replace(
         draft,
-        printed=_readable(printed),
-        eager=_readable(sides[EAGER]),
-        compiled=_readable(sides[COMPILED]),
+        printed=f"{EAGER} {eager}\n{COMPILED} {compiled}",
+        eager=eager,
+        compiled=compiled,
         kernels=anonymous(kernels(done.stderr)),
     )
 
@@ -102,5 +108,7 @@ def said_of_sides(printed: str) -> Mapping[str, str]:
 
 
 def _readable(text: str) -> str:
-    text = anonymous(_ADDRESS.sub("", text))
-    return text if len(text) <= MOST_PRINTED else f"{text[:MOST_PRINTED]} …"
+    lines = anonymous(_ADDRESS.sub("", text)).splitlines()
+    said = "\n".join(lines[:MOST_LINES])
+    whole = len(lines) <= MOST_LINES and len(said) <= MOST_PRINTED
+    return said if whole else f"{said[:MOST_PRINTED].rstrip()} …"
