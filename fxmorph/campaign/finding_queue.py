@@ -167,10 +167,10 @@ class FindingQueue:
         return self._has_time(cases_left)
 
     def _wants_report(self, cases_left: bool) -> bool:
-        """Reports of what is known come when no case is left."""
-        if not self._to_write_up or (cases_left and self._to_write_up[0].finding.known):
-            return False
-        return self._has_time(cases_left)
+        """Reports of what is known come when no case is left; then all have what time there is."""
+        if not self._to_write_up or not cases_left:
+            return bool(self._to_write_up)
+        return not self._to_write_up[0].finding.known and self._has_time(cases_left)
 
     def _has_time(self, cases_left: bool) -> bool:
         share = self._effort.share
