@@ -5,6 +5,7 @@ What a maintainer needs to see the bug stands first; the long script, the enviro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import dropwhile
 from typing import Any
@@ -27,6 +28,8 @@ NOUN: Mapping[Kind, str] = {
     Kind.MUTATION: "the inputs after the call", Kind.GRADIENT: "gradients", Kind.REQUIRES_GRAD: "requires_grad",
     Kind.RNG: "the random generator after the call", Kind.RAISES: "whether it raises",
 }  # fmt: skip
+#: Calls that return where something is.
+_INDICES = re.compile(r"arg(max|min|sort)|\b(max|min|topk|sort|median|mode|kthvalue|cummax|cummin)\(")
 _BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
 #: Elements in a table of an issue.
 MOST_ROWS = 6
@@ -160,7 +163,8 @@ def _values(finding: Finding) -> Iterator[str]:
                 table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows)
             )
     if parts:
-        yield folded("Values of the script above, side by side", "\n\n".join(parts))
+        loss = "; gradients are those of a loss with random weights" if Kind.GRADIENT in finding.kinds else ""
+        yield folded(f"Values of the program of that script, side by side{loss}", "\n\n".join(parts))
 
 
 # -- where it comes from ---------------------------------------------------------
@@ -205,7 +209,7 @@ def _related(finding: Finding) -> Iterator[str]:
 
 def _for_fuzzers(finding: Finding) -> Iterator[str]:
     """What the template asks of reports that a fuzzer made."""
-    done = ["no indices of max or min are compared"]
+    done = [] if _INDICES.search(finding.program) else ["no indices of max or min are compared"]
     if set(finding.kinds) & _NUMERIC:
         done.append(_compared(finding))
     if finding.repro.random:
@@ -213,7 +217,8 @@ def _for_fuzzers(finding: Finding) -> Iterator[str]:
     labels = ["topic: fuzzer", module_label(finding)]
     if not set(finding.kinds) & _LOUD:
         labels.append("module: correctness (silent)")
-    yield f"Found by a fuzzer ({'; '.join(done)}). Labels: {', '.join(f'`{label}`' for label in labels)}."
+    said = f" ({'; '.join(done)})" if done else ""
+    yield f"Found by a fuzzer{said}. Labels: {', '.join(f'`{label}`' for label in labels)}."
 
 
 def _compared(finding: Finding) -> str:

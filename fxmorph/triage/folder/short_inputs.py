@@ -33,6 +33,8 @@ def _filled(t: torch.Tensor, shape: tuple[int, ...], dtype: torch.dtype, device:
     sizes = ", ".join(map(str, shape)) or "()"
     written = _written(t, f"{'' if dtype in (torch.int64, torch.bool) else kind}{device}{ending}")
     if dtype == torch.bool or not dtype.is_floating_point:
+        if dtype == torch.int64 and t.ndim > 1 and torch.equal(t.flatten(), torch.arange(t.numel(), device=t.device)):
+            yield _counted(t, shape, "", "", device, ending)
         yield from written  # as they are: they may be indices or masks
         if dtype == torch.bool:
             yield f"torch.ones({sizes}{kind}{device}{ending})"
