@@ -16,7 +16,7 @@ from types import NoneType
 from typing import Any
 
 from fxmorph.core.exhibit import Exhibit
-from fxmorph.core.finding_parts import Blame, Draw, Likely, Reduced, Repro, UnitCase, gathered, taken_apart
+from fxmorph.core.finding_parts import Blame, Draft, Draw, Likely, Reduced, Repro, UnitCase, gathered, taken_apart
 from fxmorph.core.records import SPARSE, to_json, untagged
 
 
@@ -566,6 +566,7 @@ class Finding:
     blame: Blame | None = None
     exhibit: Exhibit | None = None
     releases: tuple[tuple[str, str], ...] | None = None
+    draft: Draft | None = None
     confirmed: bool = True
     known_by: str = ""
     likely: tuple[Likely, ...] = ()

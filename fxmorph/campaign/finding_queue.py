@@ -1,4 +1,4 @@
-"""What becomes of a case that differs: seen, investigated, confirmed, stored.
+"""What becomes of a case that differs: seen, investigated, confirmed, stored, written up.
 
 It is a finding from the moment that it is seen: stored as it was found (``STATE/seen/ID``), counted and told
 whatever time is left.  What is made of it later takes its place.
@@ -30,6 +30,8 @@ from fxmorph.triage.known.likeness import likely_issues
 
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
+#: CPU seconds for the snippets of a report.
+WRITE_UP_SECONDS = 300.0
 #: Writes a finding's folder.
 Write = Callable[[Path, Finding], None]
 
@@ -98,6 +100,8 @@ class FindingQueue:
         self._to_confirm: deque[worker.Confirm | worker.Identify] = deque()
         #: Fingerprints being confirmed, with the other findings that have them.
         self._confirming: dict[str, list[Finding]] = {}
+        #: What is confirmed, and has no report that can be sent yet.
+        self._to_write_up: deque[worker.WriteUp] = deque()
         #: Fingerprints by group of what was reduced.
         self._groups: dict[str, str] = {}
         #: Findings of units, by id, that are told once it is shown whether they are known, and what writes them.
@@ -141,12 +145,14 @@ class FindingQueue:
 
     def wants(self, cases_left: bool) -> bool:
         """Whether there is something to do, and time for it while ``cases_left`` or after."""
-        return bool(self._to_confirm) or self._wants_investigation(cases_left)
+        return bool(self._to_confirm) or self._wants_investigation(cases_left) or self._wants_report(cases_left)
 
-    def next_job(self) -> tuple[worker.Investigate | worker.Confirm | worker.Identify, float]:
+    def next_job(self) -> tuple[worker.Investigate | worker.Confirm | worker.Identify | worker.WriteUp, float]:
         """What is to be done first, and its limit in CPU seconds; something must be to do."""
         if self._to_confirm:
             return self._to_confirm.popleft(), CONFIRM_SECONDS
+        if self._to_write_up and (not self._waiting or not self._to_write_up[0].finding.known):
+            return self._to_write_up.popleft(), WRITE_UP_SECONDS
         # The finding least like those already looked at goes first.
         best = min(self._waiting, key=lambda f: (self._looks_known(f), self._investigated[f.novelty()], f.index))
         self._waiting.remove(best)
@@ -163,17 +169,28 @@ class FindingQueue:
             match, used = ended.value if ended.value is not None else (Match(), ())
             self._ledger.add_seconds(used)
             self.place(*self._identifying.pop(ended.job.finding.id), match)
-        else:
+        elif isinstance(ended.job, worker.Confirm):
             self._confirmed(ended.job, ended)
+        else:
+            self._written_up(ended.job, ended)
 
     def _wants_investigation(self, cases_left: bool) -> bool:
+        if not self._waiting or (cases_left and all(map(self._looks_known, self._waiting))):
+            return False  # the time of what looks known comes when no case is left
+        return self._has_time(cases_left)
+
+    def _wants_report(self, cases_left: bool) -> bool:
+        """Reports of what is known come when no case is left; then all have what time there is."""
+        if not self._to_write_up or not cases_left:
+            return bool(self._to_write_up)
+        return not self._to_write_up[0].finding.known and self._has_time(cases_left)
+
+    def _has_time(self, cases_left: bool) -> bool:
         share = self._effort.share
-        if not self._waiting or share is None:
-            return bool(self._waiting)
+        if share is None:
+            return True
         if not cases_left:
             return self._spent < share * self._settings.max_time * self._settings.effective_jobs
-        if all(map(self._looks_known, self._waiting)):
-            return False  # their time comes when no case is left
         return self._spent <= share * max(sum(self._ledger.seconds.values()), 1.0)
 
     def _looks_known(self, found: Found) -> bool:
@@ -287,6 +304,7 @@ class FindingQueue:
                 with self._ledger.activity("store"):
                     self.place(finding, write, match)
                 self.placed += 1
+                self._report(job, finding.fingerprint)
         for other in same:  # where this one was not confirmed, their programs may be
             self._settle(replace(job, finding=other))
 
@@ -310,6 +328,29 @@ class FindingQueue:
             self.seen.stays(finding.case_id, "its repro.py does not show the difference in a fresh process")
         else:
             self._settle(replace(job, finding=seen))
+
+    # -- written up ------------------------------------------------------------------
+
+    def _report(self, job: worker.Confirm, fingerprint: str) -> None:
+        """The finding waits for its report; what is not known comes first."""
+        finding = self.findings[fingerprint]
+        job_ = worker.WriteUp(job.index, job.case, finding, str(self._folder(finding)))
+        if finding.known:
+            self._to_write_up.append(job_)
+        else:
+            self._to_write_up.appendleft(job_)
+
+    def _written_up(self, job: worker.WriteUp, ended: Ended) -> None:
+        """Where nothing was made of it the report stays as it is."""
+        draft, used = ended.value if ended.value is not None else (None, ())
+        self._ledger.add_seconds(used)
+        self._spent += sum(seconds for _, seconds in used)
+        finding = self.findings.get(job.finding.fingerprint)
+        if draft is not None and finding is not None:
+            finding = replace(finding, draft=draft)
+            self._ledger.write_folder(self._folder(finding), finding)
+            self._ledger.add_finding(finding, self._folder(finding))
+            self.findings[finding.fingerprint] = finding
 
     # -- stored ----------------------------------------------------------------------
 

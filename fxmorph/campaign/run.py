@@ -160,7 +160,7 @@ class Run:
         return job
 
     def _hear(self, ended: Ended) -> None:
-        mine = isinstance(ended.job, (worker.Investigate, worker.Confirm, worker.Identify))
+        mine = isinstance(ended.job, (worker.Investigate, worker.Confirm, worker.Identify, worker.WriteUp))
         (self._queue if mine else self._schedule).hear(ended)
 
     def _tell_progress(self, case_time: bool) -> None:

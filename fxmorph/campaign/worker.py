@@ -29,6 +29,7 @@ from fxmorph.torchapi.devices import DeviceLost, require_device
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.demonstration import with_exhibit
 from fxmorph.triage.folder.confirm import confirm
+from fxmorph.triage.folder.write_up import written_up
 from fxmorph.triage.investigate import as_found, investigate
 from fxmorph.triage.known.exact_match import exact_match
 
@@ -118,6 +119,16 @@ class Confirm:
 class Identify:
     """Job: which public issue the finding in ``folder`` is; answers (a ``Match``, seconds)."""
 
+    finding: Finding
+    folder: str
+
+
+@dataclass(frozen=True)
+class WriteUp:
+    """Job: make what the report of the finding in ``folder`` needs; answers (a ``Draft``, seconds)."""
+
+    index: int
+    case: Case
     finding: Finding
     folder: str
 
@@ -223,11 +234,13 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str,
         return _investigated(job, rules, clock)
     if isinstance(job, (JudgePasses, Derive)):
         return _about_units(job, rules, prover, clock, tell)
-    assert isinstance(job, (Confirm, Identify))
+    assert isinstance(job, (Confirm, Identify, WriteUp))
     with clock.activity("confirm"):
         where = Path(job.folder), Path(cache)
         if isinstance(job, Identify):
             return exact_match(job.finding, *where, shown=False), clock.take()
+        if isinstance(job, WriteUp):
+            return written_up(*where), clock.take()
         answer = confirm(*where, job.times)
         if answer.stands:
             answer = replace(answer, match=exact_match(job.finding, *where, shown=True))

@@ -282,9 +282,11 @@ def unsound_rules() -> Registry:
     class planted_abs_dropped:
         """Drops abs: wrong on purpose."""
 
-        def before(x): return x.abs()  # type: ignore[no-untyped-def]
+        def before(x):
+            return x.abs()  # type: ignore[no-untyped-def]
 
-        def after(x): return x * 1  # type: ignore[no-untyped-def]
+        def after(x):
+            return x * 1  # type: ignore[no-untyped-def]
 
     registry = Registry()
     registry.add(planted_abs_dropped)  # type: ignore[arg-type]

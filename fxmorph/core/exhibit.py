@@ -12,6 +12,8 @@ from dataclasses import dataclass
 MAP_SIDE = 16
 #: Elements of a table of values, slots, and characters of a graph's text, at most.
 MOST_ELEMENTS, MOST_SLOTS, MOST_TEXT = 12, 4, 24_000
+#: What a relation says of a side: whether two tensors share memory, or are one object.
+SHARED, APART = "yes", "no"
 #: A cell of an error map: nothing differs; NaN or Inf on one side only.
 EQUAL, NOT_FINITE = -999.0, 999.0
 

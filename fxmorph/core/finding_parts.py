@@ -123,10 +123,29 @@ class Likely:
 #: Where nothing is blamed.
 NOBODY = Blame(None, "", False)
 
+
+@dataclass(frozen=True)
+class Draft:
+    """What a report has besides the finding, made in fresh processes once the finding was confirmed.
+
+    ``snippet`` is the shortest script that was seen to show it in the kind ``shown``, "" where none was; ``printed``
+    is what it printed, ``eager`` and ``compiled`` are what it printed of each side.  ``kernels`` is generated code,
+    where that is accused; ``environment`` what ``torch.utils.collect_env`` says.
+    """
+
+    snippet: str = ""
+    printed: str = ""
+    shown: str = ""
+    eager: str = ""
+    compiled: str = ""
+    kernels: str = ""
+    environment: str = ""
+
+
 #: Parts of a finding by the field that holds them, in the order of their fields under ``extra``.
 _SIDE_BY_SIDE = {"unit_case": UnitCase, "repro": Repro, "draw": Draw, "reduced": Reduced}
 #: Fields that have a name of their own there.
-_NAMED = ("blame", "exhibit", "releases", "known_by", "likely")
+_NAMED = ("blame", "exhibit", "releases", "known_by", "likely", "draft")
 #: What a field holds that says nothing.
 _UNSAID: tuple[Any, ...] = (None, "", [])
 

@@ -261,9 +261,7 @@ class Pool:
         job, worker.job = worker.job, None
         if word == "done":
             return Ended(job, value)
-        return Ended(
-            job, trouble=Trouble.ERROR, phase=worker.phase, detail=value, unequipped=word == "unequipped"
-        )
+        return Ended(job, trouble=Trouble.ERROR, phase=worker.phase, detail=value, unequipped=word == "unequipped")
 
     def _end(self, worker: _Worker, trouble: Trouble, detail: str, cpu: float) -> Ended:
         ended = Ended(worker.job, None, trouble, worker.phase, detail, cpu)

@@ -109,9 +109,7 @@ def compare(
 
 def _loses_nan(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor]) -> bool:
     """Whether an element is NaN in eager and in fp64, which no dtype's range explains, and a number when compiled."""
-    return "wide" in lanes and bool(
-        (eager.isnan() & lanes["wide"].isnan() & plain(compiled).isfinite()).any()
-    )
+    return "wide" in lanes and bool((eager.isnan() & lanes["wide"].isnan() & plain(compiled).isfinite()).any())
 
 
 def _judged(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:

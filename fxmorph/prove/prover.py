@@ -52,6 +52,7 @@ MAX_COMBINATIONS = 1 << 17
 #: More scalar claims than these are not tried one by one.
 MAX_OBLIGATIONS = 24
 
+
 #: Strongest first.
 def weakest(levels: Sequence[Level]) -> Level:
     return max(levels, key=list(Level).index, default=Level.INDEX_EXACT)

@@ -8,7 +8,7 @@ from typing import TextIO
 from fxmorph.events import Checked, Event, FindingMade, SeedRefused
 from fxmorph.model import Status
 from fxmorph.report.sarif import seed_file
-from fxmorph.triage.folder.issue import what
+from fxmorph.triage.folder.title import what
 
 
 class GitHub:

@@ -24,7 +24,8 @@ from fxmorph.report.heatmap import heat_map
 from fxmorph.report.terminal import replay_command, spell_time
 from fxmorph.triage.folder.dataflow import Step, read_steps
 from fxmorph.triage.folder.graph_files import picture, sides
-from fxmorph.triage.folder.issue import not_reduced, what
+from fxmorph.triage.folder.issue import not_reduced
+from fxmorph.triage.folder.title import what
 
 #: Findings whose graphs are drawn, and findings shown with their files.
 MOST_DRAWN, MOST_FILES = 150, 300

@@ -14,8 +14,8 @@ from fxmorph import __version__
 from fxmorph.core.store import DiskError
 from fxmorph.events import Checked, Event, FindingMade
 from fxmorph.model import BugClass, Status
-from fxmorph.triage.folder.issue import what
 from fxmorph.triage.folder.public_threads import known_as
+from fxmorph.triage.folder.title import what
 
 SCHEMA_URI = "https://json.schemastore.org/sarif-2.1.0.json"
 #: The key of the fingerprint; another number when findings are keyed in another way.

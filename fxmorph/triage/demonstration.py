@@ -14,12 +14,14 @@ from torch import fx
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.exhibit import (
+    APART,
     EQUAL,
     MAP_SIDE,
     MOST_ELEMENTS,
     MOST_SLOTS,
     MOST_TEXT,
     NOT_FINITE,
+    SHARED,
     Element,
     Exhibit,
     GraphPair,
@@ -207,7 +209,7 @@ def _relations(eager: Observation, compiled: Observation) -> Iterator[tuple[str,
 
 
 def _yes(pair: tuple[str, str], mine: frozenset[Any], theirs: frozenset[Any]) -> tuple[str, str]:
-    return ("yes" if pair in mine else "no"), ("yes" if pair in theirs else "no")
+    return (SHARED if pair in mine else APART), (SHARED if pair in theirs else APART)
 
 
 # -- graphs ------------------------------------------------------------------

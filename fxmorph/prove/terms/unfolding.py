@@ -92,9 +92,7 @@ def _patterns(
     """One obligation for each pattern of equal leaves."""
     if columns:
         stacked = torch.stack(columns, 1)
-        first = torch.stack(
-            [(stacked == stacked[:, i : i + 1]).long().argmax(1) for i in range(stacked.shape[1])], 1
-        )
+        first = torch.stack([(stacked == stacked[:, i : i + 1]).long().argmax(1) for i in range(stacked.shape[1])], 1)
         patterns, where = torch.unique(first, dim=0, return_inverse=True)
     else:
         stacked, patterns, where = torch.zeros(1, 0), torch.zeros(1, 0, dtype=torch.int64), torch.zeros(1)

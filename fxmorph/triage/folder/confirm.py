@@ -85,7 +85,7 @@ def run_repro(
         done = subprocess.run(
             [python, *program],
             cwd=folder,
-            env=_environment(cache),
+            env=fresh_environment(cache),
             capture_output=True,
             text=True,
             timeout=REPRO_SECONDS,
@@ -96,7 +96,7 @@ def run_repro(
     return done.returncode, lines[-1] if lines else ""
 
 
-def _environment(cache: Path) -> dict[str, str]:
+def fresh_environment(cache: Path) -> dict[str, str]:
     """This process's, without what would let a repro miss what it is to show."""
     left_out = {
         "OMP_NUM_THREADS",  # the workers' own: who runs the script has other threads, and other loops

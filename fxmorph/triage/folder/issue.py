@@ -1,46 +1,63 @@
-"""``issue.md`` of a finding, under the headings of PyTorch's ``pt2-bug-report.yml``."""
+"""``issue.md`` of a finding, in the form of PyTorch's ``pt2-bug-report.yml``.
+
+What a maintainer needs to see the bug stands first; the long script, the environment and what the tool did are folded.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import dropwhile
 from typing import Any
 
-from fxmorph.core.exhibit import Exhibit
-from fxmorph.core.finding_parts import NOBODY
+from fxmorph.core.finding_parts import NOBODY, Draft
 from fxmorph.model import Finding, Kind, differs
+from fxmorph.triage.folder.environment import COMMAND, anonymous
 from fxmorph.triage.folder.graph_files import exhibit_of
-from fxmorph.triage.folder.public_threads import known_as, related_line
+from fxmorph.triage.folder.markdown import block, folded, table
+from fxmorph.triage.folder.public_threads import related_line
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
+from fxmorph.triage.folder.snippet import MOST_LINES, line_count
+from fxmorph.triage.folder.title import main_kind, title
+from fxmorph.triage.folder.unit_words import logs, module_label, unit_in_words
 
-#: How a title says each kind.
-_SAID: Mapping[Kind, str] = {
-    Kind.VALUE: "wrong values",
-    Kind.NONFINITE: "NaN or Inf where eager has none, or the reverse",
-    Kind.DTYPE: "wrong output dtype",
-    Kind.SHAPE: "wrong output shape",
-    Kind.STRUCTURE: "wrong output structure",
-    Kind.STRIDE: "wrong output strides",
-    Kind.OFFSET: "wrong storage offset",
-    Kind.DEVICE: "wrong device",
-    Kind.ALIAS: "output aliasing differs from eager",
-    Kind.IDENTITY: "output is not the same object as in eager",
-    Kind.MUTATION: "wrong input mutation",
-    Kind.GRADIENT: "wrong gradients",
-    Kind.REQUIRES_GRAD: "wrong requires_grad",
-    Kind.RNG: "random numbers differ from eager under fallback_random",
-    Kind.RAISES: "error parity with eager",
-    Kind.SECOND_CALL: "wrong result on the second call",
-    Kind.COMPILE_ERROR: "does not compile",
-    Kind.CRASH: "crashes",
-    Kind.TIMEOUT: "does not finish",
-}
-_BACKENDS = ("eager", "aot_eager", "aot_eager_decomp_partition", "inductor")
+#: What differs, as a noun.
+NOUN: Mapping[Kind, str] = {
+    Kind.VALUE: "values", Kind.NONFINITE: "NaN and Inf", Kind.DTYPE: "dtypes", Kind.SHAPE: "shapes",
+    Kind.STRUCTURE: "the structure of what is returned", Kind.STRIDE: "strides", Kind.OFFSET: "storage offsets",
+    Kind.DEVICE: "devices", Kind.ALIAS: "which tensors share memory", Kind.IDENTITY: "which tensors are one object",
+    Kind.MUTATION: "the inputs after the call", Kind.GRADIENT: "gradients", Kind.REQUIRES_GRAD: "requires_grad",
+    Kind.RNG: "the random generator after the call", Kind.RAISES: "whether it raises",
+}  # fmt: skip
+#: Calls that return where something is.
+_INDICES = re.compile(r"arg(max|min|sort)|\b(max|min|topk|sort|median|mode|kthvalue|cummax|cummin)\(")
+_BACKENDS = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_decomp_partition", "inductor")
 #: Elements in a table of an issue.
 MOST_ROWS = 6
-#: Operators that a title names.
-MOST_OPERATORS = 4
-_NUMERIC = frozenset({Kind.VALUE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
-_LOUD = frozenset({Kind.RAISES, Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT})
+_NUMERIC = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
+_LOUD = frozenset({Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT})
+#: What the compiled program does, in a sentence of its own.
+_SENTENCE: Mapping[Kind, str] = {
+    Kind.VALUE: "returns other values than in eager",
+    Kind.NONFINITE: "returns NaN or Inf where eager does not, or the reverse",
+    Kind.DTYPE: "returns a tensor of another dtype than in eager",
+    Kind.SHAPE: "returns a tensor of another shape than in eager",
+    Kind.STRUCTURE: "returns another structure than in eager",
+    Kind.STRIDE: "returns a tensor with other strides than in eager",
+    Kind.OFFSET: "returns a view with another storage offset than in eager",
+    Kind.DEVICE: "returns a tensor on another device than in eager",
+    Kind.ALIAS: "returns tensors that share memory with other tensors than in eager",
+    Kind.IDENTITY: "returns another tensor object than in eager",
+    Kind.MUTATION: "leaves other values in its inputs than eager does",
+    Kind.GRADIENT: "gives other gradients than in eager",
+    Kind.REQUIRES_GRAD: "returns a tensor with another requires_grad than in eager",
+    Kind.RNG: "leaves the random generator in another state than eager does",
+    Kind.RAISES: "does not raise where eager does, or the reverse",
+    Kind.SECOND_CALL: "is wrong when it is called a second time",
+    Kind.COMPILE_ERROR: "cannot be compiled, and runs in eager",
+    Kind.CRASH: "takes the process with it, and runs in eager",
+    Kind.TIMEOUT: "does not come to an end, and does in eager",
+}
 
 
 def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: Iterable[tuple[str, str]]) -> str:
@@ -49,56 +66,25 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
     ``versions``: name to version, in the order to print; ``backend_ladder``: pairs of backend
     and what it gave, weakest backend first.  Raises ``ValueError`` as :func:`repro_text` does.
     """
-    ladder = list(backend_ladder)
-    return (
-        "\n\n".join(
-            [
-                f"# {title(finding)}",
-                "### 🐛 Describe the bug",
-                _summary(finding, versions),
-                _description(finding),
-                "`repro.py` (needs torch only; exits 1 while the bug is there, 0 once it is gone):",
-                f"```python\n{repro_text(finding)}```",
-                *_expected_and_actual(exhibit_of(finding)),
-                "First backend that goes wrong: " + _first_wrong(ladder),
-                _table(("backend", "result"), ladder),
-                *_releases(finding),
-                *related_line(finding),
-                f"**Why this is not rounding.** {_not_rounding(finding)}",
-                "### Error logs",
-                _block(finding.evidence or (finding.reason,)),
-                "### Versions",
-                "Put the output of `python -m torch.utils.collect_env` here. fxmorph knows of:",
-                _block([f"{name} {version}" for name, version in versions.items()]),
-            ]
-        )
-        + "\n"
-    )
-
-
-def _releases(finding: Finding) -> list[str]:
-    """What other releases show, where they were tried."""
-    rows = finding.releases
-    return ["`repro.py` under other releases:", _table(("torch", "result"), rows)] if rows else []
-
-
-def _first_wrong(ladder: Iterable[tuple[str, str]]) -> str:
-    """The weakest backend of the ladder that differs; its other rungs are settings."""
-    wrong = [name for name, said in ladder if name in _BACKENDS and differs(said)]
-    return f"`{wrong[0]}`" if wrong else "none was seen to"
-
-
-def title(finding: Finding) -> str:
-    """One line: where and what, of which operators, by which unit."""
-    operators = list(dict.fromkeys(finding.operations))
-    more = ", …" if len(operators) > MOST_OPERATORS else ""
-    of = f": {', '.join(operators[:MOST_OPERATORS])}{more}" if operators else ""
-    return f"[{finding.stage or 'inductor'}] {what(finding)}{of}" + (f" ({finding.unit})" if finding.unit else "")
-
-
-def what(finding: Finding) -> str:
-    """What is wrong, in words."""
-    return ", ".join(_SAID[k] for k in finding.kinds)
+    draft = finding.draft or Draft()
+    parts = [
+        f"# {title(finding)}",
+        "### 🐛 Describe the bug",
+        _sentences(finding, versions),
+        *_shown(finding, draft),
+        *_ablation(finding, list(backend_ladder)),
+        *_releases(finding),
+        *_related(finding),
+        *_by_hand(finding),
+        *([folded("Generated code", block(draft.kernels.splitlines(), _language(draft)))] if draft.kernels else []),
+        *_values(finding),
+        *_for_fuzzers(finding),
+        *_errors(finding),
+        "### Versions",
+        environment_part(draft, versions),
+        folded("How it was found", "\n".join(_history(finding, versions))),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def not_reduced(finding: Finding) -> str:
@@ -117,65 +103,157 @@ def not_reduced(finding: Finding) -> str:
     return "not reduced: no single graph shows it, it needs the callable" if reduced.nodes == 0 else ""
 
 
-def _summary(finding: Finding, versions: Mapping[str, str]) -> str:
-    """One sentence."""
-    release = f" of torch {versions['torch']}" if "torch" in versions else ""
-    loud = set(finding.kinds) & _LOUD
-    silently = "" if loud else ", without a warning"
-    return f"`torch.compile`{release} does not do what eager does{silently}: {what(finding)}."
+# -- what it shows ---------------------------------------------------------------
 
 
-def _expected_and_actual(shown: Exhibit) -> Iterator[str]:
+def _sentences(finding: Finding, versions: Mapping[str, str]) -> str:
+    kind = main_kind(finding)
+    under = f" (torch {versions['torch']})" if "torch" in versions else ""
+    said = f"Under `torch.compile`{under} this program {_SENTENCE[kind]}"
+    silently = "" if set(finding.kinds) & _LOUD or kind is Kind.RAISES else ", without a warning"
+    others = [NOUN[k] for k in finding.kinds if k is not kind and k in NOUN]
+    also = f"What differs too: {', '.join(others)}." if others else ""
+    return " ".join(filter(None, [f"{said}{silently}.", also, _not_rounding(finding)]))
+
+
+def _not_rounding(finding: Finding) -> str:
+    """Why the numbers are no matter of rounding."""
+    if not set(finding.kinds) & _NUMERIC:
+        return ""
+    check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
+    if check.get("exact"):
+        return "No rounding is involved: on these inputs every order of evaluation gives the same numbers."
+    for slot in exhibit_of(finding).slots:
+        if slot.worst and slot.worst[0].eager_error:
+            off = f"eager is off by {slot.worst[0].eager_error}, compiled by {slot.worst[0].error}"
+            return f"Against an fp64 run of the same program {off}."
+    return ""
+
+
+def _shown(finding: Finding, draft: Draft) -> Iterator[str]:
+    lines = repro_text(finding).splitlines()
+    about = "A script that needs only torch and exits with 1 while the difference is there, with 0 once it is gone"
+    if not draft.snippet:
+        yield f"{about}:"
+        yield block(dropwhile(lambda line: line.startswith("#"), lines), "python")  # its head says what we call it
+        return
+    yield block(draft.snippet.splitlines(), "python")
+    yield block(draft.printed.splitlines())
+    if line_count(draft.snippet) > MOST_LINES:
+        yield "No shorter script was seen to show it."
+    yield folded(about, block(lines, "python"))
+
+
+def _values(finding: Finding) -> Iterator[str]:
     """Tables of what eager (expected) and the compiled program (actual) give, with the fp64 reference."""
-    if shown.raised[0] != shown.raised[1]:
-        yield f"Expected (eager): {shown.raised[0] or 'returns'}\n\nActual (compiled): {shown.raised[1] or 'returns'}"
+    shown, parts = exhibit_of(finding), list[str]()
     if shown.relations:
-        yield _table(("", "expected (eager)", "actual (compiled)"), shown.relations)
+        parts.append(table(("", "expected (eager)", "actual (compiled)"), shown.relations))
     for slot in shown.slots:
         if slot.eager != slot.compiled:
-            yield _table(("", "expected (eager)", "actual (compiled)"), [(slot.name, slot.eager, slot.compiled)])
+            parts.append(table(("", "expected (eager)", "actual (compiled)"), [(slot.name, slot.eager, slot.compiled)]))
         if slot.worst:
-            yield f"`{slot.name}` ({slot.eager}): {slot.wrong} of {slot.numel} elements differ, the worst of them:"
+            parts.append(
+                f"`{slot.name}` ({slot.eager}): {slot.wrong} of {slot.numel} elements differ, the worst of them:"
+            )
             rows = [
                 (str(list(e.at)), e.eager, e.compiled, e.reference or "-", e.error, e.eager_error or "-")
                 for e in slot.worst[:MOST_ROWS]
             ]
-            yield _table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows)
+            parts.append(
+                table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows)
+            )
+    if parts:
+        loss = "; gradients are those of a loss with random weights" if Kind.GRADIENT in finding.kinds else ""
+        yield folded(f"Values of the program of that script, side by side{loss}", "\n\n".join(parts))
 
 
-def _description(finding: Finding) -> str:
-    lines = [
-        f"{finding.reason or ', '.join(finding.kinds)}.",
-        f"First bad stage: `{finding.stage}`" + (f"; responsible: `{finding.unit}`." if finding.unit else "."),
-        *_blame(finding),
+# -- where it comes from ---------------------------------------------------------
+
+
+def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
+    """The first backend that differs, and what was seen under the others."""
+    rows = [
+        (f"`{name}`", "differs" if differs(said) else said)
+        for name, said in ladder
+        if name in _BACKENDS or name.partition("=")[0].isidentifier()
     ]
-    if finding.recipe:
-        lines.append(
-            f"Found by rewriting `{finding.seed}` into an equivalent program (`{finding.recipe}`); "
-            f"{_BLAMED[finding.triangle]}."
-        )
-        for p in finding.proofs:
-            assuming = f", assuming {', '.join(p.proof.assumptions)}" if p.proof.assumptions else ""
-            lines.append(f"- `{p.rewrite}`: {p.proof.level} ({p.proof.method}, {p.proof.scope}{assuming})")
-    else:
-        lines.append(f"Found on `{finding.seed}` as it is.")
-    if not_reduced(finding):
-        lines.append(f"The program is {not_reduced(finding)}.")
-    if finding.known:
-        lines.append(f"**Matches a known issue: {known_as(finding)}.**")
-    return "\n".join(lines)
-
-
-def _blame(finding: Finding) -> list[str]:
-    """What speaks for the responsible unit, and how to see it by hand."""
+    wrong = [name for name, said in ladder if name in _BACKENDS and differs(said)]
+    if wrong:
+        yield f"The first backend that differs from eager is `{wrong[0]}`."
+    if rows:
+        yield table(("backend or setting", "result"), rows)
     blame = finding.blame or NOBODY
-    lines = [f"- {line}" for line in blame.evidence]
-    if finding.unit and not blame.confirmed:
-        lines.append("- unconfirmed: switching it off was not seen to help")
-    if blame.redo:
-        lines += ["To redo by hand:", _block(blame.redo)]
-    return lines
+    if finding.unit and blame.confirmed:
+        yield f"It is gone with {unit_in_words(finding.unit)} switched off."
+    elif finding.unit:
+        yield f"It shows where {unit_in_words(finding.unit)} comes in; switching that off was not seen to help."
 
+
+def _by_hand(finding: Finding) -> Iterator[str]:
+    """What to type to see the same, and where its logs are."""
+    lines = [*(finding.blame or NOBODY).redo, f'TORCH_LOGS="{logs(finding)}" python repro.py']
+    lines.append("TORCH_TRACE=trace python repro.py && tlparse trace/*.log")
+    yield folded("By hand (`repro.py` is the script above)", block(map(anonymous, lines)))
+
+
+def _releases(finding: Finding) -> Iterator[str]:
+    """What other releases show, where they were tried."""
+    if finding.releases:
+        yield table(("torch", "result"), finding.releases)
+
+
+def _related(finding: Finding) -> Iterator[str]:
+    if finding.known:
+        yield f"Same as {finding.known}."
+    yield from related_line(finding)
+
+
+def _for_fuzzers(finding: Finding) -> Iterator[str]:
+    """What the template asks of reports that a fuzzer made."""
+    done = [] if _INDICES.search(finding.program) else ["no indices of max or min are compared"]
+    if set(finding.kinds) & _NUMERIC:
+        done.append(_compared(finding))
+    if finding.repro.random:
+        done.append("the random state is the same on both sides")
+    labels = ["topic: fuzzer", module_label(finding)]
+    if not set(finding.kinds) & _LOUD:
+        labels.append("module: correctness (silent)")
+    said = f" ({'; '.join(done)})" if done else ""
+    yield f"Found by a fuzzer{said}. Labels: {', '.join(f'`{label}`' for label in labels)}."
+
+
+def _compared(finding: Finding) -> str:
+    check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
+    if check.get("exact"):
+        return "values are exact"
+    rtol, atol = check.get("rtol") or 0, check.get("atol") or 0
+    return f"an fp64 run is the baseline, what differs is beyond rtol={rtol:g}, atol={atol:g}"
+
+
+def _errors(finding: Finding) -> Iterator[str]:
+    """What was raised, where something was."""
+    raised = exhibit_of(finding).raised
+    if raised[0] == raised[1]:
+        return
+    sides = zip(("eager", "compiled"), raised, strict=True)
+    yield "### Error logs"
+    yield block(f"{side}: {anonymous(said) or 'no exception'}" for side, said in sides)
+
+
+def environment_part(draft: Draft, versions: Mapping[str, str]) -> str:
+    """What stands under "Versions"."""
+    if draft.environment:
+        return folded(f"`{COMMAND}`", block(draft.environment.splitlines()))
+    said = [f"{name} {version}" for name, version in versions.items() if name != "fxmorph"]
+    return f"{block(said)}\n\n`{COMMAND}` says the rest; its output belongs here."
+
+
+def _language(draft: Draft) -> str:
+    return "cpp" if "#include" in draft.kernels else "python"
+
+
+# -- how it was found ------------------------------------------------------------
 
 _BLAMED: Mapping[str, str] = {
     "": "the compiled rewrite is wrong",
@@ -185,28 +263,22 @@ _BLAMED: Mapping[str, str] = {
 }
 
 
-def _not_rounding(finding: Finding) -> str:
-    kinds = set(finding.kinds)
-    if not kinds & _NUMERIC:
-        return f"No number is compared: {', '.join(_SAID[k] for k in finding.kinds)} is compared exactly."
-    check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
-    if check.get("exact"):
-        return (
-            "The inputs are such that no order of evaluation rounds (or the operations only move values), "
-            "so eager, fp64 and compiled must agree exactly; the tolerance of the script is zero."
+def _history(finding: Finding, versions: Mapping[str, str]) -> Iterator[str]:
+    """What the tool did, in its own words."""
+    release = f" {versions['fxmorph']}" if "fxmorph" in versions else ""
+    seed = finding.seed.rpartition("/")[2]
+    found = f"Finding `{finding.id}` of fxmorph{release}, {', '.join(finding.kinds)} at {finding.stage}"
+    yield found + (f" (`{finding.unit}`)." if finding.unit else ".")
+    if finding.recipe:
+        yield (
+            f"Found by rewriting `{seed}` into an equivalent program (`{finding.recipe}`); {_BLAMED[finding.triangle]}."
         )
-    return (
-        f"The difference is beyond rtol={check.get('rtol', 0):g}, atol={check.get('atol', 0):g}, "
-        "while eager agrees with an fp64 reference of the same graph."
-    )
-
-
-def _table(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(heads)} |", f"| {' | '.join('---' for _ in heads)} |"]
-    # A bar inside a cell would end it.
-    lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def _block(lines: Iterable[str]) -> str:
-    return "```\n" + "\n".join(lines) + "\n```"
+        for p in finding.proofs:
+            assuming = f", assuming {', '.join(p.proof.assumptions)}" if p.proof.assumptions else ""
+            yield f"- `{p.rewrite}`: {p.proof.level} ({p.proof.method}, {p.proof.scope}{assuming})"
+    else:
+        yield f"Found on `{seed}` as it is."
+    if not_reduced(finding):
+        yield f"The program is {not_reduced(finding)}."
+    blame = finding.blame or NOBODY
+    yield from (f"- {anonymous(line)}" for line in (*finding.evidence, *blame.evidence))

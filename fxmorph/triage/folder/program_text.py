@@ -7,6 +7,8 @@ import keyword
 import re
 from collections.abc import Mapping
 
+from fxmorph.triage.folder.public_names import with_public_names
+
 #: Operators that return several tensors, or may.
 SEVERAL = frozenset(
     "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid broadcast_tensors sort topk "
@@ -16,7 +18,10 @@ SEVERAL = frozenset(
 
 
 def readable(program: str) -> str:
-    """Dynamo's names of what a program takes, shorter: ``l_self_modules_lin_parameters_weight_`` is ``lin_weight``."""
+    """The program with short names of what it takes, and public ones of what it calls.
+
+    Dynamo's ``l_self_modules_lin_parameters_weight_`` is ``lin_weight``.
+    """
     taken = set(re.findall(r"\w+", program))
     for long in sorted(set(re.findall(r"\bl_\w+_\b", program))):
         parts = [p for p in long[2:-1].split("_") if p]
@@ -24,7 +29,7 @@ def readable(program: str) -> str:
         if short.isidentifier() and not keyword.iskeyword(short) and short not in taken:
             taken.add(short)
             program = re.sub(rf"\b{long}\b", short, program)
-    return program
+    return with_public_names(program)
 
 
 def without_inputs(program: str) -> str:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from fxmorph.core.finding_parts import Draft
 from fxmorph.core.records import to_json
 from fxmorph.core.store import DiskError
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.model import Finding
+from fxmorph.triage.folder.environment import anonymous
+from fxmorph.triage.folder.issue import NOUN, environment_part
+from fxmorph.triage.folder.markdown import block, folded
+from fxmorph.triage.folder.title import main_kind, title
+from fxmorph.triage.folder.unit_words import module_label, unit_in_words
 
 _WHOLE = """# fxmorph {id}: {unit} changes what this graph means; torch.compile shows it
 # Exits 1 while torch.compile differs from eager, 0 once it does not.  Needs torch, seed.py and inputs.pt.
@@ -66,22 +72,59 @@ def write_pass_finding(
             shutil.copytree(Path(pair.program).parent, folder, dirs_exist_ok=True)
             (folder / "repro.py").write_text(text, encoding="utf-8")
         (folder / "finding.json").write_text(json.dumps(to_json(finding), indent=1, ensure_ascii=False) + "\n")
-        (folder / "issue.md").write_text(_issue(finding, pair, compiled, versions), encoding="utf-8")
+        (folder / "issue.md").write_text(_issue(folder, finding, pair, compiled, shows, versions), encoding="utf-8")
     except OSError as error:
         raise DiskError(
             f"{folder}: cannot write the finding ({error.strerror}); free space or choose --state"
         ) from None
 
 
-def _issue(finding: Finding, pair: Pair, compiled: Sequence[str], versions: Mapping[str, str]) -> str:
-    lines = [
-        f"# {finding.unit} changes what a graph means: {', '.join(finding.kinds)}",
-        f"Alone on the graph in `before.txt` ({pair.source}, {pair.part}), the unit makes the graph in `after.txt`.",
-        f"Interpreted on the same inputs (plan {pair.plan or 'none'}): {finding.reason}",
-        *([f"Translation validation: {pair.outcome}; {pair.counterexample}"] if pair.counterexample else []),
-        *(f"- {said}" for said in compiled),
-        f"`fxmorph passes show {finding.unit!r}` says where it is written and how to switch it off.",
+def _issue(
+    folder: Path, finding: Finding, pair: Pair, compiled: Sequence[str], shows: bool, versions: Mapping[str, str]
+) -> str:
+    """In the form of PyTorch's template, as that of a program; ``folder`` holds the graphs."""
+    what, words = NOUN.get(main_kind(finding), "what it computes"), unit_in_words(finding.unit)
+    whole = (
+        "`torch.compile` of this program shows it:" if shows else "No compile of a whole program was seen to show it:"
+    )
+    parts = [
+        f"# {title(finding)}",
+        "### 🐛 Describe the bug",
+        f"Alone on a graph {words} changes {what}. {whole}",
+        *_shown(folder, pair),
+        f"Found by a fuzzer. Labels: `topic: fuzzer`, `{module_label(finding)}`.",
         "### Versions",
-        *(f"- {name} {version}" for name, version in versions.items()),
+        environment_part(Draft(), versions),
+        folded("How it was found", "\n".join(_history(finding, pair, compiled, versions))),
     ]
-    return "\n\n".join(lines) + "\n"
+    return "\n\n".join(parts) + "\n"
+
+
+def _shown(folder: Path, pair: Pair) -> Iterator[str]:
+    """The graph as a program, and what the unit makes of it; nothing where it has no text."""
+    if pair.program:
+        yield block(_program(folder), "python")
+        yield from (folded(f"Graph {name} it", block(_graph(folder, name))) for name in ("before", "after"))
+
+
+def _program(folder: Path) -> list[str]:
+    """The graph as a function; its inputs lie beside it."""
+    text = (folder / "seed.py").read_text(encoding="utf-8")
+    start = text.find("def fn(")
+    return text[start : text.find("\ndef make_inputs(")].strip().splitlines()
+
+
+def _graph(folder: Path, name: str) -> list[str]:
+    text = (folder / f"{name}.txt").read_text(encoding="utf-8")
+    return text[max(text.find("graph():"), 0) :].rstrip().splitlines()
+
+
+def _history(finding: Finding, pair: Pair, compiled: Sequence[str], versions: Mapping[str, str]) -> Iterator[str]:
+    release = f" {versions['fxmorph']}" if "fxmorph" in versions else ""
+    yield f"Finding `{finding.id}` of fxmorph{release}: `{finding.unit}`, {', '.join(finding.kinds)}."
+    yield f"Graph of {anonymous(pair.source)} ({pair.part}), interpreted on inputs of plan {pair.plan or 'none'}."
+    yield f"- {anonymous(finding.reason)}"
+    if pair.counterexample:
+        yield f"- Translation validation: {pair.outcome}; {pair.counterexample}"
+    yield from (f"- {anonymous(said)}" for said in compiled)
+    yield f"- `fxmorph passes show {finding.unit!r}` says where it is written and how to switch it off."

@@ -12,7 +12,7 @@ from fxmorph.campaign import worker
 from fxmorph.campaign.finding_queue import Found
 from fxmorph.campaign.worker import Manner
 from fxmorph.core.exits import Exit
-from fxmorph.core.finding_parts import Blame
+from fxmorph.core.finding_parts import Blame, Draft
 from fxmorph.core.pool import Ended
 from fxmorph.core.units import Stage
 from fxmorph.events import FindingMade, Warned
@@ -57,6 +57,8 @@ def confirm(campaign: Any, shown: Confirmation = STANDS, threads: int | None = N
     job = next_job(campaign)
     assert isinstance(job, worker.Confirm) and job.finding.config.get("threads") == threads
     campaign.queue.hear(Ended(job, (shown, ())))
+    while campaign.queue._to_write_up:  # nothing comes of them
+        campaign.queue.hear(Ended(campaign.queue._to_write_up.popleft(), None, "timeout"))
     return job
 
 
@@ -82,6 +84,25 @@ def test_a_case_that_was_only_blamed_is_a_duplicate_of_its_group(campaign: Any) 
     assert any("3 of 3 fresh processes" in line and "gone" in line for line in one.finding.evidence)
     assert Path(one.folder).parent.name == "findings" and not place.exists()
     assert {f.case_id for f in campaign.store.findings(duplicates=True)} == {first.id, second.id}
+
+
+def test_what_is_confirmed_gets_a_report_when_nothing_is_left_to_confirm(campaign: Any) -> None:
+    first, second = case_of("s", 0), case_of("t", 1)
+    conclude(campaign, first, investigated(first, ""))
+    conclude(campaign, second, investigated(second, "", skeleton=(("roll", ()),)))
+    for _ in range(2):
+        job = next_job(campaign)
+        assert isinstance(job, worker.Confirm)
+        campaign.queue.hear(Ended(job, (STANDS, ())))
+    reports = [next_job(campaign), next_job(campaign)]
+    assert idle(campaign) and all(isinstance(job, worker.WriteUp) for job in reports)
+    draft = Draft(snippet="import torch\n", printed="eager: 1\ncompiled: 2")
+    campaign.queue.hear(Ended(reports[0], (draft, (("confirm", 1.0),))))
+    campaign.queue.hear(Ended(reports[1], None, "timeout"))
+    stored = {f.id: f.draft for f in campaign.store.findings()}
+    assert stored == {reports[0].finding.id: draft, reports[1].finding.id: None}
+    texts = [Path(job.folder, "issue.md").read_text() for job in reports]
+    assert ["compiled: 2" in text for text in texts] == [True, False]
 
 
 # -- seen, and what is made of it ------------------------------------------------

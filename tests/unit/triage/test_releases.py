@@ -40,7 +40,7 @@ def test_a_line_per_release_is_written_and_stored(tmp_path: Path) -> None:
     assert try_releases(settings, [], pythons[2:], {"torch": "3.0"}, said.append) == 1
     issue = (place / "issue.md").read_text()
     assert "| 2.10.0 | gone |\n| 2.11.0 | still there |\n| 2.4.0 | breaks |" in issue
-    assert "`torch.compile` of torch 2.13.0 does not" in issue and (place / "repro.py").read_text() == before
+    assert "Under `torch.compile` (torch 2.13.0)" in issue and (place / "repro.py").read_text() == before
     rows = [["2.10.0", "gone"], ["2.11.0", "still there"], ["2.4.0", "breaks"]]
     assert json.loads((place / "finding.json").read_text())["extra"]["releases"] == rows
     with Store(settings.state_dir, write=False) as store:

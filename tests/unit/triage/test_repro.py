@@ -13,7 +13,6 @@ import pytest
 
 from fxmorph.core.finding_parts import Repro
 from fxmorph.model import BugClass, Finding, Kind
-from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.repro import repro_text
 
 
@@ -405,17 +404,3 @@ def test_a_seed_found_on_a_gpu_runs_there() -> None:
 def test_every_script_fits_its_line_length() -> None:
     for made in (*LIVE.values(), *GONE.values()):
         assert max(map(len, repro_text(made).splitlines())) <= 120
-
-
-def test_issue_follows_the_template() -> None:
-    made = LIVE["alias-195451"]
-    text = issue_text(made, {"torch": "2.13.0", "python": "3.11.4"}, made.ladder)
-    headings = [line for line in text.splitlines() if line.startswith("#")]
-    unit = "post_grad_passes: reinplace_inplaceable_ops"
-    assert headings[0] == f"# [inductor] output aliasing differs from eager ({unit})"
-    assert [h for h in headings if h.startswith("###")] == ["### 🐛 Describe the bug", "### Error logs", "### Versions"]
-    assert "| aot_eager | clean |" in text
-    assert "reinplace_inplaceable_ops" in text
-    assert "layout_flip_twice@mul>add" in text
-    assert repro_text(made) in text
-    assert "torch 2.13.0" in text

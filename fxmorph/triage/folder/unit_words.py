@@ -1,0 +1,82 @@
+"""Units and stages in the words of PyTorch's own issues, and which of its logs show them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from fxmorph.core.finding_parts import NOBODY
+from fxmorph.core.units import Stage
+from fxmorph.model import Finding
+
+#: What begins a title, by the first backend that goes wrong.
+_PREFIX: Mapping[str, str] = {"dynamo": "dynamo", "aot": "aot_autograd", "decomposition": "decomp"}
+_PASS_STAGES: Mapping[str, str] = {
+    "pre_grad": "pre-grad passes",
+    "joint": "joint graph passes",
+    "freezing": "freezing passes",
+    "post_grad": "post-grad passes",
+}
+#: What TORCH_LOGS should name to see what a stage does.
+_LOGS: Mapping[Stage, str] = {
+    Stage.DYNAMO: "graph_code,guards,recompiles",
+    Stage.PRE_GRAD: "graph_code,pre_grad_graphs",
+    Stage.DECOMPOSITION: "aot_joint_graph,aot_graphs",
+    Stage.AOT: "aot_joint_graph,aot_graphs",
+    Stage.JOINT: "aot_joint_graph,aot_graphs",
+    Stage.FREEZING: "aot_graphs,post_grad_graphs",
+    Stage.POST_GRAD: "aot_graphs,post_grad_graphs",
+    Stage.LOWERING: "post_grad_graphs,ir_pre_fusion,output_code",
+    Stage.SCHEDULER: "ir_pre_fusion,ir_post_fusion,fusion,output_code",
+    Stage.CODEGEN: "ir_post_fusion,output_code",
+}
+_MODULE: Mapping[str, str] = {
+    "dynamo": "module: dynamo",
+    "aot": "module: aotdispatch",
+    "decomposition": "module: decompositions",
+}
+_OVERLOAD = re.compile(r"\.default$")
+
+
+def prefix(finding: Finding) -> str:
+    """``[inductor]`` and so on."""
+    return f"[{_PREFIX.get(finding.stage, 'inductor')}]"
+
+
+def module_label(finding: Finding) -> str:
+    return _MODULE.get(finding.stage, "module: inductor")
+
+
+def logs(finding: Finding) -> str:
+    """What to give as TORCH_LOGS."""
+    stage = (finding.blame or NOBODY).stage
+    return _LOGS[stage] if stage else "aot_graphs,post_grad_graphs,output_code"
+
+
+def pass_name(unit: str) -> str:
+    """The name of the pass or pattern over graphs, "" where the unit is none."""
+    stage, _, name = unit.partition(".")
+    entry = name.rpartition("/")[2]
+    return entry if stage in _PASS_STAGES and entry.isidentifier() else ""
+
+
+def unit_in_words(unit: str) -> str:
+    """The unit as PyTorch's engineers call it."""
+    stage, _, name = unit.partition(".")
+    within, _, entry = name.partition("/")
+    if stage in _PASS_STAGES:
+        where = _PASS_STAGES[stage]
+        return f"the pattern `{entry}` ({where})" if entry else f"`{within}` ({where})"
+    if stage in ("decomposition", "lowering"):
+        if name.startswith(("aten.", "prims.")):
+            return f"the {stage} of `{_OVERLOAD.sub('', name)}`"
+        return f"the setting `{name}`" if stage == "lowering" else f"the decomposition `{name}`"
+    if stage == "codegen":
+        kernel, _, operation = name.partition(".")
+        vector = "vectorised C++" if kernel.startswith("CppVec") else "C++" if kernel.startswith("Cpp") else "Triton"
+        return f"{vector} code" + (f" of `{operation}`" if operation else "")
+    if stage == "scheduler":
+        return f"the scheduler (`{name}`)" if name else "the scheduler"
+    if stage == "aot":
+        return f"AOTAutograd (`{name}`)" if name else "AOTAutograd"
+    return f"`{unit}`"

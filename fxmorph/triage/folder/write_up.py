@@ -1,0 +1,114 @@
+"""What a report needs besides a finding: a snippet that was run, kernels, the environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from fxmorph.core.finding_parts import Draft
+from fxmorph.core.records import from_json
+from fxmorph.model import Finding, Kind
+from fxmorph.triage.folder.confirm import fresh_environment
+from fxmorph.triage.folder.environment import anonymous, environment
+from fxmorph.triage.folder.generated_kernels import SHOWN_IN_CODE, kernels
+from fxmorph.triage.folder.snippet import COMPILED, EAGER, forms, sketches
+from fxmorph.triage.folder.snippet_trial import SECONDS
+
+#: Wall seconds beyond those of the trials: torch's import, a last compile; and for a snippet that runs alone.
+MORE_SECONDS, ALONE_SECONDS = 120, 180
+#: Lines and characters of what a side prints that a report has.
+MOST_LINES, MOST_PRINTED = 8, 1000
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
+def written_up(folder: Path, cache: Path) -> Draft:
+    """The draft of the finding in ``folder``; ``cache`` is Inductor's folder."""
+    finding: Finding = from_json(Finding, json.loads((folder / "finding.json").read_text(encoding="utf-8")))
+    with TemporaryDirectory(prefix="fxmorph-snippet-") as place:
+        draft = _sketched(finding, folder, Path(place), cache)
+        if draft.snippet:
+            draft = _run_alone(draft, finding, Path(place), cache)
+    return replace(draft, environment=environment())
+
+
+def _sketched(finding: Finding, folder: Path, place: Path, cache: Path) -> Draft:
+    if Kind.TIMEOUT in finding.kinds:  # what does not end is not waited for again
+        return Draft()
+    return _crashing(finding) if Kind.CRASH in finding.kinds else _tried(folder, place, cache)
+
+
+def _tried(folder: Path, place: Path, cache: Path) -> Draft:
+    """The shortest snippet, by a process of its own."""
+    out = place / "draft.json"
+    program = [sys.executable, "-m", "fxmorph.triage.folder.snippet_trial", str(folder.resolve()), str(out)]
+    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    try:
+        subprocess.run(program, env=env, capture_output=True, timeout=SECONDS + MORE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return Draft()
+    return from_json(Draft, json.loads(out.read_text(encoding="utf-8"))) if out.is_file() else Draft()
+
+
+def _crashing(finding: Finding) -> Draft:
+    """The program as it is: what takes its process with it is not tried in several forms."""
+    for sketch in sketches(finding):
+        for form in forms(sketch, (Kind.CRASH,)):
+            return Draft(replace(sketch, form=form).text(), shown=Kind.CRASH.value)
+    return Draft()
+
+
+def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draft:
+    """With what the snippet prints in a fresh process, as its reader will run it; empty where that shows nothing."""
+    script = place / "snippet.py"
+    script.write_text(draft.snippet, encoding="utf-8")
+    accused = finding.blame is not None and finding.blame.stage in SHOWN_IN_CODE
+    env = {**fresh_environment(cache), **({"TORCH_LOGS": "output_code"} if accused else {})}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-u", "-W", "ignore", script.name],
+            cwd=place, env=env, capture_output=True, text=True, timeout=ALONE_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return Draft()
+    sides = said_of_sides(done.stdout)
+    if Kind.CRASH in finding.kinds:
+        differs = done.returncode < 0
+        sides = {**sides, COMPILED: f"(killed by signal {-done.returncode})"}
+    else:
+        differs = sides[EAGER] != sides[COMPILED]
+    if not differs or not sides[EAGER]:
+        return Draft()
+    eager, compiled = (_readable(sides[what]) for what in (EAGER, COMPILED))
+    return replace(
+        draft,
+        printed=f"{EAGER} {eager}\n{COMPILED} {compiled}",
+        eager=eager,
+        compiled=compiled,
+        kernels=anonymous(kernels(done.stderr)),
+    )
+
+
+def said_of_sides(printed: str) -> Mapping[str, str]:
+    """What a snippet printed of each side."""
+    sides = {EAGER: "", COMPILED: ""}
+    side = ""
+    for line in printed.splitlines():
+        head = next((what for what in sides if line.startswith(what)), "")
+        side = head or side
+        if side:
+            sides[side] += f"{line.removeprefix(head).strip() if head else line}\n"
+    return {what: said.rstrip() for what, said in sides.items()}
+
+
+def _readable(text: str) -> str:
+    lines = anonymous(_ADDRESS.sub("", text)).splitlines()
+    said = "\n".join(lines[:MOST_LINES])
+    whole = len(lines) <= MOST_LINES and len(said) <= MOST_PRINTED
+    return said if whole else f"{said[:MOST_PRINTED].rstrip()} …"

@@ -1,0 +1,149 @@
+"""Reports: what stands above the fold is for a maintainer, in PyTorch's words; what the tool did is folded."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from fxmorph.core.exhibit import Exhibit
+from fxmorph.core.finding_parts import Blame, Draft, Reduced, Repro
+from fxmorph.core.units import Stage
+from fxmorph.model import BugClass, Finding, Kind, Level, Proof, RewriteProof
+from fxmorph.triage.folder.issue import issue_text
+from fxmorph.triage.folder.repro import repro_text
+
+SCATTER = """\
+import torch
+
+def make_inputs():
+    return [torch.arange(8.0), torch.full((2,), -3.0)]
+
+def fn(base, part):
+    made = torch.slice_scatter(base, part, dim=0, start=2, end=4)
+    base.copy_(made)
+    return made
+"""
+UNIT = "post_grad.reinplace_inplaceable_ops"
+VERSIONS = {"fxmorph": "0.1.0", "torch": "2.13.0", "python": "3.11.4"}
+MADE = Finding(
+    id="ab12cd34",
+    case_id="0" * 16,
+    seed="/home/somebody/corpus/seeds/some.py",
+    recipe="layout_flip_twice@mul>add",
+    kinds=(Kind.ALIAS,),
+    bug_class=BugClass.BAM,
+    stage="inductor",
+    unit=UNIT,
+    triangle="variant-miscompiled",
+    fingerprint="ab12cd34",
+    reason="output 0 differs",
+    program=SCATTER,
+    ladder=(("compiled again", "alias"), ("aot_eager", "agrees"), ("inductor", "alias"), ("cse=False", "agrees")),
+    evidence=("out0 shares memory with input0", "found in /home/somebody/corpus/seeds"),
+    proofs=(RewriteProof("layout_flip_twice@mul>add", Proof(Level.BIT_EXACT), "abc"),),
+    repro=Repro({"backend": "inductor"}, {"exact": True}, True),
+    reduced=Reduced(2, 7),
+    blame=Blame(Stage.POST_GRAD, UNIT, True, ("first shows after it",), ("TORCHINDUCTOR_DISABLED_PASSES=X",)),
+)
+SNIPPET = """\
+import torch
+
+def f(x, y):
+    z = torch.slice_scatter(x, y, dim=0, start=2, end=4)
+    x.copy_(z)
+    return z
+
+for name, g in ("eager", f), ("compiled", torch.compile(f)):
+    x = torch.ones(8)
+    y = torch.ones(2)
+    print(f"{name}:", g(x, y).data_ptr() == x.data_ptr())
+"""
+DRAFT = Draft(
+    SNIPPET, "eager: False\ncompiled: True", "alias", "False", "True", "", "PyTorch version: 2.13.0\nOS: some Linux"
+)
+#: Words of the tool's own.
+OURS = re.compile(
+    r"fxmorph|\b(seed|recipe|rung|plan|rewrit\w+|fingerprint|oracle|verdict|proof|proved|triage)\b|"
+    r"BIT_EXACT|INDEX_EXACT|VALUE_EXACT|layout_flip_twice|pass_patterns\["
+)
+
+
+def above_the_fold(text: str) -> str:
+    """What is read before anything is opened; of scripts the names are theirs."""
+    return re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL)
+
+
+def issue(**changes: object) -> str:
+    made = replace(MADE, **changes)  # type: ignore[arg-type]
+    return issue_text(made, VERSIONS, made.ladder)
+
+
+def test_it_follows_the_template() -> None:
+    text = issue(draft=DRAFT)
+    assert [h for h in text.splitlines() if h.startswith("###")] == ["### 🐛 Describe the bug", "### Versions"]
+    assert repro_text(MADE) in text and "OS: some Linux" in text.partition("### Versions")[2]
+    assert "`topic: fuzzer`" in above_the_fold(text)
+
+
+def test_what_was_run_and_what_it_printed_comes_first() -> None:
+    text = issue(draft=DRAFT)
+    first = text.partition("```python\n")[2].partition("```")
+    assert first[0] == SNIPPET and first[2].startswith("\n\n```\neager: False\ncompiled: True\n```")
+    folded = text.index("<details>")
+    assert text.index("def make_inputs") > folded > text.index("compiled: True")
+
+
+def test_without_a_snippet_the_script_is_not_folded() -> None:
+    for draft in (None, Draft()):
+        assert "def make_inputs" in above_the_fold(issue(draft=draft))
+
+
+@pytest.mark.parametrize("draft", [None, DRAFT])
+def test_words_of_our_own_are_below_the_fold(draft: Draft | None) -> None:
+    text = issue(draft=draft)
+    assert not OURS.findall(above_the_fold(text))
+    assert "layout_flip_twice@mul>add" in text and "BIT_EXACT" in text
+
+
+def test_no_path_of_a_machine_is_told() -> None:
+    assert "/home/" not in issue(draft=DRAFT) and "somebody" not in issue(draft=DRAFT)
+
+
+def test_backends_and_settings_are_told_and_what_switches_it_off() -> None:
+    read = above_the_fold(issue(draft=DRAFT))
+    assert "| `aot_eager` | agrees |\n| `inductor` | differs |\n| `cse=False` | agrees |" in read
+    assert "It is gone with `reinplace_inplaceable_ops` (post-grad passes) switched off." in read
+    assert "TORCHINDUCTOR_DISABLED_PASSES=X" in issue() and 'TORCH_LOGS="aot_graphs,post_grad_graphs"' in issue()
+    unsure = issue(blame=replace(MADE.blame, confirmed=False))  # type: ignore[type-var]
+    assert "was not seen to help" in unsure and "It is gone with" not in unsure
+
+
+def test_a_long_snippet_is_said_to_be_the_shortest() -> None:
+    long = replace(DRAFT, snippet=SNIPPET + "x = 1\n" * 4)
+    assert "No shorter script" in issue(draft=long) and "No shorter script" not in issue(draft=DRAFT)
+
+
+def test_errors_are_shown_where_there_are_any() -> None:
+    raised = issue(kinds=(Kind.RAISES,), exhibit=Exhibit(raised=("RuntimeError: no such thing", "")))
+    assert "### Error logs\n\n```\neager: RuntimeError: no such thing\ncompiled: no exception\n```" in raised
+
+
+def test_generated_code_is_folded() -> None:
+    text = issue(draft=replace(DRAFT, kernels="#include <torch/x.h>\nvoid kernel() {}"))
+    assert "```cpp\n#include <torch/x.h>\nvoid kernel() {}\n```" in text and "kernel()" not in above_the_fold(text)
+
+
+def test_releases_and_what_is_known_are_told() -> None:
+    read = above_the_fold(issue(releases=(("2.10.0", "gone"), ("2.13.0", "still there")), known="pytorch/pytorch#1"))
+    assert "| 2.10.0 | gone |" in read and "pytorch/pytorch#1" in read
+
+
+def test_numbers_are_those_of_the_reduced_program() -> None:
+    assert "output 0 differs" not in issue()  # the reason is the case's
+
+
+def test_an_issue_without_an_environment_says_how_to_get_it() -> None:
+    versions = issue().partition("### Versions")[2]
+    assert "python -m torch.utils.collect_env" in versions and "torch 2.13.0" in versions

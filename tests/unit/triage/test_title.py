@@ -1,0 +1,120 @@
+"""Titles say what the program does and what comes out, in PyTorch's words, on one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fxmorph.core.exhibit import Exhibit
+from fxmorph.core.finding_parts import Draft, Repro
+from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.triage.folder.title import MOST, title, what
+from fxmorph.triage.folder.unit_words import unit_in_words
+
+PROGRAM = """\
+def make_inputs():
+    return [torch.ones(2), torch.ones(2)]
+
+def fn(l_x_, l_y_):
+{}
+"""
+
+
+def finding(kind: Kind, *lines: str, stage: str = "inductor", unit: str = "", **more: Any) -> Finding:
+    program = PROGRAM.format("\n".join(f"    {line}" for line in lines or ("add = l_x_ + l_y_", "return (add,)")))
+    return Finding(
+        "ab", "c", "s", "", (kind,), BugClass.UGO, stage, unit, "seed-miscompiled", "ab", "", program,
+        **{"repro": Repro({}), **more},
+    )  # fmt: skip
+
+
+def seen(kind: Kind, eager: str, compiled: str, snippet: str = "") -> Draft:
+    return Draft(snippet, f"eager: {eager}\ncompiled: {compiled}", kind.value, eager, compiled)
+
+
+@pytest.mark.parametrize(
+    ("kind", "eager", "compiled", "said"),
+    [
+        (Kind.VALUE, "1.0", "2.0", "returns wrong values"),
+        (Kind.VALUE, "tensor(1.)", "tensor(nan)", "gives NaN where eager is finite"),
+        (Kind.NONFINITE, "tensor(inf)", "tensor(1.)", "loses the Inf of eager"),
+        (Kind.DTYPE, "torch.float16", "torch.int64", "returns int64 instead of float16"),
+        (Kind.STRIDE, "(1, 4)", "(3, 1)", "returns strides (3, 1) instead of (1, 4)"),
+        (Kind.SHAPE, "torch.Size([2])", "torch.Size([3])", "returns shape [3] instead of [2]"),
+        (Kind.ALIAS, "False", "True", "returns memory of its input"),
+        (Kind.ALIAS, "True", "False", "returns a copy instead of a view of its input"),
+        (Kind.IDENTITY, "False", "True", "returns its input itself"),
+        (Kind.GRADIENT, "tensor([1., 2.])", "tensor([0., -0.])", "gives zero gradients"),
+        (Kind.GRADIENT, "tensor([1., 2.])", "tensor([0., 1.])", "gives wrong gradients"),
+        (Kind.REQUIRES_GRAD, "True", "False", "returns requires_grad=False instead of True"),
+        (Kind.MUTATION, "tensor(1.)", "tensor(2.)", "leaves wrong values in its input"),
+    ],
+)
+def test_the_outcome_is_what_was_printed(kind: Kind, eager: str, compiled: str, said: str) -> None:
+    assert title(finding(kind, draft=seen(kind, eager, compiled))) == f"[inductor] `x + y` {said}"
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_every_kind_has_a_title_without_a_snippet(kind: Kind) -> None:
+    assert title(finding(kind)).startswith("[inductor] `x + y` ") and what(finding(kind))
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (("RuntimeError: no", ""), "does not raise the RuntimeError of eager"),
+        (("", "ValueError: no"), "raises ValueError, eager does not"),
+    ],
+)
+def test_who_raises_is_told(raised: tuple[str, str], said: str) -> None:
+    assert title(finding(Kind.RAISES, exhibit=Exhibit(raised=raised))) == f"[inductor] `x + y` {said}"
+
+
+def test_code_of_a_write_is_told_without_what_is_returned() -> None:
+    made = finding(Kind.VALUE, "l_x_[1:] = l_x_[:-1].clone()", "return (l_x_,)", unit="post_grad.remove_noop_ops")
+    assert title(made) == "[inductor] `x[1:] = x[:-1].clone()` returns wrong values (`remove_noop_ops`)"
+
+
+def test_of_long_programs_the_operators_of_the_unit_come_first_then_those_nearest_the_output() -> None:
+    lines = (
+        "a = torch.full((3, 3), 2.0).cumsum(0)",
+        "b = torch.matmul(a, l_x_.reshape(3, 1)).softmax(-1)",
+        "c = torch.nn.functional.gelu(b, approximate='tanh') + a + a",
+        "return (c.amax(0), a)",
+    )
+    made = finding(Kind.VALUE, *lines, unit="post_grad.pass_patterns[1]/pointless_cumsum_replacement")
+    assert title(made).startswith("[inductor] `cumsum` + `gelu` + `amax` returns wrong values")
+    assert len(title(made)) <= MOST
+
+
+@pytest.mark.parametrize(
+    ("stage", "prefix"),
+    [("dynamo", "[dynamo]"), ("aot", "[aot_autograd]"), ("decomposition", "[decomp]"), ("inductor", "[inductor]")],
+)
+def test_the_stage_comes_first(stage: str, prefix: str) -> None:
+    assert title(finding(Kind.VALUE, stage=stage)).startswith(prefix + " ")
+
+
+def test_essential_facts_of_inputs_and_compile_are_told() -> None:
+    snippet = "import torch\n\ndef f(x):\n    return x.sum()\n\nx = torch.ones(3, 2, dtype=torch.float16).mT\n"
+    made = finding(Kind.STRIDE, draft=seen(Kind.STRIDE, "(1,)", "(2,)", snippet))
+    assert title(made).endswith("instead of (1,) for a transposed input for float16")
+    assert title(finding(Kind.VALUE, repro=Repro({"compile": {"dynamic": True}}))).endswith(" with dynamic=True")
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("post_grad.pass_patterns[1]/pointless_cumsum_replacement", "the pattern `pointless_cumsum_replacement`"),
+        ("joint.remove_noop_ops", "`remove_noop_ops` (joint graph passes)"),
+        ("decomposition.aten.addmm.default", "the decomposition of `aten.addmm`"),
+        ("lowering.aten.max.dim", "the lowering of `aten.max.dim`"),
+        ("lowering.layout_optimization", "the setting `layout_optimization`"),
+        ("codegen.CppVecOverrides.remainder", "vectorised C++ code of `remainder`"),
+        ("scheduler.inplace_buffers", "the scheduler (`inplace_buffers`)"),
+        ("aot.graph_capture", "AOTAutograd (`graph_capture`)"),
+    ],
+)  # fmt: skip
+def test_units_are_told_in_pytorchs_words(unit: str, words: str) -> None:
+    assert unit_in_words(unit).startswith(words)
