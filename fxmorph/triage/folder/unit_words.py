@@ -10,7 +10,9 @@ from fxmorph.core.units import Stage
 from fxmorph.model import Finding
 
 #: What begins a title, by the first backend that goes wrong.
-_PREFIX: Mapping[str, str] = {"dynamo": "dynamo", "aot": "aot_autograd", "decomposition": "decomp"}
+_PREFIX: Mapping[str, str] = {
+    "dynamo": "dynamo", "aot": "aot_autograd", "partitioner": "aot_autograd", "decomposition": "decomp",
+}  # fmt: skip
 _PASS_STAGES: Mapping[str, str] = {
     "pre_grad": "pre-grad passes",
     "joint": "joint graph passes",
@@ -23,6 +25,9 @@ _LOGS: Mapping[Stage, str] = {
     Stage.PRE_GRAD: "graph_code,pre_grad_graphs",
     Stage.DECOMPOSITION: "aot_joint_graph,aot_graphs",
     Stage.AOT: "aot_joint_graph,aot_graphs",
+    Stage.FUNCTIONALIZATION: "aot,aot_joint_graph,aot_graphs",
+    Stage.RUNTIME_WRAPPERS: "aot,aot_graphs",
+    Stage.PARTITIONER: "aot_joint_graph,aot_graphs",
     Stage.JOINT: "aot_joint_graph,aot_graphs",
     Stage.FREEZING: "aot_graphs,post_grad_graphs",
     Stage.POST_GRAD: "aot_graphs,post_grad_graphs",
@@ -33,7 +38,14 @@ _LOGS: Mapping[Stage, str] = {
 _MODULE: Mapping[str, str] = {
     "dynamo": "module: dynamo",
     "aot": "module: aotdispatch",
+    "partitioner": "module: aotdispatch",
     "decomposition": "module: decompositions",
+}
+_OF_AOT: Mapping[str, str] = {
+    "aot": "AOTAutograd",
+    "functionalization": "functionalization",
+    "runtime_wrappers": "AOTAutograd's runtime",
+    "partitioner": "the partitioner",
 }
 _OVERLOAD = re.compile(r"\.default$")
 
@@ -77,6 +89,7 @@ def unit_in_words(unit: str) -> str:
         return f"{vector} code" + (f" of `{operation}`" if operation else "")
     if stage == "scheduler":
         return f"the scheduler (`{name}`)" if name else "the scheduler"
-    if stage == "aot":
-        return f"AOTAutograd (`{name}`)" if name else "AOTAutograd"
+    if stage in _OF_AOT:
+        where = _OF_AOT[stage]
+        return f"{where} (`{name}`)" if name else where
     return f"`{unit}`"

@@ -13,6 +13,7 @@ from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Finding, Kind, Level, Proof, RewriteProof
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.repro import repro_text
+from fxmorph.triage.folder.unit_words import logs
 
 SCATTER = """\
 import torch
@@ -147,3 +148,11 @@ def test_numbers_are_those_of_the_reduced_program() -> None:
 def test_an_issue_without_an_environment_says_how_to_get_it() -> None:
     versions = issue().partition("### Versions")[2]
     assert "python -m torch.utils.collect_env" in versions and "torch 2.13.0" in versions
+
+
+def test_every_stage_has_logs_that_torch_knows() -> None:
+    from torch._logging._internal import log_registry
+
+    for stage in Stage:
+        said = logs(replace(MADE, blame=Blame(stage, "", False)))
+        assert all(log_registry.is_log(name) or log_registry.is_artifact(name) for name in said.split(",")), stage
