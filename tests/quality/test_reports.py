@@ -30,7 +30,7 @@ def test_reports_are_for_maintainers(tmp_path: Path) -> None:
     if not files:
         pytest.skip(f"no regression is alive in torch {RELEASE}")
     state = tmp_path / "state"
-    options = ["--no-rewrites", "-j", "2", "--max-time", "20m", "--state", str(state)]
+    options = ["--no-rewrites", "-j", "1", "--max-time", "20m", "--state", str(state)]
     subprocess.run([sys.executable, "-m", "fxmorph", "run", *files, *options], capture_output=True)
     texts = {f.parent.name: f.read_text(encoding="utf-8") for f in state.glob("findings/*/issue.md")}
     assert len(texts) >= len(files) // 2

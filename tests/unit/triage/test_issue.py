@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fxmorph.core.exhibit import Exhibit
-from fxmorph.core.finding_parts import Blame, Draft, Reduced, Repro
+from fxmorph.core.finding_parts import Blame, Draft, Reduced, Repro, UnitCase
 from fxmorph.core.units import Stage
-from fxmorph.model import BugClass, Finding, Kind, Level, Proof, RewriteProof
+from fxmorph.inductor.pair_record import Pair
+from fxmorph.model import BugClass, Finding, Kind, Level, Proof, RewriteProof, Status
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.repro import repro_text
+from fxmorph.triage.folder.unit_finding import write_pass_finding
 from fxmorph.triage.folder.unit_words import logs
 
 SCATTER = """\
@@ -156,3 +159,23 @@ def test_every_stage_has_logs_that_torch_knows() -> None:
     for stage in Stage:
         said = logs(replace(MADE, blame=Blame(stage, "", False)))
         assert all(log_registry.is_log(name) or log_registry.is_artifact(name) for name in said.split(",")), stage
+
+
+def test_a_unit_alone_has_a_report_of_the_same_form(tmp_path: Path) -> None:
+    program = tmp_path / "made" / "seed.py"
+    program.parent.mkdir()
+    program.write_text(
+        '"""x"""\nimport torch\n\nMETA = {}\n\ndef fn(x):\n    return (x + 1,)\n\ndef make_inputs():\n    pass\n'
+    )
+    for name in ("before", "after"):
+        (program.parent / f"{name}.txt").write_text(f"{UNIT} of /home/somebody/a.py\n\ngraph():\n    return {name}\n")
+    pair = Pair(UNIT, "/home/somebody/a.py", "inference", "g", 1, Status.FINDING, (Kind.VALUE,), program=str(program))
+    unit = UnitCase("pass", "g", "inference", "seed", operations=("add", "cat"))
+    made = replace(MADE, program="", kinds=(Kind.VALUE,), unit_case=unit, reduced=Reduced(), recipe="", proofs=())
+    for shows in (True, False):
+        write_pass_finding(tmp_path / "ab", made, pair, ["compiled as a whole: value"], shows, VERSIONS)
+        text = (tmp_path / "ab" / "issue.md").read_text(encoding="utf-8")
+        assert text.startswith("# [inductor] `cat` returns wrong values (`reinplace_inplaceable_ops`)")
+        read = above_the_fold(text)
+        assert not OURS.findall(read) and "/home/" not in text and "def fn(x):\n    return (x + 1,)" in read
+        assert "return before" in text and ("No compile of a whole program" in read) is not shows
