@@ -15,7 +15,7 @@ from fxmorph.model import Finding, Kind, differs
 from fxmorph.triage.folder.environment import COMMAND, anonymous
 from fxmorph.triage.folder.graph_files import exhibit_of
 from fxmorph.triage.folder.markdown import block, folded, table
-from fxmorph.triage.folder.public_threads import related_line
+from fxmorph.triage.folder.public_threads import known_as, related_line
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 from fxmorph.triage.folder.snippet import MOST_LINES, line_count
 from fxmorph.triage.folder.title import main_kind, title
@@ -205,7 +205,7 @@ def _releases(finding: Finding) -> Iterator[str]:
 
 def _related(finding: Finding) -> Iterator[str]:
     if finding.known:
-        yield f"Same as {finding.known}."
+        yield f"Matches a known issue: {known_as(finding)}."
     yield from related_line(finding)
 
 
