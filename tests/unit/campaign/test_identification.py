@@ -73,6 +73,7 @@ def test_what_looks_like_a_known_finding_is_tried_for_itself(
     conclude(campaign, second, investigated(second, "g", program=PROGRAM.replace("flip(0)", "flip(-1)")))
     confirm(match)
     assert (campaign.queue.known, len(campaign.queue.new), campaign.queue.duplicates) == (known, new, 2 - known - new)
+    assert all(isinstance(next_job(campaign), worker.WriteUp) for _ in campaign.queue.findings)
     assert idle(campaign)
 
 
