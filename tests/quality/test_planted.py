@@ -210,7 +210,7 @@ UNITS = {
     "lowering": "lowering.aten.sin.default",
     "decomposition": "decomposition.aten.silu.default",
     "pass": "joint.constant_fold_uniform_value",
-    "dropped write": "joint.remove_noop_ops",
+    "dropped write": "post_grad.remove_noop_ops",
 }
 
 

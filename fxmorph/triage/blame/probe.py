@@ -21,6 +21,7 @@ from fxmorph.programs.inputs import NotApplicable
 from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.disabling import without_decompositions
 from fxmorph.torchapi.eager_pipeline import graphs_in_eager
+from fxmorph.torchapi.new_memory import garbage_in_new_memory
 from fxmorph.torchapi.plain_parts import Plain, plainly
 from fxmorph.torchapi.plain_runtime import without_graph_wrapper
 from fxmorph.torchapi.scheduler_steps import without_scheduler_step
@@ -152,7 +153,7 @@ class Probe:
         tracker = Tracker(dict(held.upto), held.off, eager=held.backend)
         inductor = {**dict(self.config.inductor), **dict(held.settings)}
         trial = self.trial(replace(self.config, inductor=tuple(sorted(inductor.items()))))
-        with holding_back(held, tracker), noting(None):
+        with holding_back(held, tracker), noting(None), garbage_in_new_memory():
             try:
                 kinds = kinds_of(trial.judge(self.plan))
             except NotApplicable:

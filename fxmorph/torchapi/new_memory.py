@@ -1,0 +1,31 @@
+"""New memory that holds garbage, so that a kernel that reads what nothing wrote shows it every time.
+
+An allocator hands out what was freed last.  A kernel that reads a buffer too early then often finds the
+value that the same kernel wrote there when it ran before, which is the right one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator
+
+#: ``M_PERTURB`` of glibc's ``mallopt(3)``: new memory is filled with the complement of this byte.
+_PERTURB = -6
+#: Neither the complement's floats, about -3e-16, nor its integers are values that programs have.
+_BYTE = 0x5A
+
+
+@contextlib.contextmanager
+def garbage_in_new_memory() -> Iterator[None]:
+    """What this process allocates on the CPU is filled with garbage; with another C library nothing changes."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        yield
+        return
+    mallopt(_PERTURB, _BYTE)
+    try:
+        yield
+    finally:
+        mallopt(_PERTURB, 0)
