@@ -26,8 +26,6 @@ LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
 LEAST, MOST = 0.40, 5
 #: How much the operators that one side alone has take away, each by its weight, and how little common ones say.
 BESIDE, COMMON = 0.25, 0.3
-#: Stages of Inductor's own part of a compile; a finding's is the backend that shows it.
-_INDUCTOR = frozenset(Stage) - {Stage.DYNAMO, Stage.AOT, Stage.DECOMPOSITION}
 _SPELLINGS = {
     "bf16": ("bfloat16",), "fp16": ("float16", ".half("), "half": ("float16", ".half("), "complex": ("complex",),
     "float64": ("float64", ".double("), "dynamic shapes": ("'dynamic': true", "mark_dynamic"),
@@ -35,7 +33,14 @@ _SPELLINGS = {
     "nan": ("nan",), "channels_last": ("channels_last",), "channels last": ("channels_last",), "slice": ("slice",),
     "broadcast": ("broadcast", "expand"), "inference mode": ("inference_mode",), "no_grad": ("no_grad",),
 }  # fmt: skip
-_BACKENDS = ("dynamo", "aot", "decomposition", "inductor")
+#: How far into a compile a stage is, by the first of the backends that shows its faults; ATen's graphs are one place.
+_DEPTH = {
+    Stage.DYNAMO: 0, Stage.AOT: 1, Stage.FUNCTIONALIZATION: 1, Stage.RUNTIME_WRAPPERS: 1, Stage.PARTITIONER: 1,
+    Stage.DECOMPOSITION: 2,
+}  # fmt: skip
+_DEEPEST = 3
+#: Stages of Inductor's own part of a compile; a finding's is the backend that shows it.
+_INDUCTOR = frozenset(Stage) - frozenset(_DEPTH)
 
 
 @dataclass(frozen=True)
@@ -136,13 +141,11 @@ def _stages_alike(finding: _Facts, issue: PublicIssue) -> float:
     exact = finding.unit.partition(".")[0]
     if exact == issue.stage or (exact not in _INDUCTOR and finding.stage == issue.stage):
         return 1.0
-    far = abs(_BACKENDS.index(_backend(finding.stage)) - _BACKENDS.index(_backend(issue.stage)))
-    return (0.8, 0.3, 0.0, 0.0)[far]
+    return (0.8, 0.3, 0.0, 0.0)[abs(_depth(finding.stage) - _depth(issue.stage))]
 
 
-def _backend(stage: str) -> str:
-    """The first backend that shows a fault of this stage."""
-    return stage if stage in _BACKENDS else "inductor"
+def _depth(stage: str) -> int:
+    return _DEPTH.get(Stage(stage), _DEEPEST) if stage in list(Stage) else _DEEPEST
 
 
 def _spelled(word: str, text: str) -> bool:
