@@ -23,6 +23,15 @@ def inductor_decompositions() -> dict[Any, Callable[..., Any]]:
     return dict(sorted(table.items(), key=lambda item: str(item[0])))
 
 
+def python_decomposition(name: str) -> bool:
+    """Whether the operator of this name is taken apart in Python wherever it is traced, whatever the table says."""
+    namespace, _, rest = name.partition(".")
+    packet, _, overload = rest.partition(".")
+    found = getattr(getattr(getattr(torch.ops, namespace, None), packet, None), overload or "default", None)
+    keys = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Autograd)
+    return isinstance(found, OpOverload) and any(key in found.py_kernels for key in keys)
+
+
 def decompose_calls(gm: fx.GraphModule, overload: Any, function: Callable[..., Any]) -> int:
     """Replace each call of ``overload`` by the calls that ``function`` makes; the number of calls replaced.
 

@@ -94,7 +94,7 @@ def run_fusion(fusion: Opted, gm: fx.GraphModule) -> None:
 #: AOTAutograd's passes over a whole graph, and Inductor's between it and ``post_grad_passes``: stage, module,
 #: function, whether it takes the graph rather than its module.
 _EXTRAS = (
-    ("aot", "torch._functorch.compile_utils", "fx_graph_cse", True),
+    ("partitioner", "torch._functorch.compile_utils", "fx_graph_cse", True),
     ("partitioner", "torch._functorch.compile_utils", "raise_getitems", False),
     ("partitioner", "torch._functorch.partitioners", "raise_getitems", False),
     ("partitioner", "torch._functorch.partitioners", "reordering_to_mimic_autograd_engine", False),

@@ -1,4 +1,4 @@
-"""Index expressions of C++ kernels printed by us."""
+"""Index expressions: printed by us, left as they were lowered, loops left apart."""
 
 from __future__ import annotations
 
@@ -27,6 +27,30 @@ def plain_indices() -> Iterator[None]:
         return _text(expr) or original(self, expr, **kwargs)
 
     with mock.patch.object(CppPrinter, "_print", print_):
+        yield
+
+
+@contextlib.contextmanager
+def unsimplified_indices() -> Iterator[None]:
+    """What is known of the ranges of loops simplifies no index."""
+    from torch._inductor.sizevars import SizeVarAllocator
+
+    def left(self: Any, expr: Any, var_ranges: Any) -> Any:
+        return self.simplify(expr)
+
+    with mock.patch.object(SizeVarAllocator, "_simplify_with_ranges", left):
+        yield
+
+
+@contextlib.contextmanager
+def loops_apart() -> Iterator[None]:
+    """No two loops of a kernel are made one."""
+    from torch._inductor.sizevars import SizeVarAllocator
+
+    def apart(self: Any, index_vars: Any, sizes: Any, index_formulas: Any) -> Any:
+        return [self.simplify(size) for size in sizes], list, list
+
+    with mock.patch.object(SizeVarAllocator, "_simplify_loops_impl", apart):
         yield
 
 

@@ -26,6 +26,9 @@ class Plain(StrEnum):
     PROGRAM = "the program runs in the place of what is compiled, and writes by itself"
     KERNELS = "kernels are interpreted, not generated"
     INDICES = "index expressions are printed by us"
+    RANGES = "indices are not simplified by the ranges of loops"
+    LOOPS = "loops are not merged"
+    ALIASES = "each view of a base is made by us"
     WRAPPER_VIEWS = "views of buffers are written by us"
     WRAPPER_BUFFERS = "new buffers are written by us"
     WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
@@ -52,6 +55,9 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.PROGRAM: partial(plain_runtime.program_at_level, -1),
     Plain.KERNELS: _interpreted,
     Plain.INDICES: plain_indices.plain_indices,
+    Plain.RANGES: plain_indices.unsimplified_indices,
+    Plain.LOOPS: plain_indices.loops_apart,
+    Plain.ALIASES: plain_runtime.plain_aliases,
     Plain.WRAPPER_VIEWS: partial(plain_wrapper.plain_wrapper_text, "codegen_reinterpret_view"),
     Plain.WRAPPER_BUFFERS: partial(plain_wrapper.plain_wrapper_text, "make_allocation"),
     Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),

@@ -232,6 +232,57 @@ def _view_like(base: torch.Tensor, like: torch.Tensor, requires_grad: bool) -> t
 
 
 @contextlib.contextmanager
+def plain_aliases() -> Iterator[None]:
+    """Which results are views, and of what, is torch's to say; each view is made by us."""
+    from torch._functorch._aot_autograd import runtime_wrappers
+
+    def alias(base: torch.Tensor, like: torch.Tensor, requires_grad: bool, *_: Any, **__: Any) -> torch.Tensor:
+        return _view_like(base, like, requires_grad)
+
+    with mock.patch.object(runtime_wrappers, "gen_alias_from_base", alias):
+        yield
+
+
+@contextlib.contextmanager
+def overlaps_overlooked() -> Iterator[list[str]]:
+    """Pairs of inputs that share elements, one of them written, and are not made views of one base."""
+    from torch._functorch._aot_autograd import runtime_wrappers
+
+    found: list[str] = []
+    original = runtime_wrappers.merge_view_inputs
+
+    @functools.wraps(original)
+    def merge(config: Any, inputs: Any, descs: Any, infos: Any, **given: Any) -> Any:
+        made = original(config, inputs, descs, infos, **given)
+        kept = made[2] or range(len(inputs))
+        apart = [i for i, t in enumerate(inputs) if isinstance(t, torch.Tensor) and isinstance(kept[i], int)]
+        found.extend(
+            f"inputs {i} and {j}"
+            for n, i in enumerate(apart)
+            for j in apart[n + 1 :]
+            if (infos[i].mutates_data or infos[j].mutates_data) and _overlap(inputs[i], inputs[j])
+        )
+        return made
+
+    with mock.patch.object(runtime_wrappers, original.__name__, merge):
+        yield found
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of one storage have an element in common."""
+    if a.untyped_storage()._cdata != b.untyped_storage()._cdata:
+        return False
+    return not _elements(a).isdisjoint(_elements(b))
+
+
+def _elements(tensor: torch.Tensor) -> set[int]:
+    places = {int(tensor.storage_offset())}
+    for size, stride in zip(tensor.size(), tensor.stride(), strict=True):
+        places = {place + k * int(stride) for place in places for k in range(int(size))}
+    return places
+
+
+@contextlib.contextmanager
 def plain_runtime_wrapper() -> Iterator[None]:
     """The whole innermost wrapper is ours."""
 

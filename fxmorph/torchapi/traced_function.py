@@ -34,6 +34,7 @@ class Step(StrEnum):
 
     FUNCTION = "a function without effects"
     FUNCTIONALIZED = "functional tensors"
+    FRESH = "a function that leaves its inputs as they are"
     WRITTEN = "functional tensors, with writes to inputs"
     WRAPPED = "effect tokens and subclasses"
     TRACED = "a graph"
@@ -56,6 +57,7 @@ class Tracing:
     graph: fx.GraphModule | None = None
     final: fx.GraphModule | None = None
     values: list[Any] = field(default_factory=list)
+    metadata: Any = None
 
 
 @contextlib.contextmanager
@@ -90,6 +92,8 @@ def tracing_watched() -> Iterator[Tracing]:
         return compile_graph
 
     def wrapped(compiled: Any, **given: Any) -> Any:
+        seen.metadata = given["runtime_metadata"]
+
         @functools.wraps(compiled)
         def run(*args: Any) -> Any:
             if not seen.values:
@@ -130,9 +134,15 @@ def _given(seen: Tracing) -> Any:
     if not seen.joint:
         return tuple(_kept(v) for v in seen.values)
     primals, tangents = seen.traced_with
-    grads = [isinstance(p, torch.Tensor) and p.requires_grad for p in primals]
-    own = [_kept(v).requires_grad_() if g else _kept(v) for v, g in zip(seen.values, grads, strict=True)]
+    own = [_differentiable(_kept(v), p) for v, p in zip(seen.values, primals, strict=True)]
     return own, [_drawn(t, i) for i, t in enumerate(tangents)]
+
+
+def _differentiable(value: Any, like: Any) -> Any:
+    """As traced: what is no leaf may be written in place."""
+    if not isinstance(like, torch.Tensor) or not like.requires_grad:
+        return value
+    return value.requires_grad_() if like.is_leaf else value.requires_grad_().clone()
 
 
 def _drawn(like: Any, seed: int) -> Any:
@@ -165,7 +175,42 @@ def first_wrong_step(seen: Tracing) -> Step | None:
     plain = _run(seen.function, _given(seen))
     if _agree(functional, plain):
         return Step.FUNCTION
-    return Step.WRITTEN if _agree(functional[:-effects], plain[:-effects]) else Step.FUNCTIONALIZED
+    if not _agree(functional[:-effects], plain[:-effects]):
+        return Step.FUNCTIONALIZED
+    with _inputs_cloned():
+        cloned = _run(seen.function, _given(seen))
+    return Step.WRITTEN if _agree(plain[:-effects], cloned[:-effects]) else Step.FRESH
+
+
+@contextlib.contextmanager
+def _inputs_cloned() -> Iterator[None]:
+    """Inputs that a program writes, and that have gradients, are cloned before it: by us."""
+    from torch._functorch._aot_autograd import graph_capture_wrappers
+
+    def fresh(number: int, value: Any, meta: Any) -> Any:
+        written = isinstance(value, torch.Tensor) and value.requires_grad and meta.input_info[number].mutates_data
+        return value.clone() if written else value
+
+    with mock.patch.object(graph_capture_wrappers, "maybe_to_fresh_input", fresh):
+        yield
+
+
+def metadata_lie(seen: Tracing) -> str:
+    """What AOTAutograd found out about a program's inputs and eager contradicts, in words; "" for nothing."""
+    if seen.metadata is None or not seen.programs or not seen.values:
+        return ""
+    given = _given(seen)
+    own = list(given[0] if seen.joint else given)
+    before = [(_kept(v), getattr(v, "grad_fn", None)) for v in own]
+    run_plainly(seen.programs[-1], own)
+    for number, (value, info, (old, maker)) in enumerate(zip(own, seen.metadata.input_info, before, strict=False)):
+        if not isinstance(value, torch.Tensor):
+            continue
+        if not info.mutates_data and value.shape == old.shape and not alike(value, old):
+            return f"input {number} is not written"
+        if info.mutations_hidden_from_autograd and value.grad_fn is not maker:
+            return f"writes to input {number} are hidden from autograd"
+    return ""
 
 
 def _run_graph(graph: fx.GraphModule, args: Sequence[Any]) -> list[Any]:
@@ -195,6 +240,8 @@ def _run(function: Callable[..., Any], args: Any) -> list[Any]:
     with (
         mock.patch.object(graph_capture_wrappers, original.__name__, sync),
         mock.patch.object(graph_capture_wrappers, "get_proxy_mode", lambda: untraced),
+        # It takes fake tensors alone, and only refuses programs; this one was not refused when it was compiled.
+        mock.patch.object(graph_capture_wrappers, "has_metadata_mutation", lambda *args, **kwargs: False),
     ):
         return [*tree_leaves(tuple(run_plainly(function, args))), *tree_leaves(args)]
 

@@ -280,7 +280,7 @@ _UNOBSERVED: tuple[tuple[Stage | None, str, str, str], ...] = (
     (Stage.PRE_GRAD, "torch._inductor.fx_passes.pre_grad", "remove_identity", "argument"),
     (Stage.PRE_GRAD, "torch._inductor.fx_passes.pre_grad", "fuse_conv_bn", "argument"),
     (Stage.PRE_GRAD, "torch._inductor.fx_passes.quantization", "quant_lift_up", ""),
-    (Stage.AOT, "torch._functorch.partitioners", "fx_graph_cse", "argument"),
+    (Stage.PARTITIONER, "torch._functorch.partitioners", "fx_graph_cse", "argument"),
     (Stage.PARTITIONER, "torch._functorch.partitioners", "cleanup_recompute_tags", "argument"),
     (Stage.PARTITIONER, "torch._functorch.partitioners", "reordering_to_mimic_autograd_engine", "argument"),
     (Stage.PARTITIONER, "torch._functorch.partitioners", "raise_getitems", "argument"),

@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
     ),
     "cse": Case(
         lambda: planting.planted_pass(SIN_TO_COS, "fx_graph_cse", "partitioner"),
-        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "aot.fx_graph_cse",
+        lambda x, y: torch.sin(x * y), (randn(4, 6, grad=True), XY[1]), "partitioner.fx_graph_cse",
     ),
     "partitioner": Case(
         lambda: planting_backend.planted_partition(swapping(aten.cos.default, aten.sin.default)),

@@ -10,10 +10,11 @@ from dataclasses import replace
 
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
+from fxmorph.torchapi.decompose import python_decomposition
 from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
 from fxmorph.torchapi.plain_parts import Plain
-from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, wrappers_that_work
-from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
+from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
+from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, metadata_lie, tracing_watched
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Probe
 
@@ -23,6 +24,7 @@ AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Sta
 _TRACERS: Mapping[Step, str] = {
     Step.FUNCTION: "aot.create_joint",
     Step.FUNCTIONALIZED: "functionalization.create_functionalized_fn",
+    Step.FRESH: "functionalization.maybe_to_fresh_input",
     Step.WRITTEN: "functionalization.apply_in_graph_mutations",
     Step.WRAPPED: "runtime_wrappers.EffectTokensWrapper",
     Step.TRACED: "aot.graph_capture",
@@ -72,7 +74,15 @@ def _outer_wrappers(probe: Probe, bare: Held) -> Blame | None:
     for unit in ("_apply_input_mutations", "_replay_output_aliases", ""):
         name = f"runtime_wrappers.RuntimeWrapper{unit and '/'}{unit}"
         if _goes(probe, bare, PLAIN_PARTS[name]):
-            return _confirmed(probe, name, seen, f"gone where {PLAIN_PARTS[name]}")
+            said = f"gone where {PLAIN_PARTS[name]}"
+            if PLAIN_PARTS[name] is Plain.VIEWS and _goes(probe, bare, Plain.ALIASES):
+                return _confirmed(probe, "functionalization.gen_alias_from_base", seen, said)
+            return _confirmed(probe, name, seen, said)
+    with overlaps_overlooked() as pairs:
+        probe.ask(bare)
+    if pairs:
+        more = f"{pairs[0]} share elements, one is written, and they are not made views of one base"
+        return _confirmed(probe, "runtime_wrappers.merge_view_inputs", seen, more)
     unit = "functionalization.run_functionalized_fw_and_collect_metadata"
     more = "still there with a runtime wrapper of ours, which is told what to write and to alias"
     return _confirmed(probe, unit, seen, more, f"gone where {Plain.PROGRAM}")
@@ -117,6 +127,10 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     before = "shows with no pass, no decomposition of Inductor's and no partitioner"
     evidence = [before, f"with backend eager: {dynamo}"]
     redo = ('torch.compile(fn, backend="eager")  # gone: Dynamo without AOTAutograd',) if dynamo is Answer.GONE else ()
+    lie = metadata_lie(seen) if answer is Answer.SHOWS else ""
+    if lie:
+        unit = "functionalization.run_functionalized_fw_and_collect_metadata"
+        return _confirmed(probe, unit, *evidence, f"what it says of the program is not so in eager: {lie}")
     step = first_wrong_step(seen) if answer is Answer.SHOWS else None
     if step is None:
         evidence.append("no values are known that were traced")
@@ -127,7 +141,8 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     evidence.append(f"the program computes something else from where it is made {step}")
     lost = first_lost_operator(seen) if step is Step.FUNCTIONALIZED else ""
     if lost:
-        unit = f"functionalization.{lost}"
+        decomposed = python_decomposition(lost)
+        unit = f"{Stage.DECOMPOSITION if decomposed else Stage.FUNCTIONALIZATION}.{lost}"
         evidence.append(f"the graph has no value that is what {lost} gave")
     gone = _goes(probe, bare, Plain.NO_EFFECTS)
     if gone:

@@ -22,6 +22,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "codegen.CppVecKernel": {"cpp.simdlen": 1},
     "scheduler.inplace_buffers": {"inplace_buffers": False},
     "scheduler.allow_buffer_reuse": {"allow_buffer_reuse": False},
+    "scheduler.memory_planning": {"memory_planning": False},
     "scheduler.reorder_for_peak_memory": {"reorder_for_peak_memory": False},
     "scheduler.loop_ordering_after_fusion": {"loop_ordering_after_fusion": False},
     "lowering.layout_optimization": {"layout_optimization": False},
@@ -38,8 +39,11 @@ PLAIN_PARTS = {
     "runtime_wrappers.RuntimeWrapper": Plain.RUNTIME_WRAPPER,
     "runtime_wrappers.RuntimeWrapper/_apply_input_mutations": Plain.WRITING,
     "runtime_wrappers.RuntimeWrapper/_replay_output_aliases": Plain.VIEWS,
+    "functionalization.gen_alias_from_base": Plain.ALIASES,
     "runtime_wrappers.AOTDispatchAutograd": Plain.AUTOGRAD_FUNCTION,
     "codegen.CppPrinter": Plain.INDICES,
+    "codegen.SizeVarAllocator/_simplify_with_ranges": Plain.RANGES,
+    "codegen.SizeVarAllocator/_simplify_loops_impl": Plain.LOOPS,
     "codegen.CppKernel": Plain.KERNELS,
     "codegen.PythonWrapperCodegen/codegen_reinterpret_view": Plain.WRAPPER_VIEWS,
     "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
@@ -69,7 +73,7 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
         lines = ["torch._inductor.config.max_fusion_size = 1  # no fusion"]
     elif unit.startswith("codegen.CppVec"):
         lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
-    elif unit == "aot.fx_graph_cse":
+    elif unit == "partitioner.fx_graph_cse":
         lines = ["torch._functorch.config.cse = False"]
     elif stage is Stage.PARTITIONER and MIN_CUT in unit:
         lines = [

@@ -21,8 +21,15 @@ Operations = Mapping[str, Collection[str]]
 VECTORISED = "codegen.CppVecKernel"
 #: Parts that a setting takes away.  Those of memory come before fusions and lowerings, which hide them; those
 #: that only move what is fused or lowered come last.
-_OF_MEMORY = tuple(f"scheduler.{n}" for n in ("inplace_buffers", "allow_buffer_reuse", "reorder_for_peak_memory"))
+_OF_MEMORY = tuple(
+    f"scheduler.{n}" for n in ("inplace_buffers", "memory_planning", "allow_buffer_reuse", "reorder_for_peak_memory")
+)
 _LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, *_OF_MEMORY))
+#: The Python text around kernels; what makes a program's views of it comes before, which looks at what it returned.
+_WRAPPER_TEXT = (
+    "functionalization.gen_alias_from_base", *(u for u in PLAIN_PARTS if u.startswith("codegen.PythonWrapperCodegen")),
+)  # fmt: skip
+_INDICES = tuple(u for u in PLAIN_PARTS if u.startswith("codegen.SizeVarAllocator"))
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 
@@ -41,7 +48,8 @@ def blame_backend(probe: Probe) -> Blame:
     found = found or _fusion(probe, steps[Group.FUSION])
     found = found or _scheduling(probe, scheduling)
     if probe.device == "cpu":
-        found = found or _kernels(probe, operations) or _wrapper_text(probe)
+        found = found or _kernels(probe, operations) or _parts(probe, _WRAPPER_TEXT)
+    found = found or _parts(probe, _INDICES)
     found = found or _lowering(probe, steps[Group.LOWERING], operations)
     found = found or _passes(probe, steps[Group.PASS])
     found = found or _by_setting(probe, _LAST)
@@ -111,11 +119,11 @@ def _kernels(probe: Probe, operations: Operations) -> Blame | None:
     return _blame(Stage.CODEGEN, unit, said, "code for each operation alone is right, and so are index expressions")
 
 
-def _wrapper_text(probe: Probe) -> Blame | None:
-    """A part of the Python text around kernels."""
-    for unit, part in PLAIN_PARTS.items():
-        if unit.startswith("codegen.PythonWrapperCodegen") and probe.ask(ALL.with_plain(part)) is Answer.GONE:
-            return _blame(Stage.CODEGEN, unit, f"gone where {part}")
+def _parts(probe: Probe, units: Sequence[str]) -> Blame | None:
+    """The first of the parts that the finding goes without."""
+    for unit in units:
+        if probe.ask(ALL.with_plain(PLAIN_PARTS[unit])) is Answer.GONE:
+            return _blame(Stage(unit.partition(".")[0]), unit, f"gone where {PLAIN_PARTS[unit]}")
     return None
 
 

@@ -13,26 +13,24 @@ from fxmorph.core.versions import version_of
 from fxmorph.model import Finding
 from fxmorph.triage.identity import GROUPS
 from fxmorph.triage.known.known_issues import before
+from fxmorph.triage.known.operator_families import akin
 from fxmorph.triage.known.program_operators import operators_of_finding
 from fxmorph.triage.known.public_index import Index, PublicIssue, load_index, operators_of
+from fxmorph.triage.known.telling_words import telling_words
 
 #: What each part counts; parts that either side does not know count for nothing.
 WEIGHTS = {"operators": 0.55, "unit": 0.20, "kind": 0.12, "stage": 0.08, "class": 0.05}
-#: What a telling word of the issue that stands in the program or is a kind adds, and at most.
-WORD, WORDS = 0.04, 0.08
+#: What the telling words of an issue add that the finding's program, unit and kinds spell: so much where their
+#: rarities add up to ``ENOUGH``, less below.
+WORDS, ENOUGH = 0.30, 1.5
+#: What an operator of the same family counts, against the same operator.
+AKIN = 0.2
 #: What is left of a score where no operators are known, or where the issue is of another release or device.
 LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
 #: Candidates below this score are none, and there are no more than so many.
-LEAST, MOST = 0.40, 5
+LEAST, MOST = 0.30, 5
 #: How much the operators that one side alone has take away, each by its weight, and how little common ones say.
 BESIDE, COMMON = 0.25, 0.3
-_SPELLINGS = {
-    "bf16": ("bfloat16",), "fp16": ("float16", ".half("), "half": ("float16", ".half("), "complex": ("complex",),
-    "float64": ("float64", ".double("), "dynamic shapes": ("'dynamic': true", "mark_dynamic"),
-    "transposed": ("transpose", ".t()", "permute", ".mt"), "transpose": ("transpose", ".t()", "permute", ".mt"),
-    "nan": ("nan",), "channels_last": ("channels_last",), "channels last": ("channels_last",), "slice": ("slice",),
-    "broadcast": ("broadcast", "expand"), "inference mode": ("inference_mode",), "no_grad": ("no_grad",),
-}  # fmt: skip
 #: How far into a compile a stage is, by the first of the backends that shows its faults; ATen's graphs are one place.
 _DEPTH = {
     Stage.DYNAMO: 0, Stage.AOT: 1, Stage.FUNCTIONALIZATION: 1, Stage.RUNTIME_WRAPPERS: 1, Stage.PARTITIONER: 1,
@@ -54,16 +52,17 @@ class _Facts:
     bug_class: str
     device: str
     torch: str
-    text: str
+    words: frozenset[str]
 
 
 def likely_issues(finding: Finding, index: Index | None = None, torch_version: str = "") -> tuple[Likely, ...]:
     """The likeliest first; none where nothing in the index is like it."""
     index = index or load_index()
+    words = (finding.unit, *map(str, finding.kinds))
     facts = _Facts(
         operators_of_finding(finding) | operators_of([finding.unit]), finding.unit, finding.stage,
         frozenset(map(str, finding.kinds)), str(finding.bug_class), str(finding.config.get("device") or "cpu"),
-        torch_version or version_of("torch"), f"{finding.program} {finding.config}".lower(),
+        torch_version or version_of("torch"), telling_words(finding.program, str(finding.config), *words),
     )  # fmt: skip
     scored = [(*_score(facts, issue, index), issue) for issue in index.issues]
     best = sorted((s for s in scored if s[0] >= LEAST), key=lambda s: (-s[0], -s[2].number))[:MOST]
@@ -73,8 +72,9 @@ def likely_issues(finding: Finding, index: Index | None = None, torch_version: s
 def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, str]:
     """In [0, 1], and in a few words what is alike; 0 where neither an operator nor the unit is."""
     shared = finding.operations & issue.operations
+    near = akin(issue.operations, finding.operations)
     of_unit = max((_units_alike(finding.unit, unit) for unit in issue.units), default=0.0)
-    if not shared and not of_unit:
+    if not shared and not near and not of_unit and not finding.stage == issue.stage == Stage.DYNAMO:
         return 0.0, ""
     parts: dict[str, float] = {}
     if finding.operations and issue.operations:
@@ -88,7 +88,8 @@ def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, st
     if issue.bug_class:
         parts["class"] = float(finding.bug_class == issue.bug_class)
     score = sum(WEIGHTS[p] * v for p, v in parts.items()) / sum(WEIGHTS[p] for p in parts)
-    score = min(1.0, score + min(WORDS, WORD * sum(_spelled(word, finding.text) for word in issue.words)))
+    said = sum(map(index.word_weight, sorted(finding.words & issue.told)))
+    score = (score + WORDS * min(1.0, said / ENOUGH)) / (1 + WORDS)
     if "operators" not in parts:
         score *= LEFT["operators"]
     why = [f"operators {', '.join(sorted(shared))}"] if shared else []
@@ -107,7 +108,9 @@ def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, st
 
 
 def _operators_alike(mine: frozenset[str], theirs: frozenset[str], index: Index) -> float:
-    both, apart = (sum(map(index.weight, sorted(names))) for names in (mine & theirs, mine ^ theirs))
+    near = akin(mine - theirs, theirs - mine) | akin(theirs - mine, mine - theirs)
+    same, like, apart = (sum(map(index.weight, sorted(names))) for names in (mine & theirs, near, mine ^ theirs))
+    both, apart = same + AKIN * like / 2, apart - AKIN * like
     return both / (both + BESIDE * apart + COMMON) if both else 0.0
 
 
@@ -146,8 +149,3 @@ def _stages_alike(finding: _Facts, issue: PublicIssue) -> float:
 
 def _depth(stage: str) -> int:
     return _DEPTH.get(Stage(stage), _DEEPEST) if stage in list(Stage) else _DEEPEST
-
-
-def _spelled(word: str, text: str) -> bool:
-    """Whether a telling word is one that programs spell, dtypes in short too, and this one does."""
-    return any(name in text for name in _SPELLINGS.get(word, (word,)))

@@ -12,6 +12,7 @@ from math import log
 from typing import Any
 
 from fxmorph.triage.known.operator_names import plain_names
+from fxmorph.triage.known.telling_words import telling_words
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class PublicIssue:
     """One line of the index; "" or () where a fact is not known.
 
     ``operations`` are in plain form, ``stage`` is a stage of one compile, ``since`` the first release that has the
-    fault and ``fixed`` the first that has the fix.
+    fault and ``fixed`` the first that has the fix.  ``told`` are the telling words of title and ``words``.
     """
 
     number: int
@@ -33,6 +34,7 @@ class PublicIssue:
     since: str
     fixed: str
     words: tuple[str, ...]
+    told: frozenset[str] = frozenset()
 
     @classmethod
     def of_line(cls, body: Mapping[str, Any]) -> PublicIssue:
@@ -41,7 +43,7 @@ class PublicIssue:
         return cls(
             body["issue"], body["title"], plain_names(body["operations"]) | operators_of(units), units, body["stage"],
             frozenset(body["kinds"]), frozenset(body["devices"]), body["class"], body["since"], body["fixed"],
-            tuple(word.lower() for word in body["words"]),
+            tuple(word.lower() for word in body["words"]), telling_words(body["title"], *body["words"]),
         )  # fmt: skip
 
 
@@ -60,9 +62,20 @@ class Index:
     def _counts(self) -> Counter[str]:
         return Counter(name for issue in self.issues for name in issue.operations)
 
+    @cached_property
+    def _told(self) -> Counter[str]:
+        return Counter(word for issue in self.issues for word in issue.told)
+
     def weight(self, operator: str) -> float:
         """Between 0 and 1: 1 for what no issue is about."""
-        return log((len(self.issues) + 2) / (self._counts[operator] + 1)) / log(len(self.issues) + 2)
+        return self._rarity(self._counts[operator])
+
+    def word_weight(self, word: str) -> float:
+        """Between 0 and 1: 1 for what no issue says."""
+        return self._rarity(self._told[word])
+
+    def _rarity(self, count: int) -> float:
+        return log((len(self.issues) + 2) / (count + 1)) / log(len(self.issues) + 2)
 
 
 @cache

@@ -167,7 +167,7 @@ def test_a_program_that_does_not_compile_is_refused_with_its_reason() -> None:
         ("post_grad.normalization_aten_pass", Stage.POST_GRAD),
         ("post_grad.reinplace_inplaceable_ops", Stage.POST_GRAD),
         ("pre_grad.normalization_pass", Stage.PRE_GRAD),
-        ("aot.fx_graph_cse", Stage.AOT),
+        ("partitioner.fx_graph_cse", Stage.AOT),
         ("decomposition.aten.gelu.default", Stage.DECOMPOSITION),
         ("decomposition.aten._softmax.default", Stage.DECOMPOSITION),
     ],

@@ -19,7 +19,7 @@ from fxmorph.triage.blame.culprit import redo_of
         ("lowering.aten.sin.default", "lowerings[torch.ops.aten.sin.default]"),
         ("scheduler.can_fuse_vertical", "max_fusion_size = 1"),
         ("scheduler.inplace_buffers", "config.inplace_buffers = False"),
-        ("aot.fx_graph_cse", "torch._functorch.config.cse = False"),
+        ("partitioner.fx_graph_cse", "torch._functorch.config.cse = False"),
         ("codegen.CppVecKernel", "config.cpp.simdlen = 1"),
         ("codegen.CppVecOverrides.exp", "config.cpp.simdlen = 1"),
     ],
