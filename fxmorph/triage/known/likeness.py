@@ -23,9 +23,12 @@ WEIGHTS = {"operators": 0.55, "unit": 0.20, "kind": 0.12, "stage": 0.08, "class"
 #: What the telling words of an issue add that the finding's program, unit and kinds spell: so much where their
 #: rarities add up to ``ENOUGH``, less below.
 WORDS, ENOUGH = 0.30, 1.5
+#: At most so many words are told as the reason.
+TOLD = 3
 #: What an operator of the same family counts, against the same operator.
 AKIN = 0.2
-#: What is left of a score where no operators are known, or where the issue is of another release or device.
+#: What is left of a score where no operators are known and no words are alike, and where the issue is of another
+#: release or device.
 LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
 #: Candidates below this score are none, and there are no more than so many.
 LEAST, MOST = 0.30, 5
@@ -70,7 +73,7 @@ def likely_issues(finding: Finding, index: Index | None = None, torch_version: s
 
 
 def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, str]:
-    """In [0, 1], and in a few words what is alike; 0 where neither an operator nor the unit is."""
+    """In [0, 1], and in a few words what is alike; 0 where no operator, family or unit is, unless both are Dynamo's."""
     shared = finding.operations & issue.operations
     near = akin(issue.operations, finding.operations)
     of_unit = max((_units_alike(finding.unit, unit) for unit in issue.units), default=0.0)
@@ -88,13 +91,15 @@ def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, st
     if issue.bug_class:
         parts["class"] = float(finding.bug_class == issue.bug_class)
     score = sum(WEIGHTS[p] * v for p, v in parts.items()) / sum(WEIGHTS[p] for p in parts)
-    said = sum(map(index.word_weight, sorted(finding.words & issue.told)))
-    score = (score + WORDS * min(1.0, said / ENOUGH)) / (1 + WORDS)
+    spelled = sorted(finding.words & issue.told, key=lambda word: (-index.word_weight(word), word))
+    said = min(1.0, sum(map(index.word_weight, spelled)) / ENOUGH)
+    score = (score + WORDS * said) / (1 + WORDS)
     if "operators" not in parts:
-        score *= LEFT["operators"]
+        score *= said + LEFT["operators"] * (1 - said)
     why = [f"operators {', '.join(sorted(shared))}"] if shared else []
     why += ["unit"] if of_unit else []
     why += sorted(finding.kinds & issue.kinds)
+    why += [f"words {', '.join(spelled[:TOLD])}"] if spelled and not shared else []
     if issue.fixed and not before(finding.torch, issue.fixed):
         score *= LEFT["fixed"]
         why.append(f"fixed in {issue.fixed}")

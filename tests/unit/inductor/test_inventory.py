@@ -25,8 +25,9 @@ from fxmorph.torchapi.pipelines import Step
 
 EXPECTED = """
 pre_grad.numpy_compat_normalization pre_grad.group_batch_fusion_passes pre_grad.split_cat_pass pre_grad.batch_linear
-partitioner.fx_graph_cse joint.remove_noop_ops joint.constant_fold_uniform_value joint.pass_patterns[0] joint.replace_random
-freezing.constant_fold freezing.binary_folding_pass post_grad.view_to_reshape post_grad.reorder_for_locality
+partitioner.fx_graph_cse joint.remove_noop_ops joint.constant_fold_uniform_value joint.pass_patterns[0]
+joint.replace_random freezing.constant_fold freezing.binary_folding_pass post_grad.view_to_reshape
+post_grad.reorder_for_locality
 post_grad.pass_patterns[1] post_grad.reinplace_inplaceable_ops post_grad.decompose_auto_functionalized
 post_grad.decompose_mm_pass post_grad.batch_aten_relu post_grad.remove_noop_ops/slice_noop
 decomposition.aten.softmax.int lowering.aten.sin.default

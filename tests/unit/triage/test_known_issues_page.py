@@ -45,7 +45,8 @@ def test_numbers_are_those_of_the_code() -> None:
     for said in (f"operators ({weights['operators']:.2f}", f"unit ({weights['unit']:.2f})",
                  f"kinds ({weights['kind']:.2f})", f"stage ({weights['stage']:.2f})",
                  f"bug class ({weights['class']:.2f})",
-                 f"add up to {likeness.WORDS}", f"At most {likeness.MOST} candidates of {likeness.LEAST}",
+                 f"add up to {likeness.WORDS}, of {1 + likeness.WORDS} in all",
+                     f"At most {likeness.MOST} candidates of {likeness.LEAST}",
                  f"at most {exact_match.MOST_RUNS}, a fresh process"):  # fmt: skip
         assert said in PAGE, said
     told = set(re.findall(r"`(\w+)`", PAGE.partition("`stage` is one of ")[2].partition(";")[0]))
