@@ -40,6 +40,8 @@ from fxmorph.triage.folder.issue import not_reduced
 from fxmorph.triage.folder.public_threads import known_as, likely_lines
 
 PROGRESS_EVERY_S = 10.0
+#: So many of the public issues that a finding may be.
+IN_BRIEF = 2
 #: Width where the output is no terminal: long enough to keep a recipe readable in a log.
 PLAIN_WIDTH = 140
 
@@ -171,7 +173,7 @@ class Terminal:
         style = _STYLES[Status.KNOWN if event.known else Status.FINDING]
         note = f" ({not_reduced(f)})" if not_reduced(f) else ""
         self._print(f"{word} {f.id}: {_where(f)}; {f.seed}{by}: {f.reason}{note}", style)
-        for line in likely_lines(f):
+        for line in likely_lines(f, IN_BRIEF):
             self._say(f"  {line}")
 
     def _checked(self, event: Checked) -> None:

@@ -269,17 +269,17 @@ def overlaps_overlooked() -> Iterator[list[str]]:
 
 
 def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors of one storage have an element in common."""
-    if a.untyped_storage()._cdata != b.untyped_storage()._cdata:
+    """Whether two tensors, of values or of sizes alone, have an element of one storage in common."""
+    from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+    if a.untyped_storage()._cdata != b.untyped_storage()._cdata or not a.numel() or not b.numel():
         return False
-    return not _elements(a).isdisjoint(_elements(b))
-
-
-def _elements(tensor: torch.Tensor) -> set[int]:
-    places = {int(tensor.storage_offset())}
-    for size, stride in zip(tensor.size(), tensor.stride(), strict=True):
-        places = {place + k * int(stride) for place in places for k in range(int(size))}
-    return places
+    layouts = [([int(n) for n in t.size()], [int(n) for n in t.stride()], int(t.storage_offset())) for t in (a, b)]
+    ends = [at + sum((n - 1) * step for n, step in zip(*each, strict=True)) + 1 for *each, at in layouts]
+    with unset_fake_temporarily():
+        touched = torch.zeros(max(ends), dtype=torch.bool)
+        touched.as_strided(*layouts[0]).fill_(True)
+        return bool(touched.as_strided(*layouts[1]).any())
 
 
 @contextlib.contextmanager

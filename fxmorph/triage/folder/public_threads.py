@@ -10,14 +10,21 @@ def known_as(finding: Finding) -> str:
     return finding.known + (f"; {finding.known_by}" if finding.known_by else "")
 
 
-def likely_lines(finding: Finding) -> list[str]:
-    """One for each public issue that it may be; of one that is known nothing is likely."""
+#: Of tables of findings and issues: from this score on about every second first candidate is the right one.
+LIKELY = 0.60
+
+
+def likely_lines(finding: Finding, most: int | None = None) -> list[str]:
+    """One for each public issue that it may be, the likeliest ``most``; of one that is known nothing is likely."""
     if finding.known:
         return []
-    return [f"likely known: {one.id} ({one.score:.2f}) {one.title} [{one.why}]" for one in finding.likely]
+    return [
+        f"{'likely' if one.score >= LIKELY else 'perhaps'} known: {one.id} ({one.score:.2f}) {one.title} [{one.why}]"
+        for one in finding.likely[:most]
+    ]
 
 
 def related_line(finding: Finding) -> list[str]:
-    """One line for a draft, where there is anything to say."""
-    numbers = ", ".join(f"#{one.id.rpartition('#')[2]}" for one in finding.likely)
+    """One line for a draft, where something is likely."""
+    numbers = ", ".join(f"#{one.id.rpartition('#')[2]}" for one in finding.likely if one.score >= LIKELY)
     return [f"Possibly related: {numbers}"] if numbers and not finding.known else []

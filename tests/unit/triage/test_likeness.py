@@ -139,6 +139,10 @@ LIKE = replace(FINDING, likely=(ONE, replace(ONE, id="pytorch/pytorch#8")))
 def test_candidates_are_told_in_lines_unless_the_finding_is_known() -> None:
     assert likely_lines(LIKE)[0] == "likely known: pytorch/pytorch#7 (0.83) some fold [operators cumsum]"
     assert related_line(LIKE) == ["Possibly related: #7, #8"]
+    assert len(likely_lines(LIKE, 1)) == 1
+    doubtful = replace(LIKE, likely=(replace(ONE, score=0.41),))
+    assert likely_lines(doubtful)[0].startswith("perhaps known: pytorch/pytorch#7 (0.41)")
+    assert related_line(doubtful) == []
     known = replace(LIKE, known="pytorch/pytorch#1", known_by="gone with the mend of #1: it is mended")
     assert (likely_lines(known), related_line(known)) == ([], [])
     assert known_as(known) == "pytorch/pytorch#1; gone with the mend of #1: it is mended"

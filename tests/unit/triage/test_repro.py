@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from preloaded import Preloaded
 
 from fxmorph.core.finding_parts import Repro
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.triage.folder.repro import repro_text
+
+Run = Callable[[str], subprocess.CompletedProcess[str]]
 
 
 def finding(program: str, kinds: tuple[Kind, ...], check: dict[str, Any] | None = None, **config: Any) -> Finding:
@@ -216,11 +219,28 @@ def fn(z):
 }
 
 
-def run_repro(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    file = folder / "repro.py"
-    file.write_text(text)
-    env = {**os.environ, "TORCHINDUCTOR_COMPILE_THREADS": "1"}  # the session's cache: a cold one costs 15 s
-    return subprocess.run([sys.executable, str(file)], capture_output=True, text=True, env=env, timeout=300)
+@pytest.fixture(scope="module")
+def python() -> Iterator[Preloaded]:
+    started = Preloaded()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def run_repro(python: Preloaded, tmp_path: Path) -> Run:
+    def run(text: str) -> subprocess.CompletedProcess[str]:
+        file = tmp_path / "repro.py"
+        file.write_text(text)
+        return python.run(file)
+
+    return run
+
+
+def test_a_fresh_interpreter_says_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "repro.py"
+    file.write_text(repro_text(LIVE["alias-195451"]))
+    done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 1 and done.stdout.endswith("still there\n"), done.stdout + done.stderr
 
 
 def with_backend(of: Finding, backend: str) -> Finding:
@@ -228,22 +248,22 @@ def with_backend(of: Finding, backend: str) -> Finding:
 
 
 @pytest.mark.parametrize("name", LIVE)
-def test_exit_1_while_the_bug_is_there(name: str, tmp_path: Path) -> None:
-    done = run_repro(repro_text(LIVE[name]), tmp_path)
+def test_exit_1_while_the_bug_is_there(name: str, run_repro: Run) -> None:
+    done = run_repro(repro_text(LIVE[name]))
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.endswith("still there\n") and not done.stderr.count("Traceback")
 
 
 @pytest.mark.parametrize("name", LIVE)
-def test_exit_0_once_it_is_gone(name: str, tmp_path: Path) -> None:
-    done = run_repro(repro_text(with_backend(LIVE[name], "eager")), tmp_path)
+def test_exit_0_once_it_is_gone(name: str, run_repro: Run) -> None:
+    done = run_repro(repro_text(with_backend(LIVE[name], "eager")))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("gone\n")
 
 
 @pytest.mark.parametrize("name", GONE)
-def test_no_difference_where_there_is_none(name: str, tmp_path: Path) -> None:
-    done = run_repro(repro_text(GONE[name]), tmp_path)
+def test_no_difference_where_there_is_none(name: str, run_repro: Run) -> None:
+    done = run_repro(repro_text(GONE[name]))
     assert done.returncode == 0, repro_text(GONE[name]) + done.stdout + done.stderr
 
 
@@ -255,9 +275,9 @@ def fn(x):
 """
 
 
-def test_a_program_without_a_gradient_has_none_to_differ(tmp_path: Path) -> None:
+def test_a_program_without_a_gradient_has_none_to_differ(run_repro: Run) -> None:
     made = finding(NO_GRADIENT, (Kind.GRADIENT,))
-    done = run_repro(repro_text(with_backend(made, "eager")), tmp_path)
+    done = run_repro(repro_text(with_backend(made, "eager")))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -295,10 +315,10 @@ def fn(x):
         ("return lambda *a: [a[0]]", (Kind.IDENTITY,), 1),
     ],
 )
-def test_planted_faults(body: str, kinds: tuple[Kind, ...], code: int, tmp_path: Path) -> None:
+def test_planted_faults(body: str, kinds: tuple[Kind, ...], code: int, run_repro: Run) -> None:
     program = BROKEN_BACKEND.format(body=body) + PLAIN
     seconds = 15 if "sleep" in body else 120
-    done = run_repro(repro_text(finding(program, kinds, backend="breaks", timeout=seconds)), tmp_path)
+    done = run_repro(repro_text(finding(program, kinds, backend="breaks", timeout=seconds)))
     assert done.returncode == code, done.stdout + done.stderr
 
 
@@ -317,12 +337,12 @@ COMPILING = "torch.compiler.is_compiling()"
     ],
 )
 @pytest.mark.parametrize("code", [0, 1])
-def test_what_a_call_does_to_objects(held: str, body: str, kinds: tuple[Kind, ...], code: int, tmp_path: Path) -> None:
+def test_what_a_call_does_to_objects(held: str, body: str, kinds: tuple[Kind, ...], code: int, run_repro: Run) -> None:
     program = (
         f"import torch\ndef make_inputs():\n    return [{held}, torch.arange(3.0, requires_grad=True)]\n"
         f"def fn(held, w):\n    {body.format(COMPILING if code else 'False')}\n    return held, w + 1\n"
     )
-    done = run_repro(repro_text(finding(program, kinds, backend="eager")), tmp_path)
+    done = run_repro(repro_text(finding(program, kinds, backend="eager")))
     assert done.returncode == code, done.stdout + done.stderr
 
 
@@ -361,9 +381,9 @@ def fn(x, cache):
     ],
 )
 @pytest.mark.parametrize("code", [0, 1])
-def test_what_is_within_objects(body: str, kinds: tuple[Kind, ...], code: int, tmp_path: Path) -> None:
+def test_what_is_within_objects(body: str, kinds: tuple[Kind, ...], code: int, run_repro: Run) -> None:
     program = WITHIN_OBJECTS.format(wrong=COMPILING if code else "False", body=body)
-    done = run_repro(repro_text(finding(program, kinds, backend="eager", objects=True)), tmp_path)
+    done = run_repro(repro_text(finding(program, kinds, backend="eager", objects=True)))
     assert done.returncode == code, done.stdout + done.stderr
 
 
@@ -373,8 +393,8 @@ def test_a_program_without_objects_has_no_code_about_them() -> None:
 
 
 @pytest.mark.parametrize("program", ["import no_such_module", "raise KeyError", "make_inputs = None"])
-def test_exit_2_when_it_cannot_run(program: str, tmp_path: Path) -> None:
-    done = run_repro(repro_text(finding(PLAIN + program, (Kind.VALUE,))), tmp_path)
+def test_exit_2_when_it_cannot_run(program: str, run_repro: Run) -> None:
+    done = run_repro(repro_text(finding(PLAIN + program, (Kind.VALUE,))))
     assert done.returncode == 2 and "Traceback" in done.stderr
 
 
