@@ -86,8 +86,8 @@ class FindingQueue:
         self._concluded = {f.case_id for f in confirmed}
         #: How many cases have the cause of another, and how many seeds that ``check`` judged a baseline lists.
         self.duplicates = self._listed = 0
-        #: How many findings were given their place by a confirmation, or given it back.
-        self.placed = 0
+        #: How many findings were given their place by a confirmation, or given it back; how many got their report.
+        self.placed = self.written = 0
         #: Fingerprints of what ``check`` found and no baseline lists.
         self._differing: list[str] = []
         self._waiting: deque[Found] = deque()
@@ -304,7 +304,7 @@ class FindingQueue:
                 with self._ledger.activity("store"):
                     self.place(finding, write, match)
                 self.placed += 1
-                self._report(job, finding.fingerprint)
+                self.write_up(job.index, job.case, self.findings[finding.fingerprint])
         for other in same:  # where this one was not confirmed, their programs may be
             self._settle(replace(job, finding=other))
 
@@ -331,14 +331,13 @@ class FindingQueue:
 
     # -- written up ------------------------------------------------------------------
 
-    def _report(self, job: worker.Confirm, fingerprint: str) -> None:
-        """The finding waits for its report; what is not known comes first."""
-        finding = self.findings[fingerprint]
-        job_ = worker.WriteUp(job.index, job.case, finding, str(self._folder(finding)))
+    def write_up(self, index: int, case: Case, finding: Finding) -> None:
+        """The finding, which stands, waits for its report; what is not known comes first."""
+        job = worker.WriteUp(index, case, finding, str(self._folder(finding)))
         if finding.known:
-            self._to_write_up.append(job_)
+            self._to_write_up.append(job)
         else:
-            self._to_write_up.appendleft(job_)
+            self._to_write_up.appendleft(job)
 
     def _written_up(self, job: worker.WriteUp, ended: Ended) -> None:
         """Where nothing was made of it the report stays as it is."""
@@ -351,6 +350,7 @@ class FindingQueue:
             self._ledger.write_folder(self._folder(finding), finding)
             self._ledger.add_finding(finding, self._folder(finding))
             self.findings[finding.fingerprint] = finding
+            self.written += 1
 
     # -- stored ----------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from fxmorph.core.pool import Ended
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.store import Store
 from fxmorph.events import Warned
-from fxmorph.model import Finding, Rung, Seed, Status
+from fxmorph.model import Case, Finding, Rung, Seed, Status
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,15 @@ class Leftovers:
     """What is asked for of one stored run.
 
     ``waiting`` are cases to be investigated; those of them with a finding in ``again`` (by case) are reduced further.
-    ``of_units`` are findings of the pass rung, ``asked`` ids of the cases that the findings asked for are of.
+    ``of_units`` are findings of the pass rung, ``asked`` ids of the cases that the findings asked for are of, and
+    ``undrafted`` findings that stand and have no draft of a report, each with its case.
     """
 
     waiting: tuple[Found, ...]
     again: dict[str, Finding]
     of_units: tuple[Finding, ...]
     asked: frozenset[str]
+    undrafted: tuple[tuple[int, Case, Finding], ...]
 
 
 def leftovers(store: Store, run_id: str, ids: Collection[str] | None) -> Leftovers:
@@ -48,7 +50,13 @@ def leftovers(store: Store, run_id: str, ids: Collection[str] | None) -> Leftove
         or (ids is None and result.status is Status.FINDING and case.id not in concluded)
     )
     of_units = tuple(filter(_of_a_unit, asked))
-    return Leftovers(waiting, again, of_units, frozenset(f.case_id for f in asked) | seen)
+    bare = {f.case_id: f for f in confirmed if ids is None and f.program and f.draft is None and f not in asked}
+    undrafted = tuple(
+        (index, case, bare[case.id])
+        for index, case, _ in store.cases(run_id)
+        if case.id in bare and Path(case.seed.path).is_file()
+    )
+    return Leftovers(waiting, again, of_units, frozenset(f.case_id for f in asked) | seen, undrafted)
 
 
 def unchanged(waiting: Sequence[Found], emit: Emit) -> list[Found]:
@@ -70,11 +78,16 @@ class LeftoverSchedule:
     until = 0.0
     judged = unjudged = 0
 
-    def __init__(self, settings: Settings, seeds: Sequence[Seed], cases: Sequence[Found], queue: FindingQueue) -> None:
+    def __init__(
+        self, settings: Settings, seeds: Sequence[Seed], cases: Sequence[Found],
+        undrafted: Sequence[tuple[int, Case, Finding]], queue: FindingQueue,
+    ) -> None:  # fmt: skip
         self.rung: Rung = rung_of(settings)
         self.planned = len(seeds) if not settings.rewrites else None
         for found in cases:
             queue.add(found)
+        for index, case, finding in undrafted:
+            queue.write_up(index, case, finding)
 
     def jobs(self) -> Iterator[Any]:
         return iter(())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from fxmorph.campaign.finding_queue import Effort, Found
 from fxmorph.campaign.ledger import Emit
-from fxmorph.campaign.leftover_schedule import LeftoverSchedule, leftovers, place_of, unchanged
+from fxmorph.campaign.leftover_schedule import Leftovers, LeftoverSchedule, leftovers, place_of, unchanged
 from fxmorph.campaign.preparation import prepare
 from fxmorph.campaign.run import Run
 from fxmorph.core.config import Settings
@@ -37,10 +37,10 @@ def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
             left = leftovers(store, run.id, wanted)
             done += sum(_alone(store, run.id, finding, emit) for finding in left.of_units)
             waiting = unchanged(left.waiting, emit)
-            cases |= left.asked | {f.case.id for f in waiting}
-            if not waiting:
+            cases |= left.asked | {f.case.id for f in waiting} | {f.case_id for _, _, f in left.undrafted}
+            if not waiting and not left.undrafted:
                 continue
-            reduced, interrupted = _reduce(store, run, waiting, left.again, settings, emit)
+            reduced, interrupted = _reduce(store, run, waiting, left, settings, emit)
             done += reduced
             if interrupted:
                 return Exit.INTERRUPTED
@@ -55,21 +55,25 @@ def reduce_findings(settings: Settings, ids: Sequence[str], emit: Emit) -> int:
 
 
 def _reduce(
-    store: Store, run: StoredRun, waiting: Sequence[Found], again: Mapping[str, Finding], settings: Settings, emit: Emit
+    store: Store, run: StoredRun, waiting: Sequence[Found], left: Leftovers, settings: Settings, emit: Emit
 ) -> tuple[int, bool]:
-    """How many findings stand anew or again, and whether it was interrupted; under the settings of the run."""
+    """How many findings stand anew or again or got their report, and whether it was interrupted.
+
+    All under the settings of the run.
+    """
     made = run.settings
+    seeds = [*(f.case.seed for f in waiting), *(case.seed for _, case, _ in left.undrafted)]
     one = replace(
         made, max_time=settings.max_time, jobs=settings.jobs or made.jobs, state=settings.state,
         json=settings.json, quiet=settings.quiet, verbose=settings.verbose, cases=None,
-        paths=tuple(dict.fromkeys(place_of(f.case.seed) for f in waiting)),
+        paths=tuple(dict.fromkeys(map(place_of, seeds))),
     )  # fmt: skip
-    begun = prepare(one, store, emit, run.id, effort=EFFORT, again=again)
-    schedule = LeftoverSchedule(one, begun.seeds, waiting, begun.queue)
+    begun = prepare(one, store, emit, run.id, effort=EFFORT, again=left.again)
+    schedule = LeftoverSchedule(one, begun.seeds, waiting, left.undrafted, begun.queue)
     told = "interrupted; what was reduced is stored, `fxmorph reduce` goes on"
     ended = Run(begun, schedule, told).work()
     begun.ledger.settle()
-    return begun.queue.placed, not ended
+    return begun.queue.placed + begun.queue.written, not ended
 
 
 def _alone(store: Store, run_id: str, finding: Finding, emit: Emit) -> bool:

@@ -10,7 +10,8 @@ import pytest
 
 from fxmorph.campaign.leftover_schedule import LeftoverSchedule, leftovers, unchanged
 from fxmorph.campaign.schedule import case_of
-from fxmorph.core.finding_parts import Reduced, UnitCase
+from fxmorph.campaign.worker import WriteUp
+from fxmorph.core.finding_parts import Draft, Reduced, UnitCase
 from fxmorph.core.seeds import find_seeds
 from fxmorph.events import Warned
 from fxmorph.model import BugClass, CaseResult, Finding, Kind, Rung, Seed, Status
@@ -51,6 +52,17 @@ def test_all_that_a_run_left_is_what_is_not_finished(left: Any) -> None:
     assert found.asked == {found.waiting[0].case.id, found.waiting[1].case.id, "graph"}
 
 
+def test_what_stands_without_a_draft_is_written_up(left: Any) -> None:
+    found = leftovers(left.store, left.run_id, None)
+    assert [(index, f.id) for index, _, f in found.undrafted] == [(2, "whole")]
+    LeftoverSchedule(left.settings, [], [], found.undrafted, left.queue)
+    job, _ = left.queue.next_job()
+    assert isinstance(job, WriteUp) and job.finding.id == "whole"
+    assert not leftovers(left.store, left.run_id, {"whole"}).undrafted
+    left.ledger.add_finding(replace(job.finding, draft=Draft()), Path(job.folder))
+    assert not leftovers(left.store, left.run_id, None).undrafted
+
+
 def test_of_findings_by_id_no_other_is_taken(left: Any) -> None:
     found = leftovers(left.store, left.run_id, {"whole"})
     assert [f.index for f in found.waiting] == [2]
@@ -67,6 +79,6 @@ def test_a_case_whose_seed_changed_is_left_out_and_told(left: Any, tmp_path: Pat
 
 def test_its_cases_wait_in_the_queue_and_no_time_is_for_others(left: Any) -> None:
     found = leftovers(left.store, left.run_id, None)
-    schedule = LeftoverSchedule(left.settings, [Seed("s.py", "module", "h")], found.waiting, left.queue)
+    schedule = LeftoverSchedule(left.settings, [Seed("s.py", "module", "h")], found.waiting, (), left.queue)
     assert left.queue.wants(cases_left=False)
     assert not list(schedule.jobs()) and not schedule.until
