@@ -127,13 +127,18 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     before = "shows with no pass, no decomposition of Inductor's and no partitioner"
     evidence = [before, f"with backend eager: {dynamo}"]
     redo = ('torch.compile(fn, backend="eager")  # gone: Dynamo without AOTAutograd',) if dynamo is Answer.GONE else ()
-    lie = metadata_lie(seen) if answer is Answer.SHOWS else ""
-    if lie:
-        unit = "functionalization.run_functionalized_fw_and_collect_metadata"
-        return _confirmed(probe, unit, *evidence, f"what it says of the program is not so in eager: {lie}")
-    step = first_wrong_step(seen) if answer is Answer.SHOWS else None
+    step = None
+    if answer is Answer.SHOWS:
+        try:
+            lie, step = metadata_lie(seen), first_wrong_step(seen)
+        except Exception as error:  # what is not traced may not run: tokens, subclasses, symbols for arguments
+            evidence.append(f"what was traced does not run by itself: {type(error).__name__}")
+        else:
+            if lie:
+                unit = "functionalization.run_functionalized_fw_and_collect_metadata"
+                return _confirmed(probe, unit, *evidence, f"what it says of the program is not so in eager: {lie}")
     if step is None:
-        evidence.append("no values are known that were traced")
+        evidence.append("no step of the tracing is seen to change what is computed")
         return Blame(Stage.AOT, "aot.graph_capture", False, tuple(evidence), redo)
     unit = _TRACERS[step]
     if step is Step.FUNCTION and not seen.joint:
