@@ -41,26 +41,35 @@ _NAMES = {
 _HALVES = (torch.float16, torch.bfloat16)
 
 
+#: Loops of more iterations are run whole, whatever is asked.
+_ONE_BY_ONE = 4096
+
+
 @contextlib.contextmanager
-def kernels_interpreted() -> Iterator[None]:
-    """Compiles inside generate no C++ for kernels of Inductor's own, and may be run inside only."""
+def kernels_interpreted(one_by_one: bool = False) -> Iterator[None]:
+    """Compiles inside generate no C++ for kernels of Inductor's own, and may be run inside only.
+
+    ``one_by_one``: an iteration reads what those before it wrote, as in a loop.  A kernel that is right otherwise
+    depends on the order of its iterations.
+    """
     from torch._inductor.codegen.cpp import CppScheduling
 
-    with mock.patch.object(CppScheduling, "codegen_node", _call_us):
+    codegen = functools.partialmethod(_call_us, one_by_one=one_by_one)
+    with mock.patch.object(CppScheduling, "codegen_node", codegen):
         try:
             yield
         finally:
             _KERNELS.clear()
 
 
-def _call_us(self: Any, node: Any) -> None:
+def _call_us(self: Any, node: Any, one_by_one: bool) -> None:
     """In the place of a kernel's code: the wrapper calls :func:`run_kernel`."""
     from torch._inductor.virtualized import V
 
     parts = node.get_nodes()
     for part in parts:
         part.mark_run()
-    kernel = _Kernel([(part._body, part.get_ranges()) for part in parts], V.graph.sizevars)
+    kernel = _Kernel([(part._body, part.get_ranges()) for part in parts], V.graph.sizevars, one_by_one)
     used = (entry for part in parts for entries in part._body.memory_usage.values() for entry in entries)
     names = {entry.buffer_name for entry in used if entry.buffer_name}
     renamed = V.graph.scheduler.mutation_real_name
@@ -81,8 +90,8 @@ def run_kernel(number: int, sizes: Mapping[str, int], buffers: Mapping[str, torc
 class _Kernel:
     """Loop bodies in order, each with its ranges of iteration and of reduction."""
 
-    def __init__(self, parts: Sequence[tuple[Any, Any]], sizevars: Any) -> None:
-        self.parts = parts
+    def __init__(self, parts: Sequence[tuple[Any, Any]], sizevars: Any, one_by_one: bool) -> None:
+        self.parts, self.one_by_one = parts, one_by_one
         said = [e for body, ranges in parts for e in (*body.indexing_exprs.values(), *ranges[0], *ranges[1])]
         free = set().union(*(sympy.sympify(e).free_symbols for e in said)) if said else set()
         sizes = set(sizevars.backed_var_to_val)
@@ -101,9 +110,12 @@ class _Kernel:
             outer, inner = _grid(points, (-1, 1)), _grid(rounds, (1, -1))
             loops = [[sympy.Symbol(f"{n}{i}", integer=True, nonnegative=True) for i in range(len(part))]
                      for n, part in (("outer", points), ("inner", rounds))]  # fmt: skip
-            values = {**known, **dict(zip(loops[0], outer, strict=True)), **dict(zip(loops[1], inner, strict=True))}
-            with V.set_ops_handler(_Ops(memory, values, (math.prod(points), math.prod(rounds)))):
-                body(*loops)
+            count, along = math.prod(points), dict(zip(loops[1], inner, strict=True))
+            step = 1 if self.one_by_one and count <= _ONE_BY_ONE else count
+            for at in range(0, count, step):
+                here = {loop: numbers[at : at + step] for loop, numbers in zip(loops[0], outer, strict=True)}
+                with V.set_ops_handler(_Ops(memory, {**known, **here, **along}, (step, math.prod(rounds)))):
+                    body(*loops)
 
 
 def _memory(tensor: torch.Tensor) -> torch.Tensor:

@@ -25,20 +25,22 @@ class Plain(StrEnum):
     NO_EFFECTS = "the program runs in the place of what is compiled"
     PROGRAM = "the program runs in the place of what is compiled, and writes by itself"
     KERNELS = "kernels are interpreted, not generated"
+    KERNELS_IN_ORDER = "kernels are interpreted one iteration after the other"
     INDICES = "index expressions are printed by us"
     RANGES = "indices are not simplified by the ranges of loops"
     LOOPS = "loops are not merged"
     ALIASES = "each view of a base is made by us"
     WRAPPER_VIEWS = "views of buffers are written by us"
     WRAPPER_BUFFERS = "new buffers are written by us"
+    WRAPPER_REUSE = "buffers that are used again are written by us"
     WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
     OUTERMOST = "the program runs in the place of all that AOTAutograd makes"
 
 
-def _interpreted() -> AbstractContextManager[None]:
+def _interpreted(one_by_one: bool = False) -> AbstractContextManager[None]:
     from fxmorph.torchapi.kernel_interpreter import kernels_interpreted  # of what older releases lack
 
-    return kernels_interpreted()
+    return kernels_interpreted(one_by_one)
 
 
 _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
@@ -54,12 +56,14 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.NO_EFFECTS: plain_runtime.program_without_effects,
     Plain.PROGRAM: partial(plain_runtime.program_at_level, -1),
     Plain.KERNELS: _interpreted,
+    Plain.KERNELS_IN_ORDER: partial(_interpreted, one_by_one=True),
     Plain.INDICES: plain_indices.plain_indices,
     Plain.RANGES: plain_indices.unsimplified_indices,
     Plain.LOOPS: plain_indices.loops_apart,
     Plain.ALIASES: plain_runtime.plain_aliases,
     Plain.WRAPPER_VIEWS: partial(plain_wrapper.plain_wrapper_text, "codegen_reinterpret_view"),
     Plain.WRAPPER_BUFFERS: partial(plain_wrapper.plain_wrapper_text, "make_allocation"),
+    Plain.WRAPPER_REUSE: partial(plain_wrapper.plain_wrapper_text, "make_buffer_reuse"),
     Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
     Plain.OUTERMOST: partial(plain_runtime.program_at_level, 0),
 }

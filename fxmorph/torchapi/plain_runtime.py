@@ -146,6 +146,11 @@ def _without_effects(function: Callable[..., Any], args: list[Any], meta: Any, j
     return [*inputs, *results, *kept]
 
 
+def results_without_effects(function: Callable[..., Any], args: list[Any], meta: Any, joint: bool) -> list[Any]:
+    """What is written, results and bases of views, as tensors, of a program that writes its arguments."""
+    return [_bare(value) for value in _without_effects(function, args, meta, joint)]
+
+
 def _copied(tensor: torch.Tensor) -> torch.Tensor:
     """A copy in memory of its own, laid out alike as far as gradients allow."""
     if tensor.requires_grad:

@@ -19,6 +19,7 @@ def plain_wrapper_text(method: str) -> Iterator[None]:
     ours = {
         "codegen_reinterpret_view": (PythonWrapperCodegen, _view),
         "make_allocation": (PythonWrapperCodegen, _allocation),
+        "make_buffer_reuse": (PythonWrapperCodegen, _reuse),
         "codegen_args": (ir.ExternKernel, _arguments),
     }
     home, function = ours[method]
@@ -45,6 +46,12 @@ def _allocation(
 ) -> str:  # fmt: skip
     made = f"torch.empty_strided({_numbers(shape)}, {_numbers(stride)}, dtype={dtype}, device={str(device)!r})"
     return f"{name} = {made}"
+
+
+def _reuse(self: Any, old: Any, new: Any, delete_old: bool) -> str:
+    """A name for the memory of a buffer that is not read any more, which keeps its own name."""
+    old_name, new_name = old.get_name(), new.get_name()
+    return f"{new_name} = torch.as_strided({old_name}, {_numbers(new.get_size())}, {_numbers(new.get_stride())}, 0)"
 
 
 def _arguments(self: Any) -> list[str]:

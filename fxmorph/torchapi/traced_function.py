@@ -21,7 +21,7 @@ import torch
 from torch import fx
 
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, tensors_of, tree_leaves
-from fxmorph.torchapi.plain_runtime import levels, run_plainly
+from fxmorph.torchapi.plain_runtime import levels, results_without_effects, run_plainly
 
 #: What AOTAutograd goes on with when it has a graph.
 _AFTER_TRACING = ("aot_stage2_autograd", "aot_stage2_inference")
@@ -33,6 +33,7 @@ class Step(StrEnum):
     """A step from the program to the graph, and what makes it."""
 
     FUNCTION = "a function without effects"
+    JOINT = "a function of gradients too"
     FUNCTIONALIZED = "functional tensors"
     FRESH = "a function that leaves its inputs as they are"
     WRITTEN = "functional tensors, with writes to inputs"
@@ -45,11 +46,13 @@ class Step(StrEnum):
 class Tracing:
     """One tracing: its functions in order, its graphs, and the values that the compiled program was called on.
 
-    The last of ``programs`` is what became ``function``, then ``functional``, ``wrapped``, ``graph`` and ``final``.
+    The last of ``programs`` is what became ``prepared`` (where gradients are traced), ``function``,
+    then ``functional``, ``wrapped``, ``graph`` and ``final``.
     """
 
     programs: list[Callable[..., Any]] = field(default_factory=list)
     joint: bool = False
+    prepared: Callable[..., Any] | None = None
     function: Callable[..., Any] | None = None
     functional: Callable[..., Any] | None = None
     wrapped: Callable[..., Any] | None = None
@@ -67,7 +70,12 @@ def tracing_watched() -> Iterator[Tracing]:
 
     seen = Tracing()
     functionalize, create = graph_capture.create_functionalized_fn, graph_capture._create_graph
-    wrapper = runtime_wrappers._create_runtime_wrapper
+    prepare, wrapper = graph_capture.fn_prepped_for_autograd, runtime_wrappers._create_runtime_wrapper
+
+    @functools.wraps(prepare)
+    def prepared(*args: Any, **kwargs: Any) -> Any:
+        seen.prepared = prepare(*args, **kwargs)
+        return seen.prepared
 
     @functools.wraps(functionalize)
     def functionalized(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -107,6 +115,7 @@ def tracing_watched() -> Iterator[Tracing]:
     with contextlib.ExitStack() as stack:
         seen.programs = stack.enter_context(levels())
         for home, name, new in (
+            (graph_capture, prepare.__name__, prepared),
             (graph_capture, functionalize.__name__, functionalized),
             (graph_capture, create.__name__, created),
             *((graph_compile, name, finished(getattr(graph_compile, name))) for name in _AFTER_TRACING),
@@ -174,12 +183,20 @@ def first_wrong_step(seen: Tracing) -> Step | None:
     effects = len(tree_leaves(_given(seen)))
     plain = _run(seen.function, _given(seen))
     if _agree(functional, plain):
-        return Step.FUNCTION
+        return Step.JOINT if seen.joint and _prepared_well(seen) else Step.FUNCTION
     if not _agree(functional[:-effects], plain[:-effects]):
         return Step.FUNCTIONALIZED
     with _inputs_cloned():
         cloned = _run(seen.function, _given(seen))
     return Step.WRITTEN if _agree(plain[:-effects], cloned[:-effects]) else Step.FRESH
+
+
+def _prepared_well(seen: Tracing) -> bool:
+    """Whether the function without effects returns what the program does, and what it writes."""
+    (mine, _), (theirs, _) = _given(seen), _given(seen)
+    wanted = results_without_effects(seen.programs[-1], mine, seen.metadata, True)
+    assert seen.prepared is not None
+    return _agree(wanted, _run(seen.prepared, theirs)[: -len(theirs)])
 
 
 @contextlib.contextmanager
@@ -202,15 +219,54 @@ def metadata_lie(seen: Tracing) -> str:
     given = _given(seen)
     own = list(given[0] if seen.joint else given)
     before = [(_kept(v), getattr(v, "grad_fn", None)) for v in own]
-    run_plainly(seen.programs[-1], own)
-    for number, (value, info, (old, maker)) in enumerate(zip(own, seen.metadata.input_info, before, strict=False)):
+    results = run_plainly(seen.programs[-1], own)
+    return _lie_about_inputs(seen.metadata, own, before) or _lie_about_results(seen, own, results)
+
+
+def _lie_about_inputs(metadata: Any, inputs: Sequence[Any], before: Sequence[tuple[Any, Any]]) -> str:
+    for number, (value, info, (old, maker)) in enumerate(zip(inputs, metadata.input_info, before, strict=False)):
         if not isinstance(value, torch.Tensor):
             continue
         if not info.mutates_data and value.shape == old.shape and not alike(value, old):
             return f"input {number} is not written"
-        if info.mutations_hidden_from_autograd and value.grad_fn is not maker:
+        if value.grad_fn is not maker and info.mutations_hidden_from_autograd:
             return f"writes to input {number} are hidden from autograd"
+        if value.grad_fn is not maker and info.mutations_under_no_grad_or_inference_mode:
+            return f"input {number} is written under no_grad"
     return ""
+
+
+def _lie_about_results(seen: Tracing, inputs: Sequence[Any], results: Sequence[Any]) -> str:
+    """Views of intermediates are told of only where gradients are traced through both."""
+    places = [_memory_of(value) for value in inputs]
+    shared: dict[int, list[int]] = {}
+    kinds = [info.output_type.name for info in seen.metadata.output_info]
+    own = {number for number, kind in enumerate(kinds) if kind in ("non_alias", "unsafe_view_alias")}
+    for number, (value, info) in enumerate(zip(results, seen.metadata.output_info, strict=False)):
+        if not isinstance(value, torch.Tensor):
+            continue
+        flows = info.requires_grad and getattr(info, "requires_grad_for_backward", True)
+        if seen.joint and value.grad_fn is not None and not flows:
+            return f"result {number} has no gradient"
+        place = _memory_of(value)
+        if place and place in places and kinds[number] == "non_alias":
+            return f"result {number} is no view of an input"
+        if seen.joint and place and value._base is not None and not _one_of_many(value):
+            shared.setdefault(place, []).append(number)
+    for numbers in shared.values():
+        if len(numbers) > 1 and own.issuperset(numbers):
+            return f"results {numbers[0]} and {numbers[1]} are not of one memory"
+    return ""
+
+
+def _one_of_many(view: torch.Tensor) -> bool:
+    """Whether one operator made the view with others, as ``split`` does: such views are not written together."""
+    return view.grad_fn is None or view.grad_fn.name().startswith(("Split", "Unbind", "UnsafeSplit"))
+
+
+def _memory_of(value: Any) -> int:
+    """Equal for tensors of one memory; 0 for none."""
+    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) and value.numel() else 0
 
 
 def _run_graph(graph: fx.GraphModule, args: Sequence[Any]) -> list[Any]:

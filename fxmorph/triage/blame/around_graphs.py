@@ -22,7 +22,8 @@ from fxmorph.triage.blame.probe import Answer, Held, Probe
 AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Stage.PARTITIONER)
 #: What a step of the tracing belongs to, by the name of what makes it.
 _TRACERS: Mapping[Step, str] = {
-    Step.FUNCTION: "aot.create_joint",
+    Step.FUNCTION: "functionalization.fn_prepped_for_autograd",
+    Step.JOINT: "aot.create_joint",
     Step.FUNCTIONALIZED: "functionalization.create_functionalized_fn",
     Step.FRESH: "functionalization.maybe_to_fresh_input",
     Step.WRITTEN: "functionalization.apply_in_graph_mutations",
@@ -34,7 +35,7 @@ _TRACERS: Mapping[Step, str] = {
 
 def blame_around(probe: Probe, bare: Held) -> Blame:
     """The part to blame for what shows under ``bare``, where no pass and no decomposition runs."""
-    found = _outer_wrappers(probe, bare) or _inner_wrappers(probe, bare) or blame_partitioner(probe, bare)
+    found = blame_partitioner(probe, bare) or _outer_wrappers(probe, bare) or _inner_wrappers(probe, bare)
     return found or _tracing(probe, bare)
 
 
@@ -142,7 +143,7 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
         return Blame(Stage.AOT, "aot.graph_capture", False, tuple(evidence), redo)
     unit = _TRACERS[step]
     if step is Step.FUNCTION and not seen.joint:
-        unit = "aot.fn_input_mutations_to_outputs"
+        unit = "functionalization.fn_input_mutations_to_outputs"
     evidence.append(f"the program computes something else from where it is made {step}")
     lost = first_lost_operator(seen) if step is Step.FUNCTIONALIZED else ""
     if lost:

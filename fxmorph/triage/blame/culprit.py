@@ -47,6 +47,7 @@ PLAIN_PARTS = {
     "codegen.CppKernel": Plain.KERNELS,
     "codegen.PythonWrapperCodegen/codegen_reinterpret_view": Plain.WRAPPER_VIEWS,
     "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
+    "codegen.PythonWrapperCodegen/make_buffer_reuse": Plain.WRAPPER_REUSE,
     "codegen.PythonWrapperCodegen/codegen_args": Plain.WRAPPER_ARGUMENTS,
     "runtime_wrappers.AOTDedupeWrapper": Plain.OUTERMOST,
     "runtime_wrappers.AOTSyntheticBaseWrapper": Plain.OUTERMOST,

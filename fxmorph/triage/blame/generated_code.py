@@ -44,7 +44,7 @@ def blame_backend(probe: Probe) -> Blame:
         found = _by_setting(probe, _LAYOUT)
     if probe.device == "cpu":
         found = found or _vectorised(probe, operations)
-    found = found or _by_setting(probe, _OF_MEMORY)
+    found = found or _of_memory(probe)
     found = found or _fusion(probe, steps[Group.FUSION])
     found = found or _scheduling(probe, scheduling)
     if probe.device == "cpu":
@@ -87,6 +87,14 @@ def _by_setting(probe: Probe, units: Sequence[str]) -> Blame | None:
     return None
 
 
+def _of_memory(probe: Probe) -> Blame | None:
+    """Of buffers that are used again, which ones, or the text that does it."""
+    found = _by_setting(probe, _OF_MEMORY)
+    if found is None or found.unit != "scheduler.allow_buffer_reuse":
+        return found
+    return _parts(probe, ("codegen.PythonWrapperCodegen/make_buffer_reuse",)) or found
+
+
 def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
     """The first pair whose fusion shows the finding."""
     if not fusions or probe.ask(ALL.below(Group.FUSION, 0)) is not Answer.GONE:
@@ -114,6 +122,8 @@ def _kernels(probe: Probe, operations: Operations) -> Blame | None:
     if wrong:
         more = f"code for the operation {wrong[0]} alone is wrong"
         return _blame(Stage.CODEGEN, _printer(probe.device, wrong[0]), said, more)
+    if probe.ask(ALL.with_plain(Plain.KERNELS_IN_ORDER)) is Answer.SHOWS:
+        return None  # whoever lets iterations read what others write: its lowering, or what fused it
     if probe.ask(ALL.with_plain(Plain.INDICES)) is Answer.GONE:
         return _blame(Stage.CODEGEN, "codegen.CppPrinter", said, f"gone where {Plain.INDICES}")
     return _blame(Stage.CODEGEN, unit, said, "code for each operation alone is right, and so are index expressions")
