@@ -106,7 +106,7 @@ def tracing_watched() -> Iterator[Tracing]:
         def run(*args: Any) -> Any:
             if not seen.values:
                 values = args[0] if len(args) == 1 and isinstance(args[0], list) else args
-                seen.values[:] = [_kept(v) for v in values]
+                seen.values[:] = [kept(v) for v in values]
             return compiled(*args)
 
         run._boxed_call = getattr(compiled, "_boxed_call", False)  # type: ignore[attr-defined]
@@ -130,7 +130,7 @@ def _copy(made: Any) -> fx.GraphModule:
     return fx.GraphModule(module, copy.deepcopy(module.graph))
 
 
-def _kept(value: Any) -> Any:
+def kept(value: Any) -> Any:
     """A copy of a tensor with its memory layout; anything else as it is."""
     if not isinstance(value, torch.Tensor):
         return value
@@ -138,12 +138,12 @@ def _kept(value: Any) -> Any:
     return value.detach().new_empty(0).set_(memory, value.storage_offset(), value.size(), value.stride())
 
 
-def _given(seen: Tracing) -> Any:
+def given_values(seen: Tracing) -> Any:
     """Arguments of the functions: values of the call, and of the gradients that come in what is not too plain."""
     if not seen.joint:
-        return tuple(_kept(v) for v in seen.values)
+        return tuple(kept(v) for v in seen.values)
     primals, tangents = seen.traced_with
-    own = [_differentiable(_kept(v), p) for v, p in zip(seen.values, primals, strict=True)]
+    own = [_differentiable(kept(v), p) for v, p in zip(seen.values, primals, strict=True)]
     return own, [_drawn(t, i) for i, t in enumerate(tangents)]
 
 
@@ -169,31 +169,31 @@ def first_wrong_step(seen: Tracing) -> Step | None:
     """
     if seen.graph is None or seen.final is None or seen.wrapped is None or not seen.values:
         return None
-    final, graph = (_run_graph(g, tree_leaves(_given(seen))) for g in (seen.final, seen.graph))
+    final, graph = (_run_graph(g, tree_leaves(given_values(seen))) for g in (seen.final, seen.graph))
     if not _agree(final, graph):
         return Step.CLEANED
-    wrapped = _run_functional(seen.wrapped, _given(seen))
+    wrapped = _run_functional(seen.wrapped, given_values(seen))
     if not _agree(graph, wrapped):
         return Step.TRACED
     if seen.functional is None or seen.function is None:
         return None
-    functional = _run_functional(seen.functional, _given(seen))
+    functional = _run_functional(seen.functional, given_values(seen))
     if not _agree(wrapped, functional):
         return Step.WRAPPED
-    effects = len(tree_leaves(_given(seen)))
-    plain = _run(seen.function, _given(seen))
+    effects = len(tree_leaves(given_values(seen)))
+    plain = _run(seen.function, given_values(seen))
     if _agree(functional, plain):
         return Step.JOINT if seen.joint and _prepared_well(seen) else Step.FUNCTION
     if not _agree(functional[:-effects], plain[:-effects]):
         return Step.FUNCTIONALIZED
     with _inputs_cloned():
-        cloned = _run(seen.function, _given(seen))
+        cloned = _run(seen.function, given_values(seen))
     return Step.WRITTEN if _agree(plain[:-effects], cloned[:-effects]) else Step.FRESH
 
 
 def _prepared_well(seen: Tracing) -> bool:
     """Whether the function without effects returns what the program does, and what it writes."""
-    (mine, _), (theirs, _) = _given(seen), _given(seen)
+    (mine, _), (theirs, _) = given_values(seen), given_values(seen)
     wanted = results_without_effects(seen.programs[-1], mine, seen.metadata, True)
     assert seen.prepared is not None
     return _agree(wanted, _run(seen.prepared, theirs)[: -len(theirs)])
@@ -210,63 +210,6 @@ def _inputs_cloned() -> Iterator[None]:
 
     with mock.patch.object(graph_capture_wrappers, "maybe_to_fresh_input", fresh):
         yield
-
-
-def metadata_lie(seen: Tracing) -> str:
-    """What AOTAutograd found out about a program's inputs and eager contradicts, in words; "" for nothing."""
-    if seen.metadata is None or not seen.programs or not seen.values:
-        return ""
-    given = _given(seen)
-    own = list(given[0] if seen.joint else given)
-    before = [(_kept(v), getattr(v, "grad_fn", None)) for v in own]
-    results = run_plainly(seen.programs[-1], own)
-    return _lie_about_inputs(seen.metadata, own, before) or _lie_about_results(seen, own, results)
-
-
-def _lie_about_inputs(metadata: Any, inputs: Sequence[Any], before: Sequence[tuple[Any, Any]]) -> str:
-    for number, (value, info, (old, maker)) in enumerate(zip(inputs, metadata.input_info, before, strict=False)):
-        if not isinstance(value, torch.Tensor):
-            continue
-        if not info.mutates_data and value.shape == old.shape and not alike(value, old):
-            return f"input {number} is not written"
-        if value.grad_fn is not maker and info.mutations_hidden_from_autograd:
-            return f"writes to input {number} are hidden from autograd"
-        if value.grad_fn is not maker and info.mutations_under_no_grad_or_inference_mode:
-            return f"input {number} is written under no_grad"
-    return ""
-
-
-def _lie_about_results(seen: Tracing, inputs: Sequence[Any], results: Sequence[Any]) -> str:
-    """Views of intermediates are told of only where gradients are traced through both."""
-    places = [_memory_of(value) for value in inputs]
-    shared: dict[int, list[int]] = {}
-    kinds = [info.output_type.name for info in seen.metadata.output_info]
-    own = {number for number, kind in enumerate(kinds) if kind in ("non_alias", "unsafe_view_alias")}
-    for number, (value, info) in enumerate(zip(results, seen.metadata.output_info, strict=False)):
-        if not isinstance(value, torch.Tensor):
-            continue
-        flows = info.requires_grad and getattr(info, "requires_grad_for_backward", True)
-        if seen.joint and value.grad_fn is not None and not flows:
-            return f"result {number} has no gradient"
-        place = _memory_of(value)
-        if place and place in places and kinds[number] == "non_alias":
-            return f"result {number} is no view of an input"
-        if seen.joint and place and value._base is not None and not _one_of_many(value):
-            shared.setdefault(place, []).append(number)
-    for numbers in shared.values():
-        if len(numbers) > 1 and own.issuperset(numbers):
-            return f"results {numbers[0]} and {numbers[1]} are not of one memory"
-    return ""
-
-
-def _one_of_many(view: torch.Tensor) -> bool:
-    """Whether one operator made the view with others, as ``split`` does: such views are not written together."""
-    return view.grad_fn is None or view.grad_fn.name().startswith(("Split", "Unbind", "UnsafeSplit"))
-
-
-def _memory_of(value: Any) -> int:
-    """Equal for tensors of one memory; 0 for none."""
-    return value.untyped_storage().data_ptr() if isinstance(value, torch.Tensor) and value.numel() else 0
 
 
 def _run_graph(graph: fx.GraphModule, args: Sequence[Any]) -> list[Any]:
@@ -326,9 +269,9 @@ def first_lost_operator(seen: Tracing) -> str:
     if seen.graph is None or not seen.programs:
         return ""
     values = _Values(seen.graph)
-    values.run(*(a.detach() if isinstance(a, torch.Tensor) else a for a in tree_leaves(_given(seen))))
+    values.run(*(a.detach() if isinstance(a, torch.Tensor) else a for a in tree_leaves(given_values(seen))))
     watch = _Watch(values.seen)
-    given = _given(seen)
+    given = given_values(seen)
     with torch.no_grad(), watch:
         run_plainly(seen.programs[-1], given[0] if seen.joint else given)
     return watch.lost
@@ -344,7 +287,7 @@ class _Values(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         with torch.no_grad():
             result = super().run_node(n)
-        self.seen += [_kept(t) for t in tensors_of(result)]
+        self.seen += [kept(t) for t in tensors_of(result)]
         return result
 
 

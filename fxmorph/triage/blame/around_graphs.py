@@ -10,11 +10,12 @@ from dataclasses import replace
 
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
+from fxmorph.torchapi.collected_metadata import metadata_lie
 from fxmorph.torchapi.decompose import python_decomposition
 from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
-from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, metadata_lie, tracing_watched
+from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Probe
 
