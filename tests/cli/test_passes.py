@@ -39,7 +39,7 @@ def test_all_as_event_lines() -> None:
         validator.validate(line)
     assert {line["event"] for line in lines} == {"unit"}
     assert {line["stage"] for line in lines} == {
-        "pre_grad", "decomposition", "aot", "joint", "partitioner", "freezing", "post_grad", "lowering",
+        "pre_grad", "decomposition", "joint", "partitioner", "freezing", "post_grad", "lowering",
     }  # fmt: skip
     flags = {line["name"]: line["flag"] for line in lines}
     assert flags["pre_grad.split_cat_pass"] == "pre_grad_fusion_options={'split_cat_pass': {}}"

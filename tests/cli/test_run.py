@@ -115,6 +115,7 @@ def test_a_short_run_ends_well_and_speaks_valid_json(tmp_path: Path) -> None:
     assert lines[-1]["cases"] == 4
 
 
+@pytest.mark.slow
 def test_one_and_two_workers_judge_alike(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
     run = ("run", "seeds", *FAST, "--max-cases", "9", "--seed", "7")

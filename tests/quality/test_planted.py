@@ -259,7 +259,8 @@ def test_a_fault_that_only_a_variant_shows_is_the_variants(tmp_path: Path, rules
 
 
 @pytest.mark.parametrize(
-    ("where", "kind", "slot"), [("made", Kind.VALUE, "out1"), ("cache", Kind.MUTATION, "after:arg1")]
+    ("where", "kind", "slot"),
+    [("made", Kind.VALUE, "out1"), pytest.param("cache", Kind.MUTATION, "after:arg1", marks=pytest.mark.slow)],
 )
 def test_it_is_found_within_an_object(where: str, kind: Kind, slot: str, tmp_path: Path, rules: Any) -> None:
     """Two graphs and an object between them: nothing is reduced, and the source itself must show it."""
@@ -286,6 +287,7 @@ sys.exit(seen.raised or 0)
 """
 
 
+@pytest.mark.slow
 def test_a_library_that_a_killed_linker_left_is_compiled_again(tmp_path: Path) -> None:
     env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
     for _ in range(2):

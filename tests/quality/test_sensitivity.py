@@ -628,6 +628,7 @@ def big(request: pytest.FixtureRequest, torch_quiet: None) -> tuple[str, Evidenc
     return request.param, evidence(graph.fn, graph.inputs())
 
 
+@pytest.mark.slow
 def test_a_million_right_elements_are_clean(big: tuple[str, Evidence]) -> None:
     _, seen = big
     got = compare(seen.eager, seen.compiled, seen.shadows, seen.gates, True)

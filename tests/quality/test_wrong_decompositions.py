@@ -214,7 +214,13 @@ def test_another_meaning_is_found(name: str) -> None:
 
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
-@pytest.mark.parametrize("name", ["log_softmax", "batch_norm in training", "nll_loss", "layer_norm"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "log_softmax",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("batch_norm in training", "nll_loss", "layer_norm")),
+    ],
+)
 def test_so_it_is_compiled_by_inductor(name: str) -> None:
     names, program, inputs = FORWARD[name]
     with wrong(names, scaled(0.97)):

@@ -200,6 +200,7 @@ def fn(a_in, b_in):
 """
 
 
+@pytest.mark.slow
 def test_what_a_report_shows_was_printed_by_a_fresh_process(tmp_path: Path) -> None:
     folder = tmp_path / "ab12cd34"
     folder.mkdir()
