@@ -1,7 +1,7 @@
-"""Code generation of single operations of Inductor's IR, each compared with torch's own.
+"""Code generation of single operations of Inductor's IR, each compared with what it means.
 
 An operator of our own is lowered to one operation (``ops.exp``), so that nothing but the printing of
-that operation stands between its compiled and its eager result.
+that operation stands between its compiled and its interpreted result.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
@@ -17,128 +18,198 @@ import torch
 
 from fxmorph.model import CompileConfig
 from fxmorph.torchapi.compiling import COMPILER_EXCEPTIONS, compile_callable, configured
+from fxmorph.torchapi.noted_operations import Noted, Operand, Operation
 
+#: Operations that are tried on values of ours where no kernel could be interpreted.
 _UNARY = (
     "abs exp exp2 expm1 sqrt relu cos sin lgamma erf cosh sinh acos acosh asin asinh atan atanh erfc log10 log2 rsqrt "
     "log1p tan tanh sigmoid log floor trunc ceil neg reciprocal isnan isinf signbit square sign round"
 ).split()
-_BINARY = ("minimum maximum atan2 copysign hypot fmod eq ne lt gt le ge add sub mul truediv pow where masked").split()
-#: Kinds of ``ops.reduction``, over the last dimension.
+_BINARY = "minimum maximum atan2 copysign hypot fmod eq ne lt gt le ge add sub mul truediv pow".split()
+#: Kinds of ``ops.reduction``.
 _REDUCTIONS = "sum prod max min argmax argmin".split()
-#: Operations that take more than the values of operands: what the operator means, and what it is lowered to.
-_COMPOUND: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "where": (
-        lambda x, y: torch.where(x > y, x, y * 2),
-        lambda ops, x, y: ops.where(ops.gt(x, y), x, ops.add(y, y)),
-    ),
-    "masked": (
-        lambda x, y: torch.where(x > y, 2.5, 1.5),
-        lambda ops, x, y: ops.masked(ops.gt(x, y), lambda: ops.constant(2.5, torch.float32), 1.5),
-    ),
-}
-_OF_TRUTH = ("isnan", "isinf", "signbit", "eq", "ne", "lt", "gt", "le", "ge")
+#: Which of two zeros is given is the operation's own choice.
+_EITHER_ZERO = frozenset("maximum minimum fma reduction store remainder fmod".split())
 #: Relative error beyond which an operation is wrong; vectorised approximations are far below.
 TOLERANCE = 1e-3
+#: Fewer elements than these are repeated, so that vector loops have something to do and something is left for the tail.
+_LEAST = 67
+_MOST = 4096
 
 
-def _meaning(name: str) -> Callable[..., torch.Tensor]:
-    if name in _COMPOUND:
-        return _COMPOUND[name][0]
-    if name in _REDUCTIONS:
-        reduction = getattr(torch, {"max": "amax", "min": "amin"}.get(name, name))
-        return lambda x: reduction(x, -1)
-    function: Callable[..., torch.Tensor] = getattr(torch, {"truediv": "true_divide"}.get(name, name))
-    return function
+@dataclass(frozen=True)
+class _Trial:
+    """One operation, what it is tried on, and what it means there."""
+
+    operation: Operation
+    operands: list[torch.Tensor]
+    wanted: torch.Tensor
+
+
+def _meant(operation: Operation, operands: list[torch.Tensor]) -> torch.Tensor:
+    from fxmorph.torchapi.kernel_interpreter import interpreted_alone  # of what older releases lack
+
+    return interpreted_alone(operation, operands)
+
+
+@dataclass
+class _Tried:
+    """Operations by the number that operators of our own know them by."""
+
+    by_number: list[_Trial] = field(default_factory=list)
+
+
+_tried = _Tried()
+
+
+def wrong_operations(
+    noted: Noted, config: CompileConfig, device: str = "cpu", among: Collection[str] | None = None
+) -> list[str]:
+    """Those operations whose generated code is wrong, or does not compile, under ``config``.
+
+    They are tried on the operands that were noted; those of ``among`` that no kernel noted, on values of ours.
+    Kinds of reductions and of stores are in brackets.  Resets Dynamo.
+    """
+    trials = [t for o, calls in noted.calls.items() if (t := _trial(o, calls, device)) is not None]
+    names = {t.operation.name for t in trials}
+    if among is not None:
+        among = {"masked" if n.startswith("masked") else n for n in among}
+        trials = [t for t in trials if t.operation.name in among]
+        trials += _ordinary(among - names, device)
+    try:
+        wrong = _wrong(trials, config)
+    except COMPILER_EXCEPTIONS:  # one of them; each alone says which
+        wrong = [t for t in trials if _alone_is_wrong(t, config)]
+    return list(dict.fromkeys(_name(t.operation) for t in wrong))
+
+
+def _name(operation: Operation) -> str:
+    if operation.name == "reduction":
+        return f"reduction({operation.arguments[2]})"
+    return "store(atomic_add)" if operation.name == "store" else operation.name
+
+
+def _trial(
+    operation: Operation, calls: Sequence[tuple[list[torch.Tensor], torch.Tensor]], device: str
+) -> _Trial | None:
+    """The calls that were noted as one; None where there are none."""
+    if not calls:
+        return None
+    if operation.name in ("reduction", "store"):
+        operands, wanted = calls[0]
+        return None if wanted.ndim == 0 else _Trial(operation, [o.to(device) for o in operands], wanted)
+    columns: list[list[torch.Tensor]] = [[] for _ in calls[0][0]]
+    for operands, _ in calls:
+        for column, operand in zip(columns, torch.broadcast_tensors(*operands), strict=True):
+            column.append(operand.reshape(-1))
+    flat = [torch.cat(column)[:_MOST] for column in columns]
+    if not flat[0].numel():
+        return None
+    times = -(-_LEAST // flat[0].numel())
+    flat = [t.repeat(times) for t in flat]
+    return _Trial(operation, [t.to(device) for t in flat], _meant(operation, flat))
+
+
+def _ordinary(names: Collection[str], device: str) -> list[_Trial]:
+    """Operations on float32 values of ours."""
+    from torch._inductor.virtualized import ops
+
+    special = torch.tensor([0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 20.0, -20.0])
+    x = torch.cat([torch.linspace(-3, 3, 59), special])
+    y = x.flip(0) * 0.7
+    rows = torch.linspace(0.5, 1.5, 5 * 35).view(5, 35)
+    rows = torch.cat([rows, -rows])
+    first, second = (Operand(i, torch.float32) for i in range(2))
+    wanted: list[tuple[Operation, list[torch.Tensor]]] = []
+    wanted += [(Operation(n, (first,)), [x]) for n in _UNARY if n in names]
+    wanted += [(Operation(n, (first, second)), [x, y]) for n in _BINARY if n in names]
+    if "where" in names:
+        wanted.append((Operation("where", (Operand(0, torch.bool), second, Operand(2, torch.float32))), [x > y, x, y]))
+    if "masked" in names:
+        body = functools.partial(ops.constant, 2.5, torch.float32)
+        wanted.append((Operation("masked", (Operand(0, torch.bool), body, 1.5)), [x > y]))
+    for kind in _REDUCTIONS if "reduction" in names else ():
+        dtype = torch.int64 if kind.startswith("arg") else torch.float32
+        wanted.append((Operation("reduction", (dtype, torch.float32, kind, first)), [rows]))
+    return [_Trial(o, [t.to(device) for t in given], _meant(o, given)) for o, given in wanted]
 
 
 @functools.cache
 def _library() -> torch.library.Library:
-    """Operators of our own for each number of operands, whose last argument names the operation."""
+    """Operators of our own for each number of operands, whose last argument is the number of a trial."""
     from torch._inductor import lowering
     from torch._inductor.virtualized import ops
 
     library = torch.library.Library("fxmorph", "FRAGMENT")
-    for kind, operands in (("unary", "Tensor x"), ("binary", "Tensor x, Tensor y"), ("reduction", "Tensor x")):
-        library.define(f"{kind}({operands}, str name) -> Tensor")
-        library.impl(kind, lambda *args: _meaning(args[-1])(*args[:-1]), "CompositeExplicitAutograd")
-        overload = getattr(torch.ops.fxmorph, kind).default
+    for count in (1, 2, 3):
+        operands = ", ".join(f"Tensor x{i}" for i in range(count))
+        library.define(f"operation{count}({operands}, int number) -> Tensor")
+        library.impl(
+            f"operation{count}",
+            lambda *args: _tried.by_number[args[-1]].wanted.to(args[0].device, copy=True),
+            "CompositeExplicitAutograd",
+        )
 
         def lowered(*args: Any) -> Any:
-            if args[-1] in _REDUCTIONS:
-                return lowering.make_reduction(args[-1], **_result(args[-1]))(args[0], axis=[-1])
-            name = args[-1]
-            operation = functools.partial(_COMPOUND[name][1], ops) if name in _COMPOUND else getattr(ops, name)
-            made = lowering.make_pointwise(lambda *loads: operation(*loads), **_result(name))
-            return made(*args[:-1])
+            trial = _tried.by_number[args[-1]]
+            operation, dtype = trial.operation, trial.wanted.dtype
+            if operation.name == "reduction":
+                made = lowering.make_reduction(operation.arguments[2], override_return_dtype=dtype)
+                return made(args[0], axis=[-1], keepdims=True)
 
-        lowering.lowerings[overload] = lowered
+            def inner(*loads: Any) -> Any:
+                keywords = {k: _given(v, loads, ops) for k, v in operation.keywords}
+                return getattr(ops, operation.name)(*(_given(a, loads, ops) for a in operation.arguments), **keywords)
+
+            return lowering.make_pointwise(inner, override_return_dtype=dtype)(*args[:-1])
+
+        lowering.lowerings[getattr(torch.ops.fxmorph, f"operation{count}").default] = lowered
     return library
 
 
-def _result(name: str) -> dict[str, Any]:
-    if name in ("argmax", "argmin"):
-        return {"override_return_dtype": torch.int64}
-    return {"override_return_dtype": torch.bool} if name in _OF_TRUTH else {}
+def _given(argument: Any, loads: Sequence[Any], ops: Any) -> Any:
+    if not isinstance(argument, Operand):
+        return argument
+    return loads[argument.number] if argument.constant is None else ops.constant(argument.constant, argument.dtype)
 
 
-def _values(device: str) -> tuple[torch.Tensor, torch.Tensor]:
-    special = torch.tensor([0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, 20.0, -20.0])
-    x = torch.cat([torch.linspace(-3, 3, 59), special]).to(device)
-    return x, x.flip(0) * 0.7
-
-
-def _rows(device: str) -> torch.Tensor:
-    """Rows of positive numbers, and of negative ones."""
-    rows = torch.linspace(0.5, 1.5, 5 * 35).view(5, 35).to(device)
-    return torch.cat([rows, -rows])
-
-
-def wrong_operations(names: Collection[str], config: CompileConfig, device: str = "cpu") -> list[str]:
-    """Those operations of Inductor's IR whose generated float32 code is wrong, or does not compile, under ``config``.
-
-    Operations that are not known here are left out; all kinds of ``reduction`` are tried.  Resets Dynamo.
-    """
-    names = {"masked" if n.startswith("masked") else n for n in names}
-    tried = [n for n in (*_UNARY, *_BINARY) if n in names] + (_REDUCTIONS if "reduction" in names else [])
+def _alone_is_wrong(trial: _Trial, config: CompileConfig) -> bool:
     try:
-        wrong = _wrong(tried, config, device)
-    except COMPILER_EXCEPTIONS:  # one of them; each alone says which
-        wrong = [n for n in tried if _alone_is_wrong(n, config, device)]
-    return [f"reduction({n})" if n in _REDUCTIONS else n for n in wrong]
-
-
-def _alone_is_wrong(name: str, config: CompileConfig, device: str) -> bool:
-    try:
-        return bool(_wrong([name], config, device))
+        return bool(_wrong([trial], config))
     except COMPILER_EXCEPTIONS:
         return True
 
 
-def _wrong(tried: Sequence[str], config: CompileConfig, device: str) -> list[str]:
-    if not tried:
+def _wrong(trials: Sequence[_Trial], config: CompileConfig) -> list[_Trial]:
+    if not trials:
         return []
     _library()
+    _tried.by_number = list(trials)
 
-    def program(x: torch.Tensor, y: torch.Tensor, rows: torch.Tensor) -> list[torch.Tensor]:
+    def program(operands: list[list[torch.Tensor]]) -> list[torch.Tensor]:
         made = []
-        for name in tried:
-            if name in _REDUCTIONS:
-                made.append(torch.ops.fxmorph.reduction(rows, name))
-            elif name in _BINARY:
-                made.append(torch.ops.fxmorph.binary(x, y, name))
+        for number, (trial, given) in enumerate(zip(trials, operands, strict=True)):
+            if trial.operation.name == "store":
+                zeros = torch.zeros(trial.wanted.shape, dtype=trial.wanted.dtype, device=given[0].device)
+                made.append(zeros.index_put((given[0],), given[1], accumulate=True))
             else:
-                made.append(torch.ops.fxmorph.unary(x, name))
+                made.append(getattr(torch.ops.fxmorph, f"operation{len(given)}")(*given, number))
         return made
 
-    values = (*_values(device), _rows(device))
     with configured(config), torch.no_grad():
-        made = compile_callable(program, config)(*values)
-        wanted = program(*values)
-    return [n for n, a, b in zip(tried, made, wanted, strict=True) if not _close(a, b)]
+        made = compile_callable(program, config)([t.operands for t in trials])
+    return [t for t, result in zip(trials, made, strict=True) if not _close(t, result.cpu())]
 
 
-def _close(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return torch.allclose(a.double(), b.double(), TOLERANCE, TOLERANCE * 1e-3, equal_nan=True)
+def _close(trial: _Trial, made: torch.Tensor) -> bool:
+    wanted = trial.wanted
+    if not wanted.is_floating_point():
+        return torch.equal(wanted, made)
+    a, b = made.double(), wanted.double()
+    if not torch.allclose(a, b, TOLERANCE, TOLERANCE * 1e-3, equal_nan=True):
+        return False
+    zeros = (a == 0) & (b == 0)
+    return trial.operation.name in _EITHER_ZERO or torch.equal(a[zeros].signbit(), b[zeros].signbit())
 
 
 @contextlib.contextmanager

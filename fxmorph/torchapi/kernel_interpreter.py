@@ -17,9 +17,12 @@ from unittest import mock
 
 import sympy
 import torch
-from torch._inductor.ops_handler import DefaultHandler
+from torch._inductor.ops_handler import DefaultHandler, WrapperHandler
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from fxmorph.torchapi import noted_operations
+from fxmorph.torchapi.noted_operations import Noted, Operand, Operation
 
 #: Kernels of the programs compiled inside, by the number that their wrappers call them by.
 _KERNELS: dict[int, _Kernel] = {}
@@ -39,8 +42,6 @@ _NAMES = {
     "igammac": "gammaincc",
 }
 _HALVES = (torch.float16, torch.bfloat16)
-
-
 #: Loops of more iterations are run whole, whatever is asked.
 _ONE_BY_ONE = 4096
 
@@ -114,14 +115,15 @@ class _Kernel:
             step = 1 if self.one_by_one and count <= _ONE_BY_ONE else count
             for at in range(0, count, step):
                 here = {loop: numbers[at : at + step] for loop, numbers in zip(loops[0], outer, strict=True)}
-                with V.set_ops_handler(_Ops(memory, {**known, **here, **along}, (step, math.prod(rounds)))):
+                ops = _Ops(memory, {**known, **here, **along}, (step, math.prod(rounds)))
+                with V.set_ops_handler(ops if (noted := noted_operations.current()) is None else _Noting(ops, noted)):
                     body(*loops)
 
 
 def _memory(tensor: torch.Tensor) -> torch.Tensor:
-    """All memory from a tensor's first element on, in one dimension."""
+    """All memory from a tensor's first element on, in one dimension; autograd is not told of writes to it."""
     rest = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
-    return tensor.detach().as_strided((max(rest, 0),), (1,), tensor.storage_offset())
+    return tensor.data.as_strided((max(rest, 0),), (1,), tensor.storage_offset())
 
 
 def _grid(sizes: Sequence[int], shape: tuple[int, int]) -> list[torch.Tensor]:
@@ -325,6 +327,50 @@ class _Ops(DefaultHandler):
         whole = [self._whole(v) for v in values]
         keys, order = torch.sort(whole[0], dim=1, stable=True, descending=descending)
         return (keys, *(w.gather(1, order) for w in whole[1:]))
+
+
+def interpreted_alone(operation: Operation, operands: Sequence[torch.Tensor]) -> torch.Tensor:
+    """What an operation means on operands of one shape."""
+    from torch._inductor.virtualized import V
+
+    def given(argument: Any) -> Any:
+        if not isinstance(argument, Operand):
+            return argument
+        if argument.constant is None:
+            return operands[argument.number]
+        return torch.tensor(argument.constant, dtype=argument.dtype)
+
+    shape = tuple(operands[0].shape)
+    ops = _Ops({}, {}, (shape[0], shape[1]) if len(shape) == 2 else (1, 1))
+    with V.set_ops_handler(ops):
+        result: torch.Tensor = getattr(ops, operation.name)(
+            *map(given, operation.arguments), **{k: given(v) for k, v in operation.keywords}
+        )
+    return result
+
+
+class _Noting(WrapperHandler):
+    """Notes what is computed on the way."""
+
+    def __init__(self, inner: _Ops, noted: Noted) -> None:
+        super().__init__(inner)
+        self.ops, self.noted = inner, noted
+
+    def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        given = args
+        if name == "reduction":  # of the whole loop
+            given = (*args[:3], self.ops._whole(args[3]) if isinstance(args[3], torch.Tensor) else args[3])
+        if name == "store" and args[3:] == ("atomic_add",):
+            self._accumulating(*args[1:3])
+        result = super()._default(name, args, kwargs)
+        self.noted.note(name, given, kwargs, result)
+        return result
+
+    def _accumulating(self, index: Any, value: Any) -> None:
+        at, value = torch.broadcast_tensors(self.ops._index(index), _tensor(value))
+        at, value = at.reshape(-1), value.reshape(-1)
+        zeros = torch.zeros(int(at.max()) + 1 if len(at) else 0, dtype=value.dtype)
+        self.noted.note("store", (at, value, "atomic_add"), {}, zeros.index_put((at,), value, accumulate=True))
 
 
 def _several(value: Any) -> tuple[Any, ...]:

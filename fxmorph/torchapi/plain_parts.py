@@ -8,6 +8,7 @@ from enum import StrEnum
 from functools import partial
 
 from fxmorph.torchapi import plain_indices, plain_partition, plain_runtime, plain_wrapper
+from fxmorph.torchapi.plain_subclasses import plain_subclasses
 
 
 class Plain(StrEnum):
@@ -22,6 +23,7 @@ class Plain(StrEnum):
     WRITING = "inputs are written back by us"
     VIEWS = "views are made by us"
     RUNTIME_WRAPPER = "the runtime wrapper is ours"
+    SUBCLASSES = "tensor subclasses are taken apart and put together by us"
     NO_EFFECTS = "the program runs in the place of what is compiled"
     PROGRAM = "the program runs in the place of what is compiled, and writes by itself"
     KERNELS = "kernels are interpreted, not generated"
@@ -52,6 +54,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.AUTOGRAD_FUNCTION: plain_runtime.plain_autograd_function,
     Plain.WRITING: plain_runtime.plain_writing,
     Plain.VIEWS: plain_runtime.plain_views,
+    Plain.SUBCLASSES: plain_subclasses,
     Plain.RUNTIME_WRAPPER: plain_runtime.plain_runtime_wrapper,
     Plain.NO_EFFECTS: plain_runtime.program_without_effects,
     Plain.PROGRAM: partial(plain_runtime.program_at_level, -1),

@@ -105,9 +105,9 @@ def _wrapper_of_arguments(probe: Probe, bare: Held, seen: str) -> Blame | None:
 
 def _inner_wrappers(probe: Probe, bare: Held) -> Blame | None:
     """Wrappers around one graph, and the autograd function that calls two."""
-    unit = "runtime_wrappers.AOTDispatchAutograd"
-    if _goes(probe, bare, PLAIN_PARTS[unit]):
-        return _confirmed(probe, unit, f"gone where {PLAIN_PARTS[unit]}")
+    for unit in ("runtime_wrappers.AOTDispatchSubclassWrapper", "runtime_wrappers.AOTDispatchAutograd"):
+        if _goes(probe, bare, PLAIN_PARTS[unit]):
+            return _confirmed(probe, unit, f"gone where {PLAIN_PARTS[unit]}")
     with graph_wrappers_that_work() as names:
         probe.ask(bare)
     for name in names:

@@ -41,6 +41,7 @@ PLAIN_PARTS = {
     "runtime_wrappers.RuntimeWrapper/_replay_output_aliases": Plain.VIEWS,
     "functionalization.gen_alias_from_base": Plain.ALIASES,
     "runtime_wrappers.AOTDispatchAutograd": Plain.AUTOGRAD_FUNCTION,
+    "runtime_wrappers.AOTDispatchSubclassWrapper": Plain.SUBCLASSES,
     "codegen.CppPrinter": Plain.INDICES,
     "codegen.SizeVarAllocator/_simplify_with_ranges": Plain.RANGES,
     "codegen.SizeVarAllocator/_simplify_loops_impl": Plain.LOOPS,

@@ -9,11 +9,12 @@ from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
+from fxmorph.torchapi.noted_operations import Noted, operations_noted
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.scheduler_steps import scheduler_steps
 from fxmorph.torchapi.tracking import Group, Step
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, SETTINGS, redo_of
-from fxmorph.triage.blame.probe import Answer, Held, Probe, first_step
+from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart, first_step
 
 ALL = Held()
 #: Names of the IR's operations by FX node.
@@ -30,6 +31,8 @@ _WRAPPER_TEXT = (
     "functionalization.gen_alias_from_base", *(u for u in PLAIN_PARTS if u.startswith("codegen.PythonWrapperCodegen")),
 )  # fmt: skip
 _INDICES = tuple(u for u in PLAIN_PARTS if u.startswith("codegen.SizeVarAllocator"))
+#: Around the code: it says of inputs that kernels wrote to them, which eager kernels say themselves.
+_AROUND = ("runtime_wrappers.RuntimeWrapper",)
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 
@@ -49,7 +52,7 @@ def blame_backend(probe: Probe) -> Blame:
     found = found or _scheduling(probe, scheduling)
     if probe.device == "cpu":
         found = found or _kernels(probe, operations) or _parts(probe, _WRAPPER_TEXT)
-    found = found or _parts(probe, _INDICES)
+    found = found or _parts(probe, _INDICES) or _parts(probe, _AROUND)
     found = found or _lowering(probe, steps[Group.LOWERING], operations)
     found = found or _passes(probe, steps[Group.PASS])
     found = found or _by_setting(probe, _LAST)
@@ -115,10 +118,11 @@ def _scheduling(probe: Probe, steps: Sequence[str]) -> Blame | None:
 def _kernels(probe: Probe, operations: Operations) -> Blame | None:
     """Kernels that are right where they are interpreted: what prints them is not."""
     unit = "codegen.CppKernel"
-    if probe.ask(ALL.with_plain(Plain.KERNELS)) is not Answer.GONE:
-        return None
+    with operations_noted() as noted:
+        if probe.ask(ALL.with_plain(Plain.KERNELS)) is not Answer.GONE:
+            return None
     said = f"gone where {Plain.KERNELS}: what is lowered and scheduled is right"
-    wrong = wrong_operations(set().union(*operations.values()), probe.config, probe.device)
+    wrong = _wrong_operations(probe, noted, set().union(*operations.values()))
     if wrong:
         more = f"code for the operation {wrong[0]} alone is wrong"
         return _blame(Stage.CODEGEN, _printer(probe.device, wrong[0]), said, more)
@@ -155,7 +159,7 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -
         if gone is not None:
             answer, last = Answer.GONE, f"gone where nodes from {lowerings[gone].detail} on run eager kernels"
     stage, unit, evidence = Stage.LOWERING, step.unit, [said, last]
-    wrong = wrong_operations(operations.get(step.detail, ()), probe.config, probe.device)
+    wrong = _wrong_operations(probe, _noted(probe), operations.get(step.detail, ()))
     if wrong:  # its lowering is right: what prints that lowering is not
         stage, unit = Stage.CODEGEN, _printer(probe.device, wrong[0])
         evidence.append(f"code for the operation {wrong[0]} alone is wrong")
@@ -167,11 +171,33 @@ def _vectorised(probe: Probe, operations: Operations) -> Blame | None:
     found = _by_setting(probe, (VECTORISED,))
     if found is None:
         return None
-    wrong = wrong_operations(set().union(*operations.values()), probe.config, probe.device)
+    wrong = _wrong_operations(probe, _noted(probe), set().union(*operations.values()))
     if not wrong:
         return found
     more = f"vectorised code for the operation {wrong[0]} alone is wrong"
     return replace(found, unit=_printer("vector", wrong[0]), evidence=(*found.evidence, more))
+
+
+def _noted(probe: Probe) -> Noted:
+    """What operations of the finding's kernels compute; nothing where kernels cannot be interpreted."""
+    with operations_noted() as noted:
+        if probe.device == "cpu":
+            probe.ask(ALL.with_plain(Plain.KERNELS))
+    return noted
+
+
+def _wrong_operations(probe: Probe, noted: Noted, among: Collection[str]) -> list[str]:
+    """Those operations whose code alone is wrong.  On the CPU it runs in a process of its own, which it may end."""
+
+    def wrong() -> list[str]:
+        return wrong_operations(noted, probe.config, probe.device, among)
+
+    if probe.device != "cpu":
+        return wrong()
+    try:
+        return apart(wrong)
+    except Died:
+        return []
 
 
 def _printer(target: str, operation: str) -> str:

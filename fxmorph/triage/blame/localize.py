@@ -14,6 +14,7 @@ from dataclasses import replace
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.torchapi.disabling import decompositions_used
+from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.tracking import Group
 from fxmorph.torchapi.unseen_passes import STAGES, graph_functions
 from fxmorph.triage.blame.around_graphs import blame_around
@@ -28,13 +29,22 @@ IN_EAGER = Held(backend=True)
 
 def localize(probe: Probe, ladder_stage: str) -> Blame:
     """Blame for the finding that ``probe`` shows; ``ladder_stage`` is the first backend's that shows it."""
-    if ladder_stage == Stage.DYNAMO:
-        evidence = ("shows with backend eager, where Dynamo alone has seen the program",)
-        return Blame(Stage.DYNAMO, Stage.DYNAMO, True, evidence, redo_of(Stage.DYNAMO, ""))
     try:
+        if ladder_stage == Stage.DYNAMO and not _mended_behind_dynamo(probe):
+            evidence = ("shows with backend eager, where Dynamo alone has seen the program",)
+            return Blame(Stage.DYNAMO, Stage.DYNAMO, True, evidence, redo_of(Stage.DYNAMO, ""))
         return _behind_dynamo(probe)
     except OutOfTime as error:
         return Blame(None, "", False, (f"no time for more: {error}",))
+
+
+def _mended_behind_dynamo(probe: Probe) -> bool:
+    """Whether graphs are right that were made of what Dynamo hands on, so that it is not to blame.
+
+    Random numbers of a checkpointed region are drawn anew by backend eager, and once by AOTAutograd.
+    """
+    bare = replace(IN_EAGER.below(Group.PASS, 0), decompositions=None)
+    return probe.ask(bare.with_plain(Plain.EVERYTHING_SAVED)) is Answer.GONE
 
 
 def _behind_dynamo(probe: Probe) -> Blame:
