@@ -10,7 +10,7 @@ import contextlib
 import functools
 import math
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from unittest import mock
 
@@ -80,7 +80,24 @@ def wrong_operations(
         wrong = _wrong(trials, config)
     except COMPILER_EXCEPTIONS:  # one of them; each alone says which
         wrong = [t for t in trials if _alone_is_wrong(t, config)]
-    return list(dict.fromkeys(_name(t.operation) for t in wrong))
+    return list(dict.fromkeys("constant" if _wrong_by_constants(t, config) else _name(t.operation) for t in wrong))
+
+
+def _wrong_by_constants(trial: _Trial, config: CompileConfig) -> bool:
+    """Whether the operation is right where its constants come from memory."""
+    operands = list(trial.operands)
+
+    def loaded(argument: Any) -> Any:
+        if not isinstance(argument, Operand) or argument.constant is None:
+            return argument
+        operands.append(torch.full_like(operands[0], argument.constant, dtype=argument.dtype))
+        return Operand(len(operands) - 1, argument.dtype)
+
+    arguments = tuple(map(loaded, trial.operation.arguments))
+    if len(operands) == len(trial.operands):
+        return False
+    operation = replace(trial.operation, arguments=arguments)
+    return not _alone_is_wrong(_Trial(operation, operands, trial.wanted), config)
 
 
 def _name(operation: Operation) -> str:

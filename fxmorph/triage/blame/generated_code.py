@@ -203,7 +203,8 @@ def _wrong_operations(probe: Probe, noted: Noted, among: Collection[str]) -> lis
 def _printer(target: str, operation: str) -> str:
     """The unit that prints an operation of the IR: in C++, in vectorised C++, or in Triton."""
     prefix = {"cpu": "Cpp", "vector": "CppVec"}.get(target, "Triton")
-    return f"codegen.{prefix}{'Kernel' if operation.startswith('reduction') else 'Overrides'}.{operation}"
+    of_kernel = operation.startswith(("reduction", "store"))
+    return f"codegen.{prefix}{'Kernel' if of_kernel else 'Overrides'}.{operation}"
 
 
 def _passes(probe: Probe, passes: Sequence[Step]) -> Blame | None:
