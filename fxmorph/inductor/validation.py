@@ -29,7 +29,6 @@ from fxmorph.prove.smt.scalars import walk
 from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, rounding_terms
 from fxmorph.prove.terms.descent import Pairs, descend
 from fxmorph.prove.terms.execution import Terms
-from fxmorph.prove.terms.term_rules import LANE_DEPENDENT
 from fxmorph.prove.terms.unfolding import Difference, obligations
 from fxmorph.torchapi.dispatch import tree_leaves
 
@@ -104,6 +103,7 @@ class _Names:
     pairs: list[Pairs]
     common: torch.Tensor
     noted: tuple[str, ...]
+    lanes_differ: bool
 
     @property
     def equal(self) -> bool:
@@ -119,7 +119,7 @@ class _Names:
             return Shown(Level.EXACT_REAL, "TERM", (*self.noted, "names-do-not-collide", "reduction-order-free"))
         if self.moved_only:
             return Shown(Level.INDEX_EXACT, "LABEL", self.noted)
-        if self.terms.computed & LANE_DEPENDENT:
+        if self.lanes_differ:
             return Shown(Level.EXACT_REAL, "TERM", (*self.noted, "kernel-depends-on-lane"))
         return Shown(Level.BIT_EXACT, "TERM", (*self.noted, "names-do-not-collide", "nan-payload-ignored"))
 
@@ -181,6 +181,8 @@ class _Task:
             if names.equal:
                 return names.shown(), ""
         for names in bits if self.best.stronger(Level.EXACT_REAL) else ():
+            if names.lanes_differ:
+                continue
             one, refuted = self._of_claims(names, self.best)
             if refuted or one.level.stronger(Level.EXACT_REAL):
                 return one, refuted
@@ -276,9 +278,9 @@ class _Task:
         entered: dict[int, torch.Tensor] = {}
         sides: list[list[tuple[torch.Tensor, torch.dtype]]] = []
         plain: list[list[Any]] = []
-        split = 0
+        split = of_lanes = 0
         for gm in self.graphs:
-            split = len(terms.entries)
+            split, of_lanes = len(terms.entries), len(terms.lane_calls)
             results, other = self._side(gm, terms, entered, known)
             sides.append(results)
             plain.append(other)
@@ -291,7 +293,8 @@ class _Task:
             if a.shape != b.shape or d != e:
                 raise _Different(f"before gives {d} {tuple(a.shape)}, after {e} {tuple(b.shape)}")
             pairs.append(Pairs(a.reshape(-1), b.reshape(-1), d))
-        return _Names(terms, pairs, _common(terms, split), ("these-integers",) if known else ())
+        noted = ("these-integers",) if known else ()
+        return _Names(terms, pairs, _common(terms, split), noted, terms.lanes_differ(of_lanes))
 
     def _side(
         self, gm: fx.GraphModule, terms: Terms, entered: dict[int, torch.Tensor], known: bool
@@ -330,14 +333,15 @@ class _Task:
         scalars = {f"input{i}": v for i, v in enumerate(self.given) if not isinstance(v, torch.Tensor)}
         sides = [_named(program(gm, located=False), len(self.given)) for gm in self.graphs]
         fielded = prove_field(sides[0], sides[1], tensors, scalars)
-        wraps = "no-overflow" in fielded.assumptions and not any(t.is_floating_point() for t in tensors.values())
-        if fielded.equal and not wraps:
+        wraps, sampled = ("no-overflow" in fielded.assumptions), ("ties-sampled" in fielded.assumptions)
+        if fielded.equal and not wraps and not sampled:
             self.unmodelled = ""
             method = f"PIT(trials={fielded.trials}, error<{fielded.error:.1g})"
             return Shown(Level.EXACT_REAL, method, fielded.assumptions)
         if fielded.equal is not None:
             self.unmodelled = ""
         reason = "shown for integers that do not overflow" if wraps else fielded.reason
+        reason = "shown but for equal values that are compared" if sampled and not wraps else reason
         return replace(shown, reason="; ".join(filter(None, (shown.reason, reason))))
 
 

@@ -27,14 +27,14 @@ import torch
 
 from fxmorph.core.records import SPARSE, from_json, to_json
 from fxmorph.model import Level, Proof
-from fxmorph.programs.inputs import dtype_name
+from fxmorph.programs.inputs import dtype_name, storage_key
 from fxmorph.prove.falsify import Contradiction, contradiction_in
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule
 
 #: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or
 #: what is assumed with it.  Verdicts of another version are not reused.
-PROVER_VERSION = 7
+PROVER_VERSION = 8
 
 
 class ProofCode(StrEnum):
@@ -42,6 +42,7 @@ class ProofCode(StrEnum):
 
     PLAIN = ""  #: nobody decides on it
     DOES_NOT_RUN = "does-not-run"  #: the pattern raises on these arguments
+    AFTER_RAISES = "after-raises"  #: the replacement raises on these arguments, where the pattern does not
     MODEL_WRONG = "model-wrong"  #: eager contradicts what was shown
     INTEGERS_WRAP = "integers-wrap"  #: it is shown for integers that do not overflow
     NO_ARGUMENTS = "no-arguments"  #: nothing was found that meets the conditions
@@ -227,18 +228,30 @@ def _sources(before: Any, after: Any) -> str:
         return repr([_compiled(f.__code__) for f in (before, after)])
 
 
+def _used(rule: Rule) -> list[list[str]]:
+    """What the bodies of a rule use besides their text."""
+    return [_context(f, set()) for f in (rule.before, rule.after) if isinstance(f, FunctionType)]
+
+
 def rule_hash(rule: Rule) -> str:
-    """16 hex digits of what a rule says: bodies, claim, promises and conditions."""
+    """16 hex digits of what a rule says: bodies with all that they call, scalars, dtypes, promises and conditions."""
     said = [rule.id, _sources(rule.before, rule.after), rule.args, rule.where, rule.claim, rule.assumes,
-            sorted(rule.preserves), rule.site, rule.mixed]  # fmt: skip
+            sorted(rule.preserves), rule.site, rule.mixed, rule.scalars, rule.dtypes, _used(rule)]  # fmt: skip
     return hashlib.sha256(repr(said).encode()).hexdigest()[:16]
+
+
+def _laid_out(name: str, t: torch.Tensor, tensors: Mapping[str, torch.Tensor]) -> str:
+    """What a proof depends on of an argument but for values: dtype, shape, strides, offset, whose memory it is."""
+    text = f"{dtype_name(t.dtype)}{list(t.shape)} strides {list(t.stride())}"
+    if t.storage_offset():
+        text += f" offset {t.storage_offset()}"
+    first = next(n for n, other in tensors.items() if storage_key(other) == storage_key(t))
+    return text if first == name else f"{text} in the memory of {first}"
 
 
 def instance_text(instance: Instance) -> str:
     """A rule with the arguments that its proof depends on."""
-    parts = [
-        f"{n}: {dtype_name(t.dtype)}{list(t.shape)} strides {list(t.stride())}" for n, t in instance.tensors.items()
-    ]
+    parts = [f"{n}: {_laid_out(n, t, instance.tensors)}" for n, t in instance.tensors.items()]
     parts += [f"{n} = {v!r}" for n, v in instance.scalars.items()]
     return f"{instance.rule.id}({', '.join(parts)})"
 
@@ -247,5 +260,4 @@ def instance_key(instance: Instance, budget: int) -> str:
     """The key of an instance's certificate; index values enter it, other values do not."""
     known = [(n, instance.tensors[n].tolist()) for n in sorted(instance.known())]
     rule = instance.rule
-    context = [_context(f, set()) for f in (rule.before, rule.after) if isinstance(f, FunctionType)]
-    return key_of("instance", rule_hash(rule), context, instance_text(instance), known, budget, instance.device)
+    return key_of("instance", rule_hash(rule), instance_text(instance), known, budget, instance.device)

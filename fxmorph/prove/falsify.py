@@ -8,7 +8,7 @@ be proved equal in all bits.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,10 +17,10 @@ import torch
 
 from fxmorph.model import Level
 from fxmorph.programs.bits import same_bits
-from fxmorph.programs.inputs import dtype_name, flat_storage, strided_clone
-from fxmorph.rewriting.instances import Instance
+from fxmorph.programs.inputs import dtype_name
+from fxmorph.rewriting.instances import Instance, over_memory
 from fxmorph.rewriting.preconditions import meet
-from fxmorph.rewriting.sides import REAL_TOLERANCE, BeforeRaises, Sides, both, like_dtype, real_gap, relative_gap
+from fxmorph.rewriting.sides import REAL_TOLERANCE, AfterRaises, BeforeRaises, Sides, both, real_gap, relative_gap
 from fxmorph.rules import Rule
 
 #: The same as ``REAL_TOLERANCE`` in 16 and 32 bits, for sides that choose their dtype themselves: blatant differences.
@@ -100,37 +100,27 @@ class Falsified:
 
 # -- values ----------------------------------------------------------------------
 
+#: Values for a whole memory, 1-D.
 Fill = Callable[[torch.Tensor, random.Random], torch.Tensor]
 
 
-def _pick(t: torch.Tensor, pool: list[float], rng: random.Random) -> torch.Tensor:
-    """``t``'s dtype and strides, each element drawn from ``pool``."""
+def _pick(t: torch.Tensor, pool: Sequence[float], rng: random.Random) -> torch.Tensor:
+    """Of ``t``'s dtype and shape, each element drawn from ``pool``."""
     generator = torch.Generator().manual_seed(rng.getrandbits(32))
-    values = torch.tensor(pool, dtype=torch.float64).to(t.dtype)
-    drawn = values[torch.randint(len(pool), t.shape, generator=generator)]
-    return _like(t, drawn)
-
-
-def _like(t: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    out = strided_clone(t)
-    if any(s == 0 and n > 1 for s, n in zip(t.stride(), t.shape, strict=True)):
-        values = values[tuple(slice(0, 1) if s == 0 else slice(None) for s in t.stride())]
-        narrow = out[tuple(slice(0, 1) if s == 0 else slice(None) for s in t.stride())]
-        narrow.copy_(values)
-        return out
-    return out.copy_(values)
+    whole = all(isinstance(v, int) for v in pool)
+    values = torch.tensor(pool, dtype=torch.int64 if whole else torch.float64).to(t.dtype)
+    return values[torch.randint(len(pool), t.shape, generator=generator)]
 
 
 def _uniform(t: torch.Tensor, low: float, high: float, rng: random.Random) -> torch.Tensor:
     generator = torch.Generator().manual_seed(rng.getrandbits(32))
-    values = torch.rand(t.shape, generator=generator, dtype=torch.float64) * (high - low) + low
-    return _like(t, values.to(t.dtype))
+    return (torch.rand(t.shape, generator=generator, dtype=torch.float64) * (high - low) + low).to(t.dtype)
 
 
 def _wide(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
     generator = torch.Generator().manual_seed(rng.getrandbits(32))
     scale = torch.exp2(torch.randint(-10, 11, t.shape, generator=generator).double())
-    return _like(t, (torch.randn(t.shape, generator=generator, dtype=torch.float64) * scale).to(t.dtype))
+    return (torch.randn(t.shape, generator=generator, dtype=torch.float64) * scale).to(t.dtype)
 
 
 def _extreme(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
@@ -164,7 +154,7 @@ WIDE_INTEGERS = (127, 128, 255, 256, 32767, 65536, 2**24 + 1, 2**24 - 1, 2**31 -
 
 def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
     if t.dtype == torch.bool:
-        return _pick(t, {"zeros": [0.0], "wide": [1.0]}.get(kind, [0.0, 1.0]), rng)
+        return _pick(t, {"zeros": [0], "wide": [1]}.get(kind, [0, 1]), rng)
     limits = torch.iinfo(t.dtype)
     pool = {
         "moderate": [0, 1, 2, 3, 5, 7],
@@ -174,11 +164,7 @@ def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
         # Without -1: the least integer divided by it ends the process (SIGFPE).
         "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1],
     }.get(kind)  # fmt: skip
-    if pool is None:
-        return strided_clone(t)
-    generator = torch.Generator().manual_seed(rng.getrandbits(32))
-    drawn = torch.tensor(pool, dtype=torch.int64)[torch.randint(len(pool), t.shape, generator=generator)]
-    return _like(t, drawn.to(t.dtype))
+    return t.clone() if pool is None else _pick(t, pool, rng)
 
 
 def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
@@ -198,21 +184,21 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
         wanted = [k for k in wanted if k in QUICK]
     for kind in wanted:
         rng = random.Random(f"{rule.id} {kind}")
-        values: dict[str, torch.Tensor] = {}
-        for name, t in instance.tensors.items():
+
+        def fill(t: torch.Tensor, kind: str = kind, rng: random.Random = rng) -> torch.Tensor:
             if t.is_floating_point():
-                values[name] = _assumed(rule, FLOATING[kind](t, rng))
-            elif (rule.mixed and floating) or t.is_complex():
-                values[name] = strided_clone(t)  # indices, masks
-            else:
-                values[name] = _integers(t, kind, rng)
+                return _assumed(rule, FLOATING[kind](t, rng))
+            if (rule.mixed and floating) or t.is_complex():
+                return t.clone()  # indices, masks
+            return _assumed(rule, _integers(t, kind, rng))
+
         if floating or kind in ("moderate", "integers", "zeros", "wide", "extreme"):
-            yield kind, values
+            yield kind, over_memory(instance.tensors, fill)
 
 
 def _assumed(rule: Rule, t: torch.Tensor) -> torch.Tensor:
-    """Floating-point values of their own memory, made such that they meet what the rule assumes."""
-    meet(rule.assumes, flat_storage(t))
+    """Values, made such that they meet what the rule assumes."""
+    meet(rule.assumes, t)
     return t
 
 
@@ -225,19 +211,17 @@ def drawn(instance: Instance) -> Instance:
     rule = instance.rule
     rng = random.Random(f"{rule.id} drawn")
 
-    known = instance.known()
-
-    def one(name: str, t: torch.Tensor) -> torch.Tensor:
+    def one(t: torch.Tensor) -> torch.Tensor:
         if t.is_complex():
             parts = [_uniform(torch.empty(t.shape, dtype=torch.float64), -2, 2, rng) for _ in range(2)]
-            return _like(t, torch.complex(*parts).to(t.dtype))
+            return torch.complex(*parts).to(t.dtype)
         if t.is_floating_point():
             return _assumed(rule, _uniform(t, -2, 2, rng))
         if t.dtype == torch.bool:
-            return _pick(t, [0.0, 1.0], rng)
-        return strided_clone(t) if name in known else _pick(t, [1.0, 2.0, 3.0, 5.0, 7.0], rng)
+            return _pick(t, [0, 1], rng)
+        return t.clone() if rule.mixed else _assumed(rule, _pick(t, [1, 2, 3, 5, 7], rng))
 
-    return instance.with_values({n: one(n, t) for n, t in instance.tensors.items()})
+    return instance.with_values(over_memory(instance.tensors, one))
 
 
 # -- verdicts --------------------------------------------------------------------
@@ -246,7 +230,8 @@ def drawn(instance: Instance) -> Instance:
 def falsify(instance: Instance, quick: bool = False) -> Falsified:
     """Run both sides on every kind of values (a few, if ``quick``).
 
-    Raises :class:`BeforeRaises` where the pattern does not run at all.
+    Raises :class:`BeforeRaises` where the pattern does not run at all, :class:`AfterRaises` where the replacement
+    does not and need not.
     """
     rule = instance.rule
     equal: dict[str, str] = {}  # kind -> "bits", "zero" (equal but for the sign of zero) or "no"
@@ -260,7 +245,7 @@ def falsify(instance: Instance, quick: bool = False) -> Falsified:
         except Exception as error:
             if "raises" in rule.preserves:
                 return _refuted(Contradiction.RAISES, f"after raises {type(error).__name__}", values)
-            raise BeforeRaises(f"the replacement raises: {error}") from error
+            raise AfterRaises(f"{type(error).__name__}: {error}") from error
         broken = _broken_promise(instance, sides) if kind in ("own", "moderate") else None
         if broken is not None:
             return _refuted(*broken, {})
@@ -269,7 +254,7 @@ def falsify(instance: Instance, quick: bool = False) -> Falsified:
         if contradiction is not None:
             return Falsified(_best(equal)[0], _best(equal)[1], contradiction, tuple(equal))
     best, assumptions = _best(equal)
-    if "gradient" in rule.preserves:
+    if "gradient" in rule.preserves and not instance.sharing:
         wrong = _gradient_difference(instance)
         if wrong is not None:
             return Falsified(best, assumptions, wrong, tuple(equal))
@@ -440,10 +425,9 @@ def _gradient_difference(instance: Instance) -> Counterexample | None:
 
 def _gradients(instance: Instance, values: dict[str, torch.Tensor], side: str) -> dict[str, torch.Tensor] | None:
     widest = next((d for d in (torch.float64, torch.float32) if dtype_name(d) in instance.rule.dtypes), None)
-    leaves = {
-        n: like_dtype(t, widest or t.dtype).requires_grad_() if t.is_floating_point() else strided_clone(t)
-        for n, t in values.items()
-    }
+    leaves = over_memory(values, lambda t: t.to(widest or t.dtype, copy=True) if t.is_floating_point() else t.clone())
+    for t in leaves.values():
+        t.requires_grad_(t.is_floating_point())
     # What is written must not be a leaf.
     given = {n: t.as_strided(t.shape, t.stride()).mul(1.0) if t.requires_grad else t for n, t in leaves.items()}
     try:

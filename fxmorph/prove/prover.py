@@ -38,10 +38,9 @@ from fxmorph.prove.smt.exhaustion import Exhausted, exhaust
 from fxmorph.prove.smt.scalars import Obligation
 from fxmorph.prove.smt.screening import MAX_ROUNDED_TERMS, differing, one_sided_cuts, ordinary, rounding_terms
 from fxmorph.prove.terms.execution import Terms
-from fxmorph.prove.terms.term_rules import LANE_DEPENDENT
 from fxmorph.prove.terms.unfolding import Difference, obligations
 from fxmorph.rewriting.instances import Instance, broken
-from fxmorph.rewriting.sides import BeforeRaises
+from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 
 #: z3's resource units for one query; about a second where it is not solved before.
 BUDGET = 3_000_000
@@ -79,6 +78,7 @@ class _Run:
 
     terms: Terms
     pairs: list[tuple[torch.Tensor, torch.Tensor, torch.dtype]]
+    lanes_differ: bool = False
 
     @property
     def equal(self) -> bool:
@@ -129,6 +129,9 @@ class Prover:
         except BeforeRaises as error:
             text = f"does not run: {error}"
             return certificate(Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=text, code=ProofCode.DOES_NOT_RUN))
+        except AfterRaises as error:
+            text = f"the replacement raises {error}"
+            return certificate(Shown(Level.UNKNOWN, "FALSIFY-ONLY", reason=text, code=ProofCode.AFTER_RAISES))
         if falsified.counterexample is not None:
             reason = f"holds as {falsified.best}" if falsified.best.bitwise else ""
             wrong = falsified.counterexample
@@ -163,7 +166,7 @@ class Prover:
         except NotModelled:
             return None
         noted = _noted(instance)
-        if run.terms.computed & LANE_DEPENDENT:
+        if run.lanes_differ:
             return Shown(Level.EXACT_REAL, "TERM", (*noted, "kernel-depends-on-lane")) if run.equal else None
         if run.equal:
             if run.moved_only:
@@ -250,11 +253,14 @@ class Prover:
         rule = instance.rule
         fielded = prove_field(rule.before, rule.after, instance.on("cpu").tensors, instance.scalars)
         # Integers wrap, and real numbers do not.
-        wraps = "no-overflow" in fielded.assumptions and not _floating(instance)
-        if fielded.equal and not wraps:
+        wraps = "no-overflow" in fielded.assumptions
+        # Samples of equal values do not show what holds for all of them.
+        sampled = "ties-sampled" in fielded.assumptions
+        if fielded.equal and not wraps and not sampled:
             method = f"PIT(trials={fielded.trials}, error<{fielded.error:.1g})"
             return Shown(Level.EXACT_REAL, method, (*noted, *fielded.assumptions))
         reason = "shown for integers that do not overflow" if wraps else fielded.reason
+        reason = "shown but for equal values that are compared" if sampled and not wraps else reason
         unknown = Shown(
             Level.UNKNOWN, "FALSIFY-ONLY", reason=reason, code=ProofCode.INTEGERS_WRAP if wraps else ProofCode.PLAIN
         )
@@ -283,10 +289,6 @@ def _harmless(instance: Instance) -> bool:
 
 def _noted(instance: Instance) -> tuple[str, ...]:
     return ("these-integers",) if instance.known() else ()
-
-
-def _floating(instance: Instance) -> bool:
-    return any(t.is_floating_point() for t in instance.tensors.values())
 
 
 def together(parts: Sequence[Shown], noted: tuple[str, ...]) -> Shown:
@@ -346,7 +348,9 @@ def in_terms(instance: Instance, layouts: bool) -> _Run:
         if n not in known
     }
     outs: list[list[tuple[torch.Tensor, torch.dtype]]] = []
+    split = 0
     for side in (instance.before, instance.after):
+        split = len(terms.lane_calls)
         memory = Memory(terms)
         tensors = instance.copies()
         for n, t in tensors.items():
@@ -362,7 +366,7 @@ def in_terms(instance: Instance, layouts: bool) -> _Run:
         if a.shape != b.shape or d != e:
             raise NotModelled("sides of different shapes or dtypes")
         pairs.append((a, b, d))
-    return _Run(terms, pairs)
+    return _Run(terms, pairs, terms.lanes_differ(split))
 
 
 def _guarded(

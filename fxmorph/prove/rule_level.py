@@ -1,34 +1,48 @@
 """A rule's level for a dtype: the weakest over arguments that its conditions allow.
 
 Arguments are drawn so that what rules get wrong shows: sizes 0 and 1, odd and unequal sizes, sizes
-that divide evenly, permuted, gapped and expanded strides.  Further arguments are given to
-falsification alone.  A rule that only moves data is also tried for all sizes at once
-(``sizes/``).
+that divide evenly and large ones, permuted, gapped and expanded strides, offsets, arguments that share memory,
+integers beyond 0 and 1.  Further arguments are given to falsification alone.  A rule that only moves data is
+also tried for all sizes at once (``sizes/``).
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import ProofCode, instance_text, rule_hash
 from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
-from fxmorph.rewriting.instances import Instance, relaid, sample_arguments
-from fxmorph.rewriting.sides import BeforeRaises
+from fxmorph.rewriting.instances import Instance
+from fxmorph.rewriting.samples import LARGE, NUMBERS, overlapping_itself, relaid, sample_arguments, sharing
+from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
 
 #: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a
 #: rule forgets are the same for all of its dtypes, so that the first one gets most of them.
-PROVED, TRIED, TRIED_AGAIN = 10, 50, 25
-#: Sizes that each draw is made of, in turn.
+PROVED, TRIED, TRIED_AGAIN = 10, 60, 25
+#: Sizes that each draw is made of, in turn.  The small ones come first: those are proved.
 POOLS: tuple[tuple[int, ...], ...] = (
-    (3, 5, 7), (1,), (0, 2, 3), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (2, 3), (5, 6, 7, 9, 10), (1, 4, 9),
-    (0, 1, 2), (3, 4, 6, 8), (0, 2), (256,),
+    (3, 5, 7), (1,), (0, 2), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (2, 3), (5, 6, 7, 9, 10), (1, 4, 9),
 )  # fmt: skip
+#: For eager alone: around what vectors, blocks, bytes and lists of 16, 32, 64 ... hold, and small again.
+LARGE_POOLS: tuple[tuple[int, ...], ...] = (
+    (17, 13), (1025,), (0, 2), (33, 31), (257,), (200,), (129, 127), (0, 1, 3), (2049, 1100), (65,), (300,),
+    (3, 4, 6, 8), (48, 96, 24),
+)  # fmt: skip
+#: Beside a large size.
+_SMALL = (1, 2, 3)
+#: Integers that are arguments of a mixed rule, in turn: indices from either end, counts, and beyond what is narrow.
+INTEGERS: tuple[tuple[int, ...], ...] = (
+    (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (2, 3, 5, 7), (0, 1, 2, 3), (100, -100, 5),
+    (127, 128, 255, 256, 1000, -129),
+)  # fmt: skip
+#: How arguments lie in memory, in turn.
+_LAYOUTS = (None, relaid, None, relaid, sharing, relaid, sharing, overlapping_itself)
 
 
 @dataclass(frozen=True)
@@ -56,25 +70,67 @@ class RuleProof:
     contradicts: Contradiction = Contradiction.NONE
 
 
+@dataclass
+class _Covered:
+    """What of the arguments' range was met."""
+
+    shapes: int = 0
+    largest: int = 0
+    corners: set[str] = field(default_factory=set)
+
+    def add(self, instance: Instance) -> None:
+        self.shapes += 1
+        tensors = instance.tensors.values()
+        sizes = [n for t in tensors for n in t.shape]
+        self.largest = max([self.largest, *sizes])
+        self.corners |= {str(n) for n in (0, 1) if n in sizes}
+        if any(len(set(t.shape)) > 1 for t in tensors):
+            self.corners.add("unequal sizes")
+        if any(t.storage_offset() for t in tensors):
+            self.corners.add("offsets")
+        if instance.sharing:
+            self.corners.add("shared memory")
+
+    def __str__(self) -> str:
+        met = f" with {', '.join(sorted(self.corners))}" if self.corners else ""
+        return f"{self.shapes} shapes of sizes up to {self.largest}{met}"
+
+
 def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     """Distinct arguments, the same in every process; fewer than ``count`` where none are found."""
-    rng = random.Random(f"{rule.id} {dtype}")
+    rng = random.Random(rule.id)  # the same shapes for all dtypes
     seen: set[str] = set()
     for attempt in range(3 * count):
-        pool = POOLS[attempt % len(POOLS)]
-        sample = sample_arguments(rule, rng, tries=60, dtypes=(dtype,), sizes=pool, leading=pool)
+        sizes, leading = _sizes(attempt, len(rule.args) > 1 or " " in "".join(rule.args.values()), rng)
+        integers = INTEGERS[attempt % len(INTEGERS)]
+        sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers)
         if sample is None and attempt % len(POOLS) == 0:
             # Sizes or dtypes that must fit together: whatever the rule takes.
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
         if sample is None:
             continue
-        instance = Instance(rule, *sample) if attempt % 2 == 0 else relaid(rule, *sample, rng)
-        text = instance_text(instance)
+        lay = _LAYOUTS[attempt % len(_LAYOUTS)]
+        instance = (lay(rule, *sample, rng) if lay else None) or Instance(rule, *sample)
+        text = f"{instance_text(instance)} {[instance.tensors[n].tolist() for n in sorted(instance.known())]}"
         if text not in seen:
             seen.add(text)
             yield instance
             if len(seen) >= count:
                 return
+
+
+def _sizes(attempt: int, several: bool, rng: random.Random) -> tuple[Sequence[int], Sequence[int]]:
+    """What named sizes, and those that ``...`` stands for, are drawn from."""
+    if attempt < len(POOLS):
+        return POOLS[attempt], POOLS[attempt]
+    turn, number = divmod(attempt - len(POOLS), len(LARGE_POOLS))
+    pool = LARGE_POOLS[number]
+    if turn % 2:
+        pool = POOLS[number % len(POOLS)] if number % 2 else (rng.randint(13, 300), rng.randint(13, 3000))
+    if max(pool) <= LARGE:
+        return pool, pool
+    with_small = (*pool, *_SMALL) if several and (turn + number) % 2 else pool
+    return (with_small, _SMALL) if number % 3 else (_SMALL, pool)
 
 
 def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tried: int | None = None) -> RuleProof:
@@ -87,8 +143,9 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     keys: list[str] = []
     refuted = reason = ""
     code, contradicts = ProofCode.PLAIN, Contradiction.NONE
-    corners: set[str] = set()
+    covered, more = _Covered(), _Covered()
     full = False  # whether there was anything to compare
+    raised: dict[ProofCode, list[str]] = {ProofCode.DOES_NOT_RUN: [], ProofCode.AFTER_RAISES: []}
     if tried is None:
         tried = TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
     for instance in arguments_of(rule, dtype, proved + tried):
@@ -97,16 +154,21 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
                 found = falsify(instance, quick=True).counterexample
             except BeforeRaises:
                 continue
+            except AfterRaises as error:
+                raised[ProofCode.AFTER_RAISES].append(f"{instance_text(instance)}: the replacement raises {error}")
+                continue
+            more.add(instance)
             if found is not None:
                 refuted, contradicts = f"{instance_text(instance)}: {found}", found.code
                 break
             continue
         made = prover.prove(instance)
-        if made.code is ProofCode.DOES_NOT_RUN:
+        if made.code in raised:
+            raised[made.code].append(f"{made.claim}: {made.reason}")
             continue
         proofs.append(made.proof)
         keys.append(made.key)
-        corners |= _corners(instance)
+        covered.add(instance)
         full |= all(t.numel() for t in instance.tensors.values())
         if made.proof.level is Level.REFUTED:
             refuted, contradicts = f"{made.claim}: {made.counterexample}", made.contradicts
@@ -116,9 +178,15 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     level = weakest([p.level for p in proofs]) if full else Level.UNKNOWN
     if proofs and not full and not reason:
         reason, code = "only empty arguments were compared", ProofCode.ONLY_EMPTY
-    if not proofs:
-        reason, code = "no arguments found", ProofCode.NO_ARGUMENTS
-    scope = f"{len(proofs)} shapes" + (f" with {', '.join(sorted(corners))}" if corners else "")
+    failures = raised[ProofCode.AFTER_RAISES]
+    if len(failures) > covered.shapes + more.shapes:
+        level, code = Level.UNKNOWN, ProofCode.AFTER_RAISES
+        reason = f"{failures[0]} ({len(failures)} of {len(failures) + covered.shapes + more.shapes} arguments)"
+    elif not proofs:
+        nowhere = raised[ProofCode.DOES_NOT_RUN]
+        reason, code = nowhere[0] if nowhere else "no arguments meet the conditions", ProofCode.NO_ARGUMENTS
+    scope = str(covered) + (f"; {more.shapes} more in eager, of sizes up to {more.largest}" if more.shapes else "")
+    scope += _numbers(rule)
     method = next((p.method for p in proofs if p.level is level), "FALSIFY-ONLY")
     assumptions = {a for p in proofs for a in p.assumptions}
     if refuted:
@@ -132,8 +200,14 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     )  # fmt: skip
 
 
+def _numbers(rule: Rule) -> str:
+    """Of scalars that may be any number, those that were drawn from."""
+    free = [n for n, among in rule.scalars.items() if among is None]
+    return f"; {', '.join(free)} among {', '.join(map(str, NUMBERS))}" if free else ""
+
+
 #: Ranks for which a rule was shown for all sizes, by what the rule says: the dtype does not matter.
-_shown_for_all_sizes: dict[str, int] = {}
+_shown_for_all_sizes: dict[str, str] = {}
 
 
 def _all_sizes(rule: Rule, scope: str, method: str) -> tuple[str, str]:
@@ -143,14 +217,16 @@ def _all_sizes(rule: Rule, scope: str, method: str) -> tuple[str, str]:
     key = rule_hash(rule)
     if key not in _shown_for_all_sizes:
         every = prove_all_sizes(rule)
-        _shown_for_all_sizes[key] = len(every.ranks) if every.proved else 0
+        _shown_for_all_sizes[key] = _ranks(every.ranks) if every.proved else ""
     ranks = _shown_for_all_sizes[key]
-    return (f"all sizes, {ranks} ranks; {scope}", f"{method}+Z3-LIA") if ranks else (scope, method)
+    return (f"all sizes, {ranks}; {scope}", f"{method}+Z3-LIA") if ranks else (scope, method)
 
 
-def _corners(instance: Instance) -> set[str]:
-    sizes = [n for t in instance.tensors.values() for n in t.shape]
-    out = {str(n) for n in (0, 1) if n in sizes}
-    if any(len(set(t.shape)) > 1 for t in instance.tensors.values()):
-        out.add("unequal sizes")
-    return out
+def _ranks(shown: Sequence[tuple[int, ...]]) -> str:
+    """Ranks of the arguments, in words."""
+    alike = sorted({ranks[0] for ranks in shown if len(set(ranks)) == 1})
+    if len(alike) < len(shown):
+        return f"{len(shown)} combinations of ranks up to {max(map(max, shown))}"
+    if len(alike) == 1:
+        return f"rank {alike[0]}"
+    return f"ranks {alike[0]} to {alike[-1]}" if alike[-1] - alike[0] == len(alike) - 1 else f"ranks {alike}"

@@ -56,7 +56,7 @@ class Call:
     @property
     def tensors(self) -> list[torch.Tensor]:
         """The native tensors among the arguments, in order."""
-        return [t for t in tree_leaves(list(self.arguments.values())) if isinstance(t, torch.Tensor)]
+        return [t for t in tree_leaves(list(dict.values(self.arguments))) if isinstance(t, torch.Tensor)]
 
     def shadow(self, t: torch.Tensor) -> torch.Tensor:
         """The shadow of an argument as it was before the call: same shape and strides; do not write to it."""

@@ -9,7 +9,8 @@ import torch
 from fxmorph.model import Level, Rewrite
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.inputs import dtype_name
-from fxmorph.rewriting.instances import Instance, sample_values
+from fxmorph.rewriting.instances import Instance
+from fxmorph.rewriting.samples import sample_values
 from fxmorph.rewriting.sides import REAL_TOLERANCE, real_gap
 
 

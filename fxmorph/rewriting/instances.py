@@ -1,18 +1,17 @@
-"""A rule's arguments: when it holds for them, samples of them, and both of its sides on them."""
+"""A rule's arguments: when it holds for them, and both of its sides on them."""
 
 from __future__ import annotations
 
 import builtins
 import inspect
-import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from fxmorph.model import FLOATS, INTS, TensorSpec
-from fxmorph.programs.inputs import is_float_dtype, relocate, spec_of, strided_clone
+from fxmorph.programs.inputs import flat_storage, is_float_dtype, relocate, storage_key
 from fxmorph.rewriting.preconditions import met
 from fxmorph.rules import Rule, RuleError
 
@@ -52,8 +51,31 @@ class Instance:
         return frozenset(n for n, t in self.tensors.items() if t.dtype != torch.bool and not is_float_dtype(t.dtype))
 
     def copies(self) -> dict[str, torch.Tensor]:
-        """The tensors over memory of their own, strides kept."""
-        return {n: strided_clone(t) for n, t in self.tensors.items()}
+        """The tensors over memory of their own; strides, offsets and what they share among them are kept."""
+        return over_memory(self.tensors, torch.clone)
+
+    @property
+    def sharing(self) -> bool:
+        """Whether two arguments lie in one memory."""
+        return len({storage_key(t) for t in self.tensors.values()}) < len(self.tensors)
+
+
+def over_memory(
+    tensors: Mapping[str, torch.Tensor], make: Callable[[torch.Tensor], torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """The same views over other memory: what ``make`` makes of each memory, whole and 1-D, with as many elements.
+
+    A conjugate or negative view becomes what it shows.
+    """
+    made: dict[tuple[int, torch.dtype], torch.Tensor] = {}
+    out = {}
+    for name, tensor in tensors.items():
+        t = tensor.detach().resolve_conj().resolve_neg()
+        key = storage_key(t), t.dtype
+        if key not in made:
+            made[key] = make(flat_storage(t))
+        out[name] = made[key].as_strided(t.shape, t.stride(), t.storage_offset())
+    return out
 
 
 def call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> Any:
@@ -139,101 +161,10 @@ _SAFE = {
 }
 
 
-#: Sizes that samples are made of unless told otherwise.
-SIZES = (2, 3, 4, 6, 8, 16)
-LEADING = (1, 2, 3, 4, 6, 8)
-#: How many dimensions ``...`` stands for, as often as listed.
-RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
-#: Samples are no larger, all tensors together.
-MOST_ELEMENTS = 20_000
-#: What a scalar that the graph gives may be.
-NUMBERS = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
-
-
-def sample_arguments(
-    rule: Rule,
-    rng: random.Random,
-    tries: int = 1500,
-    dtypes: Sequence[str] = (),
-    sizes: Sequence[int] = SIZES,
-    leading: Sequence[int] = LEADING,
-) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-    """Random small contiguous arguments that a rule holds for, or None when none were found.
-
-    ``dtypes`` are the rule's own unless given; named sizes come from ``sizes``, those that
-    ``...`` stands for, from ``leading``.
-    """
-    dtypes = tuple(dtypes) or rule.dtypes
-    for attempt in range(tries):
-        dtype = getattr(torch, dtypes[attempt % len(dtypes)])
-        chosen: dict[str, int] = {}
-        rank = rng.choice(RANKS) if max(leading, default=0) < 100 else 1
-        lead = [rng.choice(leading) for _ in range(rank)]
-        shapes: dict[str, list[int]] = {}
-        for name, text in rule.args.items():
-            shape = shapes[name] = []
-            for word in sizes_of(text):
-                if word == "...":
-                    shape += lead
-                elif word.isdigit():
-                    shape.append(int(word))
-                else:
-                    shape.append(chosen.setdefault(word, rng.choice(sizes)))
-        if sum(map(product, shapes.values())) > MOST_ELEMENTS:
-            continue
-        tensors: dict[str, torch.Tensor] = {}
-        for name, shape in shapes.items():
-            own = getattr(torch, rng.choice([*dtypes, "bool", "int64"])) if rule.mixed else dtype
-            tensors[name] = sample_values(shape, own, rng, least=0 if rule.mixed else 1)
-        scalars = {n: rng.choice(c if c is not None else NUMBERS) for n, c in rule.scalars.items()}
-        if holds(rule, {n: spec_of(t) for n, t in tensors.items()}, scalars):
-            return tensors, scalars
-    return None
-
-
-def relaid(rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random) -> Instance:
-    """The same arguments with other strides (permuted, with gaps, expanded) where the rule holds for them."""
-    for _ in range(4):
-        made = {n: _with_other_strides(t, rng) for n, t in tensors.items()}
-        if holds(rule, {n: spec_of(t) for n, t in made.items()}, scalars):
-            return Instance(rule, made, scalars)
-    return Instance(rule, tensors, scalars)
-
-
-def _with_other_strides(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
-    way = rng.choice(("permuted", "gaps", "expanded", "as it is"))
-    if t.ndim == 0 or t.numel() == 0 or way == "as it is":
-        return t
-    if way == "permuted":
-        order = rng.sample(range(t.ndim), t.ndim)
-        back = [order.index(d) for d in range(t.ndim)]
-        return t.permute(order).contiguous().permute(back)
-    if way == "gaps":
-        wide = torch.stack([t, t], -1).reshape(*t.shape[:-1], 2 * t.shape[-1])
-        return wide[..., ::2]
-    d = rng.randrange(t.ndim)
-    return t.narrow(d, 0, 1).expand(t.shape)
-
-
-def sample_values(shape: list[int], dtype: torch.dtype, rng: random.Random, least: int = 0) -> torch.Tensor:
-    """Values of moderate size; integers are ``least`` or one more: indices, or divisors."""
-    n = product(shape)
-    if dtype.is_floating_point or dtype.is_complex:
-        return torch.tensor([rng.uniform(-2, 2) for _ in range(n)], dtype=torch.float64).reshape(shape).to(dtype)
-    return torch.tensor([rng.randint(least, least + 1) for _ in range(n)]).reshape(shape).to(dtype)
-
-
-def product(shape: list[int]) -> int:
-    out = 1
-    for n in shape:
-        out *= n
-    return out
-
-
 def broken(names: Iterable[str], values: dict[str, torch.Tensor]) -> str:
     """The first of the named preconditions that these values do not meet, or ""."""
     for name in names:
         for t in values.values():
-            if t.is_floating_point() and not bool(met((name,), [t.reshape(-1)]).all()):
+            if not t.is_complex() and not bool(met((name,), [t.reshape(-1)]).all()):
                 return name
     return ""

@@ -12,7 +12,7 @@ from torch import fx
 
 from fxmorph.programs.canon import Operation, canonical
 from fxmorph.programs.inputs import relocate, strided_clone
-from fxmorph.rewriting.instances import sample_arguments
+from fxmorph.rewriting.samples import sample_arguments
 from fxmorph.rewriting.tracing import BoundFloat, BoundInt, trace
 from fxmorph.rules import Rule
 

@@ -20,15 +20,18 @@ PRECONDITIONS = (
 
 
 def meet(names: Collection[str], values: torch.Tensor) -> None:
-    """Change floating-point values in place until they meet the named preconditions."""
-    if "finite" in names:
+    """Change values in place until they meet the named preconditions; truth values meet all."""
+    if values.dtype == torch.bool or values.is_complex():
+        return
+    if "finite" in names and values.is_floating_point():
         values.nan_to_num_(1.0, 2.0, -2.0)
-    if "no_nan" in names:
+    if "no_nan" in names and values.is_floating_point():
         values.nan_to_num_(1.0, math.inf, -math.inf)
     if "nonneg" in names:
         values.abs_()
+        values[values < 0] = 1  # the least integer has no absolute value
     if "nonzero" in names:
-        values[values == 0] = 1.0
+        values[values == 0] = 1
 
 
 def met(names: Iterable[str], columns: Sequence[torch.Tensor]) -> torch.Tensor:

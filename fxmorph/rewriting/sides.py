@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 
 from fxmorph.programs.inputs import storage_key
-from fxmorph.rewriting.instances import Instance
+from fxmorph.rewriting.instances import Instance, over_memory
 from fxmorph.torchapi.devices import seed_generators
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
@@ -29,8 +29,16 @@ class Sides:
         return tuple(n for n, t in arguments.items() if t.numel() and storage_key(t) == storage_key(out))
 
 
-class BeforeRaises(Exception):
-    """The pattern itself does not run on these arguments."""
+class DoesNotRun(Exception):
+    """A side does not run on these arguments."""
+
+
+class BeforeRaises(DoesNotRun):
+    """The pattern itself does not run on these arguments: there is nothing to rewrite."""
+
+
+class AfterRaises(DoesNotRun):
+    """The replacement raises where the pattern does not, of a rule that does not promise otherwise."""
 
 
 def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
@@ -58,7 +66,7 @@ def real_gap(instance: Instance) -> float | None:
 
     Infinite where one side is finite and the other is not.
     """
-    wide = {n: like_dtype(t, torch.float64) if t.is_floating_point() else t for n, t in instance.tensors.items()}
+    wide = over_memory(instance.tensors, lambda t: t.double() if t.is_floating_point() else t.clone())
     try:
         sides = both(instance, wide)
     except Exception:
@@ -69,16 +77,6 @@ def real_gap(instance: Instance) -> float | None:
     sized = [t for t in wide.values() if t.numel() and t.dtype != torch.bool]
     largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in sized), default=0.0)
     return relative_gap(sides.before, sides.after, REAL_FLOOR * largest)
-
-
-def like_dtype(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A copy in another dtype, with the strides of ``t`` and what lies between its elements."""
-    out = torch.empty_strided(t.shape, t.stride(), dtype=dtype, device=t.device)
-    if t.numel():
-        flat = torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage())[t.storage_offset() :]
-        size = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
-        torch.empty(0, dtype=dtype, device=t.device).set_(out.untyped_storage())[:size].copy_(flat[:size])
-    return out
 
 
 def relative_gap(a: torch.Tensor, b: torch.Tensor, floor: float = 1e-30) -> float | None:

@@ -1,4 +1,4 @@
-"""Index expressions: printed by us, left as they were lowered, loops left apart."""
+"""Index expressions: printed by us, left as they were lowered, loops left apart, vectors along one dimension."""
 
 from __future__ import annotations
 
@@ -51,6 +51,22 @@ def loops_apart() -> Iterator[None]:
         return [self.simplify(size) for size in sizes], list, list
 
     with mock.patch.object(SizeVarAllocator, "_simplify_loops_impl", apart):
+        yield
+
+
+@contextlib.contextmanager
+def one_dimensional_tiles() -> Iterator[None]:
+    """Vectors lie along one dimension: no tile is transposed."""
+    from torch._inductor.codegen.cpp import TilingSelect
+
+    original = TilingSelect.select_tiling
+
+    @functools.wraps(original)
+    def select(self: Any, *args: Any, **kwargs: Any) -> Any:
+        factors, indices, *more = original(self, *args, **kwargs)
+        return (factors[:1], indices[:1], *more) if len(indices) > 1 else (factors, indices, *more)
+
+    with mock.patch.object(TilingSelect, original.__name__, select):
         yield
 
 

@@ -31,6 +31,7 @@ class Plain(StrEnum):
     INDICES = "index expressions are printed by us"
     RANGES = "indices are not simplified by the ranges of loops"
     LOOPS = "loops are not merged"
+    TILES = "vectors lie along one dimension"
     ALIASES = "each view of a base is made by us"
     WRAPPER_VIEWS = "views of buffers are written by us"
     WRAPPER_BUFFERS = "new buffers are written by us"
@@ -63,6 +64,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.INDICES: plain_indices.plain_indices,
     Plain.RANGES: plain_indices.unsimplified_indices,
     Plain.LOOPS: plain_indices.loops_apart,
+    Plain.TILES: plain_indices.one_dimensional_tiles,
     Plain.ALIASES: plain_runtime.plain_aliases,
     Plain.WRAPPER_VIEWS: partial(plain_wrapper.plain_wrapper_text, "codegen_reinterpret_view"),
     Plain.WRAPPER_BUFFERS: partial(plain_wrapper.plain_wrapper_text, "make_allocation"),

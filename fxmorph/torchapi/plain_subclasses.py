@@ -14,7 +14,15 @@ import torch
 @contextlib.contextmanager
 def plain_subclasses() -> Iterator[None]:
     """What holds which tensors, in which order, is told by AOTAutograd; the rest is ours."""
-    from torch._functorch._aot_autograd import subclass_codegen
+    from torch._functorch._aot_autograd import runtime_wrappers, subclass_codegen
+
+    autograd = runtime_wrappers.AOTDispatchAutograd
+    original = autograd.process_runtime_tangent
+
+    def tangent(x: Any, meta: Any, *args: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
+        if getattr(meta, "attrs", None) is None:
+            return original(x, meta, *args, **kwargs)
+        return x, [t for name, inner in meta.attrs.items() for t in tangent(getattr(x, name), inner)[1]]
 
     def around(compiled_fn: Any, inp_metas: Any, out_metas: Any, num_fw_outs_saved_for_bw: Any, **_: Any) -> Any:
         def run(args: list[Any]) -> tuple[Any, ...]:
@@ -31,6 +39,7 @@ def plain_subclasses() -> Iterator[None]:
     with (
         mock.patch.object(subclass_codegen, "codegen_subclass_wrapper", around),
         mock.patch.object(subclass_codegen, "codegen_backward_subclass_fns", of_backward),
+        mock.patch.object(autograd, original.__name__, staticmethod(tangent)),
     ):
         yield
 

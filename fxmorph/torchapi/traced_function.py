@@ -20,7 +20,7 @@ from unittest import mock
 import torch
 from torch import fx
 
-from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, tensors_of, tree_leaves
+from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of, tensors_of, tree_leaves
 from fxmorph.torchapi.plain_runtime import levels, results_without_effects, run_plainly
 
 #: What AOTAutograd goes on with when it has a graph.
@@ -261,20 +261,21 @@ def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
 # -- the operator whose functional form is wrong -------------------------------------
 
 
-def first_lost_operator(seen: Tracing) -> str:
-    """The first operator of the program of which the graph has no result; "" where it has all.
+def first_lost_operator(seen: Tracing) -> tuple[str, str]:
+    """The first operator of the program of which the graph has no result, "" where it has all.
 
+    And the last custom operator before it that writes its arguments, or "": such are called by another operator.
     Where the graph lacks what an operator reads, the one that made it is lost: a view of something written since.
     """
     if seen.graph is None or not seen.programs:
-        return ""
+        return "", ""
     values = _Values(seen.graph)
     values.run(*(a.detach() if isinstance(a, torch.Tensor) else a for a in tree_leaves(given_values(seen))))
     watch = _Watch(values.seen)
     given = given_values(seen)
     with torch.no_grad(), watch:
         run_plainly(seen.programs[-1], given[0] if seen.joint else given)
-    return watch.lost
+    return watch.lost, watch.custom
 
 
 class _Values(fx.Interpreter):
@@ -294,12 +295,14 @@ class _Values(fx.Interpreter):
 class _Watch(DispatchMode):
     def __init__(self, values: list[torch.Tensor]) -> None:
         super().__init__()
-        self.values, self.lost = values, ""
+        self.values, self.lost, self.custom = values, "", ""
         self.makers: dict[int, str] = {}
         self.held: list[Any] = []  # so that no two tensors have one id
 
     def called(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.lost = self.lost or self._maker_of_missing([args, kwargs])
+        if not self.lost and func.namespace not in ("aten", "prims") and schema_of(func).is_mutable:
+            self.custom = str(func)
         result = func(*args, **kwargs)
         self.held.append(result)
         if not self.lost and not all(self._known(t) for t in tensors_of(result)):

@@ -416,9 +416,21 @@ CASES |= {
 
 
 #: One of each stage that needs few compiles: what the default run has.
-QUICK = ("dynamo", "pre_grad pass", "decomposition", "captured graph", "joint pass", "post_grad entry", "scalar code",
-         "only inputs saved", "functional form of an operator", "write-back", "writes with gradients", "lowering",
-         "fusion legality")
+QUICK = (
+    "dynamo",
+    "pre_grad pass",
+    "decomposition",
+    "captured graph",
+    "joint pass",
+    "post_grad entry",
+    "scalar code",
+    "only inputs saved",
+    "functional form of an operator",
+    "write-back",
+    "writes with gradients",
+    "lowering",
+    "fusion legality",
+)
 #: PyTorch has no setting that takes these parts away.
 UNSETTABLE = ("scalar code", "write-back", "writes with gradients")
 #: Of all plants this part must be blamed right.

@@ -20,9 +20,10 @@ from fxmorph.model import Case, CompileConfig, Level, Recipe, Rewrite, Seed, Sta
 from fxmorph.programs.graph import calls, function_of, graph_hash, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet, spec_of, strided_clone
 from fxmorph.rewriting.claims import Inapplicable, Unsound
-from fxmorph.rewriting.instances import holds, sample_arguments
+from fxmorph.rewriting.instances import holds
 from fxmorph.rewriting.matching import pattern_of
 from fxmorph.rewriting.recipes import replay_recipe
+from fxmorph.rewriting.samples import sample_arguments
 from fxmorph.rewriting.tracing import trace
 from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry, Rule, load_rules

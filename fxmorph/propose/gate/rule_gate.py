@@ -25,8 +25,9 @@ from fxmorph.prove.certificates import ProofCode, instance_text
 from fxmorph.prove.falsify import Contradiction, falsify, kinds
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.prove.rule_level import RuleProof, arguments_of, prove_rule
-from fxmorph.rewriting.instances import Instance, sample_arguments
+from fxmorph.rewriting.instances import Instance
 from fxmorph.rewriting.matching import pattern_of
+from fxmorph.rewriting.samples import sample_arguments
 from fxmorph.rewriting.sides import REAL_TOLERANCE, BeforeRaises, Sides, both, real_gap
 from fxmorph.rules import Rule
 

@@ -16,7 +16,7 @@ from torch import fx
 from fxmorph.model import CompileConfig
 from fxmorph.programs.graph import Unprintable, function_of, print_graph
 from fxmorph.programs.inputs import InputSet, strided_clone
-from fxmorph.rewriting.instances import sample_arguments
+from fxmorph.rewriting.samples import sample_arguments
 from fxmorph.rewriting.tracing import trace
 from fxmorph.rules import Rule
 from fxmorph.torchapi.compiling import compile_callable, configured, reset

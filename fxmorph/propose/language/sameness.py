@@ -18,7 +18,8 @@ from torch import fx
 
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.inputs import spec_of, strided_clone
-from fxmorph.rewriting.instances import holds, sample_arguments
+from fxmorph.rewriting.instances import holds
+from fxmorph.rewriting.samples import sample_arguments
 from fxmorph.rewriting.tracing import trace
 from fxmorph.rules import Rule
 

@@ -18,7 +18,8 @@ from fxmorph.model import Level
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.falsify import kinds
-from fxmorph.rewriting.instances import Instance, broken, relaid, sample_arguments
+from fxmorph.rewriting.instances import Instance, broken
+from fxmorph.rewriting.samples import relaid, sample_arguments
 from fxmorph.rules import Rule
 
 #: Sizes of a draw and those of ``...``; different from the prover's.

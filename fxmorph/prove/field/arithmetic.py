@@ -73,8 +73,11 @@ class Arithmetic:
             NUMBER,
         )
 
-    def constant(self, value: Any, dtype: torch.dtype = torch.float64) -> Val:
-        """What a number of a program stands for; ``dtype`` is that it was rounded to."""
+    def constant(self, value: Any, dtype: torch.dtype = torch.float64, wide: bool = True) -> Val:
+        """What a number of a program stands for; ``dtype`` is that it was rounded to.
+
+        ``wide``: it is computed with in float64, so that a number that float32 has is no other one rounded.
+        """
         if isinstance(value, complex):
             raise NotModelled("complex numbers")
         if isinstance(value, (bool, int)):
@@ -83,7 +86,9 @@ class Arithmetic:
             self.infinite = self.infinite or math.isinf(value)
             t = torch.tensor(value, dtype=torch.float64)
             return Val(t, t, NUMBER)
-        meant = meaning(value, dtype)
+        meant = meaning(value, dtype, wide)
+        if not meant.exactly(value):
+            self.assumptions.add("constants-rounded")
         number = self.fraction(meant.value)
         if meant.pi:
             # A number of which only its sign is used: one element, of which it does not matter which.

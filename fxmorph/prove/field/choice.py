@@ -7,6 +7,7 @@ import torch
 from fxmorph.prove.field.elements import Val
 from fxmorph.prove.field.meanings import Given, means
 from fxmorph.prove.field.pointwise import either
+from fxmorph.prove.shadow_memory import NotModelled
 
 
 @means("lt gt le ge eq ne")
@@ -100,7 +101,7 @@ def _clamp(g: Given) -> Val:
 @means("leaky_relu")
 def _leaky_relu(g: Given) -> Val:
     x = g.val("self")
-    return g.m.where(g.m.less(g.m.fraction(0), x), x, g.m.mul(x, g.m.constant(g.get("negative_slope", 0.01))))
+    return g.m.where(g.m.less(g.m.fraction(0), x), x, g.m.mul(x, g.number(g.get("negative_slope", 0.01))))
 
 
 @means("threshold")
@@ -114,7 +115,7 @@ def _threshold(g: Given) -> Val:
 @means("elu")
 def _elu(g: Given) -> Val:
     m, x = g.m, g.val("self")
-    alpha, scale, inner = (m.constant(g.get(k, 1)) for k in ("alpha", "scale", "input_scale"))
+    alpha, scale, inner = (g.number(g.get(k, 1)) for k in ("alpha", "scale", "input_scale"))
     curve = m.mul(m.mul(alpha, scale), m.sub(m.exp(m.mul(x, inner)), m.fraction(1)))
     return m.where(m.less(m.fraction(0), x), m.mul(x, scale), curve)
 
@@ -132,20 +133,29 @@ def _sign(g: Given) -> Val:
     return m.sub(m.less(zero, x), m.less(x, zero))
 
 
+def _of_arguments_only(g: Given) -> None:
+    """Raises where what was computed is asked about: finite numbers may give NaN and Inf, which no reals are."""
+    for name in ("nan", "posinf", "neginf"):
+        g.get(name)
+    if g.native("self").is_floating_point() and not g.loader.is_argument(g.call, g.native("self")):
+        raise NotModelled(f"{g.call.name} of what was computed")
+    g.m.assumptions.add("finite")
+
+
 @means("isnan isinf")
 def _never(g: Given) -> Val:
     """Never, of reals."""
-    g.m.assumptions.add("finite")
+    _of_arguments_only(g)
     return g.m.where(g.m.truth(torch.ones_like(g.native("self"), dtype=torch.bool)), g.m.fraction(0), g.m.fraction(0))
 
 
 @means("isfinite")
 def _always(g: Given) -> Val:
-    g.m.assumptions.add("finite")
+    _of_arguments_only(g)
     return g.m.truth(torch.ones_like(g.native("self"), dtype=torch.bool))
 
 
 @means("nan_to_num")
 def _nan_to_num(g: Given) -> Val:
-    g.m.assumptions.add("finite")
+    _of_arguments_only(g)
     return g.val("self")

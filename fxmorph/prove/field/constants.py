@@ -23,6 +23,10 @@ class Meaning:
     roots: int = 0
     pi: int = 0
 
+    def exactly(self, constant: float) -> bool:
+        """Whether it is the constant itself, and not what that was rounded from."""
+        return not self.roots and not self.pi and self.value == Fraction(constant)
+
 
 def _rounded(value: float, dtype: torch.dtype) -> float:
     return value if dtype == torch.float64 else float(torch.tensor(value, dtype=dtype))
@@ -44,19 +48,20 @@ def _last_place(value: float, dtype: torch.dtype) -> float:
 
 
 @lru_cache(maxsize=65536)
-def meaning(value: float, dtype: torch.dtype) -> Meaning:
+def meaning(value: float, dtype: torch.dtype, wide: bool = True) -> Meaning:
     """The number meant by a finite constant of a floating dtype (Python floats are float64).
 
     A dyadic number with a small denominator is itself; else the simplest fraction or decimal number
     that rounds to the constant (0.1, 1/3, 1e-5); else the root or
     fourth root of one (1/sqrt(2), to one unit in the last place, since
     such constants are computed), or one with pi; else the constant's exact value.  Some kernels round
-    Python's numbers to float32, so a float64 constant that is a float32 one is taken for that.
+    Python's numbers to float32, so unless it is computed with in float64 (``wide``) a float64 constant that is a
+    float32 one is taken for that.
     """
     exact = Fraction(value)
     if exact.denominator <= 4096:
         return Meaning(exact)
-    if dtype == torch.float64 and abs(value) < 3e38 and _rounded(value, torch.float32) == value:
+    if not wide and dtype == torch.float64 and abs(value) < 3e38 and _rounded(value, torch.float32) == value:
         return meaning(value, torch.float32)
     near = exact.limit_denominator(_DENOMINATORS.get(dtype, 10))
     if near != 0 and _rounded(near.numerator / near.denominator, dtype) == value:

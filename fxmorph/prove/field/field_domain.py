@@ -31,6 +31,8 @@ class _About:
     degree: Degree = NUMBER
     bits: float = 0.0
     q: bool = True
+    #: Whether it is an argument's, as it was given.
+    given: bool = False
 
 
 class Field:
@@ -81,9 +83,11 @@ class Field:
             p, q = (torch.where(some, pool[at], x) for x, pool in zip((p, q), pools, strict=True))
         return torch.complex(p, q)
 
-    def note(self, t: torch.Tensor, known: bool, degree: Degree = NUMBER, bits: float = 0.0) -> None:
-        """Say of a tensor's memory whether its values are those of the native run."""
-        self._about[storage_key(t)] = _About(known, degree, bits)
+    def note(
+        self, t: torch.Tensor, known: bool, degree: Degree = NUMBER, bits: float = 0.0, given: bool = False
+    ) -> None:
+        """Say of a tensor's memory whether its values are those of the native run, and whether they were ``given``."""
+        self._about[storage_key(t)] = _About(known, degree, bits, given=given)
         self._kept.append(t.untyped_storage())
 
     def known(self, native: torch.Tensor) -> torch.Tensor:
@@ -93,6 +97,9 @@ class Field:
     def load(self, call: Call, t: torch.Tensor) -> Val:
         shadow, about = call.shadow(t), self._about[storage_key(t)]
         return Val(shadow.real, shadow.imag if about.q else None, about.degree, about.bits)
+
+    def is_argument(self, call: Call, t: torch.Tensor) -> bool:
+        return self._about[storage_key(t)].given
 
     def is_known(self, call: Call, t: torch.Tensor) -> bool:
         return self._about[storage_key(t)].known
@@ -133,6 +140,8 @@ class Field:
                 out.append(self._unknown(t))
                 continue
             self._set(t, _About(known, v.degree, v.bits, v.q is not None))
+            if not known and _wraps(call, t):
+                self.m.assumptions.add("no-overflow")
             out.append(self._joined(v).expand(t.shape))
         return out
 
@@ -170,7 +179,11 @@ class Field:
         if name.startswith("_foreach_"):
             return self._each(call)
         if name in MEANINGS:
-            out = MEANINGS[name](Given(call, self.m, self))
+            given = Given(call, self.m, self)
+            out = MEANINGS[name](given)
+            unread = given.unread()
+            if unread:
+                raise NotModelled(f"{name} with {unread[0]}")
             return list(out) if isinstance(out, (list, tuple)) else [out]
         if name in RUN_ON_SHADOWS and name not in _OWN:
             return self._moved(call)
@@ -270,6 +283,27 @@ class Field:
         while len(outs) < len(call.targets):
             outs.append(None)
         return [None if o is None else self.load(call, o) for o in outs]
+
+
+#: Operators that give integers which fit where their operands do.
+_FITS = RUN_ON_SHADOWS | FILLS | frozenset(
+    """_to_copy to convert_element_type copy where masked_fill maximum minimum clamp clamp_min clamp_max relu amax
+    amin max min sign sgn floor ceil trunc round remainder fmod floor_divide argmax argmin sort argsort topk median
+    mode bitwise_and bitwise_or bitwise_xor bitwise_not logical_not index_put searchsorted bucketize kthvalue cummax
+    cummin detach alias clone unique nonzero""".split()
+)  # fmt: skip
+#: Those that count truth values.
+_COUNTS = frozenset("sum cumsum count_nonzero".split())
+
+
+def _wraps(call: Call, target: torch.Tensor) -> bool:
+    """Whether an operator's result is one of integers that may be too large for their dtype."""
+    if target.dtype.is_floating_point or target.dtype in (torch.bool, torch.complex64, torch.complex128):
+        return False
+    if call.name in _FITS and "accumulate" not in call.arguments:
+        return False
+    counts = call.name in _COUNTS and all(t.dtype == torch.bool for t in call.tensors)
+    return not (counts and target.dtype in (torch.int32, torch.int64))
 
 
 def _functional(call: Call) -> OpOverload | None:

@@ -96,7 +96,7 @@ def _run(
             memory.shadow(t)
             continue
         flat = torch.empty(0, dtype=t.dtype).set_(t.untyped_storage())
-        field.note(t, False, FRESH, float(t.dtype == torch.bool and not field.m.mixed))
+        field.note(t, False, FRESH, float(t.dtype == torch.bool and not field.m.mixed), given=True)
         memory.adopt(flat, field.input(name, flat.numel(), t.dtype))
     shared = len(entered) < len(copies)
     given = dict(copies)
@@ -342,7 +342,7 @@ def prove_field(
             continue
         extra = {"reduction-order-free"}
         if whole:
-            extra.add("no-overflow" if way.integers else "these-integers")
+            extra |= set() if way.integers else {"these-integers"}
         if last is not None and last.ties:
             rigorous = way.order is Order.MIXED and task.shown(replace(way, order=Order.TIES), trials)[0].equal
             if not rigorous and not task.ties_hold(way):

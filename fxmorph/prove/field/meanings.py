@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -10,6 +11,7 @@ import torch
 from fxmorph.prove.field.arithmetic import Arithmetic
 from fxmorph.prove.field.elements import Val
 from fxmorph.prove.shadow_memory import Call, NotModelled
+from fxmorph.torchapi.dispatch import tree_leaves
 
 
 class Loader(Protocol):
@@ -21,12 +23,55 @@ class Loader(Protocol):
     def is_known(self, call: Call, t: torch.Tensor) -> bool:
         """Whether an argument's values are those of the native run."""
 
+    def is_argument(self, call: Call, t: torch.Tensor) -> bool:
+        """Whether an operand lies in memory that the program was given, and that it has not written."""
+
+
+class _Read(dict[str, Any]):
+    """Arguments, and which of them were asked for."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        super().__init__(arguments)
+        self.asked: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.asked.add(str(name))
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.asked.add(name)
+        return super().get(name, default)
+
+    def items(self) -> Any:
+        self.asked |= set(self)
+        return super().items()
+
+
+#: Arguments that need not be asked for: in which dtype is computed is none of the reals' business, sizes are those of
+#: the operands, and running statistics are not modelled at all.
+_IMMATERIAL = frozenset("dtype half_to_float input_dtype N C HxW bias_sizes momentum".split())
+
 
 class Given:
     """The arguments of a call, and the arithmetic to use on them."""
 
     def __init__(self, call: Call, math_: Arithmetic, loader: Loader) -> None:
-        self.call, self.m, self.loader = call, math_, loader
+        self._read = _Read(call.arguments)  # a call of its own, in which the values are asked for by name
+        self.call, self.m, self.loader = replace(call, arguments=self._read), math_, loader
+
+    def unread(self) -> list[str]:
+        """Arguments that were given and never asked for, tensors left out: they may change what is computed."""
+        rest = {n: v for n, v in dict.items(self._read) if n not in self._read.asked | _IMMATERIAL}
+        return [n for n, v in rest.items() if not any(isinstance(t, torch.Tensor) for t in tree_leaves(v))]
+
+    @property
+    def wide(self) -> bool:
+        """Whether numbers of the program take part in float64."""
+        return any(t.dtype == torch.float64 for t in (*self.call.targets, *self.call.tensors))
 
     def __contains__(self, name: str) -> bool:
         return self.call.arguments.get(name) is not None
@@ -43,7 +88,11 @@ class Given:
         return value
 
     def value(self, value: Any) -> Val:
-        return self.loader.load(self.call, value) if isinstance(value, torch.Tensor) else self.m.constant(value)
+        return self.loader.load(self.call, value) if isinstance(value, torch.Tensor) else self.number(value)
+
+    def number(self, value: Any) -> Val:
+        """What a number of the program stands for."""
+        return self.m.constant(value, wide=self.wide)
 
     def val(self, name: str, default: Any = None) -> Val:
         value = self.get(name, default)

@@ -218,7 +218,7 @@ def _batch_norm(g: Given) -> Any:
         out, mean, rstd = _normalised(m, x, [d for d in range(x.ndim) if d != 1], g.get("eps"))
         return [_affine(m, out, weight, bias), *(v.map(lambda t: t.reshape(-1)) for v in (mean, rstd))]
     mean, var = (g.val(k).map(lambda t: t.reshape(shape)) for k in ("running_mean", "running_var"))
-    rstd = m.invert(m.root(m.add(var, m.constant(g.get("eps")))))
+    rstd = m.invert(m.root(m.add(var, g.number(g.get("eps")))))
     out = _affine(m, m.mul(m.sub(x, mean), rstd), weight, bias)
     empty = Val(torch.zeros(0, dtype=torch.float64), None)
     return [out, empty, empty]
@@ -253,6 +253,8 @@ def _attention(g: Given) -> Any:
 @means("_scaled_dot_product_flash_attention_for_cpu_backward")
 def _attention_backward(g: Given) -> Any:
     m, grad = g.m, g.val("grad_out")
+    if g.get("dropout_p", 0.0):
+        raise NotModelled("dropout")
     weights, _, factor = _weights(g)
 
     def transposed(v: Val) -> Val:
@@ -351,7 +353,7 @@ def _threshold_backward(g: Given) -> Val:
 @means("softplus_backward")
 def _softplus_backward(g: Given) -> Val:
     m = g.m
-    return m.mul(g.val("grad_output"), sigmoid(m, m.mul(g.val("self"), m.constant(g.get("beta", 1)))))
+    return m.mul(g.val("grad_output"), sigmoid(m, m.mul(g.val("self"), g.number(g.get("beta", 1)))))
 
 
 @means("log_sigmoid_backward")

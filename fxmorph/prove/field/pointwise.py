@@ -23,7 +23,7 @@ def _add(g: Given) -> Val:
     if g.call.name == "rsub":
         a, b = b, a
     if "alpha" in g:
-        scaled = g.m.constant(g.get("alpha"))
+        scaled = g.number(g.get("alpha"))
         if g.call.name == "rsub":
             a, b = a, g.m.mul(b, scaled)
         else:
@@ -172,9 +172,15 @@ def _logaddexp(g: Given) -> Val:
 
 @means("softplus")
 def _softplus(g: Given) -> Val:
-    """log(1 + exp(beta x)) / beta; that torch takes x beyond the threshold is rounding."""
-    beta = g.m.constant(g.get("beta", 1))
-    return g.m.div(g.m.log(g.m.add(g.m.exp(g.m.mul(g.val("self"), beta)), g.m.fraction(1))), beta)
+    """log(1 + exp(beta x)) / beta, and x where beta x is above the threshold."""
+    beta, threshold, x = g.number(g.get("beta", 1)), g.get("threshold", 20), g.val("self")
+    scaled = g.m.mul(x, beta)
+    curve = g.m.div(g.m.log(g.m.add(g.m.exp(scaled), g.m.fraction(1))), beta)
+    dtype = g.call.targets[0].dtype
+    if math.exp(-threshold) <= threshold * torch.finfo(dtype).eps / 4:  # what is left out is below any rounding
+        return curve
+    g.m.compared = True
+    return g.m.where(g.m.less(g.number(threshold), scaled), x, curve)
 
 
 @means("log_sigmoid_forward")
@@ -262,7 +268,7 @@ def _addc(g: Given) -> Val:
     a, b = g.val("tensor1"), g.val("tensor2")
     out = g.m.mul(a, b) if g.call.name == "addcmul" else g.m.div(a, b)
     if "value" in g:
-        out = g.m.mul(out, g.m.constant(g.get("value")))
+        out = g.m.mul(out, g.number(g.get("value")))
     return g.m.add(g.val("self"), out)
 
 
@@ -274,9 +280,10 @@ def _lerp(g: Given) -> Val:
 
 @means("_to_copy to _conj_physical positive resolve_conj resolve_neg detach alias lift_fresh real convert_element_type")
 def _cast(g: Given) -> Val:
-    source = g.call.tensors[0]
-    target = g.call.targets[0].dtype
-    return converted(g, g.value(source), source.dtype, target)
+    source, target = g.call.tensors[0], g.call.targets[0]
+    if g.loader.is_known(g.call, source) and target.dtype.itemsize > source.dtype.itemsize:
+        return g.m.constants(target)  # what it was rounded to, and not what from
+    return converted(g, g.value(source), source.dtype, target.dtype)
 
 
 @means("copy")
@@ -288,13 +295,26 @@ def _copy(g: Given) -> Val:
 
 
 def converted(g: Given, x: Val, source: torch.dtype, target: torch.dtype) -> Val:
-    """Casts between floating dtypes are the identity: the model is of real numbers."""
+    """Casts between floating dtypes are the identity: the model is of real numbers.
+
+    What integers of a narrower dtype make of a number is known where the number fits only, and that is not known.
+    """
     if target == torch.bool and source != torch.bool:
         g.m.compared = True
         return g.m.negation(g.m.equal(x, g.m.fraction(0)))
-    if source.is_floating_point and not target.is_floating_point:
-        return unary(g.m, "trunc", x)
-    return x
+    if target.is_floating_point or target.is_complex:
+        return x
+    if source.is_floating_point:
+        x = unary(g.m, "trunc", x)
+    elif source == torch.bool or _holds(target, source):
+        return x
+    return g.m.function(f"wrapped[{target}]", x)
+
+
+def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
+    """Whether one integer dtype has all numbers of another."""
+    a, b = torch.iinfo(wide), torch.iinfo(narrow)
+    return a.min <= b.min and b.max <= a.max
 
 
 @means("fill")

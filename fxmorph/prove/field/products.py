@@ -19,12 +19,12 @@ def _product(g: Given) -> Val:
 
 def _combined(g: Given, added: Val, product: Val) -> Val:
     if "alpha" in g:
-        product = g.m.mul(product, g.m.constant(g.get("alpha")))
+        product = g.m.mul(product, g.number(g.get("alpha")))
     if "beta" in g.call.arguments:
         if g.call.arguments["beta"] == 0:
             shape = g.call.targets[0].shape
             return product.map(lambda t: t.expand(shape))
-        added = g.m.mul(added, g.m.constant(g.get("beta")))
+        added = g.m.mul(added, g.number(g.get("beta")))
     return g.m.add(added, product)
 
 
@@ -60,7 +60,7 @@ def _index_add(g: Given) -> Val:
     source = g.val("source" if name == "index_add" else "src")
     base = g.val("self")
     if "alpha" in g:
-        source = m.mul(source, m.constant(g.get("alpha")))
+        source = m.mul(source, g.number(g.get("alpha")))
     dim = g.get("dim")
 
     def add(t: torch.Tensor) -> torch.Tensor:

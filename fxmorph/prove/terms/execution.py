@@ -29,6 +29,7 @@ from fxmorph.prove.terms.term_rules import (
     SORTED,
     TO_FLOAT,
     common_dtype,
+    depends_on_lane,
     is_pointwise,
 )
 from fxmorph.torchapi.dispatch import aten_packet, tree_leaves, tree_map
@@ -38,6 +39,8 @@ _SIXTEEN = (torch.float16, torch.bfloat16)
 OPERATOR, _LOW = 1 << 62, (1 << 62) - 1
 #: More names than this in one row, or in all expressions of one operator's results, are not taken apart.
 MAX_ROW, MAX_LEAVES = 64, 15_000
+#: Elements of memory that a vector loop may want to begin at a multiple of.
+_ALIGNED = 16
 #: Tensors of more distinct constants are known by their hashes only.
 MAX_CONSTANTS = 4096
 
@@ -97,8 +100,8 @@ class Terms:
         self._next = 1
         self._consts: dict[int, Const] = {}
         self._index: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None = None
-        #: Operators that were applied and do more than move data.
-        self.computed: set[str] = set()
+        #: Calls of operators whose bits depend on the lane: a hash of all of it, and the names that it gave.
+        self.lane_calls: list[tuple[int, torch.Tensor]] = []
 
     # -- names -----------------------------------------------------------------
 
@@ -134,7 +137,6 @@ class Terms:
     def _enter(self, entry: Applied) -> torch.Tensor:
         self.entries.append(entry)
         self._index = None
-        self.computed.add(entry.name)
         return entry.ids
 
     def _elementwise(
@@ -404,6 +406,11 @@ class Terms:
 
         arguments = {k: tree_map(slot, v) if not isinstance(v, torch.Tensor) else slot(v) for k, v in given.items()}
         out = self._elementwise(name, arguments, result, operands, dtypes)
+        floating = any(d.is_floating_point for d in (computed, result, *dtypes))
+        if self.layouts and floating and depends_on_lane(name, arguments):
+            layout = [(t.shape, t.stride(), t.storage_offset() % _ALIGNED) for t in (*tensors, target)]
+            whole = int(_row(out.reshape(1, -1))) if out.numel() else 0
+            self.lane_calls.append((_salt(name, layout, whole), out.reshape(-1)))
         return self._cast(out, result, target.dtype).expand(target.shape)
 
     def _opaque(self, call: Call) -> list[torch.Tensor]:
@@ -434,6 +441,17 @@ class Terms:
         return outs
 
     # -- what differs ----------------------------------------------------------
+
+    def lanes_differ(self, split: int) -> bool:
+        """Whether the calls before ``split`` of ``lane_calls`` may have put a number into another lane than the rest.
+
+        They have not where both have the same calls on the same tensors, none of which computes what another does.
+        """
+        sides = [dict(self.lane_calls[:split]), dict(self.lane_calls[split:])]
+        if sides[0].keys() != sides[1].keys():
+            return True
+        names = [torch.unique(ids) for ids in sides[0].values()]
+        return bool(names) and len(torch.unique(torch.cat(names))) < sum(map(len, names))
 
     def moved_only(self, ids: torch.Tensor) -> bool:
         """Whether every element is one of an argument or a constant."""

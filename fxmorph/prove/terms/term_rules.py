@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -35,9 +36,24 @@ COMMUTES = frozenset("add mul eq ne bitwise_and bitwise_or bitwise_xor logical_a
 #: but for the sign of zero: which of two zeros is the largest depends on the lane.
 REDUCTIONS = frozenset("sum mean prod amax amin any all".split())
 SORTED = frozenset("amax amin any all".split())
-#: Operators of one element whose kernels give other bits in another lane: strided memory takes other
-#: loops than contiguous memory (measured on every 16-bit value and on random ones).
-LANE_DEPENDENT = frozenset("sigmoid silu exp2 rsqrt".split())
+#: Operators of one element whose kernels give the same bits in every lane: in vector loops, in the rest of a loop,
+#: in strided memory (``bench/lanes.py``: every 16-bit value, hard and random ones of 32 and 64 bits).  Of any other
+#: operator on floating-point numbers that is not known.
+LANE_INDEPENDENT = frozenset(
+    """abs acos acosh add addcdiv addcmul asin asinh atan ceil clamp clamp_max clamp_min copysign cos deg2rad digamma
+    div eq erf erfc erfinv exp expm1 floor floor_divide fmax fmin frac ge gt hardshrink hardsigmoid hardswish hardtanh
+    heaviside i0 igamma isfinite isinf isnan le leaky_relu lerp lgamma log log10 log1p log2 logical_and logical_not
+    logical_or logical_xor lt maximum minimum mul nan_to_num ne neg nextafter positive rad2deg reciprocal relu relu6
+    round rsub sgn sign signbit sin sinc special_erfcx special_i1 special_log_ndtr special_ndtri special_xlog1py sqrt
+    square sub tan tanh threshold true_divide trunc where xlogy cast""".split()
+)
+#: Arguments that make a product of a sum, and so another kernel.
+_FUSED = frozenset(("alpha", "value"))
+
+
+def depends_on_lane(name: str, arguments: Collection[str]) -> bool:
+    """Whether an operator may give other bits for one number by where that lies."""
+    return name not in LANE_INDEPENDENT or bool(_FUSED & set(arguments))
 
 
 @functools.cache

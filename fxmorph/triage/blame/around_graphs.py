@@ -146,11 +146,14 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     if step is Step.FUNCTION and not seen.joint:
         unit = "functionalization.fn_input_mutations_to_outputs"
     evidence.append(f"the program computes something else from where it is made {step}")
-    lost = first_lost_operator(seen) if step is Step.FUNCTIONALIZED else ""
+    lost, custom = first_lost_operator(seen) if step is Step.FUNCTIONALIZED else ("", "")
     if lost:
         decomposed = python_decomposition(lost)
         unit = f"{Stage.DECOMPOSITION if decomposed else Stage.FUNCTIONALIZATION}.{lost}"
         evidence.append(f"the graph has no value that is what {lost} gave")
+    if lost and custom:
+        unit = "functionalization.auto_functionalized"
+        evidence.append(f"{custom} writes its arguments before that")
     gone = _goes(probe, bare, Plain.NO_EFFECTS)
     if gone:
         evidence.append(f"gone where {Plain.NO_EFFECTS}")

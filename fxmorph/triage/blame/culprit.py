@@ -46,6 +46,7 @@ PLAIN_PARTS = {
     "codegen.SizeVarAllocator/_simplify_with_ranges": Plain.RANGES,
     "codegen.SizeVarAllocator/_simplify_loops_impl": Plain.LOOPS,
     "codegen.CppKernel": Plain.KERNELS,
+    "codegen.CppTile2DKernel": Plain.TILES,
     "codegen.PythonWrapperCodegen/codegen_reinterpret_view": Plain.WRAPPER_VIEWS,
     "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
     "codegen.PythonWrapperCodegen/make_buffer_reuse": Plain.WRAPPER_REUSE,

@@ -23,7 +23,7 @@ VECTORISED = "codegen.CppVecKernel"
 #: Parts that a setting takes away.  Those of memory come before fusions and lowerings, which hide them; those
 #: that only move what is fused or lowered come last.
 _OF_MEMORY = tuple(
-    f"scheduler.{n}" for n in ("inplace_buffers", "memory_planning", "allow_buffer_reuse", "reorder_for_peak_memory")
+    f"scheduler.{n}" for n in ("memory_planning", "inplace_buffers", "allow_buffer_reuse", "reorder_for_peak_memory")
 )
 _LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, *_OF_MEMORY))
 #: The Python text around kernels; what makes a program's views of it comes before, which looks at what it returned.
@@ -173,7 +173,7 @@ def _vectorised(probe: Probe, operations: Operations) -> Blame | None:
         return None
     wrong = _wrong_operations(probe, _noted(probe), set().union(*operations.values()))
     if not wrong:
-        return found
+        return _parts(probe, ("codegen.CppTile2DKernel",)) or found
     more = f"vectorised code for the operation {wrong[0]} alone is wrong"
     return replace(found, unit=_printer("vector", wrong[0]), evidence=(*found.evidence, more))
 

@@ -11,7 +11,7 @@ import torch
 from fxmorph.model import Level
 from fxmorph.prove.falsify import contradiction, falsify, kinds
 from fxmorph.rewriting.instances import Instance
-from fxmorph.rewriting.sides import BeforeRaises
+from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
@@ -56,7 +56,7 @@ def test_promises(promise: str) -> None:
     broken = falsify(instance(before, after, x(3, 4), preserves=(promise,))).counterexample
     assert broken is not None and told in str(broken)
     if promise == "raises":
-        with pytest.raises(BeforeRaises):
+        with pytest.raises(AfterRaises):
             falsify(instance(before, after, x(3, 4)))
     else:
         assert falsify(instance(before, after, x(3, 4))).counterexample is None
@@ -117,7 +117,7 @@ WRONG: dict[str, tuple[Program, Program, torch.Tensor]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_values_are_found(name: str) -> None:
     before, after, t = WRONG[name]
-    given = [t] * before.__code__.co_argcount
+    given = [t.clone() for _ in range(before.__code__.co_argcount)]
     found = falsify(instance(before, after, *given, claim=BITS if name == "wide integers" else REAL)).counterexample
     assert found is not None and found.before and found.before != found.after
 

@@ -23,8 +23,9 @@ from fxmorph.programs.inputs import InputSet
 from fxmorph.programs.load import load_seed
 from fxmorph.programs.profile import profile
 from fxmorph.rewriting.claims import Inapplicable, Unsound, check_claim
-from fxmorph.rewriting.instances import Instance, bind_sizes, holds, sample_arguments
+from fxmorph.rewriting.instances import Instance, bind_sizes, holds
 from fxmorph.rewriting.recipes import replay_recipe
+from fxmorph.rewriting.samples import sample_arguments
 from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Rule, RuleError
 

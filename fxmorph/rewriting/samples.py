@@ -1,0 +1,167 @@
+"""Arguments that a rule holds for, drawn at random: shapes, dtypes, values, layouts, memory that they share."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from fxmorph.programs.inputs import flat_storage, spec_of
+from fxmorph.rewriting.instances import Instance, holds, sizes_of
+from fxmorph.rules import Rule
+
+#: Sizes that samples are made of unless told otherwise.
+SIZES = (2, 3, 4, 6, 8, 16)
+LEADING = (1, 2, 3, 4, 6, 8)
+#: How many dimensions ``...`` stands for, as often as listed.
+RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
+#: Of sizes above this, only one is among those that ``...`` stands for.
+LARGE = 12
+#: Samples are no larger, all tensors together.
+MOST_ELEMENTS = 100_000
+#: Of more elements some are repeated.
+_MANY = 2048
+#: What a scalar that the graph gives may be.
+NUMBERS = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
+
+
+def sample_arguments(
+    rule: Rule,
+    rng: random.Random,
+    tries: int = 1500,
+    dtypes: Sequence[str] = (),
+    sizes: Sequence[int] = SIZES,
+    leading: Sequence[int] = LEADING,
+    integers: Sequence[int] = (),
+) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+    """Random small contiguous arguments that a rule holds for, or None when none were found.
+
+    ``dtypes`` are the rule's own unless given, one of them is always there; of a mixed rule other arguments have any
+    of its own too.  Named sizes come from ``sizes``, those that ``...`` stands for from ``leading``, integers that are
+    arguments of a mixed rule from ``integers``: 0 and 1 unless given.
+    """
+    dtypes = tuple(dtypes) or rule.dtypes
+    others = [*dtypes, *dtypes, *rule.dtypes, "bool", "int64"]
+    for attempt in range(tries):
+        dtype = getattr(torch, dtypes[attempt % len(dtypes)])
+        chosen: dict[str, int] = {}
+        lead = [rng.choice(leading) for _ in range(rng.choice(RANKS))]
+        # Of several large sizes too many elements would come.
+        lead = [n if n <= LARGE or (n == max(lead) and i == lead.index(n)) else n % 3 + 1 for i, n in enumerate(lead)]
+        shapes: dict[str, list[int]] = {}
+        for name, text in rule.args.items():
+            shape = shapes[name] = []
+            for word in sizes_of(text):
+                if word == "...":
+                    shape += lead
+                elif word.isdigit():
+                    shape.append(int(word))
+                else:
+                    shape.append(chosen.setdefault(word, rng.choice(sizes)))
+        if sum(map(math.prod, shapes.values())) > MOST_ELEMENTS:
+            continue
+        tensors: dict[str, torch.Tensor] = {}
+        for name, shape in shapes.items():
+            own = getattr(torch, rng.choice(others)) if rule.mixed else dtype
+            tensors[name] = sample_values(shape, own, rng, integers or ((0, 1) if rule.mixed else (1, 2)))
+        if not any(t.dtype is dtype for t in tensors.values()):
+            continue
+        scalars = {n: rng.choice(c if c is not None else NUMBERS) for n, c in rule.scalars.items()}
+        if holds(rule, {n: spec_of(t) for n, t in tensors.items()}, scalars):
+            return tensors, scalars
+    return None
+
+
+def relaid(rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random) -> Instance:
+    """The same arguments with other strides (permuted, with gaps, expanded) or another offset, where the rule holds."""
+    for _ in range(4):
+        made = {n: _further_in(_with_other_strides(t, rng), rng) for n, t in tensors.items()}
+        if holds(rule, {n: spec_of(t) for n, t in made.items()}, scalars):
+            return Instance(rule, made, scalars)
+    return Instance(rule, tensors, scalars)
+
+
+def _with_other_strides(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
+    way = rng.choice(("permuted", "gaps", "expanded", "as it is"))
+    if t.ndim == 0 or t.numel() == 0 or way == "as it is":
+        return t
+    if way == "permuted":
+        order = rng.sample(range(t.ndim), t.ndim)
+        back = [order.index(d) for d in range(t.ndim)]
+        return t.permute(order).contiguous().permute(back)
+    if way == "gaps":
+        wide = torch.stack([t, t], -1).reshape(*t.shape[:-1], 2 * t.shape[-1])
+        return wide[..., ::2]
+    d = rng.randrange(t.ndim)
+    return t.narrow(d, 0, 1).expand(t.shape)
+
+
+def _further_in(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
+    """The same tensor, in half of all cases behind a few elements of other values in its memory."""
+    by = rng.choice((0, 0, 0, 1, 2, 3))
+    if not by:
+        return t
+    memory = flat_storage(t)
+    before = sample_values([by], t.dtype, rng, (1, 2))
+    return torch.cat([before, memory]).as_strided(t.shape, t.stride(), t.storage_offset() + by)
+
+
+def sharing(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random
+) -> Instance | None:
+    """The same arguments, two of them in one memory: the same tensor, its transpose, one in the other or beside it.
+
+    None where no two have one dtype, or the rule does not hold for such.
+    """
+    pairs = [(a, b) for a in tensors for b in tensors if a < b and tensors[a].dtype == tensors[b].dtype]
+    pairs = [(a, b) for a, b in pairs if tensors[a].numel() and tensors[b].numel()]
+    for _ in range(4 if pairs else 0):
+        larger, other = sorted(rng.choice(pairs), key=lambda n: -tensors[n].numel())
+        made = {**tensors, other: _over_memory_of(tensors[larger], tensors[other], rng)}
+        if holds(rule, {n: spec_of(t) for n, t in made.items()}, scalars):
+            return Instance(rule, made, scalars)
+    return None
+
+
+def _over_memory_of(t: torch.Tensor, like: torch.Tensor, rng: random.Random) -> torch.Tensor:
+    """A tensor of the shape of ``like`` in the memory of ``t``, which is contiguous."""
+    ways = [t.mT] if t.ndim >= 2 and t.mT.shape == like.shape else []
+    ways += [t, t] if t.shape == like.shape else []
+    ways.append(t.as_strided(like.shape, _dense(like.shape), rng.randint(0, t.numel() - like.numel())))
+    return rng.choice(ways)
+
+
+def _dense(shape: Sequence[int]) -> list[int]:
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+
+
+def overlapping_itself(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random
+) -> Instance | None:
+    """The same arguments, one of them a window that slides over its memory, so that rows share elements."""
+    names = [n for n, t in tensors.items() if t.ndim >= 2 and t.numel()]
+    if not names:
+        return None
+    name = rng.choice(names)
+    t = tensors[name]
+    made = {**tensors, name: t.flatten().as_strided(t.shape, [1] * t.ndim)}
+    return Instance(rule, made, scalars) if holds(rule, {n: spec_of(x) for n, x in made.items()}, scalars) else None
+
+
+def sample_values(
+    shape: Sequence[int], dtype: torch.dtype, rng: random.Random, integers: Sequence[int] = (0, 1)
+) -> torch.Tensor:
+    """Values of moderate size; integers are some of these, as far as the dtype has them: indices, or divisors."""
+    n = math.prod(shape)
+    if n > _MANY:  # as many, and the rest again
+        few = sample_values([_MANY - 1], dtype, rng, integers)
+        return few.repeat(-(-n // len(few)))[:n].reshape(shape).contiguous()
+    if dtype.is_floating_point or dtype.is_complex:
+        return torch.tensor([rng.uniform(-2, 2) for _ in range(n)], dtype=torch.float64).reshape(shape).to(dtype)
+    if dtype != torch.bool:
+        limits = torch.iinfo(dtype)
+        integers = [i for i in integers if limits.min <= i <= limits.max] or [1]
+    return torch.tensor([rng.choice(integers) for _ in range(n)], dtype=torch.int64).reshape(shape).to(dtype)
