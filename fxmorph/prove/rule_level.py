@@ -1,23 +1,23 @@
 """A rule's level for a dtype: the weakest over arguments that its conditions allow.
 
-Arguments are drawn so that what rules get wrong shows: sizes 0 and 1, odd and unequal sizes, sizes
-that divide evenly and large ones, permuted, gapped and expanded strides, offsets, arguments that share memory,
-integers beyond 0 and 1.  Further arguments are given to falsification alone.  A rule that only moves data is
-also tried for all sizes at once (``sizes/``).
+Arguments are drawn so that what rules get wrong shows: each named size alone as 0 and 1, odd and unequal sizes,
+sizes that divide evenly and large ones, permuted, gapped and expanded strides, offsets, arguments that share
+memory, integers beyond 0 and 1.  Further arguments are given to falsification alone.  A rule that only moves
+data is also tried for all sizes at once (``sizes/``).
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import ProofCode, instance_text, rule_hash
 from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
-from fxmorph.rewriting.instances import Instance
+from fxmorph.rewriting.instances import Instance, sizes_of
 from fxmorph.rewriting.samples import LARGE, NUMBERS, overlapping_itself, relaid, sample_arguments, sharing
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
@@ -100,10 +100,16 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     """Distinct arguments, the same in every process; fewer than ``count`` where none are found."""
     rng = random.Random(rule.id)  # the same shapes for all dtypes
     seen: set[str] = set()
+    words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
+    corners = [{word: size} for size in (0, 1) for word in words]
     for attempt in range(3 * count):
-        sizes, leading = _sizes(attempt, len(rule.args) > 1 or " " in "".join(rule.args.values()), rng)
+        # Corners stand in for every second of the small pools, and then come in between.
+        sizes, leading = _sizes(attempt, len(words) > 1, rng)
         integers = INTEGERS[attempt % len(INTEGERS)]
-        sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers)
+        fixed: Mapping[str, int] = {}
+        if attempt >= 4 and attempt % 2 == 0 and corners:
+            sizes, leading, fixed = (2, 3), (2, 3), corners.pop(0)
+        sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
         if sample is None and attempt % len(POOLS) == 0:
             # Sizes or dtypes that must fit together: whatever the rule takes.
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -36,21 +37,26 @@ def sample_arguments(
     sizes: Sequence[int] = SIZES,
     leading: Sequence[int] = LEADING,
     integers: Sequence[int] = (),
+    fixed: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """Random small contiguous arguments that a rule holds for, or None when none were found.
 
     ``dtypes`` are the rule's own unless given, one of them is always there; of a mixed rule other arguments have any
     of its own too.  Named sizes come from ``sizes``, those that ``...`` stands for from ``leading``, integers that are
     arguments of a mixed rule from ``integers``: 0 and 1 unless given.
+    ``fixed`` are sizes by name, and of ``...`` that of one of its dimensions.
     """
     dtypes = tuple(dtypes) or rule.dtypes
     others = [*dtypes, *dtypes, *rule.dtypes, "bool", "int64"]
     for attempt in range(tries):
         dtype = getattr(torch, dtypes[attempt % len(dtypes)])
-        chosen: dict[str, int] = {}
+        chosen: dict[str, int] = dict(fixed)
         lead = [rng.choice(leading) for _ in range(rng.choice(RANKS))]
         # Of several large sizes too many elements would come.
         lead = [n if n <= LARGE or (n == max(lead) and i == lead.index(n)) else n % 3 + 1 for i, n in enumerate(lead)]
+        if "..." in fixed:
+            lead = [*lead, fixed["..."]]
+            rng.shuffle(lead)
         shapes: dict[str, list[int]] = {}
         for name, text in rule.args.items():
             shape = shapes[name] = []

@@ -28,7 +28,7 @@ from fxmorph.prove.rule_level import RuleProof, arguments_of, prove_rule
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rewriting.matching import pattern_of
 from fxmorph.rewriting.samples import sample_arguments
-from fxmorph.rewriting.sides import REAL_TOLERANCE, BeforeRaises, Sides, both, real_gap
+from fxmorph.rewriting.sides import REAL_TOLERANCE, BeforeRaises, DoesNotRun, Sides, both, real_gap
 from fxmorph.rules import Rule
 
 #: Arguments on which a rule that nothing shows must hold to be admitted as tested.
@@ -193,7 +193,7 @@ def _on_long_rows(rule: Rule, dtype: str, proof: RuleProof) -> RuleProof:
     instance = Instance(rule, *sample)
     try:
         found = falsify(instance, quick=True).counterexample
-    except BeforeRaises:
+    except DoesNotRun:
         return proof
     if found is None:
         return proof
@@ -268,7 +268,7 @@ def _tested(rule: Rule, dtype: str, proof: RuleProof) -> RuleProof:
         try:
             if falsify(instance).counterexample is not None:
                 return proof
-        except BeforeRaises:
+        except DoesNotRun:
             continue
         held += _agrees(instance)
     if held < TESTED_ARGUMENTS:
