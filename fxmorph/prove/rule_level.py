@@ -18,7 +18,7 @@ from fxmorph.prove.certificates import ProofCode, instance_text, rule_hash
 from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.rewriting.instances import Instance, sizes_of
-from fxmorph.rewriting.samples import LARGE, NUMBERS, overlapping_itself, relaid, sample_arguments, sharing
+from fxmorph.rewriting.samples import LARGE, NUMBERS, relaid, sample_arguments, sharing
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
 
@@ -42,7 +42,7 @@ INTEGERS: tuple[tuple[int, ...], ...] = (
     (127, 128, 255, 256, 1000, -129),
 )  # fmt: skip
 #: How arguments lie in memory, in turn.
-_LAYOUTS = (None, relaid, None, relaid, sharing, relaid, sharing, overlapping_itself)
+_LAYOUTS = (None, relaid, None, relaid, sharing, relaid, sharing)
 
 
 @dataclass(frozen=True)

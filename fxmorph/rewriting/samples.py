@@ -144,19 +144,6 @@ def _dense(shape: Sequence[int]) -> list[int]:
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
-def overlapping_itself(
-    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random
-) -> Instance | None:
-    """The same arguments, one of them a window that slides over its memory, so that rows share elements."""
-    names = [n for n, t in tensors.items() if t.ndim >= 2 and t.numel()]
-    if not names:
-        return None
-    name = rng.choice(names)
-    t = tensors[name]
-    made = {**tensors, name: t.flatten().as_strided(t.shape, [1] * t.ndim)}
-    return Instance(rule, made, scalars) if holds(rule, {n: spec_of(x) for n, x in made.items()}, scalars) else None
-
-
 def sample_values(
     shape: Sequence[int], dtype: torch.dtype, rng: random.Random, integers: Sequence[int] = (0, 1)
 ) -> torch.Tensor:
