@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -335,7 +335,10 @@ def _contradicted(
     instance: Instance, kind: str, values: dict[str, torch.Tensor], sides: Sides, equality: str
 ) -> Counterexample | None:
     rule, claim = instance.rule, instance.rule.claim
-    if equality == "bits" or sides.before.dtype != sides.after.dtype:
+    if sides.before.dtype != sides.after.dtype:
+        sides = _in_one_dtype(sides)
+        equality = _equality(sides)
+    if equality == "bits":
         return None
     exact = claim in (Level.INDEX_EXACT, Level.BIT_EXACT)
     if exact or (claim is Level.BIT_EXACT_MOD_ZERO_SIGN and equality == "no"):
@@ -367,6 +370,12 @@ def _contradicted(
     else:
         apart = gap > REAL_TOLERANCE
     return _shown(Contradiction.REALS, "values differ over the reals", values, sides) if apart else None
+
+
+def _in_one_dtype(sides: Sides) -> Sides:
+    """Results that a rule does not promise to give in one dtype, in the one that both are promoted to."""
+    common = torch.promote_types(sides.before.dtype, sides.after.dtype)
+    return replace(sides, before=sides.before.to(common), after=sides.after.to(common))
 
 
 def _shown(code: Contradiction, what: str, values: dict[str, torch.Tensor], sides: Sides) -> Counterexample:

@@ -207,7 +207,7 @@ class Prover:
         # z3 takes a third of a second to load, and most instances need no solver.
         try:
             from fxmorph.prove.smt.conformance import pinned
-            from fxmorph.prove.smt.solver import LEVELS, solve
+            from fxmorph.prove.smt.solver import LEVELS, replay, solve
         except ImportError as error:
             unasked = Proof(Level.UNKNOWN, "all values", "FALSIFY-ONLY")
             return Certificate(key, obligation.text, unasked, reason=f"no solver: {error}", versions=versions())
@@ -220,8 +220,12 @@ class Prover:
             proof = Proof(exhausted.level, "all values", "EXHAUSTIVE", exhausted.assumptions)
         else:
             apart = _differing(obligation)
-            bits = best.stronger(Level.EXACT_REAL) and not any(map(ordinary, apart))
-            worth = [level for level in LEVELS if not level.stronger(best)] if bits else [Level.EXACT_REAL]
+            everyday = [values for values in apart if ordinary(values)]
+            # No precondition that may be found excludes these, and so no level of bits: unless in zero's sign alone.
+            beyond = any(replay(obligation, values, modulo_zero_sign=True) for values in everyday)
+            worth = [Level.EXACT_REAL]
+            if best.stronger(Level.EXACT_REAL) and not beyond:
+                worth = [v for v in LEVELS if not v.stronger(best) and not (everyday and v is Level.BIT_EXACT)]
             solved = solve(obligation, rlimit=self.budget, want=worth, falsified=apart, device=device)
             unpinned = ("release-not-compared",) if solved.method.startswith("Z3-") and not pinned(device) else ()
             proof = Proof(solved.level, "all values", solved.method, (*solved.assumptions, *unpinned))

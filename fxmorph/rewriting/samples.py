@@ -69,15 +69,14 @@ def sample_arguments(
                     shape.append(chosen.setdefault(word, rng.choice(sizes)))
         if sum(map(math.prod, shapes.values())) > MOST_ELEMENTS:
             continue
-        tensors: dict[str, torch.Tensor] = {}
-        for name, shape in shapes.items():
-            own = getattr(torch, rng.choice(others)) if rule.mixed else dtype
-            tensors[name] = sample_values(shape, own, rng, integers or ((0, 1) if rule.mixed else (1, 2)))
-        if not any(t.dtype is dtype for t in tensors.values()):
+        own = {n: getattr(torch, rng.choice(others)) if rule.mixed else dtype for n in shapes}
+        if dtype not in own.values():
             continue
         scalars = {n: rng.choice(c if c is not None else NUMBERS) for n, c in rule.scalars.items()}
-        if holds(rule, {n: spec_of(t) for n, t in tensors.items()}, scalars):
-            return tensors, scalars
+        specs = {n: spec_of(torch.empty(shape, dtype=own[n])) for n, shape in shapes.items()}
+        if holds(rule, specs, scalars):
+            numbers = integers or ((0, 1) if rule.mixed else (1, 2))
+            return {n: sample_values(shape, own[n], rng, numbers) for n, shape in shapes.items()}, scalars
     return None
 
 
@@ -126,18 +125,29 @@ def sharing(
     pairs = [(a, b) for a, b in pairs if tensors[a].numel() and tensors[b].numel()]
     for _ in range(4 if pairs else 0):
         larger, other = sorted(rng.choice(pairs), key=lambda n: -tensors[n].numel())
-        made = {**tensors, other: _over_memory_of(tensors[larger], tensors[other], rng)}
+        made = {**tensors, **_in_one_memory(larger, other, tensors, rng)}
         if holds(rule, {n: spec_of(t) for n, t in made.items()}, scalars):
             return Instance(rule, made, scalars)
     return None
 
 
-def _over_memory_of(t: torch.Tensor, like: torch.Tensor, rng: random.Random) -> torch.Tensor:
-    """A tensor of the shape of ``like`` in the memory of ``t``, which is contiguous."""
+def _in_one_memory(
+    larger: str, other: str, tensors: dict[str, torch.Tensor], rng: random.Random
+) -> dict[str, torch.Tensor]:
+    """Both tensors, which are contiguous, over the memory of the larger one or one that is a little larger still."""
+    t, like = tensors[larger], tensors[other]
     ways = [t.mT] if t.ndim >= 2 and t.mT.shape == like.shape else []
-    ways += [t, t] if t.shape == like.shape else []
+    ways += [t] if t.shape == like.shape else []
     ways.append(t.as_strided(like.shape, _dense(like.shape), rng.randint(0, t.numel() - like.numel())))
-    return rng.choice(ways)
+    if rng.random() < 0.5:
+        return {other: rng.choice(ways)}
+    by = rng.randint(1, min(3, t.numel()))
+    memory = torch.cat([t.flatten(), t.flatten()[:by]])
+    begin = t.numel() + by - like.numel()
+    return {
+        larger: memory.as_strided(t.shape, _dense(t.shape), 0),
+        other: memory.as_strided(like.shape, _dense(like.shape), rng.randint(max(begin - 3, 0), begin)),
+    }
 
 
 def _dense(shape: Sequence[int]) -> list[int]:

@@ -411,6 +411,12 @@ class Extent:
         out = what(self.poly, q)
         return self.case.number(out) if isinstance(out, Poly) else out
 
+    def __repr__(self) -> str:
+        raise Unsupported("the text of a size")
+
+    def __format__(self, how: str) -> str:
+        raise Unsupported("the text of a size")
+
     def __add__(self, o: Any) -> Any:
         return self._apply(o, lambda p, q: p + q)
 
@@ -488,9 +494,6 @@ class Extent:
 
     def __float__(self) -> float:
         raise Unsupported("a size as a float")
-
-    def __repr__(self) -> str:
-        return str(self.case.norm(self.poly))
 
 
 def explore(run: Callable[[tuple[bool, ...]], Sequence[tuple[bool, ...]]], limit: int) -> None:

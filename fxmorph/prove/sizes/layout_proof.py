@@ -17,6 +17,7 @@ leaves the rule unproved.  Views that eager refuses because of strides are taken
 from __future__ import annotations
 
 import builtins
+import dis
 import inspect
 import itertools
 import re
@@ -133,6 +134,23 @@ def _outside(rule: Rule) -> str:
         typed = re.compile(rf"type\({name}\) is int|\b{name} == -?\d+")
         if among is None and not any(typed.search(text) for text in rule.where):
             return f"{name} may be any number"
+    return _asks_for_identity(rule.before) or _asks_for_identity(rule.after)
+
+
+def _asks_for_identity(function: Any) -> str:
+    """Whether a body tells objects apart, or asks for a class: an unknown size is another object than an integer."""
+    if not isinstance(function, types.FunctionType):
+        return ""
+    codes = [function.__code__]
+    for code in codes:
+        codes += [c for c in code.co_consts if isinstance(c, types.CodeType)]
+        if "__class__" in code.co_names:
+            return "asks for a class"
+        last: list[Any] = [object(), object()]
+        for step in dis.get_instructions(code):
+            if step.opname == "IS_OP" and not any(value is None for value in last):
+                return "tells objects apart by `is`"
+            last = [last[1], step.argval if step.opname == "LOAD_CONST" else object()]
     return ""
 
 
@@ -182,14 +200,14 @@ class _Proof:
             before = _run(self.rule.before, case, {**tensors, **scalars})
         except Refused:
             return  # there is no such site
-        except (IndexError, ValueError, TypeError, ArithmeticError) as error:
+        except (IndexError, ValueError, TypeError, ArithmeticError, AttributeError) as error:
             raise Unsupported(f"before raises: {type(error).__name__}: {error}") from None
         case.assume_reads = False
         try:
             after = _run(self.rule.after, case, {**tensors, **scalars})
         except Refused as error:
             raise _NotShown(f"after raises where before does not: {error}") from None
-        except (IndexError, ValueError, TypeError, ArithmeticError) as error:
+        except (IndexError, ValueError, TypeError, ArithmeticError, AttributeError) as error:
             raise _NotShown(f"after raises: {type(error).__name__}: {error}") from None
         self._compare(case, before, after)
         self._example(case, shapes, scalars)
@@ -382,7 +400,7 @@ def _run(function: Callable[..., Any], case: Case, values: Mapping[str, Any]) ->
     if under is not None:  # read from data
         return under(_Torch(torch, made))(**given)
     old = function.__globals__
-    new: dict[str, Any] = {}
+    new: dict[str, Any] = {"__builtins__": {**vars(builtins), **_WITHOUT_TYPES}}
 
     def rebuilt(f: types.FunctionType) -> types.FunctionType:
         out = types.FunctionType(f.__code__, new, f.__name__, f.__defaults__, f.__closure__)
@@ -390,6 +408,8 @@ def _run(function: Callable[..., Any], case: Case, values: Mapping[str, Any]) ->
         return out
 
     for name, value in old.items():
+        if name == "__builtins__":
+            continue
         if isinstance(value, types.ModuleType) and value.__name__.split(".")[0] == "torch":
             new[name] = _Torch(value, made)
         elif isinstance(value, types.FunctionType) and value.__globals__ is old:
@@ -398,6 +418,27 @@ def _run(function: Callable[..., Any], case: Case, values: Mapping[str, Any]) ->
             new[name] = value
     assert isinstance(function, types.FunctionType)
     return rebuilt(function)(**given)
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    """A builtin that says of an unknown size what it says of no integer: the real one is another object."""
+    original = getattr(builtins, name)
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        if any(isinstance(a, Extent | Shape | Sym) for a in args):
+            raise Unsupported(f"{name} of a size or a tensor")
+        return original(*args, **kwargs)
+
+    return refuse
+
+
+#: Builtins that tell an unknown size from an integer.
+_WITHOUT_TYPES = {
+    name: _refusing(name)
+    for name in "isinstance issubclass str repr format ascii hash id getattr hasattr vars dir print".split()
+}
+#: ``type`` is called, and compared with.
+_WITHOUT_TYPES["type"] = _refusing("type")
 
 
 __all__ = ["AllSizes", "Example", "prove_all_sizes"]
