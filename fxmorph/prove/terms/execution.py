@@ -407,7 +407,7 @@ class Terms:
         arguments = {k: tree_map(slot, v) if not isinstance(v, torch.Tensor) else slot(v) for k, v in given.items()}
         out = self._elementwise(name, arguments, result, operands, dtypes)
         floating = any(d.is_floating_point for d in (computed, result, *dtypes))
-        if self.layouts and floating and depends_on_lane(name, arguments):
+        if self.layouts and floating and depends_on_lane(name, arguments, computed):
             layout = [(t.shape, t.stride(), t.storage_offset() % _ALIGNED) for t in (*tensors, target)]
             whole = int(_row(out.reshape(1, -1))) if out.numel() else 0
             self.lane_calls.append((_salt(name, layout, whole), out.reshape(-1)))

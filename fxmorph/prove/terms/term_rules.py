@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -47,13 +47,18 @@ LANE_INDEPENDENT = frozenset(
     round rsub sgn sign signbit sin sinc special_erfcx special_i1 special_log_ndtr special_ndtri special_xlog1py sqrt
     square sub tan tanh threshold true_divide trunc where xlogy cast""".split()
 )
-#: Arguments that make a product of a sum, and so another kernel.
-_FUSED = frozenset(("alpha", "value"))
+#: Of ``pow``, exponents that have kernels of their own.
+_PLAIN_EXPONENTS = (0, 1, 2, 3, -1, -2, 0.5)
 
 
-def depends_on_lane(name: str, arguments: Collection[str]) -> bool:
-    """Whether an operator may give other bits for one number by where that lies."""
-    return name not in LANE_INDEPENDENT or bool(_FUSED & set(arguments))
+def depends_on_lane(name: str, arguments: Mapping[str, Any], dtype: torch.dtype) -> bool:
+    """Whether an operator, computed in ``dtype``, may give other bits for one number by where that lies."""
+    if name == "pow":
+        exponent = arguments.get("exponent")
+        return not isinstance(exponent, (int, float)) or exponent not in _PLAIN_EXPONENTS
+    if dtype.itemsize == 2 and arguments.get("alpha", 1) not in (1, -1):
+        return True  # one rounding in vector loops, two in others
+    return name not in LANE_INDEPENDENT
 
 
 @functools.cache
