@@ -408,7 +408,7 @@ def prove(
     json: Json = None,
     quiet: Quiet = None,
 ) -> int:
-    """Prove rules, or show inputs on which they are wrong; exit code 4 where one is refuted."""
+    """Prove rules, or show inputs on which they are wrong; exit code 4 where one is refuted, 1 where less is shown."""
     settings = _settings(locals(), "names", "every", "conformance", "solver", "record")
     from fxmorph.commands.prove import prove
 

@@ -11,7 +11,8 @@ class Exit(IntEnum):
     OK = 0
     """What was asked for was done; of a run: no finding that counts (known ones count with ``--fail-on known``)."""
     FINDINGS = 1
-    """A finding; of ``doctor`` a self-test that fails, of ``prove --conformance`` a new difference."""
+    """A finding; of ``doctor`` a self-test that fails, of ``prove`` a rule of which less is shown than it claims, or a
+    new difference of ``--conformance``."""
     USAGE = 2
     """Usage or configuration; of ``doctor`` a machine that cannot run what was asked for."""
     INTERNAL = 3

@@ -20,6 +20,7 @@ class ProofTable:
         self._say, self._json, self._quiet = say, as_json, quiet
         self._counts: Counter[tuple[str, str]] = Counter()
         self._refuted: list[Proved] = []
+        self._below = 0
         self._differing: list[Conformed] = []
         self._conformed = 0
         self._seconds = 0.0
@@ -41,6 +42,8 @@ class ProofTable:
         self._seconds += event.seconds
         if event.level is Level.REFUTED:
             self._refuted.append(event)
+        elif event.claim.stronger(event.level):
+            self._below += 1
         if self._quiet and event.level not in (Level.REFUTED, Level.UNKNOWN):
             return
         assuming = f"; assumes {', '.join(event.assumptions)}" if event.assumptions else ""
@@ -49,7 +52,7 @@ class ProofTable:
             f"{event.rule:<34} {event.dtype:<9} {event.level.value:<24} {event.method or '-'}: {event.scope}"
             f"{assuming}  {event.seconds:.2f}s{'  ' + event.solver if event.solver else ''}"
         )
-        if event.level.value != event.claim.value and _ORDER[event.level] > _ORDER[event.claim]:
+        if event.claim.stronger(event.level):
             self._say(f"    claims {event.claim.value}" + (f"; {why}" if why else ""))
 
     def _compared(self, event: Conformed) -> None:
@@ -74,4 +77,6 @@ class ProofTable:
             self._say(f"{family}: {total}  " + ", ".join(f"{lv} {n} ({100 * n / total:.0f} %)" for n, lv in rows))
         for event in self._refuted:
             self._say(f"REFUTED {event.rule} ({event.dtype}): {event.counterexample}")
-        self._say(f"{sum(self._counts.values())} proofs, {len(self._refuted)} refuted, {self._seconds:.0f} CPU seconds")
+        below = f"{self._below} below what they claim, " if self._below else ""
+        count = sum(self._counts.values())
+        self._say(f"{count} proofs, {len(self._refuted)} refuted, {below}{self._seconds:.0f} CPU seconds")

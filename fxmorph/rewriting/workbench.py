@@ -9,6 +9,7 @@ the real values of its site against the rule's claim.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from typing import Any, Protocol
@@ -247,6 +248,8 @@ class Workbench:
         users = list(match.root.users)
         given = {n: (node, strided_clone(values[n])) for n, node in match.args.items()}
         instance = Instance(rule, values, scalars)
+        if self._share_memory(match) and _writes(instance):
+            raise Inapplicable(f"{rule.id} writes to arguments, two of which share memory at {rewrite.site}")
         old = instance.before(instance.copies())
         with self.graph.inserting_before(anchor), torch.no_grad():
             try:
@@ -278,6 +281,12 @@ class Workbench:
                 self.graph.erase_node(inner)
         return instance
 
+    def _share_memory(self, match: Match) -> bool:
+        """Whether two arguments of the match, which are different nodes, lie in one memory."""
+        nodes = set(match.args.values())
+        held = [s for node in nodes for s in self.profile.storages[node]]
+        return len(set(held)) < len(held)
+
     def _anchor(self, rule: Rule, rewrite: Rewrite, match: Match) -> fx.Node:
         """The node before which new nodes go."""
         if rule.site == "op":
@@ -292,6 +301,14 @@ class Workbench:
         while following.op == "placeholder":
             following = following.next
         return following
+
+
+def _writes(instance: Instance) -> bool:
+    """Whether the replacement writes to what it is given."""
+    given = instance.copies()
+    with contextlib.suppress(Exception), torch.no_grad():  # that it raises is told elsewhere
+        instance.after(given)
+    return any(t._version for t in given.values())
 
 
 def _require_to_run(rewrite: Rewrite, instance: Instance) -> None:

@@ -225,6 +225,23 @@ def test_assumptions_are_checked_on_the_values() -> None:
         bench_of(text, torch.tensor([1.0, float("inf")])).apply(rule, Rewrite("algebra_test", "a"))
 
 
+def test_a_rule_that_writes_takes_no_arguments_that_share_memory() -> None:
+    def with_scratch(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        kept = x.clone()
+        x.mul_(2)
+        out = x + y
+        x.copy_(kept)
+        return out
+
+    rule = made(before=lambda x, y: x * 2 + y, after=with_scratch, args={"x": "n", "y": "n"}, claim=Level.BIT_EXACT)
+    text = "def fn(x, y):\n    a = x{0}\n    b = y{0}\n    c = a * 2\n    d = c + b\n    return (d,)\n"
+    apart = bench_of(text.format(".view(3)"), torch.ones(3), torch.ones(3))
+    apart.apply(rule, Rewrite(rule.id, "d"))
+    whole = torch.arange(4.0)
+    with pytest.raises(Inapplicable, match="two of which share memory at d"):
+        bench_of(text.format(".view(3)"), whole[1:], whole[:3]).apply(rule, Rewrite(rule.id, "d"))
+
+
 def claim(level: Level, old: list[float], new: list[float], rule: Rule | None = None) -> None:
     chosen = rule or made(claim=level)
     x = {"x": torch.tensor(old)}
