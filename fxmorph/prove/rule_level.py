@@ -12,6 +12,9 @@ import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import torch
 
 from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import ProofCode, instance_text, rule_hash
@@ -42,7 +45,7 @@ INTEGERS: tuple[tuple[int, ...], ...] = (
     (127, 128, 255, 256, 1000, -129),
 )  # fmt: skip
 #: How arguments lie in memory, in turn.
-_LAYOUTS = (None, relaid, None, relaid, sharing, relaid, sharing)
+_LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared", "permuted", "as it is")
 
 
 @dataclass(frozen=True)
@@ -115,14 +118,23 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
         if sample is None:
             continue
-        lay = _LAYOUTS[attempt % len(_LAYOUTS)]
-        instance = (lay(rule, *sample, rng) if lay else None) or Instance(rule, *sample)
+        instance = _laid_out(rule, *sample, rng, _LAYOUTS[attempt % len(_LAYOUTS)])
         text = f"{instance_text(instance)} {[instance.tensors[n].tolist() for n in sorted(instance.known())]}"
         if text not in seen:
             seen.add(text)
             yield instance
             if len(seen) >= count:
                 return
+
+
+def _laid_out(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random, how: str
+) -> Instance:
+    """The arguments as they are, with other strides and offsets, or two of them in one memory where that can be."""
+    plain = Instance(rule, tensors, scalars)
+    if how == "shared":
+        return sharing(rule, tensors, scalars, rng) or plain
+    return plain if how == "plain" else relaid(rule, tensors, scalars, rng, how)
 
 
 def _sizes(attempt: int, several: bool, rng: random.Random) -> tuple[Sequence[int], Sequence[int]]:

@@ -23,6 +23,8 @@ RANKS = (0, 1, 1, 2, 2, 2, 3, 3, 4)
 LARGE = 12
 #: Samples are no larger, all tensors together.
 MOST_ELEMENTS = 100_000
+#: How an argument may be laid out.
+WAYS = ("permuted", "gaps", "expanded", "as it is")
 #: Of more elements some are repeated.
 _MANY = 2048
 #: What a scalar that the graph gives may be.
@@ -80,21 +82,24 @@ def sample_arguments(
     return None
 
 
-def relaid(rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random) -> Instance:
-    """The same arguments with other strides (permuted, with gaps, expanded) or another offset, where the rule holds."""
+def relaid(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random, way: str = ""
+) -> Instance:
+    """The same arguments with other strides (one of ``WAYS``) or another offset, where the rule holds for them."""
     for _ in range(4):
-        made = {n: _further_in(_with_other_strides(t, rng), rng) for n, t in tensors.items()}
+        made = {n: _further_in(_with_other_strides(t, way or rng.choice(WAYS), rng), rng) for n, t in tensors.items()}
         if holds(rule, {n: spec_of(t) for n, t in made.items()}, scalars):
             return Instance(rule, made, scalars)
     return Instance(rule, tensors, scalars)
 
 
-def _with_other_strides(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
-    way = rng.choice(("permuted", "gaps", "expanded", "as it is"))
+def _with_other_strides(t: torch.Tensor, way: str, rng: random.Random) -> torch.Tensor:
     if t.ndim == 0 or t.numel() == 0 or way == "as it is":
         return t
     if way == "permuted":
         order = rng.sample(range(t.ndim), t.ndim)
+        if order == sorted(order):
+            order.reverse()
         back = [order.index(d) for d in range(t.ndim)]
         return t.permute(order).contiguous().permute(back)
     if way == "gaps":
