@@ -29,6 +29,9 @@ def record_levels(path: Path, rules: Registry, proofs: Iterable[RuleProof]) -> N
             entry = table[proof.rule] = {"hash": said, "levels": {}}
         entry["levels"][proof.dtype] = [proof.level.value, proof.scope, proof.method, list(proof.assumptions)]
     known = {rule.id for rule in rules}
+    for name in known & table.keys():  # proofs end in any order
+        shown = table[name]["levels"]
+        table[name]["levels"] = {dtype: shown[dtype] for dtype in rules[name].dtypes if dtype in shown}
     body = {"made with": dict(versions()), "rules": {k: table[k] for k in sorted(table) if k in known}}
     path.write_text(json.dumps(body, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 
