@@ -393,17 +393,6 @@ CASES |= {
         lambda x, y: (x.copy_(y.sum(0)), (y + 1).sum(1))[1], (randn(6), randn(6, 6)),
         "scheduler.dead_node_elimination", no_grad=True,
     ),
-    "tail of a transposed tile": Case(
-        text(CPP, "CppTile2DKernel.gen_transposed_tile_load_store",
-             'ld_dst = f"{cexpr_index(self.num_elems)}"', 'ld_dst = f"{cexpr_index(factor)}"'),
-        lambda x, y: (x + y.mT).tanh(), (randn(37, 45), randn(45, 37)), "codegen.CppTile2DKernel",
-    ),
-    "store that adds up": Case(
-        text(CPP, "CppVecKernel._load_or_store_non_contiguous",
-             'conjunction = "+=" if accu_store else "="', 'conjunction = "="'),
-        lambda x, y: torch.zeros(3, 40).index_add(0, torch.arange(8) % 3, x * y),
-        (randn(8, 40), randn(8, 40)), "codegen.CppVecKernel.store(atomic_add)", no_grad=True,
-    ),
     "digits of a constant": Case(
         text("torch._inductor.codegen.cpp_utils", "value_to_cpp", '({repr(value)})"', '({value:.2g})"'),
         lambda x: torch.sin(x * 1.2345), SQUARE[:1], "codegen.CppOverrides.constant", no_grad=True,
@@ -430,24 +419,19 @@ CASES |= {
 }  # fmt: skip
 
 
-#: One of each stage that needs few compiles: what the default run has.
+#: Some that need few compiles: what the default run has.
 QUICK = (
     "dynamo",
-    "pre_grad pass",
     "decomposition",
-    "captured graph",
     "joint pass",
-    "post_grad entry",
     "scalar code",
     "only inputs saved",
-    "functional form of an operator",
     "write-back",
-    "writes with gradients",
     "lowering",
     "fusion legality",
 )
 #: PyTorch has no setting that takes these parts away.
-UNSETTABLE = ("scalar code", "write-back", "writes with gradients")
+UNSETTABLE = ("scalar code", "write-back")
 #: Of all plants this part must be blamed right.
 PART = 0.9
 
