@@ -333,16 +333,13 @@ class _Task:
         scalars = {f"input{i}": v for i, v in enumerate(self.given) if not isinstance(v, torch.Tensor)}
         sides = [_named(program(gm, located=False), len(self.given)) for gm in self.graphs]
         fielded = prove_field(sides[0], sides[1], tensors, scalars)
-        wraps, sampled = ("no-overflow" in fielded.assumptions), ("ties-sampled" in fielded.assumptions)
-        if fielded.equal and not wraps and not sampled:
+        if fielded.shown:
             self.unmodelled = ""
             method = f"PIT(trials={fielded.trials}, error<{fielded.error:.1g})"
             return Shown(Level.EXACT_REAL, method, fielded.assumptions)
         if fielded.equal is not None:
             self.unmodelled = ""
-        reason = "shown for integers that do not overflow" if wraps else fielded.reason
-        reason = "shown but for equal values that are compared" if sampled and not wraps else reason
-        return replace(shown, reason="; ".join(filter(None, (shown.reason, reason))))
+        return replace(shown, reason="; ".join(filter(None, (shown.reason, fielded.why_not))))
 
 
 def _counts(value: Any) -> bool:

@@ -256,17 +256,15 @@ class Prover:
 
         rule = instance.rule
         fielded = prove_field(rule.before, rule.after, instance.on("cpu").tensors, instance.scalars)
-        # Integers wrap, and real numbers do not.
-        wraps = "no-overflow" in fielded.assumptions
-        # Samples of equal values do not show what holds for all of them.
-        sampled = "ties-sampled" in fielded.assumptions
-        if fielded.equal and not wraps and not sampled:
+        if fielded.shown:
             method = f"PIT(trials={fielded.trials}, error<{fielded.error:.1g})"
             return Shown(Level.EXACT_REAL, method, (*noted, *fielded.assumptions))
-        reason = "shown for integers that do not overflow" if wraps else fielded.reason
-        reason = "shown but for equal values that are compared" if sampled and not wraps else reason
+        reason = fielded.why_not
         unknown = Shown(
-            Level.UNKNOWN, "FALSIFY-ONLY", reason=reason, code=ProofCode.INTEGERS_WRAP if wraps else ProofCode.PLAIN
+            Level.UNKNOWN,
+            "FALSIFY-ONLY",
+            reason=reason,
+            code=ProofCode.INTEGERS_WRAP if fielded.wraps else ProofCode.PLAIN,
         )
         if run is None:
             return unknown

@@ -55,6 +55,23 @@ class Fielded:
     reason: str = ""
     seconds: float = 0.0
 
+    @property
+    def wraps(self) -> bool:
+        """Whether it holds for integers that do not overflow: theirs do, and real numbers do not."""
+        return "no-overflow" in self.assumptions
+
+    @property
+    def shown(self) -> bool:
+        """Whether it holds of all values: samples of equal ones do not show what holds for them."""
+        return bool(self.equal) and not self.wraps and "ties-sampled" not in self.assumptions
+
+    @property
+    def why_not(self) -> str:
+        """Why it is not shown."""
+        if self.wraps:
+            return "shown for integers that do not overflow"
+        return "shown but for equal values that are compared" if self.equal else self.reason
+
 
 #: What ``error`` has to be below for programs to count as equal, and how many trials that may take.
 MAX_ERROR = 1e-6

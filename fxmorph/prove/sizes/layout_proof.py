@@ -435,10 +435,8 @@ def _refusing(name: str) -> Callable[..., Any]:
 #: Builtins that tell an unknown size from an integer.
 _WITHOUT_TYPES = {
     name: _refusing(name)
-    for name in "isinstance issubclass str repr format ascii hash id getattr hasattr vars dir print".split()
+    for name in "type isinstance issubclass str repr format ascii hash id getattr hasattr vars dir print".split()
 }
-#: ``type`` is called, and compared with.
-_WITHOUT_TYPES["type"] = _refusing("type")
 
 
 __all__ = ["AllSizes", "Example", "prove_all_sizes"]
