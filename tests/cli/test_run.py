@@ -195,7 +195,12 @@ def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", [("--inductor", "no_such=1"), ("--dynamo", "no_such=1"), ("--compile", "mode=bogus")]
+    "setting",
+    [
+        ("--inductor", "no_such=1"),
+        pytest.param(("--dynamo", "no_such=1"), marks=pytest.mark.slow),
+        pytest.param(("--compile", "mode=bogus"), marks=pytest.mark.slow),
+    ],
 )
 def test_an_unknown_setting_is_refused(tmp_path: Path, setting: tuple[str, str]) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
@@ -270,7 +275,7 @@ def test_a_seed_that_is_no_test_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the machine has a CUDA device")
-@pytest.mark.parametrize("name", ["run", "check"])
+@pytest.mark.parametrize("name", ["run", pytest.param("check", marks=pytest.mark.slow)])
 def test_a_device_that_is_not_there_is_told_before_anything_runs(tmp_path: Path, name: str) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     done = fxmorph(name, "seeds", *FAST, "--device", "cpu,cuda", cwd=folder)

@@ -41,7 +41,7 @@ def importable(monkeypatch: pytest.MonkeyPatch, torch_quiet: None) -> None:
     [
         ("drop_noops", {"dtype", "alias", "identity"}),
         ("fold_permutes", {"value"}),
-        ("matcher", {"value", "raises", "shape"}),
+        pytest.param("matcher", {"value", "raises", "shape"}, marks=pytest.mark.slow),
     ],
 )
 def test_a_wrong_pass_is_refuted_on_the_shipped_corpus(name: str, kinds: set[str], tmp_path: Path) -> None:

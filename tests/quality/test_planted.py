@@ -136,7 +136,13 @@ def fresh_caches() -> Iterator[None]:
         reset()
 
 
-@pytest.fixture(scope="module", params=PLANTS)
+#: Those of which other files of the default run have one like it.
+_SLOW = ("decomposition",)
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(n, marks=pytest.mark.slow) if n in _SLOW else n for n in PLANTS]
+)
 def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, rules: Any) -> tuple[str, Found]:
     plant, text, *_ = PLANTS[request.param]
     with fresh_caches(), plant():

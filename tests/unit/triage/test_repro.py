@@ -261,7 +261,11 @@ def test_exit_0_once_it_is_gone(name: str, run_repro: Run) -> None:
     assert done.stdout.endswith("gone\n")
 
 
-@pytest.mark.parametrize("name", GONE)
+#: Of those that are compiled by Inductor, which are run by the default tests.
+_ALWAYS = ("every-kind", "complex")
+
+
+@pytest.mark.parametrize("name", [n if n in _ALWAYS else pytest.param(n, marks=pytest.mark.slow) for n in GONE])
 def test_no_difference_where_there_is_none(name: str, run_repro: Run) -> None:
     done = run_repro(repro_text(GONE[name]))
     assert done.returncode == 0, repro_text(GONE[name]) + done.stdout + done.stderr
@@ -302,10 +306,10 @@ def fn(x):
         ("raise ValueError('planted')", (Kind.COMPILE_ERROR,), 1),
         ("raise ValueError('planted')", (Kind.VALUE,), 2),  # not what the finding says
         ("import ctypes; ctypes.string_at(0)", (Kind.CRASH,), 1),
-        ("import time; time.sleep(60)", (Kind.TIMEOUT,), 1),
+        pytest.param("import time; time.sleep(60)", (Kind.TIMEOUT,), 1, marks=pytest.mark.slow),
         ("raise ValueError('planted')", (Kind.CRASH,), 2),
         ("return gm", (Kind.CRASH,), 0),
-        ("return gm", (Kind.TIMEOUT,), 0),
+        pytest.param("return gm", (Kind.TIMEOUT,), 0, marks=pytest.mark.slow),
         ("return lambda *a: [t[0] * float('inf') for t in [a]]", (Kind.NONFINITE,), 1),
         ("return lambda *a: [a[0].detach() * 3]", (Kind.REQUIRES_GRAD,), 1),
         ("return lambda *a: [a[0] * 2.5]", (Kind.GRADIENT,), 1),
