@@ -58,3 +58,16 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
         return same_bits(torch.view_as_real(a.resolve_conj()), torch.view_as_real(b.resolve_conj()))
     equal = (a == b) | (a.isnan() & b.isnan())
     return bool(equal.all()) and bool((a.signbit() == b.signbit())[~a.isnan()].all())
+
+
+#: An integer dtype as wide as a number.
+_INTEGER_OF_WIDTH = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+def neighbours(t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The next numbers away from zero and towards it, in a floating-point dtype of 16 bits or more; 0 has none below.
+
+    ``torch.nextafter`` has no kernel for float16.
+    """
+    bits = t.view(_INTEGER_OF_WIDTH[t.dtype.itemsize])
+    return (bits + 1).view(t.dtype), torch.where(t == 0, bits, bits - 1).view(t.dtype)

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 
 from fxmorph.model import Level
-from fxmorph.programs.bits import same_bits
+from fxmorph.programs.bits import neighbours, same_bits
 from fxmorph.programs.inputs import dtype_name
+from fxmorph.prove.rule_text import told_values
 from fxmorph.rewriting.instances import Instance, over_memory
 from fxmorph.rewriting.preconditions import meet
 from fxmorph.rewriting.sides import REAL_TOLERANCE, AfterRaises, BeforeRaises, Sides, both, real_gap, relative_gap
@@ -130,6 +131,23 @@ def _extreme(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
     return _pick(t, pool, rng)
 
 
+def _around(t: torch.Tensor, told: Sequence[float], rng: random.Random) -> torch.Tensor:
+    """These numbers, more often than their neighbours on either side in ``t``'s dtype."""
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    exact = torch.tensor(told, dtype=torch.float64).to(t.dtype)
+    pool = torch.cat([exact, exact, *neighbours(exact)])
+    return pool[torch.randint(len(pool), t.shape, generator=generator)]
+
+
+def _whole(t: torch.Tensor, told: Sequence[float], rng: random.Random) -> torch.Tensor:
+    """The whole ones of these numbers and their neighbours, as far as ``t``'s dtype has them."""
+    if t.dtype == torch.bool:
+        return _pick(t, [0, 1], rng)
+    limits = torch.iinfo(t.dtype)
+    pool = {n for v in told if v == int(v) for n in (int(v) - 1, int(v), int(v) + 1)}
+    return _pick(t, sorted(n for n in pool if limits.min < n <= limits.max) or [1, 2], rng)
+
+
 _INF, _NAN = float("inf"), float("nan")
 #: Kind of values -> how a floating-point argument gets them.
 FLOATING: dict[str, Fill] = {
@@ -144,8 +162,8 @@ FLOATING: dict[str, Fill] = {
 }
 QUICK = ("moderate", "zeros", "wide", "nan")
 #: Kinds that are finite and of moderate size, on which real equality shows in fp64.
-REAL_KINDS = ("moderate", "integers", "zeros", "halves")
-_FINITE = ("moderate", "integers", "zeros", "halves", "wide", "extreme")
+REAL_KINDS = ("moderate", "integers", "zeros", "halves", "told")
+_FINITE = ("moderate", "integers", "zeros", "halves", "told", "wide", "extreme")
 
 
 #: Around what 8, 16, 24, 32 and 53 bits can hold.
@@ -174,25 +192,26 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
     """
     rule = instance.rule
     yield "own", instance.copies()
-    wanted = list(FLOATING)
+    told = told_values(rule)
+    wanted = [*(["told"] if told else []), *FLOATING]
     floating = any(t.is_floating_point() for t in instance.tensors.values())
     if "finite" in rule.assumes:
-        wanted = list(_FINITE)
+        wanted = [k for k in wanted if k in _FINITE]
     elif "no_nan" in rule.assumes:
         wanted.remove("nan")
     if quick or sum(t.numel() for t in instance.tensors.values()) > MANY_ELEMENTS:
-        wanted = [k for k in wanted if k in QUICK]
+        wanted = [k for k in wanted if k in (*QUICK, "told")]
     for kind in wanted:
         rng = random.Random(f"{rule.id} {kind}")
 
         def fill(t: torch.Tensor, kind: str = kind, rng: random.Random = rng) -> torch.Tensor:
             if t.is_floating_point():
-                return _assumed(rule, FLOATING[kind](t, rng))
+                return _assumed(rule, _around(t, told, rng) if kind == "told" else FLOATING[kind](t, rng))
             if (rule.mixed and floating) or t.is_complex():
                 return t.clone()  # indices, masks
-            return _assumed(rule, _integers(t, kind, rng))
+            return _assumed(rule, _whole(t, told, rng) if kind == "told" else _integers(t, kind, rng))
 
-        if floating or kind in ("moderate", "integers", "zeros", "wide", "extreme"):
+        if floating or kind in ("moderate", "integers", "zeros", "told", "wide", "extreme"):
             yield kind, over_memory(instance.tensors, fill)
 
 
@@ -287,8 +306,8 @@ def _same_but_zero(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 #: (assumptions, kinds that they leave), weakest first.
 _UNDER: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
-    ((), frozenset(("own", *FLOATING))),
-    (("no_nan",), frozenset(("own", *FLOATING)) - {"nan"}),
+    ((), frozenset(("own", "told", *FLOATING))),
+    (("no_nan",), frozenset(("own", "told", *FLOATING)) - {"nan"}),
     (("finite",), frozenset(("own", *_FINITE))),
 )
 

@@ -20,17 +20,20 @@ from fxmorph.model import Level, Proof
 from fxmorph.prove.certificates import ProofCode, instance_text, rule_hash
 from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
+from fxmorph.prove.rule_text import asks_for_layout, asks_for_text, decides, told_sizes
 from fxmorph.rewriting.instances import Instance, sizes_of
-from fxmorph.rewriting.samples import LARGE, NUMBERS, relaid, sample_arguments, sharing
+from fxmorph.rewriting.samples import LARGE, NUMBERS, relaid, sample_arguments, sharing, too_large
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
 
 #: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a
 #: rule forgets are the same for all of its dtypes, so that the first one gets most of them.
-PROVED, TRIED, TRIED_AGAIN = 10, 60, 25
+PROVED, TRIED, TRIED_AGAIN = 10, 50, 20
+#: More for a rule that does one thing or another by what it is given: sizes up to this, each alone.
+EACH_SIZE = 20
 #: Sizes that each draw is made of, in turn.  The small ones come first: those are proved.
 POOLS: tuple[tuple[int, ...], ...] = (
-    (3, 5, 7), (1,), (0, 2), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (2, 3), (5, 6, 7, 9, 10), (1, 4, 9),
+    (3, 5, 7), (1,), (0, 2), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (3,), (5, 6, 7, 9, 10), (1, 4, 9),
 )  # fmt: skip
 #: For eager alone: around what vectors, blocks, bytes and lists of 16, 32, 64 ... hold, and small again.
 LARGE_POOLS: tuple[tuple[int, ...], ...] = (
@@ -46,6 +49,8 @@ INTEGERS: tuple[tuple[int, ...], ...] = (
 )  # fmt: skip
 #: How arguments lie in memory, in turn.
 _LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared", "permuted", "as it is")
+#: More of them for a rule that looks at that.
+_OTHER_LAYOUTS = ("expanded", "gaps", "expanded", "permuted", "expanded", "gaps", "as it is")
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     rng = random.Random(rule.id)  # the same shapes for all dtypes
     seen: set[str] = set()
     words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
-    corners = [{word: size} for size in (0, 1) for word in words]
+    corners = [{word: size} for size in _each_alone(rule) for word in words]
+    layouts = (*_LAYOUTS, *_OTHER_LAYOUTS) if asks_for_layout(rule) else _LAYOUTS
     for attempt in range(3 * count):
         # Corners stand in for every second of the small pools, and then come in between.
         sizes, leading = _sizes(attempt, len(words) > 1, rng)
@@ -118,13 +124,32 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
         if sample is None:
             continue
-        instance = _laid_out(rule, *sample, rng, _LAYOUTS[attempt % len(_LAYOUTS)])
+        instance = _laid_out(rule, *sample, rng, layouts[attempt % len(layouts)])
+        if too_large(instance):
+            continue
         text = f"{instance_text(instance)} {[instance.tensors[n].tolist() for n in sorted(instance.known())]}"
         if text not in seen:
             seen.add(text)
             yield instance
             if len(seen) >= count:
                 return
+
+
+def _each_alone(rule: Rule) -> list[int]:
+    """Sizes that each named size has while others are small."""
+    alone = [0, 1, *told_sizes(rule)]
+    if decides(rule) or asks_for_text(rule):
+        alone += [n for n in range(2, EACH_SIZE + 1) if n not in alone]
+    return alone
+
+
+def _tried(rule: Rule, dtype: str) -> int:
+    """How many arguments eager alone is to try."""
+    first = dtype == rule.dtypes[0]
+    if not told_sizes(rule) and not decides(rule) and not asks_for_layout(rule) and not asks_for_text(rule):
+        return TRIED if first else TRIED_AGAIN
+    words = {w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit()}
+    return TRIED + 2 * len(words) * len(_each_alone(rule))
 
 
 def _laid_out(
@@ -154,7 +179,7 @@ def _sizes(attempt: int, several: bool, rng: random.Random) -> tuple[Sequence[in
 def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tried: int | None = None) -> RuleProof:
     """The weakest level over arguments of ``dtype``; REFUTED by any, UNKNOWN by any that is not decided.
 
-    ``proved`` arguments are proved, ``tried`` more (of the first dtype TRIED unless given) in eager alone.
+    ``proved`` arguments are proved, ``tried`` more in eager alone: as many as the rule's text asks for, unless given.
     """
     started = time.process_time()
     proofs: list[Proof] = []
@@ -165,7 +190,7 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     full = False  # whether there was anything to compare
     raised: dict[ProofCode, list[str]] = {ProofCode.DOES_NOT_RUN: [], ProofCode.AFTER_RAISES: []}
     if tried is None:
-        tried = TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
+        tried = _tried(rule, dtype)
     for instance in arguments_of(rule, dtype, proved + tried):
         if len(proofs) >= proved:
             try:

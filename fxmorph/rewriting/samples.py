@@ -13,6 +13,7 @@ import torch
 from fxmorph.programs.inputs import flat_storage, spec_of
 from fxmorph.rewriting.instances import Instance, holds, sizes_of
 from fxmorph.rules import Rule
+from fxmorph.torchapi.dispatch import DispatchMode, tensors_of
 
 #: Sizes that samples are made of unless told otherwise.
 SIZES = (2, 3, 4, 6, 8, 16)
@@ -25,6 +26,8 @@ LARGE = 12
 MOST_ELEMENTS = 100_000
 #: How an argument may be laid out.
 WAYS = ("permuted", "gaps", "expanded", "as it is")
+#: Elements that a tensor may have which a side makes of them.
+_MOST_MADE = 20_000_000
 #: Of more elements some are repeated.
 _MANY = 2048
 #: What a scalar that the graph gives may be.
@@ -173,3 +176,32 @@ def sample_values(
         limits = torch.iinfo(dtype)
         integers = [i for i in integers if limits.min <= i <= limits.max] or [1]
     return torch.tensor([rng.choice(integers) for _ in range(n)], dtype=torch.int64).reshape(shape).to(dtype)
+
+
+def too_large(instance: Instance) -> bool:
+    """Whether a side makes tensors that are too large to be tried, as far as shapes alone tell."""
+    if sum(t.numel() for t in instance.tensors.values()) < _MANY:
+        return False
+    for side in (instance.before, instance.after):
+        try:
+            with _Counting():
+                side({n: t.to("meta") for n, t in instance.tensors.items()})
+        except _TooLarge:
+            return True
+        except Exception:  # values are asked for, or the side does not run: who runs it says so
+            continue
+    return False
+
+
+class _TooLarge(Exception):
+    """An operator gives a tensor of more than ``_MOST_MADE`` elements."""
+
+
+class _Counting(DispatchMode):
+    """Raises :class:`_TooLarge`."""
+
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        out = func(*args, **kwargs)
+        if any(t.numel() > _MOST_MADE for t in tensors_of(out)):
+            raise _TooLarge
+        return out

@@ -47,6 +47,8 @@ class Context:
     functions: dict[Any, z3.FuncDeclRef] = field(default_factory=dict)
     applied: dict[str, list[tuple[Term, Term]]] = field(default_factory=dict)
     uninterpreted: set[str] = field(default_factory=set)
+    #: Numbers of the variables that are elements of arguments; the others stand for what both sides compute.
+    inputs: frozenset[int] = frozenset()
     #: Which of the two expressions is being translated.
     side: str = "left"
 

@@ -16,11 +16,11 @@ import torch
 import z3
 
 from fxmorph.prove.smt.meaning import Context, Meaning, Operand, Unmodelled
-from fxmorph.prove.smt.scalars import Op
+from fxmorph.prove.smt.scalars import Const, Op, Var
 from fxmorph.prove.smt.sorts import FLOATS, real_value
 
 ZERO, ONE = z3.RealVal(0), z3.RealVal(1)
-DENOMINATOR, NONNEGATIVE, POSITIVE = "denom!=0", "nonneg", "log_of_positive"
+DENOMINATOR, NONNEGATIVE, POSITIVE = "denom!=0", "root-argument>=0", "log_of_positive"
 
 #: Exponentials of more arguments than this are not related by exp(a + b).
 MAX_EXPONENTIALS = 10
@@ -228,8 +228,25 @@ def _sign_of(ctx: Context, x: Any) -> Any:
     return z3.If(x > 0, ONE, z3.If(x < 0, -ONE, ZERO))
 
 
-def _constant(value: bool) -> Meaning:
-    return lambda ctx, node, operands, given: z3.BoolVal(value)
+def _only_given(ctx: Context, node: Op) -> None:
+    """Raises where what was computed is asked about: of finite numbers that may be NaN and Inf, which no reals are."""
+    asked = node.operands[0]
+    if not isinstance(asked, Const | Var) or (isinstance(asked, Var) and asked.number not in ctx.inputs):
+        raise Unmodelled(f"{node.name} of what was computed")
+    ctx.assumptions.add("finite")
+
+
+def _of_given(value: bool) -> Meaning:
+    def meaning(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
+        _only_given(ctx, node)
+        return z3.BoolVal(value)
+
+    return meaning
+
+
+def _numbers_only(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
+    _only_given(ctx, node)
+    return element(given["self"])
 
 
 def _round(ctx: Context, node: Op, operands: list[Operand], given: dict[str, Any]) -> Any:
@@ -253,7 +270,7 @@ MEANINGS: dict[str, Meaning] = {
     "abs": _unary(_magnitude), "absolute": _unary(_magnitude), "square": _unary(lambda c, x: x * x),
     "sqrt": _unary(root), "rsqrt": _unary(lambda c, x: quotient(c, ONE, root(c, x))),
     "reciprocal": _unary(lambda c, x: quotient(c, ONE, x)), "pow": _pow,
-    "sign": _unary(_sign_of), "sgn": _unary(_sign_of), "nan_to_num": _unary(lambda c, x: x),
+    "sign": _unary(_sign_of), "sgn": _unary(_sign_of), "nan_to_num": _numbers_only,
     "floor": _unary(lambda c, x: z3.ToReal(z3.ToInt(x))), "ceil": _unary(lambda c, x: -z3.ToReal(z3.ToInt(-x))),
     "trunc": _unary(lambda c, x: truncated(x)), "fix": _unary(lambda c, x: truncated(x)), "round": _round,
     "relu": _clamp, "clamp": _clamp, "clamp_min": _clamp, "clamp_max": _clamp, "clip": _clamp, "hardtanh": _clamp,
@@ -270,6 +287,6 @@ MEANINGS: dict[str, Meaning] = {
     "copysign": _binary(lambda c, a, b: z3.If((b >= 0) == (a >= 0), a, -a)),
     "lt": _compare, "le": _compare, "gt": _compare, "ge": _compare, "eq": _compare, "ne": _compare,
     "sum": _row, "mean": _row, "prod": _row, "amax": _row, "amin": _row, "dot": _row,
-    "isnan": _constant(False), "isinf": _constant(False), "isfinite": _constant(True),
-    "isposinf": _constant(False), "isneginf": _constant(False), "signbit": _unary(lambda c, x: x < 0),
+    "isnan": _of_given(False), "isinf": _of_given(False), "isfinite": _of_given(True),
+    "isposinf": _of_given(False), "isneginf": _of_given(False), "signbit": _unary(lambda c, x: x < 0),
 }  # fmt: skip

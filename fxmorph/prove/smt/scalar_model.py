@@ -207,6 +207,7 @@ def translate(
     """
     translation = Translation(obligation.variables, real, downgraded, simple)
     ctx = translation.context
+    ctx.inputs = frozenset(i for i, given in enumerate(obligation.inputs) if given)
     left = translation.term(obligation.left)
     before = [c for _, c in ctx.needed]
     ctx.side = "right"
