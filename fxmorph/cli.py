@@ -170,6 +170,9 @@ Conformance = Annotated[
 Solver = Annotated[
     str, typer.Option("--solver", metavar="cvc5|bitwuzla", help="Ask this solver too; disagreement is an error.")
 ]
+FuzzTime = Annotated[
+    Text, typer.Option("--fuzz", metavar="TIME", help="Make wrong rules of the rules for so long; none must be proved.")
+]
 LevelsFile = Annotated[str, typer.Option("--record", metavar="FILE", help="Write the levels there too.")]
 ModelledDevice = Annotated[Text, typer.Option("--device", help="Of --conformance: cpu or cuda.")]
 UnitName = Annotated[str, typer.Argument(metavar="NAME", help="As `fxmorph passes` lists it.")]
@@ -401,6 +404,9 @@ def prove(
     conformance: Conformance = False,
     solver: Solver = "",
     record: LevelsFile = "",
+    fuzz: FuzzTime = None,
+    seed: Seed = None,
+    max_cases: MaxCases = None,
     device: ModelledDevice = None,
     transforms: Transforms = None,
     jobs: Jobs = None,
@@ -409,10 +415,10 @@ def prove(
     quiet: Quiet = None,
 ) -> int:
     """Prove rules, or show inputs on which they are wrong; exit code 4 where one is refuted, 1 where less is shown."""
-    settings = _settings(locals(), "names", "every", "conformance", "solver", "record")
+    settings = _settings(locals(), "names", "every", "conformance", "solver", "record", "fuzz")
     from fxmorph.commands.prove import prove
 
-    return prove(settings, names or (), every, conformance, solver, Path(record) if record else None)
+    return prove(settings, names or (), every, conformance, solver, Path(record) if record else None, fuzz)
 
 
 @app.command()

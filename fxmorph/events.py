@@ -313,6 +313,29 @@ class Proved(_Event):
 
 
 @dataclass(frozen=True)
+class MutantTried(_Event):
+    """What became of a wrong rule that was made of a right one (``fxmorph prove --fuzz``).
+
+    ``judged``: ``refuted``, ``not proved``, ``undecided``, ``holds`` or ``proved wrongly``; ``text`` has both sides and
+    ``witness`` what refutes them.
+    """
+
+    event: ClassVar[str] = "mutant"
+    rule: str
+    dtype: str
+    number: int
+    family: str
+    judged: str
+    what: str
+    level: Level
+    method: str
+    assumptions: tuple[str, ...]
+    seconds: float
+    text: str = ""
+    witness: str = ""
+
+
+@dataclass(frozen=True)
 class Conformed(_Event):
     """Whether the semantic model of an operator agrees with eager (``fxmorph prove --conformance``)."""
 

@@ -15,11 +15,13 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fxmorph.model import CONTEXTS, FLOATS, check_arguments
 
 Pairs = tuple[tuple[str, Any], ...]
+
+T = TypeVar("T")
 
 DEVICES = ("cpu", "cuda")
 LEVELS = ("torch", "aten")
@@ -119,6 +121,16 @@ def load_settings(
             values[name] = _parse(name, raw, f"--{_as_option(name)}")
     given = {_FIELDS.get(name, name): value for name, value in values.items()}
     return Settings(**{**(unset or {}), **given}, given=tuple(given))
+
+
+def read_option(option: str, parse: Callable[[str], T], text: str | None) -> T | None:
+    """What ``parse`` makes of an option's text, None of none; a ``ValueError`` of it becomes a :class:`ConfigError`."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise ConfigError(f"{option}: {error}") from None
 
 
 def duration(raw: Any) -> float:

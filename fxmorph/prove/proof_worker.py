@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from fxmorph.core.memory_limit import limit_memory
 from fxmorph.core.pool import answer_jobs, print_to
 from fxmorph.model import Level
 from fxmorph.prove.certificates import Certificates
@@ -19,6 +20,9 @@ from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule_level import RuleProof, prove_rule
 from fxmorph.prove.smt.second_opinion import disagreements
 from fxmorph.rules import load_rules
+
+#: Bytes that a worker may take beyond what it starts with.
+MEMORY = 6 << 30
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ def serve(connection: Connection, transforms: Sequence[str], folder: str, budget
         proof = prove_rule(rules[job.rule], job.dtype, prover)
         return asked_again(proof, prover, job.second) if job.second else proof
 
+    limit_memory(MEMORY)
     answer_jobs(connection, answer)
 
 

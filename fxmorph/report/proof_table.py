@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from fxmorph.events import Conformed, Proved, Warned
+from fxmorph.events import Conformed, MutantTried, Proved, Warned
 from fxmorph.model import Level
 
+#: The word for a mutant that is proved and is refuted in eager.
+_WRONGLY = "proved wrongly"
 _ORDER = {level.value: i for i, level in enumerate(Level)}
 
 
@@ -24,6 +26,7 @@ class ProofTable:
         self._differing: list[Conformed] = []
         self._conformed = 0
         self._seconds = 0.0
+        self._mutants: Counter[tuple[str, str]] = Counter()
 
     def handle(self, event: Any) -> None:
         """Take an event of :mod:`fxmorph.commands.rule_proofs`."""
@@ -34,6 +37,8 @@ class ProofTable:
             self._proved(event)
         elif isinstance(event, Conformed):
             self._compared(event)
+        elif isinstance(event, MutantTried):
+            self._tried(event)
         else:
             self._say(event.message)
 
@@ -63,9 +68,35 @@ class ProofTable:
             word = "agrees" if event.agrees else "differs"
             self._say(f"{event.operator:<28} {event.dtype:<9} {word}{'  ' + event.detail if event.detail else ''}")
 
+    def _tried(self, event: MutantTried) -> None:
+        self._mutants[event.family, event.judged] += 1
+        self._seconds += event.seconds
+        if event.judged == _WRONGLY:
+            assuming = f"; assumes {', '.join(event.assumptions)}" if event.assumptions else ""
+            self._say(f"PROVED WRONGLY {event.rule} ({event.dtype}), mutant {event.number}: {event.family}")
+            self._say(f"    {event.level.value} {event.method}{assuming}")
+            self._say(f"    {event.witness}")
+            self._say("\n".join(f"    | {line}" for line in event.text.splitlines()))
+
+    def _close_mutants(self) -> None:
+        for family in sorted({family for family, _ in self._mutants}):
+            rows = [(word, n) for (of, word), n in sorted(self._mutants.items()) if of == family]
+            self._say(f"{family}: {sum(n for _, n in rows)}  " + ", ".join(f"{n} {word}" for word, n in rows))
+        words: Counter[str] = Counter()
+        for (_, word), n in self._mutants.items():
+            words[word] += n
+        wrong = words["refuted"] + words["not proved"] + words[_WRONGLY]
+        self._say(
+            f"{sum(words.values())} mutants, {wrong} of them wrong: {words['refuted']} refuted, "
+            f"{words['not proved']} not proved, {words[_WRONGLY]} proved; {self._seconds:.0f} CPU seconds"
+        )
+
     def close(self) -> None:
         """The last lines."""
         if self._json:
+            return
+        if self._mutants:
+            self._close_mutants()
             return
         if self._conformed:
             self._say(f"{self._conformed} operators and dtypes compared, {len(self._differing)} differ")

@@ -5,7 +5,6 @@ A proposal that hangs, takes all memory or crashes the process costs that propos
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from fxmorph.core.memory_limit import limit_memory
 from fxmorph.core.pool import answer_jobs, first_line, print_to
 from fxmorph.propose.gate.chain_gate import judge_mutation, judge_recipe
 from fxmorph.propose.gate.rule_gate import judge_rule
@@ -84,20 +84,9 @@ def serve(connection: Connection, transforms: Sequence[str], corpus: str, state:
     quiet()
     torch.set_num_threads(1)
     judge = Judge(load_rules([Path(p) for p in transforms]), Path(corpus), Path(state))
-    _limit_memory()
+    limit_memory(MEMORY)
     answer_jobs(connection, judge.judge, _in_words)
 
 
 def _in_words(error: Exception) -> str:
     return "more memory than it may have" if isinstance(error, MemoryError) else first_line(error)
-
-
-def _limit_memory() -> None:
-    try:
-        with open("/proc/self/statm") as f:
-            used = int(f.read().split()[0]) * resource.getpagesize()
-    except OSError:
-        return
-    _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = used + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from fxmorph.core.config import ConfigError, duration
+from fxmorph.core.config import ConfigError, duration, read_option
 from fxmorph.propose.model.meter import Budget, Price
 from fxmorph.propose.proposal import Task
 
 #: Where nothing is said: a first try costs little.
 DEFAULT_BUDGET = Budget(calls=20)
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,8 @@ def read_online(asked: Asked, env: Mapping[str, str]) -> Online | None:
             raise ConfigError("no key: set OPENAI_API_KEY, or name a server of your own with --base-url")
     if asked.resume and (asked.replay or asked.dry_run):
         raise ConfigError("--resume goes on with a session: it cannot stand with --replay or --dry-run")
-    budget = _read("--budget", Budget.parse, asked.budget) or (Budget() if asked.replay else DEFAULT_BUDGET)
-    price = _read("--price", Price.parse, asked.price)
+    budget = read_option("--budget", Budget.parse, asked.budget) or (Budget() if asked.replay else DEFAULT_BUDGET)
+    price = read_option("--price", Price.parse, asked.price)
     if budget.usd is not None and price is None:
         raise ConfigError("--budget in USD needs --price IN/OUT, the USD for a million tokens of prompt and of answer")
     return Online(
@@ -94,7 +91,7 @@ def read_online(asked: Asked, env: Mapping[str, str]) -> Online | None:
         key=key,
         budget=budget,
         price=price,
-        timeout=_read("--timeout", duration, asked.timeout) or 60.0,
+        timeout=read_option("--timeout", duration, asked.timeout) or 60.0,
         at_once=asked.at_once,
         prompts=_existing("--prompts", asked.prompts),
         traffic=Path(asked.traffic) if asked.traffic else None,
@@ -116,7 +113,7 @@ def task_of(word: str) -> Task:
 
 def time_of(budget: str | None) -> float | None:
     """Seconds that packs or the synthesiser may take; raises :class:`ConfigError` for a limit that only a model has."""
-    limits = _read("--budget", Budget.parse, budget)
+    limits = read_option("--budget", Budget.parse, budget)
     if limits is None:
         return None
     if limits.seconds is None or limits != Budget(seconds=limits.seconds):
@@ -124,15 +121,6 @@ def time_of(budget: str | None) -> float | None:
             f"--budget {budget}: packs and --synthesise have a limit of time alone, as 30m (--model NAME asks a model)"
         )
     return limits.seconds
-
-
-def _read(option: str, parse: Callable[[str], T], text: str | None) -> T | None:
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise ConfigError(f"{option}: {error}") from None
 
 
 def _existing(option: str, path: str | None) -> Path | None:

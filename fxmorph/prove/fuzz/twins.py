@@ -47,8 +47,8 @@ class Twin:
 
 def _result(family: str, left: str, right: str, values: Mapping[str, Sequence[Any]] | None = None, **said: Any) -> Twin:
     """Expressions in the side's result ``t``."""
-    texts = [f"t = $call\nreturn {text}" for text in (left, right)]
-    return Twin(family, *texts, values or {}, **said)
+    before, after = (f"t = $call\nreturn {text}" for text in (left, right))
+    return Twin(family, before, after, values or {}, **said)
 
 
 _SMALL = (2, 3, 5, 7, 16, 25, 100)
