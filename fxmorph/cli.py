@@ -170,6 +170,9 @@ Conformance = Annotated[
 Solver = Annotated[
     str, typer.Option("--solver", metavar="cvc5|bitwuzla", help="Ask this solver too; disagreement is an error.")
 ]
+Recheck = Annotated[
+    bool, typer.Option("--recheck", help="Let z3 and cvc5 decide every query again from its text; disagreement: error.")
+]
 FuzzTime = Annotated[
     Text, typer.Option("--fuzz", metavar="TIME", help="Make wrong rules of the rules for so long; none must be proved.")
 ]
@@ -403,6 +406,7 @@ def prove(
     every: AllRules = False,
     conformance: Conformance = False,
     solver: Solver = "",
+    recheck: Recheck = False,
     record: LevelsFile = "",
     fuzz: FuzzTime = None,
     seed: Seed = None,
@@ -415,10 +419,10 @@ def prove(
     quiet: Quiet = None,
 ) -> int:
     """Prove rules, or show inputs on which they are wrong; exit code 4 where one is refuted, 1 where less is shown."""
-    settings = _settings(locals(), "names", "every", "conformance", "solver", "record", "fuzz")
+    settings = _settings(locals(), "names", "every", "conformance", "solver", "recheck", "record", "fuzz")
     from fxmorph.commands.prove import prove
 
-    return prove(settings, names or (), every, conformance, solver, Path(record) if record else None, fuzz)
+    return prove(settings, names or (), every, conformance, solver, recheck, Path(record) if record else None, fuzz)
 
 
 @app.command()

@@ -295,7 +295,7 @@ class Proved(_Event):
     """What is shown of a rule for a dtype (``fxmorph prove``).
 
     ``counterexample`` is set for REFUTED; ``reason`` says why nothing was shown, or what a second
-    solver disagrees with.
+    solver disagrees with.  ``again``: solver, what it said of queries (``agrees``, ``timed out`` ...), of how many.
     """
 
     event: ClassVar[str] = "proved"
@@ -310,6 +310,7 @@ class Proved(_Event):
     seconds: float
     counterexample: str = ""
     reason: str = ""
+    again: tuple[tuple[str, str, int], ...] = ()
 
 
 @dataclass(frozen=True)

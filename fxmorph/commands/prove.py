@@ -16,17 +16,19 @@ def prove(
     every: bool,
     conformance: bool,
     solver: str,
+    recheck: bool,
     record: Path | None,
     fuzz: str | None,
 ) -> int:
     """Prove the rules with these ids or globs, or every one, or compare the model; returns the exit code.
 
+    ``recheck``: z3 and cvc5 decide each query again from its text.
     With ``fuzz``, a time as ``30m``, wrong rules are made of them for so long, of all where none is named.
     """
     seconds = read_option("--fuzz", duration, fuzz)
     if seconds is None and sum((bool(names), every, conformance)) != 1:
         raise ConfigError("name rules by id or glob, or say --all, or --conformance (`fxmorph rules` lists them)")
-    if seconds is not None and (every or conformance or solver or record):
+    if seconds is not None and (every or conformance or solver or recheck or record):
         raise ConfigError("--fuzz goes with names of rules alone, and is of all without")
     if solver not in ("", "cvc5", "bitwuzla"):
         raise ConfigError(f"--solver {solver}: not cvc5 or bitwuzla")
@@ -43,6 +45,7 @@ def prove(
     elif conformance:
         code = check_conformance(settings.device, table.handle)
     else:
-        code = prove_rules(settings, names, solver, record, table.handle)
+        again = ("z3", "cvc5") if recheck else ()
+        code = prove_rules(settings, names, again or ((solver,) if solver else ()), record, table.handle)
     table.close()
     return code

@@ -42,14 +42,21 @@ def chosen(rules: Registry, names: Sequence[str]) -> list[Rule]:
 
 
 def prove_rules(
-    settings: Settings, names: Sequence[str], second: str, record: Path | None, emit: Callable[[object], None]
+    settings: Settings,
+    names: Sequence[str],
+    again: tuple[str, ...],
+    record: Path | None,
+    emit: Callable[[object], None],
 ) -> int:
-    """Prove, tell each as a :class:`Proved`; 4 where one is refuted, 1 where less is shown than is claimed, else 0."""
+    """Prove, tell each as a :class:`Proved`; 4 where one is refuted, 1 where less is shown than is claimed, else 0.
+
+    ``again`` are solvers that decide the queries again.
+    """
     rules = load_rules([Path(p) for p in settings.transforms])
     wanted = chosen(rules, names)
-    if second:
-        _require(second)
-    jobs = [ProveRule(rule.id, dtype, second) for rule in wanted for dtype in rule.dtypes]
+    for solver in again:
+        _require(solver)
+    jobs = [ProveRule(rule.id, dtype, again) for rule in wanted for dtype in rule.dtypes]
     if not jobs:
         return Exit.NOTHING_RAN
     state = settings.state_dir
@@ -74,7 +81,7 @@ def _require(solver: str) -> None:
     try:
         version(solver)
     except SolverMissing as error:
-        raise ConfigError(f"--solver {error}") from None
+        raise ConfigError(str(error)) from None
 
 
 def check_conformance(device: str, emit: Callable[[object], None]) -> int:
@@ -114,4 +121,5 @@ def _told(proof: RuleProof, solver: str) -> Proved:
     return Proved(
         proof.rule, proof.dtype, proof.claim, proof.level, proof.scope, proof.method, proof.assumptions, used,
         proof.seconds, proof.counterexample, proof.reason,
+        tuple((solver, said, n) for solver, counts in proof.again for said, n in counts),
     )  # fmt: skip

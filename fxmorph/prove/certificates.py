@@ -58,12 +58,16 @@ _WORDS = (
 
 @dataclass(frozen=True)
 class Asked:
-    """A question to a solver: what was asked, ``sat``, ``unsat`` or ``unknown``, units of work, SMT-LIB script."""
+    """A question to a solver: what was asked, ``sat``, ``unsat`` or ``unknown``, units of work, SMT-LIB script.
+
+    ``answers`` are what solvers said that were asked again, with their version, as ``cvc5 1.4.2: unsat in 0.1 s``.
+    """
 
     mode: str
     result: str
     rlimit: int
     smt: str
+    answers: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
 
 @dataclass(frozen=True)

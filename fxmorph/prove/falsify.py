@@ -30,6 +30,8 @@ NARROW_TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.5
 GRADIENT_TOLERANCE = 2e-2
 #: Gradients that are zero but for rounding are compared as if they were this large.
 GRADIENT_FLOOR = 1e-3
+#: Integer arguments of a mixed rule up to this overflow nothing, where its numbers are small too.
+_SMALL_INTEGER = 16
 #: Arguments with more elements get fewer kinds of values.
 MANY_ELEMENTS = 100_000
 
@@ -374,14 +376,17 @@ def _contradicted(
     if kind == "extreme":
         return None
     # Small whole numbers and zeros overflow nothing: a result is lost that the pattern has.
-    if kind in ("integers", "zeros") and old.dtype != torch.float16 and bool((old.isfinite() & new.isnan()).any()):
+    small = old.dtype != torch.float16 and all(_small(t) for t in values.values())
+    if kind in ("integers", "zeros") and small and bool((old.isfinite() & new.isnan()).any()):
         return _shown(Contradiction.LOST_NUMBER, "a number becomes NaN", values, sides)
     gap = real_gap(instance.with_values(values)) if "float64" in rule.dtypes else None
     if gap == float("inf") and kind not in ("moderate", "halves"):
         return None  # at zeros and Inf a quotient may be finite on one side
     if gap is None:
         limit = NARROW_TOLERANCE.get(old.dtype)
-        narrow = relative_gap(old.double(), new.double()) if limit else None
+        # Numbers of a text may be of any size, and what is left of large ones that cancel is rounding.
+        floor = max(map(_largest, values.values())) if kind == "told" else 0.0
+        narrow = relative_gap(old.double(), new.double(), floor) if limit else None
         apart = narrow is not None and limit is not None and limit < narrow < float("inf")
         # The range of a narrow dtype may explain a few elements, not all of them.
         lost = bool(old.isfinite().all()) and not bool(new.isfinite().any())
@@ -389,6 +394,16 @@ def _contradicted(
     else:
         apart = gap > REAL_TOLERANCE
     return _shown(Contradiction.REALS, "values differ over the reals", values, sides) if apart else None
+
+
+def _largest(t: torch.Tensor) -> float:
+    """The largest magnitude among numbers."""
+    return float(t.double().abs().max()) if t.numel() and not t.is_complex() else 0.0
+
+
+def _small(t: torch.Tensor) -> bool:
+    """Whether no power or product of a few such numbers overflows."""
+    return t.is_floating_point() or _largest(t) <= _SMALL_INTEGER
 
 
 def _in_one_dtype(sides: Sides) -> Sides:

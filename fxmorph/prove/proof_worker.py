@@ -6,7 +6,7 @@ A solver that crashes, or eats all memory, costs that rule and dtype and nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from fxmorph.core.pool import answer_jobs, print_to
 from fxmorph.model import Level
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import Prover
+from fxmorph.prove.recheck import Recheck
 from fxmorph.prove.rule_level import RuleProof, prove_rule
-from fxmorph.prove.smt.second_opinion import disagreements
 from fxmorph.rules import load_rules
 
 #: Bytes that a worker may take beyond what it starts with.
@@ -27,11 +27,11 @@ MEMORY = 6 << 30
 
 @dataclass(frozen=True)
 class ProveRule:
-    """Job: prove a rule for a dtype; answers a :class:`RuleProof`.  ``second``: another solver to ask too."""
+    """Job: prove a rule for a dtype; answers a :class:`RuleProof`.  ``again``: solvers that are to decide it again."""
 
     rule: str
     dtype: str
-    second: str = ""
+    again: tuple[str, ...] = ()
 
 
 def serve(connection: Connection, transforms: Sequence[str], folder: str, budget: int, log: str) -> None:
@@ -39,33 +39,14 @@ def serve(connection: Connection, transforms: Sequence[str], folder: str, budget
     print_to(log)
     torch.set_num_threads(1)
     rules = load_rules([Path(p) for p in transforms])
-    prover = Prover(Certificates(Path(folder)), budget)
+    prover, recheck = Prover(Certificates(Path(folder)), budget), Recheck()
 
     def answer(job: ProveRule) -> RuleProof:
         proof = prove_rule(rules[job.rule], job.dtype, prover)
-        return asked_again(proof, prover, job.second) if job.second else proof
+        return recheck.of(proof, prover.certificates, job.again) if job.again else proof
 
     limit_memory(MEMORY)
     answer_jobs(connection, answer)
-
-
-def asked_again(proof: RuleProof, prover: Prover, solver: str) -> RuleProof:
-    """The proof with every query that it rests on put to another solver; where one disagrees, UNKNOWN.
-
-    The certificates keep the questions and answers, ``disagreements`` in their folder what differs.
-    """
-    made = [c for key in proof.certificates if (c := prover.certificates.get(key)) is not None]
-    used = {key for certificate in made for key in certificate.obligations}
-    told = ""
-    for key in sorted(used):
-        certificate = prover.certificates.get(key)
-        if certificate is None:
-            continue
-        for wrong in disagreements(certificate.queries, solver):
-            told = f"{solver} says {wrong.second} where z3 says {wrong.first} ({wrong.mode}, obligation {key})"
-            if prover.certificates.folder is not None:
-                prover.certificates.ship([key], prover.certificates.folder / "disagreements")
-    return replace(proof, level=Level.UNKNOWN, reason=told) if told else proof
 
 
 def unproved(job: ProveRule, claim: Level, reason: str) -> RuleProof:

@@ -17,10 +17,19 @@ from typing import Any
 import torch
 
 from fxmorph.model import Level, Proof
-from fxmorph.prove.certificates import ProofCode, instance_text, rule_hash
+from fxmorph.prove.certificates import (
+    Asked,
+    Certificate,
+    Certificates,
+    ProofCode,
+    instance_text,
+    key_of,
+    rule_hash,
+    versions,
+)
 from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
-from fxmorph.prove.rule_text import asks_for_layout, asks_for_text, decides, told_sizes
+from fxmorph.prove.rule_text import asks_for_layout, asks_for_text, decides, told_numbers, told_sizes
 from fxmorph.rewriting.instances import Instance, sizes_of
 from fxmorph.rewriting.samples import LARGE, NUMBERS, relaid, sample_arguments, sharing, too_large
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
@@ -45,7 +54,7 @@ _SMALL = (1, 2, 3)
 #: Integers that are arguments of a mixed rule, in turn: indices from either end, counts, and beyond what is narrow.
 INTEGERS: tuple[tuple[int, ...], ...] = (
     (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (2, 3, 5, 7), (0, 1, 2, 3), (100, -100, 5),
-    (127, 128, 255, 256, 1000, -129),
+    (127, 128, 255, 256, 1000, -129), (2**24 + 1, 2**31, 2**32, 2**53 + 1, -(2**31) - 1, 0, 1), (0, 1, 2**32, -(2**32)),
 )  # fmt: skip
 #: How arguments lie in memory, in turn.
 _LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared", "permuted", "as it is")
@@ -76,6 +85,8 @@ class RuleProof:
     certificates: tuple[str, ...] = ()
     code: ProofCode = ProofCode.PLAIN
     contradicts: Contradiction = Contradiction.NONE
+    #: By solver that was asked again: how many queries it decided likewise, and what it said of the others.
+    again: tuple[tuple[str, tuple[tuple[str, int], ...]], ...] = ()
 
 
 @dataclass
@@ -110,11 +121,14 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     seen: set[str] = set()
     words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
     corners = [{word: size} for size in _each_alone(rule) for word in words]
+    whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
+    told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
     layouts = (*_LAYOUTS, *_OTHER_LAYOUTS) if asks_for_layout(rule) else _LAYOUTS
     for attempt in range(3 * count):
         # Corners stand in for every second of the small pools, and then come in between.
         sizes, leading = _sizes(attempt, len(words) > 1, rng)
-        integers = INTEGERS[attempt % len(INTEGERS)]
+        pools = (*INTEGERS, *told)
+        integers = pools[attempt % len(pools)]
         fixed: Mapping[str, int] = {}
         if attempt >= 4 and attempt % 2 == 0 and corners:
             sizes, leading, fixed = (2, 3), (2, 3), corners.pop(0)
@@ -235,7 +249,10 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     if refuted:
         level, method = Level.REFUTED, "FALSIFY-ONLY"
     elif level is Level.INDEX_EXACT and rule.site != "late":
-        scope, method = _all_sizes(rule, scope, method)
+        every = _all_sizes(rule, prover.certificates)
+        if every.proof.level is Level.INDEX_EXACT:
+            scope, method = f"{every.proof.scope}; {scope}", f"{method}+{every.proof.method}"
+            keys.append(every.key)
     return RuleProof(
         rule.id, dtype, rule.claim, level, scope, method, tuple(sorted(assumptions)),
         round(time.process_time() - started, 3), len(proofs), refuted, reason,
@@ -249,20 +266,23 @@ def _numbers(rule: Rule) -> str:
     return f"; {', '.join(free)} among {', '.join(map(str, NUMBERS))}" if free else ""
 
 
-#: Ranks for which a rule was shown for all sizes, by what the rule says: the dtype does not matter.
-_shown_for_all_sizes: dict[str, str] = {}
+def _all_sizes(rule: Rule, certificates: Certificates) -> Certificate:
+    """What is shown of a rule for all sizes, whatever the dtype; its queries are those that the proof rests on."""
+    key = key_of("all sizes", rule_hash(rule))
+    found = certificates.get(key)
+    if found is None:
+        # z3 is loaded by rules that get this far only.
+        from fxmorph.prove.sizes.layout_proof import RLIMIT, prove_all_sizes
 
-
-def _all_sizes(rule: Rule, scope: str, method: str) -> tuple[str, str]:
-    # z3 is loaded by rules that get this far only.
-    from fxmorph.prove.sizes.layout_proof import prove_all_sizes
-
-    key = rule_hash(rule)
-    if key not in _shown_for_all_sizes:
         every = prove_all_sizes(rule)
-        _shown_for_all_sizes[key] = _ranks(every.ranks) if every.proved else ""
-    ranks = _shown_for_all_sizes[key]
-    return (f"all sizes, {ranks}; {scope}", f"{method}+Z3-LIA") if ranks else (scope, method)
+        ranks = _ranks(every.ranks) if every.proved else ""
+        proof = Proof(Level.INDEX_EXACT if ranks else Level.UNKNOWN, f"all sizes, {ranks}" if ranks else "", "Z3-LIA")
+        asked = tuple(Asked("all sizes", "unsat", RLIMIT, smt) for smt in every.smt) if ranks else ()
+        found = Certificate(
+            key, f"{rule.id}(all sizes)", proof, (), "", every.reason, asked, versions(), round(every.seconds, 3)
+        )
+        certificates.put(found)
+    return found
 
 
 def _ranks(shown: Sequence[tuple[int, ...]]) -> str:

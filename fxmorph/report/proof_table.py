@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fxmorph.events import Conformed, MutantTried, Proved, Warned
@@ -26,6 +26,7 @@ class ProofTable:
         self._differing: list[Conformed] = []
         self._conformed = 0
         self._seconds = 0.0
+        self._again: Counter[tuple[str, str]] = Counter()
         self._mutants: Counter[tuple[str, str]] = Counter()
 
     def handle(self, event: Any) -> None:
@@ -44,6 +45,8 @@ class ProofTable:
 
     def _proved(self, event: Proved) -> None:
         self._counts[event.rule.split("_", 1)[0], event.level.value] += 1
+        for solver, said, n in event.again:
+            self._again[solver, said] += n
         self._seconds += event.seconds
         if event.level is Level.REFUTED:
             self._refuted.append(event)
@@ -57,6 +60,8 @@ class ProofTable:
             f"{event.rule:<34} {event.dtype:<9} {event.level.value:<24} {event.method or '-'}: {event.scope}"
             f"{assuming}  {event.seconds:.2f}s{'  ' + event.solver if event.solver else ''}"
         )
+        if event.again:
+            self._say(f"    decided again: {_said_again(event.again)}")
         if event.claim.stronger(event.level):
             self._say(f"    claims {event.claim.value}" + (f"; {why}" if why else ""))
 
@@ -108,6 +113,18 @@ class ProofTable:
             self._say(f"{family}: {total}  " + ", ".join(f"{lv} {n} ({100 * n / total:.0f} %)" for n, lv in rows))
         for event in self._refuted:
             self._say(f"REFUTED {event.rule} ({event.dtype}): {event.counterexample}")
+        if self._again:
+            self._say(f"decided again: {_said_again([(*key, n) for key, n in sorted(self._again.items())])}")
         below = f"{self._below} below what they claim, " if self._below else ""
         count = sum(self._counts.values())
         self._say(f"{count} proofs, {len(self._refuted)} refuted, {below}{self._seconds:.0f} CPU seconds")
+
+
+def _said_again(rows: Sequence[tuple[str, str, int]]) -> str:
+    """``z3 12 of 12; cvc5 11 of 12, 1 timed out``."""
+    out = []
+    for solver in dict.fromkeys(solver for solver, _, _ in rows):
+        counts = Counter({said: n for of, said, n in rows if of == solver})
+        agreed, others = counts.pop("agrees", 0), [f"{n} {said}" for said, n in sorted(counts.items())]
+        out.append(", ".join([f"{solver} {agreed} of {agreed + sum(counts.values())}", *others]))
+    return "; ".join(out)

@@ -60,8 +60,7 @@ def sample_arguments(
         # Of several large sizes too many elements would come.
         lead = [n if n <= LARGE or (n == max(lead) and i == lead.index(n)) else n % 3 + 1 for i, n in enumerate(lead)]
         if "..." in fixed:
-            lead = [*lead, fixed["..."]]
-            rng.shuffle(lead)
+            lead.insert(rng.choice((0, len(lead), len(lead) // 2)), fixed["..."])
         shapes: dict[str, list[int]] = {}
         for name, text in rule.args.items():
             shape = shapes[name] = []

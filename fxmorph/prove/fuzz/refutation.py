@@ -297,11 +297,12 @@ def _over_reals(
 
 
 def _perturbed(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
-    """Each number of floating point a few units of rounding away from what it was."""
-    if not t.is_floating_point():
+    """Each number of floating point a few units of rounding away from what it was, of its own and of the largest."""
+    if not t.is_floating_point() or not t.numel():
         return t.clone()
     generator = torch.Generator().manual_seed(rng.getrandbits(32))
-    return t * (1 + 2.0**-50 * torch.randint(-2, 3, t.shape, generator=generator))
+    own, largest = (2.0**-50 * torch.randint(-2, 3, t.shape, generator=generator) for _ in range(2))
+    return t * (1 + own) + largest * t.abs().max()
 
 
 def _witness(

@@ -1,33 +1,22 @@
-"""A second opinion on a query from another solver: cvc5 or bitwuzla, through their Python packages.
+"""A query decided again from its text: by z3, or by another solver, cvc5 or bitwuzla, through their Python packages.
 
 Proof objects for floating point are not to be had (cvc5's rest on trusted steps), so agreement of
 independent solvers is the evidence.  A disagreement is a bug in one of them or in the text of the query:
-it is a :class:`Disagreement`, to be kept, and the level is withdrawn.
+the query is kept, and the level is withdrawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
-NAMES = ("cvc5", "bitwuzla")
-#: Milliseconds after which a second solver gives up, which is ``unknown`` and no verdict.
+NAMES = ("z3", "cvc5", "bitwuzla")
+#: Milliseconds after which a solver gives up, which is no verdict.
 LIMIT_MS = 20_000
-
-
-class Question(Protocol):
-    """A query with z3's answer: ``solver.Query``, or a certificate's record of one."""
-
-    @property
-    def mode(self) -> str: ...
-
-    @property
-    def result(self) -> str: ...
-
-    @property
-    def smt(self) -> str: ...
+#: Words for why a solver gives none.
+TIMED_OUT, DECLINED, GAVE_UP = "timed out", "does not read it", "unknown"
 
 
 class SolverMissing(Exception):
@@ -38,14 +27,20 @@ class SolverMissing(Exception):
 
 
 @dataclass(frozen=True)
-class Disagreement:
-    """Two solvers that contradict each other on one query."""
+class Answer:
+    """``sat`` or ``unsat``, or why there is neither, of a query's text by a solver (with its version)."""
 
-    mode: str
-    first: str
-    second: str
     solver: str
-    smt: str
+    said: str
+    seconds: float = 0.0
+
+    @property
+    def decided(self) -> bool:
+        return self.said in ("sat", "unsat")
+
+    def contradicts(self, result: str) -> bool:
+        """Whether this and ``result`` are ``sat`` and ``unsat``."""
+        return {self.said, result} == {"sat", "unsat"}
 
 
 def _package(name: str) -> Any:
@@ -62,21 +57,36 @@ def version(solver: str) -> str:
     package = _package(solver)
     if solver == "bitwuzla":
         return f"bitwuzla {package.version()}"
+    if solver == "z3":
+        return f"z3 {package.get_version_string()}"
     return f"cvc5 {getattr(package, '__version__', '')}".strip()
 
 
-def second_opinion(query_smt: str, solver: str = "cvc5", *, limit_ms: int = LIMIT_MS) -> str:
-    """``sat``, ``unsat`` or ``unknown`` for an SMT-LIB script; ``unknown`` too for what the solver does not read.
+def second_opinion(query_smt: str, solver: str = "cvc5", *, limit_ms: int = LIMIT_MS) -> Answer:
+    """What a solver says of an SMT-LIB script, which holds all that it is told.
 
     Raises :class:`SolverMissing` where the package is not installed.
     """
     package = _package(solver)
-    answer = _cvc5 if solver == "cvc5" else _bitwuzla
-    declined = getattr(package, "BitwuzlaException", RuntimeError)
+    answer = {"z3": _z3, "cvc5": _cvc5, "bitwuzla": _bitwuzla}[solver]
+    refusals = tuple(getattr(package, n) for n in ("BitwuzlaException", "Z3Exception") if hasattr(package, n))
+    started = time.perf_counter()
     try:
-        return answer(package, query_smt, limit_ms)
-    except (RuntimeError, ValueError, declined):
-        return "unknown"  # a sort or an operator that it has not: bitwuzla declines bfloat16 and reals
+        said = answer(package, query_smt, limit_ms)
+    except (RuntimeError, ValueError, *refusals):
+        said = DECLINED  # a sort or an operator that it has not: bitwuzla declines bfloat16 and reals
+    seconds = time.perf_counter() - started
+    if said == "unknown":
+        said = TIMED_OUT if seconds > 0.9 * limit_ms / 1000 else GAVE_UP
+    return Answer(version(solver), said, round(seconds, 3))
+
+
+def _z3(z3: Any, text: str, limit_ms: int) -> str:
+    solver = z3.Solver(ctx=z3.Context())
+    solver.set("timeout", limit_ms)
+    solver.set("random_seed", 1)  # not the one that the proof was found with
+    solver.from_string(text)
+    return str(solver.check())
 
 
 def _cvc5(cvc5: Any, text: str, limit_ms: int) -> str:
@@ -106,13 +116,3 @@ def _bitwuzla(bitwuzla: Any, text: str, limit_ms: int) -> str:
     parser = bitwuzla.Parser(bitwuzla.TermManager(), options)
     parser.parse(text.replace("(check-sat)\n", ""), False, False)
     return str(parser.bitwuzla().check_sat()).rsplit(".", 1)[-1].lower()
-
-
-def disagreements(queries: Iterable[Question], solver: str = "cvc5", *, limit_ms: int = LIMIT_MS) -> list[Disagreement]:
-    """Where a second solver says the opposite of what z3 said."""
-    found = []
-    for query in queries:
-        other = second_opinion(query.smt, solver, limit_ms=limit_ms)
-        if {query.result, other} == {"sat", "unsat"}:
-            found.append(Disagreement(query.mode, query.result, other, solver, query.smt))
-    return found

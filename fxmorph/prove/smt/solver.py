@@ -279,7 +279,7 @@ class _Ladder:
                 if self.counterexample is None or (both and not any(b for _, b in self.differing)):
                     self.counterexample = values
                 self.differing.append((values, both))
-        self.queries.append(Query(mode, result, used, smtlib.text(assertions), values))
+        self.queries.append(Query(mode, result, used, smtlib.text(assertions), values=values))
         return result
 
     def _values(self, claim: Claim, model: z3.ModelRef) -> Values | None:

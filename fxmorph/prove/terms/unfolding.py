@@ -76,8 +76,9 @@ def obligations(
     pairs = torch.unique(torch.stack([left[apart], right[apart]]), dim=1)
     left, right = pairs[0], pairs[1]
     out: list[Difference] = []
-    for rows, l_expr, l_leaves in _expand(terms, left, dtype, cut):
-        for inner, r_expr, r_leaves in _expand(terms, right[rows], dtype, cut):
+    effort = _Effort()
+    for rows, l_expr, l_leaves in _expand(terms, left, dtype, cut, effort):
+        for inner, r_expr, r_leaves in _expand(terms, right[rows], dtype, cut, effort):
             columns = [c[inner] for c in l_leaves] + list(r_leaves)
             out += _patterns(terms, l_expr, r_expr, len(l_leaves), columns, dtype)
     found: dict[str, Difference] = {}
@@ -120,8 +121,20 @@ def _patterns(
     return out
 
 
+@dataclass
+class _Effort:
+    """How many operators may still be taken apart: what is used twice, and that twice, has no end."""
+
+    left: int = 5_000
+
+    def spend(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise NotModelled("an expression with too many parts to take apart")
+
+
 def _expand(
-    terms: Terms, ids: torch.Tensor, dtype: torch.dtype, cut: torch.Tensor | None, depth: int = 0
+    terms: Terms, ids: torch.Tensor, dtype: torch.dtype, cut: torch.Tensor | None, effort: _Effort, depth: int = 0
 ) -> list[tuple[torch.Tensor, Any, list[Any]]]:
     """Groups of elements with one expression: (rows of ``ids``, expression, names of its leaves).
 
@@ -129,6 +142,7 @@ def _expand(
     """
     if depth > 40:
         raise NotModelled("an expression too deep to take apart")
+    effort.spend()
     groups: list[tuple[torch.Tensor, Any, list[Any]]] = []
     places = torch.arange(len(ids))
     leaf = ((ids >= 0) & (ids < OPERATOR)) | ((ids >= OPERATOR) & ~terms.made(ids))
@@ -167,7 +181,7 @@ def _expand(
             for column, d in zip(columns, dtypes, strict=True):
                 grown = []
                 for inner, parts, leaves in partial:
-                    for sub, expr, more in _expand(terms, column[inner], d, cut, depth + 1):
+                    for sub, expr, more in _expand(terms, column[inner], d, cut, effort, depth + 1):
                         grown.append((inner[sub], [*parts, expr], [c[sub] for c in leaves] + more))
                 partial = grown
                 if sum(len(g[2]) for g in partial) > terms.leaves:
