@@ -16,7 +16,7 @@ from torch import fx
 
 from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
-from fxmorph.judge.reference.shadows import differ_in_fp64
+from fxmorph.judge.reference.shadows import differ_in_fp64, same_in_fp64
 from fxmorph.judge.trial import TOLD, GraphSubject, Trial, summary
 from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict, VerdictCode
 from fxmorph.programs.bits import plain, same_bits
@@ -65,8 +65,8 @@ class _Pair(Trial):
     def compiled(self, plan: ValuePlan) -> Observation:
         return self.observe(plan, lambda _: self._after)
 
-    def rounds_otherwise(self, plan: ValuePlan, slot: str, old: Observation, new: Observation) -> bool:
-        """Whether both graphs give the same in fp64, explicit casts rounded and not.
+    def rounds_otherwise(self, plan: ValuePlan, slot: str, old: Observation, new: Observation) -> str:
+        """How both graphs give the same in fp64, explicit casts rounded and not; "" where they do not.
 
         The envelope is that of ``before``, and a fused kernel may have a wider one: what it computes
         is the same nevertheless.
@@ -74,7 +74,11 @@ class _Pair(Trial):
         other = GraphSubject(self._after, self.subject.inputs, lambda c: c, no_grad=True)  # type: ignore[attr-defined]
         mine = self.reference(plan, old).shadows(slot)
         theirs = Trial(other, CompileConfig.make(), 0, Clock()).reference(plan, new).shadows(slot)
-        return all(differ_in_fp64(mine, theirs, lane, strict=True) is False for lane in ("wide", "cast"))
+        if not all(differ_in_fp64(mine, theirs, lane, strict=True) is False for lane in ("wide", "cast")):
+            return ""
+        if mine is not None and theirs is not None and same_in_fp64(mine, theirs):
+            return "equal in fp64"
+        return "in fp64 they differ where a comparison ties or a number is not finite, and nowhere else"
 
 
 def judge_pair(
@@ -117,10 +121,10 @@ def judge_pair(
             if (
                 verdict.status is Status.FINDING
                 and verdict.kind is Kind.VALUE
-                and pair.rounds_otherwise(plan, verdict.slot, old, new)
+                and (how := pair.rounds_otherwise(plan, verdict.slot, old, new))
             ):
                 verdict = replace(
-                    verdict, status=Status.EXPECTED, kind=None, reason=f"equal in fp64; {verdict.reason}",
+                    verdict, status=Status.EXPECTED, kind=None, reason=f"{how}; {verdict.reason}",
                     code=VerdictCode.EQUAL_IN_FP64,
                 )  # fmt: skip
             said = replace(verdict, reason=_in_words(verdict.reason), plan=plan)

@@ -32,6 +32,8 @@ GRADIENT_TOLERANCE = 2e-2
 GRADIENT_FLOOR = 1e-3
 #: Integer arguments of a mixed rule up to this overflow nothing, where its numbers are small too.
 _SMALL_INTEGER = 16
+#: How many integers of an argument its others may be given.
+_KNOWN = 16
 #: Arguments with more elements get fewer kinds of values.
 MANY_ELEMENTS = 100_000
 
@@ -137,7 +139,8 @@ def _around(t: torch.Tensor, told: Sequence[float], rng: random.Random) -> torch
     """These numbers, more often than their neighbours on either side in ``t``'s dtype."""
     generator = torch.Generator().manual_seed(rng.getrandbits(32))
     exact = torch.tensor(told, dtype=torch.float64).to(t.dtype)
-    pool = torch.cat([exact, exact, *neighbours(exact)])
+    exact = exact[exact.isfinite()]
+    pool = torch.cat([exact, exact, *neighbours(exact)]) if len(exact) else torch.ones(1, dtype=t.dtype)
     return pool[torch.randint(len(pool), t.shape, generator=generator)]
 
 
@@ -194,7 +197,9 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
     """
     rule = instance.rule
     yield "own", instance.copies()
-    told = told_values(rule)
+    # Floating-point arguments meet what integer ones are, as far as their dtype tells it from its neighbours.
+    known = {float(v) for name in sorted(instance.known()) for v in instance.tensors[name].flatten()[:_KNOWN].tolist()}
+    told = (*told_values(rule), *sorted(v for v in known if abs(v) > _SMALL_INTEGER))
     wanted = [*(["told"] if told else []), *FLOATING]
     floating = any(t.is_floating_point() for t in instance.tensors.values())
     if "finite" in rule.assumes:

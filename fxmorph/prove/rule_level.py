@@ -49,6 +49,8 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
     (17, 13), (1025,), (0, 2), (33, 31), (257,), (200,), (129, 127), (0, 1, 3), (2049, 1100), (65,), (300,),
     (3, 4, 6, 8), (48, 96, 24),
 )  # fmt: skip
+#: Large sizes that each named size has alone: more than float16 counts to, and many blocks.
+ALONE = (2051, 3100)
 #: Beside a large size.
 _SMALL = (1, 2, 3)
 #: Integers that are arguments of a mixed rule, in turn: indices from either end, counts, and beyond what is narrow.
@@ -132,6 +134,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
         fixed: Mapping[str, int] = {}
         if attempt >= 4 and attempt % 2 == 0 and corners:
             sizes, leading, fixed = (2, 3), (2, 3), corners.pop(0)
+            if told and not {0, 1, *ALONE}.issuperset(fixed.values()):
+                integers = told[0]  # an index that a size of the text allows
         sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
         if sample is None and attempt % len(POOLS) == 0:
             # Sizes or dtypes that must fit together: whatever the rule takes.
@@ -151,7 +155,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
 
 def _each_alone(rule: Rule) -> list[int]:
     """Sizes that each named size has while others are small."""
-    alone = [0, 1, *told_sizes(rule)]
+    alone = [0, 1, *told_sizes(rule), *ALONE]
     if decides(rule) or asks_for_text(rule):
         alone += [n for n in range(2, EACH_SIZE + 1) if n not in alone]
     return alone

@@ -63,12 +63,26 @@ def differ_in_fp64(
     if not strict:
         scale = float(a[firm].abs().max())
         return float((a - b)[firm].abs().max()) > FP64_TOLERANCE * max(scale, 1e-30)
-    same = (a == b) | (a.isnan() & b.isnan())
+    return not bool(_same_elements(a, b, firm).all())
+
+
+def same_in_fp64(mine: Shadows, theirs: Shadows) -> bool:
+    """Whether two programs give the same in fp64 for every element, those that ties decide too."""
+    a, b = mine.lanes["wide"], theirs.lanes["wide"]
+    if a.shape != b.shape:
+        return False
+    if not is_float_dtype(a.dtype) or not is_float_dtype(b.dtype):
+        return not bool(unequal(a, b).any())
+    return bool(_same_elements(a, b, torch.isfinite(a)).all())
+
+
+def _same_elements(a: torch.Tensor, b: torch.Tensor, firm: torch.Tensor) -> torch.Tensor:
+    """Where elements are the same but for what fp64 itself rounds, next to those that are ``firm``."""
     # Masks such as the least float32 say nothing of how large the rest is.
     usual = a[firm & (a.abs() < HUGE)].abs()
     floor = FP64_ROUNDING * (float(usual.max()) if usual.numel() else 0.0)
     near = (a - b).abs() <= FP64_TOLERANCE * a.abs() + floor
-    return not bool((near | same).all())
+    return near | (a == b) | (a.isnan() & b.isnan())
 
 
 def _differ_in_decisions(mine: Shadows, theirs: Shadows, lane: str) -> bool | None:

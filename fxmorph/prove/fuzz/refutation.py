@@ -17,13 +17,13 @@ import torch
 
 from fxmorph.model import Level
 from fxmorph.programs.bits import neighbours, same_bits, unequal
-from fxmorph.programs.inputs import spec_of
+from fxmorph.programs.inputs import spec_of, storage_key
 from fxmorph.prove.fuzz.mutants import Mutant
 from fxmorph.prove.rule_level import RuleProof
 from fxmorph.rewriting.instances import Instance, holds, over_memory
 from fxmorph.rewriting.preconditions import PRECONDITIONS, meet
 from fxmorph.rewriting.samples import sample_arguments, too_large
-from fxmorph.rewriting.sides import DoesNotRun, Sides, both
+from fxmorph.rewriting.sides import Sides, both
 from fxmorph.rules import Rule
 
 #: Sizes around which code changes its ways.
@@ -231,12 +231,28 @@ def _contradicted(
 
 
 def _run(instance: Instance, values: dict[str, torch.Tensor]) -> Sides | None:
+    """Both sides; None where one does not run, of which nothing is said here, or where what they do has no meaning."""
     try:
-        return both(instance, values)
-    except DoesNotRun:
-        return None
+        sides = both(instance, values)
     except Exception:
-        return None  # the replacement raises: nothing is said of that here
+        return None
+    return None if _undefined(values, sides) else sides
+
+
+def _undefined(values: dict[str, torch.Tensor], sides: Sides) -> bool:
+    """Whether an argument was written whose elements lie over each other, or partly over another argument."""
+    for name, t in values.items():
+        if all(same_bits(t, held[name]) for held in (sides.left, sides.right)):
+            continue
+        if any(s == 0 and n > 1 for s, n in zip(t.stride(), t.shape, strict=True)):
+            return True
+        if any(storage_key(o) == storage_key(t) and _place(o) != _place(t) for o in values.values()):
+            return True
+    return False
+
+
+def _place(t: torch.Tensor) -> tuple[object, ...]:
+    return t.storage_offset(), t.shape, t.stride()
 
 
 def _meeting(names: set[str] | frozenset[str], t: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fxmorph.model import FLOATS
+from fxmorph.model import FLOATS, INTS
 from fxmorph.rules import Rule
 
 
@@ -20,7 +20,7 @@ class Twin:
     """Statements for one side and the other, ``{name}`` standing for a number that is drawn from ``values``.
 
     ``$call`` is the side's own result, ``$0`` and ``$1`` its first and last tensor.  It needs so many ``arguments``,
-    takes results of floating point or integers (``of``), or of rules with integers among their arguments (``mixed``).
+    is of dtypes of floating point, of integers, or of any (``of``), or of rules with integers among their arguments (``mixed``).
     ``either_way``: it makes no difference which function is on which side.
     """
 
@@ -28,15 +28,15 @@ class Twin:
     left: str
     right: str
     values: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    of: str = "float"
+    of: str = "any"
     arguments: int = 0
     mixed: bool = False
     either_way: bool = True
 
     def fits(self, rule: Rule) -> bool:
         """Whether it may be put around the sides of a rule."""
-        floating = all(d in FLOATS for d in rule.dtypes)
-        if rule.site == "late" or (self.of == "float") != floating or (self.of == "int" and "bool" in rule.dtypes):
+        among = {"float": FLOATS, "int": INTS}.get(self.of, rule.dtypes)
+        if rule.site == "late" or not set(rule.dtypes) <= set(among):
             return False
         return len(rule.args) >= self.arguments and rule.mixed >= self.mixed
 
@@ -48,7 +48,7 @@ class Twin:
 def _result(family: str, left: str, right: str, values: Mapping[str, Sequence[Any]] | None = None, **said: Any) -> Twin:
     """Expressions in the side's result ``t``."""
     before, after = (f"t = $call\nreturn {text}" for text in (left, right))
-    return Twin(family, before, after, values or {}, **said)
+    return Twin(family, before, after, values or {}, **{"of": "float", **said})
 
 
 _SMALL = (2, 3, 5, 7, 16, 25, 100)
