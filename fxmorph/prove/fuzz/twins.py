@@ -19,8 +19,8 @@ from fxmorph.rules import Rule
 class Twin:
     """Statements for one side and the other, ``{name}`` standing for a number that is drawn from ``values``.
 
-    ``$call`` is the side's own result, ``$0`` and ``$1`` its first and last tensor.  It needs so many ``arguments``,
-    is of dtypes of floating point, of integers, or of any (``of``), or of rules with integers among their arguments (``mixed``).
+    ``$call`` is the side's own result, ``$0`` and ``$1`` its first and last tensor.  It needs so many ``arguments``, is
+    of dtypes of floating point, of integers, or of any (``of``), or of rules with integer arguments (``mixed``).
     ``either_way``: it makes no difference which function is on which side.
     """
 
