@@ -27,7 +27,7 @@ MOST_ELEMENTS = 100_000
 #: How an argument may be laid out.
 WAYS = ("permuted", "gaps", "expanded", "as it is")
 #: Elements that a tensor may have which a side makes of them.
-_MOST_MADE = 20_000_000
+_MOST_MADE = 2_000_000
 #: Of more elements some are repeated.
 _MANY = 2048
 #: What a scalar that the graph gives may be.

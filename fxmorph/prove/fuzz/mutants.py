@@ -84,7 +84,7 @@ def _edited(rule: Rule, rng: random.Random) -> Mutant | None:
 
 
 def _unconditional(rule: Rule, rng: random.Random) -> Mutant | None:
-    """Without one of its conditions; what draws arguments may still need it, so that it is only left out there."""
+    """Without one of its conditions."""
     if not rule.where:
         return None
     dropped = rng.choice(rule.where)
