@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Kind
+from fxmorph.torchapi.optional_passes import opted
 from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
 from fxmorph.torchapi.plain_parts import Plain
 
@@ -62,6 +63,8 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
     lines: list[str] = []
     if unit in SETTINGS:
         lines = [f"torch._inductor.config.{k} = {v!r}" for k, v in SETTINGS[unit].items()]
+    elif option := next((o for o in opted() if o.made_by is not None and unit == f"{stage}.{o.name}"), None):
+        lines = [f"torch._inductor.config.{option.option}.pop({name!r}, None)"]
     elif stage in (Stage.PRE_GRAD, Stage.JOINT, Stage.POST_GRAD) and name:
         observed = name.partition("/")[0].replace("pass_patterns[", "PASS_PATTERN_").rstrip("]").upper()
         lines = [f"TORCHINDUCTOR_DISABLED_PASSES={observed} python repro.py  # torch 2.13 and later"]

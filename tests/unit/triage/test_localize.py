@@ -15,6 +15,7 @@ from fxmorph.triage.blame.culprit import redo_of
     [
         ("post_grad.pass_patterns[1]/pointless_cumsum_replacement", "TORCHINDUCTOR_DISABLED_PASSES=PASS_PATTERN_1 "),
         ("post_grad.reinplace_inplaceable_ops", "TORCHINDUCTOR_DISABLED_PASSES=REINPLACE_INPLACEABLE_OPS "),
+        ("post_grad.batch_linear_post_grad", "config.post_grad_fusion_options.pop('batch_linear_post_grad', None)"),
         ("decomposition.aten.silu.default", "decompositions.pop(torch.ops.aten.silu.default)"),
         ("lowering.aten.sin.default", "lowerings[torch.ops.aten.sin.default]"),
         ("scheduler.can_fuse_vertical", "max_fusion_size = 1"),
