@@ -10,7 +10,7 @@ from fxmorph.core.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.noted_operations import Noted, operations_noted
-from fxmorph.torchapi.plain_parts import Plain
+from fxmorph.torchapi.plain_parts import Plain, scheduler_watched
 from fxmorph.torchapi.scheduler_steps import scheduler_steps
 from fxmorph.torchapi.tracking import Group, Step
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, SETTINGS, redo_of
@@ -33,18 +33,20 @@ _WRAPPER_TEXT = (
 _INDICES = tuple(u for u in PLAIN_PARTS if u.startswith("codegen.SizeVarAllocator"))
 #: Around the code: it says of inputs that kernels wrote to them, which eager kernels say themselves.
 _AROUND = ("runtime_wrappers.RuntimeWrapper",)
+_SCHEDULER = f"{Stage.SCHEDULER}."
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 
 def blame_backend(probe: Probe) -> Blame:
     """The graphs are right in eager, or no pass was to blame: try the parts behind them."""
-    with operations_of_nodes() as operations, scheduler_steps() as scheduling:
+    with operations_of_nodes() as operations, scheduler_steps() as scheduling, scheduler_watched() as doubts:
         answer, steps = probe.watch(ALL)
     if answer is not Answer.SHOWS:
         return Blame(Stage.CODEGEN, "", False, ("not seen again in a fresh compile",), ())
     found = _pattern_to_ir(probe, steps[Group.PASS])
     if found is None and probe.accused <= LAYOUT_KINDS:
         found = _by_setting(probe, _LAYOUT)
+    found = found or _scheduler(probe, doubts)
     if probe.device == "cpu":
         found = found or _vectorised(probe, operations)
     found = found or _of_memory(probe)
@@ -164,6 +166,18 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -
         stage, unit = Stage.CODEGEN, _printer(probe.device, wrong[0])
         evidence.append(f"code for the operation {wrong[0]} alone is wrong")
     return Blame(stage, unit, answer is Answer.GONE, tuple(evidence), redo_of(Stage.LOWERING, step.unit), (step.unit,))
+
+
+def _scheduler(probe: Probe, doubts: Mapping[str, str]) -> Blame | None:
+    """The first function of the scheduler that is seen to be wrong and whose mending mends the finding.
+
+    What it lets through, or loses, shows in fusions, in memory that is used again, and in the order of kernels.
+    """
+    units = [u for u in PLAIN_PARTS if u.startswith(_SCHEDULER) and (probe.apart or u.removeprefix(_SCHEDULER) in doubts)]
+    found = _parts(probe, units)
+    if found is None:
+        return None
+    return replace(found, evidence=(*found.evidence, *filter(None, [doubts.get(found.unit.removeprefix(_SCHEDULER))])))
 
 
 def _vectorised(probe: Probe, operations: Operations) -> Blame | None:
