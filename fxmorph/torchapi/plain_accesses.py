@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
-
 from torch._inductor.ops_handler import DefaultHandler
 
 from fxmorph.torchapi.addresses import addresses, number_of
@@ -39,9 +38,7 @@ def from_memory(index: Any) -> bool:
     return bool(free_symbol_is_type(sympy.sympify(index), (SymT.TMP, SymT.INDIRECT)))
 
 
-def same_addresses(
-    index: Any, loops: Mapping[Any, Any], other_index: Any, other_loops: Mapping[Any, Any]
-) -> bool:
+def same_addresses(index: Any, loops: Mapping[Any, Any], other_index: Any, other_loops: Mapping[Any, Any]) -> bool:
     """Whether the second is at the same address as the first in all iterations that the first's loops enclose.
 
     The second may have more loops within.  True too where there are too many iterations to say.

@@ -1,20 +1,16 @@
-"""Dependencies between the scheduler's nodes, found by us: which are lost on the way from a program to its kernels.
+"""Dependencies of the scheduler's nodes, found by us: which are lost on the way from a program to its kernels.
 
-An access of memory comes after those before it in the program that it must not pass: a read after the last write, a
-write after the last write and the reads since.  Only what is lost is said, and added; what is there besides stays.
+Only what is lost is said, and added; what is there besides stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fxmorph.torchapi.corrections import After, Correction
-
-
-def _is_weak(dep: Any) -> bool:
-    return type(dep).__name__ == "WeakDep"
+from fxmorph.torchapi.program_order import ProgramOrder, ancestors_of, is_weak
 
 
 def _is_manual(dep: Any) -> bool:
@@ -25,32 +21,12 @@ def _is_manual(dep: Any) -> bool:
 # -- of a program ------------------------------------------------------------
 
 
-@dataclass
-class _Memory:
-    """What happened so far to one piece of memory that a buffer or an input stands for."""
-
-    #: Name under which the scheduler knows what it holds now: that of the last write.
-    current: str
-    writer: Any = None
-    readers: list[Any] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """``later`` must come after ``earlier``, which made or read ``buffer``; ``writes``: the buffer that it overwrites as."""
-
-    later: Any
-    earlier: Any
-    buffer: str
-    writes: str = ""
-
-
 def check_dependencies(scheduler: Any) -> After:
     """Each node comes after those whose memory it reads or overwrites, and buffers know who reads them."""
-    reads = {n.get_name(): [d.name for d in n.read_writes.reads if not _is_weak(d)] for n in scheduler.nodes}
+    reads = {n.get_name(): [d.name for d in n.read_writes.reads if not is_weak(d)] for n in scheduler.nodes}
 
     def after(_: Any) -> Correction | None:
-        program = _Program(scheduler, reads)
+        program = ProgramOrder(scheduler, reads)
         lost = [*program.lost_orders(), *program.lost_users()]
         if not lost:
             return None
@@ -64,129 +40,11 @@ def check_dependencies(scheduler: Any) -> After:
     return after
 
 
-class _Program:
-    """The nodes of a scheduler in the order of the program, and what each does to memory."""
-
-    def __init__(self, scheduler: Any, reads: Mapping[str, list[str]]) -> None:
-        self.scheduler, self.reads = scheduler, reads
-        self.memories: dict[str, _Memory] = {}
-        self.roots: dict[str, str] = {}
-        self.wanted: list[_Wanted] = []
-        self.users: list[tuple[Any, str]] = []
-        for node in scheduler.nodes:
-            self._follow(node)
-
-    def _memory(self, name: str) -> _Memory:
-        root = self.roots.setdefault(name, name)
-        return self.memories.setdefault(root, _Memory(root))
-
-    def _follow(self, node: Any) -> None:
-        outputs = node.get_outputs()
-        written = {alt: out for out in outputs for alt in out.get_mutations()}
-        for name in self.reads[node.get_name()]:
-            memory = self._memory(name)
-            self.users.append((node, memory.current))
-            if memory.writer is not None:
-                self.wanted.append(_Wanted(node, memory.writer, memory.current))
-            if all(self._memory(alt) is not memory for alt in written):
-                memory.readers.append(node)
-        for alt, out in written.items():
-            memory = self._memory(alt)
-            self.users.append((node, memory.current))
-            if memory.writer is not None:
-                self.wanted.append(_Wanted(node, memory.writer, memory.current))
-            self.wanted += [_Wanted(node, r, r.get_outputs()[0].get_name(), out.get_name())
-                            for r in memory.readers if r is not node and r.get_outputs()]  # fmt: skip
-            self.roots[out.get_name()] = self.roots[alt]
-            memory.current, memory.writer, memory.readers = out.get_name(), node, []
-        for out in outputs:
-            if out.get_name() not in self.roots:
-                self._memory(out.get_name()).writer = node
-
-    # -- what the scheduler has of it
-
-    def lost_orders(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        """Pairs of nodes that nothing keeps in their order."""
-        ancestors = _ancestors(self.scheduler.nodes, self.scheduler.name_to_buf)
-        for wanted in self.wanted:
-            later, earlier = wanted.later.get_name(), wanted.earlier.get_name()
-            if earlier == later or earlier in ancestors[later]:
-                continue
-            for node in self.scheduler.nodes:
-                if node.get_name() == later or later in ancestors[node.get_name()]:
-                    ancestors[node.get_name()] |= {earlier, *ancestors[earlier]}
-            said = "overwrites what it reads" if wanted.writes else f"made {wanted.buffer}"
-            yield f"{later} does not wait for {earlier}, which {said}", lambda w=wanted: _add(w, self._root(w))
-
-    def _root(self, wanted: _Wanted) -> str:
-        return self.roots[wanted.writes or wanted.buffer]
-
-    def lost_users(self) -> Iterator[tuple[str, Callable[[], None]]]:
-        """Buffers that do not know a node that reads or overwrites them, or that the program returns them."""
-        from torch._inductor.scheduler import NodeUser, OutputNode
-        from torch._inductor.dependencies import StarDep
-        from torch._inductor.virtualized import V
-
-        buffers = self.scheduler.name_to_buf
-        for node, name in self.users:
-            if name in buffers and all(u.get_name() != node.get_name() for u in buffers[name].users):
-                user = NodeUser(node, False, False)
-                yield f"{name} is not known to be used by {node.get_name()}", _adding(buffers[name], user)
-        written = [r for r, memory in self.memories.items() if r in V.graph.graph_inputs and memory.writer is not None]
-        for name in (*V.graph.get_output_names(), *written):
-            current = self._memory(name).current
-            if current in buffers and not any(isinstance(u.node, OutputNode) for u in buffers[current].users):
-                user = NodeUser(OutputNode(StarDep(current)), False, False)
-                yield f"{current} is not known to be returned", _adding(buffers[current], user)
-        for name in written:
-            if name not in V.graph.mutated_inputs:
-                yield f"input {name} is not known to be written", lambda n=name: _input_written(V.graph, n)
-
-
-def _adding(buffer: Any, user: Any) -> Callable[[], None]:
-    return lambda: buffer.set_users([*buffer.users, user])
-
-
-def _input_written(graph: Any, name: str) -> None:
-    graph.mutated_inputs.add(name)
-    numbers = {n: i for i, n in enumerate(graph.graph_inputs)}
-    graph.mutated_input_idxs = [numbers[n] for n in graph.mutated_inputs]
-
-
-def _add(wanted: _Wanted, root: str) -> None:
-    """Order is all that a write needs of those that read before it."""
-    from torch._inductor.dependencies import StarDep, WeakDep
-
-    dep = StarDep(wanted.buffer)
-    if wanted.writes:
-        wanted.later.scheduler.mutation_real_name.setdefault(wanted.writes, root)
-        dep = WeakDep(wanted.buffer, mutating_buf=wanted.writes, is_fake=True)
-    wanted.later.add_fake_dep(dep)
-
-
-def _ancestors(nodes: Any, buffers: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Names of all nodes that each node waits for, by its own."""
-    parents = {
-        n.get_name(): {buffers[d.name].defining_op_name() for d in n.unmet_dependencies if d.name in buffers}
-        for n in nodes
-    }
-    found: dict[str, set[str]] = {}
-    for name in parents:
-        seen, left = set[str](), [*parents[name]]
-        while left:
-            one = left.pop()
-            if one not in seen:
-                seen.add(one)
-                left += found.get(one, parents.get(one, ()))
-        found[name] = seen
-    return found
-
-
-def check_ancestors(scheduler: Any) -> After:
+def checkancestors_of(scheduler: Any) -> After:
     """Ancestors are all nodes that a node waits for, itself or by others."""
 
     def after(_: Any) -> Correction | None:
-        wanted = _ancestors(scheduler.nodes, scheduler.name_to_buf)
+        wanted = ancestors_of(scheduler.nodes, scheduler.name_to_buf)
         wrong = [n for n in scheduler.nodes if wanted[n.get_name()] - set(n.ancestors)]
         if not wrong:
             return None
@@ -199,6 +57,49 @@ def check_ancestors(scheduler: Any) -> After:
         return Correction(f"{', '.join(lost)} are no ancestors of {wrong[0].get_name()}", mend)
 
     return after
+
+
+# -- of one dependency, and of sets of them ----------------------------------
+
+
+def check_renamed(dep: Any, renames: Mapping[str, str]) -> After:
+    """A dependency has the new name of its buffer, and is the same otherwise."""
+
+    def after(result: Any) -> Correction | None:
+        wanted = replace(dep, name=renames.get(dep.name, dep.name))
+        return None if result == wanted else Correction(f"{dep} was made {result}, not {wanted}", lambda: wanted)
+
+    return after
+
+
+def check_with_read(accesses: Any, added: Any) -> After:
+    """A read that is added is there, and the others are."""
+    reads = [*accesses.reads, *(added if hasattr(added, "add") else [added])]
+    return lambda result: _sets_kept(result, reads, accesses.writes)
+
+
+def check_without_reads(accesses: Any, removed: Any) -> After:
+    """Only the reads that are removed are not there any more."""
+    reads = [d for d in accesses.reads if d not in removed]
+    return lambda result: _sets_kept(result, reads, accesses.writes)
+
+
+def check_merged(parts: Sequence[Any]) -> After:
+    """All writes, and all reads but those of what is written, are there."""
+    writes = [d for part in parts for d in part.writes]
+    reads = [d for part in parts for d in part.reads if d not in writes]
+    return lambda result: _sets_kept(result, reads, writes)
+
+
+def _sets_kept(result: Any, reads: Sequence[Any], writes: Sequence[Any]) -> Correction | None:
+    lost = [d for some, kept in ((reads, result.reads), (writes, result.writes)) for d in some if d not in kept]
+    if not lost:
+        return None
+
+    def mend() -> Any:
+        return replace(result, reads=type(result.reads)(reads), writes=type(result.writes)(writes))
+
+    return Correction(f"{lost[0]} is lost", mend)
 
 
 # -- of a node that changes --------------------------------------------------
@@ -231,10 +132,10 @@ def check_pruned(node: Any, fused: Mapping[str, Any], buffers: Mapping[str, Any]
         return fused[buffers[dep.name].defining_op_name()]
 
     before = list(node.unmet_dependencies)
-    needed = {maker(d).get_name() for d in before if not _is_weak(d)}
+    needed = {maker(d).get_name() for d in before if not is_weak(d)}
 
     def dropped(dep: Any) -> bool:
-        if not _is_weak(dep):
+        if not is_weak(dep):
             return False
         again = maker(dep).get_name() in needed and node.scheduler.fusable_weak_dep(dep, maker(dep), node)
         return again or maker(dep) is node

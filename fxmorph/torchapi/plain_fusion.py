@@ -21,9 +21,7 @@ def _refused(allowed: Any, why: str) -> Correction | None:
     return Correction(why, lambda: False) if allowed and why else None
 
 
-def check_read_and_write(
-    scheduler: Any, read: Any, write: Any, *, allow_index_equivalence: bool = False
-) -> After:
+def check_read_and_write(scheduler: Any, read: Any, write: Any, *, allow_index_equivalence: bool = False) -> After:
     """What is read in one iteration was written in the same."""
 
     def after(allowed: Any) -> Correction | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
 
-from fxmorph.torchapi import plain_indices, plain_partition, plain_runtime, plain_wrapper
+from fxmorph.torchapi import plain_indices, plain_kernel, plain_partition, plain_runtime, plain_tracing, plain_wrapper
 from fxmorph.torchapi.plain_subclasses import plain_subclasses
 
 
@@ -39,47 +38,16 @@ class Plain(StrEnum):
     WRAPPER_REUSE = "buffers that are used again are written by us"
     WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
     OUTERMOST = "the program runs in the place of all that AOTAutograd makes"
-    ACCESSES = "loads and stores that are recorded wrong are recorded by us"
-    DEPENDENCIES = "dependencies that are lost are added by us"
-    ANCESTORS = "ancestors that are lost are added by us"
-    LOOPS_RECOMPUTED = "dependencies that are lost where loops are computed anew are added by us"
-    LOOPS_REFRESHED = "dependencies that are lost where loops change are added by us"
-    PRUNING = "dependencies that are needed are not pruned"
-    GROUPS = "dependencies of fused nodes are gathered by us"
-    GROUP_PLACES = "fused nodes are put into order by us"
-    LAST_USAGE = "buffers are used for the last time where we say"
-    FUSABLE_READ = "no read of another element than was written is fused with the write"
-    FUSABLE_WEAK = "no write is fused with a read of another element of the same memory"
-    CYCLES = "no pair with a node between is fused"
-    ORDER = "no pair in the wrong order is fused"
-    ONE_NEST = "no pair with loops that differ is fused"
-    OUTER_NEST = "no pair with outer loops that differ is fused"
+    IN_GRAPH = "what writes to inputs may be made in the graph is decided by us"
+    WRITTEN = "which inputs are written, and where, is decided by us"
+    AUTOCAST = "autocast is switched off by us where gradients are traced"
+    REDUCTIONS = "no reduction in a kernel is used again for another"
 
 
 def _interpreted(one_by_one: bool = False) -> AbstractContextManager[None]:
     from fxmorph.torchapi.kernel_interpreter import kernels_interpreted  # of what older releases lack
 
     return kernels_interpreted(one_by_one)
-
-
-@contextlib.contextmanager
-def _mended(function: str) -> Iterator[None]:
-    from fxmorph.torchapi.scheduler_checks import scheduler_checked  # of what older releases lack
-
-    with scheduler_checked(function):
-        yield
-
-
-def scheduler_watched() -> AbstractContextManager[Mapping[str, str]]:
-    """What the scheduler does wrong in compiles inside, in words, by the function that can be mended.
-
-    Nothing where it cannot be looked at.
-    """
-    try:
-        from fxmorph.torchapi.scheduler_checks import scheduler_checked
-    except ImportError:  # an older release
-        return contextlib.nullcontext({})
-    return scheduler_checked()
 
 
 _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
@@ -107,21 +75,10 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.WRAPPER_REUSE: partial(plain_wrapper.plain_wrapper_text, "make_buffer_reuse"),
     Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
     Plain.OUTERMOST: partial(plain_runtime.program_at_level, 0),
-    Plain.ACCESSES: partial(_mended, "extract_read_writes"),
-    Plain.DEPENDENCIES: partial(_mended, "compute_dependencies"),
-    Plain.ANCESTORS: partial(_mended, "compute_ancestors"),
-    Plain.LOOPS_RECOMPUTED: partial(_mended, "SchedulerNode/recompute_size_and_body"),
-    Plain.LOOPS_REFRESHED: partial(_mended, "SchedulerNode/refresh_dependencies"),
-    Plain.PRUNING: partial(_mended, "prune_redundant_deps"),
-    Plain.GROUPS: partial(_mended, "refresh_group_node_dependencies"),
-    Plain.GROUP_PLACES: partial(_mended, "init_group_node"),
-    Plain.LAST_USAGE: partial(_mended, "compute_last_usage"),
-    Plain.FUSABLE_READ: partial(_mended, "fusable_read_and_write"),
-    Plain.FUSABLE_WEAK: partial(_mended, "fusable_weak_dep"),
-    Plain.CYCLES: partial(_mended, "will_fusion_create_cycle"),
-    Plain.ORDER: partial(_mended, "can_fuse"),
-    Plain.ONE_NEST: partial(_mended, "CppScheduling/can_fuse_horizontal"),
-    Plain.OUTER_NEST: partial(_mended, "CppScheduling/can_fuse_vertical"),
+    Plain.IN_GRAPH: plain_tracing.plain_place_of_writes,
+    Plain.WRITTEN: plain_tracing.plain_kinds_of_writes,
+    Plain.AUTOCAST: plain_tracing.plain_autocast,
+    Plain.REDUCTIONS: plain_kernel.reductions_anew,
 }
 
 

@@ -21,10 +21,15 @@ from fxmorph.triage.blame.probe import Answer, Held, Probe
 
 #: Stages that are no passes, no decompositions and no code.
 AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Stage.PARTITIONER)
+#: Functions with an answer that we can give too.
+_DECISIONS = tuple(
+    f"functionalization.{name}"
+    for name in ("_check_if_mutation_can_be_in_graph", "InputAliasInfo/mutation_type", "disable_autocast")
+)
 #: What a step of the tracing belongs to, by the name of what makes it.
 _TRACERS: Mapping[Step, str] = {
     Step.FUNCTION: "functionalization.fn_prepped_for_autograd",
-    Step.JOINT: "aot.create_joint",
+    Step.JOINT: "functionalization.create_joint",
     Step.FUNCTIONALIZED: "functionalization.create_functionalized_fn",
     Step.FRESH: "functionalization.maybe_to_fresh_input",
     Step.WRITTEN: "functionalization.apply_in_graph_mutations",
@@ -36,8 +41,24 @@ _TRACERS: Mapping[Step, str] = {
 
 def blame_around(probe: Probe, bare: Held) -> Blame:
     """The part to blame for what shows under ``bare``, where no pass and no decomposition runs."""
-    found = blame_partitioner(probe, bare) or _outer_wrappers(probe, bare) or _inner_wrappers(probe, bare)
+    found = (
+        _decisions(probe, bare)
+        or blame_partitioner(probe, bare)
+        or _outer_wrappers(probe, bare)
+        or _inner_wrappers(probe, bare)
+    )
     return found or _tracing(probe, bare)
+
+
+# -- what is decided before and while tracing --------------------------------
+
+
+def _decisions(probe: Probe, bare: Held) -> Blame | None:
+    """A decision about the program, which all that comes after it goes by."""
+    for unit in _DECISIONS:
+        if _goes(probe, bare, PLAIN_PARTS[unit]):
+            return _confirmed(probe, unit, f"gone where {PLAIN_PARTS[unit]}")
+    return None
 
 
 # -- the partitioner ---------------------------------------------------------
