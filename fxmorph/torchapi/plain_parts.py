@@ -41,6 +41,10 @@ class Plain(StrEnum):
     IN_GRAPH = "what writes to inputs may be made in the graph is decided by us"
     WRITTEN = "which inputs are written, and where, is decided by us"
     AUTOCAST = "autocast is switched off by us where gradients are traced"
+    BASES = "what is said of common bases of inputs is said by us"
+    OVERLAPS = "inputs of one memory are taken to share elements"
+    DETACHED = "which inputs are cut off from autograd is decided by us"
+    DONATED = "which saved tensors may be overwritten is decided by us"
     REDUCTIONS = "no reduction in a kernel is used again for another"
 
 
@@ -78,6 +82,10 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.IN_GRAPH: plain_tracing.plain_place_of_writes,
     Plain.WRITTEN: plain_tracing.plain_kinds_of_writes,
     Plain.AUTOCAST: plain_tracing.plain_autocast,
+    Plain.BASES: plain_tracing.plain_bases,
+    Plain.OVERLAPS: plain_tracing.all_overlap,
+    Plain.DETACHED: plain_tracing.plain_detaching,
+    Plain.DONATED: plain_tracing.plain_donation,
     Plain.REDUCTIONS: plain_kernel.reductions_anew,
 }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -60,6 +61,91 @@ def plain_kinds_of_writes() -> Iterator[None]:
     ours = functools.cached_property(kind)
     ours.__set_name__(schemas.InputAliasInfo, "mutation_type")
     with mock.patch.object(schemas.InputAliasInfo, "mutation_type", ours):
+        yield
+
+
+@contextlib.contextmanager
+def plain_bases() -> Iterator[None]:
+    """What is said of the common base of several inputs: it is written, since one of them is."""
+    from torch._functorch._aot_autograd import runtime_wrappers
+
+    original = runtime_wrappers.create_synthetic_base_metadata
+
+    @functools.wraps(original)
+    def create(meta: Any, places: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+        made, *more = original(meta, places, *args, **kwargs)
+        groups: dict[int, list[Any]] = {}
+        for place, info in zip(places, meta.input_info, strict=True):
+            groups.setdefault(place if isinstance(place, int) else place[0], []).append(info)
+        infos = [_of_base(info, groups[i]) for i, info in enumerate(made.input_info)]
+        return (made if infos == list(made.input_info) else replace(made, input_info=infos), *more)
+
+    with mock.patch.object(runtime_wrappers, original.__name__, create):
+        yield
+
+
+def _of_base(info: Any, views: Sequence[Any]) -> Any:
+    if len(views) == 1:
+        return info
+    return replace(
+        info,
+        mutates_data=True,
+        mutates_metadata=False,
+        mutates_storage_metadata=False,
+        mutations_hidden_from_autograd=all(v.mutations_hidden_from_autograd for v in views),
+        mutations_under_no_grad_or_inference_mode=all(v.mutations_under_no_grad_or_inference_mode for v in views),
+        requires_grad=any(v.requires_grad for v in views),
+    )
+
+
+@contextlib.contextmanager
+def all_overlap() -> Iterator[None]:
+    """Inputs of one memory are taken to share elements."""
+    from torch._functorch._aot_autograd import runtime_wrappers
+
+    def overlapping(config: Any, inputs: Any, numbers: Sequence[int]) -> set[int]:
+        return set(numbers)
+
+    with mock.patch.object(runtime_wrappers, "compute_overlapping_inputs", overlapping):
+        yield
+
+
+@contextlib.contextmanager
+def plain_detaching() -> Iterator[None]:
+    """Inputs that autograd computed no gradient of are no part of its graph."""
+    from torch._functorch._aot_autograd import graph_compile, schemas
+
+    def without_gradient(backward: Any, subclasses: Any, inner: Any, meta: Any) -> list[int]:
+        if subclasses is not None:
+            return []
+        gradients = backward.graph.output_node().args[0]
+        return [
+            number
+            for number, (gradient, info) in enumerate(zip(gradients, meta.input_info, strict=False))
+            if gradient is None
+            and info.requires_grad
+            and not info.is_leaf
+            and not (info.mutates_storage_metadata and info.mutation_type is schemas.MutationType.MUTATED_IN_GRAPH)
+        ]
+
+    with mock.patch.object(graph_compile, "_compute_indices_of_inps_to_detach", without_gradient):
+        yield
+
+
+@contextlib.contextmanager
+def plain_donation() -> Iterator[None]:
+    """Only saved tensors that share memory with no input, result or gradient may be overwritten."""
+    from torch._functorch._aot_autograd import graph_compile
+
+    def memory(value: Any) -> int | None:
+        strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
+        return value.untyped_storage()._cdata if strided else None
+
+    def donated(inputs: Sequence[Any], results: Sequence[Any], gradients: Sequence[Any], saved: Any) -> list[int]:
+        kept = {None, *map(memory, (*inputs, *results, *gradients))}
+        return [number for number, value in enumerate(saved) if memory(value) not in kept]
+
+    with mock.patch.object(graph_compile, "collect_fw_donated_buffer_idxs", donated):
         yield
 
 

@@ -57,6 +57,10 @@ PLAIN_PARTS = {
     "functionalization._check_if_mutation_can_be_in_graph": Plain.IN_GRAPH,
     "functionalization.InputAliasInfo/mutation_type": Plain.WRITTEN,
     "functionalization.disable_autocast": Plain.AUTOCAST,
+    "functionalization.create_synthetic_base_metadata": Plain.BASES,
+    "functionalization.compute_overlapping_inputs": Plain.OVERLAPS,
+    "runtime_wrappers._compute_indices_of_inps_to_detach": Plain.DETACHED,
+    "runtime_wrappers.collect_fw_donated_buffer_idxs": Plain.DONATED,
     "runtime_wrappers.AOTDedupeWrapper": Plain.OUTERMOST,
     "runtime_wrappers.AOTSyntheticBaseWrapper": Plain.OUTERMOST,
 }

@@ -37,6 +37,8 @@ _WRAPPER_TEXT = (
 _INDICES = tuple(u for u in PLAIN_PARTS if u.startswith("codegen.SizeVarAllocator"))
 #: Around the code: it says of inputs that kernels wrote to them, which eager kernels say themselves.
 _AROUND = ("runtime_wrappers.RuntimeWrapper",)
+#: What may be overwritten is said by AOTAutograd, and done by the scheduler.
+_DONATION = "runtime_wrappers.collect_fw_donated_buffer_idxs"
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 
@@ -130,11 +132,12 @@ def _by_setting(probe: Probe, units: Sequence[str]) -> Blame | None:
 
 
 def _of_memory(probe: Probe) -> Blame | None:
-    """Of buffers that are used again, which ones, or the text that does it."""
+    """Of buffers that are used again, which ones, who gave them away, or the text that does it."""
     found = _by_setting(probe, _OF_MEMORY)
-    if found is None or found.unit != "scheduler.allow_buffer_reuse":
-        return found
-    return _parts(probe, ("codegen.PythonWrapperCodegen/make_buffer_reuse",)) or found
+    if found is None:
+        return None
+    text = ("codegen.PythonWrapperCodegen/make_buffer_reuse",) if found.unit == "scheduler.allow_buffer_reuse" else ()
+    return _parts(probe, (_DONATION, *text)) or found
 
 
 def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
