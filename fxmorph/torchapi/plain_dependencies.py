@@ -200,7 +200,41 @@ def check_group_place(group: Any, scheduler: Any, snodes: Any) -> After:
     return after
 
 
-# -- of the order at last ----------------------------------------------------
+# -- of the order of nodes ----------------------------------------------------
+
+
+def check_sorted(scheduler: Any, nodes: Sequence[Any]) -> After:
+    """No node comes before one that it waits for."""
+    makers = {b.get_name(): node for node in nodes for b in node.get_outputs()}
+
+    def earlier(node: Any) -> list[Any]:
+        found = [makers.get(d.name) for d in sorted(node.unmet_dependencies, key=lambda d: d.name)]
+        return [n for n in found if n is not None and n is not node]
+
+    def after(result: Any) -> Correction | None:
+        places = {id(node): place for place, node in enumerate(result)}
+        wrong = [(n, e) for n in result for e in earlier(n) if places.get(id(e), 0) > places[id(n)]]
+        if not wrong:
+            return None
+
+        def mend() -> list[Any]:
+            ordered: dict[int, Any] = {}
+
+            def visit(node: Any) -> None:
+                if id(node) not in seen:
+                    seen.add(id(node))
+                    for other in earlier(node):
+                        visit(other)
+                    ordered[id(node)] = node
+
+            seen: set[int] = set()
+            for node in nodes:
+                visit(node)
+            return list(ordered.values())
+
+        return Correction("{0} comes before {1}".format(*(n.get_name() for n in wrong[0])), mend)
+
+    return after
 
 
 def check_last_usage(scheduler: Any) -> After:

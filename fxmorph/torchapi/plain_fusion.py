@@ -1,7 +1,7 @@
-"""Whether two of the scheduler's nodes may be fused, asked by us where torch says that they may.
+"""Whether two of the scheduler's nodes may share a loop, or memory, asked by us where torch says that they may.
 
-Each question is answered from the addresses that the nodes read and write, and from their loops; a fusion that we
-see nothing against is left to torch.
+Each question is answered from the addresses that the nodes read and write, and from their loops; what we see
+nothing against is left to torch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def _other_element(read: Any, write: Any) -> str:
     if read.name != write.name:
         return f"{read} is not {write}"
     if not hasattr(read, "var_names"):  # a read of the whole buffer
-        return "" if read.mode is not None and read.mode == write.mode else f"{read} is of all of it, not {write}"
+        mode = getattr(read, "mode", None)
+        return "" if mode is not None and mode == write.mode else f"{read} is of all of it, not {write}"
     if write.mode == "atomic_add" or from_memory(read.index) or from_memory(write.index):
         return f"{read} may be of what another iteration writes as {write}"
     same = same_addresses(write.index, write.ranges, read.index, read.ranges)
@@ -75,6 +76,20 @@ def _overwritten(scheduler: Any, weak: Any, first: Any, second: Any) -> str:
         ):
             return f"{read} is another element than {write} overwrites"
     return ""
+
+
+def check_in_place(node: Any, read: Any) -> After:
+    """A result that takes the memory of what is read is written, in each iteration, where that was read."""
+
+    def after(allowed: Any) -> Correction | None:
+        if not allowed:
+            return None
+        (write,) = node.read_writes.writes
+        same = math.prod(read.size) == math.prod(write.size) and not from_memory(read.index)
+        same = same and same_addresses(write.index, write.ranges, read.index, read.ranges)
+        return _refused(allowed, "" if same else f"{read} is another element than {write}, which takes its memory")
+
+    return after
 
 
 def check_cycle(scheduler: Any, first: Any, second: Any) -> After:

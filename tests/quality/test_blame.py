@@ -255,7 +255,7 @@ CASES: dict[str, Case] = {
     ),
     "fusion legality": Case(
         lambda: planting_backend.planted_fusion_check("fusable_read_and_write"),
-        lambda x: (x.sum(1), x.sum(1).flip(0) * x.exp().sum(1)), (randn(8, 16),), "scheduler.can_fuse_vertical",
+        lambda x: (x.sum(1), x.sum(1).flip(0) * x.exp().sum(1)), (randn(8, 16),), "scheduler.fusable_read_and_write",
     ),
     "in place": Case(
         planting_backend.planted_inplace,
