@@ -134,17 +134,19 @@ def _in_more_loops(trial: _Trial) -> list[_Trial]:
     """A reduction along two loops that cannot be made one; a store of rows where it was one of elements."""
     if trial.operation.name == "store":
         at, value = trial.operands
+        if at.numel() != value.numel() or max(at.numel(), trial.wanted.numel()) > _MOST:
+            return []
         rows = value.reshape(-1, 1) * torch.arange(1, _ROW + 1, device=value.device).to(value.dtype)
         zeros = torch.zeros(*trial.wanted.shape, _ROW, dtype=value.dtype)
         wanted = zeros.index_put((at.reshape(-1).cpu(),), rows.cpu(), accumulate=True)
-        return [_Trial(trial.operation, [at.reshape(-1), rows], wanted)] if at.numel() == value.numel() else []
+        return [_Trial(trial.operation, [at.reshape(-1), rows], wanted)]
     if trial.operation.name != "reduction" or len(trial.operands) != 1 or trial.operands[0].ndim != 2:
         return []
-    rows, length = trial.operands[0].shape
+    count, length = trial.operands[0].shape
     inner = next((n for n in range(2, length) if length % n == 0), None)
     if inner is None:
         return []
-    loops = trial.operands[0].view(rows, length // inner, inner)
+    loops = trial.operands[0].view(count, length // inner, inner)
     apart = loops.transpose(1, 2).contiguous().transpose(1, 2)
     return [_Trial(trial.operation, [apart], trial.wanted)]
 

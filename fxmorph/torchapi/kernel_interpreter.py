@@ -195,7 +195,7 @@ class _Ops(DefaultHandler):
         made = body()
         self.masks.pop()
         results = [
-            torch.where(mask, as_tensor(r), torch.asas_tensor(other, dtype=as_tensor(r).dtype)) for r in _several(made)
+            torch.where(mask, as_tensor(r), torch.as_tensor(other, dtype=as_tensor(r).dtype)) for r in _several(made)
         ]
         return tuple(results) if isinstance(made, tuple) else results[0]
 

@@ -23,6 +23,8 @@ _CLASSES = (
     "FusedSchedulerNode",
     "Scheduler",
 )
+#: What only sets what it is given, and what the whole is made of.
+_NOT_ASKED = ("set_read_writes", "prune_deps", "_init", "codegen")
 
 
 @contextlib.contextmanager
@@ -33,7 +35,8 @@ def order_watched(mended: str = "") -> Iterator[dict[str, str]]:
     lost: dict[str, str] = {}
     keeper = _Keeper(mended, lost)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(scheduler.BaseSchedulerNode, "__setattr__", keeper.attributes_set()))
+        setting = keeper.attributes_set(scheduler.BaseSchedulerNode.__setattr__)
+        stack.enter_context(mock.patch.object(scheduler.BaseSchedulerNode, "__setattr__", setting))
         for home, name, unit in _functions(scheduler):
             watched = keeper.watched(home.__dict__[name], unit)
             stack.enter_context(mock.patch.object(home, name, watched))
@@ -52,7 +55,7 @@ def _functions(module: Any) -> Iterator[tuple[Any, str, str]]:
     for name in _CLASSES:
         home = getattr(module, name)
         for method, value in vars(home).items():
-            if hasattr(value, "__code__") and not method.startswith("__") and method not in ("_init", "codegen"):
+            if hasattr(value, "__code__") and not method.startswith("__") and method not in _NOT_ASKED:
                 yield home, method, f"{name}/{method}"
 
 
@@ -64,24 +67,26 @@ class _Keeper:
         self.scheduler: Any = None
         self.wanted: list[Wanted] = []
         self.lost: dict[int, str] = {}
-        self.changed = False
+        #: Times that dependencies were set, in all and when they were last looked at.
+        self.changes = self.looked = 0
         self.nodes: tuple[int, ...] = ()
 
-    def attributes_set(self) -> Callable[[Any, str, Any], None]:
+    def attributes_set(self, original: Callable[..., None]) -> Callable[[Any, str, Any], None]:
         """What nodes do in the place of their ``__setattr__``."""
 
         def set_attribute(node: Any, name: str, value: Any) -> None:
-            object.__setattr__(node, name, value)
-            self.changed = self.changed or name == "unmet_dependencies"
+            original(node, name, value)
+            self.changes += name == "unmet_dependencies"
 
         return set_attribute
 
     def watched(self, original: Callable[..., Any], unit: str) -> Callable[..., Any]:
         @functools.wraps(original)
         def function(*args: Any, **kwargs: Any) -> Any:
+            before = self.changes
             result = original(*args, **kwargs)
             if self.scheduler is not None:
-                self._look(unit)
+                self._look(unit, before)
             return result
 
         return function
@@ -115,11 +120,12 @@ class _Keeper:
 
         return schedule
 
-    def _look(self, unit: str) -> None:
+    def _look(self, unit: str, before: int) -> None:
+        """Look up the pairs where the function has changed dependencies since there were ``before``, or fused nodes."""
         nodes = tuple(map(id, self.scheduler.name_to_fused_node.values()))
-        if not self.changed and nodes == self.nodes:
+        if self.changes == max(before, self.looked) and nodes == self.nodes:
             return
-        self.changed, self.nodes = False, nodes
+        self.looked, self.nodes = self.changes, nodes
         known: dict[int, set[int]] = {}
         lost = [i for i, wanted in enumerate(self.wanted) if self._is_lost(wanted, known)]
         if unit == self.mended:

@@ -125,6 +125,24 @@ def check_order_kept(node: Any, *_: Any, **__: Any) -> After:
     return after
 
 
+def check_available(node: Any) -> After:
+    """What is there from the start is not waited for, and all else is."""
+    wanted = [d for d in node.unmet_dependencies if d.name not in node.scheduler.available_buffer_names]
+
+    def after(result: Any) -> Correction | None:
+        lost = [d for d in wanted if d not in node.unmet_dependencies]
+        if not lost:
+            return None
+
+        def mend() -> Any:
+            node.unmet_dependencies = type(node.unmet_dependencies)(wanted)
+            return result
+
+        return Correction(f"{node.get_name()} does not wait for {', '.join(d.name for d in lost)} any more", mend)
+
+    return after
+
+
 def check_pruned(node: Any, fused: Mapping[str, Any], buffers: Mapping[str, Any]) -> After:
     """Of order is dropped what lies within a fused node, and what another dependency on the same node keeps too."""
 
@@ -232,7 +250,8 @@ def check_sorted(scheduler: Any, nodes: Sequence[Any]) -> After:
                 visit(node)
             return list(ordered.values())
 
-        return Correction("{0} comes before {1}".format(*(n.get_name() for n in wrong[0])), mend)
+        first, second = (n.get_name() for n in wrong[0])
+        return Correction(f"{first} comes before {second}", mend)
 
     return after
 

@@ -72,7 +72,7 @@ def plain_bases() -> Iterator[None]:
     original = runtime_wrappers.create_synthetic_base_metadata
 
     @functools.wraps(original)
-    def create(meta: Any, places: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+    def create(meta: Any, places: list[Any], *args: Any, **kwargs: Any) -> Any:
         made, *more = original(meta, places, *args, **kwargs)
         groups: dict[int, list[Any]] = {}
         for place, info in zip(places, meta.input_info, strict=True):

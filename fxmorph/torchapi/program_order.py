@@ -6,6 +6,7 @@ write after the last write and the reads since.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,7 +89,10 @@ class ProgramOrder:
                 if node.get_name() == later or later in ancestors[node.get_name()]:
                     ancestors[node.get_name()] |= {earlier, *ancestors[earlier]}
             said = "overwrites what it reads" if wanted.writes else f"made {wanted.buffer}"
-            yield f"{later} does not wait for {earlier}, which {said}", lambda w=wanted: _add(w, self._root(w))
+            yield (
+                f"{later} does not wait for {earlier}, which {said}",
+                functools.partial(_add, wanted, self._root(wanted)),
+            )
 
     def _root(self, wanted: Wanted) -> str:
         return self.roots[wanted.writes or wanted.buffer]
@@ -112,7 +116,7 @@ class ProgramOrder:
                 yield f"{current} is not known to be returned", _adding(buffers[current], user)
         for name in written:
             if name not in V.graph.mutated_inputs:
-                yield f"input {name} is not known to be written", lambda n=name: _input_written(V.graph, n)
+                yield f"input {name} is not known to be written", functools.partial(_input_written, V.graph, name)
 
 
 def _adding(buffer: Any, user: Any) -> Callable[[], None]:
@@ -129,7 +133,7 @@ def _add(wanted: Wanted, root: str) -> None:
     """Order is all that a write needs of those that read before it."""
     from torch._inductor.dependencies import StarDep, WeakDep
 
-    dep = StarDep(wanted.buffer)
+    dep: Any = StarDep(wanted.buffer)
     if wanted.writes:
         wanted.later.scheduler.mutation_real_name.setdefault(wanted.writes, root)
         dep = WeakDep(wanted.buffer, mutating_buf=wanted.writes, is_fake=True)

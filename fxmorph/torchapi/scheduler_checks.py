@@ -32,6 +32,8 @@ _CHECKED = (
     ("ReadWrites/with_read", _DEPENDENCIES, "ReadWrites.with_read", "plain_dependencies", "check_with_read"),
     ("ReadWrites/remove_reads", _DEPENDENCIES, "ReadWrites.remove_reads", "plain_dependencies", "check_without_reads"),
     ("ReadWrites/merge_list", _DEPENDENCIES, "ReadWrites.merge_list", "plain_dependencies", "check_merged"),
+    ("BaseSchedulerNode/prune_deps", _SCHEDULER, "BaseSchedulerNode.prune_deps",
+     "plain_dependencies", "check_available"),
     ("compute_dependencies", _SCHEDULER, "Scheduler.compute_dependencies", "plain_dependencies", "check_dependencies"),
     ("topological_sort_schedule", _SCHEDULER, "Scheduler.topological_sort_schedule",
      "plain_dependencies", "check_sorted"),

@@ -1,0 +1,54 @@
+"""Decisions of AOTAutograd that are made by us: where torch is right they are the same."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from torch._functorch._aot_autograd import schemas
+from torch._functorch._aot_autograd.functional_utils import _check_if_mutation_can_be_in_graph
+
+from fxmorph.torchapi.plain_tracing import plain_kinds_of_writes, plain_place_of_writes
+
+#: Of the arguments, those that torch refuses together with others.
+_STORAGE, _RESIZE = 5, 6
+
+
+def _cases() -> list[tuple[bool, ...]]:
+    every = itertools.product((False, True), repeat=8)
+    return [c for c in every if not c[_STORAGE] and not c[_RESIZE]]
+
+
+def _answers(function: Any) -> list[bool]:
+    return [bool(function(*case)) for case in _cases()]
+
+
+def test_our_place_of_writes_is_torchs() -> None:
+    wanted = _answers(_check_if_mutation_can_be_in_graph)
+    with plain_place_of_writes():
+        made = _answers(schemas._check_if_mutation_can_be_in_graph)
+    assert made == wanted and len(set(wanted)) == 2
+
+
+def test_our_kinds_of_writes_are_torchs() -> None:
+    def kinds() -> list[str]:
+        infos = (
+            schemas.InputAliasInfo(
+                is_leaf=True,
+                mutates_data=data,
+                mutates_metadata=metadata,
+                mutations_hidden_from_autograd=hidden,
+                mutations_under_no_grad_or_inference_mode=False,
+                mutation_inductor_storage_resize=False,
+                mutates_storage_metadata=False,
+                requires_grad=grad,
+                keep_input_mutations=keep,
+            )
+            for data, metadata, hidden, grad, keep in itertools.product((False, True), repeat=5)
+        )
+        return [info.mutation_type.name for info in infos]
+
+    wanted = kinds()
+    with plain_kinds_of_writes():
+        made = kinds()
+    assert made == wanted and len(set(wanted)) == 3
