@@ -82,7 +82,8 @@ def wrong_operations(
     try:
         wrong = _wrong(trials, config)
     except COMPILER_EXCEPTIONS:  # one of them; each alone says which
-        wrong = [t for t in trials if _alone_is_wrong(t, config)]
+        wrong = trials
+    wrong = [t for t in wrong if _alone_is_wrong(t, config)]
     return list(dict.fromkeys("constant" if _wrong_by_constants(t, config) else _name(t.operation) for t in wrong))
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from torch._functorch._aot_autograd import schemas
+import torch
+from torch._functorch._aot_autograd import graph_compile, schemas
 from torch._functorch._aot_autograd.functional_utils import _check_if_mutation_can_be_in_graph
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fxmorph.torchapi.plain_tracing import plain_kinds_of_writes, plain_place_of_writes
+from fxmorph.torchapi.plain_tracing import plain_donation, plain_kinds_of_writes, plain_place_of_writes
 
 #: Of the arguments, those that torch refuses together with others.
 _STORAGE, _RESIZE = 5, 6
@@ -28,6 +30,15 @@ def test_our_place_of_writes_is_torchs() -> None:
     with plain_place_of_writes():
         made = _answers(schemas._check_if_mutation_can_be_in_graph)
     assert made == wanted and len(set(wanted)) == 2
+
+
+def test_what_may_be_overwritten_is_torchs() -> None:
+    with FakeTensorMode():
+        given, result, kept = torch.ones(3), torch.ones(3), torch.ones(4)
+    lists: tuple[list[Any], ...] = [given, None], [result], [], [given, kept, result[1:], None]
+    wanted = graph_compile.collect_fw_donated_buffer_idxs(*lists)
+    with plain_donation():
+        assert graph_compile.collect_fw_donated_buffer_idxs(*lists) == wanted == [1]
 
 
 def test_our_kinds_of_writes_are_torchs() -> None:
