@@ -46,15 +46,22 @@ _ONE_BY_ONE = 4096
 
 
 @contextlib.contextmanager
-def kernels_interpreted(one_by_one: bool = False) -> Iterator[None]:
+def kernels_interpreted(one_by_one: bool = False, reductions: bool = False) -> Iterator[None]:
     """Compiles inside generate no C++ for kernels of Inductor's own, and may be run inside only.
 
     ``one_by_one``: an iteration reads what those before it wrote, as in a loop.  A kernel that is right otherwise
-    depends on the order of its iterations.
+    depends on the order of its iterations.  ``reductions``: only kernels that reduce are interpreted.
     """
     from torch._inductor.codegen.cpp import CppScheduling
 
-    codegen = functools.partialmethod(_call_us, one_by_one=one_by_one)
+    original = CppScheduling.codegen_node
+
+    def codegen(self: Any, node: Any) -> None:
+        if reductions and not node.is_reduction():
+            original(self, node)
+        else:
+            _call_us(self, node, one_by_one)
+
     with mock.patch.object(CppScheduling, "codegen_node", codegen):
         try:
             yield

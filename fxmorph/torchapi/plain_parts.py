@@ -28,6 +28,7 @@ class Plain(StrEnum):
     PROGRAM = "the program runs in the place of what is compiled, and writes by itself"
     KERNELS = "kernels are interpreted, not generated"
     KERNELS_IN_ORDER = "kernels are interpreted one iteration after the other"
+    KERNELS_THAT_REDUCE = "kernels that reduce are interpreted, not generated"
     INDICES = "index expressions are printed by us"
     RANGES = "indices are not simplified by the ranges of loops"
     LOOPS = "loops are not merged"
@@ -48,10 +49,10 @@ class Plain(StrEnum):
     REDUCTIONS = "no reduction in a kernel is used again for another"
 
 
-def _interpreted(one_by_one: bool = False) -> AbstractContextManager[None]:
+def _interpreted(one_by_one: bool = False, reductions: bool = False) -> AbstractContextManager[None]:
     from fxmorph.torchapi.kernel_interpreter import kernels_interpreted  # of what older releases lack
 
-    return kernels_interpreted(one_by_one)
+    return kernels_interpreted(one_by_one, reductions)
 
 
 _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
@@ -69,6 +70,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.PROGRAM: partial(plain_runtime.program_at_level, -1),
     Plain.KERNELS: _interpreted,
     Plain.KERNELS_IN_ORDER: partial(_interpreted, one_by_one=True),
+    Plain.KERNELS_THAT_REDUCE: partial(_interpreted, reductions=True),
     Plain.INDICES: plain_indices.plain_indices,
     Plain.RANGES: plain_indices.unsimplified_indices,
     Plain.LOOPS: plain_indices.loops_apart,

@@ -493,6 +493,12 @@ CASES |= {
              "reduction_key = src_dtype, argmax_or_argmin, value"),
         scaled_to_range, (randn(6, 48), randn(48)), "codegen.CppVecKernel.reduction",
     ),
+    "index of two loops": Case(
+        text(CPP, "CppKernel.reduction", "index = index * self.ranges[i] + self.itervars[i]",
+             "index = index * self.ranges[i - 1] + self.itervars[i]"),
+        lambda x, y: (lambda h: (torch.argmax(h), h.sin()))(x[:, 1:8] * y), (randn(12, 10), randn(7)),
+        "codegen.CppKernel.reduction", CompileConfig.make(inductor={"cpp.simdlen": 1}),
+    ),
     "sum that a store adds to": Case(
         text(CPP, "CppVecKernel._get_store_line", 'value = f"({value} + {load})"', 'value = f"({value})"'),
         lambda x, m: x.index_add(0, torch.tensor([0, 1, 1, 2, 0]), m.sin()).tanh(), (randn(4, 32), randn(5, 32)),

@@ -174,6 +174,8 @@ def _kernels(probe: Probe, kernels: _Kernels) -> Blame | None:
         return replace(found, evidence=(said, *found.evidence))
     if probe.ask(ALL.with_plain(Plain.INDICES)) is Answer.GONE:
         return _blame(Stage.CODEGEN, "codegen.CppPrinter", said, f"gone where {Plain.INDICES}")
+    if probe.ask(ALL.with_plain(Plain.KERNELS_THAT_REDUCE)) is Answer.GONE:
+        return _blame(Stage.CODEGEN, _REDUCTION, said, f"gone where {Plain.KERNELS_THAT_REDUCE}")
     return _blame(Stage.CODEGEN, unit, said, "code for each operation alone is right, and so are index expressions")
 
 
@@ -230,7 +232,11 @@ def _vectorised(probe: Probe, kernels: _Kernels) -> Blame | None:
         return None
     wrong = kernels.wrong_operations()
     if not wrong:
-        return _parts(probe, (_VECTOR_REDUCTION, "codegen.CppTile2DKernel")) or found
+        finer = _parts(probe, (_VECTOR_REDUCTION, "codegen.CppTile2DKernel"))
+        if finer is None and probe.ask(ALL.with_plain(Plain.KERNELS_THAT_REDUCE)) is Answer.GONE:
+            more = f"gone where {Plain.KERNELS_THAT_REDUCE}"
+            finer = replace(found, unit=_VECTOR_REDUCTION, evidence=(*found.evidence, more))
+        return finer or found
     more = f"vectorised code for the operation {wrong[0]} alone is wrong"
     return replace(found, unit=_printer("vector", wrong[0]), evidence=(*found.evidence, more))
 

@@ -33,13 +33,6 @@ def test_nothing_is_wrong_with_a_compiler_that_is_right(config: CompileConfig) -
     assert wrong_operations(accumulated(), config, among=["reduction", "store"]) == []
 
 
-def test_a_reduction_that_is_wrong_along_two_loops_is_wrong() -> None:
-    reset()
-    edit = "index = index * self.ranges[i] + self.itervars[i]", "index = index * self.ranges[i - 1] + self.itervars[i]"
-    with planted_text(CPP, "CppKernel.reduction", *edit):
-        assert "reduction(argmax)" in wrong_operations(Noted(), SCALAR, among=["reduction"])
-
-
 def test_a_store_of_rows_that_does_not_add_is_wrong() -> None:
     reset()
     edit = 'value = f"({value} + {load})"', 'value = f"({value})"'
