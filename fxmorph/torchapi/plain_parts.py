@@ -46,6 +46,7 @@ class Plain(StrEnum):
     OVERLAPS = "inputs of one memory are taken to share elements"
     DETACHED = "which inputs are cut off from autograd is decided by us"
     DONATED = "which saved tensors may be overwritten is decided by us"
+    DONATED_PLACES = "where saved tensors that may be overwritten lie is decided by us"
     REDUCTIONS = "no reduction in a kernel is used again for another"
 
 
@@ -88,6 +89,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.OVERLAPS: plain_tracing.all_overlap,
     Plain.DETACHED: plain_tracing.plain_detaching,
     Plain.DONATED: plain_tracing.plain_donation,
+    Plain.DONATED_PLACES: plain_tracing.plain_places_of_donation,
     Plain.REDUCTIONS: plain_kernel.reductions_anew,
 }
 

@@ -150,6 +150,30 @@ def plain_donation() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def plain_places_of_donation() -> Iterator[None]:
+    """Among the arguments of the backward graph saved tensors come after saved sizes."""
+    from torch._functorch._aot_autograd import graph_compile
+
+    def donated(forward: Any, backward: Any, meta: Any) -> list[int]:
+        if any(graph_compile.contain_metadata_mutation_ops(module) for module in (forward, backward)):
+            return []
+        inputs, results, gradients = (
+            [node.meta.get("val") if hasattr(node, "meta") else None for node in nodes]
+            for nodes in (
+                forward.graph.find_nodes(op="placeholder"),
+                forward.graph.output_node().args[0],
+                backward.graph.output_node().args[0],
+            )
+        )
+        returned, saved = results[: meta.num_forward], results[meta.tensors_saved_for_backwards_slice]
+        free = graph_compile.collect_fw_donated_buffer_idxs(inputs, returned, gradients, saved)
+        return [(meta.num_symints_saved_for_bw or 0) + number for number in free]
+
+    with mock.patch.object(graph_compile, "collect_bw_donated_buffer_idxs", donated):
+        yield
+
+
+@contextlib.contextmanager
 def plain_autocast() -> Iterator[None]:
     """The backward pass of a program is traced without autocast, on every device."""
     from torch._functorch._aot_autograd import graph_capture_wrappers

@@ -38,12 +38,12 @@ _INDICES = tuple(u for u in PLAIN_PARTS if u.startswith("codegen.SizeVarAllocato
 #: Around the code: it says of inputs that kernels wrote to them, which eager kernels say themselves.
 _AROUND = ("runtime_wrappers.RuntimeWrapper",)
 #: What may be overwritten is said by AOTAutograd, and done by the scheduler.
-_DONATION = "runtime_wrappers.collect_fw_donated_buffer_idxs"
+_DONATION = tuple(f"runtime_wrappers.collect_{graph}_donated_buffer_idxs" for graph in ("fw", "bw"))
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
 
 
 @dataclass
-class _Kernels:
+class Kernels:
     """The finding's kernels, interpreted when they are first asked about, and once."""
 
     probe: Probe
@@ -81,7 +81,7 @@ def blame_backend(probe: Probe) -> Blame:
         answer, steps = probe.watch(ALL)
     if answer is not Answer.SHOWS:
         return Blame(Stage.CODEGEN, "", False, ("not seen again in a fresh compile",), ())
-    kernels = _Kernels(probe, operations)
+    kernels = Kernels(probe, operations)
     found = _pattern_to_ir(probe, steps[Group.PASS])
     if found is None and probe.accused <= LAYOUT_KINDS:
         found = _by_setting(probe, _LAYOUT)
@@ -137,7 +137,7 @@ def _of_memory(probe: Probe) -> Blame | None:
     if found is None:
         return None
     text = ("codegen.PythonWrapperCodegen/make_buffer_reuse",) if found.unit == "scheduler.allow_buffer_reuse" else ()
-    return _parts(probe, (_DONATION, *text)) or found
+    return _parts(probe, (*_DONATION, *text)) or found
 
 
 def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
@@ -157,7 +157,7 @@ def _scheduling(probe: Probe, steps: Sequence[str]) -> Blame | None:
     return None
 
 
-def _kernels(probe: Probe, kernels: _Kernels) -> Blame | None:
+def _kernels(probe: Probe, kernels: Kernels) -> Blame | None:
     """Kernels that are right where they are interpreted: what prints them is not."""
     unit = "codegen.CppKernel"
     if kernels.interpreted[0] is not Answer.GONE:
@@ -187,7 +187,7 @@ def _parts(probe: Probe, units: Sequence[str]) -> Blame | None:
     return None
 
 
-def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: _Kernels) -> Blame | None:
+def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: Kernels) -> Blame | None:
     """The first node, in the order of the graph, whose lowering shows the finding.
 
     Nodes behind it are given to eager kernels: what a guilty node computed stays wrong in them.
@@ -225,7 +225,7 @@ def _scheduler(probe: Probe, wrong: Mapping[str, str]) -> Blame | None:
     return None
 
 
-def _vectorised(probe: Probe, kernels: _Kernels) -> Blame | None:
+def _vectorised(probe: Probe, kernels: Kernels) -> Blame | None:
     """Vector kernels of the C++ backend, and the operation of which they are wrong where it is one."""
     found = _by_setting(probe, (VECTORISED,))
     if found is None:
