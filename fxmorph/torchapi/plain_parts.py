@@ -42,6 +42,7 @@ class Plain(StrEnum):
     IN_GRAPH = "what writes to inputs may be made in the graph is decided by us"
     WRITTEN = "which inputs are written, and where, is decided by us"
     AUTOCAST = "autocast is switched off by us where gradients are traced"
+    KINDS = "which inputs and results are of which kind is counted by us"
     BASES = "what is said of common bases of inputs is said by us"
     OVERLAPS = "inputs of one memory are taken to share elements"
     DETACHED = "which inputs are cut off from autograd is decided by us"
@@ -85,6 +86,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.IN_GRAPH: plain_tracing.plain_place_of_writes,
     Plain.WRITTEN: plain_tracing.plain_kinds_of_writes,
     Plain.AUTOCAST: plain_tracing.plain_autocast,
+    Plain.KINDS: plain_tracing.plain_numbers_of_kinds,
     Plain.BASES: plain_tracing.plain_bases,
     Plain.OVERLAPS: plain_tracing.all_overlap,
     Plain.DETACHED: plain_tracing.plain_detaching,

@@ -65,6 +65,45 @@ def plain_kinds_of_writes() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def plain_numbers_of_kinds() -> Iterator[None]:
+    """Which inputs and results are of which kind, counted by us from what is said of each."""
+    from torch._functorch._aot_autograd import schemas
+
+    views = {"alias_of_input", "is_input"}
+    of_results = {"alias_of_intermediate", "alias_of_intermediate_save_as_output"}
+    of_results.add("alias_of_intermediate_base_is_user_output")
+    original = schemas.ViewAndMutationMeta.__post_init__
+
+    @functools.wraps(original)
+    def count(self: Any) -> None:
+        original(self)
+        written = [info.mutation_type.name for info in self.input_info]
+        kinds = [info.output_type.name for info in self.output_info]
+        after = [i for i, kind in enumerate(written) if kind == "MUTATED_OUT_GRAPH"]
+        inside = [i for i, kind in enumerate(written) if kind == "MUTATED_IN_GRAPH"]
+        seen = [i for i in inside if not self.input_info[i].mutations_hidden_from_autograd]
+        for name, numbers in (
+            ("mutated_inp_runtime_indices", after),
+            ("mutated_graph_handled_indices", inside),
+            ("mutated_graph_handled_indices_seen_by_autograd", seen),
+        ):
+            setattr(self, name, numbers)
+            setattr(self, f"num_{name}", len(numbers))
+        self.aliased_out_indices = [i for i, kind in enumerate(kinds) if kind in views | of_results]
+        self.unsafe_view_out_indices = [i for i, kind in enumerate(kinds) if kind == "unsafe_view_alias"]
+        self.num_unsafe_view_outputs = len(self.unsafe_view_out_indices)
+        self.num_outputs, self.num_outputs_aliased = len(kinds), len(self.aliased_out_indices)
+        self.num_outputs_non_aliased = self.num_outputs - self.num_outputs_aliased
+        self.num_outputs_aliased_to_inputs = sum(kind in views for kind in kinds)
+        self.num_outputs_aliased_to_intermediates = sum(kind in of_results for kind in kinds)
+        self.num_forward_returns = len(after) + len(kinds) + self.num_intermediate_bases
+        self.num_forward = self.num_forward_returns + self.num_outputs_rng_offset
+
+    with mock.patch.object(schemas.ViewAndMutationMeta, "__post_init__", count):
+        yield
+
+
+@contextlib.contextmanager
 def plain_bases() -> Iterator[None]:
     """What is said of the common base of several inputs: it is written, since one of them is."""
     from torch._functorch._aot_autograd import runtime_wrappers

@@ -26,6 +26,7 @@ AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Sta
 _DECISIONS = (
     "functionalization._check_if_mutation_can_be_in_graph",
     "functionalization.InputAliasInfo/mutation_type",
+    "runtime_wrappers.ViewAndMutationMeta/__post_init__",
     "functionalization.disable_autocast",
     "functionalization.create_synthetic_base_metadata",
     "functionalization.compute_overlapping_inputs",

@@ -60,6 +60,7 @@ PLAIN_PARTS = {
     "functionalization.create_synthetic_base_metadata": Plain.BASES,
     "functionalization.compute_overlapping_inputs": Plain.OVERLAPS,
     "runtime_wrappers._compute_indices_of_inps_to_detach": Plain.DETACHED,
+    "runtime_wrappers.ViewAndMutationMeta/__post_init__": Plain.KINDS,
     "runtime_wrappers.collect_fw_donated_buffer_idxs": Plain.DONATED,
     "runtime_wrappers.collect_bw_donated_buffer_idxs": Plain.DONATED_PLACES,
     "runtime_wrappers.AOTDedupeWrapper": Plain.OUTERMOST,

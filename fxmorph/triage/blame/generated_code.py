@@ -36,7 +36,7 @@ _WRAPPER_TEXT = (
 )  # fmt: skip
 _INDICES = tuple(u for u in PLAIN_PARTS if u.startswith("codegen.SizeVarAllocator"))
 #: Around the code: it says of inputs that kernels wrote to them, which eager kernels say themselves.
-_AROUND = ("runtime_wrappers.RuntimeWrapper",)
+_AROUND = ("runtime_wrappers.ViewAndMutationMeta/__post_init__", "runtime_wrappers.RuntimeWrapper")
 #: What may be overwritten is said by AOTAutograd, and done by the scheduler.
 _DONATION = tuple(f"runtime_wrappers.collect_{graph}_donated_buffer_idxs" for graph in ("fw", "bw"))
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")

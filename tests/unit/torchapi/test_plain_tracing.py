@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import itertools
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._functorch._aot_autograd import graph_compile, schemas
 from torch._functorch._aot_autograd.functional_utils import _check_if_mutation_can_be_in_graph
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fxmorph.torchapi.plain_tracing import plain_donation, plain_kinds_of_writes, plain_place_of_writes
+from fxmorph.torchapi.compiling import reset
+from fxmorph.torchapi.plain_tracing import (
+    plain_donation,
+    plain_kinds_of_writes,
+    plain_numbers_of_kinds,
+    plain_place_of_writes,
+)
 
 #: Of the arguments, those that torch refuses together with others.
 _STORAGE, _RESIZE = 5, 6
@@ -63,3 +70,29 @@ def test_our_kinds_of_writes_are_torchs() -> None:
     with plain_kinds_of_writes():
         made = kinds()
     assert made == wanted and len(set(wanted)) == 3
+
+
+def test_our_numbers_of_kinds_are_torchs() -> None:
+    made: list[Any] = []
+    original = schemas.ViewAndMutationMeta.__post_init__
+
+    def kept(self: Any) -> None:
+        original(self)
+        made.append(self)
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
+        x.mul_(2)
+        product = x * y
+        return product.view(-1), product[0], y.view(-1), x, y + 1
+
+    def numbers(meta: Any) -> dict[str, Any]:
+        meta.__post_init__()
+        return {name: value for name, value in vars(meta).items() if "num_" in name or "indices" in name}
+
+    reset()
+    with mock.patch.object(schemas.ViewAndMutationMeta, "__post_init__", kept):
+        torch.compile(program, backend="aot_eager")(torch.ones(2, 3), torch.ones(2, 3, requires_grad=True))
+    wanted = [numbers(meta) for meta in made]
+    with plain_numbers_of_kinds():
+        assert [numbers(meta) for meta in made] == wanted
+    assert any(counted["num_outputs_aliased"] == 3 for counted in wanted)
