@@ -53,8 +53,8 @@ def _functions(module: Any) -> Iterator[tuple[Any, str, str]]:
         if hasattr(value, "__code__") and value.__module__ == module.__name__:
             yield module, name, name.lstrip("_")
     for name in _CLASSES:
-        home = getattr(module, name)
-        for method, value in vars(home).items():
+        home = getattr(module, name, None)
+        for method, value in vars(home).items() if home is not None else ():
             if hasattr(value, "__code__") and not method.startswith("__") and method not in _NOT_ASKED:
                 yield home, method, f"{name}/{method}"
 
@@ -86,7 +86,10 @@ class _Keeper:
             before = self.changes
             result = original(*args, **kwargs)
             if self.scheduler is not None:
-                self._look(unit, before)
+                try:
+                    self._look(unit, before)
+                except Exception:  # nodes that we do not know: nothing is told of this scheduler
+                    self.scheduler, self.lost = None, {}
             return result
 
         return function

@@ -17,11 +17,9 @@ from fxmorph.torchapi.corrections import Check
 from fxmorph.torchapi.order_kept import order_watched
 
 _SCHEDULER = "torch._inductor.scheduler"
+_DEPENDENCIES = "torch._inductor.dependencies"
 _CPP = "torch._inductor.codegen.cpp"
 T = TypeVar("T")
-
-
-_DEPENDENCIES = "torch._inductor.dependencies"
 #: Name of the unit, module and name where the function is looked up when it is called, our module and check.  What
 #: others rely on comes first.
 _CHECKED = (
