@@ -35,6 +35,8 @@ TOLERANCE = 1e-3
 #: Fewer elements than these are repeated, so that vector loops have something to do and something is left for the tail.
 _LEAST = 67
 _MOST = 4096
+#: Elements of a row that is stored at once.
+_ROW = 35
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,8 @@ def wrong_operations(
     They are tried on the operands that were noted; those of ``among`` that no kernel noted, on values of ours.
     Kinds of reductions and of stores are in brackets.  Resets Dynamo.
     """
-    trials = [t for o, calls in noted.calls.items() if (t := _trial(o, calls, device)) is not None]
+    alone = [t for o, calls in noted.calls.items() if (t := _trial(o, calls, device)) is not None]
+    trials = [other for trial in alone for other in (trial, *_in_more_loops(trial))]
     names = {t.operation.name for t in trials}
     if among is not None:
         among = {"masked" if n.startswith("masked") else n for n in among}
@@ -79,7 +82,8 @@ def wrong_operations(
     try:
         wrong = _wrong(trials, config)
     except COMPILER_EXCEPTIONS:  # one of them; each alone says which
-        wrong = [t for t in trials if _alone_is_wrong(t, config)]
+        wrong = trials
+    wrong = [t for t in wrong if _alone_is_wrong(t, config)]
     return list(dict.fromkeys("constant" if _wrong_by_constants(t, config) else _name(t.operation) for t in wrong))
 
 
@@ -127,6 +131,27 @@ def _trial(
     return _Trial(operation, [t.to(device) for t in flat], _meant(operation, flat))
 
 
+def _in_more_loops(trial: _Trial) -> list[_Trial]:
+    """A reduction along two loops that cannot be made one; a store of rows where it was one of elements."""
+    if trial.operation.name == "store":
+        at, value = trial.operands
+        if at.numel() != value.numel() or max(at.numel(), trial.wanted.numel()) > _MOST:
+            return []
+        rows = value.reshape(-1, 1) * torch.arange(1, _ROW + 1, device=value.device).to(value.dtype)
+        zeros = torch.zeros(*trial.wanted.shape, _ROW, dtype=value.dtype)
+        wanted = zeros.index_put((at.reshape(-1).cpu(),), rows.cpu(), accumulate=True)
+        return [_Trial(trial.operation, [at.reshape(-1), rows], wanted)]
+    if trial.operation.name != "reduction" or len(trial.operands) != 1 or trial.operands[0].ndim != 2:
+        return []
+    count, length = trial.operands[0].shape
+    inner = next((n for n in range(2, length) if length % n == 0), None)
+    if inner is None:
+        return []
+    loops = trial.operands[0].view(count, length // inner, inner)
+    apart = torch.cat([loops, loops[:, :, :1]], 2)[:, :, :inner]  # with a gap behind each row
+    return [_Trial(trial.operation, [apart], trial.wanted.unsqueeze(-1))]
+
+
 def _ordinary(names: Collection[str], device: str) -> list[_Trial]:
     """Operations on float32 values of ours."""
     from torch._inductor.virtualized import ops
@@ -148,7 +173,8 @@ def _ordinary(names: Collection[str], device: str) -> list[_Trial]:
     for kind in _REDUCTIONS if "reduction" in names else ():
         dtype = torch.int64 if kind.startswith("arg") else torch.float32
         wanted.append((Operation("reduction", (dtype, torch.float32, kind, first)), [rows]))
-    return [_Trial(o, [t.to(device) for t in given], _meant(o, given)) for o, given in wanted]
+    alone = [_Trial(o, [t.to(device) for t in given], _meant(o, given)) for o, given in wanted]
+    return [other for trial in alone for other in (trial, *_in_more_loops(trial))]
 
 
 @functools.cache
@@ -172,7 +198,7 @@ def _library() -> torch.library.Library:
             operation, dtype = trial.operation, trial.wanted.dtype
             if operation.name == "reduction":
                 made = lowering.make_reduction(operation.arguments[2], override_return_dtype=dtype)
-                return made(args[0], axis=[-1], keepdims=True)
+                return made(args[0], axis=list(range(1, len(args[0].get_size()))), keepdims=True)
 
             def inner(*loads: Any) -> Any:
                 keywords = {k: _given(v, loads, ops) for k, v in operation.keywords}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from unittest import mock
@@ -19,9 +18,9 @@ import sympy
 import torch
 from torch._inductor.ops_handler import DefaultHandler, WrapperHandler
 from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from fxmorph.torchapi import noted_operations
+from fxmorph.torchapi.addresses import Indices, as_tensor, grid, number_of
 from fxmorph.torchapi.noted_operations import Noted, Operand, Operation
 
 #: Kernels of the programs compiled inside, by the number that their wrappers call them by.
@@ -47,15 +46,22 @@ _ONE_BY_ONE = 4096
 
 
 @contextlib.contextmanager
-def kernels_interpreted(one_by_one: bool = False) -> Iterator[None]:
+def kernels_interpreted(one_by_one: bool = False, reductions: bool = False) -> Iterator[None]:
     """Compiles inside generate no C++ for kernels of Inductor's own, and may be run inside only.
 
     ``one_by_one``: an iteration reads what those before it wrote, as in a loop.  A kernel that is right otherwise
-    depends on the order of its iterations.
+    depends on the order of its iterations.  ``reductions``: only kernels that reduce are interpreted.
     """
     from torch._inductor.codegen.cpp import CppScheduling
 
-    codegen = functools.partialmethod(_call_us, one_by_one=one_by_one)
+    original = CppScheduling.codegen_node
+
+    def codegen(self: Any, node: Any) -> None:
+        if reductions and not node.is_reduction():
+            original(self, node)
+        else:
+            _call_us(self, node, one_by_one)
+
     with mock.patch.object(CppScheduling, "codegen_node", codegen):
         try:
             yield
@@ -105,10 +111,10 @@ class _Kernel:
         known = {self.symbols[name]: value for name, value in sizes.items()}
         memory = {name: _memory(tensor) for name, tensor in buffers.items() if isinstance(tensor, torch.Tensor)}
         for body, ranges in self.parts:
-            points, rounds = ([_number(n, known) for n in part] for part in ranges)
+            points, rounds = ([number_of(n, known) for n in part] for part in ranges)
             if math.prod(points) == 0:
                 continue
-            outer, inner = _grid(points, (-1, 1)), _grid(rounds, (1, -1))
+            outer, inner = grid(points, (-1, 1)), grid(rounds, (1, -1))
             loops = [[sympy.Symbol(f"{n}{i}", integer=True, nonnegative=True) for i in range(len(part))]
                      for n, part in (("outer", points), ("inner", rounds))]  # fmt: skip
             count, along = math.prod(points), dict(zip(loops[1], inner, strict=True))
@@ -124,61 +130,6 @@ def _memory(tensor: torch.Tensor) -> torch.Tensor:
     """All memory from a tensor's first element on, in one dimension; autograd is not told of writes to it."""
     rest = tensor.untyped_storage().nbytes() // tensor.element_size() - tensor.storage_offset()
     return tensor.data.as_strided((max(rest, 0),), (1,), tensor.storage_offset())
-
-
-def _grid(sizes: Sequence[int], shape: tuple[int, int]) -> list[torch.Tensor]:
-    """The number of each loop in each step of the nest."""
-    steps, loops = torch.arange(math.prod(sizes)), []
-    for size in reversed(sizes):
-        loops.append((steps % size).view(shape))
-        steps = steps // size
-    return loops[::-1]
-
-
-def _number(size: Any, known: dict[Any, Any]) -> int:
-    return size if isinstance(size, int) else int(sympy_interp(_Indices, known, size))
-
-
-def _tensor(value: Any) -> torch.Tensor:
-    value = getattr(value, "value", value)
-    return value if isinstance(value, torch.Tensor) else torch.tensor(value)
-
-
-class _Indices(PythonReferenceAnalysis):
-    """Index expressions over tensors of integers."""
-
-    @staticmethod
-    def constant(c: Any, dtype: torch.dtype) -> Any:
-        return {torch.int64: int, torch.bool: bool}.get(dtype, float)(c)
-
-    @staticmethod
-    def to_dtype(x: Any, dtype: torch.dtype) -> Any:
-        return x.to(dtype) if isinstance(x, torch.Tensor) else {torch.float64: float, torch.int64: int}[dtype](x)
-
-    @staticmethod
-    def modular_indexing(x: Any, y: Any, z: Any) -> Any:
-        return (x // y) % z
-
-    @staticmethod
-    def identity(x: Any) -> Any:
-        return x
-
-
-def _over_tensors(function: Callable[..., Any]) -> Any:
-    return staticmethod(lambda *operands: function(*(_tensor(o) for o in operands)))
-
-
-_FUNCTIONS: dict[str, Any] = {
-    "minimum": torch.minimum,
-    "maximum": torch.maximum,
-    "where": torch.where,
-    "and_": torch.logical_and,
-    "or_": torch.logical_or,
-    "not_": torch.logical_not,
-    "floordiv": operator.floordiv,
-}
-for _name, _function in _FUNCTIONS.items():
-    setattr(_Indices, _name, _over_tensors(_function))
 
 
 def _computed(dtype: torch.dtype) -> torch.dtype:
@@ -198,16 +149,16 @@ class _Ops(DefaultHandler):
         function = getattr(torch, torch_name, None) or getattr(torch.special, torch_name, None)
         if function is None:
             raise NotImplementedError(f"ops.{name}")
-        return function(*(_tensor(a) for a in args))
+        return function(*(as_tensor(a) for a in args))
 
     def truncdiv(self, a: Any, b: Any) -> Any:
-        return torch.div(_tensor(a), _tensor(b), rounding_mode="trunc")
+        return torch.div(as_tensor(a), as_tensor(b), rounding_mode="trunc")
 
     def floordiv(self, a: Any, b: Any) -> Any:
-        return torch.div(_tensor(a), _tensor(b), rounding_mode="floor")
+        return torch.div(as_tensor(a), as_tensor(b), rounding_mode="floor")
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
-        return (_tensor(a).double() * _tensor(b).double() + _tensor(c).double()).to(_tensor(a).dtype)
+        return (as_tensor(a).double() * as_tensor(b).double() + as_tensor(c).double()).to(as_tensor(a).dtype)
 
     def identity(self, x: Any) -> Any:
         return x
@@ -243,22 +194,22 @@ class _Ops(DefaultHandler):
         return torch.round(x).to(dtype)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
-        return torch.where(_tensor(condition).bool(), _tensor(a), _tensor(b))
+        return torch.where(as_tensor(condition).bool(), as_tensor(a), as_tensor(b))
 
     def masked(self, mask: Any, body: Callable[[], Any], other: Any) -> Any:
-        mask = _tensor(mask).bool()
+        mask = as_tensor(mask).bool()
         self.masks.append(mask)
         made = body()
         self.masks.pop()
         results = [
-            torch.where(mask, _tensor(r), torch.as_tensor(other, dtype=_tensor(r).dtype)) for r in _several(made)
+            torch.where(mask, as_tensor(r), torch.as_tensor(other, dtype=as_tensor(r).dtype)) for r in _several(made)
         ]
         return tuple(results) if isinstance(made, tuple) else results[0]
 
     # -- memory
 
     def _index(self, expr: Any) -> torch.Tensor:
-        return _tensor(expr if isinstance(expr, int | float) else sympy_interp(_Indices, self.values, expr))
+        return as_tensor(expr if isinstance(expr, int | float) else sympy_interp(Indices, self.values, expr))
 
     def load(self, name: str, index: Any) -> Any:
         memory, at = self.memory[name], self._index(index)
@@ -269,7 +220,7 @@ class _Ops(DefaultHandler):
 
     def store(self, name: str, index: Any, value: Any, mode: str | None = None) -> None:
         memory, at = self.memory[name], self._index(index)
-        value = _tensor(value).to(memory.dtype)
+        value = as_tensor(value).to(memory.dtype)
         if mode == "atomic_add":
             full = torch.broadcast_shapes(at.shape, value.shape, self.shape)
             memory.index_put_((at.expand(full).reshape(-1),), value.expand(full).reshape(-1), accumulate=True)
@@ -281,7 +232,7 @@ class _Ops(DefaultHandler):
         self.store(name, index, value)
 
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> Any:
-        value, limit = _tensor(value).to(torch.int64), self._index(size)
+        value, limit = as_tensor(value).to(torch.int64), self._index(size)
         symbol = sympy.Symbol(f"indirect_of_ours{len(self.values)}", integer=True)
         self.values[symbol] = torch.where(value < 0, value + limit, value) if wrap_neg else value
         return symbol
@@ -290,7 +241,7 @@ class _Ops(DefaultHandler):
         """Memory is checked by torch."""
 
     def device_assert_async(self, condition: Any, message: str) -> None:
-        assert bool(_tensor(condition).all()), message
+        assert bool(as_tensor(condition).all()), message
 
     def output(self, *args: Any) -> Any:
         return args
@@ -298,7 +249,7 @@ class _Ops(DefaultHandler):
     # -- along the reduction
 
     def _whole(self, value: Any) -> torch.Tensor:
-        return _tensor(value).expand(self.shape)
+        return as_tensor(value).expand(self.shape)
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any) -> Any:
         parts = [self._whole(v) for v in _several(value)]
@@ -320,7 +271,7 @@ class _Ops(DefaultHandler):
         steps = [tuple(w[:, :1] for w in whole)]
         for i in range(1, self.shape[1]):
             now = tuple(w[:, i : i + 1] for w in whole)
-            steps.append(tuple(_tensor(v) for v in combine(steps[-1], now)))
+            steps.append(tuple(as_tensor(v) for v in combine(steps[-1], now)))
         return tuple(torch.cat(column, 1) for column in zip(*steps, strict=True))
 
     def sort(self, dtypes: Any, values: Any, stable: bool, descending: bool) -> Any:
@@ -367,7 +318,7 @@ class _Noting(WrapperHandler):
         return result
 
     def _accumulating(self, index: Any, value: Any) -> None:
-        at, value = torch.broadcast_tensors(self.ops._index(index), _tensor(value))
+        at, value = torch.broadcast_tensors(self.ops._index(index), as_tensor(value))
         at, value = at.reshape(-1), value.reshape(-1)
         zeros = torch.zeros(int(at.max()) + 1 if len(at) else 0, dtype=value.dtype)
         self.noted.note("store", (at, value, "atomic_add"), {}, zeros.index_put((at,), value, accumulate=True))

@@ -18,6 +18,8 @@ from torch import fx
 from fxmorph.torchapi.pipelines import CannotRun, setting
 
 _FX_PASSES = "torch._inductor.fx_passes"
+#: The function that runs all fusions of groups of nodes.
+_GROUP_FUSIONS = "group_batch_fusion_passes"
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,22 @@ def opted() -> list[Opted]:
     return found
 
 
+def option_of(rule: Any) -> str:
+    """The name that a user opts in to the fusion ``rule`` by; that of its class where it has none."""
+    return next((o.name for o in opted() if o.made_by is type(rule)), type(rule).__name__)
+
+
+def is_group_fusions(observed: str, function: Any) -> bool:
+    """Whether a pass, under the name that its observer says, is all fusions of groups of nodes one after the other."""
+    called = getattr(function, "func", function)
+    return _GROUP_FUSIONS in (observed, getattr(called, "__name__", ""))
+
+
 def run_fusion(fusion: Opted, gm: fx.GraphModule) -> None:
     """Fuse groups of nodes of ``gm`` in place, this one fusion alone; raises :class:`CannotRun`."""
     import torch._inductor.config as config
 
-    run: Any = _attribute(f"{_FX_PASSES}.group_batch_fusion", "group_batch_fusion_passes")
+    run: Any = _attribute(f"{_FX_PASSES}.group_batch_fusion", _GROUP_FUSIONS)
     with config.patch(fusion.settings):
         try:
             run(gm.graph, pre_grad=fusion.option.startswith("pre_grad"))

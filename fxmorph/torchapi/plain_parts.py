@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
 
-from fxmorph.torchapi import plain_indices, plain_partition, plain_runtime, plain_wrapper
+from fxmorph.torchapi import plain_indices, plain_kernel, plain_partition, plain_runtime, plain_tracing, plain_wrapper
 from fxmorph.torchapi.plain_subclasses import plain_subclasses
 
 
@@ -28,6 +28,7 @@ class Plain(StrEnum):
     PROGRAM = "the program runs in the place of what is compiled, and writes by itself"
     KERNELS = "kernels are interpreted, not generated"
     KERNELS_IN_ORDER = "kernels are interpreted one iteration after the other"
+    KERNELS_THAT_REDUCE = "kernels that reduce are interpreted, not generated"
     INDICES = "index expressions are printed by us"
     RANGES = "indices are not simplified by the ranges of loops"
     LOOPS = "loops are not merged"
@@ -38,12 +39,22 @@ class Plain(StrEnum):
     WRAPPER_REUSE = "buffers that are used again are written by us"
     WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
     OUTERMOST = "the program runs in the place of all that AOTAutograd makes"
+    IN_GRAPH = "what writes to inputs may be made in the graph is decided by us"
+    WRITTEN = "which inputs are written, and where, is decided by us"
+    AUTOCAST = "autocast is switched off by us where gradients are traced"
+    KINDS = "which inputs and results are of which kind is counted by us"
+    BASES = "what is said of common bases of inputs is said by us"
+    OVERLAPS = "inputs of one memory are taken to share elements"
+    DETACHED = "which inputs are cut off from autograd is decided by us"
+    DONATED = "which saved tensors may be overwritten is decided by us"
+    DONATED_PLACES = "where saved tensors that may be overwritten lie is decided by us"
+    REDUCTIONS = "no reduction in a kernel is used again for another"
 
 
-def _interpreted(one_by_one: bool = False) -> AbstractContextManager[None]:
+def _interpreted(one_by_one: bool = False, reductions: bool = False) -> AbstractContextManager[None]:
     from fxmorph.torchapi.kernel_interpreter import kernels_interpreted  # of what older releases lack
 
-    return kernels_interpreted(one_by_one)
+    return kernels_interpreted(one_by_one, reductions)
 
 
 _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
@@ -61,6 +72,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.PROGRAM: partial(plain_runtime.program_at_level, -1),
     Plain.KERNELS: _interpreted,
     Plain.KERNELS_IN_ORDER: partial(_interpreted, one_by_one=True),
+    Plain.KERNELS_THAT_REDUCE: partial(_interpreted, reductions=True),
     Plain.INDICES: plain_indices.plain_indices,
     Plain.RANGES: plain_indices.unsimplified_indices,
     Plain.LOOPS: plain_indices.loops_apart,
@@ -71,6 +83,16 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.WRAPPER_REUSE: partial(plain_wrapper.plain_wrapper_text, "make_buffer_reuse"),
     Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
     Plain.OUTERMOST: partial(plain_runtime.program_at_level, 0),
+    Plain.IN_GRAPH: plain_tracing.plain_place_of_writes,
+    Plain.WRITTEN: plain_tracing.plain_kinds_of_writes,
+    Plain.AUTOCAST: plain_tracing.plain_autocast,
+    Plain.KINDS: plain_tracing.plain_numbers_of_kinds,
+    Plain.BASES: plain_tracing.plain_bases,
+    Plain.OVERLAPS: plain_tracing.all_overlap,
+    Plain.DETACHED: plain_tracing.plain_detaching,
+    Plain.DONATED: plain_tracing.plain_donation,
+    Plain.DONATED_PLACES: plain_tracing.plain_places_of_donation,
+    Plain.REDUCTIONS: plain_kernel.reductions_anew,
 }
 
 

@@ -21,6 +21,7 @@ from torch import fx
 
 from fxmorph.core.units import Stage
 from fxmorph.torchapi.graph_structure import structure
+from fxmorph.torchapi.optional_passes import is_group_fusions, option_of
 from fxmorph.torchapi.patterns import Entry, entries
 
 
@@ -172,7 +173,7 @@ def run_pass(
 @contextlib.contextmanager
 def tracked(tracker: Tracker, fusions: bool = True) -> Iterator[None]:
     """Compiles in this process go through ``tracker`` until the context is left; ``fusions``: those are steps too."""
-    hooks = (_observers, _pattern_passes, _functions, _stages, _lowerings)
+    hooks = (_observers, _pattern_passes, _group_fusions, _functions, _stages, _lowerings)
     with contextlib.ExitStack() as stack:
         for hook in (*hooks, _fusions) if fusions else hooks:
             for where, name, value in hook(tracker):
@@ -209,6 +210,8 @@ def _observers(tracker: Tracker) -> Hooks:
         @functools.wraps(original)
         def apply(self: Any, pass_fn: Any) -> Any:
             unit = f"{tracker.stage}.{pass_name(self.passname)}"
+            if is_group_fusions(self.passname, pass_fn):  # each of them is a step of its own
+                return original(self, pass_fn)
             if isinstance(getattr(pass_fn, "__self__", None), PatternMatcherPass) and not tracker.inside:
                 tracker.matching = unit
                 try:
@@ -267,6 +270,21 @@ def _pattern_passes(tracker: Tracker) -> Hooks:
         entry = getattr(pattern_matcher, name, None)
         if entry is not None:
             yield entry, "apply", wrapped(entry.apply, name == "LoweringPatternEntry")
+
+
+def _group_fusions(tracker: Tracker) -> Hooks:
+    """Each fusion of groups of nodes that a user opted in to, under the name of its option."""
+    home = module("torch._inductor.fx_passes.group_batch_fusion")
+    original = getattr(home, "apply_group_batch_fusion", None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def apply(graph: fx.Graph, rule: Any) -> None:
+        unit = f"{tracker.stage}.{option_of(rule)}"
+        run_pass(tracker, unit, graph, lambda: original(graph, rule))
+
+    yield home, "apply_group_batch_fusion", apply
 
 
 #: Passes that no observer sees: stage (None: where the compile is), module, name, and what a call that

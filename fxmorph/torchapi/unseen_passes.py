@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,15 +16,18 @@ from torch import fx
 
 from fxmorph.core.units import Stage
 
-#: What runs a stage, in ``torch._inductor.compile_fx``.
+_COMPILE = "torch._inductor.compile_fx"
+#: What runs a stage, by module and name; of the partitioner what makes two graphs of one.
 _RUNS = {
-    Stage.PRE_GRAD: "_recursive_pre_grad_passes",
-    Stage.JOINT: "_recursive_joint_graph_passes",
-    Stage.POST_GRAD: "_recursive_post_grad_passes",
+    Stage.PRE_GRAD: (_COMPILE, "_recursive_pre_grad_passes"),
+    Stage.JOINT: (_COMPILE, "_recursive_joint_graph_passes"),
+    Stage.POST_GRAD: (_COMPILE, "_recursive_post_grad_passes"),
+    Stage.PARTITIONER: ("torch._functorch.partitioners", "_extract_fwd_bwd_modules"),
 }
-STAGES = tuple(_RUNS)
+#: Stages that hold nothing but passes.
+STAGES = (Stage.PRE_GRAD, Stage.JOINT, Stage.POST_GRAD)
 #: Where passes are defined.
-_HOMES = "torch._inductor."
+_HOMES = ("torch._inductor.", "torch._functorch.")
 
 
 @dataclass(frozen=True)
@@ -38,21 +42,20 @@ class GraphFunction:
 @contextlib.contextmanager
 def without_stages(*stages: Stage) -> Iterator[None]:
     """These stages leave their graphs as they come."""
-    from torch._inductor import compile_fx
-
     with contextlib.ExitStack() as stack:
-        for stage in stages:
-            stack.enter_context(mock.patch.object(compile_fx, _RUNS[stage], lambda gm, *args, **kwargs: gm))
+        for module, name in (_RUNS[stage] for stage in stages):
+            home = importlib.import_module(module)
+            stack.enter_context(mock.patch.object(home, name, lambda gm, *args, **kwargs: gm))
         yield
 
 
 @contextlib.contextmanager
 def graph_functions(stage: Stage) -> Iterator[list[GraphFunction]]:
     """Functions that the stage calls with a graph in compiles inside, the innermost first."""
-    from torch._inductor import compile_fx
-
+    module, name = _RUNS[stage]
+    home = importlib.import_module(module)
     found: list[GraphFunction] = []
-    original = getattr(compile_fx, _RUNS[stage])
+    original = getattr(home, name)
 
     def watch(frame: FrameType, event: str, result: Any) -> None:
         if event != "return" or not frame.f_globals.get("__name__", "").startswith(_HOMES):
@@ -73,7 +76,7 @@ def graph_functions(stage: Stage) -> Iterator[list[GraphFunction]]:
         finally:
             sys.setprofile(outer)
 
-    with mock.patch.object(compile_fx, original.__name__, watched):
+    with mock.patch.object(home, name, watched):
         yield found
 
 

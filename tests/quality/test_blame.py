@@ -255,7 +255,7 @@ CASES: dict[str, Case] = {
     ),
     "fusion legality": Case(
         lambda: planting_backend.planted_fusion_check("fusable_read_and_write"),
-        lambda x: (x.sum(1), x.sum(1).flip(0) * x.exp().sum(1)), (randn(8, 16),), "scheduler.can_fuse_vertical",
+        lambda x: (x.sum(1), x.sum(1).flip(0) * x.exp().sum(1)), (randn(8, 16),), "scheduler.fusable_read_and_write",
     ),
     "in place": Case(
         planting_backend.planted_inplace,
@@ -415,6 +415,94 @@ CASES |= {
              "        return True\n"),
         lambda x, y: (x.copy_(y * 2), (x * y).sum())[1], (XY[0].clone(), XY_GRAD[1]),
         "functionalization.run_functionalized_fw_and_collect_metadata",
+    ),
+}  # fmt: skip
+
+
+def projected_then_set(state: torch.Tensor, w: torch.Tensor, u: torch.Tensor) -> Any:
+    a = u.cos() * 2
+    p = state @ w
+    state.copy_(u + 1)
+    return a, p
+
+
+def mirrored_then_damped(x: torch.Tensor, b: torch.Tensor) -> Any:
+    y = x.flip(0) * b + x
+    s = x + b
+    x.mul_(0.25)
+    return y.cos(), s
+
+
+def shifted_by_a_row(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor) -> Any:
+    y = (x * b).sin() * 2
+    p = y @ w
+    z = F.pad(y[1:], (0, 0, 0, 1)) - x
+    return p, z.cos(), y
+
+
+def two_layers(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, v: torch.Tensor, c: torch.Tensor) -> Any:
+    p = F.linear(x, w, b)
+    q = F.linear(x.sin(), v, c)
+    return p.tanh() * 2, (p + q).exp()
+
+
+def scaled_to_range(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    y = x * b
+    high, low = y.amax(1, keepdim=True), y.amin(1, keepdim=True)
+    return (y - low) / (high - low + 0.1)
+
+
+DEPENDENCIES = "torch._inductor.dependencies"
+#: Of order and memory that the scheduler loses, of what several nodes are made into, of what is forgotten in a kernel.
+CASES |= {
+    "order of a group": Case(
+        text(SCHEDULER, "refresh_group_node_dependencies", "if dep.name not in group_snode.get_buffer_names()",
+             "if dep.name not in group_snode.get_buffer_names() and not isinstance(dep, WeakDep)"),
+        projected_then_set, (randn(8, 16), randn(16, 12), randn(8, 16)), "scheduler.refresh_group_node_dependencies",
+    ),
+    "pruned order": Case(
+        text(SCHEDULER, "_prune_redundant_deps", " > 0 and node.scheduler.fusable_weak_dep(\n"
+             "                dep, name_to_fused_node[op_name], node\n            )", " > 0"),
+        mirrored_then_damped, (randn(96), randn(96)), "scheduler.prune_redundant_deps", no_grad=True,
+    ),
+    "order of a write behind a product": Case(
+        text(SCHEDULER, "Scheduler.compute_dependencies", "if user.get_name() == node.get_name():",
+             "if user.get_name() == node.get_name() or isinstance(user.node, ExternKernelSchedulerNode):"),
+        projected_then_set, (randn(8, 16), randn(16, 12), randn(8, 16)), "scheduler.compute_dependencies",
+    ),
+    "offset of a read": Case(
+        text(DEPENDENCIES, "_RecordLoadStoreInner.load", "*self.canonicalize(index)",
+             "*self.canonicalize(index - index.subs({s: 0 for s in index.free_symbols}))"),
+        shifted_by_a_row, (randn(16, 24), randn(24, 24), randn(24)), "scheduler.extract_read_writes", no_grad=True,
+    ),
+    "order of weak dependencies": Case(
+        text(SCHEDULER, "Scheduler.topological_sort_schedule", "sorted(n.unmet_dependencies, ",
+             "sorted((d for d in n.unmet_dependencies if not isinstance(d, WeakDep)), "),
+        projected_then_set, (randn(8, 16), randn(16, 12), randn(8, 16)), "scheduler.topological_sort_schedule",
+    ),
+    "fusion of groups": Case(
+        text("torch._inductor.fx_passes.group_batch_fusion", "PostGradBatchLinearFusion.fuse",
+             "aten.add, args=((batch_biases[i], new_mm))", "aten.add, args=((batch_biases[0], new_mm))"),
+        two_layers, (randn(4, 8), randn(6, 8), randn(6), randn(6, 8) * 2, randn(6) + 1),
+        "post_grad.batch_linear_post_grad",
+        CompileConfig.make(inductor={"post_grad_fusion_options": {"batch_linear_post_grad": {"min_fuse_set_size": 2}}}),
+        no_grad=True,
+    ),
+    "two reductions under one key": Case(
+        text(CPP, "CppVecKernel.reduction", "reduction_key = src_dtype, reduction_type, value",
+             "reduction_key = src_dtype, argmax_or_argmin, value"),
+        scaled_to_range, (randn(6, 48), randn(48)), "codegen.CppVecKernel.reduction",
+    ),
+    "index of two loops": Case(
+        text(CPP, "CppKernel.reduction", "index = index * self.ranges[i] + self.itervars[i]",
+             "index = index * self.ranges[i - 1] + self.itervars[i]"),
+        lambda x, y: (lambda h: (torch.argmax(h), h.sin()))(x[:, 1:8] * y), (randn(12, 10), randn(7)),
+        "codegen.CppKernel.reduction", CompileConfig.make(inductor={"cpp.simdlen": 1}),
+    ),
+    "sum that a store adds to": Case(
+        text(CPP, "CppVecKernel._get_store_line", 'value = f"({value} + {load})"', 'value = f"({value})"'),
+        lambda x, m: x.index_add(0, torch.tensor([0, 1, 1, 2, 0]), m.sin()).tanh(), (randn(4, 32), randn(5, 32)),
+        "codegen.CppVecKernel.store(atomic_add)",
     ),
 }  # fmt: skip
 

@@ -16,15 +16,26 @@ from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
 from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
+from fxmorph.torchapi.unseen_passes import graph_functions
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Probe
 
 #: Stages that are no passes, no decompositions and no code.
 AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Stage.PARTITIONER)
+#: Functions with an answer that we can give too.
+_DECISIONS = (
+    "functionalization._check_if_mutation_can_be_in_graph",
+    "functionalization.InputAliasInfo/mutation_type",
+    "runtime_wrappers.ViewAndMutationMeta/__post_init__",
+    "functionalization.disable_autocast",
+    "functionalization.create_synthetic_base_metadata",
+    "functionalization.compute_overlapping_inputs",
+    "runtime_wrappers._compute_indices_of_inps_to_detach",
+)
 #: What a step of the tracing belongs to, by the name of what makes it.
 _TRACERS: Mapping[Step, str] = {
     Step.FUNCTION: "functionalization.fn_prepped_for_autograd",
-    Step.JOINT: "aot.create_joint",
+    Step.JOINT: "functionalization.create_joint",
     Step.FUNCTIONALIZED: "functionalization.create_functionalized_fn",
     Step.FRESH: "functionalization.maybe_to_fresh_input",
     Step.WRITTEN: "functionalization.apply_in_graph_mutations",
@@ -36,8 +47,24 @@ _TRACERS: Mapping[Step, str] = {
 
 def blame_around(probe: Probe, bare: Held) -> Blame:
     """The part to blame for what shows under ``bare``, where no pass and no decomposition runs."""
-    found = blame_partitioner(probe, bare) or _outer_wrappers(probe, bare) or _inner_wrappers(probe, bare)
+    found = (
+        _decisions(probe, bare)
+        or blame_partitioner(probe, bare)
+        or _outer_wrappers(probe, bare)
+        or _inner_wrappers(probe, bare)
+    )
     return found or _tracing(probe, bare)
+
+
+# -- what is decided before and while tracing --------------------------------
+
+
+def _decisions(probe: Probe, bare: Held) -> Blame | None:
+    """A decision about the program, which all that comes after it goes by."""
+    for unit in _DECISIONS:
+        if _goes(probe, bare, PLAIN_PARTS[unit]):
+            return _confirmed(probe, unit, f"gone where {PLAIN_PARTS[unit]}")
+    return None
 
 
 # -- the partitioner ---------------------------------------------------------
@@ -55,6 +82,14 @@ def blame_partitioner(probe: Probe, bare: Held) -> Blame | None:
     goes = [unit for unit, part in halves.items() if _goes(probe, bare, part)]
     unit = goes[0] if len(goes) == 1 else f"partitioner.{MIN_CUT}"
     evidence += [f"gone where {halves[u]}" for u in goes]
+    if goes == [f"partitioner.{MIN_CUT}/{CUTTING}"]:
+        with graph_functions(Stage.PARTITIONER) as functions:
+            probe.ask(bare)
+        for function in functions:
+            if probe.ask(replace(bare, function=function)) is Answer.GONE:
+                evidence.append(f"gone where {function.name} does nothing")
+                off = Held(function=function)
+                return _confirmed(probe, f"{Stage.PARTITIONER}.{function.name}", *evidence, held=off)
     found = _confirmed(probe, unit, *evidence)
     return found if default else replace(found, redo=())
 
@@ -160,12 +195,12 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     return Blame(Stage(unit.partition(".")[0]), unit, gone, tuple(evidence), redo)
 
 
-def _confirmed(probe: Probe, unit: str, *evidence: str) -> Blame:
+def _confirmed(probe: Probe, unit: str, *evidence: str, held: Held | None = None) -> Blame:
     """Compile with the part done by us, backend and all; in eager where the backend cannot do with it."""
     stage = Stage(unit.partition(".")[0])
-    held = Held(plain=(PLAIN_PARTS[unit],)) if unit in PLAIN_PARTS else Held(plain=(Plain.PROGRAM,))
+    held = held or Held(plain=(PLAIN_PARTS.get(unit, Plain.PROGRAM),))
     answer, how = probe.ask(held), "compiled"
     if answer is not Answer.GONE:
         answer, how = probe.ask(replace(held, backend=True)), "graphs run in eager"
-    last = f"where {held.plain[0]}: {answer} ({how})"
+    last = f"where {held.plain[0] if held.plain else f'{unit} does nothing'}: {answer} ({how})"
     return Blame(stage, unit, answer is Answer.GONE, (*evidence, last), redo_of(stage, unit))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Kind
+from fxmorph.torchapi.optional_passes import opted
 from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
 from fxmorph.torchapi.plain_parts import Plain
 
@@ -51,6 +52,17 @@ PLAIN_PARTS = {
     "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
     "codegen.PythonWrapperCodegen/make_buffer_reuse": Plain.WRAPPER_REUSE,
     "codegen.PythonWrapperCodegen/codegen_args": Plain.WRAPPER_ARGUMENTS,
+    "codegen.CppVecKernel.reduction": Plain.REDUCTIONS,
+    "codegen.CppKernel.reduction": Plain.REDUCTIONS,
+    "functionalization._check_if_mutation_can_be_in_graph": Plain.IN_GRAPH,
+    "functionalization.InputAliasInfo/mutation_type": Plain.WRITTEN,
+    "functionalization.disable_autocast": Plain.AUTOCAST,
+    "functionalization.create_synthetic_base_metadata": Plain.BASES,
+    "functionalization.compute_overlapping_inputs": Plain.OVERLAPS,
+    "runtime_wrappers._compute_indices_of_inps_to_detach": Plain.DETACHED,
+    "runtime_wrappers.ViewAndMutationMeta/__post_init__": Plain.KINDS,
+    "runtime_wrappers.collect_fw_donated_buffer_idxs": Plain.DONATED,
+    "runtime_wrappers.collect_bw_donated_buffer_idxs": Plain.DONATED_PLACES,
     "runtime_wrappers.AOTDedupeWrapper": Plain.OUTERMOST,
     "runtime_wrappers.AOTSyntheticBaseWrapper": Plain.OUTERMOST,
 }
@@ -62,6 +74,8 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
     lines: list[str] = []
     if unit in SETTINGS:
         lines = [f"torch._inductor.config.{k} = {v!r}" for k, v in SETTINGS[unit].items()]
+    elif option := next((o for o in opted() if o.made_by is not None and unit == f"{stage}.{o.name}"), None):
+        lines = [f"torch._inductor.config.{option.option}.pop({name!r}, None)"]
     elif stage in (Stage.PRE_GRAD, Stage.JOINT, Stage.POST_GRAD) and name:
         observed = name.partition("/")[0].replace("pass_patterns[", "PASS_PATTERN_").rstrip("]").upper()
         lines = [f"TORCHINDUCTOR_DISABLED_PASSES={observed} python repro.py  # torch 2.13 and later"]

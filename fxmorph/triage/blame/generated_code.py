@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
@@ -11,6 +12,7 @@ from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.noted_operations import Noted, operations_noted
 from fxmorph.torchapi.plain_parts import Plain
+from fxmorph.torchapi.scheduler_checks import CHECKED, scheduler_watched
 from fxmorph.torchapi.scheduler_steps import scheduler_steps
 from fxmorph.torchapi.tracking import Group, Step
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, SETTINGS, redo_of
@@ -20,6 +22,8 @@ ALL = Held()
 #: Names of the IR's operations by FX node.
 Operations = Mapping[str, Collection[str]]
 VECTORISED = "codegen.CppVecKernel"
+#: Reductions, right by themselves and wrong beside others.
+_REDUCTION, _VECTOR_REDUCTION = "codegen.CppKernel.reduction", "codegen.CppVecKernel.reduction"
 #: Parts that a setting takes away.  Those of memory come before fusions and lowerings, which hide them; those
 #: that only move what is fused or lowered come last.
 _OF_MEMORY = tuple(
@@ -32,28 +36,65 @@ _WRAPPER_TEXT = (
 )  # fmt: skip
 _INDICES = tuple(u for u in PLAIN_PARTS if u.startswith("codegen.SizeVarAllocator"))
 #: Around the code: it says of inputs that kernels wrote to them, which eager kernels say themselves.
-_AROUND = ("runtime_wrappers.RuntimeWrapper",)
+_AROUND = ("runtime_wrappers.ViewAndMutationMeta/__post_init__", "runtime_wrappers.RuntimeWrapper")
+#: What may be overwritten is said by AOTAutograd, and done by the scheduler.
+_DONATION = tuple(f"runtime_wrappers.collect_{graph}_donated_buffer_idxs" for graph in ("fw", "bw"))
 _LAYOUT = ("lowering.layout_optimization", "lowering.comprehensive_padding")
+
+
+@dataclass
+class Kernels:
+    """The finding's kernels, interpreted when they are first asked about, and once."""
+
+    probe: Probe
+    operations: Operations
+
+    @functools.cached_property
+    def interpreted(self) -> tuple[Answer, Noted]:
+        """What shows of the finding, and what operations computed; nothing where kernels cannot be interpreted."""
+        with operations_noted() as noted:
+            answer = self.probe.ask(ALL.with_plain(Plain.KERNELS)) if self.probe.device == "cpu" else Answer.BROKEN
+        return answer, noted
+
+    def wrong_operations(self, node: str = "") -> list[str]:
+        """Those operations, of one FX node where it is named, whose code alone is wrong.
+
+        On the CPU it runs in a process of its own, which it may end.
+        """
+        among = self.operations.get(node, ()) if node else set().union(*self.operations.values())
+        noted, probe = self.interpreted[1], self.probe
+
+        def wrong() -> list[str]:
+            return wrong_operations(noted, probe.config, probe.device, among)
+
+        if probe.device != "cpu":
+            return wrong()
+        try:
+            return apart(wrong)
+        except Died:
+            return []
 
 
 def blame_backend(probe: Probe) -> Blame:
     """The graphs are right in eager, or no pass was to blame: try the parts behind them."""
-    with operations_of_nodes() as operations, scheduler_steps() as scheduling:
+    with operations_of_nodes() as operations, scheduler_steps() as scheduling, scheduler_watched() as wrong:
         answer, steps = probe.watch(ALL)
     if answer is not Answer.SHOWS:
         return Blame(Stage.CODEGEN, "", False, ("not seen again in a fresh compile",), ())
+    kernels = Kernels(probe, operations)
     found = _pattern_to_ir(probe, steps[Group.PASS])
     if found is None and probe.accused <= LAYOUT_KINDS:
         found = _by_setting(probe, _LAYOUT)
+    found = found or _scheduler(probe, wrong)
     if probe.device == "cpu":
-        found = found or _vectorised(probe, operations)
+        found = found or _vectorised(probe, kernels)
     found = found or _of_memory(probe)
     found = found or _fusion(probe, steps[Group.FUSION])
     found = found or _scheduling(probe, scheduling)
     if probe.device == "cpu":
-        found = found or _kernels(probe, operations) or _parts(probe, _WRAPPER_TEXT)
+        found = found or _kernels(probe, kernels) or _parts(probe, _WRAPPER_TEXT)
     found = found or _parts(probe, _INDICES) or _parts(probe, _AROUND)
-    found = found or _lowering(probe, steps[Group.LOWERING], operations)
+    found = found or _lowering(probe, steps[Group.LOWERING], kernels)
     found = found or _passes(probe, steps[Group.PASS])
     found = found or _by_setting(probe, _LAST)
     if found is not None:
@@ -91,11 +132,12 @@ def _by_setting(probe: Probe, units: Sequence[str]) -> Blame | None:
 
 
 def _of_memory(probe: Probe) -> Blame | None:
-    """Of buffers that are used again, which ones, or the text that does it."""
+    """Of buffers that are used again, which ones, who gave them away, or the text that does it."""
     found = _by_setting(probe, _OF_MEMORY)
-    if found is None or found.unit != "scheduler.allow_buffer_reuse":
-        return found
-    return _parts(probe, ("codegen.PythonWrapperCodegen/make_buffer_reuse",)) or found
+    if found is None:
+        return None
+    text = ("codegen.PythonWrapperCodegen/make_buffer_reuse",) if found.unit == "scheduler.allow_buffer_reuse" else ()
+    return _parts(probe, (*_DONATION, *text)) or found
 
 
 def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:
@@ -115,21 +157,25 @@ def _scheduling(probe: Probe, steps: Sequence[str]) -> Blame | None:
     return None
 
 
-def _kernels(probe: Probe, operations: Operations) -> Blame | None:
+def _kernels(probe: Probe, kernels: Kernels) -> Blame | None:
     """Kernels that are right where they are interpreted: what prints them is not."""
     unit = "codegen.CppKernel"
-    with operations_noted() as noted:
-        if probe.ask(ALL.with_plain(Plain.KERNELS)) is not Answer.GONE:
-            return None
+    if kernels.interpreted[0] is not Answer.GONE:
+        return None
     said = f"gone where {Plain.KERNELS}: what is lowered and scheduled is right"
-    wrong = _wrong_operations(probe, noted, set().union(*operations.values()))
+    wrong = kernels.wrong_operations()
     if wrong:
         more = f"code for the operation {wrong[0]} alone is wrong"
         return _blame(Stage.CODEGEN, _printer(probe.device, wrong[0]), said, more)
     if probe.ask(ALL.with_plain(Plain.KERNELS_IN_ORDER)) is Answer.SHOWS:
         return None  # whoever lets iterations read what others write: its lowering, or what fused it
+    found = _parts(probe, (_REDUCTION,))
+    if found is not None:
+        return replace(found, evidence=(said, *found.evidence))
     if probe.ask(ALL.with_plain(Plain.INDICES)) is Answer.GONE:
         return _blame(Stage.CODEGEN, "codegen.CppPrinter", said, f"gone where {Plain.INDICES}")
+    if probe.ask(ALL.with_plain(Plain.KERNELS_THAT_REDUCE)) is Answer.GONE:
+        return _blame(Stage.CODEGEN, _REDUCTION, said, f"gone where {Plain.KERNELS_THAT_REDUCE}")
     return _blame(Stage.CODEGEN, unit, said, "code for each operation alone is right, and so are index expressions")
 
 
@@ -141,7 +187,7 @@ def _parts(probe: Probe, units: Sequence[str]) -> Blame | None:
     return None
 
 
-def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -> Blame | None:
+def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: Kernels) -> Blame | None:
     """The first node, in the order of the graph, whose lowering shows the finding.
 
     Nodes behind it are given to eager kernels: what a guilty node computed stays wrong in them.
@@ -159,45 +205,40 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], operations: Operations) -
         if gone is not None:
             answer, last = Answer.GONE, f"gone where nodes from {lowerings[gone].detail} on run eager kernels"
     stage, unit, evidence = Stage.LOWERING, step.unit, [said, last]
-    wrong = _wrong_operations(probe, _noted(probe), operations.get(step.detail, ()))
+    wrong = kernels.wrong_operations(step.detail)
     if wrong:  # its lowering is right: what prints that lowering is not
         stage, unit = Stage.CODEGEN, _printer(probe.device, wrong[0])
         evidence.append(f"code for the operation {wrong[0]} alone is wrong")
     return Blame(stage, unit, answer is Answer.GONE, tuple(evidence), redo_of(Stage.LOWERING, step.unit), (step.unit,))
 
 
-def _vectorised(probe: Probe, operations: Operations) -> Blame | None:
+def _scheduler(probe: Probe, wrong: Mapping[str, str]) -> Blame | None:
+    """The first function of the scheduler that is seen to be wrong and whose mending mends the finding.
+
+    What it loses, or lets through, shows in fusions, in memory that is used again, and in the order of kernels.
+    What runs in a process of its own is not seen: then all that has a check is tried.
+    """
+    for function in CHECKED if probe.apart else wrong:
+        if probe.ask(Held(mended=function)) is Answer.GONE:
+            said = filter(None, [wrong.get(function), f"gone where what {function} does wrong is put right"])
+            return _blame(Stage.SCHEDULER, f"scheduler.{function}", *said)
+    return None
+
+
+def _vectorised(probe: Probe, kernels: Kernels) -> Blame | None:
     """Vector kernels of the C++ backend, and the operation of which they are wrong where it is one."""
     found = _by_setting(probe, (VECTORISED,))
     if found is None:
         return None
-    wrong = _wrong_operations(probe, _noted(probe), set().union(*operations.values()))
+    wrong = kernels.wrong_operations()
     if not wrong:
-        return _parts(probe, ("codegen.CppTile2DKernel",)) or found
+        finer = _parts(probe, (_VECTOR_REDUCTION, "codegen.CppTile2DKernel"))
+        if finer is None and probe.ask(ALL.with_plain(Plain.KERNELS_THAT_REDUCE)) is Answer.GONE:
+            more = f"gone where {Plain.KERNELS_THAT_REDUCE}"
+            finer = replace(found, unit=_VECTOR_REDUCTION, evidence=(*found.evidence, more))
+        return finer or found
     more = f"vectorised code for the operation {wrong[0]} alone is wrong"
     return replace(found, unit=_printer("vector", wrong[0]), evidence=(*found.evidence, more))
-
-
-def _noted(probe: Probe) -> Noted:
-    """What operations of the finding's kernels compute; nothing where kernels cannot be interpreted."""
-    with operations_noted() as noted:
-        if probe.device == "cpu":
-            probe.ask(ALL.with_plain(Plain.KERNELS))
-    return noted
-
-
-def _wrong_operations(probe: Probe, noted: Noted, among: Collection[str]) -> list[str]:
-    """Those operations whose code alone is wrong.  On the CPU it runs in a process of its own, which it may end."""
-
-    def wrong() -> list[str]:
-        return wrong_operations(noted, probe.config, probe.device, among)
-
-    if probe.device != "cpu":
-        return wrong()
-    try:
-        return apart(wrong)
-    except Died:
-        return []
 
 
 def _printer(target: str, operation: str) -> str:

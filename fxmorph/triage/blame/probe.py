@@ -24,6 +24,7 @@ from fxmorph.torchapi.eager_pipeline import graphs_in_eager
 from fxmorph.torchapi.new_memory import garbage_in_new_memory
 from fxmorph.torchapi.plain_parts import Plain, plainly
 from fxmorph.torchapi.plain_runtime import without_graph_wrapper
+from fxmorph.torchapi.scheduler_checks import scheduler_mended
 from fxmorph.torchapi.scheduler_steps import without_scheduler_step
 from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
 from fxmorph.torchapi.unseen_passes import GraphFunction, without_graph_function, without_stages
@@ -49,7 +50,8 @@ class Held:
     Of each group of steps those from number ``upto`` on; units and details in ``off``;
     ``decompositions`` by unit name (None: all of them); the backend (graphs then run in eager); one of the
     wrappers around a graph; a step of the scheduler; whole ``stages`` of passes, or a function over graphs.
-    ``plain`` parts are done by us, and ``settings`` of Inductor are changed besides.
+    ``plain`` parts are done by us, what the function ``mended`` of the scheduler does wrong is put right, and
+    ``settings`` of Inductor are changed besides.
     """
 
     upto: tuple[tuple[Group, int], ...] = ()
@@ -61,6 +63,7 @@ class Held:
     stages: tuple[Stage, ...] = ()
     function: GraphFunction | None = None
     plain: tuple[Plain, ...] = ()
+    mended: str = ""
     settings: tuple[tuple[str, Any], ...] = ()
 
     def below(self, group: Group, number: int) -> Held:
@@ -183,6 +186,8 @@ def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
         contexts.append(without_stages(*held.stages))
     if held.function is not None:
         contexts.append(without_graph_function(held.function))
+    if held.mended:
+        contexts.append(scheduler_mended(held.mended))
     contexts += [plainly(part) for part in held.plain]
     if held.decompositions is None or held.decompositions:
         contexts.append(without_decompositions(held.decompositions))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.model import Rung
+from fxmorph.torchapi.scheduler_checks import CHECKED
 from fxmorph.torchapi.tracking import Group
 from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, SETTINGS
@@ -66,6 +67,9 @@ def without_guilty(blame: Blame) -> Held | None:
         return Held(settings=tuple(SETTINGS[setting].items()))
     if blame.unit in PLAIN_PARTS:
         return Held(plain=(PLAIN_PARTS[blame.unit],))
+    function = blame.unit.removeprefix(f"{Stage.SCHEDULER}.")
+    if function in CHECKED:
+        return Held(mended=function)
     return ALL.below(Group.FUSION, 0) if blame.stage is Stage.SCHEDULER else None
 
 

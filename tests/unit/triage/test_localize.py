@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.units import Stage
+from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.triage.blame.culprit import redo_of
+from fxmorph.triage.blame.generated_code import Kernels
+from fxmorph.triage.blame.probe import Answer, Held, Probe
 
 
 @pytest.mark.parametrize(
@@ -15,6 +21,7 @@ from fxmorph.triage.blame.culprit import redo_of
     [
         ("post_grad.pass_patterns[1]/pointless_cumsum_replacement", "TORCHINDUCTOR_DISABLED_PASSES=PASS_PATTERN_1 "),
         ("post_grad.reinplace_inplaceable_ops", "TORCHINDUCTOR_DISABLED_PASSES=REINPLACE_INPLACEABLE_OPS "),
+        ("post_grad.batch_linear_post_grad", "config.post_grad_fusion_options.pop('batch_linear_post_grad', None)"),
         ("decomposition.aten.silu.default", "decompositions.pop(torch.ops.aten.silu.default)"),
         ("lowering.aten.sin.default", "lowerings[torch.ops.aten.sin.default]"),
         ("scheduler.can_fuse_vertical", "max_fusion_size = 1"),
@@ -30,6 +37,18 @@ def test_it_names_the_switch(unit: str, wanted: str) -> None:
 
 def test_of_what_has_no_switch_nothing_is_named() -> None:
     assert redo_of(Stage.AOT, "aot.graph_capture") == ()
+
+
+def test_kernels_are_interpreted_once() -> None:
+    asked: list[Held] = []
+
+    def ask(held: Held) -> Answer:
+        asked.append(held)
+        return Answer.GONE
+
+    kernels = Kernels(cast(Probe, SimpleNamespace(ask=ask, device="cpu")), {})
+    assert kernels.interpreted is kernels.interpreted and kernels.interpreted[0] is Answer.GONE
+    assert asked == [Held(plain=(Plain.KERNELS,))]
 
 
 def test_a_blame_is_a_record_that_goes_to_json_and_back() -> None:

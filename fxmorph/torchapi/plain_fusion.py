@@ -1,0 +1,179 @@
+"""Whether two of the scheduler's nodes may share a loop, or memory, asked by us where torch says that they may.
+
+Each question is answered from the addresses that the nodes read and write, and from their loops; what we see
+nothing against is left to torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+
+from fxmorph.torchapi.addresses import addresses
+from fxmorph.torchapi.corrections import After, Correction
+from fxmorph.torchapi.plain_accesses import from_memory, same_addresses, sizes_known
+
+
+def _refused(allowed: Any, why: str) -> Correction | None:
+    return Correction(why, lambda: False) if allowed and why else None
+
+
+def check_read_and_write(scheduler: Any, read: Any, write: Any, *, allow_index_equivalence: bool = False) -> After:
+    """What is read in one iteration was written in the same."""
+
+    def after(allowed: Any) -> Correction | None:
+        if allow_index_equivalence:  # loops of another order, which are asked about elsewhere
+            return None
+        return _refused(allowed, _other_element(read, write))
+
+    return after
+
+
+def _other_element(read: Any, write: Any) -> str:
+    if read.name != write.name:
+        return f"{read} is not {write}"
+    if not hasattr(read, "var_names"):  # a read of the whole buffer
+        mode = getattr(read, "mode", None)
+        return "" if mode is not None and mode == write.mode else f"{read} is of all of it, not {write}"
+    if write.mode == "atomic_add" or from_memory(read.index) or from_memory(write.index):
+        return f"{read} may be of what another iteration writes as {write}"
+    same = same_addresses(write.index, write.ranges, read.index, read.ranges)
+    return "" if same else f"{read} is another element than {write}"
+
+
+def check_weak(scheduler: Any, weak: Any, first: Any, second: Any) -> After:
+    """Memory is overwritten in the iteration that reads it, and in no other."""
+
+    def after(allowed: Any) -> Correction | None:
+        return _refused(allowed, _overwritten(scheduler, weak, first, second))
+
+    return after
+
+
+def _overwritten(scheduler: Any, weak: Any, first: Any, second: Any) -> str:
+    if hasattr(first, "read_to_node"):  # of several kernels in one launch
+        return ""
+    writes = [d for d in second.read_writes.writes if d.name == weak.mutating_buf]
+    if weak.name not in first.get_buffer_names():
+        return f"{weak.name} is not made by {first.get_name()}"
+    if len(writes) != 1 or not hasattr(writes[0], "var_names") or from_memory(writes[0].index):
+        return f"{weak.mutating_buf} is not written at one place in each iteration"
+    write = writes[0]
+    written = addresses(write.index, write.ranges, sizes_known())
+    if written is not None and len(written.unique()) != len(written):
+        return f"{write} writes elements more than once"
+    real = scheduler.mutation_real_name[weak.mutating_buf]
+    for read in first.read_writes.reads:
+        if read.name != real:
+            continue
+        if not hasattr(read, "var_names") or from_memory(read.index):
+            return f"{read} may be of what another iteration overwrites as {write}"
+        if math.prod(read.size) != math.prod(write.size) or not same_addresses(
+            write.index, write.ranges, read.index, read.ranges
+        ):
+            return f"{read} is another element than {write} overwrites"
+    return ""
+
+
+def check_in_place(node: Any, read: Any) -> After:
+    """A result that takes the memory of what is read is written, in each iteration, where that was read."""
+
+    def after(allowed: Any) -> Correction | None:
+        if not allowed:
+            return None
+        (write,) = node.read_writes.writes
+        same = math.prod(read.size) == math.prod(write.size) and not from_memory(read.index)
+        same = same and same_addresses(write.index, write.ranges, read.index, read.ranges)
+        return _refused(allowed, "" if same else f"{read} is another element than {write}, which takes its memory")
+
+    return after
+
+
+def check_cycle(scheduler: Any, first: Any, second: Any) -> After:
+    """No third node waits for one of the two while the other waits for it."""
+
+    def after(cycle: Any) -> Correction | None:
+        between = "" if cycle else _between(scheduler, first, second)
+        return Correction(f"{between} lies between them", lambda: True) if between else None
+
+    return after
+
+
+def _between(scheduler: Any, first: Any, second: Any) -> str:
+    """A node outside the pair on a way from one of the two to one of them."""
+    pair = {id(first), id(second)}
+
+    def parents(node: Any) -> list[Any]:
+        names = [d.name for d in node.unmet_dependencies if d.name in scheduler.name_to_buf]
+        return [scheduler.name_to_fused_node[scheduler.name_to_buf[n].defining_op_name()] for n in names]
+
+    left = [p for node in (first, second) for p in parents(node) if id(p) not in pair]
+    seen: set[int] = set()
+    while left:
+        node = left.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        for parent in parents(node):
+            if id(parent) in pair:
+                return str(node.get_name())
+            left.append(parent)
+    return ""
+
+
+def check_order(scheduler: Any, first: Any, second: Any, *_: Any, **__: Any) -> After:
+    """The first of a pair does not wait for the second, and both are for one device."""
+
+    def after(allowed: Any) -> Correction | None:
+        why = ""
+        if set(second.get_operation_names()) & set(first.ancestors):
+            why = f"{first.get_name()} waits for {second.get_name()}"
+        elif first.get_device() != second.get_device():
+            why = f"{first.get_name()} and {second.get_name()} are for two devices"
+        return _refused(allowed, why)
+
+    return after
+
+
+# -- loops of C++ kernels ----------------------------------------------------
+
+
+def check_loops(backend: Any, first: Any, second: Any) -> After:
+    """One nest of loops does for both."""
+
+    def after(allowed: Any) -> Correction | None:
+        one, other = _loops(first), _loops(second)
+        return _refused(allowed, "" if _one_nest(one, other) else f"loops {one} and {other} are not those of one nest")
+
+    return after
+
+
+def check_loops_of_reader(backend: Any, first: Any, second: Any) -> After:
+    """One nest of loops does for both, or their outer loops do: within those a result of a reduction is there."""
+
+    def after(allowed: Any) -> Correction | None:
+        if first.is_template() or second.is_template():
+            return None
+        one, other = _loops(first), _loops(second)
+        depth = min(len(one[0]), len(other[0]))
+        outer = depth > 0 and one[0][:depth] == other[0][:depth]
+        fits = outer or (_one_nest(one, other) and not first.is_reduction())
+        return _refused(allowed, "" if fits else f"loops {one} end before {other}, which read what they make, begin")
+
+    return after
+
+
+def _loops(node: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Sizes of a node's loops: of its iterations, and of its reduction."""
+    iterations, reduction = node.group[1]
+    return tuple(iterations), tuple(reduction)
+
+
+def _one_nest(one: tuple[Sequence[Any], Sequence[Any]], other: tuple[Sequence[Any], Sequence[Any]]) -> bool:
+    if one == other or (not one[1] and one[0] == (*other[0], *other[1])):
+        return True
+    elements = [sympy.expand(math.prod(sizes)) for sizes, _ in (one, other)]
+    return not one[1] and not other[1] and bool(sympy.expand(elements[0] - elements[1]) == 0)
