@@ -29,7 +29,7 @@ from fxmorph.prove.certificates import (
 )
 from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
-from fxmorph.prove.rule_text import asks_for_layout, asks_for_text, decides, told_numbers, told_sizes
+from fxmorph.prove.rule_text import asks_for_layout, asks_for_text, decides, told_numbers, told_sizes, writes
 from fxmorph.rewriting.instances import Instance, sizes_of
 from fxmorph.rewriting.samples import LARGE, NUMBERS, relaid, sample_arguments, sharing, too_large
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
@@ -60,6 +60,8 @@ INTEGERS: tuple[tuple[int, ...], ...] = (
 )  # fmt: skip
 #: How arguments lie in memory, in turn.
 _LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared", "permuted", "as it is")
+#: The same for a rule of several arguments that writes.
+_SHARING = ("shared", "shared", "plain", "shared")
 #: More of them for a rule that looks at that.
 _OTHER_LAYOUTS = ("expanded", "gaps", "expanded", "permuted", "expanded", "gaps", "as it is")
 
@@ -125,14 +127,19 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     corners = [{word: size} for size in _each_alone(rule) for word in words]
     whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
     told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
-    layouts = (*_LAYOUTS, *_OTHER_LAYOUTS) if asks_for_layout(rule) else _LAYOUTS
+    layouts = _layouts(rule)
     for attempt in range(3 * count):
         # Corners stand in for every second of the small pools, and then come in between.
         sizes, leading = _sizes(attempt, len(words) > 1, rng)
         pools = (*INTEGERS, *told)
         integers = pools[attempt % len(pools)]
         fixed: Mapping[str, int] = {}
-        if attempt >= 4 and attempt % 2 == 0 and corners:
+        if (
+            attempt >= 4
+            and attempt % 2 == 0
+            and corners
+            and (attempt > PROVED or {0, 1}.issuperset(corners[0].values()))
+        ):
             sizes, leading, fixed = (2, 3), (2, 3), corners.pop(0)
             if told and not {0, 1, *ALONE}.issuperset(fixed.values()):
                 integers = told[0]  # an index that a size of the text allows
@@ -161,11 +168,18 @@ def _each_alone(rule: Rule) -> list[int]:
     return alone
 
 
+def _layouts(rule: Rule) -> tuple[str, ...]:
+    """How arguments lie in memory, in turn: what the rule asks for, or may stumble over, more often."""
+    promised = "stride" in rule.preserves and len(rule.args) > 1
+    more = _OTHER_LAYOUTS if asks_for_layout(rule) or promised else ()
+    return (*_LAYOUTS, *more, *(_SHARING if writes(rule) and len(rule.args) > 1 else ()))
+
+
 def _tried(rule: Rule, dtype: str) -> int:
     """How many arguments eager alone is to try."""
-    first = dtype == rule.dtypes[0]
-    if not told_sizes(rule) and not decides(rule) and not asks_for_layout(rule) and not asks_for_text(rule):
-        return TRIED if first else TRIED_AGAIN
+    asks = decides(rule) or asks_for_layout(rule) or asks_for_text(rule) or (writes(rule) and len(rule.args) > 1)
+    if not told_sizes(rule) and not asks:
+        return TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
     words = {w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit()}
     return TRIED + 2 * len(words) * len(_each_alone(rule))
 
@@ -212,7 +226,8 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     for instance in arguments_of(rule, dtype, proved + tried):
         if len(proofs) >= proved:
             try:
-                found = falsify(instance, quick=True).counterexample
+                # Gradients are taken in the widest dtype, so that those of one dtype are those of all.
+                found = falsify(instance, quick=True, gradients=dtype == rule.dtypes[0]).counterexample
             except BeforeRaises:
                 continue
             except AfterRaises as error:

@@ -102,3 +102,12 @@ def asks_for_text(rule: Rule) -> bool:
         _OF_TEXT & set(code.co_names) or any(s.opname == "FORMAT_VALUE" for s in dis.get_instructions(code))
         for code in codes(rule)
     )
+
+
+def writes(rule: Rule) -> bool:
+    """Whether a side writes to memory: what it reads may be what it has written."""
+    return any(
+        any(name.endswith("_") and not name.startswith("_") for name in code.co_names)
+        or any(s.opname == "STORE_SUBSCR" for s in dis.get_instructions(code))
+        for code in codes(rule)
+    )

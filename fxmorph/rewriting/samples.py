@@ -87,9 +87,14 @@ def sample_arguments(
 def relaid(
     rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random, way: str = ""
 ) -> Instance:
-    """The same arguments with other strides (one of ``WAYS``) or another offset, where the rule holds for them."""
+    """The same arguments with other strides (one of ``WAYS``) or another offset, where the rule holds for them.
+
+    One of several stays as it is now and then: what they are together may depend on how their layouts differ.
+    """
     for _ in range(4):
-        made = {n: _further_in(_with_other_strides(t, way or rng.choice(WAYS), rng), rng) for n, t in tensors.items()}
+        same = rng.choice(list(tensors)) if len(tensors) > 1 and rng.random() < 0.4 else ""
+        ways = {n: "as it is" if n == same else way or rng.choice(WAYS) for n in tensors}
+        made = {n: _further_in(_with_other_strides(t, ways[n], rng), rng) for n, t in tensors.items()}
         if holds(rule, {n: spec_of(t) for n, t in made.items()}, scalars):
             return Instance(rule, made, scalars)
     return Instance(rule, tensors, scalars)

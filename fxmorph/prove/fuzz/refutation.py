@@ -35,7 +35,7 @@ _TURNS = 1000
 _INTEGERS = (tuple(range(-3, 4)), tuple(range(-12, 13)), tuple(range(300)), tuple(range(-300, 301)), (0, 1, -1))
 #: Over the reals sides may differ by so much of what is largest, and by so many times what rounding can make.
 _GAP, _ROUNDINGS = 1e-9, 1e3
-#: The same where constants stand for what they were rounded from, and where nothing but rounding is small.
+#: The same where constants stand for what they were rounded from in fewer bits, and where no rounding is as large.
 _COARSE, _BLATANT = 1e-6, 1e-3
 #: The same of a rule that casts to dtypes of few bits, in these words.
 _BY_CAST = 0.05
@@ -296,7 +296,8 @@ def _over_reals(
     largest = max([float(t.abs().max()) for t in wide.values() if t.numel() and t.dtype != torch.bool], default=1.0)
     scale = max(largest, float(a[defined].abs().max()) if bool(defined.any()) else 0.0, 1.0)
     gap = (a - b).abs()
-    close = _BY_CAST if narrow else _COARSE if "constants-rounded" in proof.assumptions else _GAP
+    rounded = "constants-rounded" in proof.assumptions and proof.dtype != "float64"
+    close = _BY_CAST if narrow else _COARSE if rounded else _GAP
     simple = all(bool((t / _STEP == (t / _STEP).round()).all()) for t in wide.values() if t.is_floating_point())
     blatant = defined & (gap > max(_BLATANT, close) * scale)
     if simple and bool(blatant.any()):
