@@ -503,6 +503,7 @@ Event = (
     | RuleShown
     | ProposalJudged
     | Proved
+    | MutantTried
     | Conformed
     | UnitListed
     | PairJudged

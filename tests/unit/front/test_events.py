@@ -20,6 +20,7 @@ from fxmorph.events import (
     Conformed,
     Event,
     FindingMade,
+    MutantTried,
     PairJudged,
     PassChecked,
     Progress,
@@ -105,6 +106,10 @@ ALL: list[Event] = [
     ),
     Proved("a", "float32", Level.BIT_EXACT, Level.REFUTED, "10 shapes", "FALSIFY-ONLY", (), "", 0.5, "bits differ"),
     Conformed("add", "float32", True, ""),
+    MutantTried(
+        "algebra_a", "float32", 3, "size", "proved wrongly", "2 -> 3", Level.BIT_EXACT, "TERM", ("these-integers",), 0.5,
+        "def before(x): ...", "x = 1: before gives 1, after gives 2",
+    ),
     UnitListed("joint.remove_noop_ops", "joint", "pass", True, "", "all", "torch._inductor.x", True),
     UnitFired("joint.p", "corpus/seeds/a.py inference", "joint", "0" * 16, 1, Status.CLEAN, outcome="proved"),
     PairJudged(
