@@ -107,7 +107,7 @@ ALL: list[Event] = [
     Proved("a", "float32", Level.BIT_EXACT, Level.REFUTED, "10 shapes", "FALSIFY-ONLY", (), "", 0.5, "bits differ"),
     Conformed("add", "float32", True, ""),
     MutantTried(
-        "algebra_a", "float32", 3, "size", "proved wrongly", "2 -> 3", Level.BIT_EXACT, "TERM", ("these-integers",), 0.5,
+        "a", "float32", 3, "size", "proved wrongly", "2 -> 3", Level.BIT_EXACT, "TERM", ("these-integers",), 0.5,
         "def before(x): ...", "x = 1: before gives 1, after gives 2",
     ),
     UnitListed("joint.remove_noop_ops", "joint", "pass", True, "", "all", "torch._inductor.x", True),
