@@ -37,7 +37,7 @@ from fxmorph.rules import Rule
 
 #: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a
 #: rule forgets are the same for all of its dtypes, so that the first one gets most of them.
-PROVED, TRIED, TRIED_AGAIN = 10, 50, 20
+PROVED, TRIED, TRIED_AGAIN = 10, 50, 12
 #: More for a rule that does one thing or another by what it is given: sizes up to this, each alone.
 EACH_SIZE = 20
 #: Sizes that each draw is made of, in turn.  The small ones come first: those are proved.
