@@ -40,7 +40,7 @@ def check_dependencies(scheduler: Any) -> After:
     return after
 
 
-def checkancestors_of(scheduler: Any) -> After:
+def check_ancestors(scheduler: Any) -> After:
     """Ancestors are all nodes that a node waits for, itself or by others."""
 
     def after(_: Any) -> Correction | None:

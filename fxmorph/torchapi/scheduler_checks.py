@@ -86,9 +86,10 @@ def _checked(units: Collection[str], mend: bool) -> Iterator[dict[str, str]]:
             *path, name = function.split(".")
             for part in path:
                 home = getattr(home, part, None)
-            check = getattr(_module(f"fxmorph.torchapi.{ours[0]}"), ours[1], None)
+            own = _module(f"fxmorph.torchapi.{ours[0]}")
             original = getattr(home, name, None)
-            if original is not None and check is not None:
+            if original is not None and own is not None:
+                check = getattr(own, ours[1])
                 watched: Any = _watched(original, unit, check, wrong, mend)
                 static = isinstance(vars(home)[name], staticmethod)
                 stack.enter_context(mock.patch.object(home, name, staticmethod(watched) if static else watched))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 import torch._inductor.config
 from torch._inductor.dependencies import MemoryDep, StarDep, WeakDep
 
+from fxmorph.torchapi import scheduler_checks
 from fxmorph.torchapi.compiling import reset
 from fxmorph.torchapi.plain_dependencies import check_group, check_pruned, check_renamed, check_sorted
 from fxmorph.torchapi.planting_text import planted_text
@@ -160,6 +162,15 @@ def watched(fn: Callable[..., Any], *shapes: tuple[int, ...]) -> Mapping[str, st
     with scheduler_watched() as told, torch.no_grad(), stop, anew, pytest.raises(Exception, match="Scheduled"):
         torch.compile(fn)(*(torch.ones(s) for s in shapes))
     return told
+
+
+def test_each_check_is_there_and_its_function_too() -> None:
+    for unit, module, function, home, name in scheduler_checks._CHECKED:
+        found = importlib.import_module(module)
+        for part in function.split("."):
+            found = getattr(found, part)
+        assert callable(found), unit
+        assert callable(getattr(importlib.import_module(f"fxmorph.torchapi.{home}"), name)), unit
 
 
 def test_of_a_scheduler_that_is_right_nothing_is_told() -> None:
