@@ -31,7 +31,7 @@ from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.prove.rule_text import asks_for_layout, asks_for_text, decides, told_numbers, told_sizes, writes
 from fxmorph.rewriting.instances import Instance, sizes_of
-from fxmorph.rewriting.samples import LARGE, NUMBERS, relaid, sample_arguments, sharing, too_large
+from fxmorph.rewriting.samples import FIRST, LARGE, NUMBERS, relaid, sample_arguments, sharing, too_large
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
 
@@ -124,7 +124,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     rng = random.Random(rule.id)  # the same shapes for all dtypes
     seen: set[str] = set()
     words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
-    corners = [{word: size} for size in _each_alone(rule) for word in words]
+    places = [*words, *([FIRST] if "..." in words else [])]
+    corners = [{place: size} for size in _each_alone(rule) for place in places]
     whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
     told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
     layouts = _layouts(rule)
@@ -181,7 +182,7 @@ def _tried(rule: Rule, dtype: str) -> int:
     if not told_sizes(rule) and not asks:
         return TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
     words = {w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit()}
-    return TRIED + 2 * len(words) * len(_each_alone(rule))
+    return TRIED + 2 * (len(words) + ("..." in words)) * len(_each_alone(rule))
 
 
 def _laid_out(

@@ -30,6 +30,8 @@ WAYS = ("permuted", "gaps", "expanded", "as it is")
 _MOST_MADE = 2_000_000
 #: Of more elements some are repeated.
 _MANY = 2048
+#: The first one of the dimensions that ``...`` stands for.
+FIRST = "first of ..."
 #: What a scalar that the graph gives may be.
 NUMBERS = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
 
@@ -49,7 +51,7 @@ def sample_arguments(
     ``dtypes`` are the rule's own unless given, one of them is always there; of a mixed rule other arguments have any
     of its own too.  Named sizes come from ``sizes``, those that ``...`` stands for from ``leading``, integers that are
     arguments of a mixed rule from ``integers``: 0 and 1 unless given.
-    ``fixed`` are sizes by name, and of ``...`` that of one of its dimensions.
+    ``fixed`` are sizes by name, of ``...`` that of its last dimension, of ``FIRST`` that of the first.
     """
     dtypes = tuple(dtypes) or rule.dtypes
     others = [*dtypes, *dtypes, *rule.dtypes, "bool", "int64"]
@@ -59,8 +61,7 @@ def sample_arguments(
         lead = [rng.choice(leading) for _ in range(rng.choice(RANKS))]
         # Of several large sizes too many elements would come.
         lead = [n if n <= LARGE or (n == max(lead) and i == lead.index(n)) else n % 3 + 1 for i, n in enumerate(lead)]
-        if "..." in fixed:
-            lead.insert(rng.choice((0, len(lead), len(lead) // 2)), fixed["..."])
+        lead = [*([fixed[FIRST]] if FIRST in fixed else ()), *lead, *([fixed["..."]] if "..." in fixed else ())]
         shapes: dict[str, list[int]] = {}
         for name, text in rule.args.items():
             shape = shapes[name] = []

@@ -167,7 +167,7 @@ def _over_reals(
     close = _BY_CAST if narrow else _COARSE if rounded else _GAP
     simple = all(bool((t / _STEP == (t / _STEP).round()).all()) for t in wide.values() if t.is_floating_point())
     blatant = defined & (gap > max(_BLATANT, close) * scale)
-    if simple and bool(blatant.any()):
+    if simple and bool(blatant.any()) and _as_in_float32(instance, wide, sides, scale):
         return _witness(wide, a, b, blatant)
     allowed = torch.full_like(a, close * scale)
     for _ in range(_PERTURBED):
@@ -178,6 +178,15 @@ def _over_reals(
             allowed = allowed + _ROUNDINGS * (side - moved.double()).abs().nan_to_num(math.inf)
     beyond = defined & (gap > allowed)
     return _witness(wide, a, b, beyond) if bool(beyond.any()) else None
+
+
+def _as_in_float32(instance: Instance, wide: dict[str, torch.Tensor], sides: Sides, scale: float) -> bool:
+    """Whether float32 gives what float64 gives: then no rounding decides, and ties are what they seem."""
+    near = _run(instance, over_memory(wide, lambda t: t.float() if t.is_floating_point() else t.clone()))
+    if near is None:
+        return False
+    pairs = ((sides.before, near.before), (sides.after, near.after))
+    return all(bool(((a.double() - b.double()).abs().nan_to_num(0.0) <= 1e-4 * scale).all()) for a, b in pairs)
 
 
 def _perturbed(t: torch.Tensor, rng: random.Random) -> torch.Tensor:

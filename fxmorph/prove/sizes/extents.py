@@ -163,10 +163,8 @@ class Case:
     ``open`` lists the answers that lead to the other replies.
     """
 
-    def __init__(
-        self, answers: Sequence[bool] = (), rlimit: int = 2_000_000, context: z3.Context | None = None
-    ) -> None:
-        self.ctx = context or z3.Context()
+    def __init__(self, answers: Sequence[bool] = (), rlimit: int = 2_000_000) -> None:
+        self.ctx = z3.Context()  # of its own: what scripts say depends on what a context held before
         self.solver = z3.SimpleSolver(ctx=self.ctx)
         self.solver.set("rlimit", rlimit)
         self.solver.set("random_seed", 0)

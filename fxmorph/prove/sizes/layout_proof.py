@@ -159,7 +159,6 @@ class _Proof:
 
     def __init__(self, rule: Rule, lead: Mapping[str, int], scalars: Mapping[str, Any], rlimit: int) -> None:
         self.rule, self.scalars, self.rlimit = rule, scalars, rlimit
-        self.context = z3.Context()  # which takes longer to make than most cases to decide
         self.words = {n: _words(n, text, lead[n]) for n, text in rule.args.items()}
         self.ranks = tuple(len(w) for w in self.words.values())
         self.smt: dict[str, None] = {}
@@ -171,7 +170,7 @@ class _Proof:
         """Prove the case of some answers; the answers to questions that came up on the way."""
         for order in itertools.count():
             self.cases += 1
-            case = Case(answers, self.rlimit, self.context)
+            case = Case(answers, self.rlimit)
             try:
                 self._case(case, order)
             except NoFit:

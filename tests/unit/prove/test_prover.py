@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -115,7 +116,9 @@ def test_unknown_is_no_success() -> None:
     assert prover.prove(instance(HIDDEN["mask"], lambda x: x * 2, x(3))).reason
     assert prover.prove(rare).proof.level in (Level.UNKNOWN, Level.REFUTED)
     rule = instance(HIDDEN["tolist"], lambda x: x * 2, x(3), shape="n", dtypes=("float32",)).rule
-    proof = prove_rule(rule, "float32", prover)
+    assert prove_rule(rule, "float32", prover).level is Level.REFUTED  # its text has the number
+    untold = replace(rule, before=lambda x: x * 3 if x.tolist()[:1] == [math.pi * 371.5] else x * 2)
+    proof = prove_rule(untold, "float32", prover)
     assert proof.level is Level.UNKNOWN and "tolist" in proof.reason
 
 
