@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from fxmorph.model import Level, Proof
+from fxmorph.programs.inputs import spec_of
 from fxmorph.prove.certificates import (
     Asked,
     Certificate,
@@ -30,7 +31,7 @@ from fxmorph.prove.certificates import (
 from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
 from fxmorph.prove.rule_text import asks_for_layout, asks_for_text, decides, told_numbers, told_sizes, writes
-from fxmorph.rewriting.instances import Instance, sizes_of
+from fxmorph.rewriting.instances import Instance, holds, sizes_of
 from fxmorph.rewriting.samples import FIRST, LARGE, NUMBERS, relaid, sample_arguments, sharing, too_large
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
@@ -49,6 +50,8 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
     (17, 13), (1025,), (0, 2), (33, 31), (257,), (200,), (129, 127), (0, 1, 3), (2049, 1100), (65,), (300,),
     (3, 4, 6, 8), (48, 96, 24),
 )  # fmt: skip
+#: How often such scalars are drawn again as may be any number.
+_OTHER_NUMBERS = 6
 #: Large sizes that each named size has alone: more than float16 counts to, and many blocks.
 ALONE = (2051, 3100)
 #: Beside a large size.
@@ -153,12 +156,29 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
         instance = _laid_out(rule, *sample, rng, layouts[attempt % len(layouts)])
         if too_large(instance):
             continue
+        instance = _runnable(instance, rng)
         text = f"{instance_text(instance)} {[instance.tensors[n].tolist() for n in sorted(instance.known())]}"
         if text not in seen:
             seen.add(text)
             yield instance
             if len(seen) >= count:
                 return
+
+
+def _runnable(instance: Instance, rng: random.Random) -> Instance:
+    """The arguments with other numbers for scalars that may be any, where the pattern raises on those (a dimension)."""
+    rule = instance.rule
+    free = [n for n, among in rule.scalars.items() if among is None]
+    for _ in range(_OTHER_NUMBERS if free else 0):
+        try:
+            instance.before(instance.copies())
+        except Exception:
+            scalars = {**instance.scalars, **{n: rng.choice(NUMBERS) for n in free}}
+            if holds(rule, {n: spec_of(t) for n, t in instance.tensors.items()}, scalars):
+                instance = Instance(rule, instance.tensors, scalars)
+            continue
+        break
+    return instance
 
 
 def _each_alone(rule: Rule) -> list[int]:
