@@ -20,6 +20,7 @@ from fxmorph.core.pool import Lost, Unequipped, answer_jobs, phases, print_to
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding, Status
+from fxmorph.programs.subnormals import subnormals_kept
 from fxmorph.propose.admitted import rules_with
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover
@@ -154,7 +155,8 @@ def serve(
 
     def answer(job: Any) -> Any:
         try:
-            return _with_device(lambda: _answer(job, rules, prover, clock, cache, tell))
+            with subnormals_kept():
+                return _with_device(lambda: _answer(job, rules, prover, clock, cache, tell))
         except DeviceLost as error:
             if clock.failed_in:
                 tell(clock.failed_in)

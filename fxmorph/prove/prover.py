@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from fxmorph.model import Level, Proof
+from fxmorph.programs.subnormals import subnormals_kept
 from fxmorph.prove.certificates import (
     Asked,
     Certificate,
@@ -110,7 +111,8 @@ class Prover:
         if found is not None:
             return found, True
         started = time.process_time()
-        made = self._prove(drawn(instance), key)
+        with subnormals_kept():
+            made = self._prove(drawn(instance), key)
         made = replace(made, seconds=round(time.process_time() - started, 4))
         self.certificates.put(made)
         return made, False

@@ -18,6 +18,7 @@ import torch
 
 from fxmorph.model import Level, Proof
 from fxmorph.programs.inputs import spec_of
+from fxmorph.programs.subnormals import subnormals_kept
 from fxmorph.prove.certificates import (
     Asked,
     Certificate,
@@ -229,6 +230,7 @@ def _sizes(attempt: int, several: bool, rng: random.Random) -> tuple[Sequence[in
     return (with_small, _SMALL) if number % 3 else (_SMALL, pool)
 
 
+@subnormals_kept()
 def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tried: int | None = None) -> RuleProof:
     """The weakest level over arguments of ``dtype``; REFUTED by any, UNKNOWN by any that is not decided.
 

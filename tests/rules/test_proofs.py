@@ -63,6 +63,16 @@ def test_a_wrong_rule_is_refuted(name: str) -> None:
         assert at_witness(rule, witness) is Level.REFUTED
 
 
+def test_subnormal_numbers_are_not_flushed() -> None:
+    """What differs below the normal range alone is refuted, whatever a library set in this process."""
+    rule, witness = REFUSE["wrong_scaling_down_in_two_steps"]
+    torch.set_flush_denormal(True)
+    try:
+        assert prove_rule(rule, dtype_of(rule, witness), Prover()).level is Level.REFUTED
+    finally:
+        torch.set_flush_denormal(False)
+
+
 def test_nearly_all_wrong_rules_are_refuted_without_their_witness() -> None:
     if len(REFUTED) < len(REFUSE) / 2:
         pytest.skip("runs after the tests of the single rules")
