@@ -55,7 +55,7 @@ def test_a_wrong_rule_is_refuted(name: str) -> None:
     """By arguments that the prover draws; the few that it leaves undecided, by their witness."""
     rule, witness = REFUSE[name]
     proof = prove_rule(rule, dtype_of(rule, witness), PROVER)
-    assert proof.level in UNDECIDED
+    assert proof.level in UNDECIDED, proof
     assert bool(proof.counterexample) == (proof.level is Level.REFUTED)
     if proof.level is Level.REFUTED:
         REFUTED.add(name)
