@@ -61,20 +61,32 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
     return Sides(old, new, left, right)
 
 
+def _widened(instance: Instance) -> dict[str, torch.Tensor]:
+    """The arguments, floats as float64."""
+    return over_memory(instance.tensors, lambda t: t.double() if t.is_floating_point() else t.clone())
+
+
+def real_sides(instance: Instance) -> Sides | None:
+    """Both sides with floats as float64; None where one raises, or its result is no wide number."""
+    try:
+        sides = both(instance, _widened(instance))
+    except Exception:
+        return None
+    if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
+        return None
+    return sides
+
+
 def real_gap(instance: Instance) -> float | None:
     """Largest difference of the two sides in fp64, relative to the largest value; None where it is not defined.
 
     Infinite where one side is finite and the other is not.
     """
-    wide = over_memory(instance.tensors, lambda t: t.double() if t.is_floating_point() else t.clone())
-    try:
-        sides = both(instance, wide)
-    except Exception:
-        return None
-    if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
+    sides = real_sides(instance)
+    if sides is None:
         return None
     # A result that is zero but for rounding is measured against what it was made of.
-    sized = [t for t in wide.values() if t.numel() and t.dtype != torch.bool]
+    sized = [t for t in _widened(instance).values() if t.numel() and t.dtype != torch.bool]
     largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in sized), default=0.0)
     return relative_gap(sides.before, sides.after, REAL_FLOOR * largest)
 

@@ -461,7 +461,8 @@ class Terms:
         """(argument, index in its memory) of an argument's element; None for anything else."""
         if not 0 < name < self._next:
             return None
-        argument, _, first = max((i for i in self._inputs if i[2] <= name), key=lambda i: i[2])
+        # An empty argument has no names, so the next one begins at the same: the last that begins there is meant.
+        argument, _, first = max((i for i in reversed(self._inputs) if i[2] <= name), key=lambda i: i[2])
         return None if argument == "uninitialised" else (argument, name - first)
 
     def const(self, name: int) -> Const | None:

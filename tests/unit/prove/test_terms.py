@@ -248,3 +248,10 @@ def test_index_arguments_enter_by_value() -> None:
 
     assert run(before, after, x(2), torch.tensor([1, 0]), mixed=True).moved_only
     assert not run(before, after, x(2), torch.tensor([1, 1]), mixed=True).equal
+
+
+def test_an_element_is_one_of_the_argument_that_has_any() -> None:
+    """An empty argument has no names, and the next one begins where it does."""
+    made = run(lambda x, y: y.clone(), lambda x, y: y.clone(), torch.empty(0, 2), x(2, 2))
+    ((left, _, _),) = made.pairs[:1]
+    assert [made.terms.origin(int(name)) for name in left.flatten()] == [("y", 0), ("y", 1), ("y", 2), ("y", 3)]
