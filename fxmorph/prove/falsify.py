@@ -21,7 +21,16 @@ from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.rule_text import told_values
 from fxmorph.rewriting.instances import Instance, over_memory
 from fxmorph.rewriting.preconditions import meet
-from fxmorph.rewriting.sides import REAL_TOLERANCE, AfterRaises, BeforeRaises, Sides, both, real_gap, real_sides, relative_gap
+from fxmorph.rewriting.sides import (
+    REAL_TOLERANCE,
+    AfterRaises,
+    BeforeRaises,
+    Sides,
+    both,
+    real_gap,
+    real_sides,
+    relative_gap,
+)
 from fxmorph.rules import Rule
 
 #: The same as ``REAL_TOLERANCE`` in 16 and 32 bits, for sides that choose their dtype themselves: blatant differences.
@@ -32,8 +41,6 @@ GRADIENT_TOLERANCE = 2e-2
 GRADIENT_FLOOR = 1e-3
 #: Integer arguments of a mixed rule up to this overflow nothing, where its numbers are small too.
 _SMALL_INTEGER = 16
-#: Differences of narrow results above so many roundings of the largest may be more than rounding.
-_ROUNDINGS = 16
 #: How many integers of an argument its others may be given.
 _KNOWN = 16
 #: Arguments with more elements get fewer kinds of values.
@@ -367,7 +374,7 @@ def _contradicted(
         sides = _in_one_dtype(sides)
         equality = _equality(sides)
     if equality == "bits":
-        return None
+        return _apart_in_reals(instance, kind, values) if claim is Level.EXACT_REAL else None
     exact = claim in (Level.INDEX_EXACT, Level.BIT_EXACT)
     if exact or (claim is Level.BIT_EXACT_MOD_ZERO_SIGN and equality == "no"):
         if equality == "no":
@@ -386,7 +393,7 @@ def _contradicted(
     small = old.dtype != torch.float16 and all(_small(t) for t in values.values())
     if kind in ("integers", "zeros") and small and bool((old.isfinite() & new.isnan()).any()):
         return _shown(Contradiction.LOST_NUMBER, "a number becomes NaN", values, sides)
-    gap = real_gap(instance.with_values(values)) if "float64" in rule.dtypes else None
+    gap = real_gap(instance.with_values(values))
     if gap == float("inf") and kind not in ("moderate", "halves"):
         return None  # at zeros and Inf a quotient may be finite on one side
     if gap is None:
@@ -398,26 +405,22 @@ def _contradicted(
         # The range of a narrow dtype may explain a few elements, not all of them.
         lost = bool(old.isfinite().all()) and not bool(new.isfinite().any())
         apart = apart or (lost and old.numel() > 0 and kind in ("moderate", "halves"))
-        apart = apart or (kind != "told" and _apart_as_in_reals(instance.with_values(values), old, new))
     else:
         apart = gap > REAL_TOLERANCE
     return _shown(Contradiction.REALS, "values differ over the reals", values, sides) if apart else None
 
 
-def _apart_as_in_reals(instance: Instance, old: torch.Tensor, new: torch.Tensor) -> bool:
-    """Whether results in a narrow dtype differ by more than rounding, and by what they differ by in float64.
-
-    For rules that are not for float64: there alone a difference may be one of the casts that they make.
-    """
-    wide = None if old.is_complex() else real_sides(instance)
-    if wide is None or not wide.before.numel() or wide.before.shape != old.shape:
-        return False
-    expected, seen = wide.before - wide.after, old.double() - new.double()
-    if not bool((expected.isfinite() & seen.isfinite()).all()):
-        return False
-    size = float(expected.abs().max())
-    rounding = torch.finfo(old.dtype).eps * float(old.double().abs().max())
-    return size > _ROUNDINGS * rounding and float((expected - seen).abs().max()) <= size / 4
+def _apart_in_reals(instance: Instance, kind: str, values: dict[str, torch.Tensor]) -> Counterexample | None:
+    """Where both sides round to the same bits of a narrow dtype: whether they are the same number before that."""
+    narrow = any(t.dtype in NARROW_TOLERANCE for t in values.values())
+    if not narrow or kind not in ("told", "moderate"):
+        return None
+    sides = real_sides(instance.with_values(values))
+    gap = real_gap(instance.with_values(values), sides) if sides is not None else None
+    if sides is None or gap is None or not REAL_TOLERANCE < gap < float("inf"):
+        return None
+    wide = {n: t.double() if t.is_floating_point() else t for n, t in values.items()}
+    return _shown(Contradiction.REALS, "values differ over the reals", wide, sides)
 
 
 def _largest(t: torch.Tensor) -> float:

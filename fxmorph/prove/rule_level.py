@@ -31,7 +31,16 @@ from fxmorph.prove.certificates import (
 )
 from fxmorph.prove.falsify import Contradiction, falsify
 from fxmorph.prove.prover import Prover, weakest
-from fxmorph.prove.rule_text import asks_for_layout, asks_for_text, decides, told_numbers, told_sizes, writes
+from fxmorph.prove.rule_text import (
+    asks_for_layout,
+    asks_for_text,
+    computed_sizes,
+    computes_sizes,
+    decides,
+    told_numbers,
+    told_sizes,
+    writes,
+)  # fmt: skip
 from fxmorph.rewriting.instances import Instance, holds, sizes_of
 from fxmorph.rewriting.samples import FIRST, LARGE, NUMBERS, relaid, sample_arguments, sharing, too_large
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
@@ -154,9 +163,14 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
         if sample is None:
             continue
-        how = layouts[attempt % len(layouts)]
-        # Where one argument is another, what a size alone gets wrong may cancel.
-        for laid in (how, "plain") if fixed and how == "shared" else (how,):
+        hows = [layouts[attempt % len(layouts)]]
+        if fixed and hows[0] == "shared":
+            hows.append("plain")  # where one argument is another, what a size alone gets wrong may cancel
+        if hows[0] == "shared" and writes(rule):
+            hows.append("overlapping")  # reads what was written, in one order of the two or the other
+        if asks_for_layout(rule) and any(1 in t.shape for t in sample[0].values()):
+            hows.append("loose")
+        for laid in hows:
             instance = _laid_out(rule, *sample, rng, laid)
             if too_large(instance):
                 continue
@@ -190,6 +204,8 @@ def _each_alone(rule: Rule) -> list[int]:
     alone = [0, 1, *told_sizes(rule), *ALONE]
     if decides(rule) or asks_for_text(rule):
         alone += [n for n in range(2, EACH_SIZE + 1) if n not in alone]
+    if computes_sizes(rule):
+        alone += [n for n in computed_sizes() if n not in alone]
     return alone
 
 
@@ -203,7 +219,7 @@ def _layouts(rule: Rule) -> tuple[str, ...]:
 def _tried(rule: Rule, dtype: str) -> int:
     """How many arguments eager alone is to try."""
     asks = decides(rule) or asks_for_layout(rule) or asks_for_text(rule) or (writes(rule) and len(rule.args) > 1)
-    if not told_sizes(rule) and not asks:
+    if not told_sizes(rule) and not asks and not computes_sizes(rule):
         return TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
     words = {w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit()}
     return TRIED + 3 * (len(words) + ("..." in words)) * len(_each_alone(rule))
@@ -214,8 +230,8 @@ def _laid_out(
 ) -> Instance:
     """The arguments as they are, with other strides and offsets, or two of them in one memory where that can be."""
     plain = Instance(rule, tensors, scalars)
-    if how == "shared":
-        return sharing(rule, tensors, scalars, rng) or plain
+    if how in ("shared", "overlapping"):
+        return sharing(rule, tensors, scalars, rng, how == "overlapping") or plain
     return plain if how == "plain" else relaid(rule, tensors, scalars, rng, how)
 
 

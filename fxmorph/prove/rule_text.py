@@ -25,6 +25,10 @@ _OF_LAYOUT = frozenset(
 #: Names of functions that look at the text or at the identity of what they are given.
 _OF_TEXT = frozenset("str repr hash id type isinstance format bit_length __class__".split())
 
+#: What makes whole numbers of others; with a size, a rounding or a digit decides.
+_WHOLE = frozenset("int round floor ceil trunc divmod isqrt bit_length str repr format len".split())
+_SIZES = frozenset("shape size numel ndim dim nelement".split())
+
 
 def codes(rule: Rule) -> Iterator[CodeType]:
     """The code of both sides, of what is defined in them, and of the functions of their module that they call."""
@@ -102,6 +106,22 @@ def asks_for_text(rule: Rule) -> bool:
         _OF_TEXT & set(code.co_names) or any(s.opname == "FORMAT_VALUE" for s in dis.get_instructions(code))
         for code in codes(rule)
     )
+
+
+def computes_sizes(rule: Rule) -> bool:
+    """Whether a side may make whole numbers of sizes by way of others: of logarithms, roots, quotients or digits."""
+    every = list(codes(rule))
+    names = {name for code in every for name in code.co_names}
+    steps = {s.argrepr for code in every for s in dis.get_instructions(code)}
+    return bool(
+        _SIZES & names and _WHOLE & names and (names & {"math", "str", "repr", "format"} or steps & {"**", "/"})
+    )
+
+
+def computed_sizes() -> tuple[int, ...]:
+    """Sizes where roundings of logarithms, roots and digits show: powers, and their neighbours."""
+    powers = {k**e for k in range(2, 46) for e in range(2, 12) if k**e <= LARGEST_SIZE}
+    return tuple(sorted({size for power in powers for size in (power - 1, power, power + 1)}))
 
 
 def writes(rule: Rule) -> bool:

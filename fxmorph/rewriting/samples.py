@@ -113,6 +113,12 @@ def _with_other_strides(t: torch.Tensor, way: str, rng: random.Random) -> torch.
     if way == "gaps":
         wide = torch.stack([t, t], -1).reshape(*t.shape[:-1], 2 * t.shape[-1])
         return wide[..., ::2]
+    if way == "loose":
+        # What lies between the elements of a dimension of size 1 is nobody's, and such a tensor may be contiguous.
+        strides = [s if n > 1 else rng.choice((2, 5, 70)) for n, s in zip(t.shape, t.stride(), strict=True)]
+        far = sum((n - 1) * max(strides) for n in t.shape)  # a walk by a wrong stride ends in this memory
+        memory = torch.cat([flat_storage(t), sample_values([min(far, _MANY)], t.dtype, rng)])
+        return memory.as_strided(t.shape, strides, t.storage_offset())
     d = rng.randrange(t.ndim)
     return t.narrow(d, 0, 1).expand(t.shape)
 
@@ -128,33 +134,36 @@ def _further_in(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
 
 
 def sharing(
-    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random, overlapping: bool = False
 ) -> Instance | None:
     """The same arguments, two of them in one memory: the same tensor, its transpose, one in the other or beside it.
+
+    ``overlapping``: one begins a little after the other, and neither lies in the other.
 
     None where no two have one dtype, or the rule does not hold for such.
     """
     pairs = [(a, b) for a in tensors for b in tensors if a < b and tensors[a].dtype == tensors[b].dtype]
     pairs = [(a, b) for a, b in pairs if tensors[a].numel() and tensors[b].numel()]
     for _ in range(4 if pairs else 0):
-        larger, other = sorted(rng.choice(pairs), key=lambda n: -tensors[n].numel())
-        made = {**tensors, **_in_one_memory(larger, other, tensors, rng)}
+        # Of two alike either comes first: a loop may read what it has written in one direction alone.
+        larger, other = sorted(rng.choice(pairs), key=lambda n: (-tensors[n].numel(), rng.random()))
+        made = {**tensors, **_in_one_memory(larger, other, tensors, rng, overlapping)}
         if holds(rule, {n: spec_of(t) for n, t in made.items()}, scalars):
             return Instance(rule, made, scalars)
     return None
 
 
 def _in_one_memory(
-    larger: str, other: str, tensors: dict[str, torch.Tensor], rng: random.Random
+    larger: str, other: str, tensors: dict[str, torch.Tensor], rng: random.Random, overlapping: bool
 ) -> dict[str, torch.Tensor]:
     """Both tensors, which are contiguous, over the memory of the larger one or one that is a little larger still."""
     t, like = tensors[larger], tensors[other]
     ways = [t.mT] if t.ndim >= 2 and t.mT.shape == like.shape else []
     ways += [t] if t.shape == like.shape else []
     ways.append(t.as_strided(like.shape, _dense(like.shape), rng.randint(0, t.numel() - like.numel())))
-    if rng.random() < 0.5:
+    if not overlapping and rng.random() < 0.5:
         return {other: rng.choice(ways)}
-    by = rng.randint(1, min(3, t.numel()))
+    by = min(rng.choice((1, 2, 3, *t.shape[-1:])), t.numel())
     memory = torch.cat([t.flatten(), t.flatten()[:by]])
     begin = t.numel() + by - like.numel()
     return {

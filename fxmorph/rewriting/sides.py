@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import torch
 
 from fxmorph.programs.inputs import storage_key
 from fxmorph.rewriting.instances import Instance, over_memory
+from fxmorph.rewriting.wide_casts import CastsWide
 from fxmorph.torchapi.devices import seed_generators
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
@@ -61,33 +63,35 @@ def both(instance: Instance, values: dict[str, torch.Tensor]) -> Sides:
     return Sides(old, new, left, right)
 
 
-def _widened(instance: Instance) -> dict[str, torch.Tensor]:
-    """The arguments, floats as float64."""
-    return over_memory(instance.tensors, lambda t: t.double() if t.is_floating_point() else t.clone())
-
-
 def real_sides(instance: Instance) -> Sides | None:
-    """Both sides with floats as float64; None where one raises, or its result is no wide number."""
+    """Both sides in fp64; None where one raises, or where their results are no wide numbers.
+
+    Casts to narrower floats are none in a rule that is not for float64: what they lose there they do not lose in its
+    own dtypes.
+    """
+    wide = over_memory(instance.tensors, lambda t: t.double() if t.is_floating_point() else t.clone())
     try:
-        sides = both(instance, _widened(instance))
+        with nullcontext() if "float64" in instance.rule.dtypes else CastsWide():
+            sides = both(instance, wide)
     except Exception:
         return None
-    if sides.before.dtype not in (torch.float64, torch.complex128) or sides.after.dtype != sides.before.dtype:
-        return None
-    return sides
+    wanted = sides.before.dtype in (torch.float64, torch.complex128) and sides.after.dtype == sides.before.dtype
+    return sides if wanted else None
 
 
-def real_gap(instance: Instance) -> float | None:
+def real_gap(instance: Instance, sides: Sides | None = None) -> float | None:
     """Largest difference of the two sides in fp64, relative to the largest value; None where it is not defined.
 
-    Infinite where one side is finite and the other is not.
+    Infinite where one side is finite and the other is not.  ``sides``: those of :func:`real_sides`, if they are known.
     """
-    sides = real_sides(instance)
+    sides = sides or real_sides(instance)
     if sides is None:
         return None
     # A result that is zero but for rounding is measured against what it was made of.
-    sized = [t for t in _widened(instance).values() if t.numel() and t.dtype != torch.bool]
-    largest = max((float(t.abs().nan_to_num(0, 0, 0).max()) for t in sized), default=0.0)
+    sized = [
+        t.double() for t in instance.tensors.values() if t.numel() and t.dtype != torch.bool and not t.is_complex()
+    ]
+    largest = max((float(t.nan_to_num(0, 0, 0).max()) for t in sized), default=0.0)
     return relative_gap(sides.before, sides.after, REAL_FLOOR * largest)
 
 

@@ -156,6 +156,10 @@ def _without(m: Monomial, n: Monomial) -> Monomial | None:
     return tuple(left)
 
 
+#: Answers of one case that its assumptions do not decide; each leaves another case, so that more are hopeless.
+MOST_ANSWERS = 300
+
+
 class Case:
     """Assumptions about sizes, and the answers given so far.
 
@@ -266,6 +270,8 @@ class Case:
         if self.implied(no):
             return False
         at = len(self.taken)
+        if at >= MOST_ANSWERS:
+            raise Unsupported(f"a loop that asks more than {MOST_ANSWERS} questions of sizes")
         if at < len(self.given):
             answer = self.given[at]
         else:

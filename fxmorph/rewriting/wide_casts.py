@@ -1,0 +1,28 @@
+"""Programs in float64 whose own casts to narrower floats stay wide: what a rule for narrow dtypes says of the reals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from fxmorph.torchapi.dispatch import DispatchMode
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class Bits(Exception):
+    """The bits of a float are looked at, which are others in float64."""
+
+
+class CastsWide(DispatchMode):
+    """Every float dtype that an operator is asked for becomes float64; raises :class:`Bits`."""
+
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func is torch.ops.aten.view.dtype:
+            raise Bits(str(func))
+        return func(*map(_wide, args), **{name: _wide(value) for name, value in kwargs.items()})
+
+
+def _wide(value: Any) -> Any:
+    return torch.float64 if isinstance(value, torch.dtype) and value in _NARROW else value
