@@ -18,8 +18,9 @@ import torch
 from fxmorph.model import Level
 from fxmorph.programs.bits import neighbours, same_bits
 from fxmorph.programs.inputs import dtype_name
-from fxmorph.prove.rule_text import told_values
+from fxmorph.prove.rule_text import asks_python_for_numbers, told_values
 from fxmorph.rewriting.instances import Instance, over_memory
+from fxmorph.rewriting.passed_numbers import passed_numbers
 from fxmorph.rewriting.preconditions import meet
 from fxmorph.rewriting.sides import (
     REAL_TOLERANCE,
@@ -209,6 +210,8 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
     # Floating-point arguments meet what integer ones are, as far as their dtype tells it from its neighbours.
     known = {float(v) for name in sorted(instance.known()) for v in instance.tensors[name].flatten()[:_KNOWN].tolist()}
     told = (*told_values(rule), *sorted(v for v in known if abs(v) > _SMALL_INTEGER))
+    if asks_python_for_numbers(rule):
+        told += passed_numbers(instance)
     wanted = [*(["told"] if told else []), *FLOATING]
     floating = any(t.is_floating_point() for t in instance.tensors.values())
     if "finite" in rule.assumes:
@@ -475,7 +478,7 @@ def _gradient_difference(instance: Instance) -> Counterexample | None:
     """
     for kind, values in kinds(instance):
         # A rule that claims bits claims them beside NaN too.
-        if kind not in ("moderate", "integers", "zeros", *(("nan",) if instance.rule.claim.bitwise else ())):
+        if kind not in ("told", "moderate", "integers", "zeros", *(("nan",) if instance.rule.claim.bitwise else ())):
             continue
         grads = [_gradients(instance, values, side) for side in ("before", "after")]
         if grads[0] is None or grads[1] is None:

@@ -42,7 +42,7 @@ from fxmorph.prove.rule_text import (
     writes,
 )  # fmt: skip
 from fxmorph.rewriting.instances import Instance, holds, sizes_of
-from fxmorph.rewriting.samples import FIRST, LARGE, NUMBERS, relaid, sample_arguments, sharing, too_large
+from fxmorph.rewriting.samples import FIRST, LARGE, NUMBERS, broadcasting, relaid, sample_arguments, sharing, too_large
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
 
@@ -168,6 +168,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             hows.append("plain")  # where one argument is another, what a size alone gets wrong may cancel
         if hows[0] == "shared" and writes(rule):
             hows.append("overlapping")  # reads what was written, in one order of the two or the other
+        if attempt % 3 == 1:
+            hows.append("broadcast")
         if asks_for_layout(rule) and any(1 in t.shape for t in sample[0].values()):
             hows.append("loose")
         for laid in hows:
@@ -230,6 +232,8 @@ def _laid_out(
 ) -> Instance:
     """The arguments as they are, with other strides and offsets, or two of them in one memory where that can be."""
     plain = Instance(rule, tensors, scalars)
+    if how == "broadcast":
+        return broadcasting(rule, tensors, scalars, rng) or plain
     if how in ("shared", "overlapping"):
         return sharing(rule, tensors, scalars, rng, how == "overlapping") or plain
     return plain if how == "plain" else relaid(rule, tensors, scalars, rng, how)
@@ -297,6 +301,7 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     if proofs and not full and not reason:
         reason, code = "only empty arguments were compared", ProofCode.ONLY_EMPTY
     failures = raised[ProofCode.AFTER_RAISES]
+    raising = f"; the replacement raises on {len(failures)} others" if failures else ""
     if len(failures) > covered.shapes + more.shapes:
         level, code = Level.UNKNOWN, ProofCode.AFTER_RAISES
         reason = f"{failures[0]} ({len(failures)} of {len(failures) + covered.shapes + more.shapes} arguments)"
@@ -304,7 +309,7 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
         nowhere = raised[ProofCode.DOES_NOT_RUN]
         reason, code = nowhere[0] if nowhere else "no arguments meet the conditions", ProofCode.NO_ARGUMENTS
     scope = str(covered) + (f"; {more.shapes} more in eager, of sizes up to {more.largest}" if more.shapes else "")
-    scope += _numbers(rule)
+    scope += raising + _numbers(rule)
     method = next((p.method for p in proofs if p.level is level), "FALSIFY-ONLY")
     assumptions = {a for p in proofs for a in p.assumptions}
     if refuted:

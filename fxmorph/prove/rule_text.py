@@ -26,7 +26,9 @@ _OF_LAYOUT = frozenset(
 _OF_TEXT = frozenset("str repr hash id type isinstance format bit_length __class__".split())
 
 #: What makes whole numbers of others; with a size, a rounding or a digit decides.
-_WHOLE = frozenset("int round floor ceil trunc divmod isqrt bit_length str repr format len".split())
+_WHOLE = frozenset("arange int round floor ceil trunc divmod isqrt bit_length str repr format len".split())
+#: So many of something a narrow dtype cannot count.
+_COUNTED = {"uint8": 256, "int8": 128, "int16": 32768, "bfloat16": 257, "float16": 2049, "half": 2049}
 _SIZES = frozenset("shape size numel ndim dim nelement".split())
 
 
@@ -70,6 +72,11 @@ def told_numbers(rule: Rule) -> tuple[float, ...]:
     return tuple(sorted(found))
 
 
+def asks_python_for_numbers(rule: Rule) -> bool:
+    """Whether the numbers that a side uses may be others than those of its text: roots, logarithms, pi."""
+    return any("math" in code.co_names for code in codes(rule))
+
+
 def told_values(rule: Rule) -> tuple[float, ...]:
     """Values at which a side may change its ways: its numbers, and what they make of each other, of both signs.
 
@@ -87,7 +94,9 @@ def told_values(rule: Rule) -> tuple[float, ...]:
 def told_sizes(rule: Rule) -> tuple[int, ...]:
     """Sizes at which a side may change its ways: its whole numbers and their neighbours, where draws may miss them."""
     whole = [int(n) for n in told_numbers(rule) if n == int(n) and 3 < n <= LARGEST_SIZE]
-    return tuple(dict.fromkeys(size for n in whole for size in (n, n + 1, n - 1)))
+    near = dict.fromkeys(size for n in whole for size in (n, n + 1, n - 1))
+    names = {name for code in codes(rule) for name in code.co_names}
+    return (*near, *(count for dtype, count in _COUNTED.items() if dtype in names and count not in near))
 
 
 def decides(rule: Rule) -> bool:
@@ -109,19 +118,19 @@ def asks_for_text(rule: Rule) -> bool:
 
 
 def computes_sizes(rule: Rule) -> bool:
-    """Whether a side may make whole numbers of sizes by way of others: of logarithms, roots, quotients or digits."""
+    """Whether a side may make whole numbers of sizes by way of others: of logarithms, roots, fractions or digits."""
     every = list(codes(rule))
     names = {name for code in every for name in code.co_names}
     steps = {s.argrepr for code in every for s in dis.get_instructions(code)}
-    return bool(
-        _SIZES & names and _WHOLE & names and (names & {"math", "str", "repr", "format"} or steps & {"**", "/"})
-    )
+    digits = names & {"math", "str", "repr", "format"}
+    fractions = digits or steps & {"**", "/"} or any(n % 1 for n in told_numbers(rule))
+    return bool(_SIZES & names and _WHOLE & names and fractions)
 
 
 def computed_sizes() -> tuple[int, ...]:
-    """Sizes where roundings of logarithms, roots and digits show: powers, and their neighbours."""
+    """Sizes where roundings of logarithms, roots, fractions and digits show: small ones, powers and those beside."""
     powers = {k**e for k in range(2, 46) for e in range(2, 12) if k**e <= LARGEST_SIZE}
-    return tuple(sorted({size for power in powers for size in (power - 1, power, power + 1)}))
+    return tuple(sorted({*range(2, 210), *(size for power in powers for size in (power - 1, power, power + 1))}))
 
 
 def writes(rule: Rule) -> bool:

@@ -133,6 +133,26 @@ def _further_in(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
     return torch.cat([before, memory]).as_strided(t.shape, t.stride(), t.storage_offset() + by)
 
 
+def broadcasting(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random
+) -> Instance | None:
+    """The same arguments, one of them of size 1, or without a dimension, where another is larger.
+
+    None where the rule names the same sizes for all, or does not hold for such.
+    """
+    free = [n for n, text in rule.args.items() if "..." in sizes_of(text) and n in tensors and tensors[n].ndim]
+    for _ in range(4 if len(free) > 1 else 0):
+        name = rng.choice(free)
+        t = tensors[name]
+        dims = rng.sample(range(t.ndim), rng.randint(1, t.ndim))
+        small = t[tuple(slice(0, 1) if d in dims else slice(None) for d in range(t.ndim))].contiguous()
+        small = small[0] if 0 in dims and rng.random() < 0.3 and small.numel() else small
+        made = {**tensors, name: small}
+        if holds(rule, {n: spec_of(t) for n, t in made.items()}, scalars):
+            return Instance(rule, made, scalars)
+    return None
+
+
 def sharing(
     rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random, overlapping: bool = False
 ) -> Instance | None:

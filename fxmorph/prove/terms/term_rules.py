@@ -56,8 +56,8 @@ def depends_on_lane(name: str, arguments: Mapping[str, Any], dtype: torch.dtype)
     if name == "pow":
         exponent = arguments.get("exponent")
         return not isinstance(exponent, (int, float)) or exponent not in _PLAIN_EXPONENTS
-    if dtype.itemsize == 2 and arguments.get("alpha", 1) not in (1, -1):
-        return True  # one rounding in vector loops, two in others
+    if dtype.itemsize == 2 and (name == "floor_divide" or arguments.get("alpha", 1) not in (1, -1)):
+        return True  # fewer roundings in vector loops than in others, or where a divisor is a number
     return name not in LANE_INDEPENDENT
 
 
