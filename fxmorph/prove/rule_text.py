@@ -28,7 +28,7 @@ _OF_TEXT = frozenset("str repr hash id type isinstance format bit_length __class
 #: What makes whole numbers of others; with a size, a rounding or a digit decides.
 _WHOLE = frozenset("arange int round floor ceil trunc divmod isqrt bit_length str repr format len".split())
 #: So many of something a narrow dtype cannot count.
-_COUNTED = {"uint8": 256, "int8": 128, "int16": 32768, "bfloat16": 257, "float16": 2049, "half": 2049}
+_COUNTED = {"uint8": 256, "int8": 128, "int16": 32768, "bfloat16": 256, "float16": 2048, "half": 2048}
 _SIZES = frozenset("shape size numel ndim dim nelement".split())
 
 
@@ -96,7 +96,8 @@ def told_sizes(rule: Rule) -> tuple[int, ...]:
     whole = [int(n) for n in told_numbers(rule) if n == int(n) and 3 < n <= LARGEST_SIZE]
     near = dict.fromkeys(size for n in whole for size in (n, n + 1, n - 1))
     names = {name for code in codes(rule) for name in code.co_names}
-    return (*near, *(count for dtype, count in _COUNTED.items() if dtype in names and count not in near))
+    counts = dict.fromkeys(n for dtype, count in _COUNTED.items() if dtype in names for n in (count, count + 1))
+    return (*near, *(n for n in counts if n not in near))
 
 
 def decides(rule: Rule) -> bool:

@@ -91,6 +91,10 @@ class _NotShown(Exception):
     """The two sides are not shown to be equal."""
 
 
+#: What is raised about a case, and not by a side of the rule.
+_OWN = (Unsupported, Infeasible, _Excluded, _Ignored, _NotShown, z3.Z3Exception)
+
+
 def prove_all_sizes(rule: Rule, ranks: Sequence[int] = RANKS, rlimit: int = RLIMIT, max_cases: int = CASES) -> AllSizes:
     """Try to prove a rule for all sizes; ``ranks`` are the numbers of dimensions that ``...`` stands for."""
     started = time.perf_counter()
@@ -200,14 +204,18 @@ class _Proof:
             before = _run(self.rule.before, case, {**tensors, **scalars})
         except Refused:
             return  # there is no such site
-        except (IndexError, ValueError, TypeError, ArithmeticError, AttributeError) as error:
+        except _OWN:
+            raise
+        except Exception as error:
             raise Unsupported(f"before raises: {type(error).__name__}: {error}") from None
         case.assume_reads = False
         try:
             after = _run(self.rule.after, case, {**tensors, **scalars})
         except Refused as error:
             raise _NotShown(f"after raises where before does not: {error}") from None
-        except (IndexError, ValueError, TypeError, ArithmeticError, AttributeError) as error:
+        except _OWN:
+            raise
+        except Exception as error:
             raise _NotShown(f"after raises: {type(error).__name__}: {error}") from None
         self._compare(case, before, after)
         self._example(case, shapes, scalars)

@@ -1,0 +1,148 @@
+"""Wrong rules that only some arguments show: each is refuted by arguments that the prover draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from fxmorph.model import Level
+from fxmorph.prove.prover import Prover
+from fxmorph.prove.rule_level import prove_rule
+from fxmorph.rules import Rule
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+Program = Callable[..., torch.Tensor]
+F = torch.nn.functional
+
+
+def rule(before: Program, after: Program, args: dict[str, str], claim: Level, **said: Any) -> Rule:
+    said.setdefault("dtypes", ("float32",))
+    return Rule("r", before, after, args, "r", claim=claim, **said)
+
+
+def _subtracted_by_rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    for i in range(x.shape[0]):
+        x[i] -= y[i]
+    return x
+
+
+def _subtracted_from_the_end(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    for i in reversed(range(x.shape[0])):
+        x[i] -= y[i]
+    return x
+
+
+def _root(n: int) -> int:
+    k = 0
+    while (k + 1) ** 2 <= n:
+        k += 1
+    return k
+
+
+FEW = {"where": ("x.shape == y.shape", "x.ndim >= 1", "1 <= x.shape[0] <= 6"), "preserves": frozenset(("mutation",))}
+GRADIENT = {"preserves": frozenset(("gradient",)), "assumes": ("finite",), "dtypes": ("float64",)}
+WRONG: dict[str, Rule] = {
+    "broadcast": rule(
+        lambda x, y: (x - y).amax(-1), lambda x, y: (x - y.expand_as(x)).amax(-1) if x.shape == y.shape else x.amax(-1),
+        {"x": "...", "y": "..."}, Level.BIT_EXACT, where=("x.ndim == y.ndim", "x.ndim >= 1"), assumes=("finite",),
+    ),
+    "mean of a broadcast sum": rule(
+        lambda x, y: (x + y).sum(0), lambda x, y: x.sum(0) + y.sum(0), {"x": "...", "y": "..."}, Level.EXACT_REAL,
+        where=("x.ndim == y.ndim", "x.ndim >= 1"), assumes=("finite",),
+    ),
+    "overlap, forwards": rule(
+        lambda x, y: x.sub_(y.clone()), _subtracted_by_rows, {"x": "...", "y": "..."}, Level.BIT_EXACT,
+        dtypes=("int32",), **FEW,
+    ),
+    "overlap, backwards": rule(
+        lambda x, y: x.sub_(y.clone()), _subtracted_from_the_end, {"x": "...", "y": "..."}, Level.BIT_EXACT,
+        dtypes=("int32",), **FEW,
+    ),
+    "stride of a row": rule(
+        lambda x: x.flatten(), lambda x: x.as_strided((x.numel(),), (x.stride(-1),), x.storage_offset()),
+        {"x": "m n"}, Level.INDEX_EXACT, where=("x.contiguous", "m >= 1", "n >= 1"),
+    ),
+    "bits of a size": rule(
+        lambda x: x * x.shape[0].bit_length(), lambda x: x * (int(math.log2(x.shape[0] - 0.5)) + 1), {"x": "n"},
+        Level.BIT_EXACT, where=("n >= 3",),
+    ),
+    "a fraction of a size": rule(
+        lambda x: x[: x.shape[0] * 29 // 100], lambda x: x[: int(x.shape[0] * 0.29)], {"x": "n"}, Level.INDEX_EXACT,
+    ),
+    "a size that a loop looks for": rule(
+        lambda x: x[: _root(x.shape[0])], lambda x: x[: int((x.shape[0] - 0.01) ** 0.5)], {"x": "n"},
+        Level.INDEX_EXACT, where=("n >= 1",),
+    ),
+    "a count in 8 bits": rule(
+        lambda x: x.any(0), lambda x: x.sum(0, dtype=torch.uint8) != 0, {"x": "n"}, Level.BIT_EXACT, dtypes=("bool",)
+    ),
+    "positions in 16 bits": rule(
+        lambda x: x + torch.arange(x.shape[0]), lambda x: x + torch.arange(x.shape[0]).to(torch.int16).to(torch.int64),
+        {"x": "n"}, Level.BIT_EXACT, dtypes=("int64",),
+    ),
+    "a gradient at a computed bound": rule(
+        lambda x: x.clamp(min=math.log(2)), lambda x: torch.where(x > math.log(2), x, torch.full_like(x, math.log(2))),
+        {"x": "..."}, Level.BIT_EXACT, **GRADIENT,
+    ),
+    "a size beside the same tensor": rule(
+        lambda x, y: x.sub_(y), lambda x, y: -x.copy_(x - y) if x.shape[-1] == 6 else x.copy_(x - y),
+        {"x": "...", "y": "..."}, Level.BIT_EXACT, where=("x.ndim >= 1", "x.shape == y.shape"),
+        dtypes=("int16",), preserves=frozenset(("mutation",)),
+    ),
+    "a threshold below what the dtype tells apart": rule(
+        lambda x: F.softplus(F.silu(x), 1, 5), lambda x: F.softplus(F.silu(x), 1, 6), {"x": "..."}, Level.EXACT_REAL,
+        dtypes=("bfloat16",), assumes=("finite",),
+    ),
+    "less than half of a narrow result": rule(
+        lambda a, b: a @ b, lambda a, b: torch.mm(a, b) + 1 if a.shape[-1] == 5 else torch.mm(a, b),
+        {"a": "m k", "b": "k n"}, Level.EXACT_REAL, dtypes=("bfloat16",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_rule_is_refuted(name: str) -> None:
+    proof = prove_rule(WRONG[name], WRONG[name].dtypes[0], Prover())
+    assert proof.level is Level.REFUTED, proof
+
+
+def test_a_division_by_a_number_may_differ_from_one_in_a_row() -> None:
+    """Of 16-bit floats it is rounded more often in vector loops."""
+    elements = rule(
+        lambda x, y: torch.floor_divide(x, y),
+        lambda x, y: torch.stack([torch.floor_divide(a, b) for a, b in zip(x.unbind(), y.unbind(), strict=True)]),
+        {"x": "n", "y": "n"}, Level.BIT_EXACT, where=("1 <= n <= 9",), dtypes=("bfloat16",),
+        assumes=("finite", "nonzero"),
+    )  # fmt: skip
+    assert prove_rule(elements, "bfloat16", Prover()).level not in (Level.BIT_EXACT, Level.INDEX_EXACT)
+
+
+def test_bits_of_a_narrow_float_are_not_those_of_a_wide_one() -> None:
+    """A rule for 16-bit floats that turns their bits is no statement about float64."""
+    right = rule(
+        lambda x: -x, lambda x: (x.view(torch.int16) ^ -32768).view(x.dtype), {"x": "..."}, Level.BIT_EXACT,
+        dtypes=("bfloat16",),
+    )  # fmt: skip
+    assert prove_rule(right, "bfloat16", Prover()).level in (Level.BIT_EXACT, Level.UNKNOWN)
+
+
+def test_casts_of_a_narrow_rule_lose_nothing() -> None:
+    right = rule(
+        lambda x: x.float().exp().to(x.dtype), lambda x: x.double().exp().float().to(x.dtype), {"x": "..."},
+        Level.EXACT_REAL, dtypes=("bfloat16", "float16"), assumes=("finite",),
+    )  # fmt: skip
+    assert prove_rule(right, "bfloat16", Prover()).level is not Level.REFUTED
+
+
+def test_what_raises_now_and_then_is_told() -> None:
+    def after(x: torch.Tensor) -> torch.Tensor:
+        if x.shape[0] == 7:
+            raise RuntimeError("seven")
+        return x.clone()
+
+    proof = prove_rule(rule(lambda x: x.clone(), after, {"x": "n"}, Level.BIT_EXACT), "float32", Prover())
+    assert "the replacement raises on " in proof.scope
