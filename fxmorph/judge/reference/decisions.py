@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.judge.reference.divisions import QUOTIENTS, rounds_quotient
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.lanes import Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
@@ -32,22 +33,16 @@ DISCRETE = (
         "searchsorted isin nonzero heaviside remainder fmod frac".split()
     )
 )
-#: Quotients that are rounded down: the inner quotient may be rounded first, or not.
-QUOTIENTS = frozenset("floor_divide floor_divide_ remainder remainder_ fmod fmod_ div div_".split())
 #: Operators whose result depends on the sign of zero, which compiled code does not keep.
 ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".split())
 
 
 def decided_both_ways(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], gates: Gates) -> None:
     """Move the operands of a decision in ``lane_calls``, those of a call by lane, to either side of it."""
-    if call.name in COMPARISONS or call.name in ROUNDINGS or _rounds_quotient(call):
+    if call.name in COMPARISONS or call.name in ROUNDINGS or (rounds_quotient(call) and not call.decided):
         _move_apart(lanes, call, lane_calls)
     if call.name in ZERO_SIGNS:
         _sign_zeros(lanes, call, lane_calls, gates)
-
-
-def _rounds_quotient(call: OperatorCall) -> bool:
-    return call.name in QUOTIENTS and (not call.name.startswith("div") or call.kwargs.get("rounding_mode") is not None)
 
 
 def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> None:
@@ -70,12 +65,15 @@ def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]
             continue
         new = list(lane_calls[slot].args)
         if name in ("eq", "ne"):
-            other = new[1] if len(new) > 1 else 0.0
-            gap = new[0] - other
+            i = floats[0]  # beside it may be integers or truth values, which nothing moves
+            other = new[1 - i] if len(new) > 1 else 0.0
+            if isinstance(other, torch.Tensor) and other.dtype == torch.bool:
+                other = other.to(new[i].dtype)
+            gap = new[i] - other
             total = sum(reach.values()) + torch.zeros_like(gap)
             near = (total > 0) & (gap.abs() <= total)  # equal data that nothing rounded stay equal
-            away = torch.nextafter(new[0], torch.full_like(new[0], torch.inf))
-            new[0] = torch.where(near, (other + torch.zeros_like(gap)) if lane.tie > 0 else away, new[0])
+            away = torch.nextafter(new[i], torch.full_like(new[i], torch.inf))
+            new[i] = torch.where(near, (other + torch.zeros_like(gap)) if lane.tie > 0 else away, new[i])
         else:
             for i in floats:
                 new[i] = new[i] + (lane.tie if i == 0 else -lane.tie) * reach[i]

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fxmorph.judge.reference.decisions import DISCRETE, tie_broken
+from fxmorph.judge.reference.divisions import as_operand, decided
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.kernels import same_over_the_reals
 from fxmorph.judge.reference.lanes import Lane, Lanes
@@ -39,7 +40,7 @@ class LaneExecution:
             if isinstance(value, torch.dtype):
                 return widened(value)
             if not isinstance(value, torch.Tensor):
-                return value
+                return as_operand(call, value)
             s = lane.shadow(value)
             if lane.casts_round and call.name in DISCRETE and value.dtype in WIDE:
                 s = s.to(value.dtype).to(s.dtype)
@@ -104,6 +105,8 @@ class LaneExecution:
 
     def _result(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool) -> tuple[Any, Opaque]:
         run: Callable[..., Any] = call.func
+        if call.decided:
+            return decided(call), Opaque.NO
         if lane.perturb is not None and call.name in KERNELS:
             run = perturbed_kernel(self._rounding, lane, call, stepped)
         try:

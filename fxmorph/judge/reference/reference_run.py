@@ -22,12 +22,14 @@ dtype has; and whether the run was exact, so that no legal reordering could roun
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from fxmorph.judge.reference.attention import RemadeWeights
 from fxmorph.judge.reference.decisions import decided_both_ways
+from fxmorph.judge.reference.divisions import is_decided, rounds_quotient
 from fxmorph.judge.reference.exactness import check_exactness, on_grid
 from fxmorph.judge.reference.gates import TO_PYTHON, ClosedBefore, Gates, check_operands, check_overflow
 from fxmorph.judge.reference.lane_execution import LaneExecution
@@ -93,6 +95,8 @@ class ReferenceRun(DispatchMode):
                 lane.memory(t)
         check_operands(self.gates, call)
         operands_on_grid = self.gates.exact and all(map(on_grid, call.tensors))
+        if rounds_quotient(call):
+            call = replace(call, decided=is_decided(self.lanes, call))
         generator = torch.get_rng_state() if is_random(call.func, call.args, call.kwargs) else None
         lane_calls = self._execution.calls(call)
 

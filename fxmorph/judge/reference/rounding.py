@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fxmorph.judge.reference.attention import with_logsumexp_rounded
+from fxmorph.judge.reference.divisions import rounded_once
 from fxmorph.judge.reference.kernels import ATTENTION
 from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.operator_call import OperatorCall
@@ -79,6 +80,8 @@ class Rounding:
         if opaque:
             units = NARROW_UNITS if opaque is Opaque.RUN else OPAQUE_UNITS
             return jittered(lane, shadow, _units(dtype, units, shadow), dtype, absolute=True)
+        if call.decided:
+            return rounded_once(lane, call, dtype, shadow)
         if stepped:
             return self._after_steps(lane, call, dtype, shadow)
         accumulating = name in SUMS and not (name in INDEX_PUTS and not call.accumulates)
