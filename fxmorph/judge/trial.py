@@ -311,7 +311,7 @@ class Trial:
             return [replace(v, plan=plan) for v in (*verdicts, *self.weigh(plan, eager, compiled))]
 
     def _no_test(self, eager: Observation, compiled: Observation) -> list[Verdict]:
-        """An error where both raise on the program's own inputs, so that nothing can be compared.
+        """``unsupported`` where both raise on the program's own inputs, so that nothing can be compared.
 
         Where both return, and the backward pass that is run for the gradients raises, that can be.
         """
@@ -320,7 +320,7 @@ class Trial:
             return []
         where = " in its backward pass" if eager.in_backward else ""
         text = f"raises in eager on its own inputs{where}: {eager.raised}"
-        return [Verdict(Status.ERROR, None, "call", text, code=VerdictCode.EAGER_RAISES)]
+        return [Verdict(Status.UNSUPPORTED, None, "call", text, code=VerdictCode.EAGER_RAISES)]
 
     def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
         """The order of judgement: exact checks, values, and the gates before any accusation."""
