@@ -24,6 +24,9 @@ INDEX_GIVING = frozenset(
     "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d "
     "fractional_max_pool2d fractional_max_pool3d".split()
 )
+#: Of them, those that may take any of equal elements, and sorts that are not told to be stable.  The documentation of
+#: argmax, argmin, max and min promises the first; kernels of the others agree on one.
+ANY_OF_EQUALS = frozenset("topk kthvalue median nanmedian mode".split())
 #: Operators whose operands round in the lanes whose casts do.
 DISCRETE = (
     COMPARISONS
@@ -39,7 +42,8 @@ ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".s
 
 def decided_both_ways(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], gates: Gates) -> None:
     """Move the operands of a decision in ``lane_calls``, those of a call by lane, to either side of it."""
-    if call.name in COMPARISONS or call.name in ROUNDINGS or (rounds_quotient(call) and not call.decided):
+    decides = call.name in COMPARISONS or call.name in ROUNDINGS or (rounds_quotient(call) and not call.decided)
+    if decides and not gates.exact:
         _move_apart(lanes, call, lane_calls)
     if call.name in ZERO_SIGNS:
         _sign_zeros(lanes, call, lane_calls, gates)
@@ -94,21 +98,34 @@ def _sign_zeros(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]
             lane_calls[slot] = call.of_lane(args, kwargs)
 
 
-def tie_broken(lane: Lane, call: OperatorCall) -> Any:
-    """A lane's call of an index-giving operator with ties broken by position; None where that changes nothing."""
+def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any:
+    """A lane's call of an index-giving operator with ties broken by position; None where that changes nothing.
+
+    Where an order is promised, elements are equal or not unless rounding may have moved them, which it has not
+    where the run was ``exact`` so far.
+    """
     if not lane.tie or call.name not in INDEX_GIVING:
         return None
     x = call.args[0]
     if not isinstance(x, torch.Tensor) or x.numel() < 2 or x.is_complex():
         return None
-    whole = not x.is_floating_point()
     y = x.double()
-    finite = torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0)
-    scale = 0.25 if whole else max(float(finite.max()), 1e-300) * 2.0**-40
+    if _promises_order(call):
+        reach = 2 * lanes.deviation(call.tensors[0])
+        if exact or not bool(reach.any()):
+            return None
+    else:
+        finite = torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0)
+        reach = torch.tensor(0.25 if not x.is_floating_point() else max(float(finite.max()), 1e-300) * 2.0**-40)
     ramp = torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
-    shifted = call.func(y + lane.tie * scale * ramp, *call.args[1:], **call.kwargs)
+    shifted = call.func(y + lane.tie * reach * ramp, *call.args[1:], **call.kwargs)
     # Only indices are taken from there: the ramp is no error of the values.
     values = call.run()
     if isinstance(shifted, torch.Tensor):
         return values if shifted.is_floating_point() else shifted
     return tuple(p if s.is_floating_point() else s for p, s in zip(values, shifted, strict=True))
+
+
+def _promises_order(call: OperatorCall) -> bool:
+    """Whether the operator says which of equal elements it takes."""
+    return bool(call.kwargs.get("stable")) if call.name in ("sort", "argsort") else call.name not in ANY_OF_EQUALS

@@ -120,11 +120,18 @@ class Lanes:
     def deviation(self, t: torch.Tensor) -> torch.Tensor:
         """Largest deviation of the perturbed lanes from ``wide``, element by element."""
         centre = self.wide.shadow(t)
+        centre = centre.double() if centre.dtype == torch.bool else centre
         out = torch.zeros_like(centre)
         for lane in self._all:
             if lane.perturb is not None and not lane.casts_round:
                 out = torch.maximum(out, torch.nan_to_num((lane.shadow(t) - centre).abs(), nan=0.0, posinf=0.0))
         return out
+
+    def settle(self, t: torch.Tensor) -> None:
+        """Give the perturbed lanes what ``wide`` has of ``t``: no rounding has a part in it."""
+        for lane in self._all:
+            if lane.perturb is not None:
+                lane.shadow(t).copy_(self.wide.shadow(t))
 
     # -- memory seen under two dtypes --------------------------------------------
 

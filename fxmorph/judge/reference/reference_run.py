@@ -35,6 +35,7 @@ from fxmorph.judge.reference.gates import TO_PYTHON, ClosedBefore, Gates, check_
 from fxmorph.judge.reference.lane_execution import LaneExecution
 from fxmorph.judge.reference.lanes import Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall, operator_call, strided
+from fxmorph.judge.reference.precision import UNIT
 from fxmorph.judge.reference.rounding import Rounding
 from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.programs.operators import EMPTY
@@ -122,6 +123,11 @@ class ReferenceRun(DispatchMode):
         self.lanes.forget_other_dtypes(call.written)
         check_overflow(self.gates, made, self.lanes.wide)
         check_exactness(self.gates, call, operands_on_grid, made, self.lanes.wide)
+        if self.gates.exact:
+            # What was decided so far no rounding decides; numbers may be computed otherwise from what came before.
+            for t in made:
+                if t.dtype not in UNIT and not self.lanes.wide.broken:
+                    self.lanes.settle(t)
         return out
 
     def _only_memory(self, call: OperatorCall, fresh: list[torch.Tensor]) -> bool:
