@@ -359,9 +359,7 @@ class Trial:
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)
         floats = [plain(t) for t in made.tensors if t.is_floating_point()]
-        if all(bool(torch.isfinite(t).all()) for t in floats):
-            return NonFinite.NONE
-        return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS
+        return NonFinite.NONE if all(bool(torch.isfinite(t).all()) for t in floats) else NonFinite.ANY
 
     def _closed_gate(self, eager: Observation, again: Observation, reference: LazyReference) -> Verdict | None:
         """The verdict where nothing may be said of this run; ``again`` is another one in eager."""
