@@ -193,7 +193,7 @@ class LazyReference:
         return next((t for t in self._make()[0].taken if t.native == number), None)
 
     def shadows(self, slot: str) -> Shadows | None:
-        found = self._make()[1].slots().get(slot)
+        found = self._make()[1].slot(slot)
         return found.value if found is not None and isinstance(found.value, Shadows) else None
 
 
