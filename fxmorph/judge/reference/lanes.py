@@ -140,8 +140,23 @@ class Lanes:
         self._viewed.setdefault(storage_key(t), t.dtype)
 
     def hold_bits(self, t: torch.Tensor) -> bool:
-        """Whether ``t`` shows the memory of a tensor of another dtype."""
-        return self._viewed.get(storage_key(t), t.dtype) != t.dtype
+        """Whether ``t`` shows the memory of a tensor of another dtype in which a lane has other values than eager."""
+        return self._viewed.get(storage_key(t), t.dtype) != t.dtype and self._moved(t, any_dtype=True)
+
+    def move_bits(self, t: torch.Tensor) -> bool:
+        """The same of what was just written into ``t``, for those who see its memory under another dtype."""
+        return storage_key(t) in self._viewed and self._moved(t)
+
+    def _moved(self, t: torch.Tensor, any_dtype: bool = False) -> bool:
+        """Whether some lane has other values than eager of the memory of ``t``, under its dtype or any."""
+        key, bits = storage_key(t), flat_storage(t.detach()).view(torch.uint8)
+        for lane in self._all:
+            for (storage, dtype), base in lane.bases.items():
+                if storage == key and (any_dtype or dtype == t.dtype):
+                    native = bits[: bits.numel() // dtype.itemsize * dtype.itemsize].view(dtype).to(base.dtype)
+                    if not torch.allclose(base, native, rtol=0, atol=0, equal_nan=True):
+                        return True
+        return False
 
     def forget_other_dtypes(self, written: list[torch.Tensor]) -> None:
         """A storage that is seen under two dtypes (bit casts) and written: the other view starts again."""

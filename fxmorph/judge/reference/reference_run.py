@@ -120,6 +120,8 @@ class ReferenceRun(DispatchMode):
         if self._differentiated and self._rounding.multiplied:
             self._remade.note_weights(call, out)
         self._remade.follow(call, out)
+        if any(map(self.lanes.move_bits, call.written)):
+            self._bit_cast()
         self.lanes.forget_other_dtypes(call.written)
         check_overflow(self.gates, made, self.lanes.wide)
         check_exactness(self.gates, call, operands_on_grid, made, self.lanes.wide)
@@ -152,7 +154,7 @@ class ReferenceRun(DispatchMode):
         return False
 
     def _bit_cast(self) -> None:
-        """Bits are computed with: lanes start again from the native ones, and their spread is lost."""
+        """Bits that a rounding has a part in are computed with: lanes start again from eager's, their spread is lost."""
         self.gates.bit_cast = True
         self.gates.not_exact("view.dtype")
 
