@@ -156,8 +156,8 @@ def _discrete(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         unstable |= unequal(lane, eager)
     real = bad & ~unstable
     if bool(real.any()):
-        if gates.opaque and not gates.exact:
-            text = f"decisions inside {', '.join(sorted(gates.opaque))}"
+        if gates.blind and not gates.exact:
+            text = f"decisions inside {', '.join(sorted(gates.blind))}"
             return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.OPAQUE_DECISIONS)
         text = f"{_where(real)}: eager {_show(eager, real)}; compiled {_show(compiled, real)}"
         return Comparison(Status.FINDING, text, code=VerdictCode.UNEQUAL)

@@ -100,6 +100,7 @@ class ReferenceRun(DispatchMode):
             call = replace(call, decided=is_decided(self.lanes, call))
         generator = torch.get_rng_state() if is_random(call.func, call.args, call.kwargs) else None
         lane_calls = self._execution.calls(call)
+        of_bits = any(map(self.lanes.hold_bits, call.tensors))
 
         out = call.run()
 
@@ -107,7 +108,7 @@ class ReferenceRun(DispatchMode):
             self._note_taken(call, lane_calls, out)
             return out
         fresh = [o for o in strided(tree_leaves(out)) if not self.lanes.know(o)]
-        if self._only_memory(call, fresh):
+        if self._only_memory(call, fresh, of_bits):
             return out
         made = [*fresh, *call.written]
         if generator is not None:
@@ -132,8 +133,11 @@ class ReferenceRun(DispatchMode):
                     self.lanes.settle(t)
         return out
 
-    def _only_memory(self, call: OperatorCall, fresh: list[torch.Tensor]) -> bool:
-        """Whether a call that has run computed nothing; what it did to memory the lanes have then."""
+    def _only_memory(self, call: OperatorCall, fresh: list[torch.Tensor], of_bits: bool) -> bool:
+        """Whether a call that has run computed nothing; what it did to memory the lanes have then.
+
+        ``of_bits``: its operands hold bits that a rounding has a part in.
+        """
         if call.name in EMPTY:
             self.gates.uninitialised = True
         if call.name in ("set_", "resize_"):
@@ -145,7 +149,7 @@ class ReferenceRun(DispatchMode):
             self.lanes.note_bits(call.args[0])
         if not fresh and not call.written:
             return True  # a view
-        if not as_bits and any(map(self.lanes.hold_bits, call.tensors)):
+        if not as_bits and of_bits:
             self._bit_cast()
         if call.name in EMPTY or as_bits:
             for t in (*fresh, *call.written):
@@ -154,7 +158,7 @@ class ReferenceRun(DispatchMode):
         return False
 
     def _bit_cast(self) -> None:
-        """Bits that a rounding has a part in are computed with: lanes start again from eager's, their spread is lost."""
+        """Bits that a rounding has a part in are computed with: lanes start again from eager's, and lose their spread."""
         self.gates.bit_cast = True
         self.gates.not_exact("view.dtype")
 
