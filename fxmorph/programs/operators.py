@@ -32,7 +32,7 @@ POSITIONS = frozenset("index indices mask repeats".split())
 
 
 def operator_name(overload: OpOverload) -> str:
-    """``add_`` for ``aten.add_.Tensor``; ``mine::add_`` of an operator that is not PyTorch's own, and means what it likes."""
+    """``add_`` for ``aten.add_.Tensor``; ``mine::add_`` of an operator that is not PyTorch's, and may mean anything."""
     name: str = schema_of(overload).name
     return name.split("::")[1] if overload.namespace in OWN_NAMESPACES else name
 

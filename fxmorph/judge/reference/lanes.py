@@ -13,6 +13,7 @@ import torch
 
 from fxmorph.judge.reference.precision import widened
 from fxmorph.programs.inputs import flat_storage, storage_key
+from fxmorph.torchapi.dispatch import no_dispatch
 
 #: Perturbed lanes around each reference.
 SPREAD = 4
@@ -149,14 +150,15 @@ class Lanes:
 
     def _moved(self, t: torch.Tensor, any_dtype: bool = False) -> bool:
         """Whether some lane has other values than eager of the memory of ``t``, under its dtype or any."""
-        key, bits = storage_key(t), flat_storage(t.detach()).view(torch.uint8)
-        for lane in self._all:
-            for (storage, dtype), base in lane.bases.items():
-                if storage == key and (any_dtype or dtype == t.dtype):
-                    native = bits[: bits.numel() // dtype.itemsize * dtype.itemsize].view(dtype).to(base.dtype)
-                    if not torch.allclose(base, native, rtol=0, atol=0, equal_nan=True):
-                        return True
-        return False
+        with no_dispatch():
+            key, bits = storage_key(t), flat_storage(t.detach()).view(torch.uint8)
+            for lane in self._all:
+                for (storage, dtype), base in lane.bases.items():
+                    if storage == key and (any_dtype or dtype == t.dtype):
+                        native = bits[: bits.numel() // dtype.itemsize * dtype.itemsize].view(dtype).to(base.dtype)
+                        if not torch.allclose(base, native, rtol=0, atol=0, equal_nan=True):
+                            return True
+            return False
 
     def forget_other_dtypes(self, written: list[torch.Tensor]) -> None:
         """A storage that is seen under two dtypes (bit casts) and written: the other view starts again."""

@@ -157,7 +157,7 @@ def test_integers_differ_or_tie() -> None:
     assert judge([3, 4], [3, 5], dtype=torch.int64)[0] is Status.FINDING
     assert judge([3, 4], [3, 5], wide=[3, 5], dtype=torch.int64)[0] is Status.TIE
     assert judge([3, 4], [4, 5], wide=[3, 5], dtype=torch.int64)[0] is Status.FINDING
-    assert judge([3], [4], dtype=torch.int64, gates=Gates(exact=False, opaque={"x"}))[0] is Status.INCONCLUSIVE
+    assert judge([3], [4], dtype=torch.int64, gates=Gates(exact=False, blind={"x"}))[0] is Status.INCONCLUSIVE
 
 
 def test_without_a_reference_nothing_is_accused() -> None:
