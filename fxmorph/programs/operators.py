@@ -1,6 +1,6 @@
 """Facts about aten's operators that more than one room needs: their names, what they write, make, move and compare.
 
-Tables hold names as schemas have them, without namespace (but of other people's operators) and overload: ``add``, ``add_``.
+Tables hold names as schemas have them, without namespace (which is PyTorch's) and overload: ``add``, ``add_``.
 """
 
 from __future__ import annotations

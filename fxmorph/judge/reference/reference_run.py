@@ -158,7 +158,7 @@ class ReferenceRun(DispatchMode):
         return False
 
     def _bit_cast(self) -> None:
-        """Bits that a rounding has a part in are computed with: lanes start again from eager's, and lose their spread."""
+        """Bits that a rounding has a part in are computed with: lanes start again from eager's, without spread."""
         self.gates.bit_cast = True
         self.gates.not_exact("view.dtype")
 
