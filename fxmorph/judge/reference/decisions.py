@@ -115,8 +115,9 @@ def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any
         if exact or not bool(reach.any()):
             return None
     else:
-        finite = torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0)
-        reach = torch.tensor(0.25 if not x.is_floating_point() else max(float(finite.max()), 1e-300) * 2.0**-40)
+        y = _finite_in_order(call.name, y)
+        size = float(torch.nan_to_num(y.abs(), nan=0.0).max())
+        reach = torch.tensor(max(size, 1e-300) * 2.0**-40 if x.is_floating_point() else 0.25)
     ramp = torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
     shifted = call.func(y + lane.tie * reach * ramp, *call.args[1:], **call.kwargs)
     # Only indices are taken from there: the ramp is no error of the values.
@@ -124,6 +125,14 @@ def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any
     if isinstance(shifted, torch.Tensor):
         return values if shifted.is_floating_point() else shifted
     return tuple(p if s.is_floating_point() else s for p, s in zip(values, shifted, strict=True))
+
+
+def _finite_in_order(name: str, y: torch.Tensor) -> torch.Tensor:
+    """The same order of elements without infinities, and without NaN where it is the largest: those are ties too."""
+    beyond = 2 * float(torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0).max()) + 1
+    y = torch.where(y.isinf(), y.sign() * beyond, y) if bool(y.isinf().any()) else y
+    ordered = name in ("sort", "argsort", "topk", "kthvalue") and bool(y.isnan().any())
+    return torch.where(y.isnan(), 2 * beyond, y) if ordered else y
 
 
 def _promises_order(call: OperatorCall) -> bool:

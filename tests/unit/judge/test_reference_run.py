@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -120,6 +121,15 @@ def test_zeros_that_autograd_makes_without_memory_have_shadows() -> None:
 def test_ties_are_broken_both_ways() -> None:
     got = lanes(lambda x: x.kthvalue(3).indices, torch.tensor([1.0, 3.0, 3.0]))
     assert {int(got["tie:+"]), int(got["tie:-"])} == {1, 2}
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
+def test_infinities_and_nans_are_equal_for_sorts(value: float) -> None:
+    got = lanes(lambda x: x.sort(0).indices, torch.tensor([value, 1.0, value, value, 2.0]))
+    assert not torch.equal(got["tie:+"], got["tie:-"])
+    ranks = torch.tensor([value, 1.0, value, value, 2.0])
+    for lane in got.values():
+        assert torch.equal(ranks[lane].nan_to_num(9.0), ranks.sort(0).values.nan_to_num(9.0))
 
 
 def test_the_first_of_equals_is_promised() -> None:
