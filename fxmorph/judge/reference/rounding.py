@@ -18,7 +18,14 @@ from fxmorph.judge.reference.kernels import ATTENTION
 from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import AMPLITUDE, DEFAULT_AMPLITUDE, NARROW, OWN_PRECISION, UNIT, WIDE, is_wide
-from fxmorph.judge.reference.sums import INNER_DIMENSION, ROUNDED_ONCE_AMPLITUDE, summed_units, terms_of
+from fxmorph.judge.reference.sums import (
+    INNER_DIMENSION,
+    PLAIN,
+    ROUNDED_ONCE_AMPLITUDE,
+    rounded_terms,
+    summed_units,
+    terms_of,
+)
 from fxmorph.judge.reference.tables import (
     ABSOLUTE,
     ABSOLUTE_UNITS,
@@ -190,6 +197,8 @@ def _inner_product(name: str, args: tuple[Any, ...], like: torch.Tensor) -> torc
 def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor) -> torch.Tensor:
     """Error of summing in another order, or one after the other."""
     terms = terms_of(call.name, call.args, s)
+    finer = dtype in AMPLITUDE and terms is not None and (call.name in PLAIN or s.device.type == "cpu")
+    unit = UNIT[torch.float32 if finer else dtype] * OWN_PRECISION.get(dtype, 1.0)
     total: torch.Tensor
     size: torch.Tensor | float
     try:
@@ -202,8 +211,10 @@ def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tens
         reads = sum(t.numel() for t in tensors_of((call.args, call.kwargs)))
         size = 2 * max(reads / max(s.numel(), 1), 1.0) ** 0.5 + ROUNDED_ONCE_AMPLITUDE
     else:
-        size = summed_units(call.name, call.args, call.kwargs, terms, total, UNIT[dtype], s)
-    return UNIT[dtype] * OWN_PRECISION.get(dtype, 1.0) * size * total * lane.noise(s)
+        size = summed_units(call.name, call.args, call.kwargs, terms, total, unit, s)
+        if finer and call.name not in PLAIN:
+            size = size + rounded_terms(call.name, call.args, terms) * (UNIT[dtype] / unit)
+    return unit * size * total * lane.noise(s)
 
 
 def _absolute(s: Any) -> Any:
