@@ -52,7 +52,8 @@ def _graph_of(call: SampleCall) -> StageGraph:
     with torch.no_grad():
         out = call.overload(*call.args, **call.kwargs)
     if isinstance(out, (tuple, list)):
-        graph.output(tuple(graph.call_function(operator.getitem, (node, i)) for i, o in enumerate(out) if o is not None))
+        given = [i for i, o in enumerate(out) if o is not None]
+        graph.output(tuple(graph.call_function(operator.getitem, (node, i)) for i in given))
     else:
         graph.output((node,))
     gm = fx.GraphModule({}, graph)

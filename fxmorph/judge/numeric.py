@@ -102,9 +102,7 @@ def compare(
     got = _judged(eager, compiled, lanes, gates, inputs)
     # Numbers beside Inf and NaN are judged as ever; a decision may be one about those.
     decided = not _computed_in_floats(eager) or not _computed_in_floats(compiled)
-    accused = got.status is Status.FINDING and (
-        got.kind is Kind.NONFINITE or (inputs is NonFinite.ANY and decided)
-    )
+    accused = got.status is Status.FINDING and (got.kind is Kind.NONFINITE or (inputs is NonFinite.ANY and decided))
     if inputs is not NonFinite.NONE and (accused or _loses_nan(eager, compiled, lanes)):
         text = f"NaN or Inf among the inputs; {got.reason}"
         return Comparison(Status.EDGE_CASE, text, got.kind, code=VerdictCode.NONFINITE_INPUTS)

@@ -94,9 +94,9 @@ ATTENTION_WEIGHTS = frozenset({"_softmax", "softmax"})
 UNITS = {
     "exp": 2.0, "exp2": 2.0, "log": 2.0, "log2": 2.0, "log10": 2.0, "log1p": 2.0, "rsqrt": 2.0, "sin": 4.0, "cos": 4.0,
     "tan": 4.0, "asin": 3.0, "acos": 3.0, "atan": 3.0, "atan2": 4.0, "sinh": 3.0, "cosh": 3.0, "tanh": 3.0,
-    "asinh": 4.0, "acosh": 4.0, "atanh": 4.0, "expm1": 4.0, "elu": 3.0, "celu": 3.0, "erf": 8.0, "erfc": 4.0, "erfinv": 4.0,
+    "asinh": 4.0, "acosh": 4.0, "atanh": 4.0, "expm1": 4.0, "elu": 3.0, "erf": 8.0, "erfc": 4.0, "erfinv": 4.0,
     "sigmoid": 3.0, "silu": 4.0, "hardswish": 3.0, "softplus": 4.0, "mish": 6.0, "log_sigmoid_forward": 4.0,
-    "gelu": 6.0, "pow": 4.0,
+    "gelu": 6.0, "pow": 4.0, "celu": 3.0,
     "gelu_backward": 128.0, "silu_backward": 64.0, "sigmoid_backward": 32.0, "tanh_backward": 32.0, "logit": 64.0,
     "lgamma": 2048.0, "digamma": 1.6e5, "polygamma": 1.6e5, "special_zeta": 1.6e5, "special_log_ndtr": 512.0,
     "special_ndtri": 512.0, "special_bessel_j0": 512.0, "special_bessel_j1": 512.0, "special_i0": 64.0,
