@@ -180,7 +180,7 @@ def test_the_lanes_are_the_same_to_the_bit_where_every_decomposition_is_wrong(na
 
 
 def test_wrong_decompositions_of_a_few_seeds_are_flagged() -> None:
-    counts, missed = told({name: SEEDS[name] for name in FEW[:3]})
+    counts, missed = told({name: SEEDS[name] for name in FEW[:2]})
     assert counts["flagged"] >= PART * (counts["flagged"] + len(missed)), missed
 
 
