@@ -111,6 +111,9 @@ def test_a_whole_quotient_of_inputs_is_decided(name: str, judged: Any) -> None:
 NEAR: dict[str, tuple[Program, Program, list[torch.Tensor]]] = {
     # What is subtracted is rounded, and small beside the divisor.
     "by the floor of the quotient": (torch.remainder, by_floor, [normal(1000) * 50, normal(1000, seed=1).abs() + 0.5]),
+    "in place": (
+        lambda x, y: x.clone().remainder_(y), by_floor, [normal(1000) * 50, normal(1000, seed=1).abs() + 0.5],
+    ),
     "of what was rounded": (
         lambda x: torch.remainder(x.sin() * 1000, 0.1),
         lambda x: torch.remainder((x.double().sin() * 1000).float(), 0.1),
