@@ -115,7 +115,7 @@ ALPHAS = frozenset({"elu", "celu"})
 RAMPS = {"linspace": 2.0, "logspace": 8.0}
 #: Gradients that have zeros or vanish, by a difference of what does not (``sigmoid(x) - 1``), and units of the incoming
 #: gradient by which they are off there.
-CROSSING = frozenset("gelu_backward silu_backward mish_backward soft_margin_loss_backward".split())
+CROSSING = frozenset("gelu_backward silu_backward mish_backward tanh_backward soft_margin_loss_backward".split())
 CROSSING_UNITS = 8.0
 #: (operator, factors whose product is rounded inside it).
 INNER_PRODUCTS = {
