@@ -16,10 +16,11 @@ import torch
 from fxmorph.judge.reference.lanes import Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import AMPLITUDE, OWN_PRECISION, PRECISION, UNIT
+from fxmorph.programs.bits import same_bits
 
-REMAINDERS = frozenset("remainder remainder_ fmod fmod_".split())
+REMAINDERS = frozenset({"remainder", "fmod"})
 #: Of them and of quotients that are rounded down the inner quotient may be rounded first, or not.
-QUOTIENTS = REMAINDERS | frozenset("floor_divide floor_divide_ div div_".split())
+QUOTIENTS = REMAINDERS | frozenset("remainder_ fmod_ floor_divide floor_divide_ div div_".split())
 
 #: x - floor(x / y) * y is off by the rounding of that product, a unit of x: a rounding while it is a small part of y.
 SMALL_PART = 2.0**-8
@@ -32,16 +33,16 @@ def rounds_quotient(call: OperatorCall) -> bool:
 def is_decided(lanes: Lanes, call: OperatorCall) -> bool:
     """Whether ``call`` has a whole quotient that no rounding decides: in every lane its operands are eager's.
 
-    16-bit quotients are rounded to finer types or not before they are rounded down.
+    Not of 16-bit quotients, which are rounded to finer types or not before they are rounded down, nor where the
+    dividend is written.
     """
     if not rounds_quotient(call) or not all(isinstance(a, (torch.Tensor, int, float)) for a in call.args):
         return False
     floats = [t.dtype for t in call.tensors if t.dtype in PRECISION]
-    if not floats or (call.name not in REMAINDERS and (floats[0] in AMPLITUDE or call.written)):
+    if not floats or call.written or (call.name not in REMAINDERS and floats[0] in AMPLITUDE):
         return False
     natives = [(t, t.detach().to(lanes.wide.shadow(t).dtype)) for t in call.tensors]
-    return all(bool(((s := lane.shadow(t)) == n).logical_or(s.isnan() & n.isnan()).all())
-               for lane in lanes for t, n in natives)  # fmt: skip
+    return all(same_bits(lane.shadow(t), n) for lane in lanes for t, n in natives)
 
 
 def as_operand(call: OperatorCall, number: Any) -> Any:
