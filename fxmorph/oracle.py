@@ -88,6 +88,15 @@ class Evidence:
         same = self.eager.arguments == self.compiled.arguments
         return self.paired(self.eager.after, self.compiled.after) if same else iter(())
 
+    def paired_backward(self) -> Iterator[tuple[str, Slot, Slot]]:
+        """What a backward pass wrote beside gradients on one side at least."""
+        if self.eager.raised or self.compiled.raised:
+            return
+        for name in sorted({s.name for s in (*self.eager.backward, *self.compiled.backward)}):
+            mine, theirs = self.eager.slot(name), self.compiled.slot(name)
+            if mine is not None and theirs is not None:
+                yield name, mine, theirs
+
     def compare(self, name: str, eager: Slot, compiled: Slot) -> Comparison:
         """Values of one slot by the numeric policy; both must hold tensors of one shape."""
         if same_bits(eager.value, compiled.value):

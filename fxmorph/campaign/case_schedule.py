@@ -27,7 +27,18 @@ from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, Checked, Warned
 from fxmorph.judge.plans import threads_of
-from fxmorph.model import Case, CaseResult, Level, Recipe, RewriteProof, Rung, Seed, Status
+from fxmorph.model import (
+    Case,
+    CaseResult,
+    Level,
+    Recipe,
+    RewriteProof,
+    Rung,
+    Seed,
+    Status,
+    ValuePlan,
+    VerdictCode,
+)
 
 #: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
 WORN_FINDINGS, WORN_SHARE = 2, 0.5
@@ -191,7 +202,7 @@ class CaseSchedule:
     def _take(self, index: int, case: Case, result: CaseResult) -> None:
         self.results[index] = result
         self._label[index] = case.seed.label
-        self.unjudged += result.status is Status.ERROR and not case.number and case.seed.hash not in self._packs.seeds
+        self.unjudged += _is_no_test(result) and not case.number and case.seed.hash not in self._packs.seeds
         if self._check:
             self._tell_checked(case.seed.label, result)
             return
@@ -258,6 +269,12 @@ def summary_of_proofs(proofs: Sequence[RewriteProof]) -> dict[str, Any]:
 
     ordered = {f: {lv.value: levels[f][lv.value] for lv in Level if levels[f][lv.value]} for f in sorted(levels)}
     return {"levels": ordered, "median_ms": {"made": median_ms(False), "looked up": median_ms(True)}}
+
+
+def _is_no_test(result: CaseResult) -> bool:
+    """Whether nothing was judged for a reason that is the seed's own: an error, or eager refuses its own inputs."""
+    refused = any(v.code is VerdictCode.EAGER_RAISES and v.plan is ValuePlan.SEED for v in result.verdicts)
+    return result.status is Status.ERROR or (result.status is Status.UNSUPPORTED and refused)
 
 
 def _rewritable(result: CaseResult) -> bool:

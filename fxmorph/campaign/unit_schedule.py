@@ -1,10 +1,10 @@
 """The schedule of ``run --pass``: units of Inductor alone, on graphs of seeds, of variants and of units' own patterns.
 
-Sources in order: each seed in inference, between them a graph derived from each chosen pattern entry;
-then, in turn with near misses of those graphs, each seed in the other modes and variants of seeds.  A
-seed whose graphs made units fire for the first time is drawn more often, and so are rules whose
-rewrites did.  What a finding was given is then compiled as a whole, to say whether a program would
-show it.
+Sources in order: each seed in inference, between them a graph derived from each chosen pattern entry, and calls of
+operators that chosen decompositions take apart, on the samples of torch's own tests; then, in turn with near misses of
+the derived graphs, each seed in the other modes and variants of seeds.  A seed whose graphs made units fire for the
+first time is drawn more often, and so are rules whose rewrites did.  What a finding was given is then compiled as a
+whole, to say whether a program would show it.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.pair_record import Pair, family
 from fxmorph.inductor.rung import Mode, PassesJudged, Source
+from fxmorph.inductor.sampled_calls import PARTS
 from fxmorph.model import Rung, Seed, Status
 
 #: Entries that one job derives graphs from, entries that one derives near misses for, and near misses that a turn
@@ -39,7 +40,7 @@ ENTRIES_A_JOB, NEAR_A_JOB, NEAR_A_TURN = 16, 3, 12
 ENERGY = 3.0
 #: A source is tried again so often without the unit that crashed.
 RETRIES = 3
-#: CPU seconds for deriving graphs from a few entries; one of them may take 20.
+#: CPU seconds for deriving graphs from a few entries, of which one may take 20, and for a part of the samples.
 DERIVE_SECONDS = 400.0
 
 
@@ -108,12 +109,19 @@ class UnitSchedule:
         return self._later.popleft() if self._later else None
 
     def _first_round(self) -> Iterator[Any]:
-        """Seeds in inference, with a job that derives graphs between any two of them."""
-        derive = self._derivations(ENTRIES_A_JOB, near=False)
+        """Seeds in inference, with a job that derives graphs, and one on samples, between any two of them."""
+        derive, samples = self._derivations(ENTRIES_A_JOB, near=False), self._samples()
         for seed in self._seeds:
             yield from itertools.islice(derive, 1)
+            yield from itertools.islice(samples, 1)
             yield self._job(Source(seed, Mode.INFERENCE))
         yield from derive
+        yield from samples
+
+    def _samples(self) -> Iterator[worker.JudgePasses]:
+        """Decompositions on the samples that torch's own tests have for operators."""
+        if any(u.kind is UnitKind.DECOMPOSITION for u in self._units):
+            yield from (self._job(Source(samples=part)) for part in range(PARTS))
 
     def _later_rounds(self) -> Iterator[Any]:
         """Near misses, seeds in other modes and variants in turn; None where answers must come in first."""
@@ -176,7 +184,8 @@ class UnitSchedule:
         return worker.JudgePasses(0, source, names, self._settings.seed, str(self.programs), skip)
 
     def limit(self, job: Any) -> float:
-        return DERIVE_SECONDS if isinstance(job, worker.Derive) else self._settings.case_timeout
+        sampled = isinstance(job, worker.JudgePasses) and job.source.samples is not None
+        return DERIVE_SECONDS if sampled or isinstance(job, worker.Derive) else self._settings.case_timeout
 
     # -- answers ---------------------------------------------------------------
 

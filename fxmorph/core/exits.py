@@ -16,7 +16,8 @@ class Exit(IntEnum):
     USAGE = 2
     """Usage or configuration; of ``doctor`` a machine that cannot run what was asked for."""
     INTERNAL = 3
-    """Internal error, disk trouble, a seed that could not be judged for an error, or too many harness errors."""
+    """Internal error, disk trouble, a seed that could not be judged for an error or because eager raises on its inputs,
+    or too many harness errors."""
     UNSOUND = 4
     """An unsound rewrite: a rule is wrong, not the compiler."""
     NOTHING_RAN = 5

@@ -11,7 +11,7 @@ import hashlib
 import math
 import random
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,7 @@ from fxmorph.inductor.inventory import inventory, listed
 from fxmorph.inductor.pair_check import check_pair, graph_key
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.replaying import export_program
+from fxmorph.inductor.sampled_calls import SAMPLED, decomposes, sampled_graphs
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.programs.canon import canonical
@@ -40,6 +41,7 @@ from fxmorph.rewriting.recipes import draw_recipe
 from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.operator_samples import NoSamples
 
 #: Graphs with more nodes, or with results of more elements together, are left out: the reference keeps
 #: a dozen copies in fp64.
@@ -63,9 +65,11 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Where graphs come from: a seed under a mode (its variant ``number``, 0 as it is), or a derived graph.
+    """Where graphs come from: a seed under a mode (its variant ``number``, 0 as it is), a derived graph, or operators
+    of torch's own tests.
 
-    ``favour`` names the rules that a variant's recipe is rather drawn from.
+    ``favour`` names the rules that a variant's recipe is rather drawn from; ``samples`` is the part of the tests'
+    operators.
     """
 
     seed: Seed | None = None
@@ -73,9 +77,12 @@ class Source:
     number: int = 0
     derived: Derived | None = None
     favour: tuple[str, ...] = ()
+    samples: int | None = None
 
     @property
     def label(self) -> str:
+        if self.samples is not None:
+            return f"operator samples {self.samples}"
         if self.derived is not None:
             return f"pattern {self.derived.entry}" + (f" ({self.derived.change})" if self.derived.change else "")
         assert self.seed is not None
@@ -121,8 +128,8 @@ def judge_source(
     began = time.process_time()
     tell("capture")
     try:
-        graphs, recipe = _graphs(source, rules, campaign_seed)
-    except (CaptureFailed, SeedFailed, Unsupported) as error:
+        graphs, recipe = _graphs(source, units, rules, campaign_seed)
+    except (CaptureFailed, SeedFailed, Unsupported, NoSamples) as error:
         return PassesJudged(skipped=str(error))
     pairs: list[Pair] = []
     tried: dict[str, int] = {}
@@ -138,14 +145,14 @@ def judge_source(
             continue
         judged += 1
         key = graph_key(graph)
-        mine = [u for u in by_stage.get(graph.stage, ()) if _concerns(u, source)]
+        mine = [u for u in by_stage.get(graph.stage, ()) if _concerns(u, source, graph)]
         for unit in mine:
             if (unit.name, key) in seen:
                 continue
             seen.add((unit.name, key))
             tell(unit.name)
             started = time.process_time()
-            if started - began > SOURCE_SECONDS:
+            if started - began > SOURCE_SECONDS and source.samples is None:
                 return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
             try:
                 applied = apply_unit(unit, graph.gm)
@@ -169,8 +176,10 @@ def judge_source(
     return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
 
 
-def _concerns(unit: Unit, source: Source) -> bool:
+def _concerns(unit: Unit, source: Source, graph: StageGraph) -> bool:
     """A graph derived from an entry is for that entry, and as it is for the entry's pass too."""
+    if source.samples is not None:
+        return decomposes(graph, unit)
     if source.derived is None:
         return True
     entry = source.derived.entry
@@ -200,6 +209,7 @@ def _checked(
         prover,
         aliases=of_program and _real_aliases(graph),
         strides=of_program and _final_strides(graph),
+        prove=source.samples is None,
     )
     if pair.status is Status.UNSUPPORTED:  # a proof was not tried: the coverage counts those that were
         return replace(pair, outcome="", method="", unproved="")
@@ -213,7 +223,7 @@ def _checked(
 
 def _real_aliases(graph: StageGraph) -> bool:
     """Whether which outputs share memory is what the program will see."""
-    return graph.part in ("inference", "forward", "backward")
+    return graph.part in ("inference", "forward", "backward") or graph.part.startswith(SAMPLED)
 
 
 def _final_strides(graph: StageGraph) -> bool:
@@ -239,8 +249,12 @@ def _exported(pair: Pair, graph: StageGraph, after: fx.GraphModule, folder: Path
 # -- graphs -----------------------------------------------------------------------
 
 
-def _graphs(source: Source, rules: Registry, campaign_seed: int) -> tuple[list[StageGraph], str]:
+def _graphs(
+    source: Source, units: Collection[Unit], rules: Registry, campaign_seed: int
+) -> tuple[Iterable[StageGraph], str]:
     """The source's graphs, and the recipe of a variant."""
+    if source.samples is not None:
+        return sampled_graphs(units, source.samples), ""
     if source.derived is not None:
         return [_derived_graph(source.derived)], ""
     assert source.seed is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,6 +53,8 @@ from fxmorph.torchapi.devices import out_of_memory
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
 #: small programs compile fast, and rewrites meet in them.
 WINDOWS = (8, 16, 32, 80)
+#: Of accusations that NaN and Inf have a part in.
+NONFINITE_CODES = (VerdictCode.NONFINITE_INPUTS, VerdictCode.FINITENESS)
 
 
 @dataclass
@@ -282,7 +284,7 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
             trial = Trial(subject, case.compile, case.input_seed, clock)  # the other one was reset
         accused = kinds_of(found)
         if accused - excused.keys():
-            out = _climb(case, subject, plan, found, clock)
+            out = _climb(case, subject, plan, found, fired, clock)
             rows = out.rows
             if out.status is Status.FINDING:
                 stands = [v for v in found if v.status is not Status.FINDING or v.kind in out.kinds]
@@ -325,14 +327,23 @@ def _excuse(verdict: Verdict, excused: dict[Kind, Climbed]) -> Verdict:
     return replace(verdict, status=out.status, kind=None, reason=f"{out.reason}; {verdict.reason}", code=out.code)
 
 
-def _climb(case: Case, subject: Subject, plan: ValuePlan, found: list[Verdict], clock: Clock) -> Climbed:
+def _climb(
+    case: Case, subject: Subject, plan: ValuePlan, found: list[Verdict], fired: Collection[str], clock: Clock
+) -> Climbed:
     accused = kinds_of(found)
     trial = Trial(subject, case.compile, case.input_seed, clock)
     eager = trial.eager(plan)
     low = _low_precision(trial, plan, eager, accused)
     ladder = Ladder(subject, case.compile, case.input_seed, plan, clock)
     far = any(v.far for v in found if v.status is Status.FINDING)
-    return ladder.climb(accused, low, _dense(found, eager), far)
+    return ladder.climb(accused, low, _dense(found, eager), far, (_of_nonfinite_alone(found), fired))
+
+
+def _of_nonfinite_alone(found: list[Verdict]) -> frozenset[Kind]:
+    """Accused kinds of which every accusation concerns NaN and Inf, among the inputs or made inside."""
+    accused = [v for v in found if v.status is Status.FINDING and v.kind is not None]
+    others = {v.kind for v in accused if v.kind is not Kind.NONFINITE and v.code not in NONFINITE_CODES}
+    return frozenset(v.kind for v in accused if v.kind is not None and v.kind not in others)
 
 
 def _low_precision(trial: Trial, plan: ValuePlan, eager: Observation, accused: frozenset[Kind]) -> bool:

@@ -7,11 +7,12 @@ backends, mildest first: the first that shows the difference names the stage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from fxmorph.core.clock import Clock
 from fxmorph.judge import journal
+from fxmorph.judge.accepted_folds import accepted, without
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
 from fxmorph.model import AGREES, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode
@@ -80,12 +81,16 @@ class Ladder:
         journal.note(f"  ladder: emulate_precision_casts=True: {'casts are still elided' if still else 'agrees'}")
         return still
 
-    def climb(self, accused: frozenset[Kind], low_precision: bool, dense: bool, far: bool = False) -> Climbed:
+    def climb(
+        self, accused: frozenset[Kind], low_precision: bool, dense: bool, far: bool = False,
+        folded: tuple[frozenset[Kind], Collection[str]] = (frozenset(), ()),
+    ) -> Climbed:  # fmt: skip
         """Try every mitigation, then walk the backends.
 
         ``low_precision``: 16-bit types or narrowing casts are involved; ``dense``: the strided
         outputs are permutations of contiguous ones, so a kernel may have chosen their order; ``far``:
-        values are further off than precision kept in a fusion explains.
+        values are further off than precision kept in a fusion explains; ``folded``: kinds that concern NaN and Inf
+        alone, and the units that were at work.
         """
         rows: list[tuple[str, str]] = []
 
@@ -101,6 +106,14 @@ class Ladder:
             reason, code = "not seen again in a fresh compile", VerdictCode.NOT_SEEN_AGAIN
             return Climbed(Status.INCONCLUSIVE, reason, "", accused, tuple(rows), code)
         inductor = self.config.backend == "inductor"
+        folds = accepted(folded[1]) if again & folded[0] and inductor else {}
+        if folds:
+            left = without(folds, self.kinds)
+            note(f"without {', '.join(folds)}", left)
+            again = frozenset(k for k in again if k not in folded[0] or k in left)
+            if not again:
+                reason = f"only NaN or Inf are lost: {'; '.join(sorted(set(folds.values())))}"
+                return Climbed(Status.EDGE_CASE, reason, "inductor", accused, tuple(rows), VerdictCode.ACCEPTED_FOLD)
         if again & LAYOUT_KINDS and inductor:
             left = self.kinds(layout_optimization=False)
             note("layout_optimization=False", left)

@@ -193,7 +193,7 @@ class LazyReference:
         return next((t for t in self._make()[0].taken if t.native == number), None)
 
     def shadows(self, slot: str) -> Shadows | None:
-        found = self._make()[1].slots().get(slot)
+        found = self._make()[1].slot(slot)
         return found.value if found is not None and isinstance(found.value, Shadows) else None
 
 
@@ -311,7 +311,7 @@ class Trial:
             return [replace(v, plan=plan) for v in (*verdicts, *self.weigh(plan, eager, compiled))]
 
     def _no_test(self, eager: Observation, compiled: Observation) -> list[Verdict]:
-        """An error where both raise on the program's own inputs, so that nothing can be compared.
+        """``unsupported`` where both raise on the program's own inputs, so that nothing can be compared.
 
         Where both return, and the backward pass that is run for the gradients raises, that can be.
         """
@@ -320,7 +320,7 @@ class Trial:
             return []
         where = " in its backward pass" if eager.in_backward else ""
         text = f"raises in eager on its own inputs{where}: {eager.raised}"
-        return [Verdict(Status.ERROR, None, "call", text, code=VerdictCode.EAGER_RAISES)]
+        return [Verdict(Status.UNSUPPORTED, None, "call", text, code=VerdictCode.EAGER_RAISES)]
 
     def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
         """The order of judgement: exact checks, values, and the gates before any accusation."""
@@ -359,9 +359,7 @@ class Trial:
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)
         floats = [plain(t) for t in made.tensors if t.is_floating_point()]
-        if all(bool(torch.isfinite(t).all()) for t in floats):
-            return NonFinite.NONE
-        return NonFinite.ANY if any(bool((t.isnan() | t.isposinf()).any()) for t in floats) else NonFinite.MASKS
+        return NonFinite.NONE if all(bool(torch.isfinite(t).all()) for t in floats) else NonFinite.ANY
 
     def _closed_gate(self, eager: Observation, again: Observation, reference: LazyReference) -> Verdict | None:
         """The verdict where nothing may be said of this run; ``again`` is another one in eager."""

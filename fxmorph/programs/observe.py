@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import Contents, is_tensor, look_into
 from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.load import Invocation, state_of
 from fxmorph.programs.memory import overlap
 from fxmorph.programs.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
-from fxmorph.torchapi.dispatch import tree_flatten
+from fxmorph.torchapi.dispatch import no_dispatch, tree_flatten
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class Observation:
     arguments: str = ""
     after: list[Slot] = field(default_factory=list)
     gradients: list[Slot] = field(default_factory=list)
+    #: What the backward pass wrote beside gradients: ``backward:state:mean``.
+    backward: list[Slot] = field(default_factory=list)
     aliases: frozenset[tuple[str, str]] = frozenset()
     identities: frozenset[tuple[str, str]] = frozenset()
     raised: str = ""
@@ -93,7 +96,12 @@ class Observation:
 
     def slots(self) -> dict[str, Slot]:
         """Every slot by name."""
-        return {s.name: s for s in (*self.outputs, *self.after, *self.gradients)}
+        return {s.name: s for s in (*self.outputs, *self.after, *self.gradients, *self.backward)}
+
+    def slot(self, name: str) -> Slot | None:
+        """The slot of that name; of what a backward pass did not write, what the call left there."""
+        slots, place = self.slots(), name.removeprefix("backward:")
+        return slots.get(name) if place == name else slots.get(name, slots.get(f"after:{place}", slots.get(place)))
 
     def offset_of(self, slot: Slot) -> int:
         """Where in memory that others have a part in a tensor begins; 0 in memory of its own."""
@@ -200,6 +208,8 @@ def observe(
                     loss = loss_of([*tensors.values(), *written], exact)
                     if loss is not None and loss.requires_grad:
                         loss.backward()
+                        changed = _changed({**now, **tensors}, seen)
+                        seen.backward = [frozen(f"backward:{k}", t, keep) for k, t in changed.items()]
                     seen.in_backward = False
                 grads = {k: _grad_of(t) for k, t in named.items()}
                 seen.gradients = [frozen(f"grad:{k}", g, keep) for k, g in grads.items() if g is not None]
@@ -212,6 +222,15 @@ def observe(
 
 def _grad_of(t: torch.Tensor) -> torch.Tensor | None:
     return t.grad if t.is_leaf and t.requires_grad else None  # asking others for it warns
+
+
+def _changed(tensors: dict[str, torch.Tensor], seen: Observation) -> dict[str, torch.Tensor]:
+    """Those that are no longer what was ``seen`` of them after the call."""
+    with no_dispatch():
+        before = {k: seen.slot(f"backward:{k}") for k in tensors}
+        was = {k: getattr(slot.value, "native", slot.value) for k, slot in before.items() if slot is not None}
+        plain = {k: t.detach() for k, t in tensors.items() if k in was and t.layout == torch.strided}
+        return {k: tensors[k] for k, t in plain.items() if t.shape != was[k].shape or not same_bits(t, was[k])}
 
 
 def _held(invocation: Invocation, passed: Contents, before: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

@@ -1,6 +1,6 @@
 """Facts about aten's operators that more than one room needs: their names, what they write, make, move and compare.
 
-Tables hold names as schemas have them, without namespace and overload: ``add``, ``add_``.
+Tables hold names as schemas have them, without namespace (which is PyTorch's) and overload: ``add``, ``add_``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import torch
 
 from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, schema_of, tensors_of
 
+#: Namespaces of operators that tables speak of.
+OWN_NAMESPACES = frozenset("aten prims prim inductor rngprims".split())
 #: Operators whose result holds whatever its memory held before.
 EMPTY = frozenset("empty empty_like new_empty empty_strided new_empty_strided empty_permuted".split())
 COMPARISONS = frozenset("eq ne lt le gt ge".split())
@@ -30,9 +32,9 @@ POSITIONS = frozenset("index indices mask repeats".split())
 
 
 def operator_name(overload: OpOverload) -> str:
-    """``add_`` for ``aten.add_.Tensor``."""
-    name: str = schema_of(overload).name.split("::")[1]
-    return name
+    """``add_`` for ``aten.add_.Tensor``; ``mine::add_`` of an operator that is not PyTorch's, and may mean anything."""
+    name: str = schema_of(overload).name
+    return name.split("::")[1] if overload.namespace in OWN_NAMESPACES else name
 
 
 def written_tensors(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:

@@ -177,7 +177,8 @@ class Terminal:
             self._say(f"  {line}")
 
     def _checked(self, event: Checked) -> None:
-        if self._quiet and event.verdict not in (Status.FINDING, Status.ERROR):  # what the exit code is about
+        # What the exit code may be about is told.
+        if self._quiet and event.verdict not in (Status.FINDING, Status.ERROR, Status.UNSUPPORTED):
             return
         detail = " ".join(
             filter(None, (",".join(event.kinds), event.stage, event.unit and f"({event.unit})", event.fingerprint))

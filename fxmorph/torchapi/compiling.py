@@ -148,6 +148,10 @@ def is_compiler_error(error: BaseException) -> bool:
     return isinstance(error, COMPILER_EXCEPTIONS) or module.startswith(("torch._inductor", "torch._dynamo"))
 
 
+#: What plain exceptions say that mean the same: an operator without a fake implementation is not for the compiler.
+REFUSALS = ("banned in compile", "no fake impl registered")
+
+
 def cannot_compile(error: BaseException) -> bool:
     """Whether the compiler says that it does not do such programs (not a bug)."""
     from torch._dynamo.exc import Unsupported, UserError
@@ -169,7 +173,7 @@ def cannot_compile(error: BaseException) -> bool:
     )
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, kinds) or "banned in compile" in str(seen):
+        if isinstance(seen, kinds) or any(words in str(seen) for words in REFUSALS):
             return True
         seen = getattr(seen, "inner_exception", None) or seen.__cause__
     return False

@@ -259,12 +259,12 @@ def test_check_judges_seeds_as_they_are(tmp_path: Path) -> None:
     assert not (folder / ".fxmorph" / "report.html").exists()
 
 
-def test_a_seed_that_is_no_test_is_an_error(tmp_path: Path) -> None:
+def test_a_seed_that_is_no_test_is_told_and_fails_the_check(tmp_path: Path) -> None:
     refuses = "import torch\ndef make_inputs(): return [torch.ones(3, 4)]\ndef fn(x): return x @ x\n"
     folder = folder_of(tmp_path, a=SOFTMAX, b=refuses, c=SOFTMAX + "META = {'call': 2}\n")
     done = fxmorph("check", "seeds", *FAST, "-j1", cwd=folder)
     checked = {Path(e["seed"]).stem: e for e in events(done) if e["event"] == "checked"}
-    assert {name: e["verdict"] for name, e in checked.items()} == {"a": "clean", "b": "error", "c": "error"}
+    assert {name: e["verdict"] for name, e in checked.items()} == {"a": "clean", "b": "unsupported", "c": "error"}
     assert "raises in eager on its own inputs: RuntimeError: mat1" in checked["b"]["reason"]
     assert "META has the unknown key 'call'; did you mean 'calls'?" in checked["c"]["reason"]
     assert done.returncode == 3

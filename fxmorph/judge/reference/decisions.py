@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.judge.reference.divisions import QUOTIENTS, rounds_quotient
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.lanes import Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
@@ -23,6 +24,9 @@ INDEX_GIVING = frozenset(
     "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d "
     "fractional_max_pool2d fractional_max_pool3d".split()
 )
+#: Of them, those that may take any of equal elements, and sorts that are not told to be stable.  The documentation of
+#: argmax, argmin, max and min promises the first; kernels of the others agree on one.
+ANY_OF_EQUALS = frozenset("topk kthvalue median nanmedian mode".split())
 #: Operators whose operands round in the lanes whose casts do.
 DISCRETE = (
     COMPARISONS
@@ -32,22 +36,17 @@ DISCRETE = (
         "searchsorted isin nonzero heaviside remainder fmod frac".split()
     )
 )
-#: Quotients that are rounded down: the inner quotient may be rounded first, or not.
-QUOTIENTS = frozenset("floor_divide floor_divide_ remainder remainder_ fmod fmod_ div div_".split())
 #: Operators whose result depends on the sign of zero, which compiled code does not keep.
 ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".split())
 
 
 def decided_both_ways(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], gates: Gates) -> None:
     """Move the operands of a decision in ``lane_calls``, those of a call by lane, to either side of it."""
-    if call.name in COMPARISONS or call.name in ROUNDINGS or _rounds_quotient(call):
+    decides = call.name in COMPARISONS or call.name in ROUNDINGS or (rounds_quotient(call) and not call.decided)
+    if decides and not gates.exact:
         _move_apart(lanes, call, lane_calls)
     if call.name in ZERO_SIGNS:
         _sign_zeros(lanes, call, lane_calls, gates)
-
-
-def _rounds_quotient(call: OperatorCall) -> bool:
-    return call.name in QUOTIENTS and (not call.name.startswith("div") or call.kwargs.get("rounding_mode") is not None)
 
 
 def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> None:
@@ -70,12 +69,15 @@ def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]
             continue
         new = list(lane_calls[slot].args)
         if name in ("eq", "ne"):
-            other = new[1] if len(new) > 1 else 0.0
-            gap = new[0] - other
+            i = floats[0]  # beside it may be integers or truth values, which nothing moves
+            other = new[1 - i] if len(new) > 1 else 0.0
+            if isinstance(other, torch.Tensor) and other.dtype == torch.bool:
+                other = other.to(new[i].dtype)
+            gap = new[i] - other
             total = sum(reach.values()) + torch.zeros_like(gap)
             near = (total > 0) & (gap.abs() <= total)  # equal data that nothing rounded stay equal
-            away = torch.nextafter(new[0], torch.full_like(new[0], torch.inf))
-            new[0] = torch.where(near, (other + torch.zeros_like(gap)) if lane.tie > 0 else away, new[0])
+            away = torch.nextafter(new[i], torch.full_like(new[i], torch.inf))
+            new[i] = torch.where(near, (other + torch.zeros_like(gap)) if lane.tie > 0 else away, new[i])
         else:
             for i in floats:
                 new[i] = new[i] + (lane.tie if i == 0 else -lane.tie) * reach[i]
@@ -96,21 +98,43 @@ def _sign_zeros(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]
             lane_calls[slot] = call.of_lane(args, kwargs)
 
 
-def tie_broken(lane: Lane, call: OperatorCall) -> Any:
-    """A lane's call of an index-giving operator with ties broken by position; None where that changes nothing."""
+def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any:
+    """A lane's call of an index-giving operator with ties broken by position; None where that changes nothing.
+
+    Where an order is promised, elements are equal or not unless rounding may have moved them, which it has not
+    where the run was ``exact`` so far.
+    """
     if not lane.tie or call.name not in INDEX_GIVING:
         return None
     x = call.args[0]
     if not isinstance(x, torch.Tensor) or x.numel() < 2 or x.is_complex():
         return None
-    whole = not x.is_floating_point()
     y = x.double()
-    finite = torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0)
-    scale = 0.25 if whole else max(float(finite.max()), 1e-300) * 2.0**-40
+    if _promises_order(call):
+        reach = 2 * lanes.deviation(call.tensors[0])
+        if exact or not bool(reach.any()):
+            return None
+    else:
+        y = _finite_in_order(call.name, y)
+        size = float(torch.nan_to_num(y.abs(), nan=0.0).max())
+        reach = torch.tensor(max(size, 1e-300) * 2.0**-40 if x.is_floating_point() else 0.25)
     ramp = torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
-    shifted = call.func(y + lane.tie * scale * ramp, *call.args[1:], **call.kwargs)
+    shifted = call.func(y + lane.tie * reach * ramp, *call.args[1:], **call.kwargs)
     # Only indices are taken from there: the ramp is no error of the values.
     values = call.run()
     if isinstance(shifted, torch.Tensor):
         return values if shifted.is_floating_point() else shifted
     return tuple(p if s.is_floating_point() else s for p, s in zip(values, shifted, strict=True))
+
+
+def _finite_in_order(name: str, y: torch.Tensor) -> torch.Tensor:
+    """The same order of elements without infinities, and without NaN where it is the largest: those are ties too."""
+    beyond = 2 * float(torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0).max()) + 1
+    y = torch.where(y.isinf(), y.sign() * beyond, y) if bool(y.isinf().any()) else y
+    ordered = name in ("sort", "argsort", "topk", "kthvalue") and bool(y.isnan().any())
+    return torch.where(y.isnan(), 2 * beyond, y) if ordered else y
+
+
+def _promises_order(call: OperatorCall) -> bool:
+    """Whether the operator says which of equal elements it takes."""
+    return bool(call.kwargs.get("stable")) if call.name in ("sort", "argsort") else call.name not in ANY_OF_EQUALS

@@ -51,6 +51,8 @@ class Gates:
     integer_overflow: str = ""
     random_values: bool = False
     opaque: set[str] = field(default_factory=set)
+    #: Of those, what compiled code may compute otherwise, or of which lanes have nothing of their own.
+    blind: set[str] = field(default_factory=set)
     #: What Python learnt of a tensor (a truth value, an integer, a size) and rounding may decide otherwise.
     undecided: str = ""
     #: Python took a floating-point number that rounding reaches: what it does with it is not followed.

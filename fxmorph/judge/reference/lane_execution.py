@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from fxmorph.judge.reference.decisions import DISCRETE, tie_broken
+from fxmorph.judge.reference.divisions import as_operand, decided
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.kernels import same_over_the_reals
 from fxmorph.judge.reference.lanes import Lane, Lanes
@@ -39,7 +40,7 @@ class LaneExecution:
             if isinstance(value, torch.dtype):
                 return widened(value)
             if not isinstance(value, torch.Tensor):
-                return value
+                return as_operand(call, value)
             s = lane.shadow(value)
             if lane.casts_round and call.name in DISCRETE and value.dtype in WIDE:
                 s = s.to(value.dtype).to(s.dtype)
@@ -104,41 +105,52 @@ class LaneExecution:
 
     def _result(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool) -> tuple[Any, Opaque]:
         run: Callable[..., Any] = call.func
+        if call.decided:
+            return decided(call), Opaque.NO
         if lane.perturb is not None and call.name in KERNELS:
             run = perturbed_kernel(self._rounding, lane, call, stepped)
         try:
-            result = tie_broken(lane, call)
+            result = tie_broken(self._lanes, lane, call, self._gates.exact)
             return (run(*call.args, **call.kwargs) if result is None else result), Opaque.NO
         except Exception:
             self._gates.opaque.add(call.name)
             self._gates.not_exact(call.name)
             for t in call.written:
                 lane.start_again(t)
-            narrow = None if call.written else _in_native_dtypes(call, out)
-            opaque = Opaque.TAKEN if narrow is None else Opaque.RUN
-            narrow = out if narrow is None else narrow
+            run_again, narrow = _in_native_dtypes(lane, call, out)
+            if not run_again or "::" not in call.name:  # what is not PyTorch's own is the same code when compiled
+                self._gates.blind.add(call.name)
             wide = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, narrow)
-            return wide, opaque
+            return wide, Opaque.RUN if run_again else Opaque.TAKEN
 
 
-def _in_native_dtypes(call: OperatorCall, out: Any) -> Any:
+def _in_native_dtypes(lane: Lane, call: OperatorCall, out: Any) -> tuple[bool, Any]:
     """What an operator without an fp64 kernel makes of a lane's values, rounded to the dtypes of the program's.
 
-    What moved the values before it moves what comes after it too.  None where that does not run.
+    What moved the values before it moves what comes after it too.  Where that does not run, False and eager's ``out``.
     """
     natives = iter(call.tensors)
     dtypes = {widened(t.dtype): t.dtype for t in tensors_of(out)}
+    rounded: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def narrowed(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.to(next(natives).dtype)
+            native = next(natives)
+            rounded.append((native, value.to(native.dtype, copy=True)))
+            return rounded[-1][1]
         return dtypes.get(value, value) if isinstance(value, torch.dtype) else value
 
+    if call.written and "::" not in call.name:
+        return False, out
     try:
         args, kwargs = tree_map(narrowed, (call.args, call.kwargs))
-        return call.func(*args, **kwargs)
+        result = call.func(*args, **kwargs)
     except Exception:
-        return None
+        return False, out
+    for native, mine in rounded:
+        if any(native is t for t in call.written):
+            lane.shadow(native).copy_(mine)
+    return True, result
 
 
 def _narrowed_to(call: OperatorCall) -> torch.dtype | None:

@@ -13,6 +13,7 @@ import torch
 
 from fxmorph.judge.reference.precision import widened
 from fxmorph.programs.inputs import flat_storage, storage_key
+from fxmorph.torchapi.dispatch import no_dispatch
 
 #: Perturbed lanes around each reference.
 SPREAD = 4
@@ -120,11 +121,18 @@ class Lanes:
     def deviation(self, t: torch.Tensor) -> torch.Tensor:
         """Largest deviation of the perturbed lanes from ``wide``, element by element."""
         centre = self.wide.shadow(t)
+        centre = centre.double() if centre.dtype == torch.bool else centre
         out = torch.zeros_like(centre)
         for lane in self._all:
             if lane.perturb is not None and not lane.casts_round:
                 out = torch.maximum(out, torch.nan_to_num((lane.shadow(t) - centre).abs(), nan=0.0, posinf=0.0))
         return out
+
+    def settle(self, t: torch.Tensor) -> None:
+        """Give the perturbed lanes what ``wide`` has of ``t``: no rounding has a part in it."""
+        for lane in self._all:
+            if lane.perturb is not None:
+                lane.shadow(t).copy_(self.wide.shadow(t))
 
     # -- memory seen under two dtypes --------------------------------------------
 
@@ -133,8 +141,24 @@ class Lanes:
         self._viewed.setdefault(storage_key(t), t.dtype)
 
     def hold_bits(self, t: torch.Tensor) -> bool:
-        """Whether ``t`` shows the memory of a tensor of another dtype."""
-        return self._viewed.get(storage_key(t), t.dtype) != t.dtype
+        """Whether ``t`` shows the memory of a tensor of another dtype in which a lane has other values than eager."""
+        return self._viewed.get(storage_key(t), t.dtype) != t.dtype and self._moved(t, any_dtype=True)
+
+    def move_bits(self, t: torch.Tensor) -> bool:
+        """The same of what was just written into ``t``, for those who see its memory under another dtype."""
+        return storage_key(t) in self._viewed and self._moved(t)
+
+    def _moved(self, t: torch.Tensor, any_dtype: bool = False) -> bool:
+        """Whether some lane has other values than eager of the memory of ``t``, under its dtype or any."""
+        with no_dispatch():
+            key, bits = storage_key(t), flat_storage(t.detach()).view(torch.uint8)
+            for lane in self._all:
+                for (storage, dtype), base in lane.bases.items():
+                    if storage == key and (any_dtype or dtype == t.dtype):
+                        native = bits[: bits.numel() // dtype.itemsize * dtype.itemsize].view(dtype).to(base.dtype)
+                        if not torch.allclose(base, native, rtol=0, atol=0, equal_nan=True):
+                            return True
+            return False
 
     def forget_other_dtypes(self, written: list[torch.Tensor]) -> None:
         """A storage that is seen under two dtypes (bit casts) and written: the other view starts again."""

@@ -16,6 +16,7 @@ class OperatorCall:
     """An operator and its arguments: the program's own, or a lane's in their place (:meth:`of_lane`).
 
     ``tensors``, the tensors among the arguments, and ``written``, those that it writes, are the program's in either.
+    ``decided``: it is a division whose whole quotient no rounding decides.
     """
 
     func: OpOverload
@@ -24,6 +25,7 @@ class OperatorCall:
     kwargs: dict[str, Any]
     tensors: list[torch.Tensor]
     written: list[torch.Tensor]
+    decided: bool = False
 
     def of_lane(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OperatorCall:
         return replace(self, args=args, kwargs=kwargs)

@@ -22,17 +22,20 @@ dtype has; and whether the run was exact, so that no legal reordering could roun
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from fxmorph.judge.reference.attention import RemadeWeights
 from fxmorph.judge.reference.decisions import decided_both_ways
+from fxmorph.judge.reference.divisions import is_decided, rounds_quotient
 from fxmorph.judge.reference.exactness import check_exactness, on_grid
 from fxmorph.judge.reference.gates import TO_PYTHON, ClosedBefore, Gates, check_operands, check_overflow
 from fxmorph.judge.reference.lane_execution import LaneExecution
 from fxmorph.judge.reference.lanes import Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall, operator_call, strided
+from fxmorph.judge.reference.precision import UNIT
 from fxmorph.judge.reference.rounding import Rounding
 from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.programs.operators import EMPTY
@@ -93,8 +96,11 @@ class ReferenceRun(DispatchMode):
                 lane.memory(t)
         check_operands(self.gates, call)
         operands_on_grid = self.gates.exact and all(map(on_grid, call.tensors))
+        if rounds_quotient(call):
+            call = replace(call, decided=is_decided(self.lanes, call))
         generator = torch.get_rng_state() if is_random(call.func, call.args, call.kwargs) else None
         lane_calls = self._execution.calls(call)
+        of_bits = any(map(self.lanes.hold_bits, call.tensors))
 
         out = call.run()
 
@@ -102,7 +108,7 @@ class ReferenceRun(DispatchMode):
             self._note_taken(call, lane_calls, out)
             return out
         fresh = [o for o in strided(tree_leaves(out)) if not self.lanes.know(o)]
-        if self._only_memory(call, fresh):
+        if self._only_memory(call, fresh, of_bits):
             return out
         made = [*fresh, *call.written]
         if generator is not None:
@@ -115,13 +121,23 @@ class ReferenceRun(DispatchMode):
         if self._differentiated and self._rounding.multiplied:
             self._remade.note_weights(call, out)
         self._remade.follow(call, out)
+        if any(map(self.lanes.move_bits, call.written)):
+            self._bit_cast()
         self.lanes.forget_other_dtypes(call.written)
         check_overflow(self.gates, made, self.lanes.wide)
         check_exactness(self.gates, call, operands_on_grid, made, self.lanes.wide)
+        if self.gates.exact:
+            # What was decided so far no rounding decides; numbers may be computed otherwise from what came before.
+            for t in made:
+                if t.dtype not in UNIT and not self.lanes.wide.broken:
+                    self.lanes.settle(t)
         return out
 
-    def _only_memory(self, call: OperatorCall, fresh: list[torch.Tensor]) -> bool:
-        """Whether a call that has run computed nothing; what it did to memory the lanes have then."""
+    def _only_memory(self, call: OperatorCall, fresh: list[torch.Tensor], of_bits: bool) -> bool:
+        """Whether a call that has run computed nothing; what it did to memory the lanes have then.
+
+        ``of_bits``: its operands hold bits that a rounding has a part in.
+        """
         if call.name in EMPTY:
             self.gates.uninitialised = True
         if call.name in ("set_", "resize_"):
@@ -133,7 +149,7 @@ class ReferenceRun(DispatchMode):
             self.lanes.note_bits(call.args[0])
         if not fresh and not call.written:
             return True  # a view
-        if not as_bits and any(map(self.lanes.hold_bits, call.tensors)):
+        if not as_bits and of_bits:
             self._bit_cast()
         if call.name in EMPTY or as_bits:
             for t in (*fresh, *call.written):
@@ -142,7 +158,7 @@ class ReferenceRun(DispatchMode):
         return False
 
     def _bit_cast(self) -> None:
-        """Bits are computed with: lanes start again from the native ones, and their spread is lost."""
+        """Bits that a rounding has a part in are computed with: lanes start again from eager's, without spread."""
         self.gates.bit_cast = True
         self.gates.not_exact("view.dtype")
 

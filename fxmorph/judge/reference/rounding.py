@@ -13,14 +13,24 @@ from typing import Any
 import torch
 
 from fxmorph.judge.reference.attention import with_logsumexp_rounded
+from fxmorph.judge.reference.divisions import rounded_once
 from fxmorph.judge.reference.kernels import ATTENTION
 from fxmorph.judge.reference.lanes import Lane
+from fxmorph.judge.reference.losses import MEAN
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import AMPLITUDE, DEFAULT_AMPLITUDE, NARROW, OWN_PRECISION, UNIT, WIDE, is_wide
-from fxmorph.judge.reference.sums import INNER_DIMENSION, ROUNDED_ONCE_AMPLITUDE, summed_units, terms_of
+from fxmorph.judge.reference.sums import (
+    INNER_DIMENSION,
+    PLAIN,
+    ROUNDED_ONCE_AMPLITUDE,
+    rounded_terms,
+    summed_units,
+    terms_of,
+)
 from fxmorph.judge.reference.tables import (
     ABSOLUTE,
     ABSOLUTE_UNITS,
+    ALPHAS,
     CASTS,
     CONVERSION,
     CROSSING,
@@ -79,6 +89,8 @@ class Rounding:
         if opaque:
             units = NARROW_UNITS if opaque is Opaque.RUN else OPAQUE_UNITS
             return jittered(lane, shadow, _units(dtype, units, shadow), dtype, absolute=True)
+        if call.decided:
+            return rounded_once(lane, call, dtype, shadow)
         if stepped:
             return self._after_steps(lane, call, dtype, shadow)
         accumulating = name in SUMS and not (name in INDEX_PUTS and not call.accumulates)
@@ -143,9 +155,10 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     shadow = jittered(lane, shadow, units, dtype, absolute=name in KERNELS)
     inside = UNIT[torch.float32 if dtype in AMPLITUDE else dtype]
     if base in ABSOLUTE_UNITS:
-        shadow = shadow + ABSOLUTE_UNITS[base] * inside * lane.noise(shadow)
+        factor = _factor_of_exponential(args) if base in ALPHAS else 1.0
+        shadow = shadow + ABSOLUTE_UNITS[base] * factor * inside * lane.noise(shadow)
     if name in CROSSING and isinstance(args[0], torch.Tensor):
-        size = CROSSING_UNITS * inside * OWN_PRECISION.get(dtype, 1.0) * args[0].abs().nan_to_num(posinf=0.0)
+        size = CROSSING_UNITS * inside * OWN_PRECISION.get(dtype, 1.0) * _incoming(name, args)
         shadow = shadow + size * lane.noise(shadow)
     if base == "pow" and not _small_exponent(args[1]):  # the exponent is rounded, or a product with a logarithm
         size = _logarithms(shadow)
@@ -153,6 +166,20 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     if name in INNER_PRODUCTS:
         shadow = shadow + UNIT[dtype] * _inner_product(name, args, shadow) * lane.noise(shadow)
     return shadow
+
+
+def _factor_of_exponential(args: tuple[Any, ...]) -> float:
+    """What ``exp(x) - 1`` is multiplied by in ``elu`` (with a scale) and ``celu``."""
+    return abs(math.prod(float(a) for a in args[1:3]))
+
+
+def _incoming(name: str, args: tuple[Any, ...]) -> torch.Tensor:
+    """The size of the gradient that comes into the derivative of a function of each element."""
+    size: torch.Tensor = args[0].abs().nan_to_num(posinf=0.0)
+    if name == "soft_margin_loss_backward":
+        _, x, target, reduction = args
+        size = size * target.abs() / (x.numel() if reduction == MEAN else 1)
+    return size
 
 
 def _logarithms(s: torch.Tensor) -> torch.Tensor:
@@ -187,6 +214,8 @@ def _inner_product(name: str, args: tuple[Any, ...], like: torch.Tensor) -> torc
 def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor) -> torch.Tensor:
     """Error of summing in another order, or one after the other."""
     terms = terms_of(call.name, call.args, s)
+    finer = dtype in AMPLITUDE and terms is not None and (call.name in PLAIN or s.device.type == "cpu")
+    unit = UNIT[torch.float32 if finer else dtype] * OWN_PRECISION.get(dtype, 1.0)
     total: torch.Tensor
     size: torch.Tensor | float
     try:
@@ -199,8 +228,10 @@ def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tens
         reads = sum(t.numel() for t in tensors_of((call.args, call.kwargs)))
         size = 2 * max(reads / max(s.numel(), 1), 1.0) ** 0.5 + ROUNDED_ONCE_AMPLITUDE
     else:
-        size = summed_units(call.name, call.args, call.kwargs, terms, total, UNIT[dtype], s)
-    return UNIT[dtype] * OWN_PRECISION.get(dtype, 1.0) * size * total * lane.noise(s)
+        size = summed_units(call.name, call.args, call.kwargs, terms, total, unit, s)
+        if finer and call.name not in PLAIN:
+            size = size + rounded_terms(call.name, call.args, terms) * (UNIT[dtype] / unit)
+    return unit * size * total * lane.noise(s)
 
 
 def _absolute(s: Any) -> Any:

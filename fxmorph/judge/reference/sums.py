@@ -35,6 +35,8 @@ INNER_DIMENSION = {
 }  # fmt: skip
 #: Sums that may start from a large term.
 WITH_BIAS = frozenset("linear addmm baddbmm addmv convolution".split())
+#: Of terms that are rounded one by one, each is off by half a unit on average, and their errors add up by squares.
+TERM_UNITS = 0.5
 #: Sums of the elements of one tensor, over all its dimensions or those of the next argument.
 PLAIN = frozenset("sum nansum mean".split())
 
@@ -53,6 +55,16 @@ def summed_units(
         alike = _rounding_alike(args, kwargs, total * (terms if name == "mean" else 1), unit, result)
         return (ALIKE_UNITS * alike).clamp(min=units)
     return max(units, REPEATED_UNITS * terms) if _repeating(args) else units
+
+
+def rounded_terms(name: str, args: Any, terms: float) -> float:
+    """What products of matrices of a 16-bit type are off by, whose terms are rounded to it: in units of that type.
+
+    They are accumulated in float32, with the bias or before it is added; where Inductor spells a product with a
+    single row or column as a sum, its terms are a tensor that may be rounded.
+    """
+    even = _evenness(args)
+    return TERM_UNITS * (max(3 - 2 * even, 1.0) / terms) ** 0.5 + (1.0 if name in WITH_BIAS else 0.0) / terms**0.5
 
 
 def in_rows(x: torch.Tensor, dims: list[int]) -> torch.Tensor:

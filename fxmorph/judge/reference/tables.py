@@ -96,7 +96,7 @@ UNITS = {
     "tan": 4.0, "asin": 3.0, "acos": 3.0, "atan": 3.0, "atan2": 4.0, "sinh": 3.0, "cosh": 3.0, "tanh": 3.0,
     "asinh": 4.0, "acosh": 4.0, "atanh": 4.0, "expm1": 4.0, "elu": 3.0, "erf": 8.0, "erfc": 4.0, "erfinv": 4.0,
     "sigmoid": 3.0, "silu": 4.0, "hardswish": 3.0, "softplus": 4.0, "mish": 6.0, "log_sigmoid_forward": 4.0,
-    "gelu": 6.0, "pow": 4.0,
+    "gelu": 6.0, "pow": 4.0, "celu": 3.0,
     "gelu_backward": 128.0, "silu_backward": 64.0, "sigmoid_backward": 32.0, "tanh_backward": 32.0, "logit": 64.0,
     "lgamma": 2048.0, "digamma": 1.6e5, "polygamma": 1.6e5, "special_zeta": 1.6e5, "special_log_ndtr": 512.0,
     "special_ndtri": 512.0, "special_bessel_j0": 512.0, "special_bessel_j1": 512.0, "special_i0": 64.0,
@@ -105,14 +105,17 @@ UNITS = {
 OPAQUE_UNITS, NARROW_UNITS = 128.0, 8.0
 #: Units of roundoff of 1 by which code may be off, however small the result: it computes exp(x) - 1,
 #: log((1+x)/(1-x))/2, 2/(1 + exp(-2x)) - 1, 1 + erf(x), a polynomial.  All stay inside torch's default tolerances.
-ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "atanh", "tanh"), 2.0) | {
+ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "celu", "atanh", "tanh"), 2.0) | {
     "erf": 8.0, "gelu": 4.0, "logaddexp": 1.0,
 }  # fmt: skip
+#: Of those, with a factor of their own.
+ALPHAS = frozenset({"elu", "celu"})
 #: Factories that compute what they return, in the default dtype where none is given, and units of roundoff by which
 #: they are off: of the largest value (a step is rounded, and taken many times), of each value and its logarithm.
 RAMPS = {"linspace": 2.0, "logspace": 8.0}
-#: Gradients of activations that have zeros, and units of the incoming gradient by which they are off there.
-CROSSING = frozenset("gelu_backward silu_backward mish_backward".split())
+#: Gradients that have zeros or vanish, by a difference of what does not (``sigmoid(x) - 1``), and units of the incoming
+#: gradient by which they are off there.
+CROSSING = frozenset("gelu_backward silu_backward mish_backward tanh_backward soft_margin_loss_backward".split())
 CROSSING_UNITS = 8.0
 #: (operator, factors whose product is rounded inside it).
 INNER_PRODUCTS = {

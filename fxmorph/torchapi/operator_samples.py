@@ -1,0 +1,172 @@
+"""Calls of operators on the arguments that torch's own tests have for them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import itertools
+import sys
+import types
+import unittest
+import warnings
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_map
+
+from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, no_dispatch, tensors_of, tree_leaves
+
+#: Samples of an operator and dtype that are run, and calls of one overload that they may give.
+SAMPLES, CALLS = 12, 6
+#: What samples are drawn in: for values, for what is computed in finer types, for what is discrete.
+DTYPES = (
+    torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64,
+)  # fmt: skip
+#: Results of more elements are left out.
+LARGE = 100_000
+#: In the place of an argument that another overload takes as a number.
+NUMBER = 2
+
+
+class NoSamples(Exception):
+    """The installed torch has no samples that can be imported; the message says why."""
+
+
+@dataclass(frozen=True)
+class SampleCall:
+    """A call of ``overload``, which ``operator`` of the tests made on a sample of ``dtype``."""
+
+    operator: str
+    dtype: torch.dtype
+    overload: OpOverload
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+def sample_calls(wanted: Collection[OpOverload], part: int, parts: int) -> Iterator[SampleCall]:
+    """Calls of overloads that are ``wanted``, in one of so many parts of the tests' operators.
+
+    Forward and backward, of each signature once; of overloads that no sample calls those that take the arguments
+    of one that is called, with a number for a tensor, or those of the operator of that name.  None of what draws
+    random numbers, or writes its arguments.  Raises :class:`NoSamples`.
+    """
+    functional = {o for o in wanted if not mutated_arguments(o)}
+    mine = [op for op in _database() if zlib.crc32(op.name.encode()) % parts == part]
+    for op, dtype in itertools.product(mine, DTYPES):
+        if dtype not in op.dtypes:
+            continue
+        recorder = _Recorder(op.name, dtype, functional)
+        torch.manual_seed(0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with contextlib.suppress(Exception):  # a sample that cannot be drawn
+                for sample in itertools.islice(_drawn(op, dtype), SAMPLES):
+                    with contextlib.suppress(Exception):
+                        recorder.record(op, sample)
+        yield from recorder.calls
+
+
+@functools.cache
+def _database() -> tuple[Any, ...]:
+    """Takes ten seconds."""
+    if importlib.util.find_spec("expecttest") is None:
+        # Torch's tests import it for what is not used here.
+        stand_in: Any = types.ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase
+        sys.modules["expecttest"] = stand_in
+    try:
+        return tuple(importlib.import_module("torch.testing._internal.common_methods_invocations").op_db)
+    except Exception as error:
+        raise NoSamples(f"{type(error).__name__}: {' '.join(str(error).split())[:160]}") from None
+
+
+def _drawn(op: Any, dtype: torch.dtype) -> Iterator[Any]:
+    differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
+    yield from op.sample_inputs("cpu", dtype, requires_grad=differentiable)
+
+
+class _Recorder(DispatchMode):
+    """Notes what is called of ``wanted``."""
+
+    def __init__(self, operator: str, dtype: torch.dtype, wanted: Collection[OpOverload]) -> None:
+        super().__init__()
+        self.calls: list[SampleCall] = []
+        self._operator, self._dtype, self._wanted = operator, dtype, wanted
+        self._seen: set[tuple[Any, ...]] = set()
+        self._counts: dict[OpOverload, int] = {}
+
+    def record(self, op: Any, sample: Any) -> None:
+        with self:
+            out = op(sample.input, *sample.args, **sample.kwargs)
+            results = [t for t in tensors_of(out) if t.requires_grad]
+            leaves = [t for t in tensors_of((sample.input, sample.args, sample.kwargs)) if t.requires_grad]
+            if results and leaves:
+                torch.autograd.grad(results, leaves, [torch.randn_like(t) for t in results], allow_unused=True)
+        self._take_named(op, sample)
+
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if isinstance(func, OpOverload):
+            self._note(func, args, kwargs)
+            self._note_kin(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def _take_named(self, op: Any, sample: Any) -> None:
+        """Of the operator of that name, which the dispatcher takes apart before a mode sees it."""
+        for name in {op.name.rpartition(".")[2], getattr(op, "aten_name", "")}:
+            packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
+            for overload in (getattr(packet, known) for known in packet.overloads()) if packet else ():
+                self._try(overload, (sample.input, *sample.args), sample.kwargs)
+
+    def _note_kin(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Other overloads of the operator, as they are and with a number for the first or the second argument."""
+        packet = func.overloadpacket
+        for overload in (getattr(packet, known) for known in packet.overloads()):
+            if overload is func or self._counts.get(overload, 0) >= CALLS:
+                continue
+            for place in (None, 1, 0):
+                given = args if place is None else (*args[:place], NUMBER, *args[place + 1 :])
+                if self._try(overload, given, kwargs):
+                    break
+
+    def _try(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        if overload not in self._wanted or is_random(overload, args, kwargs):
+            return False
+        try:
+            with no_dispatch():
+                overload(*tree_map(_copied, args), **tree_map(_copied, kwargs))
+        except Exception:
+            return False
+        self._note(overload, args, kwargs)
+        return True
+
+    def _note(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if func not in self._wanted or self._counts.get(func, 0) >= CALLS or is_random(func, args, kwargs):
+            return
+        tensors = tensors_of((args, kwargs))
+        if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in tensors):
+            return
+        if sum(t.numel() for t in tensors) > LARGE:
+            return
+        signature = (func, *map(_signature, tree_leaves((args, kwargs))))
+        if signature not in self._seen:
+            self._seen.add(signature)
+            self._counts[func] = self._counts.get(func, 0) + 1
+            with no_dispatch():
+                given, keywords = tree_map(_copied, (args, kwargs))
+            self.calls.append(SampleCall(self._operator, self._dtype, func, given, keywords))
+
+
+def _copied(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach().resolve_conj().resolve_neg()
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
+
+
+def _signature(value: Any) -> Any:
+    return (value.dtype, value.shape, value.stride()) if isinstance(value, torch.Tensor) else repr(value)

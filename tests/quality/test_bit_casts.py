@@ -1,0 +1,115 @@
+"""Bits of what no rounding has reached are judged exactly; of what one has, nothing is said.
+
+The compiler is damaged in its table of decompositions, so that nothing needs a C++ compiler.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch._inductor import decomposition
+
+from fxmorph.core.clock import Clock
+from fxmorph.judge.case import judge_subject, plan_inputs
+from fxmorph.judge.trial import GraphSubject
+from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.programs.inputs import InputSet
+from fxmorph.torchapi.compiling import reset
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+
+Program = Callable[..., Any]
+GENERATOR = torch.Generator().manual_seed(0)
+WORDS = torch.randint(-(2**31), 2**31 - 1, (64,), generator=GENERATOR, dtype=torch.int32)
+BYTES = torch.randint(0, 255, (64,), generator=GENERATOR).to(torch.uint8)
+FLOATS = torch.randn(64, generator=GENERATOR)
+
+
+@contextmanager
+def instead(operator: str, function: Program) -> Iterator[None]:
+    packets = [getattr(torch.ops.aten, name) for name in operator.split()]
+    keys = [getattr(packet, name) for packet in packets for name in packet.overloads() if "out" not in name]
+    with patch.dict(decomposition.decompositions, dict.fromkeys(keys, function)):
+        decomposition.fast_random_decomps.cache_clear()
+        yield
+    decomposition.fast_random_decomps.cache_clear()
+
+
+def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
+    plans = (ValuePlan.SEED,)
+    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
+    config = CompileConfig.make("aot_eager_decomp_partition")
+    with damage:
+        reset()
+        return judge_subject(Case(Seed("bits.py", "module", "0"), 0, 0, plans, config), subject, Clock())
+
+
+def packed(x: torch.Tensor) -> torch.Tensor:
+    words = x.clone()
+    words.view(torch.int16).mul_(3)
+    return words ^ 5
+
+
+def magnitude(x: torch.Tensor) -> torch.Tensor:
+    return ((x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32) * 1.5).sin()
+
+
+WRONG: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
+    "words as halves": (
+        lambda x: (x ^ 5).view(torch.int16) + 1, [WORDS], instead("bitwise_xor __xor__", lambda a, b: a | b),
+    ),
+    "bytes as words": (
+        lambda x: (x + 1).view(torch.int32) & 255, [BYTES], instead("bitwise_and __and__", lambda a, b: a ^ b),
+    ),
+    "sign bits of inputs": (
+        lambda x: (x.view(torch.int32) >> 31) & 1, [FLOATS], instead("bitwise_and __and__", lambda a, b: a | b),
+    ),
+    "a view that is written": (packed, [WORDS], instead("bitwise_xor __xor__", lambda a, b: a | b)),
+    "floats made of bits": (magnitude, [FLOATS], instead("sin", lambda x: x.cos())),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_bits_that_no_rounding_has_reached_are_judged(name: str) -> None:
+    program, inputs, damage = WRONG[name]
+    got = judge(program, inputs, damage)
+    assert (got.status, got.kinds) == (Status.FINDING, (Kind.VALUE,)), got.reason
+
+
+def written_by_rounding(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    bits = y.view(torch.int32)
+    y.mul_(1.1).sin_()
+    return bits & 255
+
+
+def written_by_decisions(x: torch.Tensor) -> torch.Tensor:
+    halves = (x.sigmoid() * 100).round().to(torch.int32)
+    return halves.view(torch.int16) * 2
+
+
+RIGHT: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
+    "words as halves": (lambda x: (x ^ 5).view(torch.int16) + 1, [WORDS], nullcontext()),
+    "a view that is written": (packed, [WORDS], nullcontext()),
+    "floats made of bits": (magnitude, [FLOATS], nullcontext()),
+    "bits of rounded values": (
+        lambda x: (x * 1.1).sin().view(torch.int32) & 255, [FLOATS], instead("sin", lambda x: (x - math.pi / 2).cos()),
+    ),
+    "bits of values that are written": (written_by_rounding, [FLOATS], nullcontext()),
+    "bits of decisions": (
+        written_by_decisions, [FLOATS], instead("sigmoid", lambda x: 1 / (1 + x.neg().exp())),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_bits_and_those_of_rounded_values_are_no_finding(name: str) -> None:
+    program, inputs, damage = RIGHT[name]
+    got = judge(program, inputs, damage)
+    assert got.status in (Status.CLEAN, Status.INCONCLUSIVE, Status.TIE), got.reason

@@ -1,0 +1,156 @@
+"""A wrong value in or around a custom operator is a finding; its own roundings and decisions are none.
+
+Where an operator does not run in fp64, it is compared with itself on values that rounding may have moved.  The
+compiler is damaged in its table of decompositions, so that nothing needs a C++ compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from torch._inductor import decomposition
+
+from fxmorph.core.clock import Clock
+from fxmorph.judge.case import judge_subject, plan_inputs
+from fxmorph.judge.trial import GraphSubject
+from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.programs.inputs import InputSet
+from fxmorph.torchapi.compiling import reset
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+
+Program = Callable[..., Any]
+
+
+@torch.library.custom_op("fxmorph_tests::rms_norm", mutates_args=())
+def rms_norm(x: torch.Tensor, eps: float) -> torch.Tensor:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
+
+
+@torch.library.custom_op("fxmorph_tests::norm_of_floats", mutates_args=())
+def norm_of_floats(x: torch.Tensor, eps: float) -> torch.Tensor:
+    assert x.dtype == torch.float32
+    a = x.detach().numpy()
+    return torch.from_numpy(a / np.sqrt((a * a).mean(-1, keepdims=True) + np.float32(eps)))
+
+
+@torch.library.custom_op("fxmorph_tests::norm_into", mutates_args=("out",))
+def norm_into(out: torch.Tensor, x: torch.Tensor, eps: float) -> None:
+    assert x.dtype == torch.float32
+    out.copy_(x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps))
+
+
+@torch.library.custom_op("fxmorph_tests::quantised", mutates_args=())
+def quantised(x: torch.Tensor, scale: float) -> torch.Tensor:
+    return torch.from_numpy(np.rint(x.detach().numpy().astype(np.float32) / np.float32(scale)).astype(np.int8))
+
+
+@torch.library.custom_op("fxmorph_tests::add", mutates_args=())
+def add(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Of one name with an operator of PyTorch's, and something else."""
+    return x * 1.1 + y.sin()
+
+
+@torch.library.custom_op("fxmorph_tests::square", mutates_args=())
+def square(x: torch.Tensor) -> torch.Tensor:
+    return x * x + 0.1 * x
+
+
+for op in (rms_norm, norm_of_floats):
+    op.register_fake(lambda x, eps: torch.empty_like(x))
+quantised.register_fake(lambda x, scale: torch.empty_like(x, dtype=torch.int8))
+add.register_fake(lambda x, y: torch.empty_like(x))
+square.register_fake(lambda x: torch.empty_like(x))
+square.register_autograd(
+    lambda ctx, grad: grad * (2 * ctx.saved_tensors[0] + 0.1),
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(inputs[0]),
+)
+OURS = torch.ops.fxmorph_tests
+
+
+def draw(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+def into(x: torch.Tensor) -> torch.Tensor:
+    out = torch.empty_like(x)
+    norm_into(out, x * 1.5, 1e-6)
+    return out.sin()
+
+
+def damaged_norm(x: torch.Tensor, eps: float) -> torch.Tensor:
+    return x / (x.square().mean(-1, keepdim=True) + 1.0).sqrt()
+
+
+def damaged_square(x: torch.Tensor) -> torch.Tensor:
+    return x * x * 1.01 + 0.1 * x
+
+
+@contextmanager
+def instead(key: Any, function: Program) -> Iterator[None]:
+    with patch.dict(decomposition.decompositions, {key: function}):
+        decomposition.fast_random_decomps.cache_clear()
+        yield
+    decomposition.fast_random_decomps.cache_clear()
+
+
+def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
+    plans = (ValuePlan.SEED, ValuePlan.EXACT)
+    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
+    config = CompileConfig.make("aot_eager_decomp_partition")
+    with damage:
+        reset()
+        return judge_subject(Case(Seed("custom.py", "module", "0"), 0, 0, plans, config), subject, Clock())
+
+
+X = draw(4, 16)
+PROGRAMS: dict[str, tuple[Program, list[Any]]] = {
+    "an epsilon": (lambda x: rms_norm(x * 1.5, 1e-6).sin(), [X]),
+    "an operator of floats alone": (lambda x: norm_of_floats(x * 1.5, 1e-6).cos(), [X]),
+    "an operator that writes": (into, [X]),
+    "a quantiser": (lambda x: quantised(x * 1.3, 0.05), [X]),
+    "a name that PyTorch has too": (lambda x, y: add(x * 3, y) * 0.1, [X, X.flip(0)]),
+    "a gradient of its own": (lambda x: square(x.sin()) * 3, [draw(4, 16).requires_grad_()]),
+}
+DAMAGE: dict[str, tuple[Any, Program]] = {
+    "an epsilon": (OURS.rms_norm.default, damaged_norm),
+    "an operator of floats alone": (OURS.norm_of_floats.default, damaged_norm),
+    "an operator that writes": (torch.ops.aten.sin.default, lambda x: x.cos()),
+    "a quantiser": (OURS.quantised.default, lambda x, scale: (x / 0.06).round().to(torch.int8)),
+    "a name that PyTorch has too": (OURS.add.default, lambda x, y: x * 1.1 + y.cos()),
+    "a gradient of its own": (torch.ops.aten.sin.default, lambda x: x.cos()),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_wrong_value_with_a_custom_operator_is_found(name: str) -> None:
+    got = judge(*PROGRAMS[name], instead(*DAMAGE[name]))
+    assert got.status is Status.FINDING and Kind.VALUE in got.kinds, got.reason
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_custom_operator_that_is_compiled_rightly_is_clean(name: str) -> None:
+    got = judge(*PROGRAMS[name], nullcontext())
+    assert got.status is Status.CLEAN, got.reason
+
+
+def test_what_rounding_decides_inside_is_a_tie() -> None:
+    """Halves between two steps of a quantiser, after a sum that is computed otherwise."""
+    x = (torch.arange(64.0) + 0.5).reshape(4, 16) * 0.05 / 1.3
+    rounded_otherwise = instead(torch.ops.aten.mul.Tensor, lambda a, b: a / (1 / b))
+    got = judge(lambda x: quantised(x * torch.full_like(x, 1.3), 0.05), [x], rounded_otherwise)
+    assert got.status in (Status.CLEAN, Status.TIE), got.reason
+
+
+def test_an_operator_that_the_compiler_is_told_nothing_of_is_unsupported() -> None:
+    @torch.library.custom_op("fxmorph_tests::untold", mutates_args=())
+    def untold(x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    assert judge(lambda x: untold(x), [X], nullcontext()).status is Status.UNSUPPORTED

@@ -1,0 +1,116 @@
+"""Tensors that objects hold are judged as any other; objects themselves, and offsets of memory nobody shares, are not.
+
+The compiler is damaged in its table of decompositions, so that nothing needs a C++ compiler.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch._inductor import decomposition
+
+from fxmorph.core.clock import Clock
+from fxmorph.judge.case import judge_subject, plan_inputs
+from fxmorph.judge.trial import GraphSubject
+from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
+from fxmorph.programs.inputs import InputSet
+from fxmorph.torchapi.compiling import reset
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+
+Program = Callable[..., Any]
+X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+
+
+class Cache:
+    """Without an equality of its own."""
+
+    def __init__(self) -> None:
+        self.layers: list[torch.Tensor] = []
+
+
+@dataclass
+class Output:
+    logits: torch.Tensor
+    cache: Cache
+
+
+class Named(NamedTuple):
+    first: torch.Tensor
+    rest: dict[str, torch.Tensor]
+
+
+def cached(x: torch.Tensor) -> Output:
+    cache = Cache()
+    cache.layers.append(x.sin() * 1.5)
+    return Output(x + 1, cache)
+
+
+def named(x: torch.Tensor) -> Named:
+    return Named(x * 2, OrderedDict(sine=x.sin(), twice=x * 2))
+
+
+def attribute(x: torch.Tensor) -> Cache:
+    cache = Cache()
+    cache.last = (x.sin(), 3)  # type: ignore[attr-defined]
+    return cache
+
+
+@contextmanager
+def cosine() -> Iterator[None]:
+    with patch.dict(decomposition.decompositions, {torch.ops.aten.sin.default: lambda x: x.cos()}):
+        decomposition.fast_random_decomps.cache_clear()
+        yield
+    decomposition.fast_random_decomps.cache_clear()
+
+
+def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
+    plans = (ValuePlan.SEED,)
+    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
+    config = CompileConfig.make("aot_eager_decomp_partition")
+    with damage:
+        reset()
+        return judge_subject(Case(Seed("objects.py", "module", "0"), 0, 0, plans, config), subject, Clock())
+
+
+@pytest.mark.parametrize(
+    ("program", "place"), [(cached, "cache.layers[0]"), (named, "out1"), (attribute, "out0.last[0]")]
+)
+def test_a_wrong_value_that_an_object_holds_is_found(program: Program, place: str) -> None:
+    got = judge(program, [X], cosine())
+    assert got.status is Status.FINDING and place in got.reason, got.reason
+    assert judge(program, [X], nullcontext()).status is Status.CLEAN
+
+
+def test_a_tensor_that_an_argument_holds_afterwards_is_judged() -> None:
+    def kept(x: torch.Tensor, into: list[torch.Tensor]) -> torch.Tensor:
+        into.append(x.sin())
+        return x + 1
+
+    assert judge(lambda x: (kept(x, held := []), held), [X], cosine()).status is Status.FINDING
+
+
+@pytest.mark.parametrize("made", [object, Cache, lambda: iter([1, 2]), lambda: {object()}])
+def test_objects_that_say_nothing_are_no_difference(made: Callable[[], Any]) -> None:
+    assert judge(lambda x: (x.sin(), made()), [X], nullcontext()).status is Status.CLEAN
+
+
+def test_where_memory_of_its_own_begins_is_no_difference() -> None:
+    def shifted(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([x.cos(), x.exp()])[4:]
+
+    with patch.dict(
+        decomposition.decompositions,
+        {torch.ops.aten.exp.default: lambda x: torch.cat([x.new_zeros(2, 6), torch.e**x])[2:]},
+    ):
+        decomposition.fast_random_decomps.cache_clear()
+        assert judge(lambda x: x.exp(), [X], nullcontext()).status is Status.CLEAN
+    decomposition.fast_random_decomps.cache_clear()
+    assert judge(shifted, [X], nullcontext()).status is Status.CLEAN

@@ -1,0 +1,113 @@
+"""Which of equal elements an operator takes is judged where that is promised, and where no rounding decides it.
+
+The compiler is damaged in its table of decompositions, so that nothing needs a C++ compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch._inductor import decomposition
+
+from fxmorph.core.clock import Clock
+from fxmorph.judge.case import judge_subject, plan_inputs
+from fxmorph.judge.trial import GraphSubject
+from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
+from fxmorph.programs.inputs import InputSet
+from fxmorph.torchapi.compiling import reset
+from fxmorph.torchapi.planting import planted_decomposition
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+
+Program = Callable[..., Any]
+TIED = torch.randint(0, 3, (6, 20), generator=torch.Generator().manual_seed(0)).float()
+
+
+def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
+    plans = (ValuePlan.SEED,)
+    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
+    case = Case(Seed("ties.py", "module", "0"), 0, 0, plans, CompileConfig.make("aot_eager_decomp_partition"))
+    with damage:
+        reset()
+        return judge_subject(case, subject, Clock())
+
+
+def last(name: str) -> AbstractContextManager[Any]:
+    """``argmax`` or ``argmin`` as one that takes the last of equal elements."""
+    sign = -1.0 if name == "argmin" else 1.0
+
+    def index(x: torch.Tensor, dim: int | None = None, keepdim: bool = False) -> torch.Tensor:
+        assert dim is not None
+        place = torch.arange(x.shape[dim]).reshape([-1 if d == dim % x.ndim else 1 for d in range(x.ndim)])
+        best = (x * sign).amax(dim, keepdim=True) == x * sign
+        return torch.where(best, place, -1).amax(dim, keepdim)
+
+    return planted_decomposition(name, index)
+
+
+@contextmanager
+def also_equal(name: str) -> Iterator[None]:
+    """``gt`` or ``lt`` as one that holds for equal numbers too."""
+
+    def compared(a: torch.Tensor, b: Any) -> torch.Tensor:
+        return (a - b).sign() >= 0 if name == "gt" else (a - b).sign() <= 0
+
+    packet = getattr(torch.ops.aten, name)
+    with patch.dict(decomposition.decompositions, {packet.Tensor: compared, packet.Scalar: compared}):
+        decomposition.fast_random_decomps.cache_clear()
+        yield
+    decomposition.fast_random_decomps.cache_clear()
+
+
+DECIDED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
+    "argmax of inputs": (lambda x: x.argmax(1), [TIED], last("argmax")),
+    "argmin of integers": (lambda x: x.argmin(0), [TIED.long()], last("argmin")),
+    "argmax of bfloat16": (lambda x: x.argmax(1), [TIED.bfloat16()], last("argmax")),
+    "argmin of an exact result": (lambda x: (x * 2 + 1).relu().argmin(1), [TIED], last("argmin")),
+    "comparison of inputs": (lambda x, y: torch.gt(x, y), [TIED, TIED.flip(1)], also_equal("gt")),
+    "comparison of an exact result": (lambda x: torch.lt(x * 2 - 1, 1.0), [TIED], also_equal("lt")),
+}
+
+
+@pytest.mark.parametrize("name", DECIDED)
+def test_a_decision_that_no_rounding_reaches_is_judged(name: str) -> None:
+    program, inputs, damage = DECIDED[name]
+    got = judge(program, inputs, damage)
+    assert (got.status, got.kinds) == (Status.FINDING, (Kind.VALUE,)), got.reason
+
+
+def chosen(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.argmax(1), x.argmin(0), x.max(1), x.min(0), x.cummax(1), x.cummin(0), x.argmax(), x.bool().max(1)
+
+
+def in_order(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.sort(1, stable=True), x.argsort(0, stable=True), torch.sort(x, 0, descending=True, stable=True)
+
+
+def in_any_order(x: torch.Tensor) -> tuple[Any, ...]:
+    return x.sort(1), x.topk(3, 1), x.median(1), x.mode(1), x.kthvalue(2, 1), x.nanmedian(0), x.argsort(1)
+
+
+UNDAMAGED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
+    "first of equals": (chosen, [TIED], nullcontext()),
+    "first of equals after rounding": (lambda x: chosen((x * 0.3).exp()), [TIED], nullcontext()),
+    "first of equal integers": (chosen, [TIED.int()], nullcontext()),
+    "stable orders": (in_order, [TIED], nullcontext()),
+    "orders that are free": (in_any_order, [TIED], nullcontext()),
+    "pooling": (lambda x: F.max_pool2d(x[None], 3, return_indices=True), [TIED], nullcontext()),
+    "another of equals after rounding": (lambda x: (x * 0.3).exp().argmax(1), [TIED], last("argmax")),
+    "a comparison after rounding": (lambda x: torch.gt((x * 0.1).exp(), x.exp() ** 0.1), [TIED], also_equal("gt")),
+}
+
+
+@pytest.mark.parametrize("name", UNDAMAGED)
+def test_what_rounding_decides_or_nobody_promises_is_not_judged(name: str) -> None:
+    program, inputs, damage = UNDAMAGED[name]
+    got = judge(program, inputs, damage)
+    assert got.status in (Status.CLEAN, Status.TIE), (got.status, got.reason)
