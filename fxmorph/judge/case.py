@@ -40,7 +40,7 @@ from fxmorph.oracle import Evidence
 from fxmorph.programs.capture import Captured, CaptureFailed, capture_aten, capture_torch, inputs_under
 from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, print_graph, windows
 from fxmorph.programs.inputs import InputSet, NotApplicable
-from fxmorph.programs.load import Invocation, LoadedSeed, SeedFailed, staged
+from fxmorph.programs.load import Invocation, LoadedSeed, SeedFailed, load_case, staged
 from fxmorph.programs.observe import Meta, Observation, Slot
 from fxmorph.programs.profile import profile
 from fxmorph.programs.values import Step
@@ -118,8 +118,8 @@ def _judge(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock, prover
         return _result(case, Status.UNSUPPORTED, str(error))
     if case.number == 0 and not case.recipe:
         result = judge_subject(case, SeedSubject(loaded), clock)
-        again = steadied(loaded, case.input_seed) if may_be_held(result) else loaded
-        if again is loaded:
+        again = steadied(load_case(case), case.input_seed) if may_be_held(result) else loaded
+        if not again.reloads:
             return result
         note("the seed keeps state outside: loaded anew for each run")
         return judge_subject(case, SeedSubject(again), clock)
