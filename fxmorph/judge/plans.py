@@ -35,8 +35,15 @@ def plans_of(settings: Settings, seed: Seed, number: int) -> tuple[ValuePlan, ..
     if settings.quick:
         plans = QUICK
     elif number == 0 and (not settings.rewrites or int(digest([settings.seed, seed.hash]), 16) % RELAID_EVERY == 0):
-        plans = (*PLANS, *APART)
+        plans = (*PLANS, *(plan for plan in APART if _tells(plan, settings)))
     return (*plans, ValuePlan.SPECIAL) if settings.edge_cases else plans
+
+
+def _tells(plan: ValuePlan, settings: Settings) -> bool:
+    """Whether a plan asks for what these settings have: loops and caches are Inductor's, threads the CPU's."""
+    if plan is ValuePlan.THREADS and (settings.threads > 1 or settings.device == "cuda"):
+        return False
+    return plan is ValuePlan.LAYOUT or settings.backend == "inductor"
 
 
 def threads_of(settings: Settings, index: int) -> int:

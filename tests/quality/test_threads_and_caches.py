@@ -101,6 +101,31 @@ def test_what_one_thread_shows_too_is_found_there(tmp_path: Path) -> None:
     assert "threads" not in got.reason
 
 
+def each_second(wrong: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any, Any], Any]:
+    """A backend whose every second result ``wrong`` changes: what lies in memory that it never wrote."""
+    runs = [0]
+
+    def compile_(gm: Any, inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            runs[0] += 1
+            return tuple(wrong(o) if runs[0] % 2 == 0 else o for o in gm(*args))
+
+        return run
+
+    return compile_
+
+
+register_backend("fxmorph_reads_garbage", each_second(lambda out: chunk_lost(out, 0)))
+register_backend("fxmorph_rounds_otherwise", each_second(lambda out: torch.nextafter(out, torch.zeros_like(out))))
+
+
+@pytest.mark.parametrize("text", [SCALED, SUMS, POOLED], ids=["scaled", "sums", "pooled"])
+def test_runs_on_equal_inputs_are_judged_each(tmp_path: Path, text: str) -> None:
+    _, got = judge(tmp_path, text, "fxmorph_reads_garbage", ValuePlan.AGAIN)
+    assert got.status is FINDING and Kind.VALUE in got.kinds, got.reason
+    assert judge(tmp_path, text, "fxmorph_rounds_otherwise", ValuePlan.AGAIN)[1].status is CLEAN
+
+
 GRADIENTS = """
 def make_inputs():
     shapes = (2, 3, 6, 7), (4, 3, 3, 3), (4,)

@@ -13,7 +13,7 @@ from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.records import from_json, to_json
 from fxmorph.events import Checked, RunFinished, Warned
-from fxmorph.judge.plans import PLANS, THREADS, plans_of, threads_of
+from fxmorph.judge.plans import APART, PLANS, QUICK, THREADS, plans_of, threads_of
 from fxmorph.model import RESHAPES, Case, CaseResult, Kind, Rung, Seed, Status, ValuePlan
 from fxmorph.triage.identity import checked_fingerprint
 
@@ -65,7 +65,15 @@ def test_a_seed_as_it_is_has_one_set_of_plans_wherever_it_is_judged(tmp_path: Pa
     explained = _seed_case(settings, str(tmp_path / "s.py"))
     runs = [new_campaign(seeds=(explained.seed,), check=check, rewrites=False) for check in (True, False)]
     cases = [next(run.schedule.jobs()).case for run in runs]
-    assert {case.plans for case in (explained, *cases)} == {(*PLANS, ValuePlan.LAYOUT)}
+    assert {case.plans for case in (explained, *cases)} == {(*PLANS, *APART)}
+    for told, left in (
+        ({"threads": 4}, {ValuePlan.THREADS}),
+        ({"device": "cuda"}, {ValuePlan.THREADS}),
+        ({"backend": "eager"}, {ValuePlan.THREADS, ValuePlan.CACHED}),
+        ({"quick": True}, {*PLANS, *APART} - {*QUICK}),
+    ):
+        other = plans_of(replace(settings, **told), explained.seed, 0)
+        assert {*PLANS, *APART} - {*other} == left
     quick = replace(settings, quick=True)
     assert set(plans_of(quick, explained.seed, 0)) < set(PLANS)
 
