@@ -150,7 +150,7 @@ def fn(x):
 FIRM = {
     "a stable chain": "def make_inputs(): return [torch.rand(64)]\ndef fn(x): return (x * 1.1).tanh().exp()\n",
     "a norm": "def make_inputs(): return [torch.randn(4, 64)]\ndef fn(x): return F.layer_norm(x, (64,)).softmax(1)\n",
-    "decisions on whole numbers": "def make_inputs(): return [torch.arange(64.0) + 1]\ndef fn(x): return x.floor() / 3\n",
+    "whole numbers": "def make_inputs(): return [torch.arange(64.0) + 1]\ndef fn(x): return x.floor() / 3\n",
 }
 
 

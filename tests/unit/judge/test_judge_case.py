@@ -579,7 +579,8 @@ def test_the_script_of_a_finding_has_its_threads(tmp_path: Path, rules: Registry
     case = case_at(tmp_path, SOFTMAX, compile=CompileConfig.make("fxmorph_test_threads", threads=4))
     found = as_found(case, judge_case(case, rules, Clock()), rules, Clock())
     assert found.config["threads"] == 4
-    alone = as_found(replace(case, compile=replace(case.compile, threads=1)), CaseResult(case.id, Status.FINDING), rules, Clock())
+    one = replace(case, compile=replace(case.compile, threads=1))
+    alone = as_found(one, CaseResult(case.id, Status.FINDING), rules, Clock())
     assert "threads" not in alone.config
 
 
