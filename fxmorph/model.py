@@ -206,6 +206,8 @@ class ValuePlan(StrEnum):
     ONE = "one"  #: one size 1
     EMPTY = "empty"  #: one size 0
     LAYOUT = "layout"  #: the seed's, with other strides, offsets and shared memory, on a compile of its own
+    THREADS = "threads"  #: the seed's, on several threads, on a compile of its own
+    CACHED = "cached"  #: called again with something changed that guards and cache keys must notice, caches on
 
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.
@@ -400,13 +402,15 @@ class CompileConfig:
     ``backend`` is any ``torch.compile`` backend; ``options`` its keyword arguments
     (``dynamic``, ``mode``, ``fullgraph``); ``inductor`` and ``dynamo`` settings of
     ``torch._inductor.config`` and ``torch._dynamo.config``.  Pairs, sorted, so that equal
-    configurations are equal records.
+    configurations are equal records.  ``threads`` is how many threads an operator, eager's or generated, may use:
+    loops that run in parallel are other code.
     """
 
     backend: str = "inductor"
     options: tuple[tuple[str, Any], ...] = ()
     inductor: tuple[tuple[str, Any], ...] = ()
     dynamo: tuple[tuple[str, Any], ...] = ()
+    threads: int = 1
 
     @staticmethod
     def make(
@@ -414,11 +418,12 @@ class CompileConfig:
         options: dict[str, Any] | None = None,
         inductor: dict[str, Any] | None = None,
         dynamo: dict[str, Any] | None = None,
+        threads: int = 1,
     ) -> CompileConfig:
         def pairs(d: dict[str, Any] | None) -> tuple[tuple[str, Any], ...]:
             return tuple(sorted((d or {}).items()))
 
-        return CompileConfig(backend, pairs(options), pairs(inductor), pairs(dynamo))
+        return CompileConfig(backend, pairs(options), pairs(inductor), pairs(dynamo), threads)
 
 
 @dataclass(frozen=True)
@@ -433,7 +438,6 @@ class Case:
     rules in ``favour`` are drawn more often; ``chain`` are steps that the recipe is made of
     (``rewrite.draw_chain``), a proposed recipe; ``relaid`` gives the inputs another
     layout (``layouts.py``), ``reshaped``, one of RESHAPES or ``""``, other sizes or ranks, each where eager accepts it.
-    ``threads`` is how many threads an operator, eager's or generated, may use; what the seed's META says goes before.
     """
 
     seed: Seed
@@ -454,18 +458,26 @@ class Case:
     relaid: bool = False
     chain: tuple[str, ...] = ()
     reshaped: str = ""
-    threads: int = 1
 
     @property
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
+        body["threads"] = body["compile"].pop("threads")
         for name, left_out in (("chain", ()), ("favour", ()), ("reshaped", ""), ("threads", 1)):
             if body[name] == left_out:
                 del body[name]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
         body["recipe"] = None if self.recipe is None else str(self.recipe)
         return digest(body)
+
+    @classmethod
+    def from_stored(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Earlier releases have threads beside the configuration."""
+        if "threads" not in body:
+            return body
+        rest = {name: value for name, value in body.items() if name != "threads"}
+        return {**rest, "compile": {**body["compile"], "threads": body["threads"]}}
 
 
 def digest(body: object, length: int = 16) -> str:

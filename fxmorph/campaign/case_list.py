@@ -60,7 +60,7 @@ def read_list(path: Path, base: Case) -> list[Case]:
             raise ConfigError(f"{path}:{n}: {where} has changed since the list was made")
         options = {**dict(base.compile.options), **({"dynamic": True} if row.dynamic else {})}
         compiled = CompileConfig.make(
-            base.compile.backend, options, dict(base.compile.inductor), dict(base.compile.dynamo)
+            base.compile.backend, options, dict(base.compile.inductor), dict(base.compile.dynamo), base.compile.threads
         )
         cases.append(replace(base, seed=seeds[0], number=row.number, recipe=recipe, dtype=row.dtype, compile=compiled))
     return cases

@@ -130,7 +130,8 @@ class CaseSchedule:
 
     def _next(self, case: Case) -> tuple[int, Case]:
         index, self._issued = self._issued, self._issued + 1
-        return index, replace(case, threads=threads_of(self._settings, index))
+        compiled = replace(case.compile, threads=threads_of(self._settings, index))
+        return index, replace(case, compile=compiled)
 
     def _everything_in(self) -> Iterator[None]:
         """Wait until the results of all cases so far are there."""

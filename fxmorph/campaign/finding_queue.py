@@ -403,7 +403,7 @@ class FindingQueue:
 
 def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed: int) -> Finding:
     """What was found out of a case that differs, as a finding."""
-    threads = got.config.get("threads", case.threads)
+    threads = got.config.get("threads", case.compile.threads)
     print_ = fingerprint(got.kinds, result.stage, got.unit, got.signature, got.skeleton, got.structure)
     finding = Finding(
         id=print_,

@@ -53,9 +53,11 @@ class Run:
     def work(self) -> bool:
         """All jobs; whether they came to their end, and were not interrupted."""
         s = self._settings
-        # Forked workers inherit the environment: how many threads they have is theirs to say, not OpenMP's.
+        # Forked workers inherit the environment: how many threads they have is theirs to say, not OpenMP's, which
+        # starts as many as a loop asks for, on fewer cores too.
+        os.environ.pop("OMP_THREAD_LIMIT", None)
         os.environ.update(
-            OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1",
+            OMP_NUM_THREADS="1", OMP_DYNAMIC="FALSE", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1",
             TORCHINDUCTOR_CACHE_DIR=str(self._made.cache),
         )  # fmt: skip
         (s.state_dir / "workers.log").write_text("")

@@ -65,7 +65,9 @@ def rung_of(settings: Settings) -> Rung:
 
 
 def compile_config(settings: Settings) -> CompileConfig:
-    return CompileConfig.make(settings.backend, dict(settings.compile), dict(settings.inductor), dict(settings.dynamo))
+    return CompileConfig.make(
+        settings.backend, dict(settings.compile), dict(settings.inductor), dict(settings.dynamo), settings.threads or 1
+    )
 
 
 def case_of(
@@ -88,7 +90,6 @@ def case_of(
         context=settings.context,
         relaid=number % RELAID_EVERY == 0 and number > 0,
         reshaped=_reshaped(settings, seed, number),
-        threads=settings.threads or 1,
     )
 
 

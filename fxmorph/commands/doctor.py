@@ -70,6 +70,7 @@ SELF_TESTS = (
     SelfTest(
         "a fault in a decomposition (silu * 1.5)", "decomposition", Status.FINDING, (Kind.VALUE,), "decomposition"
     ),
+    SelfTest("a fault on several threads alone", "threads", Status.FINDING, (Kind.VALUE,), "inductor"),
     SelfTest("an unsound rule (abs(x) to x)", "rule", Status.UNSOUND_REWRITE),
 )
 
@@ -246,7 +247,8 @@ def judge_planted(plant: str, path: str, device: str = "cpu") -> CaseResult:
     rules = unsound_rules() if plant == "rule" else Registry()
     rung = Rung.CUDA if device == "cuda" else Rung.CPU
     number = 1 if plant == "rule" else 0
-    case = Case(seed, number, 0, (ValuePlan.SEED,), CompileConfig.make(), rung=rung, device=device)
+    plans = (ValuePlan.SEED, *([ValuePlan.THREADS] if plant == "threads" else []))
+    case = Case(seed, number, 0, plans, CompileConfig.make(), rung=rung, device=device)
     with _planted(plant):
         return judge_case(case, rules, Clock())
 
@@ -268,6 +270,8 @@ def _planted(plant: str) -> contextlib.AbstractContextManager[Any]:
         return planted_lowering("sin", "cos")
     if plant == "pass":
         return planted_pass(sin_to_cos)
+    if plant == "threads":
+        return planted_pass(lambda graph: sin_to_cos(graph) if torch.get_num_threads() > 1 else None)
     if plant == "decomposition":
         return planted_decomposition("silu", wrong_silu)
     return contextlib.nullcontext()

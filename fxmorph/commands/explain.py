@@ -59,11 +59,15 @@ def _seed_case(settings: Settings, path: str) -> Case:
         why = refused[0].reason if refused else f"it holds {len(seeds)} seeds"
         raise ConfigError(f"{path}: want one seed: {why}")
     compiled = CompileConfig.make(
-        settings.backend, dict(settings.compile), dict(settings.inductor), dict(settings.dynamo)
+        settings.backend,
+        dict(settings.compile),
+        dict(settings.inductor),
+        dict(settings.dynamo),
+        threads_of(settings, 0),
     )
     return Case(
         seeds[0], 0, settings.seed, plans_of(settings, seeds[0], 0), compiled,
-        device=settings.devices[0], dtype=settings.dtype, context=settings.context, threads=threads_of(settings, 0),
+        device=settings.devices[0], dtype=settings.dtype, context=settings.context,
     )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ import torch
 from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
+from fxmorph.judge.outside_state import may_be_held, steadied
+from fxmorph.judge.plans import APART, under
 from fxmorph.judge.precondition_inputs import satisfying_sets
 from fxmorph.judge.reference.shadows import differ_in_fp64
 from fxmorph.judge.steps import Steps
@@ -38,7 +40,7 @@ from fxmorph.oracle import Evidence
 from fxmorph.programs.capture import Captured, CaptureFailed, capture_aten, capture_torch, inputs_under
 from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, print_graph, windows
 from fxmorph.programs.inputs import InputSet, NotApplicable
-from fxmorph.programs.load import Invocation, LoadedSeed, SeedFailed, staged
+from fxmorph.programs.load import Invocation, LoadedSeed, SeedFailed, load_case, staged
 from fxmorph.programs.observe import Meta, Observation, Slot
 from fxmorph.programs.profile import profile
 from fxmorph.programs.values import Step
@@ -55,6 +57,10 @@ from fxmorph.torchapi.devices import out_of_memory
 WINDOWS = (8, 16, 32, 80)
 #: Of accusations that NaN and Inf have a part in.
 NONFINITE_CODES = (VerdictCode.NONFINITE_INPUTS, VerdictCode.FINITENESS)
+
+
+#: Plans on which a later call is wrong where the first is not, and how a reason begins then.
+SECOND_CALLS = {ValuePlan.AGAIN: "in the second call", ValuePlan.CACHED: "called in turn, caches on"}
 
 
 @dataclass
@@ -101,8 +107,9 @@ def _result(case: Case, status: Status, reason: str) -> CaseResult:
 
 
 def _judge(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock, prover: Prover | None) -> CaseResult:
-    if loaded.threads > 1:
-        note(f"on {loaded.threads} threads")
+    threads = loaded.config(case.compile).threads
+    if threads > 1:
+        note(f"on {threads} threads")
     if case.reshaped:
         note(f"inputs: {loaded.reshaped or f'none accepted that are {case.reshaped}'}")
     if loaded.meta.get("device") == "cuda" and not torch.cuda.is_available():
@@ -112,7 +119,12 @@ def _judge(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock, prover
     except ValueError as error:  # of the seed's META: what a run is told is checked before it starts
         return _result(case, Status.UNSUPPORTED, str(error))
     if case.number == 0 and not case.recipe:
-        return judge_subject(case, SeedSubject(loaded), clock)
+        result = judge_subject(case, SeedSubject(loaded), clock)
+        again = steadied(load_case(case), case.input_seed) if may_be_held(result) else loaded
+        if not again.reloads:
+            return result
+        note("the seed keeps state outside: loaded anew for each run")
+        return judge_subject(case, SeedSubject(again), clock)
     variant = make_variant(case, loaded, rules, clock, prover)
     if not variant.recipe:
         return _result(case, Status.SKIPPED, "no rewrite applies")
@@ -179,7 +191,7 @@ def plan_inputs(
         return Invocation(fn, args, lambda g: g(*args))
 
     for plan in plans:
-        if plan in SIZE_PLANS or plan is ValuePlan.LAYOUT:
+        if plan in SIZE_PLANS or plan in APART:
             continue  # made when asked for; of a seed as it is alone
         try:
             if plan is ValuePlan.SEED:
@@ -267,30 +279,37 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
     verdicts: list[Verdict] = []
     rows: tuple[tuple[str, str], ...] = ()
     excused: dict[Kind, Climbed] = {}
-    elides = False
+    elides = apart = False
     for plan in case.plans:
-        if plan is ValuePlan.LAYOUT:  # in the same trial its strides would be compiled as dynamic ones
-            trial = Trial(subject, case.compile, case.input_seed, clock)
+        config, inputs = under(plan, case.compile)
+        if plan in APART or apart:  # in the same trial other strides would be compiled as dynamic ones
+            trial, apart = Trial(subject, config, case.input_seed, clock), plan in APART
+        if plan is ValuePlan.THREADS and (case.compile.threads > 1 or trial.settings.threads != config.threads):
+            continue  # it was judged on several threads, or is to have as many as its META says
         try:
-            found = trial.judge(plan)
+            found = [replace(v, plan=plan) for v in trial.judge(inputs)]
         except NotApplicable:
             continue
         if not elides and _elides(case, found):
             elides = True
-            if Ladder(subject, case.compile, case.input_seed, plan, clock).elided_still():
-                config = emulating(case.compile)
-                result = judge_subject(replace(case, compile=config), subject, clock)
-                return replace(result, case_id=case.id, inductor=config.inductor)
-            trial = Trial(subject, case.compile, case.input_seed, clock)  # the other one was reset
+            if Ladder(subject, config, case.input_seed, inputs, clock).elided_still():
+                kept = emulating(case.compile)
+                result = judge_subject(replace(case, compile=kept), subject, clock)
+                return replace(result, case_id=case.id, inductor=kept.inductor)
+            trial = Trial(subject, config, case.input_seed, clock)  # the other one was reset
         accused = kinds_of(found)
         if accused - excused.keys():
-            out = _climb(case, subject, plan, found, fired, clock)
+            out = _climb(case, subject, config, inputs, found, fired, clock)
             rows = out.rows
             if out.status is Status.FINDING:
                 stands = [v for v in found if v.status is not Status.FINDING or v.kind in out.kinds]
                 status, kinds, reason = summary(stands)
-                if plan is ValuePlan.AGAIN:  # the first call showed nothing that stands
-                    kinds, reason = (*kinds, Kind.SECOND_CALL), f"in the second call: {reason}"
+                if plan in SECOND_CALLS:  # the first call showed nothing that stands
+                    kinds, reason = (*kinds, Kind.SECOND_CALL), f"{SECOND_CALLS[plan]}: {reason}"
+                if plan is ValuePlan.THREADS:
+                    reason = f"on {config.threads} threads: {reason}"
+                if plan in SIZE_PLANS and (sizes := subject.sizes.chosen.get(plan)) is not None:
+                    reason = f"at size {sizes[1]}, compiled at {sizes[0]} before: {reason}"
                 return CaseResult(
                     case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows,
                     fired=tuple(sorted(fired)),
@@ -328,13 +347,14 @@ def _excuse(verdict: Verdict, excused: dict[Kind, Climbed]) -> Verdict:
 
 
 def _climb(
-    case: Case, subject: Subject, plan: ValuePlan, found: list[Verdict], fired: Collection[str], clock: Clock
-) -> Climbed:
+    case: Case, subject: Subject, config: CompileConfig, plan: ValuePlan, found: list[Verdict],
+    fired: Collection[str], clock: Clock,
+) -> Climbed:  # fmt: skip
     accused = kinds_of(found)
-    trial = Trial(subject, case.compile, case.input_seed, clock)
+    trial = Trial(subject, config, case.input_seed, clock)
     eager = trial.eager(plan)
     low = _low_precision(trial, plan, eager, accused)
-    ladder = Ladder(subject, case.compile, case.input_seed, plan, clock)
+    ladder = Ladder(subject, config, case.input_seed, plan, clock)
     far = any(v.far for v in found if v.status is Status.FINDING)
     return ladder.climb(accused, low, _dense(found, eager), far, (_of_nonfinite_alone(found), fired))
 

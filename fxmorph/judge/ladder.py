@@ -69,6 +69,9 @@ class Ladder:
         config = replace(
             self.config, backend=str(backend), inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))
         )
+        return self._with(config)
+
+    def _with(self, config: CompileConfig) -> frozenset[Kind]:
         with noting(None):
             return kinds_of(Trial(self.subject, config, self.input_seed, self.clock).judge(self.plan))
 
@@ -132,6 +135,13 @@ class Ladder:
                 reason, code = "vanishes under emulate_precision_casts", VerdictCode.CASTS_EMULATED
                 return Climbed(Status.INCONCLUSIVE, reason, "inductor", again, tuple(rows), code)
         stage = STAGE.get(self.config.backend, self.config.backend)
+        if self.subject.config(self.config).threads > 1:
+            note("1 thread", self._with(replace(self.config, threads=1)))
+        if dict(self.config.inductor).get("fx_graph_cache"):
+            left = self.kinds(fx_graph_cache=False)
+            note("without caches", left)
+            if not again & left:
+                return Climbed(Status.FINDING, "", "cache", again, tuple(rows))
         for backend in BACKEND_LADDER if inductor else ():
             seen = self.kinds(backend=backend)
             note(backend, seen)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fxmorph.core.config import Settings
-from fxmorph.model import SIZE_PLANS, Seed, ValuePlan, digest
+from fxmorph.model import SIZE_PLANS, CompileConfig, Seed, ValuePlan, digest
 
 #: Judged on one compile.
 PLANS = (
@@ -18,9 +20,13 @@ QUICK = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 #: In every so many rounds variants get inputs of another layout.  Where there are variants, one seed of so many is
 #: judged in another layout too, which takes a compile of its own; else every seed is.
 RELAID_EVERY = 3
+#: Each on a compile of its own, of seeds that are judged in another layout too.
+APART = (ValuePlan.LAYOUT, ValuePlan.THREADS, ValuePlan.CACHED)
 #: Every so many cases of a campaign run on THREADS threads, as users' programs do: loops that run in parallel are
-#: other code.
+#: other code.  Seeds as they are run on one, and under plan ``threads`` on so many.
 THREADED_EVERY, THREADS = 4, 4
+#: Runs of the compiled program on equal inputs, where it has several threads: races show in some of them.
+RACES = 4
 
 
 def plans_of(settings: Settings, seed: Seed, number: int) -> tuple[ValuePlan, ...]:
@@ -29,8 +35,15 @@ def plans_of(settings: Settings, seed: Seed, number: int) -> tuple[ValuePlan, ..
     if settings.quick:
         plans = QUICK
     elif number == 0 and (not settings.rewrites or int(digest([settings.seed, seed.hash]), 16) % RELAID_EVERY == 0):
-        plans = (*PLANS, ValuePlan.LAYOUT)
+        plans = (*PLANS, *(plan for plan in APART if _tells(plan, settings)))
     return (*plans, ValuePlan.SPECIAL) if settings.edge_cases else plans
+
+
+def _tells(plan: ValuePlan, settings: Settings) -> bool:
+    """Whether a plan asks for what these settings have: loops and caches are Inductor's, threads the CPU's."""
+    if plan is ValuePlan.THREADS and (settings.threads > 1 or settings.device == "cuda"):
+        return False
+    return plan is ValuePlan.LAYOUT or settings.backend == "inductor"
 
 
 def threads_of(settings: Settings, index: int) -> int:
@@ -38,3 +51,13 @@ def threads_of(settings: Settings, index: int) -> int:
     if settings.threads:
         return settings.threads
     return THREADS if settings.rewrites and index % THREADED_EVERY == THREADED_EVERY - 1 else 1
+
+
+def under(plan: ValuePlan, config: CompileConfig) -> tuple[CompileConfig, ValuePlan]:
+    """The configuration that a plan asks for, and the plan whose inputs it has."""
+    if plan is ValuePlan.THREADS:
+        return replace(config, threads=THREADS), ValuePlan.SEED
+    if plan is ValuePlan.CACHED:
+        inductor = {**dict(config.inductor), "fx_graph_cache": True}
+        return replace(config, inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))), plan
+    return config, plan

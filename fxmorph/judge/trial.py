@@ -17,14 +17,17 @@ import torch
 from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import NonFinite
+from fxmorph.judge.plans import RACES
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.steps import Steps
+from fxmorph.judge.unstable import move, moves_as_far
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode, worst
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.programs.bits import plain, same_bits
+from fxmorph.programs.called_in_turn import Turns, turns
 from fxmorph.programs.contents import differing, same_plain
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
@@ -32,7 +35,15 @@ from fxmorph.programs.observe import Observation, observe
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.sizes import Sizes
 from fxmorph.programs.values import Step, apply_plan
-from fxmorph.torchapi.compiling import compile_callable, configured, forget_unfinished, freezes, toolchain_trouble
+from fxmorph.torchapi.compiling import (
+    compile_callable,
+    configured,
+    forget_unfinished,
+    freezes,
+    has_own_caches,
+    on_threads,
+    toolchain_trouble,
+)
 from fxmorph.torchapi.devices import out_of_memory, require_device
 from fxmorph.torchapi.firing import noting
 
@@ -50,6 +61,9 @@ class OutOfMemory(Exception):
 
 class Subject(Protocol):
     """A program that can be made fresh with given values any number of times."""
+
+    #: Of the plans that change them.
+    sizes: Sizes
 
     @property
     def no_grad(self) -> bool: ...
@@ -90,6 +104,8 @@ class SeedSubject:
     loaded: LoadedSeed
     sizes: Sizes = field(default_factory=Sizes)
     steps: Steps = field(default_factory=Steps)
+    #: What changes from call to call under plan ``cached``, once it was asked for.
+    _turns: list[Turns] = field(default_factory=list)
     #: The seed in another layout, or None, once it was asked for.
     _layouts: list[LoadedSeed | None] = field(default_factory=list)
 
@@ -113,6 +129,9 @@ class SeedSubject:
             return self.sizes.changed(plan, lambda change: self.loaded.fresh(input_seed, change))
         if plan is ValuePlan.LAYOUT:
             return self._relaid(input_seed)
+        if plan is ValuePlan.CACHED:
+            self._turns = self._turns or [turns(self.loaded, input_seed)]
+            return self._turns[0].of(self.loaded, input_seed)
         step = self.steps.of(plan, lambda step: self._at(plan, input_seed, step), self.no_grad)
         return self._at(plan, input_seed, step)
 
@@ -228,10 +247,11 @@ class Trial:
         return self._observe(made, plan, wrap, **more)
 
     def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
-        seen = observe(
-            made, wrap, no_grad=self.subject.no_grad, inference=self.subject.inference,
-            exact=plan is ValuePlan.EXACT, calls=2 if plan is ValuePlan.AGAIN else 1, **more,
-        )  # fmt: skip
+        with on_threads(self.settings.threads):
+            seen = observe(
+                made, wrap, no_grad=self.subject.no_grad, inference=self.subject.inference,
+                exact=plan is ValuePlan.EXACT, calls=2 if plan is ValuePlan.AGAIN else 1, **more,
+            )  # fmt: skip
         require_device()
         return seen
 
@@ -290,6 +310,8 @@ class Trial:
                 raise NotApplicable("sizes are changed where shapes are dynamic")
             if not self._compiled:  # the compile in question is that of the first size
                 self.compiled(ValuePlan.SEED)
+        if plan is ValuePlan.CACHED and not has_own_caches():
+            raise NotApplicable("this release cannot keep a trial's caches apart")
         try:
             eager = self.eager(plan)
         except Unsupported as error:
@@ -308,7 +330,31 @@ class Trial:
         note(lambda: f"plan {plan}: eager {_outcome(eager)}; compiled ({self.settings.backend}) {_outcome(compiled)}")
         with self.clock.activity("judge"):
             verdicts = self._no_test(eager, compiled) if plan is ValuePlan.SEED else []
-            return [replace(v, plan=plan) for v in (*verdicts, *self.weigh(plan, eager, compiled))]
+            verdicts += self.weigh(plan, eager, compiled)
+        if self.settings.threads > 1 and plan is ValuePlan.SEED:
+            verdicts = self._raced(plan, eager, compiled, verdicts)
+        return [replace(v, plan=plan) for v in verdicts]
+
+    def _raced(
+        self, plan: ValuePlan, eager: Observation, compiled: Observation, verdicts: list[Verdict]
+    ) -> list[Verdict]:
+        """The verdicts, or the accusations of another run of the same compiled program on equal inputs.
+
+        Threads that race show in some runs.  Bits that differ say nothing alone: sums that threads share may.
+        """
+        for _ in range(RACES - 1):
+            if any(v.status is Status.FINDING for v in verdicts):
+                break
+            other = self.compiled(plan)
+            if same_observation(compiled, other):
+                continue
+            note("another run on equal inputs gives other bits")
+            with self.clock.activity("judge"):
+                found = [v for v in self.weigh(plan, eager, other) if v.status is Status.FINDING]
+            if found:
+                self.sides = eager, other
+                return [*verdicts, *(replace(v, reason=f"in one run of several: {v.reason}") for v in found)]
+        return verdicts
 
     def _no_test(self, eager: Observation, compiled: Observation) -> list[Verdict]:
         """``unsupported`` where both raise on the program's own inputs, so that nothing can be compared.
@@ -354,7 +400,24 @@ class Trial:
             verdicts = [_undecided(v, reference.gates(), evidence) for v in verdicts]
             unsteady = _unsteady(eager, again)
             verdicts = [_of_one_run(v) if v.slot in unsteady else v for v in verdicts]
+            verdicts = [self._unstable(v, plan, evidence) for v in verdicts]
         return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]
+
+    def _unstable(self, verdict: Verdict, plan: ValuePlan, evidence: Evidence) -> Verdict:
+        """No accusation where eager moves as far as the difference when its inputs move by a rounding."""
+        mine, theirs = (side.slots().get(verdict.slot) for side in (evidence.eager, evidence.compiled))
+        if verdict.code is not VerdictCode.OUTSIDE_ENVELOPE or mine is None or theirs is None:
+            return verdict
+
+        def run(draw: int) -> Observation:
+            made = self.subject.fresh(plan, self.input_seed)
+            return self._observe(move(made, draw), plan, lambda f: f)
+
+        if not moves_as_far(mine, theirs, evidence.reference.shadows(verdict.slot), run):
+            return verdict
+        text = f"eager moves as far where its inputs move by a rounding; {verdict.reason}"
+        code = VerdictCode.ILL_CONDITIONED
+        return replace(verdict, status=Status.ILL_CONDITIONED, kind=None, reason=text, far=False, code=code)
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)

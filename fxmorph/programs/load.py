@@ -84,13 +84,14 @@ class LoadedSeed:
     device: str = "cpu"
     dtype: str = ""
     context: str = ""
-    threads: int = 1
     #: The change of the inputs' shapes that eager accepts, where the case asks for one.
     reshaped: Reshaping | None = None
     #: What another layout of the inputs is drawn from, whether they get it, and which of them the program writes.
     layout: str = ""
     relaid: bool = False
     written: frozenset[int] = frozenset()
+    #: Whether its module is executed anew for each run: it keeps state outside of what is made for one.
+    reloads: bool = False
 
     @property
     def no_grad(self) -> bool:
@@ -103,6 +104,7 @@ class LoadedSeed:
             {**self.meta.get("compile", {}), **dict(base.options)},
             {**self.meta.get("config", {}), **dict(base.inductor)},
             {**self.meta.get("dynamo_config", {}), **dict(base.dynamo)},
+            int(self.meta.get("threads", base.threads)),
         )
 
     def fresh(self, input_seed: int = 0, change: Callable[[list[Any]], list[Any]] | None = None) -> Invocation:
@@ -111,8 +113,9 @@ class LoadedSeed:
         ``change`` makes other arguments of those that the seed gives; what it raises passes through.
         """
         try:
+            source = _LOADERS[self.seed.form](self.seed) if self.reloads else self
             torch.manual_seed(input_seed)
-            fn, args = self.make()
+            fn, args = source.make()
             dtype = getattr(torch, self.dtype) if self.dtype else None
             if self.device != "cpu" or dtype is not None:
                 args = relocate(args, self.device, dtype)
@@ -127,7 +130,7 @@ class LoadedSeed:
         if self.driver is None:
             _require_arguments(fn, args)
         args = args if change is None else change(args)
-        driver, calls = self.driver, int(self.meta.get("calls", 1))
+        driver, calls = source.driver, int(self.meta.get("calls", 1))
 
         def drive(g: Callable[..., Any]) -> Any:
             if driver is not None:
@@ -214,7 +217,7 @@ def staged(case: Case) -> Iterator[LoadedSeed]:
     try:
         with autocast:
             loaded = load_case(case)
-            torch.set_num_threads(loaded.threads)
+            torch.set_num_threads(loaded.config(case.compile).threads)
             yield loaded
     finally:
         torch.set_num_threads(before)
@@ -223,7 +226,6 @@ def staged(case: Case) -> Iterator[LoadedSeed]:
 def load_case(case: Case) -> LoadedSeed:
     """The case's seed, to be run as the case says; raises :class:`SeedFailed` with one line."""
     loaded = load_seed(case.seed, case.device, case.dtype, case.context)
-    loaded.threads = int(loaded.meta.get("threads", case.threads))
     loaded.layout = f"layout {case.campaign_seed} {case.seed.hash} {case.number}"
     # Where shapes are dynamic, other sizes are judged on the one compile.
     if case.reshaped and not dict(loaded.config(case.compile).options).get("dynamic"):
@@ -235,7 +237,7 @@ def load_case(case: Case) -> LoadedSeed:
 def load_seed(seed: Seed, device: str = "cpu", dtype: str = "", context: str = "") -> LoadedSeed:
     """Import a seed; raises :class:`SeedFailed` with one line."""
     try:
-        loaded = {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable}[seed.form](seed)
+        loaded = _LOADERS[seed.form](seed)
         loaded.device, loaded.dtype, loaded.context = device, dtype, context
         return loaded
     except SeedFailed:
@@ -427,3 +429,6 @@ def _runnable(seed: Seed) -> LoadedSeed:
         return copy.deepcopy(fn), reader.args
 
     return LoadedSeed(seed, {"no_grad": True, **({"device": "cuda"} if "cuda" in devices.kinds else {})}, make)
+
+
+_LOADERS = {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable}

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import time
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -57,7 +58,8 @@ def configured(config: CompileConfig) -> Iterator[None]:
 
     Random numbers fall back to eager's so that equal seeds give equal numbers; compile
     caches are off so that each case is compiled; one compile thread, since workers are
-    the parallelism.  Raises ``ValueError`` on an unknown setting.
+    the parallelism.  With ``fx_graph_cache`` AOTAutograd's is on too, and nothing is found in
+    them but what was put there since.  Raises ``ValueError`` on an unknown setting.
     """
     inductor: dict[str, Any] = {
         "fallback_random": True,
@@ -69,9 +71,33 @@ def configured(config: CompileConfig) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch._inductor.config.patch(inductor))
         stack.enter_context(torch._dynamo.config.patch(dynamo))
+        caches = bool(inductor["fx_graph_cache"])
         if hasattr(torch._functorch.config, "enable_autograd_cache"):
-            stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
+            stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=caches))
+        if caches and has_own_caches():
+            shared: Any = torch.compiler.config
+            stack.enter_context(shared.patch(cache_key_tag=uuid.uuid4().hex))
         yield
+
+
+@contextlib.contextmanager
+def on_threads(count: int) -> Iterator[None]:
+    """Operators, and loops that are compiled inside, have so many threads."""
+    before = torch.get_num_threads()
+    if before == count:
+        yield
+        return
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def has_own_caches() -> bool:
+    """Whether this release can keep what one trial puts into the compile caches apart from all else there."""
+    settings = getattr(torch.compiler, "config", None)
+    return hasattr(settings, "cache_key_tag") and hasattr(torch._functorch.config, "enable_autograd_cache")
 
 
 def check_settings(config: CompileConfig) -> None:

@@ -74,8 +74,9 @@ def _trial(found: Investigated, case: Case, clock: Clock, folder: str) -> Trial:
     seed = Seed(path=str(file), form="module", hash=digest(found.program))
     loaded = load_seed(seed, case.device, config.get("dtype", ""), case.context)
     compiled = CompileConfig.make(
-        config.get("backend", "inductor"), config.get("compile"), config.get("inductor"), config.get("dynamo")
-    )
+        config.get("backend", "inductor"), config.get("compile"), config.get("inductor"), config.get("dynamo"),
+        config.get("threads", 1),
+    )  # fmt: skip
     return Trial(SeedSubject(loaded), compiled, 0, clock)
 
 

@@ -17,8 +17,10 @@ from torch import fx
 from fxmorph.core.clock import Clock
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
-from fxmorph.judge.case import make_variant, plan_inputs
+from fxmorph.judge.case import SECOND_CALLS, make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
+from fxmorph.judge.outside_state import steadied
+from fxmorph.judge.plans import under
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
 from fxmorph.model import (
     SIZE_PLANS,
@@ -34,6 +36,7 @@ from fxmorph.model import (
     VerdictCode,
     digest,
 )
+from fxmorph.programs.called_in_turn import turns
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
@@ -49,6 +52,7 @@ from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.localize import IN_EAGER, localize
 from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart
 from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_tail
+from fxmorph.triage.folder.program_text import defined
 from fxmorph.triage.identity import group_of, same_group, skeleton
 from fxmorph.triage.reduce.candidate import Candidate
 from fxmorph.triage.reduce.crash import crash_of
@@ -72,6 +76,13 @@ OTHERS = 3
 #: What scripts allow, far above rounding, where what differs is farther apart.
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
 _OF_VALUES = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
+#: Has what a program keeps outside of its function made anew for each run.
+_EXECUTED_ANEW = """
+
+def make_fn():  # all that is above is executed anew: it keeps state from one run to the next
+    exec(open(__file__).read().partition("\\ndef make_fn")[0], globals())
+    return fn
+"""
 #: Share of the budget for finding the guilty unit.
 BLAME_SHARE = 0.4
 
@@ -88,7 +99,7 @@ def investigate(
     with clock.activity("reduce"), staged(case) as loaded:
         asked = _Investigation(case, result, loaded, rules, clock, seconds, groups, apart)
         # OpenMP's threads do not survive a fork.
-        out = asked.as_found() if apart and loaded.threads > 1 else asked.run()
+        out = asked.as_found() if apart and asked.threads > 1 else asked.run()
     return replace(out, seconds=clock.take())
 
 
@@ -110,10 +121,14 @@ class _Investigation:
     ) -> None:  # fmt: skip
         if result.inductor:
             case = replace(case, compile=replace(case.compile, inductor=result.inductor))
-        self.case, self.result, self.loaded = case, result, loaded
+        self.result = result
+        self.loaded = loaded if result.recipe else steadied(loaded, case.input_seed)
         self.plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
         if self.plan is ValuePlan.LAYOUT:
-            self.loaded, self.plan = in_other_layout(loaded, case.input_seed) or loaded, ValuePlan.SEED
+            self.loaded, self.plan = in_other_layout(self.loaded, case.input_seed) or self.loaded, ValuePlan.SEED
+        config, self.plan = under(self.plan, case.compile)
+        self.case = replace(case, compile=config)
+        self.threads = self.loaded.config(config).threads
         self.rules, self.clock, self.seconds, self.groups = rules, clock, seconds, groups
         #: Of kinds that one cause does not show as, the strongest are what is reduced.
         self.accused = same_group(frozenset(result.kinds) - {Kind.SECOND_CALL})
@@ -126,9 +141,11 @@ class _Investigation:
     def run(self) -> Investigated:
         if self.plan in SIZE_PLANS:
             return self._at_other_size()
+        if self.plan is ValuePlan.CACHED or self.loaded.reloads:  # no graph holds what lies between calls
+            return self._as_seed()
         if Kind.CRASH in self.accused:
             # Neither a GPU's context nor OpenMP's threads survive the fork that each candidate would be judged in.
-            forks = self.case.device == "cpu" and self.loaded.threads == 1
+            forks = self.case.device == "cpu" and self.threads == 1
             return self._crash() if forks else self.as_found()
         start, recipe = self._start()
         if start is None:
@@ -256,6 +273,10 @@ class _Investigation:
         source = without_tail(Path(seed.path).read_text())
         if seed.form == "class":
             source += made_by(seed.name, seed.mode)
+        if self.plan is ValuePlan.CACHED and self.loaded.driver is None:
+            return f"{source.rstrip()}\n\n\n{turns(self.loaded, self.case.input_seed).text()}\n"
+        if self.loaded.reloads and "make_fn" not in defined(source):
+            source += _EXECUTED_ANEW
         if self.loaded.reshaped is None and not self.loaded.relaid and self.plan in _OWN_VALUES:
             return source
         try:
@@ -387,7 +408,7 @@ class _Investigation:
         return self._blame_of(self._subject(program), program.config, seconds)
 
     def _blame_of(self, subject: Subject, config: CompileConfig, seconds: float) -> Blame:
-        if self.case.compile.backend != "inductor":
+        if self.case.compile.backend != "inductor" or self.plan is ValuePlan.CACHED:
             return Blame(None, "", False)
         try:
             return localize(self._asking(subject, config, seconds), self.result.stage)
@@ -474,7 +495,7 @@ class _Investigation:
         return replace(out, config={**out.config, "sizes": subject.sizes.chosen.get(self.plan)})
 
     def _kinds(self, verdicts: list[Verdict]) -> tuple[Kind, ...]:
-        second = (Kind.SECOND_CALL,) if self.plan is ValuePlan.AGAIN else ()
+        second = (Kind.SECOND_CALL,) if self.plan in SECOND_CALLS else ()
         return tuple(sorted({*kinds_of(verdicts), *second})) if verdicts else self.result.kinds
 
     def _config(self, settings: CompileConfig) -> dict[str, Any]:
@@ -486,7 +507,7 @@ class _Investigation:
             "no_grad": self.loaded.no_grad,
             "calls": self.loaded.meta.get("calls", 1) if not self.result.recipe else 1,
             "device": self.case.device,
-            **({"threads": self.loaded.threads} if self.loaded.threads > 1 else {}),
+            **({"threads": self.threads} if self.threads > 1 else {}),
             "context": self.case.context,
             "dtype": self.case.dtype if not self.result.recipe else "",
         }

@@ -99,7 +99,8 @@ def run_repro(
 def fresh_environment(cache: Path) -> dict[str, str]:
     """This process's, without what would let a repro miss what it is to show."""
     left_out = {
-        "OMP_NUM_THREADS",  # the workers' own: who runs the script has other threads, and other loops
+        # The workers' own: who runs the script has other threads, and other loops.
+        *("OMP_NUM_THREADS", "OMP_THREAD_LIMIT", "OMP_DYNAMIC"),
         "TORCHINDUCTOR_DISABLED_PASSES",
     }
     env = {k: v for k, v in os.environ.items() if k not in left_out and not k.startswith("TORCH_BISECT_")}

@@ -200,6 +200,8 @@ class Script:
             if values:
                 lines.append(f"import torch._{module}.config")
             lines += [f"torch._{module}.config.{key} = {value!r}" for key, value in values.items()]
+        if settings["inductor"].get("fx_graph_cache"):
+            lines += ["import torch._functorch.config", "torch._functorch.config.enable_autograd_cache = True"]
         return lines
 
     def _fresh(self) -> tuple[list[str], str]:

@@ -11,9 +11,10 @@ import pytest
 from fxmorph.campaign.schedule import case_of
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
+from fxmorph.core.records import from_json, to_json
 from fxmorph.events import Checked, RunFinished, Warned
-from fxmorph.judge.plans import PLANS, THREADS, plans_of, threads_of
-from fxmorph.model import RESHAPES, CaseResult, Kind, Rung, Seed, Status, ValuePlan
+from fxmorph.judge.plans import APART, PLANS, QUICK, THREADS, plans_of, threads_of
+from fxmorph.model import RESHAPES, Case, CaseResult, Kind, Rung, Seed, Status, ValuePlan
 from fxmorph.triage.identity import checked_fingerprint
 
 
@@ -34,7 +35,7 @@ def judge(campaign: Any, **seeds: Status) -> None:
 
 def threads(campaign: Any, number: int) -> list[int]:
     jobs = campaign.schedule.jobs()
-    return [next(jobs).case.threads for _ in range(number)]
+    return [next(jobs).case.compile.threads for _ in range(number)]
 
 
 def test_every_fourth_case_of_a_campaign_has_several_threads(new_campaign: Any) -> None:
@@ -47,7 +48,13 @@ def test_every_fourth_case_of_a_campaign_has_several_threads(new_campaign: Any) 
 
 def test_threads_are_part_of_a_case_and_one_is_as_before() -> None:
     one = case_of(Settings(), seed_of("s"), 0, Rung.CPU)
-    assert replace(one, threads=1).id == one.id != replace(one, threads=4).id
+    several = replace(one, compile=replace(one.compile, threads=4))
+    assert several.id != one.id
+    stored = to_json(several)
+    assert from_json(Case, stored) == several
+    del stored["compile"]["threads"]
+    assert from_json(Case, stored) == one
+    assert from_json(Case, {**stored, "threads": 4}) == several  # as of earlier releases
 
 
 def test_a_seed_as_it_is_has_one_set_of_plans_wherever_it_is_judged(tmp_path: Path, new_campaign: Any) -> None:
@@ -58,7 +65,15 @@ def test_a_seed_as_it_is_has_one_set_of_plans_wherever_it_is_judged(tmp_path: Pa
     explained = _seed_case(settings, str(tmp_path / "s.py"))
     runs = [new_campaign(seeds=(explained.seed,), check=check, rewrites=False) for check in (True, False)]
     cases = [next(run.schedule.jobs()).case for run in runs]
-    assert {case.plans for case in (explained, *cases)} == {(*PLANS, ValuePlan.LAYOUT)}
+    assert {case.plans for case in (explained, *cases)} == {(*PLANS, *APART)}
+    for told, left in (
+        ({"threads": 4}, {ValuePlan.THREADS}),
+        ({"device": "cuda"}, {ValuePlan.THREADS}),
+        ({"backend": "eager"}, {ValuePlan.THREADS, ValuePlan.CACHED}),
+        ({"quick": True}, {*PLANS, *APART} - {*QUICK}),
+    ):
+        other = plans_of(replace(settings, **told), explained.seed, 0)
+        assert {*PLANS, *APART} - {*other} == left
     quick = replace(settings, quick=True)
     assert set(plans_of(quick, explained.seed, 0)) < set(PLANS)
 

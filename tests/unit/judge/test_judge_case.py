@@ -568,18 +568,19 @@ def test_a_case_has_the_threads_that_it_says(
     tmp_path: Path, rules: Registry, asked: int, meta: str, status: Status
 ) -> None:
     register_backend("fxmorph_test_threads", one_thread_alone)
-    config, before = CompileConfig.make("fxmorph_test_threads"), torch.get_num_threads()
-    got = judge(tmp_path, rules, SOFTMAX + meta, compile=config, threads=asked)
+    config, before = CompileConfig.make("fxmorph_test_threads", threads=asked), torch.get_num_threads()
+    got = judge(tmp_path, rules, SOFTMAX + meta, compile=config)
     assert got.status is status, got.reason
     assert torch.get_num_threads() == before
 
 
 def test_the_script_of_a_finding_has_its_threads(tmp_path: Path, rules: Registry) -> None:
     register_backend("fxmorph_test_threads", one_thread_alone)
-    case = case_at(tmp_path, SOFTMAX, compile=CompileConfig.make("fxmorph_test_threads"), threads=4)
+    case = case_at(tmp_path, SOFTMAX, compile=CompileConfig.make("fxmorph_test_threads", threads=4))
     found = as_found(case, judge_case(case, rules, Clock()), rules, Clock())
     assert found.config["threads"] == 4
-    alone = as_found(replace(case, threads=1), CaseResult(case.id, Status.FINDING), rules, Clock())
+    one = replace(case, compile=replace(case.compile, threads=1))
+    alone = as_found(one, CaseResult(case.id, Status.FINDING), rules, Clock())
     assert "threads" not in alone.config
 
 

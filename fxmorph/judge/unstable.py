@@ -1,0 +1,74 @@
+"""Whether eager itself moves as far as the difference where its inputs move by a rounding.
+
+The envelope follows roundings inside the program to first order.  Where a program is so unstable that they reach
+its result by another way, that shows here: nothing is said of what eager does not hold on to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from fxmorph.judge.numeric import envelope
+from fxmorph.judge.reference.shadows import Shadows
+from fxmorph.programs.inputs import FLOATING, flat_storage
+from fxmorph.programs.load import Invocation
+from fxmorph.programs.observe import Observation, Slot
+from fxmorph.programs.values import memories
+
+#: Eager runs on moved inputs; and how many times what they are off by excuses.
+RUNS, REACH = 16, 2.0
+_BITS = {8: torch.int64, 4: torch.int32, 2: torch.int16}
+#: Mixes the bits of a value, as hashes of integers do.
+_MIX = 0x45D9F3B
+
+
+def move(made: Invocation, draw: int) -> Invocation:
+    """Its floating-point inputs, parameters and buffers moved in place, about half of them to a neighbour.
+
+    Equal values move alike, and whole numbers stay: ties and decisions on exact values are not rounding's to change.
+    """
+    with torch.no_grad():
+        for t in memories([made.args, made.state]):
+            if t.dtype in FLOATING:
+                flat = flat_storage(t)
+                flat.copy_(_moved(flat, draw))
+    return made
+
+
+def _moved(flat: torch.Tensor, draw: int) -> torch.Tensor:
+    mixed = flat.contiguous().view(_BITS[flat.element_size()]).long() & 0xFFFFFFFF
+    for _ in range(2):
+        mixed = (((mixed >> 16) ^ mixed) + 0x9E37 * draw) * _MIX & 0xFFFFFFFF
+    side = (mixed >> 8) & 3
+    up, down = (torch.nextafter(flat, torch.full_like(flat, limit)) for limit in (torch.inf, -torch.inf))
+    moved = torch.where(side == 0, up, torch.where(side == 1, down, flat))
+    return torch.where((flat == flat.round()) | ~torch.isfinite(moved), flat, moved)
+
+
+def moves_as_far(
+    eager: Slot, compiled: Slot, shadows: Shadows | None, run: Callable[[int], Observation]
+) -> bool:  # fmt: skip
+    """Whether at each accused element rounding has a part, and one of the eager runs (by draw) is as far off."""
+    mine, theirs = eager.value, compiled.value
+    if shadows is None or "wide" not in shadows.lanes or mine.dtype not in FLOATING or theirs.dtype not in FLOATING:
+        return False
+    env = envelope(mine, theirs, shadows.lanes)
+    e, c, wide = mine.double(), theirs.double(), shadows.lanes["wide"].double()
+    accused = (env.outside > env.allowed) & torch.isfinite(c)
+    rounded = torch.zeros_like(accused)
+    for name, lane in shadows.lanes.items():
+        if ":" in name and not name.startswith("tie"):
+            rounded |= lane.double() != wide
+    if not bool(accused.any()) or bool((accused & ~rounded).any()):
+        return False
+    off, reached = (c - e).abs(), torch.zeros_like(e)
+    for draw in range(1, RUNS + 1):
+        other = run(draw).slots().get(eager.name)
+        if other is None or not isinstance(other.value, torch.Tensor) or other.value.shape != mine.shape:
+            return False
+        reached = torch.maximum(reached, (other.value.double() - e).abs().nan_to_num(0.0))
+        if bool((off <= REACH * reached)[accused].all()):
+            return True
+    return False

@@ -1,0 +1,228 @@
+"""Programs that keep state outside of themselves, and those that rounding upsets: what is judged, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
+from fxmorph.judge.case import judge_case
+from fxmorph.judge.reference.shadows import Shadows
+from fxmorph.judge.unstable import move, moves_as_far
+from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan
+from fxmorph.programs.load import Invocation
+from fxmorph.programs.observe import Observation, frozen
+from fxmorph.rules import Registry
+from fxmorph.torchapi.compiling import register_backend
+from fxmorph.triage.investigate import investigate
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+CLEAN, FINDING, ILL = Status.CLEAN, Status.FINDING, Status.ILL_CONDITIONED
+
+
+def case_at(folder: Path, text: str, backend: str, *plans: ValuePlan, **options: Any) -> Case:
+    (folder / "seed.py").write_text("import torch\nimport torch.nn.functional as F\n" + text)
+    (seed,), _ = find_seeds([str(folder / "seed.py")])
+    return Case(seed, 0, 0, (ValuePlan.SEED, *plans), CompileConfig.make(backend, options))
+
+
+def judge(folder: Path, text: str, backend: str, *plans: ValuePlan, **options: Any) -> CaseResult:
+    return judge_case(case_at(folder, text, backend, *plans, **options), Registry(), Clock())
+
+
+def off_by(part: float) -> Any:
+    """A backend whose floating-point results are off by a part of themselves."""
+
+    def compile_(gm: Any, inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            return tuple(o * (1 + part) if isinstance(o, torch.Tensor) else o for o in gm(*args))
+
+        return run
+
+    return compile_
+
+
+register_backend("fxmorph_off_by_a_tenth", off_by(0.1))
+
+# -- state outside -----------------------------------------------------------------
+
+INPUTS = "def make_inputs(): return [torch.randn(8)]\n"
+STATE = {
+    "a class that drive writes": """
+class Holder:
+    scale = 1.0
+def fn(x): return x * Holder.scale
+def drive(g, x):
+    first = g(x)
+    Holder.scale = 3.0
+    return first, g(x)
+""",
+    "a counter": """
+STEP = 0
+def fn(x):
+    global STEP
+    STEP += 1
+    return x.sin() + STEP
+""",
+    "a tensor that is written": "BUFFER = torch.zeros(8)\ndef fn(x):\n    BUFFER.add_(1)\n    return x * BUFFER\n",
+    "what is remembered": """
+KEPT = {}
+def fn(x):
+    KEPT["w"] = KEPT["w"] * 2 if "w" in KEPT else torch.arange(8.0)
+    return x + KEPT["w"]
+""",
+    "a closure": """
+def made():
+    n = [0]
+    def counted(x):
+        n[0] += 1
+        return x * n[0]
+    return counted
+fn = made()
+""",
+}
+
+
+@pytest.mark.parametrize("name", STATE)
+def test_state_outside_of_the_program_is_made_anew_for_each_run(tmp_path: Path, name: str) -> None:
+    assert judge(tmp_path, STATE[name] + INPUTS, "aot_eager", ValuePlan.EXACT).status is CLEAN
+    wrong = judge(tmp_path, STATE[name] + INPUTS, "fxmorph_off_by_a_tenth", ValuePlan.EXACT)
+    assert wrong.status is FINDING and Kind.VALUE in wrong.kinds, wrong.reason
+
+
+def test_a_program_that_no_load_makes_steady_is_skipped(tmp_path: Path) -> None:
+    text = f"import time\ndef fn(x): return x * (time.perf_counter_ns() % 1000)\n{INPUTS}"
+    assert judge(tmp_path, text, "aot_eager").status is Status.SKIPPED
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "fxmorph_off_by_a_tenth"])
+def test_the_script_makes_state_anew_too(tmp_path: Path, backend: str) -> None:
+    from fxmorph.campaign.finding_queue import finding_of
+    from fxmorph.triage.folder.confirm import run_repro
+    from fxmorph.triage.folder.repro import repro_text
+
+    case = case_at(tmp_path, STATE["a class that drive writes"] + INPUTS, "fxmorph_off_by_a_tenth")
+    got = judge_case(case, Registry(), Clock())
+    finding = finding_of(case, got, investigate(case, got, Registry(), Clock(), 5.0), 0)
+    text = repro_text(finding)
+    wrong = "lambda gm, _: lambda *args: tuple(o * 1.1 for o in gm(*args))"
+    planted = wrong if backend == "fxmorph_off_by_a_tenth" else repr(backend)
+    assert text.count("backend='fxmorph_off_by_a_tenth'") == 1
+    (tmp_path / "repro.py").write_text(text.replace("backend='fxmorph_off_by_a_tenth'", f"backend={planted}"))
+    code, said = run_repro(tmp_path, tmp_path / "cache")
+    assert code == (1 if backend == "fxmorph_off_by_a_tenth" else 0), said
+
+
+# -- rounding ----------------------------------------------------------------------
+
+
+def other_rounding(gm: Any, inputs: Any) -> Any:
+    """A backend that computes in float64 and rounds once: better than eager, and another rounding."""
+
+    def run(*args: Any) -> Any:
+        wide = [a.double() if isinstance(a, torch.Tensor) and a.dtype == torch.float32 else a for a in args]
+        return tuple(o.float() if o.dtype == torch.float64 else o for o in gm(*wide))
+
+    return run
+
+
+register_backend("fxmorph_other_rounding", other_rounding)
+LOGISTIC = "def fn(x):\n    for _ in range(STEPS): x = 3.99 * x * (1 - x)\n    return x\n"
+UNSTABLE = {
+    "a chaotic iteration": LOGISTIC.replace("STEPS", "40") + "def make_inputs(): return [torch.rand(64)]\n",
+    "the direction of nothing": """
+def make_inputs(): return [torch.randn(2, 3, 8, 8)]
+def fn(x):
+    y = F.normalize(F.adaptive_avg_pool2d(F.instance_norm(x), 1), dim=1)
+    return F.hardswish(y * 3)
+""",
+    "differences of equals": """
+def make_inputs(): return [torch.randn(64)]
+def fn(x):
+    d = (x * 1.1 + 0.7) / 1.1 - 0.7 / 1.1 - x
+    return d / d.abs().amax()
+""",
+}
+FIRM = {
+    "a stable chain": "def make_inputs(): return [torch.rand(64)]\ndef fn(x): return (x * 1.1).tanh().exp()\n",
+    "a norm": "def make_inputs(): return [torch.randn(4, 64)]\ndef fn(x): return F.layer_norm(x, (64,)).softmax(1)\n",
+    "whole numbers": "def make_inputs(): return [torch.arange(64.0) + 1]\ndef fn(x): return x.floor() / 3\n",
+}
+
+
+@pytest.mark.parametrize("name", UNSTABLE)
+def test_what_eager_itself_does_not_hold_on_to_is_not_accused(tmp_path: Path, name: str) -> None:
+    got = judge(tmp_path, UNSTABLE[name], "fxmorph_other_rounding")
+    assert got.status in (CLEAN, ILL, Status.TIE), got.reason
+
+
+@pytest.mark.parametrize("name", FIRM)
+def test_what_it_holds_on_to_is_judged(tmp_path: Path, name: str) -> None:
+    assert judge(tmp_path, FIRM[name], "fxmorph_other_rounding").status is CLEAN
+    wrong = judge(tmp_path, FIRM[name], "fxmorph_off_by_a_tenth")
+    assert wrong.status is FINDING, wrong.reason
+
+
+def chaotic(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(60):
+        x = 3.99 * x * (1 - x)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("fn", "wrong", "rounds", "excused"),
+    [
+        (chaotic, lambda x: chaotic(torch.nextafter(x, torch.ones_like(x))), True, True),
+        (lambda x: chaotic(x).cumsum(0), lambda x: chaotic(x * (1 + 2**-22)).cumsum(0), True, True),
+        (lambda x: x * 2, lambda x: x * 2.2, True, False),
+        (lambda x: torch.cat([chaotic(x), x]), lambda x: torch.cat([chaotic(x + 2**-24), x * 1.1]), True, False),
+        (chaotic, lambda x: chaotic(x + 2**-24), False, False),  # decided on exact values
+    ],
+    ids=["a neighbour", "sums", "stable", "stable in part", "exact"],
+)
+def test_only_what_moves_as_far_in_eager_is_excused(fn: Any, wrong: Any, rounds: bool, excused: bool) -> None:
+    x = torch.rand(16, generator=torch.Generator().manual_seed(0)) * 0.8 + 0.1
+    native = fn(x)
+    lanes = {"wide": native.double(), "wide:0": native.double() * (1 + rounds * 2.0**-24)}
+
+    def run(draw: int) -> Observation:
+        (moved,) = move(Invocation(fn, [x.clone()], lambda g: None), draw).args
+        return Observation(outputs=[frozen("out0", fn(moved))])
+
+    sides = frozen("out0", native), frozen("out0", wrong(x))
+    assert moves_as_far(*sides, Shadows(native, lanes), run) is excused
+
+
+def test_equal_inputs_move_alike_and_whole_numbers_stay() -> None:
+    x = torch.tensor([0.3, 0.3, 2.0, -0.7, 0.0, torch.inf] * 20)
+    for draw in range(1, 9):
+        args = [x.clone(), x.double()[:2].half()]
+        move(Invocation(torch.neg, args, lambda g: None), draw)
+        moved = args[0]
+        assert all(len(moved[k::6].unique()) == 1 for k in range(6))
+        assert (moved[0::6] == moved[1::6]).all()
+        assert (moved[2::6] == 2).all() and (moved[4::6] == 0).all() and moved[5::6].isinf().all()
+        assert ((moved - x).nan_to_num(0).abs() <= 2.0**-23).all()
+    draws = {float(move(Invocation(torch.neg, [torch.tensor([0.3])], lambda g: None), d).args[0]) for d in range(1, 17)}
+    assert len(draws) == 3  # down, as it is, up
+
+
+def test_a_size_of_nothing_is_said_as_what_it_is(tmp_path: Path) -> None:
+    def refuses_nothing(gm: Any, inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            if any(isinstance(a, torch.Tensor) and a.numel() == 0 for a in args):
+                raise RuntimeError("no elements")
+            return gm(*args)
+
+        return run
+
+    register_backend("fxmorph_refuses_nothing", refuses_nothing)
+    text = "def make_inputs(): return [torch.randn(6, 5)]\ndef fn(x): return x.sin().sum(1)\n"
+    got = judge(tmp_path, text, "fxmorph_refuses_nothing", ValuePlan.EMPTY, dynamic=True)
+    assert (got.status, got.kinds) == (FINDING, (Kind.RAISES,)), got.reason
+    assert got.reason.startswith("at size 0, compiled at 6 before: ")
+    assert judge(tmp_path, text, "aot_eager", ValuePlan.EMPTY, dynamic=True).status is CLEAN
