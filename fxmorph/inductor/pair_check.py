@@ -9,7 +9,7 @@ from torch import fx
 
 from fxmorph.inductor.apply import module_structure
 from fxmorph.inductor.pair_record import Pair
-from fxmorph.inductor.pairs import judge_pair
+from fxmorph.inductor.pairs import PLANS, SAFE_PLANS, judge_pair
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.inductor.validation import refuted, validate
 from fxmorph.prove.prover import Prover
@@ -28,10 +28,12 @@ def check_pair(
     """``record`` with what is to be said of ``after``, which the pass made of ``graph``.
 
     ``graph`` has inputs.  ``aliases`` and ``strides`` of outputs count as :func:`~fxmorph.inductor.pairs.judge_pair`
-    says.  What is refuted by values of the solver's is a finding too; nothing is where it is not to ``prove``.
+    says.  What is refuted by values of the solver's is a finding too; where it is not to
+    ``prove``, nothing is, and values are plain ones.
     """
     assert graph.inputs is not None
-    judged = judge_pair(graph.gm, after, graph.inputs.rebuild(), aliases=aliases, strides=strides)
+    plans = PLANS if prove else SAFE_PLANS
+    judged = judge_pair(graph.gm, after, graph.inputs.rebuild(), aliases=aliases, strides=strides, plans=plans)
     if not prove:
         return replace(
             record, fired=True, status=judged.status, kinds=judged.kinds, reason=judged.reason,

@@ -27,6 +27,8 @@ from fxmorph.programs.observe import Observation
 
 #: The seed's own values, exact ones, masks outside {0, 1}, signed zeros with Inf and NaN.
 PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.SPECIAL)
+#: Those of them on which native kernels may be called whose tests have no Inf and NaN: some crash then.
+SAFE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT)
 _LAYOUT = frozenset({Kind.STRIDE, Kind.OFFSET})
 _ALIASES = frozenset({Kind.ALIAS, Kind.IDENTITY})
 
