@@ -112,7 +112,8 @@ Dtype = Annotated[
 ]
 Context = Annotated[Text, typer.Option("--context", metavar="inference|autocast", help="Run everything under it.")]
 Threads = Annotated[
-    Text, typer.Option("--threads", metavar="N", help="Threads of programs [1; of some seeds, and of every fourth case, 4].")
+    Text,
+    typer.Option("--threads", metavar="N", help="Threads of programs [1; of some seeds, and of every fourth case, 4]."),
 ]
 Transforms = Annotated[
     Texts, typer.Option("--transforms", metavar="DIR", help="More rules, as loose files. Repeatable.")
