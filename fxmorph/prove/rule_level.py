@@ -158,6 +158,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             if told and not {0, 1, *ALONE}.issuperset(fixed.values()):
                 integers = told[0]  # an index that a size of the text allows
         sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
+        if sample is None and rule.mixed:  # of this dtype alone there are none: a mask beside numbers
+            sample = sample_arguments(rule, rng, 60, (), sizes, leading, integers, fixed)
         if sample is None and attempt % len(POOLS) == 0:
             # Sizes or dtypes that must fit together: whatever the rule takes.
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
