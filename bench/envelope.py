@@ -181,7 +181,7 @@ def close(slot: Slot, got: torch.Tensor) -> bool:
 
 def flagged(slot: Slot, got: torch.Tensor, gates: Gates) -> tuple[Status, dict[str, bool]]:
     """fxmorph's status of a slot, and which of CHECKS object to it."""
-    status = numeric.compare(slot.eager, got, slot.shadows, gates, True).status
+    status = numeric.compare(slot.eager, got, slot.shadows, gates).status
     return status, {
         "fxmorph": status is Status.FINDING,
         "same": not same(slot, got),

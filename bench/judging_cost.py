@@ -81,7 +81,7 @@ class Remembering(Trial):
                 if isinstance(slot.value, torch.Tensor) and slot.value.is_floating_point():
                     beside = torch.nextafter(slot.value, torch.full_like(slot.value, torch.inf))
                     shadows: Shadows | None = reference.shadows(name)
-                    compare(slot.value, beside, shadows, gates, True)
+                    compare(slot.value, beside, shadows, gates)
 
 
 def measure(name: str, subject: Subject, plans: Sequence[ValuePlan], cache: str) -> Cost | str:

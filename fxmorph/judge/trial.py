@@ -408,6 +408,8 @@ class Trial:
         mine, theirs = (side.slots().get(verdict.slot) for side in (evidence.eager, evidence.compiled))
         if verdict.code is not VerdictCode.OUTSIDE_ENVELOPE or mine is None or theirs is None:
             return verdict
+        if evidence.reference.gates().decided_quotient:
+            return verdict
 
         def run(draw: int) -> Observation:
             made = self.subject.fresh(plan, self.input_seed)

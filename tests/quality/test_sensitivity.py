@@ -560,7 +560,7 @@ class Evidence:
         sign = torch.where(torch.arange(centre.numel()) % 2 == 0, 1.0, -1.0)
         wrong = self.compiled.clone().flatten()
         wrong[places] = (centre + sign * off).to(wrong.dtype)[places]
-        got = compare(self.eager, wrong.view_as(self.eager), self.shadows, self.gates, True)
+        got = compare(self.eager, wrong.view_as(self.eager), self.shadows, self.gates)
         tried = wrong[places].numel()
         return int(got.reason.split()[0]) / tried if got.status is Status.FINDING else 0.0
 
@@ -631,7 +631,7 @@ def big(request: pytest.FixtureRequest, torch_quiet: None) -> tuple[str, Evidenc
 @pytest.mark.slow
 def test_a_million_right_elements_are_clean(big: tuple[str, Evidence]) -> None:
     _, seen = big
-    got = compare(seen.eager, seen.compiled, seen.shadows, seen.gates, True)
+    got = compare(seen.eager, seen.compiled, seen.shadows, seen.gates)
     assert got.status in {Status.CLEAN, Status.EXPECTED}, got.reason
 
 

@@ -58,6 +58,8 @@ class Gates:
     #: Python took a floating-point number that rounding reaches: what it does with it is not followed.
     number_taken: bool = False
     low_precision: bool = False
+    #: A whole quotient of operands that no rounding reached was taken: another one of inputs beside them says nothing.
+    decided_quotient: bool = False
     exact: bool = True
     inexact_because: str = ""
     #: Values were, and not what was done with them: on others the same operators may be exact.

@@ -98,6 +98,7 @@ class ReferenceRun(DispatchMode):
         operands_on_grid = self.gates.exact and all(map(on_grid, call.tensors))
         if rounds_quotient(call):
             call = replace(call, decided=is_decided(self.lanes, call))
+            self.gates.decided_quotient |= call.decided
         generator = torch.get_rng_state() if is_random(call.func, call.args, call.kwargs) else None
         lane_calls = self._execution.calls(call)
         of_bits = any(map(self.lanes.hold_bits, call.tensors))
