@@ -303,15 +303,15 @@ def check(
 ) -> tuple[str, int, z3.ModelRef | None]:
     """z3's answer, the units of work that it took, and its model where there is one.
 
-    Each pipeline in a context of its own: what z3 does depends on the numbers of its nodes, and so on
-    everything that a context has seen before.
+    Each pipeline in a context of its own, which reads the text of the query: what z3 does depends on the numbers of
+    its nodes, and so on everything that a context has seen before, or the one that terms are copied from.
     """
-    total = 0
+    total, script = 0, smtlib.text(assertions)
     for pipeline, part in pipelines:
         context = z3.Context()
         solver = _pipeline(pipeline, seed, context)
         solver.set("rlimit", rlimit // part)
-        solver.add(*[a.translate(context) for a in assertions])
+        solver.add(z3.parse_smt2_string(script, ctx=context))
         try:
             result = str(solver.check())
         except z3.Z3Exception:
