@@ -5,21 +5,15 @@ The compiler is damaged in its table of decompositions, so that nothing needs a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
-from torch._inductor import decomposition
+from decompositions_exchanged import instead, judge
 
-from fxmorph.core.clock import Clock
-from fxmorph.judge.case import judge_subject, plan_inputs
-from fxmorph.judge.trial import GraphSubject
-from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
-from fxmorph.programs.inputs import InputSet
-from fxmorph.torchapi.compiling import reset
+from fxmorph.model import Kind, Status, ValuePlan
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -60,24 +54,6 @@ class Scales(torch.autograd.Function):
         return grad * out, None
 
 
-@contextmanager
-def instead(operator: str, function: Program) -> Iterator[None]:
-    packet, _, overload = operator.partition(".")
-    key = getattr(getattr(torch.ops.aten, packet), overload)
-    with patch.dict(decomposition.decompositions, {key: function}):
-        decomposition.fast_random_decomps.cache_clear()
-        yield
-    decomposition.fast_random_decomps.cache_clear()
-
-
-def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
-    subject = GraphSubject(program, plan_inputs(PLANS, InputSet.snapshot(inputs), 0, program), lambda c: c)
-    config = CompileConfig.make("aot_eager_decomp_partition")
-    with damage:
-        reset()
-        return judge_subject(Case(Seed("backward.py", "module", "0"), 0, 0, PLANS, config), subject, Clock())
-
-
 def draw() -> torch.Tensor:
     return torch.randn(4, 6, generator=torch.Generator().manual_seed(0)).requires_grad_()
 
@@ -98,14 +74,14 @@ WRONG: dict[str, tuple[tuple[Program, list[Any]], AbstractContextManager[Any]]] 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_write_of_the_backward_pass_is_a_finding(name: str) -> None:
     (program, inputs), damage = WRONG[name]
-    got = judge(program, inputs, damage)
+    got = judge(program, inputs, damage, plans=PLANS)
     assert (got.status, got.kinds) == (Status.FINDING, (Kind.MUTATION,)), got.reason
     assert got.reason.startswith("backward:input1: ")
 
 
 @pytest.mark.parametrize("given", [COUNTED, SCALED], ids=["counted", "scaled"])
 def test_right_writes_are_clean(given: tuple[Program, list[Any]]) -> None:
-    assert judge(*given, nullcontext()).status is Status.CLEAN
+    assert judge(*given, nullcontext(), plans=PLANS).status is Status.CLEAN
 
 
 def test_a_write_of_the_call_itself_is_told_once() -> None:
@@ -113,5 +89,5 @@ def test_a_write_of_the_call_itself_is_told_once() -> None:
         total.add_(x.detach().sum(0))
         return x.sin()
 
-    got = judge(program, [draw(), torch.zeros(6)], instead("add.Tensor", lambda a, b: a - b))
+    got = judge(program, [draw(), torch.zeros(6)], instead("add.Tensor", lambda a, b: a - b), plans=PLANS)
     assert got.status is Status.FINDING and got.reason.startswith("after:input1: ") and "backward:" not in got.reason

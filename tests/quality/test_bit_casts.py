@@ -6,21 +6,15 @@ The compiler is damaged in its table of decompositions, so that nothing needs a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
-from torch._inductor import decomposition
+from decompositions_exchanged import instead, judge
 
-from fxmorph.core.clock import Clock
-from fxmorph.judge.case import judge_subject, plan_inputs
-from fxmorph.judge.trial import GraphSubject
-from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
-from fxmorph.programs.inputs import InputSet
-from fxmorph.torchapi.compiling import reset
+from fxmorph.model import Kind, Status
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -29,25 +23,6 @@ GENERATOR = torch.Generator().manual_seed(0)
 WORDS = torch.randint(-(2**31), 2**31 - 1, (64,), generator=GENERATOR, dtype=torch.int32)
 BYTES = torch.randint(0, 255, (64,), generator=GENERATOR).to(torch.uint8)
 FLOATS = torch.randn(64, generator=GENERATOR)
-
-
-@contextmanager
-def instead(operator: str, function: Program) -> Iterator[None]:
-    packets = [getattr(torch.ops.aten, name) for name in operator.split()]
-    keys = [getattr(packet, name) for packet in packets for name in packet.overloads() if "out" not in name]
-    with patch.dict(decomposition.decompositions, dict.fromkeys(keys, function)):
-        decomposition.fast_random_decomps.cache_clear()
-        yield
-    decomposition.fast_random_decomps.cache_clear()
-
-
-def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
-    plans = (ValuePlan.SEED,)
-    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
-    config = CompileConfig.make("aot_eager_decomp_partition")
-    with damage:
-        reset()
-        return judge_subject(Case(Seed("bits.py", "module", "0"), 0, 0, plans, config), subject, Clock())
 
 
 def packed(x: torch.Tensor) -> torch.Tensor:

@@ -7,21 +7,17 @@ compiler is damaged in its table of decompositions, so that nothing needs a C++ 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
+from decompositions_exchanged import judge
 from torch._inductor import decomposition
 
-from fxmorph.core.clock import Clock
-from fxmorph.judge.case import judge_subject, plan_inputs
-from fxmorph.judge.trial import GraphSubject
-from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
-from fxmorph.programs.inputs import InputSet
-from fxmorph.torchapi.compiling import reset
+from fxmorph.model import Kind, Status, ValuePlan
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -100,15 +96,7 @@ def instead(key: Any, function: Program) -> Iterator[None]:
     decomposition.fast_random_decomps.cache_clear()
 
 
-def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
-    plans = (ValuePlan.SEED, ValuePlan.EXACT)
-    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
-    config = CompileConfig.make("aot_eager_decomp_partition")
-    with damage:
-        reset()
-        return judge_subject(Case(Seed("custom.py", "module", "0"), 0, 0, plans, config), subject, Clock())
-
-
+PLANS = (ValuePlan.SEED, ValuePlan.EXACT)
 X = draw(4, 16)
 PROGRAMS: dict[str, tuple[Program, list[Any]]] = {
     "an epsilon": (lambda x: rms_norm(x * 1.5, 1e-6).sin(), [X]),
@@ -130,13 +118,13 @@ DAMAGE: dict[str, tuple[Any, Program]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_wrong_value_with_a_custom_operator_is_found(name: str) -> None:
-    got = judge(*PROGRAMS[name], instead(*DAMAGE[name]))
+    got = judge(*PROGRAMS[name], instead(*DAMAGE[name]), plans=PLANS)
     assert got.status is Status.FINDING and Kind.VALUE in got.kinds, got.reason
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_custom_operator_that_is_compiled_rightly_is_clean(name: str) -> None:
-    got = judge(*PROGRAMS[name], nullcontext())
+    got = judge(*PROGRAMS[name], nullcontext(), plans=PLANS)
     assert got.status is Status.CLEAN, got.reason
 
 
@@ -144,7 +132,7 @@ def test_what_rounding_decides_inside_is_a_tie() -> None:
     """Halves between two steps of a quantiser, after a sum that is computed otherwise."""
     x = (torch.arange(64.0) + 0.5).reshape(4, 16) * 0.05 / 1.3
     rounded_otherwise = instead(torch.ops.aten.mul.Tensor, lambda a, b: a / (1 / b))
-    got = judge(lambda x: quantised(x * torch.full_like(x, 1.3), 0.05), [x], rounded_otherwise)
+    got = judge(lambda x: quantised(x * torch.full_like(x, 1.3), 0.05), [x], rounded_otherwise, plans=PLANS)
     assert got.status in (Status.CLEAN, Status.TIE), got.reason
 
 
@@ -153,4 +141,4 @@ def test_an_operator_that_the_compiler_is_told_nothing_of_is_unsupported() -> No
     def untold(x: torch.Tensor) -> torch.Tensor:
         return x.clone()
 
-    assert judge(lambda x: untold(x), [X], nullcontext()).status is Status.UNSUPPORTED
+    assert judge(lambda x: untold(x), [X], nullcontext(), plans=PLANS).status is Status.UNSUPPORTED

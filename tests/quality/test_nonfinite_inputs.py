@@ -6,21 +6,16 @@ The compiler is damaged in its table of decompositions, so that few of these nee
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
-from torch._inductor import decomposition
+from decompositions_exchanged import instead, judge
 
-from fxmorph.core.clock import Clock
-from fxmorph.judge.case import judge_subject, plan_inputs
-from fxmorph.judge.trial import GraphSubject
-from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan, VerdictCode
-from fxmorph.programs.inputs import InputSet
-from fxmorph.torchapi.compiling import cpp_compiler, reset
+from fxmorph.model import Kind, Status, VerdictCode
+from fxmorph.torchapi.compiling import cpp_compiler
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -34,26 +29,6 @@ def draw(seed: int) -> torch.Tensor:
 
 
 X, Y = draw(0), draw(3)
-
-
-def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any], backend: str = "") -> CaseResult:
-    plans = (ValuePlan.SEED,)
-    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
-    config = CompileConfig.make(backend or "aot_eager_decomp_partition")
-    with damage:
-        reset()
-        return judge_subject(Case(Seed("nonfinite.py", "module", "0"), 0, 0, plans, config), subject, Clock())
-
-
-@contextmanager
-def instead(operator: str, function: Program) -> Iterator[None]:
-    """``aten.<operator>`` with its overload decomposes into ``function``."""
-    packet, _, overload = operator.partition(".")
-    key = getattr(getattr(torch.ops.aten, packet), overload)
-    with patch.dict(decomposition.decompositions, {key: function}):
-        decomposition.fast_random_decomps.cache_clear()
-        yield
-    decomposition.fast_random_decomps.cache_clear()
 
 
 LOST: dict[str, tuple[Program, list[Any], AbstractContextManager[Any], Kind]] = {

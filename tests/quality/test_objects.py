@@ -6,22 +6,18 @@ The compiler is damaged in its table of decompositions, so that nothing needs a 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
 import torch
+from decompositions_exchanged import instead, judge
 from torch._inductor import decomposition
 
-from fxmorph.core.clock import Clock
-from fxmorph.judge.case import judge_subject, plan_inputs
-from fxmorph.judge.trial import GraphSubject
-from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
-from fxmorph.programs.inputs import InputSet
-from fxmorph.torchapi.compiling import reset
+from fxmorph.model import Status
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -63,28 +59,11 @@ def attribute(x: torch.Tensor) -> Cache:
     return cache
 
 
-@contextmanager
-def cosine() -> Iterator[None]:
-    with patch.dict(decomposition.decompositions, {torch.ops.aten.sin.default: lambda x: x.cos()}):
-        decomposition.fast_random_decomps.cache_clear()
-        yield
-    decomposition.fast_random_decomps.cache_clear()
-
-
-def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
-    plans = (ValuePlan.SEED,)
-    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
-    config = CompileConfig.make("aot_eager_decomp_partition")
-    with damage:
-        reset()
-        return judge_subject(Case(Seed("objects.py", "module", "0"), 0, 0, plans, config), subject, Clock())
-
-
 @pytest.mark.parametrize(
     ("program", "place"), [(cached, "cache.layers[0]"), (named, "out1"), (attribute, "out0.last[0]")]
 )
 def test_a_wrong_value_that_an_object_holds_is_found(program: Program, place: str) -> None:
-    got = judge(program, [X], cosine())
+    got = judge(program, [X], instead("sin", lambda x: x.cos()))
     assert got.status is Status.FINDING and place in got.reason, got.reason
     assert judge(program, [X], nullcontext()).status is Status.CLEAN
 
@@ -94,7 +73,7 @@ def test_a_tensor_that_an_argument_holds_afterwards_is_judged() -> None:
         into.append(x.sin())
         return x + 1
 
-    assert judge(lambda x: (kept(x, held := []), held), [X], cosine()).status is Status.FINDING
+    assert judge(lambda x: (kept(x, held := []), held), [X], instead("sin", lambda x: x.cos())).status is Status.FINDING
 
 
 @pytest.mark.parametrize("made", [object, Cache, lambda: iter([1, 2]), lambda: {object()}])

@@ -13,29 +13,16 @@ from unittest.mock import patch
 import pytest
 import torch
 import torch.nn.functional as F
+from decompositions_exchanged import judge
 from torch._inductor import decomposition
 
-from fxmorph.core.clock import Clock
-from fxmorph.judge.case import judge_subject, plan_inputs
-from fxmorph.judge.trial import GraphSubject
-from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Seed, Status, ValuePlan
-from fxmorph.programs.inputs import InputSet
-from fxmorph.torchapi.compiling import reset
+from fxmorph.model import Kind, Status
 from fxmorph.torchapi.planting import planted_decomposition
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
 Program = Callable[..., Any]
 TIED = torch.randint(0, 3, (6, 20), generator=torch.Generator().manual_seed(0)).float()
-
-
-def judge(program: Program, inputs: list[Any], damage: AbstractContextManager[Any]) -> CaseResult:
-    plans = (ValuePlan.SEED,)
-    subject = GraphSubject(program, plan_inputs(plans, InputSet.snapshot(inputs), 0, program), lambda c: c)
-    case = Case(Seed("ties.py", "module", "0"), 0, 0, plans, CompileConfig.make("aot_eager_decomp_partition"))
-    with damage:
-        reset()
-        return judge_subject(case, subject, Clock())
 
 
 def last(name: str) -> AbstractContextManager[Any]:
