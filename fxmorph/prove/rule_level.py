@@ -41,8 +41,18 @@ from fxmorph.prove.rule_text import (
     told_sizes,
     writes,
 )  # fmt: skip
-from fxmorph.rewriting.instances import Instance, holds, sizes_of
-from fxmorph.rewriting.samples import FIRST, LARGE, NUMBERS, broadcasting, relaid, sample_arguments, sharing, too_large
+from fxmorph.rewriting.instances import Instance, holds, over_memory, sizes_of
+from fxmorph.rewriting.samples import (
+    FIRST,
+    LARGE,
+    NUMBERS,
+    broadcasting,
+    relaid,
+    sample_arguments,
+    sample_values,
+    sharing,
+    too_large,
+)
 from fxmorph.rewriting.sides import AfterRaises, BeforeRaises
 from fxmorph.rules import Rule
 
@@ -188,19 +198,40 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
 
 
 def _runnable(instance: Instance, rng: random.Random) -> Instance:
-    """The arguments with other numbers for scalars that may be any, where the pattern raises on those (a dimension)."""
+    """The arguments where the pattern runs on them; else with small integers, then with other free scalars too.
+
+    An index or a divisor may be no good for the other arguments, and so may a dimension among the scalars.
+    """
     rule = instance.rule
     free = [n for n, among in rule.scalars.items() if among is None]
-    for _ in range(_OTHER_NUMBERS if free else 0):
-        try:
-            instance.before(instance.copies())
-        except Exception:
-            scalars = {**instance.scalars, **{n: rng.choice(NUMBERS) for n in free}}
-            if holds(rule, {n: spec_of(t) for n, t in instance.tensors.items()}, scalars):
-                instance = Instance(rule, instance.tensors, scalars)
-            continue
-        break
+    if _runs(instance) or not (free or any(map(_whole, instance.tensors.values()))):
+        return instance
+    small = instance.with_values(over_memory(instance.tensors, lambda t: _with_small_integers(t, rule, rng)))
+    for _ in range(1 + (_OTHER_NUMBERS if free else 0)):
+        if _runs(small):
+            return small
+        scalars = {**instance.scalars, **{n: rng.choice(NUMBERS) for n in free}}
+        if holds(rule, {n: spec_of(t) for n, t in small.tensors.items()}, scalars):
+            small = Instance(rule, small.tensors, scalars)
     return instance
+
+
+def _runs(instance: Instance) -> bool:
+    """Whether the pattern runs on these arguments."""
+    try:
+        instance.before(instance.copies())
+    except Exception:
+        return False
+    return True
+
+
+def _whole(t: torch.Tensor) -> bool:
+    return t.dtype != torch.bool and not t.is_floating_point() and not t.is_complex()
+
+
+def _with_small_integers(t: torch.Tensor, rule: Rule, rng: random.Random) -> torch.Tensor:
+    """Those that every index may be, or every divisor."""
+    return sample_values(t.shape, t.dtype, rng, (0, 1) if rule.mixed else (1, 2)) if _whole(t) else t.clone()
 
 
 def _each_alone(rule: Rule) -> list[int]:
