@@ -120,6 +120,9 @@ Transforms = Annotated[
 ]
 Cases = Annotated[Text, typer.Option("--cases", metavar="FILE", help="Judge the cases listed there and no others.")]
 GraphLevel = Annotated[Text, typer.Option("--level", metavar="torch|aten", help="Graphs that rules rewrite [torch].")]
+Rung = Annotated[
+    Text, typer.Option("--rung", metavar="ir", help="ir: run Inductor's kernels by an interpreter, compiling none.")
+]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
 Passes = Annotated[
     Texts, typer.Option("--pass", metavar="NAME", help="Units of Inductor alone: a name, a glob, a stage or a kind.")
@@ -253,6 +256,7 @@ def run(
     case_timeout: CaseTimeout = None,
     device: Device = None,
     backend: Backend = None,
+    rung: Rung = None,
     compile: Compile = None,
     inductor: Inductor = None,
     dynamo: Dynamo = None,
@@ -296,6 +300,7 @@ def check(
     case_timeout: CaseTimeout = None,
     device: Device = None,
     backend: Backend = None,
+    rung: Rung = None,
     compile: Compile = None,
     inductor: Inductor = None,
     dynamo: Dynamo = None,
@@ -556,6 +561,7 @@ def coverage(state: State = None, json: Json = None) -> int:
 def explain(
     case: Case,
     backend: Backend = None,
+    rung: Rung = None,
     compile: Compile = None,
     inductor: Inductor = None,
     dynamo: Dynamo = None,

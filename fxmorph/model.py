@@ -21,10 +21,14 @@ from fxmorph.core.records import SPARSE, to_json, untagged
 
 
 class Status(StrEnum):
-    """What a judgement ends in.  Only ``FINDING`` accuses the compiler."""
+    """What a judgement ends in.
+
+    Only ``FINDING`` accuses a compiled program; ``IR_ONLY`` is what interpreted kernels show, and no compiled run.
+    """
 
     CLEAN = "clean"
     FINDING = "finding"
+    IR_ONLY = "ir-only"
     KNOWN = "known"
     EXPECTED = "expected"
     EDGE_CASE = "edge-case"
@@ -41,6 +45,7 @@ class Status(StrEnum):
 SEVERITY: tuple[Status, ...] = (
     Status.UNSOUND_REWRITE,
     Status.FINDING,
+    Status.IR_ONLY,
     Status.KNOWN,
     Status.ERROR,
     Status.UNSUPPORTED,
@@ -73,6 +78,9 @@ class Kind(StrEnum):
     RNG = "rng"
     RAISES = "raises"
     SECOND_CALL = "second-call"
+    OUT_OF_BOUNDS = "out-of-bounds"
+    POISON = "poison"
+    ORDER = "order"
     COMPILE_ERROR = "compile-error"
     CRASH = "crash"
     TIMEOUT = "timeout"
@@ -181,6 +189,14 @@ class Rung(StrEnum):
     CUDA = "cuda"
 
 
+class Kernels(StrEnum):
+    """What becomes of the loops that Inductor fuses."""
+
+    GENERATED = "generated"  #: code, which is compiled
+    CPP = "cpp"  #: fused as for C++, they are interpreted
+    GPU = "gpu"  #: fused as for a GPU, on tensors of the CPU, they are interpreted
+
+
 class GraphLevel(StrEnum):
     """Where a graph was captured: as Dynamo hands it on, or after AOTAutograd."""
 
@@ -207,6 +223,7 @@ class ValuePlan(StrEnum):
     EMPTY = "empty"  #: one size 0
     LAYOUT = "layout"  #: the seed's, with other strides, offsets and shared memory, on a compile of its own
     THREADS = "threads"  #: the seed's, on several threads, on a compile of its own
+    GPU = "gpu"  #: the seed's, its kernels fused as for a GPU and interpreted, on a compile of its own
     CACHED = "cached"  #: called again with something changed that guards and cache keys must notice, caches on
 
 
@@ -403,7 +420,7 @@ class CompileConfig:
     (``dynamic``, ``mode``, ``fullgraph``); ``inductor`` and ``dynamo`` settings of
     ``torch._inductor.config`` and ``torch._dynamo.config``.  Pairs, sorted, so that equal
     configurations are equal records.  ``threads`` is how many threads an operator, eager's or generated, may use:
-    loops that run in parallel are other code.
+    loops that run in parallel are other code.  ``kernels`` is whether code is generated at all.
     """
 
     backend: str = "inductor"
@@ -411,6 +428,7 @@ class CompileConfig:
     inductor: tuple[tuple[str, Any], ...] = ()
     dynamo: tuple[tuple[str, Any], ...] = ()
     threads: int = 1
+    kernels: Kernels = field(default=Kernels.GENERATED, metadata=SPARSE)
 
     @staticmethod
     def make(
@@ -419,11 +437,12 @@ class CompileConfig:
         inductor: dict[str, Any] | None = None,
         dynamo: dict[str, Any] | None = None,
         threads: int = 1,
+        kernels: Kernels = Kernels.GENERATED,
     ) -> CompileConfig:
         def pairs(d: dict[str, Any] | None) -> tuple[tuple[str, Any], ...]:
             return tuple(sorted((d or {}).items()))
 
-        return CompileConfig(backend, pairs(options), pairs(inductor), pairs(dynamo), threads)
+        return CompileConfig(backend, pairs(options), pairs(inductor), pairs(dynamo), threads, kernels)
 
 
 @dataclass(frozen=True)
@@ -463,8 +482,9 @@ class Case:
     def id(self) -> str:
         """16 hex digits, the same on every machine (paths do not enter)."""
         body = asdict(self)
-        body["threads"] = body["compile"].pop("threads")
-        for name, left_out in (("chain", ()), ("favour", ()), ("reshaped", ""), ("threads", 1)):
+        body["threads"], body["kernels"] = (body["compile"].pop(name) for name in ("threads", "kernels"))
+        without = (("chain", ()), ("favour", ()), ("reshaped", ""), ("threads", 1), ("kernels", Kernels.GENERATED))
+        for name, left_out in without:
             if body[name] == left_out:
                 del body[name]
         body["seed"] = (self.seed.hash, self.seed.name, self.seed.mode)
@@ -520,8 +540,8 @@ class CaseResult:
 
     ``triangle`` says who is wrong where a finding stands: ``seed-miscompiled``,
     ``variant-miscompiled`` or ``both``.  ``seconds`` is CPU seconds by activity.
-    ``inductor`` is set where the finding shows under other settings than the case's own; ``fired`` are the
-    units of Inductor that its compile made use of.
+    ``inductor`` is set where the finding shows under other settings than the case's own, and ``compiled`` where a
+    compiled run shows what interpreted kernels did; ``fired`` are the units of Inductor that its compile made use of.
     """
 
     case_id: str
@@ -540,6 +560,7 @@ class CaseResult:
     inductor: tuple[tuple[str, Any], ...] = ()
     proofs: tuple[RewriteProof, ...] = ()
     fired: tuple[str, ...] = ()
+    compiled: bool = field(default=False, metadata=SPARSE)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from fxmorph.campaign.schedule import case_of, result_of_loss, rung_of
 from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, Checked, Warned
-from fxmorph.judge.plans import threads_of
+from fxmorph.judge.plans import kernels_of, threads_of
 from fxmorph.model import (
     Case,
     CaseResult,
@@ -130,7 +130,9 @@ class CaseSchedule:
 
     def _next(self, case: Case) -> tuple[int, Case]:
         index, self._issued = self._issued, self._issued + 1
-        compiled = replace(case.compile, threads=threads_of(self._settings, index))
+        settings = self._settings
+        kernels = kernels_of(settings, index) if case.number else case.compile.kernels
+        compiled = replace(case.compile, threads=threads_of(settings, index), kernels=kernels)
         return index, replace(case, compile=compiled)
 
     def _everything_in(self) -> Iterator[None]:

@@ -94,7 +94,10 @@ def _refuse_what_cannot_work(settings: Settings) -> None:
         check_settings(compile_config(settings))
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if settings.device != "cuda" and settings.backend == "inductor" and cpp_compiler() is None:
+    if settings.interprets:
+        if settings.device != "cpu":
+            raise ConfigError("--rung ir: kernels are interpreted on device cpu")
+    elif settings.device != "cuda" and settings.backend == "inductor" and cpp_compiler() is None:
         raise ConfigError(
             "no C++ compiler found, and Inductor needs one on CPU: install g++ (apt install g++) or set CXX,"
             " or choose --backend aot_eager"

@@ -179,7 +179,7 @@ class Run:
         counts, judged = self._ledger.counts, self._schedule.judged
         if counts[Status.UNSOUND_REWRITE.value]:
             return Exit.UNSOUND
-        if self._queue.new or (self._queue.known and self._settings.fail_on_known):
+        if counts[Status.IR_ONLY.value] or self._queue.new or (self._queue.known and self._settings.fail_on_known):
             return Exit.FINDINGS
         errors = counts[Status.ERROR.value]
         if self._schedule.unjudged or counts["refused"]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.pool import Ended, Trouble
 from fxmorph.core.versions import version_of
-from fxmorph.judge.plans import RELAID_EVERY, plans_of
+from fxmorph.judge.plans import RELAID_EVERY, kernels_of, plans_of
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, GraphLevel, Kind, Rung, Seed, Status, digest
 
 #: Of the variants that keep their layout, one of about so many gets inputs of other sizes or ranks.
@@ -61,13 +61,16 @@ class Schedule(Protocol):
 
 def rung_of(settings: Settings) -> Rung:
     """The rung of whole programs."""
+    if settings.interprets:
+        return Rung.IR
     return Rung.CUDA if settings.device == "cuda" else Rung.CPU
 
 
 def compile_config(settings: Settings) -> CompileConfig:
     return CompileConfig.make(
-        settings.backend, dict(settings.compile), dict(settings.inductor), dict(settings.dynamo), settings.threads or 1
-    )
+        settings.backend, dict(settings.compile), dict(settings.inductor), dict(settings.dynamo),
+        settings.threads or 1, kernels_of(settings, 0),
+    )  # fmt: skip
 
 
 def case_of(

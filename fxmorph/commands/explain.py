@@ -14,8 +14,8 @@ from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
-from fxmorph.judge.plans import plans_of, threads_of
-from fxmorph.model import Case, CompileConfig, Recipe
+from fxmorph.judge.plans import kernels_of, plans_of, threads_of
+from fxmorph.model import Case, CompileConfig, Kernels, Recipe, Rung
 
 
 def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
@@ -41,6 +41,8 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     rules = rules_with(packs, [Path(p) for p in settings.transforms])
     what = "as it is" if not case.number and case.recipe is None else f"variant {case.number}"
     under = [case.compile.backend, case.device, *filter(None, (case.dtype, case.context))]
+    if case.compile.kernels is not Kernels.GENERATED:
+        under.append(f"kernels interpreted ({case.compile.kernels})")
     say(f"case {case.id}: {case.seed.label}, {what}, {', '.join(under)}, torch {torch.__version__}")
     lines: list[str] = []
     with noting(lines):
@@ -64,10 +66,12 @@ def _seed_case(settings: Settings, path: str) -> Case:
         dict(settings.inductor),
         dict(settings.dynamo),
         threads_of(settings, 0),
+        kernels_of(settings, 0),
     )
     return Case(
         seeds[0], 0, settings.seed, plans_of(settings, seeds[0], 0), compiled,
-        device=settings.devices[0], dtype=settings.dtype, context=settings.context,
+        rung=Rung.IR if settings.interprets else Rung.CPU, device=settings.devices[0], dtype=settings.dtype,
+        context=settings.context,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fxmorph.model import CONTEXTS, FLOATS, check_arguments
+from fxmorph.model import CONTEXTS, FLOATS, Rung, check_arguments
 
 Pairs = tuple[tuple[str, Any], ...]
 
@@ -59,6 +59,7 @@ class Settings:
     baseline: str | None = None
     cases: str | None = None
     level: str = "torch"
+    rung: str = ""
     dtype: str = ""
     context: str = ""
     rewrites: bool = True
@@ -82,6 +83,11 @@ class Settings:
     @property
     def devices(self) -> tuple[str, ...]:
         return tuple(self.device.split(","))
+
+    @property
+    def interprets(self) -> bool:
+        """Whether kernels are interpreted, and not compiled."""
+        return self.rung == Rung.IR
 
     @property
     def effective_jobs(self) -> int:
@@ -271,6 +277,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "baseline": _text,
     "cases": _text,
     "level": _word(*LEVELS),
+    "rung": _word(Rung.IR),
     "dtype": _word(*FLOATS),
     "context": _word(*filter(None, CONTEXTS)),
     "rewrites": _flag,

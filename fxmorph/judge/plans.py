@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fxmorph.core.config import Settings
-from fxmorph.model import SIZE_PLANS, CompileConfig, Seed, ValuePlan, digest
+from fxmorph.model import SIZE_PLANS, CompileConfig, Kernels, Seed, ValuePlan, digest
 
 #: Judged on one compile.
 PLANS = (
@@ -21,7 +21,7 @@ QUICK = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 #: judged in another layout too, which takes a compile of its own; else every seed is.
 RELAID_EVERY = 3
 #: Each on a compile of its own, of seeds that are judged in another layout too.
-APART = (ValuePlan.LAYOUT, ValuePlan.THREADS, ValuePlan.CACHED)
+APART = (ValuePlan.LAYOUT, ValuePlan.THREADS, ValuePlan.GPU, ValuePlan.CACHED)
 #: Every so many cases of a campaign run on THREADS threads, as users' programs do: loops that run in parallel are
 #: other code.  Seeds as they are run on one, and under plan ``threads`` on so many.
 THREADED_EVERY, THREADS = 4, 4
@@ -33,7 +33,7 @@ def plans_of(settings: Settings, seed: Seed, number: int) -> tuple[ValuePlan, ..
     """The input sets of a seed as it is (``number`` 0) or of a variant; edge cases only where they are wanted."""
     plans: tuple[ValuePlan, ...] = PLANS
     if settings.quick:
-        plans = QUICK
+        plans = QUICK if not settings.interprets else (*QUICK, ValuePlan.GPU)
     elif number == 0 and (not settings.rewrites or int(digest([settings.seed, seed.hash]), 16) % RELAID_EVERY == 0):
         plans = (*PLANS, *(plan for plan in APART if _tells(plan, settings)))
     return (*plans, ValuePlan.SPECIAL) if settings.edge_cases else plans
@@ -43,6 +43,10 @@ def _tells(plan: ValuePlan, settings: Settings) -> bool:
     """Whether a plan asks for what these settings have: loops and caches are Inductor's, threads the CPU's."""
     if plan is ValuePlan.THREADS and (settings.threads > 1 or settings.device == "cuda"):
         return False
+    if plan is ValuePlan.GPU:
+        return settings.interprets
+    if plan is ValuePlan.CACHED and settings.interprets:
+        return False  # caches hold code
     return plan is ValuePlan.LAYOUT or settings.backend == "inductor"
 
 
@@ -53,10 +57,22 @@ def threads_of(settings: Settings, index: int) -> int:
     return THREADS if settings.rewrites and index % THREADED_EVERY == THREADED_EVERY - 1 else 1
 
 
+def kernels_of(settings: Settings, index: int) -> Kernels:
+    """What becomes of the kernels of the case that is ``index`` in the order of its run.
+
+    Where they are interpreted every other variant's are fused as for a GPU; seeds as they are have plan ``gpu``.
+    """
+    if not settings.interprets:
+        return Kernels.GENERATED
+    return Kernels.GPU if settings.rewrites and index % 2 else Kernels.CPP
+
+
 def under(plan: ValuePlan, config: CompileConfig) -> tuple[CompileConfig, ValuePlan]:
     """The configuration that a plan asks for, and the plan whose inputs it has."""
     if plan is ValuePlan.THREADS:
         return replace(config, threads=THREADS), ValuePlan.SEED
+    if plan is ValuePlan.GPU:
+        return replace(config, kernels=Kernels.GPU), ValuePlan.SEED
     if plan is ValuePlan.CACHED:
         inductor = {**dict(config.inductor), "fx_graph_cache": True}
         return replace(config, inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))), plan

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from fxmorph.core.clock import Clock
+from fxmorph.core.kernel_faults import faults_noted
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import NonFinite
 from fxmorph.judge.plans import RACES
@@ -285,7 +286,9 @@ class Trial:
         units = contextlib.nullcontext() if self._fired is None else noting(self._fired)
         with self.clock.activity("compile"), configured(self.settings), units:
             made = self._transplanted(self.subject.fresh(plan, self.input_seed))
-            seen = self._observe(made, plan, wrap)
+            with faults_noted() as faults:
+                seen = self._observe(made, plan, wrap)
+            seen.faults = faults.found
         if seen.exception is not None and (trouble := toolchain_trouble(seen.exception)):
             raise ToolchainMissing(trouble)
         if seen.exception is not None and forget_unfinished(seen.exception):

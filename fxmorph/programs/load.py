@@ -105,6 +105,7 @@ class LoadedSeed:
             {**self.meta.get("config", {}), **dict(base.inductor)},
             {**self.meta.get("dynamo_config", {}), **dict(base.dynamo)},
             int(self.meta.get("threads", base.threads)),
+            base.kernels,
         )
 
     def fresh(self, input_seed: int = 0, change: Callable[[list[Any]], list[Any]] | None = None) -> Invocation:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from fxmorph.core.kernel_faults import KernelFault
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import Contents, is_tensor, look_into
 from fxmorph.programs.inputs import storage_key
@@ -88,6 +89,8 @@ class Observation:
     objects_after: Contents = field(default_factory=Contents)
     own_memory: frozenset[str] = frozenset()
     within: frozenset[str] = frozenset()
+    #: What kernels did that they may not, where they were interpreted.
+    faults: tuple[KernelFault, ...] = ()
 
     @property
     def returned(self) -> bool:

@@ -49,6 +49,7 @@ _STYLES: Mapping[str, str] = {
     Status.FINDING: "bold red",
     Status.UNSOUND_REWRITE: "bold magenta",
     Status.ERROR: "red",
+    Status.IR_ONLY: "bold yellow",
     Status.KNOWN: "yellow",
     Status.CLEAN: "green",
 }
@@ -178,7 +179,7 @@ class Terminal:
 
     def _checked(self, event: Checked) -> None:
         # What the exit code may be about is told.
-        if self._quiet and event.verdict not in (Status.FINDING, Status.ERROR, Status.UNSUPPORTED):
+        if self._quiet and event.verdict not in (Status.FINDING, Status.IR_ONLY, Status.ERROR, Status.UNSUPPORTED):
             return
         detail = " ".join(
             filter(None, (",".join(event.kinds), event.stage, event.unit and f"({event.unit})", event.fingerprint))
@@ -187,7 +188,8 @@ class Terminal:
         self._print(line + (f": {event.reason}" if event.reason else ""), _STYLES.get(event.verdict, ""))
 
     def _case(self, event: CaseDone) -> None:
-        if self._verbose > 1 or (self._verbose and event.verdict != Status.CLEAN):
+        only = event.verdict is Status.IR_ONLY  # it makes the exit code 1, and nothing more is made of it
+        if only or self._verbose > 1 or (self._verbose and event.verdict != Status.CLEAN):
             kinds = f" {','.join(event.kinds)}" if event.kinds else ""
             recipe = f" {event.recipe}" if event.recipe else ""
             reason = f": {event.reason}" if event.reason else ""

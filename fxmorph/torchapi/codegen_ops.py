@@ -49,7 +49,7 @@ class _Trial:
 
 
 def _meant(operation: Operation, operands: list[torch.Tensor]) -> torch.Tensor:
-    from fxmorph.torchapi.kernel_interpreter import interpreted_alone  # of what older releases lack
+    from fxmorph.torchapi.kernel_operations import interpreted_alone  # of what older releases lack
 
     return interpreted_alone(operation, operands)
 

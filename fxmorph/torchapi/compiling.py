@@ -7,6 +7,7 @@ import difflib
 import logging
 import os
 import re
+import sys
 import time
 import uuid
 import warnings
@@ -21,7 +22,7 @@ import torch._functorch.config
 import torch._inductor.config
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 
-from fxmorph.model import CompileConfig, check_arguments
+from fxmorph.model import CompileConfig, Kernels, check_arguments
 
 #: Exceptions that come from compiling, not from running, a program.
 COMPILER_EXCEPTIONS: tuple[type[BaseException], ...] = (TorchDynamoException, BackendCompilerFailed)
@@ -43,6 +44,9 @@ def quiet() -> None:
 def reset() -> None:
     """Forget everything that Dynamo compiled in this process."""
     torch._dynamo.reset()
+    interpreting = sys.modules.get("fxmorph.torchapi.interpreted_kernels")
+    if interpreting is not None:
+        interpreting.forget_kernels()
 
 
 def _known(config: Any, settings: dict[str, Any], what: str) -> dict[str, Any]:
@@ -77,6 +81,10 @@ def configured(config: CompileConfig) -> Iterator[None]:
         if caches and has_own_caches():
             shared: Any = torch.compiler.config
             stack.enter_context(shared.patch(cache_key_tag=uuid.uuid4().hex))
+        if config.kernels is not Kernels.GENERATED:
+            from fxmorph.torchapi.interpreted_kernels import kernels_interpreted  # of what older releases lack
+
+            stack.enter_context(kernels_interpreted(config.kernels))
         yield
 
 
@@ -106,6 +114,11 @@ def check_settings(config: CompileConfig) -> None:
         near = difflib.get_close_matches(config.backend, backends(), 1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"--backend {config.backend}: this torch has no such backend{hint}")
+    if config.kernels is not Kernels.GENERATED:
+        if config.backend != "inductor":
+            raise ValueError(f"--rung ir: kernels are those of backend inductor, not of {config.backend}")
+        if missing := no_interpreter():
+            raise ValueError(f"--rung ir: the rung is absent: {missing}")
     _known(torch._inductor.config, dict(config.inductor), "inductor")
     _known(torch._dynamo.config, dict(config.dynamo), "dynamo")
     options = dict(config.options)
@@ -115,6 +128,16 @@ def check_settings(config: CompileConfig) -> None:
         raise ValueError(f"mode of torch.compile: want {', '.join(modes)}, got {options['mode']!r}")
     also = {str(name).replace("-", "_"): value for name, value in (options.get("options") or {}).items()}
     _known(torch._inductor.config, also, "inductor")
+
+
+def no_interpreter() -> str:
+    """Why kernels cannot be interpreted with this release, "" where they can."""
+    try:
+        from fxmorph.torchapi.interpreted_kernels import missing_settings
+    except ImportError as error:
+        return f"this torch ({torch.__version__}) lacks what its kernels are interpreted by: {error}"
+    missing = missing_settings()
+    return f"this torch ({torch.__version__}) has no {', '.join(missing)} in torch._inductor.config" if missing else ""
 
 
 def freezes(config: CompileConfig) -> bool:

@@ -52,9 +52,9 @@ class Plain(StrEnum):
 
 
 def _interpreted(one_by_one: bool = False, reductions: bool = False) -> AbstractContextManager[None]:
-    from fxmorph.torchapi.kernel_interpreter import kernels_interpreted  # of what older releases lack
+    from fxmorph.torchapi.interpreted_kernels import kernels_interpreted  # of what older releases lack
 
-    return kernels_interpreted(one_by_one, reductions)
+    return kernels_interpreted(one_by_one=one_by_one, reductions=reductions)
 
 
 _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {

@@ -27,6 +27,7 @@ from fxmorph.model import (
     Case,
     CaseResult,
     CompileConfig,
+    Kernels,
     Kind,
     Recipe,
     Rung,
@@ -121,6 +122,8 @@ class _Investigation:
     ) -> None:  # fmt: skip
         if result.inductor:
             case = replace(case, compile=replace(case.compile, inductor=result.inductor))
+        if result.compiled:
+            case = replace(case, compile=replace(case.compile, kernels=Kernels.GENERATED), rung=Rung.CPU)
         self.result = result
         self.loaded = loaded if result.recipe else steadied(loaded, case.input_seed)
         self.plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)

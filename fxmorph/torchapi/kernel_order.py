@@ -1,0 +1,59 @@
+"""Which iteration of a kernel touched an element: what no order of its iterations may change.
+
+Iterations of a kernel run in any order and at a time, but for what generated code does in one of them.  So an
+element that one iteration writes no other may read or write, before or after: such a kernel is right in some orders
+alone, and is found here in one run, whatever its values are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+#: No iteration.
+_NONE = -1
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The iterations of the steps of one loop body, in the shape that its values have.
+
+    ``outer`` are iterations of the kernel's outermost loops, ``inner`` those of all its loops, where the body has
+    them.
+    """
+
+    outer: torch.Tensor
+    inner: torch.Tensor | None
+
+
+class Touched:
+    """Of one memory, who read and wrote each element in a run of a kernel."""
+
+    def __init__(self, size: int) -> None:
+        def table(fill: int) -> torch.Tensor:
+            return torch.full((size,), fill, dtype=torch.int64)
+
+        self._wrote, self._wrote_inner, self._added = table(_NONE), table(_NONE), torch.zeros(size, dtype=torch.bool)
+        self._first_reader, self._last_reader = table(torch.iinfo(torch.int64).max), table(_NONE)
+
+    def read(self, at: torch.Tensor, lanes: Lanes) -> torch.Tensor:
+        """Where an iteration reads what another one wrote; ``at`` and the lanes are in one dimension."""
+        wrote = self._wrote[at]
+        wrong = (wrote != _NONE) & (wrote != lanes.outer)
+        if lanes.inner is not None:
+            inner = self._wrote_inner[at]
+            wrong |= (wrote != _NONE) & (inner != _NONE) & (inner != lanes.inner)
+        self._first_reader.scatter_reduce_(0, at, lanes.outer, "amin")
+        self._last_reader.scatter_reduce_(0, at, lanes.outer, "amax")
+        return wrong
+
+    def write(self, at: torch.Tensor, lanes: Lanes, adds: bool) -> torch.Tensor:
+        """Where an iteration writes what another one reads, or wrote in another body; two may add to one element."""
+        first, last, wrote = self._first_reader[at], self._last_reader[at], self._wrote[at]
+        wrong = (last != _NONE) & ((first != lanes.outer) | (last != lanes.outer))
+        twice = (wrote != _NONE) & (wrote != lanes.outer)
+        wrong |= twice & ~self._added[at] if adds else twice
+        self._wrote[at], self._added[at] = lanes.outer, adds
+        self._wrote_inner[at] = _NONE if lanes.inner is None else lanes.inner
+        return wrong
