@@ -94,13 +94,16 @@ class Kernel:
         spaces = [_Space.of(part, known) for part in self.parts]
         outer = max((s.points for s in spaces if s.rounds > 1), default=max((s.points for s in spaces), default=0))
         inner = max((s.rounds for s in spaces), default=1)
-        empty: set[str] = set()
-        for part, space in zip(self.parts, spaces, strict=True):
-            if space.points:
-                self._run(part, space, known, memory, outer, inner)
-            else:
-                empty |= part.writes
-        memory.end(self.made, empty)
+
+        def run() -> None:
+            for part, space in zip(self.parts, spaces, strict=True):
+                if space.points:
+                    self._run(part, space, known, memory, outer, inner)
+
+        run()
+        memory.judge_order(run)
+        nothing = (p.writes for p, space in zip(self.parts, spaces, strict=True) if not space.points)
+        memory.end(self.made, frozenset().union(*nothing))
 
     def _run(self, part: Part, space: _Space, known: dict[Any, int], memory: Memory, outer: int, inner: int) -> None:
         from torch._inductor.virtualized import V

@@ -130,9 +130,8 @@ class _Buffer:
 class Memory:
     """The buffers of one run of a kernel.
 
-    ``made`` are buffers that this kernel is to write whole, ``in_place`` those of them that take over memory which is
-    read here too, ``own`` all buffers that lie in memory of Inductor's making: of others, such as inputs, all of the
-    memory may be reached.  ``touches``: who touches an element is followed.
+    ``own`` are those in memory of Inductor's making: of others, such as inputs, all of the memory may be reached.
+    Where the kernel both reads and writes a memory it is followed which iteration touches an element of it.
     """
 
     def __init__(
@@ -141,11 +140,15 @@ class Memory:
     ) -> None:  # fmt: skip
         self._graph, self._accuse = graph, accuse
         self._buffers = {name: _buffer(t, name in own) for name, t in tensors.items()}
-        both = {self._buffers[n].place for n in written if n in self._buffers}
-        both &= {self._buffers[n].place for n in read if n in self._buffers}
-        self._touched = {b.place: Touched(len(b.flat)) for b in self._buffers.values() if b.place in both}
+        self._written = {b.place: b.flat for n, b in self._buffers.items() if n in written}
+        both = self._written.keys() & {self._buffers[n].place for n in read if n in self._buffers}
+        self._touched = {place: Touched(len(self._written[place])) for place in both}
         self.lanes: Lanes | None = None
         self._since = 0
+        #: What the written memory held before, and what hangs on the order of iterations, if it matters.
+        self._before: dict[int, torch.Tensor] = {}
+        self._suspected: dict[str, str] = {}
+        self._spoils = False
 
     @property
     def follows(self) -> bool:
@@ -154,13 +157,15 @@ class Memory:
 
     def forget_touches(self) -> None:
         """What follows runs after all that was."""
-        self._touched = {place: Touched(len(t._wrote)) for place, t in self._touched.items()}
+        self._touched = {place: Touched(touched.size) for place, touched in self._touched.items()}
 
     def begin(self, made: Collection[str], in_place: Collection[str]) -> None:
         self._since = OWNERS.next
         for name in made:
             if name in self._buffers:
                 OWNERS.begin(self._graph, name, self._buffers[name].tensor, name in in_place)
+        if self.follows:
+            self._before = {place: flat.clone() for place, flat in self._written.items()}
 
     def end(self, made: Collection[str], given: Collection[str]) -> None:
         """Accuse of what was left unwritten; ``given`` is left so by the program."""
@@ -175,11 +180,28 @@ class Memory:
                 self._accuse(Kind.POISON, name, said)
                 OWNERS.given(self._graph, name, tensor)
 
+    def judge_order(self, run_again: Callable[[], None]) -> None:
+        """Accuse of what hangs on the order of iterations where another one would give other results.
+
+        The kernel runs again on what it was given, and where one iteration reads what another one writes it reads
+        something else.  Values that are read so and not used are no fault.
+        """
+        if not self._suspected:
+            return
+        results = {place: flat.clone() for place, flat in self._written.items()}
+        for place, flat in self._written.items():
+            flat.copy_(self._before[place])
+        accuse, self._accuse, self._spoils = self._accuse, lambda *_: None, True
+        run_again()
+        self._accuse, self._spoils = accuse, False
+        matters = not all(_near(results[place], flat) for place, flat in self._written.items())
+        for place, flat in self._written.items():
+            flat.copy_(results[place])
+        for name, said in self._suspected.items() if matters else ():
+            self._accuse(Kind.ORDER, name, said)
+
     def dtype(self, name: str) -> torch.dtype:
         return self._buffers[name].flat.dtype
-
-    def tensor(self, name: str) -> torch.Tensor:
-        return self._buffers[name].tensor
 
     def load(self, name: str, at: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         """The elements at these addresses; those that are masked out may lie anywhere."""
@@ -189,37 +211,34 @@ class Memory:
         if shadow is not None:
             self._check_owner(name, buffer, shadow, at, mask)
         touched = self._touched.get(buffer.place)
-        if touched is not None and self.lanes is not None:
-            flat, lanes, kept = self._in_one_dimension(at, mask, self.lanes)
-            wrong = touched.read(flat, lanes)
-            if bool(wrong.any()):
-                self._accuse(Kind.ORDER, name, f"one iteration reads element {_one(kept, wrong, buffer)} of {name}, "
-                             "which another one writes")  # fmt: skip
+        if touched is None or self.lanes is None:
+            return buffer.flat[at]
+        if self._spoils:
+            return torch.where(touched.by_others(at, self.lanes), _spoiled(buffer.flat[at]), buffer.flat[at])
+        flat, lanes = _in_one_dimension(at, mask, self.lanes)
+        wrong = touched.read(flat, lanes)
+        if bool(wrong.any()):
+            said = f"one iteration reads element {_one(flat, wrong, buffer)} of {name}, which another one writes"
+            self._suspected.setdefault(name, said)
         return buffer.flat[at]
 
-    def store(self, name: str, at: torch.Tensor, value: torch.Tensor, adds: bool) -> None:
-        """Write; addresses and values are in one dimension, and lanes that share an address write one after another."""
+    def store(self, name: str, at: torch.Tensor, value: torch.Tensor, lanes: Lanes | None, adds: bool) -> None:
+        """Write; all is in one dimension, and lanes that share an address write one after another."""
         buffer = self._buffers[name]
-        at = self._inside(name, buffer, at, None, "writes")
+        at, value = self._inside(name, buffer, at, None, "writes"), value.to(buffer.flat.dtype)
+        touched = self._touched.get(buffer.place)
+        if touched is not None and lanes is not None and not self._spoils:
+            wrong = touched.write(at, lanes, adds)
+            if bool(wrong.any()):
+                said = f"one iteration writes element {_one(at, wrong, buffer)} of {name}, which another one"
+                self._suspected.setdefault(name, f"{said} reads or writes")
         if adds:
-            buffer.flat.index_put_((at,), value.to(buffer.flat.dtype), accumulate=True)
+            buffer.flat.index_put_((at,), value, accumulate=True)
         else:
-            buffer.flat[at] = value.to(buffer.flat.dtype)
+            buffer.flat[at] = value
         shadow = OWNERS.shadow(buffer.tensor)
         if shadow is not None:
             shadow.owners[at] = OWNERS.number(self._graph, name, buffer.tensor)
-
-    def touch(self, name: str, at: torch.Tensor, lanes: Lanes | None, adds: bool) -> None:
-        """Check a write of ``lanes``, all in one dimension, against other iterations, and follow it."""
-        buffer = self._buffers[name]
-        touched = self._touched.get(buffer.place)
-        if touched is None or lanes is None:
-            return
-        at = (at + buffer.base).clamp(0, max(len(buffer.flat) - 1, 0))
-        wrong = touched.write(at, lanes, adds)
-        if bool(wrong.any()):
-            said = f"one iteration writes element {_one(at, wrong, buffer)} of {name}, which another one"
-            self._accuse(Kind.ORDER, name, f"{said} reads or writes")
 
     def _inside(self, name: str, buffer: _Buffer, at: torch.Tensor, mask: torch.Tensor | None, does: str) -> Any:
         at = at.to(torch.int64)
@@ -252,20 +271,29 @@ class Memory:
             said = f"reads element {place} of {name} after {OWNERS.name_of(owner)} was written over it"
         self._accuse(Kind.POISON, name, said)
 
-    @staticmethod
-    def _in_one_dimension(
-        at: torch.Tensor, mask: torch.Tensor | None, lanes: Lanes
-    ) -> tuple[torch.Tensor, Lanes, torch.Tensor]:
-        shape = torch.broadcast_shapes(at.shape, lanes.outer.shape, *([] if mask is None else [mask.shape]))
-        if lanes.inner is not None:
-            shape = torch.broadcast_shapes(shape, lanes.inner.shape)
-        flat = at.expand(shape).reshape(-1)
-        outer = lanes.outer.expand(shape).reshape(-1)
-        inner = None if lanes.inner is None else lanes.inner.expand(shape).reshape(-1)
-        if mask is not None:
-            kept = mask.expand(shape).reshape(-1)
-            flat, outer, inner = flat[kept], outer[kept], None if inner is None else inner[kept]
-        return flat, Lanes(outer, inner), flat
+
+def _in_one_dimension(at: torch.Tensor, mask: torch.Tensor | None, lanes: Lanes) -> tuple[torch.Tensor, Lanes]:
+    """Addresses and their iterations, without those that are masked out."""
+    shape = torch.broadcast_shapes(at.shape, lanes.outer.shape, *([] if mask is None else [mask.shape]))
+    if lanes.inner is not None:
+        shape = torch.broadcast_shapes(shape, lanes.inner.shape)
+    flat, outer = at.expand(shape).reshape(-1), lanes.outer.expand(shape).reshape(-1)
+    inner = None if lanes.inner is None else lanes.inner.expand(shape).reshape(-1)
+    if mask is None:
+        return flat, Lanes(outer, inner)
+    kept = mask.expand(shape).reshape(-1)
+    return flat[kept], Lanes(outer[kept], None if inner is None else inner[kept])
+
+
+def _spoiled(value: torch.Tensor) -> torch.Tensor:
+    """Something else."""
+    if value.is_floating_point() or value.is_complex():
+        return torch.full_like(value, torch.nan)
+    return ~value if value.dtype == torch.bool else value + 1
+
+
+def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.allclose(a, b, 1e-4, 1e-6, equal_nan=True) if a.is_floating_point() else torch.equal(a, b)
 
 
 def _one(at: torch.Tensor, wrong: torch.Tensor, buffer: _Buffer) -> int:

@@ -164,8 +164,7 @@ class Operations(DefaultHandler):
         full = torch.broadcast_shapes(at.shape, value.shape, self.shape if adds or _hangs(index) else ())
         full = torch.broadcast_shapes(full, (1, 1))
         at, value = at.expand(full).reshape(-1).to(torch.int64), value.expand(full).reshape(-1)
-        self.memory.touch(name, at, self._lanes(full), adds)
-        self.memory.store(name, at, value, adds)
+        self.memory.store(name, at, value, self._lanes(full), adds)
 
     def _lanes(self, shape: torch.Size) -> Lanes | None:
         """The iterations of values of this shape, in one dimension; inner loops alone where the values hang on them."""
@@ -218,8 +217,10 @@ class Operations(DefaultHandler):
         found = kernel_reductions.search(values.expand(rows), int(self._index(count)), boundary, right)
         return found.to(indexing_dtype)
 
-    def device_assert_async(self, condition: Any, message: str) -> None:
-        assert bool(as_tensor(condition).all()), message
+    def device_assert_async(self, condition: Any, message: str) -> Any:
+        mask, holds = self._mask(), as_tensor(condition).bool()
+        assert bool((holds if mask is None else holds | ~mask).all()), message
+        return holds
 
     def output(self, *args: Any) -> Any:
         return args

@@ -1,8 +1,8 @@
 """Which iteration of a kernel touched an element: what no order of its iterations may change.
 
-Iterations of a kernel run in any order and at a time, but for what generated code does in one of them.  So an
-element that one iteration writes no other may read or write, before or after: such a kernel is right in some orders
-alone, and is found here in one run, whatever its values are.
+Iterations of a kernel run in any order and at a time, but for what generated code does in one of them.  So what an
+iteration reads of an element that another one writes, before or after, is one value in some orders and another one in
+others.  That is seen in one run.  Whether it matters is seen in a second one, in which such reads give something else.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class Touched:
     """Of one memory, who read and wrote each element in a run of a kernel."""
 
     def __init__(self, size: int) -> None:
+        self.size = size
+
         def table(fill: int) -> torch.Tensor:
             return torch.full((size,), fill, dtype=torch.int64)
 
@@ -39,17 +41,22 @@ class Touched:
 
     def read(self, at: torch.Tensor, lanes: Lanes) -> torch.Tensor:
         """Where an iteration reads what another one wrote; ``at`` and the lanes are in one dimension."""
-        wrote = self._wrote[at]
-        wrong = (wrote != _NONE) & (wrote != lanes.outer)
-        if lanes.inner is not None:
-            inner = self._wrote_inner[at]
-            wrong |= (wrote != _NONE) & (inner != _NONE) & (inner != lanes.inner)
+        wrong = self.by_others(at, lanes)
         self._first_reader.scatter_reduce_(0, at, lanes.outer, "amin")
         self._last_reader.scatter_reduce_(0, at, lanes.outer, "amax")
         return wrong
 
+    def by_others(self, at: torch.Tensor, lanes: Lanes) -> torch.Tensor:
+        """Where another iteration wrote what one touches; shapes go together."""
+        wrote = self._wrote[at]
+        others = (wrote != _NONE) & (wrote != lanes.outer)
+        if lanes.inner is not None:
+            inner = self._wrote_inner[at]
+            others = others | ((wrote != _NONE) & (inner != _NONE) & (inner != lanes.inner))
+        return others
+
     def write(self, at: torch.Tensor, lanes: Lanes, adds: bool) -> torch.Tensor:
-        """Where an iteration writes what another one reads, or wrote in another body; two may add to one element."""
+        """Where an iteration writes what another one read, or wrote in another body; two may add to one element."""
         first, last, wrote = self._first_reader[at], self._last_reader[at], self._wrote[at]
         wrong = (last != _NONE) & ((first != lanes.outer) | (last != lanes.outer))
         twice = (wrote != _NONE) & (wrote != lanes.outer)

@@ -31,8 +31,8 @@ def _nothing_known() -> None:
 def test_accesses_inside_are_as_in_torch() -> None:
     watched = Watched(x=torch.arange(4.0))
     assert torch.equal(watched.memory.load("x", ALL, None), torch.arange(4.0))
-    watched.memory.store("x", ALL, torch.ones(4), adds=False)
-    watched.memory.store("x", torch.tensor([1, 1]), torch.ones(2), adds=True)
+    watched.memory.store("x", ALL, torch.ones(4), None, False)
+    watched.memory.store("x", torch.tensor([1, 1]), torch.ones(2), None, True)
     assert watched.memory.load("x", ALL, None).tolist() == [1, 3, 1, 1]
     assert watched.said == []
 
@@ -56,7 +56,7 @@ def test_all_memory_around_an_input_may_be_reached() -> None:
 def test_what_is_read_before_it_is_written_is_seen() -> None:
     watched = Watched(x=torch.empty(4))
     watched.memory.begin({"x"}, set())
-    watched.memory.store("x", torch.tensor([0, 1]), torch.ones(2), adds=False)
+    watched.memory.store("x", torch.tensor([0, 1]), torch.ones(2), None, False)
     watched.memory.load("x", torch.tensor([1]), None)
     assert watched.said == []
     watched.memory.load("x", torch.tensor([2]), None)
@@ -69,7 +69,7 @@ def test_a_buffer_that_is_read_after_another_one_got_its_memory_is_seen() -> Non
     first, second = Watched(x=memory), Watched(y=memory)
     for watched, name in ((first, "x"), (second, "y")):
         watched.memory.begin({name}, set())
-        watched.memory.store(name, ALL, torch.ones(4), adds=False)
+        watched.memory.store(name, ALL, torch.ones(4), None, False)
         watched.memory.end({name}, set())
     second.memory.load("y", ALL, None)
     assert first.said == second.said == []
@@ -81,11 +81,11 @@ def test_memory_taken_over_in_place_is_read_until_it_is_written() -> None:
     memory = torch.empty(4)
     before = Watched(x=memory)
     before.memory.begin({"x"}, set())
-    before.memory.store("x", ALL, torch.ones(4), adds=False)
+    before.memory.store("x", ALL, torch.ones(4), None, False)
     watched = Watched(x=memory, y=memory)
     watched.memory.begin({"y"}, {"y"})
     watched.memory.load("x", ALL, None)
-    watched.memory.store("y", ALL, torch.zeros(4), adds=False)
+    watched.memory.store("y", ALL, torch.zeros(4), None, False)
     watched.memory.end({"y"}, set())
     assert watched.said == []
 
