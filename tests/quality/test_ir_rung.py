@@ -1,0 +1,161 @@
+"""Faults planted before code is generated are seen where kernels are interpreted, though a kernel's values be right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fxmorph.core.clock import Clock
+from fxmorph.core.kernel_faults import faults_noted
+from fxmorph.core.seeds import find_seeds
+from fxmorph.judge.case import judge_case
+from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, Status, ValuePlan
+from fxmorph.rules import Registry
+from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler
+from fxmorph.torchapi.planting import planted_lowering
+from fxmorph.torchapi.planting_backend import planted_fusion_check, planted_inplace
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+FLAVOURS = (Kernels.CPP, Kernels.GPU)
+
+
+@contextmanager
+def bound_is_one_more() -> Iterator[None]:
+    """What is padded is read up to one element too far."""
+    from torch._inductor import lowering
+    from torch._inductor.virtualized import ops
+
+    def too_high(i: Any, high: Any) -> Any:
+        return ops.le(ops.index_expr(i, torch.int64), ops.index_expr(high, torch.int64))
+
+    with mock.patch.object(lowering, "range_mask_high", too_high):
+        yield
+
+
+@contextmanager
+def modulo_dropped() -> Iterator[None]:
+    """What is repeated is read as if it were as long as its repetitions."""
+    from torch._inductor import lowering
+    from torch.utils._sympy.functions import FloorDiv
+
+    with mock.patch.object(lowering, "ModularIndexing", lambda x, by, _: FloorDiv(x, by)):
+        yield
+
+
+@contextmanager
+def stride_is_one_more() -> Iterator[None]:
+    from torch._inductor import lowering
+
+    keys = [k for k in lowering.lowerings if str(k) in ("aten.as_strided", "aten.as_strided.default")]
+    before = {k: lowering.lowerings[k] for k in keys}
+
+    def wrong(x: Any, size: Any, stride: Any, *rest: Any) -> Any:
+        return next(iter(before.values()))(x, size, [stride[0] + 1, *stride[1:]], *rest)
+
+    with mock.patch.dict(lowering.lowerings, dict.fromkeys(keys, wrong)):
+        yield
+
+
+def reversed_sums(x: torch.Tensor) -> torch.Tensor:
+    return x * x.sum(1, keepdim=True).flip(0)
+
+
+def padded(x: torch.Tensor) -> torch.Tensor:
+    return F.pad(x * 2, (1, 2)) + 1
+
+
+def repeated(x: torch.Tensor) -> torch.Tensor:
+    return (x + 1).repeat(3, 1) * 2
+
+
+def strided(x: torch.Tensor) -> torch.Tensor:
+    return (x + 1).as_strided((4, 3), (84, 1)) * 2
+
+
+def taken_over(x: torch.Tensor) -> torch.Tensor:
+    return (x @ x).flip(0).sin()
+
+
+FAULTS: dict[str, tuple[Callable[[], AbstractContextManager[None]], Callable[..., Any], set[Kind], bool]] = {
+    "fusion of what others wrote": (
+        lambda: planted_fusion_check("fusable_read_and_write"), reversed_sums, {Kind.ORDER}, True,
+    ),
+    "memory that others still read": (planted_inplace, taken_over, {Kind.ORDER}, False),
+    "a bound that is one too high": (bound_is_one_more, padded, {Kind.OUT_OF_BOUNDS}, False),
+    "a modulo that is dropped": (modulo_dropped, repeated, {Kind.OUT_OF_BOUNDS}, False),
+    "a stride that is one too large": (stride_is_one_more, strided, {Kind.OUT_OF_BOUNDS}, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kernels", FLAVOURS, ids=str)
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_a_kernel_may_not_do_is_seen(name: str, kernels: Kernels) -> None:
+    plant, fn, kinds, value_is_right = FAULTS[name]
+    x = torch.randn(16, 16)
+    config = CompileConfig.make(kernels=kernels)
+
+    def run() -> tuple[torch.Tensor, set[Kind]]:
+        with configured(config), faults_noted() as faults, torch.no_grad():
+            got = compile_callable(fn, config)(x.clone())
+        return got, {fault.kind for fault in faults.found}
+
+    got, seen = run()
+    torch.testing.assert_close(got, fn(x))
+    assert seen == set()
+    with plant():
+        got, seen = run()
+    assert seen == kinds
+    if value_is_right:
+        torch.testing.assert_close(got, fn(x))
+
+
+PROGRAM = """import torch
+def make_inputs(): return [torch.linspace(0.5, 3, 64).view(8, 8)]
+def fn(x): return x.sin() * x.sum(1, keepdim=True).flip(0)
+"""
+
+
+def judged(folder: Path, plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,)) -> CaseResult:
+    file = folder / "program.py"
+    file.write_text(PROGRAM)
+    config = CompileConfig.make(kernels=Kernels.CPP)
+    return judge_case(Case(find_seeds([str(file)])[0][0], 0, 0, plans, config, rung=Rung.IR), Registry(), Clock())
+
+
+@pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
+def test_what_a_compiled_run_shows_too_is_reported_as_its_finding(tmp_path: Path) -> None:
+    with planted_lowering("sin", "cos"):
+        result = judged(tmp_path)
+    assert (result.status, result.kinds, result.compiled) == (Status.FINDING, (Kind.VALUE,), True)
+
+
+@pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
+def test_what_no_compiled_run_shows_is_said_to_be_of_this_rung(tmp_path: Path) -> None:
+    """A program that is fused wrongly for a GPU alone."""
+    from torch._inductor.codegen.triton import TritonScheduling
+    from torch._inductor.scheduler import Scheduler
+
+    right = Scheduler.fusable_read_and_write
+
+    def wrong(self: Any, read: Any, write: Any, *rest: Any, **more: Any) -> bool:
+        for_gpu = any(isinstance(b, TritonScheduling) for b in self.backends.values())
+        return (for_gpu and read.name == write.name) or bool(right(self, read, write, *rest, **more))
+
+    with mock.patch.object(Scheduler, "fusable_read_and_write", wrong):
+        result = judged(tmp_path, (ValuePlan.SEED, ValuePlan.GPU))
+    assert (result.status, result.kinds, result.compiled) == (Status.IR_ONLY, (Kind.ORDER,), False)
+    assert "fused as for a GPU" in result.reason
+
+
+def test_a_right_program_is_clean_and_nothing_is_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._inductor import codecache
+
+    monkeypatch.setattr(codecache, "CppPythonBindingsCodeCache", None)
+    assert judged(tmp_path, (ValuePlan.SEED, ValuePlan.AGAIN, ValuePlan.THREADS, ValuePlan.GPU)).status is Status.CLEAN
