@@ -23,7 +23,7 @@ from typing import Any
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool, answer_jobs
-from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Rung, Status, ValuePlan
+from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, Status, ValuePlan
 from fxmorph.rules import Registry, load_rules
 
 #: Releases of torch that fxmorph is written for, first and last.
@@ -45,19 +45,20 @@ def make_inputs():
 
 def fn(x, w):
     y = torch.nn.functional.silu(torch.sin(x).abs() @ w)
-    return torch.softmax(y, dim=-1), y.sum(0)
+    return torch.softmax(y, dim=-1), y.sum(0), y * y.sum(1, keepdim=True).flip(0)
 '''
 
 
 @dataclass(frozen=True)
 class SelfTest:
-    """A fault to plant (``""`` for none) and what the judgement must then say."""
+    """A fault to plant (``""`` for none) and what the judgement must then say; whether kernels are interpreted."""
 
     name: str
     plant: str
     status: Status
     kinds: tuple[Kind, ...] = ()
     stage: str = ""
+    interpreted: bool = False
 
     def passed(self, result: CaseResult) -> bool:
         return result.status is self.status and result.kinds == self.kinds and result.stage == self.stage
@@ -72,6 +73,15 @@ SELF_TESTS = (
     ),
     SelfTest("a fault on several threads alone", "threads", Status.FINDING, (Kind.VALUE,), "inductor"),
     SelfTest("an unsound rule (abs(x) to x)", "rule", Status.UNSOUND_REWRITE),
+    SelfTest("a right program is clean, its kernels interpreted", "", Status.CLEAN, interpreted=True),
+    SelfTest(
+        "a fusion that reads what others write, for GPUs alone",
+        "fusion",
+        Status.IR_ONLY,
+        (Kind.ORDER,),
+        "inductor",
+        True,
+    ),
 )
 
 
@@ -83,7 +93,7 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
     """
     import torch
 
-    from fxmorph.torchapi.compiling import backends, cpp_compiler
+    from fxmorph.torchapi.compiling import backends, cpp_compiler, no_interpreter
 
     def row(what: str, text: str) -> None:
         print_line(f"{what:<14}{text}")
@@ -100,9 +110,11 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
     triton = importlib.util.find_spec("triton") is not None
     row("triton", metadata.version("triton") if triton and _installed("triton") else ("found" if triton else "none"))
     offered = {"cpu": compiler is not None, "cuda": devices > 0 and triton}
-    rungs = {**offered, "pass (run --pass)": offered["cpu"]}  # which compiles what it found, on the CPU
+    # The first compiles what it found, on the CPU.
+    rungs = {**offered, "pass (run --pass)": offered["cpu"], "ir (--rung ir)": not no_interpreter()}
     row("rungs", "; ".join(f"{name}: {'runs here' if ok else 'does not run here'}" for name, ok in rungs.items()))
-    row("", "ir: planned, not in this version")
+    if no_interpreter():
+        row("", f"ir is absent: {no_interpreter()}")
     for device in settings.devices:
         if not offered.get(device, False):
             troubles.append(f"device {device} was asked for and has no working compiler here")
@@ -195,8 +207,9 @@ def run_self_tests(device: str, preload: bool = True) -> Iterator[tuple[SelfTest
         os.environ.update(dict.fromkeys(before, "1"))
         try:
             with Pool(1, serve, (device, cache), ["fxmorph.campaign.worker"] if preload else []) as pool:
-                jobs = [(test.plant, str(seed)) for test in SELF_TESTS]
-                for test, ended in zip(SELF_TESTS, pool.run(jobs, SECONDS), strict=True):
+                tests = _tests_of(device)
+                jobs = [(test.plant, str(seed), test.interpreted) for test in tests]
+                for test, ended in zip(tests, pool.run(jobs, SECONDS), strict=True):
                     yield test, *_outcome(test, ended)
         finally:
             for name, value in before.items():
@@ -204,6 +217,13 @@ def run_self_tests(device: str, preload: bool = True) -> Iterator[tuple[SelfTest
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = value
+
+
+def _tests_of(device: str) -> list[SelfTest]:
+    """Those of what a device has: kernels are interpreted on the CPU, by releases that can."""
+    from fxmorph.torchapi.compiling import no_interpreter
+
+    return [test for test in SELF_TESTS if not test.interpreted or (device == "cpu" and not no_interpreter())]
 
 
 def _outcome(test: SelfTest, ended: Ended) -> tuple[bool, str]:
@@ -230,14 +250,14 @@ def serve(connection: Connection, device: str, cache: str) -> None:
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
     torch.set_num_threads(1)
 
-    def answer(job: tuple[str, str]) -> CaseResult:
-        plant, path = job
-        return judge_planted(plant, path, device)
+    def answer(job: tuple[str, str, bool]) -> CaseResult:
+        plant, path, interpreted = job
+        return judge_planted(plant, path, device, interpreted)
 
     answer_jobs(connection, answer, lambda _: traceback.format_exc().strip().splitlines()[-1])
 
 
-def judge_planted(plant: str, path: str, device: str = "cpu") -> CaseResult:
+def judge_planted(plant: str, path: str, device: str = "cpu", interpreted: bool = False) -> CaseResult:
     """Judge the seed at ``path`` in this process with a fault planted; ``rule`` plants an unsound rule."""
     from fxmorph.core.clock import Clock
     from fxmorph.core.seeds import find_seeds
@@ -245,10 +265,12 @@ def judge_planted(plant: str, path: str, device: str = "cpu") -> CaseResult:
 
     (seed,), _ = find_seeds([path])
     rules = unsound_rules() if plant == "rule" else Registry()
-    rung = Rung.CUDA if device == "cuda" else Rung.CPU
+    rung = Rung.IR if interpreted else Rung.CUDA if device == "cuda" else Rung.CPU
     number = 1 if plant == "rule" else 0
-    plans = (ValuePlan.SEED, *([ValuePlan.THREADS] if plant == "threads" else []))
-    case = Case(seed, number, 0, plans, CompileConfig.make(), rung=rung, device=device)
+    plans = [ValuePlan.SEED, *([ValuePlan.THREADS] if plant == "threads" else [])]
+    plans += [ValuePlan.GPU] if interpreted else []
+    config = CompileConfig.make(kernels=Kernels.CPP if interpreted else Kernels.GENERATED)
+    case = Case(seed, number, 0, tuple(plans), config, rung=rung, device=device)
     with _planted(plant):
         return judge_case(case, rules, Clock())
 
@@ -274,6 +296,10 @@ def _planted(plant: str) -> contextlib.AbstractContextManager[Any]:
         return planted_pass(lambda graph: sin_to_cos(graph) if torch.get_num_threads() > 1 else None)
     if plant == "decomposition":
         return planted_decomposition("silu", wrong_silu)
+    if plant == "fusion":
+        from fxmorph.torchapi.planting_backend import planted_fusion_for_gpus
+
+        return planted_fusion_for_gpus()
     return contextlib.nullcontext()
 
 

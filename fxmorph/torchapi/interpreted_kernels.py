@@ -150,12 +150,13 @@ def _emit(nodes: Sequence[Any], manner: _Manner, shared: int | None = None) -> N
     V.graph.removed_buffers |= planned.removed_buffers
     V.graph.inplaced_to_remove |= planned.inplaced_to_remove
     made = {buffer.get_name() for node in nodes for buffer in node.get_outputs() if _is_made(buffer)}
-    symbols = _symbols(nodes)
+    local = {name: _local(name) for name in sorted(planned.removed_buffers)}
+    symbols = _symbols(nodes, local.values())
     kernel = Kernel(
         name="", graph=number_of_graph(V.graph), parts=parts, nodes=_origins(nodes), symbols=symbols,
         precision=configured_precision(manner.wide), made=frozenset(made - planned.removed_buffers),
         in_place=frozenset(planned.inplace_update_buffers) - planned.removed_buffers,
-        own=frozenset(_own(parts)), local={name: _local(name) for name in sorted(planned.removed_buffers)},
+        own=frozenset(_own(parts)), local=local,
         one_by_one=manner.one_by_one,
     )  # fmt: skip
     number = next(_numbers)
@@ -234,9 +235,9 @@ def _name(nodes: Sequence[Any]) -> str:
     return named
 
 
-def _symbols(nodes: Sequence[Any]) -> dict[str, Any]:
-    """The sizes that loops and addresses hang on, wherever in a body they are."""
-    said: list[Any] = []
+def _symbols(nodes: Sequence[Any], local: Collection[Local]) -> dict[str, Any]:
+    """The sizes that loops, addresses and buffers hang on, wherever in a body they are."""
+    said: list[Any] = [n for buffer in local for n in (*buffer.size, *buffer.stride)]
     for node in nodes:
         body = node._body
         said += [*body.indexing_exprs.values(), *itertools.chain(*node.get_ranges())]

@@ -132,6 +132,22 @@ def planted_fusion_check(name: str, answer: bool = True) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def planted_fusion_for_gpus() -> Iterator[None]:
+    """Triton's scheduling fuses what reads a buffer with what writes it, whichever elements they are."""
+    from torch._inductor.codegen.triton import TritonScheduling
+    from torch._inductor.scheduler import Scheduler
+
+    right = Scheduler.fusable_read_and_write
+
+    def wrong(self: Any, read: Any, write: Any, *rest: Any, **more: Any) -> bool:
+        for_gpus = any(isinstance(b, TritonScheduling) for b in self.backends.values())
+        return (for_gpus and read.name == write.name) or bool(right(self, read, write, *rest, **more))
+
+    with mock.patch.object(Scheduler, "fusable_read_and_write", wrong):
+        yield
+
+
+@contextlib.contextmanager
 def planted_inplace() -> Iterator[None]:
     """Every node of the scheduler may write over what it reads."""
     from torch._inductor.scheduler import SchedulerNode

@@ -20,7 +20,7 @@ from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, 
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler
 from fxmorph.torchapi.planting import planted_lowering
-from fxmorph.torchapi.planting_backend import planted_fusion_check, planted_inplace
+from fxmorph.torchapi.planting_backend import planted_fusion_check, planted_fusion_for_gpus, planted_inplace
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 FLAVOURS = (Kernels.CPP, Kernels.GPU)
@@ -139,16 +139,7 @@ def test_what_a_compiled_run_shows_too_is_reported_as_its_finding(tmp_path: Path
 @pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
 def test_what_no_compiled_run_shows_is_said_to_be_of_this_rung(tmp_path: Path) -> None:
     """A program that is fused wrongly for a GPU alone."""
-    from torch._inductor.codegen.triton import TritonScheduling
-    from torch._inductor.scheduler import Scheduler
-
-    right = Scheduler.fusable_read_and_write
-
-    def wrong(self: Any, read: Any, write: Any, *rest: Any, **more: Any) -> bool:
-        for_gpu = any(isinstance(b, TritonScheduling) for b in self.backends.values())
-        return (for_gpu and read.name == write.name) or bool(right(self, read, write, *rest, **more))
-
-    with mock.patch.object(Scheduler, "fusable_read_and_write", wrong):
+    with planted_fusion_for_gpus():
         result = judged(tmp_path, (ValuePlan.SEED, ValuePlan.GPU))
     assert (result.status, result.kinds, result.compiled) == (Status.IR_ONLY, (Kind.ORDER,), False)
     assert "fused as for a GPU" in result.reason

@@ -27,7 +27,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_all_is_well(tmp_path: Path, said: list[str]) -> None:
     assert run_doctor(Settings(state=str(tmp_path / "state")), said.append) == Exit.OK
     text = "\n".join(said)
-    assert torch.__version__ in text and "cpu: runs here" in text and "planned" in text
+    assert torch.__version__ in text and "cpu: runs here" in text and "ir (--rung ir): runs here" in text
     assert said[-1] == "all is well" and not (tmp_path / "state").exists()
 
 
@@ -49,11 +49,11 @@ def test_no_cuda_device(tmp_path: Path, said: list[str]) -> None:
     assert run_doctor(Settings(state=str(tmp_path), device="cuda"), said.append) == Exit.USAGE
 
 
-@pytest.mark.parametrize("test", SELF_TESTS, ids=lambda t: t.plant or "clean")
+@pytest.mark.parametrize("test", SELF_TESTS, ids=lambda t: (t.plant or "clean") + t.interpreted * " interpreted")
 def test_planted_faults_are_seen(tmp_path: Path, test: doctor.SelfTest) -> None:
     seed = tmp_path / "program.py"
     seed.write_text(PROGRAM)
-    result = judge_planted(test.plant, str(seed))
+    result = judge_planted(test.plant, str(seed), interpreted=test.interpreted)
     assert test.passed(result), (result.status, result.kinds, result.stage, result.reason)
 
 
