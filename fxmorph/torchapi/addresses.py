@@ -21,6 +21,8 @@ _READ = 1009
 def as_tensor(value: Any) -> torch.Tensor:
     """A number, or an operand of a kernel, as a tensor."""
     value = getattr(value, "value", value)
+    if isinstance(value, sympy.Number):  # of sizes alone
+        value = int(value) if value.is_Integer else float(value)
     return value if isinstance(value, torch.Tensor) else torch.tensor(value)
 
 

@@ -36,12 +36,11 @@ class _Manner:
     """How kernels are interpreted.
 
     ``one_by_one``: an iteration reads what those before it wrote, as in a loop.  ``reductions``: only kernels that
-    reduce are interpreted.  ``wide``: all floats are float64.
+    reduce are interpreted.
     """
 
     one_by_one: bool = False
     reductions: bool = False
-    wide: bool = False
 
 
 def forget_kernels() -> None:
@@ -57,14 +56,14 @@ def run_kernel(number: int, sizes: Mapping[str, int], buffers: Mapping[str, Any]
 
 @contextlib.contextmanager
 def kernels_interpreted(
-    flavour: Kernels = Kernels.CPP, one_by_one: bool = False, reductions: bool = False, wide: bool = False
+    flavour: Kernels = Kernels.CPP, one_by_one: bool = False, reductions: bool = False
 ) -> Iterator[None]:
     """Compiles inside generate no code for kernels of Inductor's own.
 
     They are fused as for C++, or as for a GPU on tensors of the CPU.  A kernel that is right only ``one_by_one``, an
     iteration after the other, depends on the order of its iterations.
     """
-    manner = _Manner(one_by_one, reductions, wide)
+    manner = _Manner(one_by_one, reductions)
     with contextlib.ExitStack() as stack:
         if flavour is Kernels.GPU:
             stack.enter_context(fusing_as_for_a_gpu())
@@ -154,7 +153,7 @@ def _emit(nodes: Sequence[Any], manner: _Manner, shared: int | None = None) -> N
     symbols = _symbols(nodes, local.values())
     kernel = Kernel(
         name="", graph=number_of_graph(V.graph), parts=parts, nodes=_origins(nodes), symbols=symbols,
-        precision=configured_precision(manner.wide), made=frozenset(made - planned.removed_buffers),
+        precision=configured_precision(), made=frozenset(made - planned.removed_buffers),
         in_place=frozenset(planned.inplace_update_buffers) - planned.removed_buffers,
         own=frozenset(_own(parts)), local=local,
         one_by_one=manner.one_by_one,

@@ -85,7 +85,7 @@ class Kernel:
         tensors = {name: t for name, t in buffers.items() if isinstance(t, torch.Tensor)}
         for name, local in self.local.items():
             size, stride = ([number_of(n, known) for n in part] for part in (local.size, local.stride))
-            tensors[name] = torch.empty_strided(size, stride, dtype=self.precision.kept(local.dtype))
+            tensors[name] = torch.empty_strided(size, stride, dtype=local.dtype)
         written, read = (
             frozenset().union(*(getattr(p, what) for p in self.parts)) for what in ("writes", "reads")
         )  # fmt: skip

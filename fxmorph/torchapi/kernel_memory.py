@@ -200,9 +200,6 @@ class Memory:
         for name, said in self._suspected.items() if matters else ():
             self._accuse(Kind.ORDER, name, said)
 
-    def dtype(self, name: str) -> torch.dtype:
-        return self._buffers[name].flat.dtype
-
     def load(self, name: str, at: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         """The elements at these addresses; those that are masked out may lie anywhere."""
         buffer = self._buffers[name]

@@ -287,11 +287,11 @@ def interpreted_alone(operation: Operation, operands: list[torch.Tensor]) -> tor
     return result
 
 
-def configured_precision(wide: bool = False) -> Precision:
+def configured_precision() -> Precision:
     """As Inductor is configured now."""
     from torch._inductor import config
 
-    return Precision(wide, bool(config.emulate_precision_casts))
+    return Precision(bool(config.emulate_precision_casts))
 
 
 class NotingOperations(WrapperHandler):
