@@ -59,7 +59,7 @@ from fxmorph.triage.reduce.candidate import Candidate
 from fxmorph.triage.reduce.crash import crash_of
 from fxmorph.triage.reduce.driver import Reduction
 from fxmorph.triage.reduce.recipe import fewest_rewrites
-from fxmorph.triage.reduce.same_finding import Showing, compiled, in_eager
+from fxmorph.triage.reduce.same_finding import Showing, compiled, in_eager, interpreted
 from fxmorph.triage.reduce.sequence import DETAIL, STRUCTURE
 
 #: The backend that shows a stage's faults, cheapest.
@@ -355,12 +355,15 @@ class _Investigation:
     def _reduced(self, start: Candidate, recipe: Recipe, blame: Blame) -> tuple[Reduction, Recipe, str]:
         """The reduction, what is left of the recipe, and the rung that it ran at.
 
-        By Inductor's graphs run in eager where they show the finding: that takes a tenth of a compile.
+        By Inductor's graphs run in eager where they show the finding: that takes a tenth of a compile.  Else by
+        kernels that are interpreted, where those do: that takes no C++ compiler.
         """
         seconds = self.seconds * (1 - BLAME_SHARE)
         ways = []
         if self.backend == "inductor" or blame.stage in (*AROUND_GRAPHS, Stage.DECOMPOSITION):
             ways.append(in_eager(start, blame, self._probe, self._unit))
+        if ways == [None] and self.backend == "inductor":
+            ways.append(interpreted(start, blame, self._probe))
         mild = Rung.PASS if self.backend != "inductor" else self.case.rung
         ways.append(compiled(blame, self._milder if self.backend != "inductor" else self._probe, mild))
         for way in filter(None, ways):

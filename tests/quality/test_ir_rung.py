@@ -21,6 +21,7 @@ from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler
 from fxmorph.torchapi.planting import planted_lowering
 from fxmorph.torchapi.planting_backend import planted_fusion_check, planted_fusion_for_gpus, planted_inplace
+from fxmorph.triage.investigate import investigate
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 FLAVOURS = (Kernels.CPP, Kernels.GPU)
@@ -122,25 +123,32 @@ def fn(x): return x.sin() * x.sum(1, keepdim=True).flip(0)
 """
 
 
-def judged(folder: Path, plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,)) -> CaseResult:
+def case_in(folder: Path, plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,)) -> Case:
     file = folder / "program.py"
     file.write_text(PROGRAM)
     config = CompileConfig.make(kernels=Kernels.CPP)
-    return judge_case(Case(find_seeds([str(file)])[0][0], 0, 0, plans, config, rung=Rung.IR), Registry(), Clock())
+    return Case(find_seeds([str(file)])[0][0], 0, 0, plans, config, rung=Rung.IR)
+
+
+def judged(folder: Path, *plans: ValuePlan) -> CaseResult:
+    return judge_case(case_in(folder, (ValuePlan.SEED, *plans)), Registry(), Clock())
 
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
 def test_what_a_compiled_run_shows_too_is_reported_as_its_finding(tmp_path: Path) -> None:
     with planted_lowering("sin", "cos"):
         result = judged(tmp_path)
+        found = investigate(case_in(tmp_path), result, Registry(), Clock(), 40.0)
     assert (result.status, result.kinds, result.compiled) == (Status.FINDING, (Kind.VALUE,), True)
+    assert found.blame is not None and found.blame.unit == "lowering.aten.sin.default"
+    assert (found.nodes, found.rung) == (1, "ir")
 
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
 def test_what_no_compiled_run_shows_is_said_to_be_of_this_rung(tmp_path: Path) -> None:
     """A program that is fused wrongly for a GPU alone."""
     with planted_fusion_for_gpus():
-        result = judged(tmp_path, (ValuePlan.SEED, ValuePlan.GPU))
+        result = judged(tmp_path, ValuePlan.GPU)
     assert (result.status, result.kinds, result.compiled) == (Status.IR_ONLY, (Kind.ORDER,), False)
     assert "fused as for a GPU" in result.reason
 
@@ -149,4 +157,4 @@ def test_a_right_program_is_clean_and_nothing_is_compiled(tmp_path: Path, monkey
     from torch._inductor import codecache
 
     monkeypatch.setattr(codecache, "CppPythonBindingsCodeCache", None)
-    assert judged(tmp_path, (ValuePlan.SEED, ValuePlan.AGAIN, ValuePlan.THREADS, ValuePlan.GPU)).status is Status.CLEAN
+    assert judged(tmp_path, ValuePlan.AGAIN, ValuePlan.THREADS, ValuePlan.GPU).status is Status.CLEAN

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.model import Rung
+from fxmorph.torchapi.compiling import no_interpreter
+from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.scheduler_checks import CHECKED
 from fxmorph.torchapi.tracking import Group
 from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
@@ -91,6 +93,16 @@ def in_eager(
     units = (blame.unit, *blame.off) if blame.confirmed else ()
     named = bool(units) and blame.stage not in _BACKEND  # what only generated code tells is not told again here
     showing = Showing(probe, Rung.PASS, held, gone, again if named else None, units)
+    return showing if showing.shows(start) else None
+
+
+def interpreted(start: Candidate, blame: Blame, probe: Callable[[Candidate], Probe]) -> Showing | None:
+    """Showing where kernels are interpreted, in no code that is compiled; None where that does not show ``start``."""
+    if blame.stage is Stage.CODEGEN or probe(start).device != "cpu" or no_interpreter():
+        return None
+    gone = without_guilty(blame) if blame.confirmed else None
+    gone = gone and gone.with_plain(Plain.KERNELS)
+    showing = Showing(probe, Rung.IR, ALL.with_plain(Plain.KERNELS), gone)
     return showing if showing.shows(start) else None
 
 
