@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from fxmorph.campaign.schedule import case_of
+from fxmorph.campaign.schedule import case_of, rung_of
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.records import from_json, to_json
+from fxmorph.core.seeds import find_seeds
 from fxmorph.events import Checked, RunFinished, Warned
-from fxmorph.judge.plans import APART, PLANS, QUICK, THREADS, plans_of, threads_of
-from fxmorph.model import RESHAPES, Case, CaseResult, Kind, Rung, Seed, Status, ValuePlan
+from fxmorph.judge.plans import APART, PLANS, QUICK, THREADS, kernels_of, plans_of, threads_of
+from fxmorph.model import RESHAPES, Case, CaseResult, Kernels, Kind, Rung, Seed, Status, ValuePlan
 from fxmorph.triage.identity import checked_fingerprint
 
 
@@ -65,12 +66,15 @@ def test_a_seed_as_it_is_has_one_set_of_plans_wherever_it_is_judged(tmp_path: Pa
     explained = _seed_case(settings, str(tmp_path / "s.py"))
     runs = [new_campaign(seeds=(explained.seed,), check=check, rewrites=False) for check in (True, False)]
     cases = [next(run.schedule.jobs()).case for run in runs]
-    assert {case.plans for case in (explained, *cases)} == {(*PLANS, *APART)}
+    compiled = tuple(plan for plan in APART if plan is not ValuePlan.GPU)
+    assert {case.plans for case in (explained, *cases)} == {(*PLANS, *compiled)}
     for told, left in (
-        ({"threads": 4}, {ValuePlan.THREADS}),
-        ({"device": "cuda"}, {ValuePlan.THREADS}),
-        ({"backend": "eager"}, {ValuePlan.THREADS, ValuePlan.CACHED}),
+        ({"threads": 4}, {ValuePlan.THREADS, ValuePlan.GPU}),
+        ({"device": "cuda"}, {ValuePlan.THREADS, ValuePlan.GPU}),
+        ({"backend": "eager"}, {ValuePlan.THREADS, ValuePlan.GPU, ValuePlan.CACHED}),
         ({"quick": True}, {*PLANS, *APART} - {*QUICK}),
+        ({"rung": "ir"}, {ValuePlan.CACHED}),
+        ({"rung": "ir", "quick": True}, {*PLANS, *APART} - {*QUICK, ValuePlan.GPU}),
     ):
         other = plans_of(replace(settings, **told), explained.seed, 0)
         assert {*PLANS, *APART} - {*other} == left
@@ -163,3 +167,16 @@ def test_a_checked_seed_has_one_fingerprint_from_everywhere(tmp_path: Path, monk
             prints.add(checked_fingerprint(label, (Kind.VALUE,), "inductor", ""))
     assert len(prints) == 1
     assert checked_fingerprint("m/net.py:Net[train]", (Kind.VALUE,), "inductor", "") not in prints
+
+
+def test_kernels_are_interpreted_where_that_is_asked_as_for_gpus_in_turn(tmp_path: Path) -> None:
+    (tmp_path / "s.py").write_text("import torch\ndef make_inputs(): return [torch.ones(2)]\ndef fn(x): return x\n")
+    settings = Settings(rung="ir")
+    seed = find_seeds([str(tmp_path / "s.py")])[0][0]
+    case = case_of(settings, seed, 0, rung_of(settings))
+    assert (case.rung, case.compile.kernels) == (Rung.IR, Kernels.CPP)
+    assert [kernels_of(settings, index) for index in range(3)] == [Kernels.CPP, Kernels.GPU, Kernels.CPP]
+    assert kernels_of(Settings(), 1) is Kernels.GENERATED
+    compiled = replace(case, compile=replace(case.compile, kernels=Kernels.GENERATED))
+    assert compiled.id != case.id and "kernels" not in to_json(compiled)["compile"]
+    assert from_json(Case, to_json(case)) == case
