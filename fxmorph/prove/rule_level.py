@@ -152,6 +152,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
     told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
     layouts = _layouts(rule)
+    turn = 0  # of arguments that are not empty
     for attempt in range(3 * count):
         # Corners stand in for every second of the small pools, and then come in between.
         sizes, leading = _sizes(attempt, len(words) > 1, rng)
@@ -175,6 +176,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
         if sample is None:
             continue
+        sample = sample[0], _scalars_in_turn(rule, *sample, turn)
+        turn += all(t.numel() for t in sample[0].values())
         hows = [layouts[attempt % len(layouts)]]
         if fixed and hows[0] == "shared":
             hows.append("plain")  # where one argument is another, what a size alone gets wrong may cancel
@@ -195,6 +198,16 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
                 yield instance
                 if len(seen) >= count:
                     return
+
+
+def _scalars_in_turn(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], turn: int
+) -> dict[str, Any]:
+    """One after the other of what each scalar may be, so that the few arguments that are proved have most of it."""
+    among = {n: choices if choices is not None else NUMBERS for n, choices in rule.scalars.items()}
+    chosen = {n: c[(turn * (place + 1) + place) % len(c)] for place, (n, c) in enumerate(among.items())}
+    fits = holds(rule, {n: spec_of(t) for n, t in tensors.items()}, chosen)
+    return chosen if fits else scalars
 
 
 def _runnable(instance: Instance, rng: random.Random) -> Instance:
@@ -297,25 +310,33 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     keys: list[str] = []
     refuted = reason = ""
     code, contradicts = ProofCode.PLAIN, Contradiction.NONE
+    best, under = Level.BIT_EXACT, set[str]()  # the strongest level that eager leaves for the further arguments
     covered, more = _Covered(), _Covered()
     full = False  # whether there was anything to compare
     raised: dict[ProofCode, list[str]] = {ProofCode.DOES_NOT_RUN: [], ProofCode.AFTER_RAISES: []}
     if tried is None:
         tried = _tried(rule, dtype)
+    met_scalars = set[str]()
     for instance in arguments_of(rule, dtype, proved + tried):
+        scalars = repr(instance.scalars)
+        known = scalars in met_scalars
+        met_scalars.add(scalars)
         if len(proofs) >= proved:
             try:
                 # Gradients are taken in the widest dtype, so that those of one dtype are those of all.
-                found = falsify(instance, quick=True, gradients=dtype == rule.dtypes[0]).counterexample
+                tested = falsify(instance, quick=known, gradients=dtype == rule.dtypes[0])
             except BeforeRaises:
                 continue
             except AfterRaises as error:
                 raised[ProofCode.AFTER_RAISES].append(f"{instance_text(instance)}: the replacement raises {error}")
                 continue
             more.add(instance)
+            found = tested.counterexample
             if found is not None:
                 refuted, contradicts = f"{instance_text(instance)}: {found}", found.code
                 break
+            best = weakest([best, tested.best])
+            under |= set(tested.assumptions)
             continue
         made = prover.prove(instance)
         if made.code in raised:
@@ -345,6 +366,10 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     scope += raising + _numbers(rule)
     method = next((p.method for p in proofs if p.level is level), "FALSIFY-ONLY")
     assumptions = {a for p in proofs for a in p.assumptions}
+    # INDEX_EXACT and BIT_EXACT are the same to eager; memory that nothing reads any more has no level in it.
+    if rule.site != "late" and best is not Level.BIT_EXACT and level.stronger(best):
+        level = best
+        assumptions |= under
     if refuted:
         level, method = Level.REFUTED, "FALSIFY-ONLY"
     elif level is Level.INDEX_EXACT and rule.site != "late":

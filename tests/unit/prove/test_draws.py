@@ -101,6 +101,30 @@ WRONG: dict[str, Rule] = {
         lambda a, b: a @ b, lambda a, b: torch.mm(a, b) + 1 if a.shape[-1] == 5 else torch.mm(a, b),
         {"a": "m k", "b": "k n"}, Level.EXACT_REAL, dtypes=("bfloat16",),
     ),
+    "a size beside the one that is indexed": rule(
+        lambda x, i: x[i], lambda x, i: x[i].roll(1, -1) if x.shape[1] == 11 else x[i], {"x": "m n", "i": "k"},
+        Level.INDEX_EXACT, where=("not i.floating", "i.dtype == 'int64'"), dtypes=("float64",), mixed=True,
+    ),
+    "a size of divisors": rule(
+        lambda x, y: torch.floor_divide(x, y),
+        lambda x, y: torch.floor_divide(x, y) - 1 if x.shape[-1] == 6 else torch.floor_divide(x, y),
+        {"x": "... n", "y": "... n"}, Level.BIT_EXACT, dtypes=("int64",),
+    ),
+}  # fmt: skip
+#: Rules that hold as strongly as the second level, and for numbers that most draws have more strongly.
+WEAKER = {
+    "a divisor that is no power of two": (
+        rule(lambda x, c: x / c, lambda x, c: x * (1 / c), {"x": "..."}, Level.EXACT_REAL, where=("c != 0",),
+             scalars={"c": None}, assumes=("finite",)), Level.EXACT_REAL,
+    ),
+    "a factor that leaves the range": (
+        rule(lambda x, c: (x * c) / c, lambda x, c: x.clone(), {"x": "..."}, Level.EXACT_REAL, where=("c != 0",),
+             scalars={"c": (1, -1, 4)}, assumes=("finite",), dtypes=("float16",)), Level.EXACT_REAL,
+    ),
+    "rows that are summed in vectors": (
+        rule(lambda x: x.sum(-1), lambda x: x.flip(-1).sum(-1), {"x": "n"}, Level.EXACT_REAL, assumes=("finite",)),
+        Level.EXACT_REAL,
+    ),
 }  # fmt: skip
 
 
@@ -108,6 +132,12 @@ WRONG: dict[str, Rule] = {
 def test_a_wrong_rule_is_refuted(name: str) -> None:
     proof = prove_rule(WRONG[name], WRONG[name].dtypes[0], Prover())
     assert proof.level is Level.REFUTED, proof
+
+
+@pytest.mark.parametrize("name", WEAKER)
+def test_a_level_is_that_of_all_arguments(name: str) -> None:
+    weaker, level = WEAKER[name]
+    assert not prove_rule(weaker, weaker.dtypes[0], Prover()).level.stronger(level)
 
 
 def test_a_division_by_a_number_may_differ_from_one_in_a_row() -> None:
