@@ -527,7 +527,11 @@ ALARMS: dict[str, Alarm] = {
 }
 
 
-@pytest.mark.parametrize("name", ALARMS)
+#: Twenty seconds each.
+SLOW = ("gradients of resized images", "resized images")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in ALARMS])
 def test_a_published_false_alarm_is_none_here(name: str) -> None:
     result = judge(ALARMS[name])
     assert result.status in ALARMS[name].allowed, (result.status, result.kinds, result.reason)
