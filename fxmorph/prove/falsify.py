@@ -413,6 +413,14 @@ def _contradicted(
     return _shown(Contradiction.REALS, "values differ over the reals", values, sides) if apart else None
 
 
+def apart_in_reals(instance: Instance) -> Counterexample | None:
+    """Values of a narrow dtype on which both sides are other numbers before they are rounded to the same bits."""
+    if not any(t.dtype in NARROW_TOLERANCE for t in instance.tensors.values()):
+        return None
+    found = (_apart_in_reals(instance, kind, values) for kind, values in kinds(instance, quick=True))
+    return next((c for c in found if c is not None), None)
+
+
 def _apart_in_reals(instance: Instance, kind: str, values: dict[str, torch.Tensor]) -> Counterexample | None:
     """Where both sides round to the same bits of a narrow dtype: whether they are the same number before that."""
     narrow = any(t.dtype in NARROW_TOLERANCE for t in values.values())

@@ -8,9 +8,10 @@ data is also tried for all sizes at once (``sizes/``).
 
 from __future__ import annotations
 
+import functools
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -72,6 +73,8 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
 )  # fmt: skip
 #: How often such scalars are drawn again as may be any number.
 _OTHER_NUMBERS = 6
+#: How often sizes that depend on each other are drawn, where the pattern does not run on independent ones.
+_LINKED = 12
 #: Large sizes that each named size has alone: more than float16 counts to, and many blocks.
 ALONE = (2051, 3100)
 #: Beside a large size.
@@ -152,6 +155,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
     told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
     layouts = _layouts(rule)
+    linkable = "..." in words and len(words) > 1
     turn = 0  # of arguments that are not empty
     for attempt in range(3 * count):
         # Corners stand in for every second of the small pools, and then come in between.
@@ -169,6 +173,9 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             if told and not {0, 1, *ALONE}.issuperset(fixed.values()):
                 integers = told[0]  # an index that a size of the text allows
         sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
+        if sample is None and fixed:  # another size must be 1, or the same
+            few = (1, 2, *fixed.values())
+            sample = sample_arguments(rule, rng, 60, (dtype,), few, few, integers, fixed)
         if sample is None and rule.mixed:  # of this dtype alone there are none: a mask beside numbers
             sample = sample_arguments(rule, rng, 60, (), sizes, leading, integers, fixed)
         if sample is None and attempt % len(POOLS) == 0:
@@ -192,6 +199,9 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             if too_large(instance):
                 continue
             instance = _runnable(instance, rng)
+            if linkable and not _runs(instance):
+                draw = functools.partial(sample_arguments, rule, rng, 20, (dtype,), sizes, leading, integers, fixed)
+                instance = _linked(rule, draw, rng, laid) or instance
             text = f"{instance_text(instance)} {[instance.tensors[n].tolist() for n in sorted(instance.known())]}"
             if text not in seen:
                 seen.add(text)
@@ -245,6 +255,17 @@ def _whole(t: torch.Tensor) -> bool:
 def _with_small_integers(t: torch.Tensor, rule: Rule, rng: random.Random) -> torch.Tensor:
     """Those that every index may be, or every divisor."""
     return sample_values(t.shape, t.dtype, rng, (0, 1) if rule.mixed else (1, 2)) if _whole(t) else t.clone()
+
+
+def _linked(
+    rule: Rule, draw: Callable[..., tuple[dict[str, torch.Tensor], dict[str, Any]] | None], rng: random.Random, how: str
+) -> Instance | None:
+    """Arguments on which the pattern runs, drawn with sizes that depend on each other; None where none are found."""
+    for _ in range(_LINKED):
+        sample = draw(linked=True)
+        if sample is not None and _runs(instance := _laid_out(rule, *sample, rng, how)):
+            return instance
+    return None
 
 
 def _each_alone(rule: Rule) -> list[int]:

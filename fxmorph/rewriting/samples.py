@@ -45,6 +45,7 @@ def sample_arguments(
     leading: Sequence[int] = LEADING,
     integers: Sequence[int] = (),
     fixed: Mapping[str, int] = MappingProxyType({}),
+    linked: bool = False,
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """Random small contiguous arguments that a rule holds for, or None when none were found.
 
@@ -52,9 +53,11 @@ def sample_arguments(
     of its own too.  Named sizes come from ``sizes``, those that ``...`` stands for from ``leading``, integers that are
     arguments of a mixed rule from ``integers``: 0 and 1 unless given.
     ``fixed`` are sizes by name, of ``...`` that of its last dimension, of ``FIRST`` that of the first.
+    ``linked``: the dimensions of ``...`` are named ones, as where a bias is broadcast to a product.
     """
     dtypes = tuple(dtypes) or rule.dtypes
     others = [*dtypes, *dtypes, *rule.dtypes, "bool", "int64"]
+    words = sorted({w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit() and w != "..."})
     for attempt in range(tries):
         dtype = getattr(torch, dtypes[attempt % len(dtypes)])
         chosen: dict[str, int] = dict(fixed)
@@ -62,6 +65,10 @@ def sample_arguments(
         # Of several large sizes too many elements would come.
         lead = [n if n <= LARGE or (n == max(lead) and i == lead.index(n)) else n % 3 + 1 for i, n in enumerate(lead)]
         lead = [*([fixed[FIRST]] if FIRST in fixed else ()), *lead, *([fixed["..."]] if "..." in fixed else ())]
+        if linked:
+            named = rng.sample(words, rng.randint(1, min(3, len(words))))
+            chosen |= {w: fixed[place] for w, place in ((named[-1], "..."), (named[0], FIRST)) if place in fixed}
+            lead = [chosen.setdefault(w, rng.choice(sizes)) for w in named]
         shapes: dict[str, list[int]] = {}
         for name, text in rule.args.items():
             shape = shapes[name] = []
