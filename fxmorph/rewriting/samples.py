@@ -122,7 +122,7 @@ def _with_other_strides(t: torch.Tensor, way: str, rng: random.Random) -> torch.
         return wide[..., ::2]
     if way == "loose":
         # What lies between the elements of a dimension of size 1 is nobody's, and such a tensor may be contiguous.
-        strides = [s if n > 1 else rng.choice((2, 5, 70)) for n, s in zip(t.shape, t.stride(), strict=True)]
+        strides = [s if n > 1 else rng.choice((0, 2, 5, 70)) for n, s in zip(t.shape, t.stride(), strict=True)]
         far = sum((n - 1) * max(strides) for n in t.shape)  # a walk by a wrong stride ends in this memory
         memory = torch.cat([flat_storage(t), sample_values([min(far, _MANY)], t.dtype, rng)])
         return memory.as_strided(t.shape, strides, t.storage_offset())
