@@ -46,8 +46,8 @@ from fxmorph.rewriting.instances import Instance, holds, over_memory, sizes_of
 from fxmorph.rewriting.samples import (
     FIRST,
     LARGE,
-    NUMBERS,
     broadcasting,
+    numbers_for,
     relaid,
     sample_arguments,
     sample_values,
@@ -81,15 +81,15 @@ ALONE = (2051, 3100)
 _SMALL = (1, 2, 3)
 #: Integers that are arguments of a mixed rule, in turn: indices from either end, counts, and beyond what is narrow.
 INTEGERS: tuple[tuple[int, ...], ...] = (
-    (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (2, 3, 5, 7), (0, 1, 2, 3), (100, -100, 5),
-    (127, 128, 255, 256, 1000, -129), (2**24 + 1, 2**31, 2**32, 2**53 + 1, -(2**31) - 1, 0, 1), (0, 1, 2**32, -(2**32)),
+    (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (257, 2049, 2**24 + 1), (2, 3, 5, 7), (0, 1, 2, 3),
+    (100, -100, 5), (127, 128, 255, 256, 1000, -129), (2**24 + 1, 2**31, 2**32, 2**53 + 1, -(2**31) - 1, 0, 1), (0, 1, 2**32, -(2**32)),
 )  # fmt: skip
 #: How arguments lie in memory, in turn.
 _LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared", "permuted", "as it is")
 #: The same for a rule of several arguments that writes.
 _SHARING = ("shared", "shared", "plain", "shared")
 #: More of them for a rule that looks at that.
-_OTHER_LAYOUTS = ("expanded", "gaps", "expanded", "permuted", "expanded", "gaps", "as it is")
+_OTHER_LAYOUTS = ("expanded", "gaps", "rows", "expanded", "permuted", "expanded", "gaps", "as it is")
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,8 @@ def _scalars_in_turn(
     rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], turn: int
 ) -> dict[str, Any]:
     """One after the other of what each scalar may be, so that the few arguments that are proved have most of it."""
-    among = {n: choices if choices is not None else NUMBERS for n, choices in rule.scalars.items()}
+    told = [n for n in told_numbers(rule) if abs(n) <= LARGE]
+    among = {n: (*numbers_for(rule, n), *(told if c is None else ())) for n, c in rule.scalars.items()}
     chosen = {n: c[(turn * (place + 1) + place) % len(c)] for place, (n, c) in enumerate(among.items())}
     fits = holds(rule, {n: spec_of(t) for n, t in tensors.items()}, chosen)
     return chosen if fits else scalars
@@ -233,7 +234,7 @@ def _runnable(instance: Instance, rng: random.Random) -> Instance:
     for _ in range(1 + (_OTHER_NUMBERS if free else 0)):
         if _runs(small):
             return small
-        scalars = {**instance.scalars, **{n: rng.choice(NUMBERS) for n in free}}
+        scalars = {**instance.scalars, **{n: rng.choice(numbers_for(rule, n)) for n in free}}
         if holds(rule, {n: spec_of(t) for n, t in small.tensors.items()}, scalars):
             small = Instance(rule, small.tensors, scalars)
     return instance
@@ -408,7 +409,7 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
 def _numbers(rule: Rule) -> str:
     """Of scalars that may be any number, those that were drawn from."""
     free = [n for n, among in rule.scalars.items() if among is None]
-    return f"; {', '.join(free)} among {', '.join(map(str, NUMBERS))}" if free else ""
+    return "".join(f"; {n} among {', '.join(map(str, numbers_for(rule, n)))}" for n in free)
 
 
 def _all_sizes(rule: Rule, certificates: Certificates) -> Certificate:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -25,15 +27,17 @@ LARGE = 12
 #: Samples are no larger, all tensors together.
 MOST_ELEMENTS = 100_000
 #: How an argument may be laid out.
-WAYS = ("permuted", "gaps", "expanded", "as it is")
+WAYS = ("permuted", "gaps", "rows", "expanded", "as it is")
 #: Elements that a tensor may have which a side makes of them.
 _MOST_MADE = 2_000_000
 #: Of more elements some are repeated.
 _MANY = 2048
 #: The first one of the dimensions that ``...`` stands for.
 FIRST = "first of ..."
-#: What a scalar that the graph gives may be.
+#: What a scalar that the graph gives may be, unless conditions name other numbers.
 NUMBERS = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
+#: A number of a condition, up to what size it is tried, and what parts of it are inside.
+_TOLD, _MODERATE, _INSIDE = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[+-]?\d+)?"), 64, (1.0, 63 / 64, 0.875)
 
 
 def sample_arguments(
@@ -84,12 +88,27 @@ def sample_arguments(
         own = {n: getattr(torch, rng.choice(others)) if rule.mixed else dtype for n in shapes}
         if dtype not in own.values():
             continue
-        scalars = {n: rng.choice(c if c is not None else NUMBERS) for n, c in rule.scalars.items()}
+        scalars = {n: rng.choice(numbers_for(rule, n)) for n in rule.scalars}
         specs = {n: spec_of(torch.empty(shape, dtype=own[n])) for n, shape in shapes.items()}
         if holds(rule, specs, scalars):
             numbers = integers or ((0, 1) if rule.mixed else (1, 2))
             return {n: sample_values(shape, own[n], rng, numbers) for n, shape in shapes.items()}, scalars
     return None
+
+
+def numbers_for(rule: Rule, name: str) -> tuple[Any, ...]:
+    """What the scalar ``name`` is drawn from: bounds that conditions set it are met, and values just inside of them."""
+    among = rule.scalars[name]
+    return tuple(among) if among is not None else (*NUMBERS, *_told(rule.where, name))
+
+
+@functools.lru_cache(maxsize=4096)
+def _told(where: tuple[str, ...], name: str) -> tuple[float, ...]:
+    """Moderate numbers of the conditions that name a scalar, and values just inside, where nothing else has them."""
+    said = (text for text in where if re.search(rf"\b{re.escape(name)}\b", text))
+    bounds = sorted({float(n) for text in said for n in _TOLD.findall(text)})
+    near = dict.fromkeys(f for n in bounds if abs(n) <= _MODERATE for f in (n * part for part in _INSIDE))
+    return tuple(f for f in near if not any(f == n and isinstance(n, float) for n in NUMBERS))
 
 
 def relaid(
@@ -120,6 +139,8 @@ def _with_other_strides(t: torch.Tensor, way: str, rng: random.Random) -> torch.
     if way == "gaps":
         wide = torch.stack([t, t], -1).reshape(*t.shape[:-1], 2 * t.shape[-1])
         return wide[..., ::2]
+    if way == "rows":  # dense ones, and something between them
+        return torch.cat([t, t.flip(-1)[..., : rng.randint(1, 3)]], -1)[..., : t.shape[-1]]
     if way == "loose":
         # What lies between the elements of a dimension of size 1 is nobody's, and such a tensor may be contiguous.
         strides = [s if n > 1 else rng.choice((0, 2, 5, 70)) for n, s in zip(t.shape, t.stride(), strict=True)]

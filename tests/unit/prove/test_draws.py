@@ -105,6 +105,24 @@ WRONG: dict[str, Rule] = {
         lambda x, i: x[i], lambda x, i: x[i].roll(1, -1) if x.shape[1] == 11 else x[i], {"x": "m n", "i": "k"},
         Level.INDEX_EXACT, where=("not i.floating", "i.dtype == 'int64'"), dtypes=("float64",), mixed=True,
     ),
+    "an integer that a narrow float rounds": rule(
+        lambda x, i: x == i, lambda x, i: x.double() == i.double(), {"x": "n", "i": "n"}, Level.BIT_EXACT,
+        where=("x.dtype == 'bfloat16'", "i.dtype == 'int32'"), dtypes=("bfloat16", "int32"), mixed=True,
+    ),
+    "a bound of a number": rule(
+        lambda x, c: F.leaky_relu(x, c), lambda x, c: torch.maximum(x, x * c) if c > 1.1 else F.leaky_relu(x, c),
+        {"x": "..."}, Level.EXACT_REAL, scalars={"c": None}, where=("type(c) is float", "0.2 < c < 1.25"),
+        assumes=("finite",),
+    ),
+    "a number held in fewer bits": rule(
+        lambda x: x / 7, lambda x: x * (torch.ones(()) / 7), {"x": "n"}, Level.EXACT_REAL, dtypes=("float64",),
+    ),
+    "what lies between rows": rule(
+        lambda x: x.mul_(2), lambda x: x.as_strided((x.stride(0) * x.shape[0] - x.stride(0) + x.shape[1],), (1,)).mul_(2)
+        .as_strided(x.shape, x.stride()), {"x": "m n"}, Level.BIT_EXACT, dtypes=("int16",),
+        where=("m >= 2", "n >= 1", "x.stride[1] == 1", "x.stride[0] >= n", "x.offset == 0"),
+        preserves=frozenset(("mutation",)),
+    ),
     "a size of divisors": rule(
         lambda x, y: torch.floor_divide(x, y),
         lambda x, y: torch.floor_divide(x, y) - 1 if x.shape[-1] == 6 else torch.floor_divide(x, y),
@@ -128,10 +146,14 @@ WEAKER = {
 }  # fmt: skip
 
 
+#: No difference between them is as large as eager's roundings.
+UNKNOWN = ("a number held in fewer bits",)
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_rule_is_refuted(name: str) -> None:
     proof = prove_rule(WRONG[name], WRONG[name].dtypes[0], Prover())
-    assert proof.level is Level.REFUTED, proof
+    assert proof.level is (Level.UNKNOWN if name in UNKNOWN else Level.REFUTED), proof
 
 
 @pytest.mark.parametrize("name", WEAKER)
