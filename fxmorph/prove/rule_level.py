@@ -9,6 +9,7 @@ data is also tried for all sizes at once (``sizes/``).
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,8 +72,8 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
     (17, 13), (1025,), (0, 2), (33, 31), (257,), (200,), (129, 127), (0, 1, 3), (2049, 1100), (65,), (300,),
     (3, 4, 6, 8), (48, 96, 24),
 )  # fmt: skip
-#: How often such scalars are drawn again as may be any number.
-_OTHER_NUMBERS = 6
+#: So many other values of scalars that may be any number are tried where the pattern does not run.
+_OTHER_NUMBERS = 80
 #: How often sizes that depend on each other are drawn, where the pattern does not run on independent ones.
 _LINKED = 12
 #: Large sizes that each named size has alone: more than float16 counts to, and many blocks.
@@ -81,8 +82,9 @@ ALONE = (2051, 3100)
 _SMALL = (1, 2, 3)
 #: Integers that are arguments of a mixed rule, in turn: indices from either end, counts, and beyond what is narrow.
 INTEGERS: tuple[tuple[int, ...], ...] = (
-    (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (257, 2049, 2**24 + 1), (2, 3, 5, 7), (0, 1, 2, 3),
-    (100, -100, 5), (127, 128, 255, 256, 1000, -129), (2**24 + 1, 2**31, 2**32, 2**53 + 1, -(2**31) - 1, 0, 1), (0, 1, 2**32, -(2**32)),
+    (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (257, 2049, 2**24 + 1), (2, 3, 5, 7),
+    (0, 1, 2, 3), (100, -100, 5), (127, 128, 255, 256, 1000, -129),
+    (2**24 + 1, 2**31, 2**32, 2**53 + 1, -(2**31) - 1, 0, 1), (0, 1, 2**32, -(2**32)),
 )  # fmt: skip
 #: How arguments lie in memory, in turn.
 _LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared", "permuted", "as it is")
@@ -231,12 +233,15 @@ def _runnable(instance: Instance, rng: random.Random) -> Instance:
     if _runs(instance) or not (free or any(map(_whole, instance.tensors.values()))):
         return instance
     small = instance.with_values(over_memory(instance.tensors, lambda t: _with_small_integers(t, rule, rng)))
-    for _ in range(1 + (_OTHER_NUMBERS if free else 0)):
-        if _runs(small):
-            return small
-        scalars = {**instance.scalars, **{n: rng.choice(numbers_for(rule, n)) for n in free}}
-        if holds(rule, {n: spec_of(t) for n, t in small.tensors.items()}, scalars):
-            small = Instance(rule, small.tensors, scalars)
+    if _runs(small):
+        return small
+    specs = {n: spec_of(t) for n, t in small.tensors.items()}
+    every = [numbers_for(rule, n) for n in free]
+    combined = list(itertools.islice(itertools.product(*(rng.sample(c, len(c)) for c in every)), _OTHER_NUMBERS))
+    for numbers in combined if free else ():
+        scalars = {**instance.scalars, **dict(zip(free, numbers, strict=True))}
+        if holds(rule, specs, scalars) and _runs(other := Instance(rule, small.tensors, scalars)):
+            return other
     return instance
 
 

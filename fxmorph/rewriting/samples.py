@@ -30,6 +30,8 @@ MOST_ELEMENTS = 100_000
 WAYS = ("permuted", "gaps", "rows", "expanded", "as it is")
 #: Elements that a tensor may have which a side makes of them.
 _MOST_MADE = 2_000_000
+#: A memory begins so far before its tensor at most: further than the tensor is long where that is less.
+_FAR = 64
 #: Of more elements some are repeated.
 _MANY = 2048
 #: The first one of the dimensions that ``...`` stands for.
@@ -153,7 +155,7 @@ def _with_other_strides(t: torch.Tensor, way: str, rng: random.Random) -> torch.
 
 def _further_in(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
     """The same tensor, in half of all cases behind a few elements of other values in its memory."""
-    by = rng.choice((0, 0, 0, 1, 2, 3))
+    by = rng.choice((0, 0, 0, 1, 2, 3, min(t.numel(), _FAR)))
     if not by:
         return t
     memory = flat_storage(t)

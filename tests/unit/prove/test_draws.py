@@ -118,8 +118,10 @@ WRONG: dict[str, Rule] = {
         lambda x: x / 7, lambda x: x * (torch.ones(()) / 7), {"x": "n"}, Level.EXACT_REAL, dtypes=("float64",),
     ),
     "what lies between rows": rule(
-        lambda x: x.mul_(2), lambda x: x.as_strided((x.stride(0) * x.shape[0] - x.stride(0) + x.shape[1],), (1,)).mul_(2)
-        .as_strided(x.shape, x.stride()), {"x": "m n"}, Level.BIT_EXACT, dtypes=("int16",),
+        lambda x: x.mul_(2),
+        lambda x: x.as_strided((x.stride(0) * len(x) - x.stride(0) + x.shape[1],), (1,)).mul_(2)
+        .as_strided(x.shape, x.stride()),
+        {"x": "m n"}, Level.BIT_EXACT, dtypes=("int16",),
         where=("m >= 2", "n >= 1", "x.stride[1] == 1", "x.stride[0] >= n", "x.offset == 0"),
         preserves=frozenset(("mutation",)),
     ),
