@@ -154,6 +154,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
     places = [*words, *([FIRST] if "..." in words else [])]
     corners = [{place: size} for size in _each_alone(rule) for place in places]
+    if decides(rule) or asks_for_text(rule):
+        corners += [corner for corner in corners if not {0, 1, *ALONE}.issuperset(corner.values())]
     whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
     told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
     layouts = _layouts(rule)
