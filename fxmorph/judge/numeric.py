@@ -13,7 +13,7 @@ from enum import StrEnum
 import torch
 
 from fxmorph.judge.reference.gates import Gates
-from fxmorph.judge.reference.precision import AMPLITUDE, UNIT
+from fxmorph.judge.reference.precision import AMPLITUDE, UNIT, flushed
 from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.model import Kind, Status, VerdictCode
 from fxmorph.programs.bits import PACKED, plain, same_bits, unequal
@@ -197,6 +197,7 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     r = lanes["cast"].double() if "cast" in lanes else w
     unit = UNIT[eager.dtype]
     floor = unit * ROUNDED_TWICE * torch.maximum(w.abs(), r.abs()) + torch.finfo(eager.dtype).smallest_normal * unit
+    floor = floor + flushed(eager)
     around_wide, around_cast = _squares(lanes, "wide", w), _squares(lanes, "cast", r)
     # Where casts and decisions round nothing, all lanes are draws around one centre.
     both = torch.where(w == r, 0.5 * (around_wide + around_cast), torch.nan)
@@ -326,7 +327,8 @@ def _nonfinite(
         return Comparison(Status.EDGE_CASE, text, code=VerdictCode.INFINITY_SIGN)
     # Eager is not to blame for these: it agrees with fp64, and the compiled program does not.
     right = (c == w) | (c.isnan() & w.isnan())
-    wrong = odd & ~signs & ~right & (torch.isfinite(e) == torch.isfinite(w))
+    swayed = _finite_or_not(lanes, w) & odd & ~signs & ~right
+    wrong = odd & ~signs & ~right & ~swayed & (torch.isfinite(e) == torch.isfinite(w))
     half = eager.dtype in AMPLITUDE or gates.low_precision
     if half:
         wrong &= _out_of_range(e, c, lanes, torch.finfo(eager.dtype).max)
@@ -335,8 +337,18 @@ def _nonfinite(
     if half or gates.overflow:
         text = f"range of the dtype: {text}"
         return Comparison(Status.EXPECTED, text, Kind.NONFINITE, code=VerdictCode.DTYPE_RANGE)
+    if bool(swayed.any()):
+        return _ill_conditioned(swayed)
     text = f"eager and fp64 disagree on finiteness: {text}"
     return Comparison(Status.INCONCLUSIVE, text, Kind.NONFINITE, code=VerdictCode.FINITENESS_DISPUTED)
+
+
+def _finite_or_not(lanes: dict[str, torch.Tensor], centre: torch.Tensor) -> torch.Tensor:
+    """Where roundings alone make a number of NaN or Inf, or the other way round: an arc cosine near 1."""
+    out = torch.zeros_like(centre, dtype=torch.bool)
+    for lane in lanes.values():
+        out |= torch.isfinite(lane) != torch.isfinite(centre)
+    return out
 
 
 def _out_of_range(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tensor], largest: float) -> torch.Tensor:

@@ -45,7 +45,7 @@ from fxmorph.torchapi.compiling import (
     on_threads,
     toolchain_trouble,
 )
-from fxmorph.torchapi.devices import out_of_memory, require_device
+from fxmorph.torchapi.devices import out_of_memory, require_device, without_tf32
 from fxmorph.torchapi.firing import noting
 
 #: How the RNG seed of the inputs differs under RESEED.
@@ -248,7 +248,7 @@ class Trial:
         return self._observe(made, plan, wrap, **more)
 
     def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
-        with on_threads(self.settings.threads):
+        with on_threads(self.settings.threads), without_tf32():
             seen = observe(
                 made, wrap, no_grad=self.subject.no_grad, inference=self.subject.inference,
                 exact=plan is ValuePlan.EXACT, calls=2 if plan is ValuePlan.AGAIN else 1, **more,

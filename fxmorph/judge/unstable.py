@@ -58,9 +58,10 @@ def moves_as_far(
     e, c, wide = mine.double(), theirs.double(), shadows.lanes["wide"].double()
     accused = (env.outside > env.allowed) & torch.isfinite(c)
     rounded = torch.zeros_like(accused)
+    least = torch.finfo(mine.dtype).smallest_normal  # every result is moved by less: a zero, too
     for name, lane in shadows.lanes.items():
         if ":" in name and not name.startswith("tie"):
-            rounded |= lane.double() != wide
+            rounded |= (lane.double() - wide).abs() > least
     if not bool(accused.any()) or bool((accused & ~rounded).any()):
         return False
     off, reached = (c - e).abs(), torch.zeros_like(e)

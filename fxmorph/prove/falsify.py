@@ -7,6 +7,7 @@ be proved equal in all bits.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import torch
 
 from fxmorph.model import Level
 from fxmorph.programs.bits import neighbours, same_bits
-from fxmorph.programs.inputs import dtype_name
+from fxmorph.programs.inputs import dtype_name, flat_storage
 from fxmorph.prove.rule_text import asks_python_for_numbers, told_values
 from fxmorph.rewriting.instances import Instance, over_memory
 from fxmorph.rewriting.passed_numbers import passed_numbers
@@ -154,6 +155,16 @@ def _around(t: torch.Tensor, told: Sequence[float], rng: random.Random) -> torch
     return pool[torch.randint(len(pool), t.shape, generator=generator)]
 
 
+def _beside(integers: Sequence[torch.Tensor], t: torch.Tensor, rng: random.Random) -> torch.Tensor:
+    """``t`` with some elements as integers in the same place are, as far as its dtype has them."""
+    like = next((flat for i in integers if len(flat := flat_storage(i)) == len(t)), None)
+    if like is None:
+        return t
+    generator = torch.Generator().manual_seed(rng.getrandbits(32))
+    same = like.to(t.dtype)
+    return torch.where(same.isfinite() & (torch.rand(t.shape, generator=generator) < 0.5), same, t)
+
+
 def _whole(t: torch.Tensor, told: Sequence[float], rng: random.Random) -> torch.Tensor:
     """The whole ones of these numbers and their neighbours, as far as ``t``'s dtype has them."""
     if t.dtype == torch.bool:
@@ -212,6 +223,7 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
     told = (*told_values(rule), *sorted(v for v in known if abs(v) > _SMALL_INTEGER))
     if asks_python_for_numbers(rule):
         told += passed_numbers(instance)
+    near = functools.partial(_beside, [instance.tensors[name] for name in sorted(instance.known())])
     wanted = [*(["told"] if told else []), *FLOATING]
     floating = any(t.is_floating_point() for t in instance.tensors.values())
     if "finite" in rule.assumes:
@@ -225,7 +237,7 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
 
         def fill(t: torch.Tensor, kind: str = kind, rng: random.Random = rng) -> torch.Tensor:
             if t.is_floating_point():
-                return _assumed(rule, _around(t, told, rng) if kind == "told" else FLOATING[kind](t, rng))
+                return _assumed(rule, near(_around(t, told, rng), rng) if kind == "told" else FLOATING[kind](t, rng))
             if (rule.mixed and floating) or t.is_complex():
                 return t.clone()  # indices, masks
             return _assumed(rule, _whole(t, told, rng) if kind == "told" else _integers(t, kind, rng))
@@ -348,6 +360,10 @@ def _broken_promise(instance: Instance, sides: Sides) -> tuple[Contradiction, st
     rule, old, new = instance.rule, sides.before, sides.after
     if rule.site == "late":
         return None
+    kept = "mutation" in rule.preserves and all(same_bits(t, sides.right[n]) for n, t in sides.left.items())
+    for name in sides.left if kept else ():
+        if not same_bits(flat_storage(sides.left[name]), flat_storage(sides.right[name])):
+            return Contradiction.ARGUMENT, f"memory around {name} is written for {_shapes(instance)}"
     if old.shape != new.shape:
         text = f"shape {tuple(old.shape)} becomes {tuple(new.shape)} for {_shapes(instance)}"
         return Contradiction.SHAPE, text
@@ -411,6 +427,14 @@ def _contradicted(
     else:
         apart = gap > REAL_TOLERANCE
     return _shown(Contradiction.REALS, "values differ over the reals", values, sides) if apart else None
+
+
+def apart_in_reals(instance: Instance) -> Counterexample | None:
+    """Values of a narrow dtype on which both sides are other numbers before they are rounded to the same bits."""
+    if not any(t.dtype in NARROW_TOLERANCE for t in instance.tensors.values()):
+        return None
+    found = (_apart_in_reals(instance, kind, values) for kind, values in kinds(instance, quick=True))
+    return next((c for c in found if c is not None), None)
 
 
 def _apart_in_reals(instance: Instance, kind: str, values: dict[str, torch.Tensor]) -> Counterexample | None:

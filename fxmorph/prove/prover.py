@@ -33,7 +33,15 @@ from fxmorph.prove.certificates import (
     key_of,
     versions,
 )
-from fxmorph.prove.falsify import Contradiction, Counterexample, Falsified, contradiction, drawn, falsify
+from fxmorph.prove.falsify import (
+    Contradiction,
+    Counterexample,
+    Falsified,
+    apart_in_reals,
+    contradiction,
+    drawn,
+    falsify,
+)
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.prove.smt.exhaustion import Exhausted, exhaust
 from fxmorph.prove.smt.scalars import Obligation
@@ -148,6 +156,13 @@ class Prover:
         if shown is None or not shown.level.stronger(Level.EXACT_REAL):
             reals = self._reals(instance, shown)
             shown = reals if shown is None or reals.level.stronger(shown.level) else shown
+        if shown.level is Level.EXACT_REAL and not shown.obligations:
+            apart = apart_in_reals(instance.on("cpu"))
+            if apart is not None:
+                reason = f"{shown.method} shows {shown.level}, and eager that {apart}"
+                return certificate(
+                    Shown(Level.UNKNOWN, shown.method, shown.assumptions, reason=reason, code=ProofCode.MODEL_WRONG)
+                )
         # INDEX_EXACT and BIT_EXACT are the same to eager.
         alike = falsified.best is Level.BIT_EXACT and shown.level is Level.INDEX_EXACT
         if shown.level.stronger(falsified.best) and not alike:

@@ -8,9 +8,11 @@ data is also tried for all sizes at once (``sizes/``).
 
 from __future__ import annotations
 
+import functools
+import itertools
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,8 +47,8 @@ from fxmorph.rewriting.instances import Instance, holds, over_memory, sizes_of
 from fxmorph.rewriting.samples import (
     FIRST,
     LARGE,
-    NUMBERS,
     broadcasting,
+    numbers_for,
     relaid,
     sample_arguments,
     sample_values,
@@ -70,23 +72,26 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
     (17, 13), (1025,), (0, 2), (33, 31), (257,), (200,), (129, 127), (0, 1, 3), (2049, 1100), (65,), (300,),
     (3, 4, 6, 8), (48, 96, 24),
 )  # fmt: skip
-#: How often such scalars are drawn again as may be any number.
-_OTHER_NUMBERS = 6
+#: So many other values of scalars that may be any number are tried where the pattern does not run.
+_OTHER_NUMBERS = 80
+#: How often sizes that depend on each other are drawn, where the pattern does not run on independent ones.
+_LINKED = 12
 #: Large sizes that each named size has alone: more than float16 counts to, and many blocks.
 ALONE = (2051, 3100)
 #: Beside a large size.
 _SMALL = (1, 2, 3)
 #: Integers that are arguments of a mixed rule, in turn: indices from either end, counts, and beyond what is narrow.
 INTEGERS: tuple[tuple[int, ...], ...] = (
-    (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (2, 3, 5, 7), (0, 1, 2, 3), (100, -100, 5),
-    (127, 128, 255, 256, 1000, -129), (2**24 + 1, 2**31, 2**32, 2**53 + 1, -(2**31) - 1, 0, 1), (0, 1, 2**32, -(2**32)),
+    (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (257, 2049, 2**24 + 1), (2, 3, 5, 7),
+    (0, 1, 2, 3), (100, -100, 5), (127, 128, 255, 256, 1000, -129),
+    (2**24 + 1, 2**31, 2**32, 2**53 + 1, -(2**31) - 1, 0, 1), (0, 1, 2**32, -(2**32)),
 )  # fmt: skip
 #: How arguments lie in memory, in turn.
 _LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared", "permuted", "as it is")
 #: The same for a rule of several arguments that writes.
 _SHARING = ("shared", "shared", "plain", "shared")
 #: More of them for a rule that looks at that.
-_OTHER_LAYOUTS = ("expanded", "gaps", "expanded", "permuted", "expanded", "gaps", "as it is")
+_OTHER_LAYOUTS = ("expanded", "gaps", "rows", "expanded", "permuted", "expanded", "gaps", "as it is")
 
 
 @dataclass(frozen=True)
@@ -149,9 +154,13 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
     places = [*words, *([FIRST] if "..." in words else [])]
     corners = [{place: size} for size in _each_alone(rule) for place in places]
+    if decides(rule) or asks_for_text(rule):
+        corners += [corner for corner in corners if not {0, 1, *ALONE}.issuperset(corner.values())]
     whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
     told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
     layouts = _layouts(rule)
+    linkable = "..." in words and len(words) > 1
+    turn = 0  # of arguments that are not empty
     for attempt in range(3 * count):
         # Corners stand in for every second of the small pools, and then come in between.
         sizes, leading = _sizes(attempt, len(words) > 1, rng)
@@ -168,6 +177,9 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             if told and not {0, 1, *ALONE}.issuperset(fixed.values()):
                 integers = told[0]  # an index that a size of the text allows
         sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
+        if sample is None and fixed:  # another size must be 1, or the same
+            few = (1, 2, *fixed.values())
+            sample = sample_arguments(rule, rng, 60, (dtype,), few, few, integers, fixed)
         if sample is None and rule.mixed:  # of this dtype alone there are none: a mask beside numbers
             sample = sample_arguments(rule, rng, 60, (), sizes, leading, integers, fixed)
         if sample is None and attempt % len(POOLS) == 0:
@@ -175,6 +187,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
         if sample is None:
             continue
+        sample = sample[0], _scalars_in_turn(rule, *sample, turn)
+        turn += all(t.numel() for t in sample[0].values())
         hows = [layouts[attempt % len(layouts)]]
         if fixed and hows[0] == "shared":
             hows.append("plain")  # where one argument is another, what a size alone gets wrong may cancel
@@ -189,12 +203,26 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             if too_large(instance):
                 continue
             instance = _runnable(instance, rng)
+            if linkable and not _runs(instance):
+                draw = functools.partial(sample_arguments, rule, rng, 20, (dtype,), sizes, leading, integers, fixed)
+                instance = _linked(rule, draw, rng, laid) or instance
             text = f"{instance_text(instance)} {[instance.tensors[n].tolist() for n in sorted(instance.known())]}"
             if text not in seen:
                 seen.add(text)
                 yield instance
                 if len(seen) >= count:
                     return
+
+
+def _scalars_in_turn(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], turn: int
+) -> dict[str, Any]:
+    """One after the other of what each scalar may be, so that the few arguments that are proved have most of it."""
+    told = [n for n in told_numbers(rule) if abs(n) <= LARGE]
+    among = {n: (*numbers_for(rule, n), *(told if c is None else ())) for n, c in rule.scalars.items()}
+    chosen = {n: c[(turn * (place + 1) + place) % len(c)] for place, (n, c) in enumerate(among.items())}
+    fits = holds(rule, {n: spec_of(t) for n, t in tensors.items()}, chosen)
+    return chosen if fits else scalars
 
 
 def _runnable(instance: Instance, rng: random.Random) -> Instance:
@@ -207,12 +235,15 @@ def _runnable(instance: Instance, rng: random.Random) -> Instance:
     if _runs(instance) or not (free or any(map(_whole, instance.tensors.values()))):
         return instance
     small = instance.with_values(over_memory(instance.tensors, lambda t: _with_small_integers(t, rule, rng)))
-    for _ in range(1 + (_OTHER_NUMBERS if free else 0)):
-        if _runs(small):
-            return small
-        scalars = {**instance.scalars, **{n: rng.choice(NUMBERS) for n in free}}
-        if holds(rule, {n: spec_of(t) for n, t in small.tensors.items()}, scalars):
-            small = Instance(rule, small.tensors, scalars)
+    if _runs(small):
+        return small
+    specs = {n: spec_of(t) for n, t in small.tensors.items()}
+    every = [numbers_for(rule, n) for n in free]
+    combined = list(itertools.islice(itertools.product(*(rng.sample(c, len(c)) for c in every)), _OTHER_NUMBERS))
+    for numbers in combined if free else ():
+        scalars = {**instance.scalars, **dict(zip(free, numbers, strict=True))}
+        if holds(rule, specs, scalars) and _runs(other := Instance(rule, small.tensors, scalars)):
+            return other
     return instance
 
 
@@ -232,6 +263,17 @@ def _whole(t: torch.Tensor) -> bool:
 def _with_small_integers(t: torch.Tensor, rule: Rule, rng: random.Random) -> torch.Tensor:
     """Those that every index may be, or every divisor."""
     return sample_values(t.shape, t.dtype, rng, (0, 1) if rule.mixed else (1, 2)) if _whole(t) else t.clone()
+
+
+def _linked(
+    rule: Rule, draw: Callable[..., tuple[dict[str, torch.Tensor], dict[str, Any]] | None], rng: random.Random, how: str
+) -> Instance | None:
+    """Arguments on which the pattern runs, drawn with sizes that depend on each other; None where none are found."""
+    for _ in range(_LINKED):
+        sample = draw(linked=True)
+        if sample is not None and _runs(instance := _laid_out(rule, *sample, rng, how)):
+            return instance
+    return None
 
 
 def _each_alone(rule: Rule) -> list[int]:
@@ -297,25 +339,33 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     keys: list[str] = []
     refuted = reason = ""
     code, contradicts = ProofCode.PLAIN, Contradiction.NONE
+    best, under = Level.BIT_EXACT, set[str]()  # the strongest level that eager leaves for the further arguments
     covered, more = _Covered(), _Covered()
     full = False  # whether there was anything to compare
     raised: dict[ProofCode, list[str]] = {ProofCode.DOES_NOT_RUN: [], ProofCode.AFTER_RAISES: []}
     if tried is None:
         tried = _tried(rule, dtype)
+    met_scalars = set[str]()
     for instance in arguments_of(rule, dtype, proved + tried):
+        scalars = repr(instance.scalars)
+        known = scalars in met_scalars
+        met_scalars.add(scalars)
         if len(proofs) >= proved:
             try:
                 # Gradients are taken in the widest dtype, so that those of one dtype are those of all.
-                found = falsify(instance, quick=True, gradients=dtype == rule.dtypes[0]).counterexample
+                tested = falsify(instance, quick=known, gradients=dtype == rule.dtypes[0])
             except BeforeRaises:
                 continue
             except AfterRaises as error:
                 raised[ProofCode.AFTER_RAISES].append(f"{instance_text(instance)}: the replacement raises {error}")
                 continue
             more.add(instance)
+            found = tested.counterexample
             if found is not None:
                 refuted, contradicts = f"{instance_text(instance)}: {found}", found.code
                 break
+            best = weakest([best, tested.best])
+            under |= set(tested.assumptions)
             continue
         made = prover.prove(instance)
         if made.code in raised:
@@ -345,6 +395,10 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     scope += raising + _numbers(rule)
     method = next((p.method for p in proofs if p.level is level), "FALSIFY-ONLY")
     assumptions = {a for p in proofs for a in p.assumptions}
+    # INDEX_EXACT and BIT_EXACT are the same to eager; memory that nothing reads any more has no level in it.
+    if rule.site != "late" and best is not Level.BIT_EXACT and level.stronger(best):
+        level = best
+        assumptions |= under
     if refuted:
         level, method = Level.REFUTED, "FALSIFY-ONLY"
     elif level is Level.INDEX_EXACT and rule.site != "late":
@@ -362,7 +416,7 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
 def _numbers(rule: Rule) -> str:
     """Of scalars that may be any number, those that were drawn from."""
     free = [n for n, among in rule.scalars.items() if among is None]
-    return f"; {', '.join(free)} among {', '.join(map(str, NUMBERS))}" if free else ""
+    return "".join(f"; {n} among {', '.join(map(str, numbers_for(rule, n)))}" for n in free)
 
 
 def _all_sizes(rule: Rule, certificates: Certificates) -> Certificate:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -25,15 +27,19 @@ LARGE = 12
 #: Samples are no larger, all tensors together.
 MOST_ELEMENTS = 100_000
 #: How an argument may be laid out.
-WAYS = ("permuted", "gaps", "expanded", "as it is")
+WAYS = ("permuted", "gaps", "rows", "expanded", "as it is")
 #: Elements that a tensor may have which a side makes of them.
 _MOST_MADE = 2_000_000
+#: A memory begins so far before its tensor at most: further than the tensor is long where that is less.
+_FAR = 64
 #: Of more elements some are repeated.
 _MANY = 2048
 #: The first one of the dimensions that ``...`` stands for.
 FIRST = "first of ..."
-#: What a scalar that the graph gives may be.
+#: What a scalar that the graph gives may be, unless conditions name other numbers.
 NUMBERS = (0.5, 1, 0, 2, -1, 3, -2, 2.0, 4)
+#: A number of a condition, up to what size it is tried, and what parts of it are inside.
+_TOLD, _MODERATE, _INSIDE = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[+-]?\d+)?"), 64, (1.0, 63 / 64, 0.875)
 
 
 def sample_arguments(
@@ -45,6 +51,7 @@ def sample_arguments(
     leading: Sequence[int] = LEADING,
     integers: Sequence[int] = (),
     fixed: Mapping[str, int] = MappingProxyType({}),
+    linked: bool = False,
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """Random small contiguous arguments that a rule holds for, or None when none were found.
 
@@ -52,9 +59,11 @@ def sample_arguments(
     of its own too.  Named sizes come from ``sizes``, those that ``...`` stands for from ``leading``, integers that are
     arguments of a mixed rule from ``integers``: 0 and 1 unless given.
     ``fixed`` are sizes by name, of ``...`` that of its last dimension, of ``FIRST`` that of the first.
+    ``linked``: the dimensions of ``...`` are named ones, as where a bias is broadcast to a product.
     """
     dtypes = tuple(dtypes) or rule.dtypes
     others = [*dtypes, *dtypes, *rule.dtypes, "bool", "int64"]
+    words = sorted({w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit() and w != "..."})
     for attempt in range(tries):
         dtype = getattr(torch, dtypes[attempt % len(dtypes)])
         chosen: dict[str, int] = dict(fixed)
@@ -62,6 +71,10 @@ def sample_arguments(
         # Of several large sizes too many elements would come.
         lead = [n if n <= LARGE or (n == max(lead) and i == lead.index(n)) else n % 3 + 1 for i, n in enumerate(lead)]
         lead = [*([fixed[FIRST]] if FIRST in fixed else ()), *lead, *([fixed["..."]] if "..." in fixed else ())]
+        if linked:
+            named = rng.sample(words, rng.randint(1, min(3, len(words))))
+            chosen |= {w: fixed[place] for w, place in ((named[-1], "..."), (named[0], FIRST)) if place in fixed}
+            lead = [chosen.setdefault(w, rng.choice(sizes)) for w in named]
         shapes: dict[str, list[int]] = {}
         for name, text in rule.args.items():
             shape = shapes[name] = []
@@ -77,12 +90,27 @@ def sample_arguments(
         own = {n: getattr(torch, rng.choice(others)) if rule.mixed else dtype for n in shapes}
         if dtype not in own.values():
             continue
-        scalars = {n: rng.choice(c if c is not None else NUMBERS) for n, c in rule.scalars.items()}
+        scalars = {n: rng.choice(numbers_for(rule, n)) for n in rule.scalars}
         specs = {n: spec_of(torch.empty(shape, dtype=own[n])) for n, shape in shapes.items()}
         if holds(rule, specs, scalars):
             numbers = integers or ((0, 1) if rule.mixed else (1, 2))
             return {n: sample_values(shape, own[n], rng, numbers) for n, shape in shapes.items()}, scalars
     return None
+
+
+def numbers_for(rule: Rule, name: str) -> tuple[Any, ...]:
+    """What the scalar ``name`` is drawn from: bounds that conditions set it are met, and values just inside of them."""
+    among = rule.scalars[name]
+    return tuple(among) if among is not None else (*NUMBERS, *_told(rule.where, name))
+
+
+@functools.lru_cache(maxsize=4096)
+def _told(where: tuple[str, ...], name: str) -> tuple[float, ...]:
+    """Moderate numbers of the conditions that name a scalar, and values just inside, where nothing else has them."""
+    said = (text for text in where if re.search(rf"\b{re.escape(name)}\b", text))
+    bounds = sorted({float(n) for text in said for n in _TOLD.findall(text)})
+    near = dict.fromkeys(f for n in bounds if abs(n) <= _MODERATE for f in (n * part for part in _INSIDE))
+    return tuple(f for f in near if not any(f == n and isinstance(n, float) for n in NUMBERS))
 
 
 def relaid(
@@ -113,9 +141,11 @@ def _with_other_strides(t: torch.Tensor, way: str, rng: random.Random) -> torch.
     if way == "gaps":
         wide = torch.stack([t, t], -1).reshape(*t.shape[:-1], 2 * t.shape[-1])
         return wide[..., ::2]
+    if way == "rows":  # dense ones, and something between them
+        return torch.cat([t, t.flip(-1)[..., : rng.randint(1, 3)]], -1)[..., : t.shape[-1]]
     if way == "loose":
         # What lies between the elements of a dimension of size 1 is nobody's, and such a tensor may be contiguous.
-        strides = [s if n > 1 else rng.choice((2, 5, 70)) for n, s in zip(t.shape, t.stride(), strict=True)]
+        strides = [s if n > 1 else rng.choice((0, 2, 5, 70)) for n, s in zip(t.shape, t.stride(), strict=True)]
         far = sum((n - 1) * max(strides) for n in t.shape)  # a walk by a wrong stride ends in this memory
         memory = torch.cat([flat_storage(t), sample_values([min(far, _MANY)], t.dtype, rng)])
         return memory.as_strided(t.shape, strides, t.storage_offset())
@@ -125,7 +155,7 @@ def _with_other_strides(t: torch.Tensor, way: str, rng: random.Random) -> torch.
 
 def _further_in(t: torch.Tensor, rng: random.Random) -> torch.Tensor:
     """The same tensor, in half of all cases behind a few elements of other values in its memory."""
-    by = rng.choice((0, 0, 0, 1, 2, 3))
+    by = rng.choice((0, 0, 0, 1, 2, 3, min(t.numel(), _FAR)))
     if not by:
         return t
     memory = flat_storage(t)

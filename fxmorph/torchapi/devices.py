@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 
 
@@ -18,6 +21,17 @@ def out_of_memory(error: BaseException) -> bool:
     Of memory of the CPU torch raises a plain ``RuntimeError``, known by the allocator that its message names.
     """
     return isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "DefaultCPUAllocator" in str(error)
+
+
+@contextlib.contextmanager
+def without_tf32() -> Iterator[None]:
+    """Convolutions of float32 multiply float32 inside: cuDNN rounds to TF32 or not by how its inputs are laid out."""
+    before = torch.backends.cudnn.allow_tf32
+    torch.backends.cudnn.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.allow_tf32 = before
 
 
 class DeviceLost(Exception):

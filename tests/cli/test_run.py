@@ -299,14 +299,18 @@ def fn(x): return x + (1 if torch.compiler.is_compiling() and x.shape[0] != 6 el
 """
 
 
-def test_check_calls_twice_and_at_other_sizes_where_shapes_are_dynamic(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "wrong"), [((), {"a"}), pytest.param(("--compile", "dynamic=True"), {"a", "b"}, marks=pytest.mark.slow)]
+)
+def test_check_calls_twice_and_at_other_sizes_where_shapes_are_dynamic(
+    tmp_path: Path, options: Sequence[str], wrong: set[str]
+) -> None:
     folder = folder_of(tmp_path, a=WRONG_AGAIN, b=WRONG_ELSEWHERE)
-    for options, wrong in ((), {"a"}), (("--compile", "dynamic=True"), {"a", "b"}):
-        done = fxmorph("check", "seeds", *FAST, "-j1", *options, cwd=folder)
-        checked = {Path(e["seed"]).stem: e for e in events(done) if e["event"] == "checked"}
-        assert {name for name, e in checked.items() if e["verdict"] == "finding"} == wrong, done.stdout
-        assert "second-call" in checked["a"]["kinds"]
-        assert done.returncode == 1
+    done = fxmorph("check", "seeds", *FAST, "-j1", *options, cwd=folder)
+    checked = {Path(e["seed"]).stem: e for e in events(done) if e["event"] == "checked"}
+    assert {name for name, e in checked.items() if e["verdict"] == "finding"} == wrong, done.stdout
+    assert "second-call" in checked["a"]["kinds"]
+    assert done.returncode == 1
 
 
 def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path) -> None:

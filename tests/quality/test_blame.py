@@ -512,13 +512,11 @@ QUICK = (
     "dynamo",
     "decomposition",
     "joint pass",
-    "scalar code",
     "only inputs saved",
-    "write-back",
     "lowering",
     "fusion legality",
 )
-#: PyTorch has no setting that takes these parts away.
+#: PyTorch has no setting that takes these parts away; they take more compiles.
 UNSETTABLE = ("scalar code", "write-back")
 #: Of all plants this part must be blamed right.
 PART = 0.9
@@ -531,7 +529,7 @@ def rightly(name: str) -> tuple[bool, Blame]:
     return (blame.unit, blame.stage, blame.confirmed) == (case.unit, case.unit.partition(".")[0], True), blame
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in UNSETTABLE)])
 def test_blame_falls_where_the_fault_was_planted(name: str) -> None:
     right, blame = rightly(name)
     assert right, blame

@@ -197,6 +197,20 @@ def test_only_what_moves_as_far_in_eager_is_excused(fn: Any, wrong: Any, rounds:
     assert moves_as_far(*sides, Shadows(native, lanes), run) is excused
 
 
+def test_what_cancels_in_16_bits_is_decided() -> None:
+    """A neighbour of the input moves the difference as far; but no rounding of the program reaches its zero."""
+    x = torch.tensor([0.1, -0.3, 0.7], dtype=torch.bfloat16)
+    native, wrong = x - x.clone(), (x.double() - torch.tensor([0.1, -0.3, 0.7]).double()).bfloat16()
+    noise = torch.finfo(torch.bfloat16).smallest_normal * 2.0**-8
+    lanes = {"wide": native.double(), "wide:0": native.double() + noise}
+
+    def run(draw: int) -> Observation:
+        (moved,) = move(Invocation(torch.neg, [x.clone()], lambda g: None), draw).args
+        return Observation(outputs=[frozen("out0", moved - x)])
+
+    assert not moves_as_far(frozen("out0", native), frozen("out0", wrong), Shadows(native, lanes), run)
+
+
 def test_equal_inputs_move_alike_and_whole_numbers_stay() -> None:
     x = torch.tensor([0.3, 0.3, 2.0, -0.7, 0.0, torch.inf] * 20)
     for draw in range(1, 9):

@@ -15,7 +15,7 @@ from fxmorph.judge.reference.kernels import same_over_the_reals
 from fxmorph.judge.reference.lanes import Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
-from fxmorph.judge.reference.precision import UNIT, WIDE, widened
+from fxmorph.judge.reference.precision import UNIT, WIDE, flushed, widened
 from fxmorph.judge.reference.rounding import Opaque, Rounding
 from fxmorph.judge.reference.tables import KERNELS, RAMPS, STEPPED
 from fxmorph.torchapi.dispatch import tensors_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
@@ -46,6 +46,9 @@ class LaneExecution:
                 s = s.to(value.dtype).to(s.dtype)
             if common is not None and value.ndim == 0 and value.dtype in UNIT:
                 s = s.to(common).to(s.dtype)
+            written = any(value is t for t in call.written)
+            if lane.perturb is not None and not written and (least := flushed(value)):
+                s = torch.where(s.abs() < least, s + s * lane.noise(s), s)  # nothing, or twice as much
             return s
 
         return [call.of_lane(*tree_unflatten([convert(lane, v) for v in flat], spec)) for lane in self._lanes]

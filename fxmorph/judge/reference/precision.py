@@ -51,6 +51,15 @@ DEFAULT_AMPLITUDE = 8.0
 OWN_PRECISION = {torch.float64: 2.0, torch.complex128: 2.0}
 
 
+#: Float types whose subnormal numbers generated code for GPUs takes for zeros, and makes zeros of.
+FLUSHED = frozenset((torch.float32, torch.bfloat16, torch.complex64))
+
+
+def flushed(t: torch.Tensor) -> float:
+    """Numbers of ``t``'s dtype smaller than this may be zeros to its device; 0 where none are."""
+    return torch.finfo(t.dtype).smallest_normal if t.is_cuda and t.dtype in FLUSHED else 0.0
+
+
 def widened(dtype: torch.dtype) -> torch.dtype:
     """The dtype of the shadows of ``dtype``."""
     return WIDE.get(dtype, dtype)

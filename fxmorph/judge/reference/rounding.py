@@ -124,7 +124,7 @@ def jittered(lane: Lane, s: torch.Tensor, units: float, dtype: torch.dtype, abso
         scale = torch.nan_to_num(s.abs(), nan=0.0, posinf=0.0).max()
         out = out + size * scale * lane.noise(s)
     tiny = torch.finfo(dtype).smallest_normal if dtype.is_floating_point else 1e-38
-    return out + tiny * UNIT[dtype] * 2 * xi
+    return torch.where(s == 0, out, out + tiny * UNIT[dtype] * 2 * xi)  # zero over the reals is zero in any dtype
 
 
 def _units(dtype: torch.dtype, units: float, at: torch.Tensor) -> float:

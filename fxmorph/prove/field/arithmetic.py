@@ -102,8 +102,8 @@ class Arithmetic:
             self.numbers.add((float(number.p), float(number.q)))
         return number
 
-    def constants(self, native: torch.Tensor) -> Val:
-        """The elements of a tensor of numbers."""
+    def constants(self, native: torch.Tensor, exactly: bool = False) -> Val:
+        """The elements of a tensor of numbers, ``exactly`` those or what they may have been rounded from."""
         flat = native.detach().reshape(-1)
         if native.is_complex():
             raise NotModelled("complex numbers")
@@ -111,7 +111,7 @@ class Arithmetic:
             wide = flat.long()
             return Val((wide % P).double().reshape(native.shape), (wide % Q).double().reshape(native.shape), NUMBER)
         values, where = torch.unique(flat, return_inverse=True)
-        if len(values) <= 256:
+        if len(values) <= 256 and not exactly:
             each = [self.constant(v, native.dtype) for v in values.tolist()]
             pairs = [[float(e.p), NAN if e.q is None else float(e.q)] for e in each]
             table = torch.tensor(pairs, dtype=torch.float64).reshape(-1, 2)

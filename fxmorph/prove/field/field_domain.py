@@ -60,6 +60,8 @@ class Field:
         self._about: dict[int, _About] = {}
         self._kept: list[Any] = []  # storages stay alive, so that keys stay unique
         self._fresh = 0
+        #: Bytes of an element of the widest floating-point argument.
+        self._widest = 0
 
     # -- values ----------------------------------------------------------------
 
@@ -67,6 +69,7 @@ class Field:
         """Random elements for an argument's memory, the same for the same seed and name."""
         if dtype.is_complex:
             raise NotModelled("complex numbers")
+        self._widest = max(self._widest, dtype.itemsize if dtype.is_floating_point else 0)
         h = scrambled(torch.arange(elements), salt("input", argument, self.m.seed))
         if dtype == torch.bool and not self.m.mixed:
             bit = (h & 1).double()
@@ -119,7 +122,9 @@ class Field:
             return [self._uninitialised(t) for t in call.targets]
         operands = [t for t in call.tensors if call.name not in FILLS or t is not call.arguments.get("self")]
         known = all(self.is_known(call, t) for t in operands)
-        if known and (not operands or not any(t.is_floating_point() for t in call.targets)):
+        # In float64 a number that float32 has rounded is that number, and not the one before.
+        exact = not any(t.is_floating_point() for t in call.targets) or all(map(self._coarse, call.targets))
+        if known and (not operands or exact):
             return [self._plain(t) for t in call.targets]
         if shape_of_values(call):
             given = [v for k, v in call.arguments.items() if k in ("indices", "mask", "repeats")]
@@ -147,7 +152,11 @@ class Field:
 
     def _plain(self, t: torch.Tensor) -> torch.Tensor:
         self._set(t, _About(True))
-        return self._joined(self.m.constants(t))
+        return self._joined(self.m.constants(t, exactly=self._coarse(t)))
+
+    def _coarse(self, t: torch.Tensor) -> bool:
+        """Whether a number among its elements was rounded to fewer bits than the arguments have."""
+        return t.is_floating_point() and t.element_size() < self._widest
 
     def _set(self, t: torch.Tensor, about: _About) -> None:
         key = storage_key(t)

@@ -12,6 +12,7 @@ import torch
 from fxmorph.model import Level
 from fxmorph.programs.bits import same_bits, unequal
 from fxmorph.programs.inputs import storage_key
+from fxmorph.prove.fuzz.moved_roundings import RoundingsMoved
 from fxmorph.prove.fuzz.mutants import Mutant
 from fxmorph.prove.fuzz.wide_draws import numbers_of, wide_arguments, wide_values
 from fxmorph.prove.rule_level import RuleProof
@@ -29,7 +30,7 @@ _COARSE, _BLATANT = 1e-6, 1e-3
 #: The same of a rule that casts to dtypes of few bits, in these words.
 _BY_CAST = 0.05
 _NARROW = ("half", "float16", "float32", ".float(", "to_copy")
-#: How often arguments are moved by what rounding may move them, to see what that makes of the result.
+#: How often arguments and results are moved by what rounding may move them, to see what that makes of the result.
 _PERTURBED = 3
 #: Values that float64 computes with exactly: multiples of this.
 _STEP = 1 / 64
@@ -171,7 +172,8 @@ def _over_reals(
         return _witness(wide, a, b, blatant)
     allowed = torch.full_like(a, close * scale)
     for _ in range(_PERTURBED):
-        near = _run(instance, over_memory(wide, lambda t: _perturbed(t, rng)))
+        with RoundingsMoved(rng):
+            near = _run(instance, over_memory(wide, lambda t: _perturbed(t, rng)))
         if near is None or near.before.shape != a.shape:
             return None
         for side, moved in ((a, near.before), (b, near.after)):
