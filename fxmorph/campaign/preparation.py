@@ -97,6 +97,8 @@ def _refuse_what_cannot_work(settings: Settings) -> None:
     if settings.interprets:
         if settings.device != "cpu":
             raise ConfigError("--rung ir: kernels are interpreted on device cpu")
+        if settings.passes:
+            raise ConfigError("--rung ir: with --pass no kernels are made")
     elif settings.device != "cuda" and settings.backend == "inductor" and cpp_compiler() is None:
         raise ConfigError(
             "no C++ compiler found, and Inductor needs one on CPU: install g++ (apt install g++) or set CXX,"

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from fxmorph.core.clock import Clock
+from fxmorph.judge.compiled_run import tried_compiled
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
 from fxmorph.judge.outside_state import may_be_held, steadied
@@ -19,17 +20,7 @@ from fxmorph.judge.plans import APART, under
 from fxmorph.judge.precondition_inputs import satisfying_sets
 from fxmorph.judge.reference.shadows import differ_in_fp64
 from fxmorph.judge.steps import Steps
-from fxmorph.judge.trial import (
-    RESEED,
-    GraphSubject,
-    LazyReference,
-    OutOfMemory,
-    SeedSubject,
-    Subject,
-    ToolchainMissing,
-    Trial,
-    summary,
-)
+from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, OutOfMemory, SeedSubject, Subject, Trial, summary
 from fxmorph.model import (
     DRAWN_PLANS,
     EXTRA_PLANS,
@@ -38,7 +29,6 @@ from fxmorph.model import (
     CaseResult,
     CompileConfig,
     GraphLevel,
-    Kernels,
     Kind,
     Recipe,
     RewriteProof,
@@ -72,10 +62,6 @@ NONFINITE_CODES = (VerdictCode.NONFINITE_INPUTS, VerdictCode.FINITENESS)
 
 #: Plans on which a later call is wrong where the first is not, and how a reason begins then.
 SECOND_CALLS = {ValuePlan.AGAIN: "in the second call", ValuePlan.CACHED: "called in turn, caches on"}
-
-
-#: Whose kernels interpreted ones are fused as.
-FUSED_FOR = {Kernels.CPP: "C++", Kernels.GPU: "a GPU"}
 
 
 @dataclass
@@ -329,31 +315,13 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
                     case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows,
                     fired=tuple(sorted(fired)),
                 )  # fmt: skip
-                interpreted = config.kernels is not Kernels.GENERATED
-                return _tried_compiled(case, subject, result, inputs, config, clock) if interpreted else result
+                return tried_compiled(case, inputs, config, result, lambda other: judge_subject(other, subject, clock))
             excused.update(dict.fromkeys(accused, out))
             # The ladder reset Dynamo, and what was compiled before a reset is not compiled again.
             trial = Trial(subject, case.compile, case.input_seed, clock)
         verdicts += [_excuse(v, excused) for v in found]
     status, kinds, reason = summary(_deciding(case, verdicts))
     return CaseResult(case.id, status, kinds, reason, tuple(verdicts), ladder=rows, fired=tuple(sorted(fired)))
-
-
-def _tried_compiled(
-    case: Case, subject: Subject, found: CaseResult, plan: ValuePlan, config: CompileConfig, clock: Clock
-) -> CaseResult:
-    """What interpreted kernels show, by a compiled run: its finding where it has one, else one of this rung only."""
-    compiled = replace(case, compile=replace(case.compile, kernels=Kernels.GENERATED), plans=(plan,))
-    try:
-        result = judge_subject(compiled, subject, clock)
-        said = f"{result.status} where it is compiled"
-    except ToolchainMissing as error:
-        result, said = found, f"not compiled: {error}"
-    note(lambda: f"  {said}")
-    if result is not found and result.status is Status.FINDING:
-        return replace(result, case_id=case.id, compiled=True)
-    reason = f"shown by interpreted kernels alone (fused as for {FUSED_FOR[config.kernels]}; {said}): {found.reason}"
-    return replace(found, status=Status.IR_ONLY, reason=reason)
 
 
 def _deciding(case: Case, verdicts: list[Verdict]) -> list[Verdict]:
