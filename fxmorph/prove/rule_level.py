@@ -195,7 +195,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
         if fixed and hows[0] == "shared":
             hows.append("plain")  # where one argument is another, what a size alone gets wrong may cancel
         if hows[0] == "shared" and writes(rule):
-            hows.append("overlapping")  # reads what was written, in one order of the two or the other
+            hows += ["overlapping", "overlapping"]  # reads what was written, in one order of the two or the other
         if attempt % 3 == 1:
             hows.append("broadcast")
         if asks_for_layout(rule) and any(1 in t.shape for t in sample[0].values()):
