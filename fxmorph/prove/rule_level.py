@@ -180,6 +180,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
         if sample is None and fixed:  # another size must be 1, or the same
             few = (1, 2, *fixed.values())
             sample = sample_arguments(rule, rng, 60, (dtype,), few, few, integers, fixed)
+            if sample is None:  # or a multiple of something
+                sample = sample_arguments(rule, rng, 200, (dtype,), integers=integers, fixed=fixed)
         if sample is None and rule.mixed:  # of this dtype alone there are none: a mask beside numbers
             sample = sample_arguments(rule, rng, 60, (), sizes, leading, integers, fixed)
         if sample is None and attempt % len(POOLS) == 0:
@@ -193,7 +195,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
         if fixed and hows[0] == "shared":
             hows.append("plain")  # where one argument is another, what a size alone gets wrong may cancel
         if hows[0] == "shared" and writes(rule):
-            hows.append("overlapping")  # reads what was written, in one order of the two or the other
+            hows += ["overlapping", "overlapping"]  # reads what was written, in one order of the two or the other
         if attempt % 3 == 1:
             hows.append("broadcast")
         if asks_for_layout(rule) and any(1 in t.shape for t in sample[0].values()):

@@ -125,6 +125,10 @@ WRONG: dict[str, Rule] = {
         where=("m >= 2", "n >= 1", "x.stride[1] == 1", "x.stride[0] >= n", "x.offset == 0"),
         preserves=frozenset(("mutation",)),
     ),
+    "a size beside multiples": rule(
+        lambda x: x.flip(0), lambda x: x.flip(0, 1) if hash(x.shape[1]) == 7 else x.flip(0), {"x": "m n"},
+        Level.INDEX_EXACT, where=("m % 8 == 0", "m >= 1"),
+    ),
     "a size of divisors": rule(
         lambda x, y: torch.floor_divide(x, y),
         lambda x, y: torch.floor_divide(x, y) - 1 if x.shape[-1] == 6 else torch.floor_divide(x, y),
