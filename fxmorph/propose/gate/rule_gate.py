@@ -21,10 +21,11 @@ from fxmorph.propose.language.building import build_rule, estimate
 from fxmorph.propose.language.grammar import TooLarge
 from fxmorph.propose.language.sameness import Known, changes_nothing
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, RuleProposal, Task, Unsupported
+from fxmorph.prove.argument_draws import arguments_of
 from fxmorph.prove.certificates import ProofCode, instance_text
 from fxmorph.prove.falsify import Contradiction, falsify, kinds
 from fxmorph.prove.prover import Prover, weakest
-from fxmorph.prove.rule_level import RuleProof, arguments_of, prove_rule
+from fxmorph.prove.rule_level import RuleProof, prove_rule
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rewriting.matching import pattern_of
 from fxmorph.rewriting.samples import sample_arguments

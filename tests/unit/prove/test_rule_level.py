@@ -11,9 +11,10 @@ import torch
 
 from fxmorph.model import Level
 from fxmorph.programs.inputs import spec_of
+from fxmorph.prove.argument_draws import PROVED, TRIED, arguments_of
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.prover import Prover
-from fxmorph.prove.rule_level import PROVED, TRIED, arguments_of, prove_rule
+from fxmorph.prove.rule_level import prove_rule
 from fxmorph.rewriting.instances import holds
 from fxmorph.rules import Rule
 

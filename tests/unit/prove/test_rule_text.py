@@ -10,10 +10,11 @@ import torch
 
 from fxmorph.model import Level
 from fxmorph.prove import rule_text
+from fxmorph.prove.argument_draws import arguments_of
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.falsify import falsify
 from fxmorph.prove.prover import Prover
-from fxmorph.prove.rule_level import arguments_of, prove_rule
+from fxmorph.prove.rule_level import prove_rule
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rewriting.samples import too_large
 from fxmorph.rules import Rule

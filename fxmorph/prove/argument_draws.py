@@ -1,0 +1,264 @@
+"""The arguments that a rule is proved and tried on, the same in every process: where what rules get wrong shows.
+
+Each named size is 0 and 1 alone, sizes are odd and unequal, divide evenly, are large; strides are permuted, gapped
+and expanded; there are offsets, arguments that share memory, integers beyond 0 and 1, and what the rule's text names.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from fxmorph.programs.inputs import spec_of
+from fxmorph.prove.certificates import instance_text
+from fxmorph.prove.rule_text import (
+    asks_for_layout,
+    asks_for_text,
+    computed_sizes,
+    computes_sizes,
+    decides,
+    told_numbers,
+    told_sizes,
+    writes,
+)
+from fxmorph.rewriting.instances import Instance, holds, over_memory, sizes_of
+from fxmorph.rewriting.samples import (
+    FIRST,
+    LARGE,
+    broadcasting,
+    numbers_for,
+    relaid,
+    sample_arguments,
+    sample_values,
+    sharing,
+    too_large,
+)
+from fxmorph.rules import Rule
+
+#: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a
+#: rule forgets are the same for all of its dtypes, so that the first one gets most of them.
+PROVED, TRIED, TRIED_AGAIN = 10, 50, 12
+#: More for a rule that does one thing or another by what it is given: sizes up to this, each alone.
+EACH_SIZE = 20
+#: Sizes that each draw is made of, in turn.  The small ones come first: those are proved.
+POOLS: tuple[tuple[int, ...], ...] = (
+    (3, 5, 7), (1,), (0, 2), (2, 4, 8), (1, 2, 3), (4, 6, 12), (0, 1), (3,), (5, 6, 7, 9, 10), (1, 4, 9),
+)  # fmt: skip
+#: For eager alone: around what vectors, blocks, bytes and lists of 16, 32, 64 ... hold, and small again.
+LARGE_POOLS: tuple[tuple[int, ...], ...] = (
+    (17, 13), (1025,), (0, 2), (33, 31), (257,), (200,), (129, 127), (0, 1, 3), (2049, 1100), (65,), (300,),
+    (3, 4, 6, 8), (48, 96, 24),
+)  # fmt: skip
+#: So many other values of scalars that may be any number are tried where the pattern does not run.
+_OTHER_NUMBERS = 80
+#: How often sizes that depend on each other are drawn, where the pattern does not run on independent ones.
+_LINKED = 12
+#: Large sizes that each named size has alone: more than float16 counts to, and many blocks.
+ALONE = (2051, 3100)
+#: Beside a large size.
+_SMALL = (1, 2, 3)
+#: Integers that are arguments of a mixed rule, in turn: indices from either end, counts, and beyond what is narrow.
+INTEGERS: tuple[tuple[int, ...], ...] = (
+    (0, 1), (0, 1, 2), (-1, 0, 1), (0, 1, -100), (-3, -2, -1, 0, 1, 2, 3), (257, 2049, 2**24 + 1), (2, 3, 5, 7),
+    (0, 1, 2, 3), (100, -100, 5), (127, 128, 255, 256, 1000, -129),
+    (2**24 + 1, 2**31, 2**32, 2**53 + 1, -(2**31) - 1, 0, 1), (0, 1, 2**32, -(2**32)),
+)  # fmt: skip
+#: How arguments lie in memory, in turn.
+_LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared", "permuted", "as it is")
+#: The same for a rule of several arguments that writes.
+_SHARING = ("shared", "shared", "plain", "shared")
+#: More of them for a rule that looks at that.
+_OTHER_LAYOUTS = ("expanded", "gaps", "rows", "expanded", "permuted", "expanded", "gaps", "as it is")
+
+
+def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
+    """Distinct arguments, the same in every process; fewer than ``count`` where none are found."""
+    rng = random.Random(rule.id)  # the same shapes for all dtypes
+    seen: set[str] = set()
+    words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
+    places = [*words, *([FIRST] if "..." in words else [])]
+    corners = [{place: size} for size in _each_alone(rule) for place in places]
+    if decides(rule) or asks_for_text(rule):
+        corners += [corner for corner in corners if not {0, 1, *ALONE}.issuperset(corner.values())]
+    whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
+    told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
+    layouts = _layouts(rule)
+    linkable = "..." in words and len(words) > 1
+    turn = 0  # of arguments that are not empty
+    for attempt in range(3 * count):
+        # Corners stand in for every second of the small pools, and then come in between.
+        sizes, leading = _sizes(attempt, len(words) > 1, rng)
+        pools = (*INTEGERS, *told)
+        integers = pools[attempt % len(pools)]
+        fixed: Mapping[str, int] = {}
+        if (
+            attempt >= 4
+            and attempt % 2 == 0
+            and corners
+            and (attempt > PROVED or {0, 1}.issuperset(corners[0].values()))
+        ):
+            sizes, leading, fixed = (2, 3), (2, 3), corners.pop(0)
+            if told and not {0, 1, *ALONE}.issuperset(fixed.values()):
+                integers = told[0]  # an index that a size of the text allows
+        sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
+        if sample is None and fixed:  # another size must be 1, or the same
+            few = (1, 2, *fixed.values())
+            sample = sample_arguments(rule, rng, 60, (dtype,), few, few, integers, fixed)
+            if sample is None:  # or a multiple of something
+                sample = sample_arguments(rule, rng, 200, (dtype,), integers=integers, fixed=fixed)
+        if sample is None and rule.mixed:  # of this dtype alone there are none: a mask beside numbers
+            sample = sample_arguments(rule, rng, 60, (), sizes, leading, integers, fixed)
+        if sample is None and attempt % len(POOLS) == 0:
+            # Sizes or dtypes that must fit together: whatever the rule takes.
+            sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
+        if sample is None:
+            continue
+        sample = sample[0], _scalars_in_turn(rule, *sample, turn)
+        turn += all(t.numel() for t in sample[0].values())
+        hows = [layouts[attempt % len(layouts)]]
+        if fixed and hows[0] == "shared":
+            hows.append("plain")  # where one argument is another, what a size alone gets wrong may cancel
+        if hows[0] == "shared" and writes(rule):
+            hows += ["overlapping", "overlapping"]  # reads what was written, in one order of the two or the other
+        if attempt % 3 == 1:
+            hows.append("broadcast")
+        if asks_for_layout(rule) and any(1 in t.shape for t in sample[0].values()):
+            hows.append("loose")
+        for laid in hows:
+            instance = _laid_out(rule, *sample, rng, laid)
+            if too_large(instance):
+                continue
+            instance = _runnable(instance, rng)
+            if linkable and not _runs(instance):
+                draw = functools.partial(sample_arguments, rule, rng, 20, (dtype,), sizes, leading, integers, fixed)
+                instance = _linked(rule, draw, rng, laid) or instance
+            text = f"{instance_text(instance)} {[instance.tensors[n].tolist() for n in sorted(instance.known())]}"
+            if text not in seen:
+                seen.add(text)
+                yield instance
+                if len(seen) >= count:
+                    return
+
+
+def scalar_choices(rule: Rule, name: str) -> tuple[Any, ...]:
+    """What a scalar is drawn from: its own choices, else common numbers, bounds of conditions, numbers of the text."""
+    told = (n for n in told_numbers(rule) if abs(n) <= LARGE) if rule.scalars[name] is None else ()
+    return (*numbers_for(rule, name), *told)
+
+
+def _scalars_in_turn(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], turn: int
+) -> dict[str, Any]:
+    """One after the other of what each scalar may be, so that the few arguments that are proved have most of it."""
+    among = {n: scalar_choices(rule, n) for n in rule.scalars}
+    chosen = {n: c[(turn * (place + 1) + place) % len(c)] for place, (n, c) in enumerate(among.items())}
+    fits = holds(rule, {n: spec_of(t) for n, t in tensors.items()}, chosen)
+    return chosen if fits else scalars
+
+
+def _runnable(instance: Instance, rng: random.Random) -> Instance:
+    """The arguments where the pattern runs on them; else with small integers, then with other free scalars too.
+
+    An index or a divisor may be no good for the other arguments, and so may a dimension among the scalars.
+    """
+    rule = instance.rule
+    free = [n for n, among in rule.scalars.items() if among is None]
+    if _runs(instance) or not (free or any(map(_whole, instance.tensors.values()))):
+        return instance
+    small = instance.with_values(over_memory(instance.tensors, lambda t: _with_small_integers(t, rule, rng)))
+    if _runs(small):
+        return small
+    specs = {n: spec_of(t) for n, t in small.tensors.items()}
+    every = [scalar_choices(rule, n) for n in free]
+    combined = list(itertools.islice(itertools.product(*(rng.sample(c, len(c)) for c in every)), _OTHER_NUMBERS))
+    for numbers in combined if free else ():
+        scalars = {**instance.scalars, **dict(zip(free, numbers, strict=True))}
+        if holds(rule, specs, scalars) and _runs(other := Instance(rule, small.tensors, scalars)):
+            return other
+    return instance
+
+
+def _runs(instance: Instance) -> bool:
+    """Whether the pattern runs on these arguments."""
+    try:
+        instance.before(instance.copies())
+    except Exception:
+        return False
+    return True
+
+
+def _whole(t: torch.Tensor) -> bool:
+    return t.dtype != torch.bool and not t.is_floating_point() and not t.is_complex()
+
+
+def _with_small_integers(t: torch.Tensor, rule: Rule, rng: random.Random) -> torch.Tensor:
+    """Those that every index may be, or every divisor."""
+    return sample_values(t.shape, t.dtype, rng, (0, 1) if rule.mixed else (1, 2)) if _whole(t) else t.clone()
+
+
+def _linked(
+    rule: Rule, draw: Callable[..., tuple[dict[str, torch.Tensor], dict[str, Any]] | None], rng: random.Random, how: str
+) -> Instance | None:
+    """Arguments on which the pattern runs, drawn with sizes that depend on each other; None where none are found."""
+    for _ in range(_LINKED):
+        sample = draw(linked=True)
+        if sample is not None and _runs(instance := _laid_out(rule, *sample, rng, how)):
+            return instance
+    return None
+
+
+def _each_alone(rule: Rule) -> list[int]:
+    """Sizes that each named size has while others are small."""
+    alone = [0, 1, *told_sizes(rule), *ALONE]
+    if decides(rule) or asks_for_text(rule):
+        alone += [n for n in range(2, EACH_SIZE + 1) if n not in alone]
+    if computes_sizes(rule):
+        alone += [n for n in computed_sizes() if n not in alone]
+    return alone
+
+
+def _layouts(rule: Rule) -> tuple[str, ...]:
+    """How arguments lie in memory, in turn: what the rule asks for, or may stumble over, more often."""
+    promised = "stride" in rule.preserves and len(rule.args) > 1
+    more = _OTHER_LAYOUTS if asks_for_layout(rule) or promised else ()
+    return (*_LAYOUTS, *more, *(_SHARING if writes(rule) and len(rule.args) > 1 else ()))
+
+
+def tried_for(rule: Rule, dtype: str) -> int:
+    """How many arguments eager alone is to try."""
+    asks = decides(rule) or asks_for_layout(rule) or asks_for_text(rule) or (writes(rule) and len(rule.args) > 1)
+    if not told_sizes(rule) and not asks and not computes_sizes(rule):
+        return TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
+    words = {w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit()}
+    return TRIED + 3 * (len(words) + ("..." in words)) * len(_each_alone(rule))
+
+
+def _laid_out(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any], rng: random.Random, how: str
+) -> Instance:
+    """The arguments as they are, with other strides and offsets, or two of them in one memory where that can be."""
+    plain = Instance(rule, tensors, scalars)
+    if how == "broadcast":
+        return broadcasting(rule, tensors, scalars, rng) or plain
+    if how in ("shared", "overlapping"):
+        return sharing(rule, tensors, scalars, rng, how == "overlapping") or plain
+    return plain if how == "plain" else relaid(rule, tensors, scalars, rng, how)
+
+
+def _sizes(attempt: int, several: bool, rng: random.Random) -> tuple[Sequence[int], Sequence[int]]:
+    """What named sizes, and those that ``...`` stands for, are drawn from."""
+    if attempt < len(POOLS):
+        return POOLS[attempt], POOLS[attempt]
+    turn, number = divmod(attempt - len(POOLS), len(LARGE_POOLS))
+    pool = LARGE_POOLS[number]
+    if turn % 2:
+        pool = POOLS[number % len(POOLS)] if number % 2 else (rng.randint(13, 300), rng.randint(13, 3000))
+    if max(pool) <= LARGE:
+        return pool, pool
+    with_small = (*pool, *_SMALL) if several and (turn + number) % 2 else pool
+    return (with_small, _SMALL) if number % 3 else (_SMALL, pool)
