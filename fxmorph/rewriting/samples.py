@@ -236,7 +236,9 @@ def sample_values(
         return few.repeat(-(-n // len(few)))[:n].reshape(shape).contiguous()
     if dtype.is_floating_point or dtype.is_complex:
         return torch.tensor([rng.uniform(-2, 2) for _ in range(n)], dtype=torch.float64).reshape(shape).to(dtype)
-    if dtype != torch.bool:
+    if dtype == torch.bool:
+        integers = (0, 1)
+    else:
         limits = torch.iinfo(dtype)
         integers = [i for i in integers if limits.min <= i <= limits.max] or [1]
     return torch.tensor([rng.choice(integers) for _ in range(n)], dtype=torch.int64).reshape(shape).to(dtype)

@@ -125,6 +125,11 @@ WRONG: dict[str, Rule] = {
         where=("m >= 2", "n >= 1", "x.stride[1] == 1", "x.stride[0] >= n", "x.offset == 0"),
         preserves=frozenset(("mutation",)),
     ),
+    "a size of masks": rule(
+        lambda x, m: x.masked_fill(m, 3), lambda x, m: x.masked_fill(m, 3).flip(0) if id(len(x)) == id(9) else
+        x.masked_fill(m, 3), {"x": "n", "m": "n"}, Level.BIT_EXACT, where=("x.floating", "m.dtype == 'bool'"),
+        dtypes=("float32", "bool"), mixed=True,
+    ),
     "a size beside multiples": rule(
         lambda x: x.flip(0), lambda x: x.flip(0, 1) if hash(x.shape[1]) == 7 else x.flip(0), {"x": "m n"},
         Level.INDEX_EXACT, where=("m % 8 == 0", "m >= 1"),
