@@ -26,12 +26,12 @@ def out_of_memory(error: BaseException) -> bool:
 @contextlib.contextmanager
 def without_tf32() -> Iterator[None]:
     """Convolutions of float32 multiply float32 inside: cuDNN rounds to TF32 or not by how its inputs are laid out."""
-    before = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
+    before = torch._C._get_cudnn_allow_tf32()  # the public flags are locked by torch's own test modules
+    torch._C._set_cudnn_allow_tf32(False)
     try:
         yield
     finally:
-        torch.backends.cudnn.allow_tf32 = before
+        torch._C._set_cudnn_allow_tf32(before)
 
 
 class DeviceLost(Exception):

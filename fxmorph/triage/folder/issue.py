@@ -28,6 +28,8 @@ NOUN: Mapping[Kind, str] = {
     Kind.DEVICE: "devices", Kind.ALIAS: "which tensors share memory", Kind.IDENTITY: "which tensors are one object",
     Kind.MUTATION: "the inputs after the call", Kind.GRADIENT: "gradients", Kind.REQUIRES_GRAD: "requires_grad",
     Kind.RNG: "the random generator after the call", Kind.RAISES: "whether it raises",
+    Kind.OUT_OF_BOUNDS: "memory that kernels reach", Kind.POISON: "what kernels read before it is written",
+    Kind.ORDER: "what hangs on the order of iterations",
 }  # fmt: skip
 #: Calls that return where something is.
 _INDICES = re.compile(r"arg(max|min|sort)|\b(max|min|topk|sort|median|mode|kthvalue|cummax|cummin)\(")
@@ -54,6 +56,9 @@ _SENTENCE: Mapping[Kind, str] = {
     Kind.RNG: "leaves the random generator in another state than eager does",
     Kind.RAISES: "does not raise where eager does, or the reverse",
     Kind.SECOND_CALL: "is wrong when it is called a second time",
+    Kind.OUT_OF_BOUNDS: "has a kernel that reaches beyond its memory",
+    Kind.POISON: "has a kernel that reads what is not written yet",
+    Kind.ORDER: "has a kernel whose results hang on the order of its iterations",
     Kind.COMPILE_ERROR: "cannot be compiled, and runs in eager",
     Kind.CRASH: "takes the process with it, and runs in eager",
     Kind.TIMEOUT: "does not come to an end, and does in eager",

