@@ -34,7 +34,7 @@ from fxmorph.rules import Rule
 
 #: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or
 #: what is assumed with it.  Verdicts of another version are not reused.
-PROVER_VERSION = 10
+PROVER_VERSION = 11
 
 
 class ProofCode(StrEnum):
