@@ -73,7 +73,9 @@ _LAYOUTS = ("plain", "permuted", "shared", "gaps", "plain", "expanded", "shared"
 #: The same for a rule of several arguments that writes.
 _SHARING = ("shared", "shared", "plain", "shared")
 #: More of them for a rule that looks at that.
-_OTHER_LAYOUTS = ("expanded", "gaps", "rows", "expanded", "permuted", "expanded", "gaps", "as it is")
+_OTHER_LAYOUTS = (
+    "expanded", "permuted", "gaps", "rows", "permuted", "expanded", "permuted", "expanded", "gaps", "as it is",
+)  # fmt: skip
 
 
 def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:

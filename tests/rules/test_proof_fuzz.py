@@ -53,15 +53,17 @@ def test_the_draw_of_a_mutant_depends_on_its_numbers_alone() -> None:
 
 #: What shows numbers and sizes of a rule's text to the draws.
 TOLD: list[tuple[str, Any]] = [
-    ("fxmorph.prove.falsify.told_values", lambda rule: ()), ("fxmorph.prove.rule_level.told_numbers", lambda rule: ()),
-    ("fxmorph.prove.rule_level.told_sizes", lambda rule: ()),
+    ("fxmorph.prove.falsify.told_values", lambda rule: ()),
+    ("fxmorph.prove.argument_draws.told_numbers", lambda rule: ()),
+    ("fxmorph.prove.argument_draws.told_sizes", lambda rule: ()),
 ]  # fmt: skip
 #: Sizes as they were drawn: small ones.
 SMALL: list[tuple[str, Any]] = [
-    ("fxmorph.prove.rule_level._each_alone", lambda rule: []), ("fxmorph.prove.rule_level.LARGE_POOLS", ((3, 5), (2,))),
+    ("fxmorph.prove.argument_draws._each_alone", lambda rule: []),
+    ("fxmorph.prove.argument_draws.LARGE_POOLS", ((3, 5), (2,))),
 ]  # fmt: skip
 PLAIN_LAYOUTS: list[tuple[str, Any]] = [
-    ("fxmorph.prove.rule_level._LAYOUTS", ("plain",)), ("fxmorph.prove.rule_level._OTHER_LAYOUTS", ("plain",)),
+    ("fxmorph.prove.argument_draws._LAYOUTS", ("plain",)), ("fxmorph.prove.argument_draws._OTHER_LAYOUTS", ("plain",)),
     ("fxmorph.rewriting.samples._further_in", lambda t, rng: t),
 ]  # fmt: skip
 #: The repairs that a family of wrong rules needs.
@@ -74,13 +76,13 @@ REPAIRS: dict[Family, list[tuple[str, Any]]] = {
         *TOLD,
     ],
     Family.LANE: [("fxmorph.prove.terms.execution.depends_on_lane", lambda *a: False), *SMALL, *PLAIN_LAYOUTS],
-    Family.MIXED: [("fxmorph.prove.rule_level.INTEGERS", ((0, 1),)), *TOLD],
+    Family.MIXED: [("fxmorph.prove.argument_draws.INTEGERS", ((0, 1),)), *TOLD],
     Family.OFFSET: PLAIN_LAYOUTS,
-    Family.ALIAS: [("fxmorph.prove.rule_level.sharing", lambda *a: None)],
+    Family.ALIAS: [("fxmorph.prove.argument_draws.sharing", lambda *a: None)],
     Family.TEXT: [
         ("fxmorph.prove.sizes.layout_proof._asks_for_identity", lambda side: ""),
         ("fxmorph.prove.sizes.layout_proof._WITHOUT_TYPES", {}),
-        ("fxmorph.prove.rule_level.asks_for_text", lambda rule: False),
+        ("fxmorph.prove.argument_draws.asks_for_text", lambda rule: False),
         *TOLD, *SMALL,
     ],
     Family.SIZE: [*TOLD, *SMALL],
