@@ -29,6 +29,11 @@ def is_float_dtype(dtype: torch.dtype) -> bool:
     return dtype.is_floating_point or dtype.is_complex
 
 
+def is_integer_dtype(dtype: torch.dtype) -> bool:
+    """Whether it is of whole numbers; truth values are none."""
+    return dtype != torch.bool and not is_float_dtype(dtype)
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.programs.inputs import spec_of
+from fxmorph.programs.inputs import is_integer_dtype, spec_of
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.rule_text import (
     asks_for_layout,
@@ -170,7 +170,7 @@ def _runnable(instance: Instance, rng: random.Random) -> Instance:
     """
     rule = instance.rule
     free = [n for n, among in rule.scalars.items() if among is None]
-    if _runs(instance) or not (free or any(map(_whole, instance.tensors.values()))):
+    if _runs(instance) or not (free or any(is_integer_dtype(t.dtype) for t in instance.tensors.values())):
         return instance
     small = instance.with_values(over_memory(instance.tensors, lambda t: _with_small_integers(t, rule, rng)))
     if _runs(small):
@@ -194,13 +194,11 @@ def _runs(instance: Instance) -> bool:
     return True
 
 
-def _whole(t: torch.Tensor) -> bool:
-    return t.dtype != torch.bool and not t.is_floating_point() and not t.is_complex()
-
-
 def _with_small_integers(t: torch.Tensor, rule: Rule, rng: random.Random) -> torch.Tensor:
     """Those that every index may be, or every divisor."""
-    return sample_values(t.shape, t.dtype, rng, (0, 1) if rule.mixed else (1, 2)) if _whole(t) else t.clone()
+    if not is_integer_dtype(t.dtype):
+        return t.clone()
+    return sample_values(t.shape, t.dtype, rng, (0, 1) if rule.mixed else (1, 2))
 
 
 def _linked(

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from fxmorph.model import FLOATS, INTS, TensorSpec
-from fxmorph.programs.inputs import flat_storage, is_float_dtype, relocate, storage_key
+from fxmorph.programs.inputs import flat_storage, is_integer_dtype, relocate, storage_key
 from fxmorph.rewriting.preconditions import met
 from fxmorph.rules import Rule, RuleError
 
@@ -48,7 +48,7 @@ class Instance:
         """Arguments whose values enter a proof: the indices of a mixed rule."""
         if not self.rule.mixed:
             return frozenset()
-        return frozenset(n for n, t in self.tensors.items() if t.dtype != torch.bool and not is_float_dtype(t.dtype))
+        return frozenset(n for n, t in self.tensors.items() if is_integer_dtype(t.dtype))
 
     def copies(self) -> dict[str, torch.Tensor]:
         """The tensors over memory of their own; strides, offsets and what they share among them are kept."""
