@@ -18,6 +18,7 @@ from fxmorph.programs.inputs import is_integer_dtype, spec_of
 from fxmorph.prove.certificates import instance_text
 from fxmorph.prove.rule_text import (
     asks_for_layout,
+    asks_for_sizes,
     asks_for_text,
     computed_sizes,
     computes_sizes,
@@ -54,10 +55,12 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
     (17, 13), (1025,), (0, 2), (33, 31), (257,), (200,), (129, 127), (0, 1, 3), (2049, 1100), (65,), (300,),
     (3, 4, 6, 8), (48, 96, 24),
 )  # fmt: skip
+#: For a rule that looks at sizes: where one dimension is two or three times as large as another, and a bit.
+_UNLIKE = range(2, 13)
 #: So many other values of scalars that may be any number are tried where the pattern does not run.
 _OTHER_NUMBERS = 80
-#: How often sizes that depend on each other are drawn, where the pattern does not run on independent ones.
-_LINKED = 12
+#: How often other dtypes, and sizes that depend on each other, are drawn where the pattern does not run.
+_AGAIN = 12
 #: Large sizes that each named size has alone: more than float16 counts to, and many blocks.
 ALONE = (2051, 3100)
 #: Beside a large size.
@@ -91,10 +94,13 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     told = [tuple(whole), tuple(-n for n in whole)] if rule.mixed and whole else []
     layouts = _layouts(rule)
     linkable = "..." in words and len(words) > 1
+    unlike = asks_for_sizes(rule) and "..." in words
     turn = 0  # of arguments that are not empty
     for attempt in range(3 * count):
         # Corners stand in for every second of the small pools, and then come in between.
         sizes, leading = _sizes(attempt, len(words) > 1, rng)
+        if unlike and attempt >= len(POOLS) and attempt % 3:
+            sizes = leading = rng.sample(_UNLIKE, 4)
         pools = (*INTEGERS, *told)
         integers = pools[attempt % len(pools)]
         fixed: Mapping[str, int] = {}
@@ -135,10 +141,9 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             instance = _laid_out(rule, *sample, rng, laid)
             if too_large(instance):
                 continue
-            instance = _runnable(instance, rng)
-            if linkable and not _runs(instance):
-                draw = functools.partial(sample_arguments, rule, rng, 20, (dtype,), sizes, leading, integers, fixed)
-                instance = _linked(rule, draw, rng, laid) or instance
+            draw = functools.partial(sample_arguments, rule, rng, 20, (dtype,), sizes, leading, integers, fixed)
+            kinds = (False,) * rule.mixed + (True,) * linkable
+            instance = _runnable(instance, rng) or _drawn_again(rule, draw, kinds, rng, laid) or instance
             text = f"{instance_text(instance)} {[instance.tensors[n].tolist() for n in sorted(instance.known())]}"
             if text not in seen:
                 seen.add(text)
@@ -163,15 +168,17 @@ def _scalars_in_turn(
     return chosen if fits else scalars
 
 
-def _runnable(instance: Instance, rng: random.Random) -> Instance:
+def _runnable(instance: Instance, rng: random.Random) -> Instance | None:
     """The arguments where the pattern runs on them; else with small integers, then with other free scalars too.
 
     An index or a divisor may be no good for the other arguments, and so may a dimension among the scalars.
     """
     rule = instance.rule
-    free = [n for n, among in rule.scalars.items() if among is None]
-    if _runs(instance) or not (free or any(is_integer_dtype(t.dtype) for t in instance.tensors.values())):
+    if _runs(instance):
         return instance
+    free = [n for n, among in rule.scalars.items() if among is None]
+    if not (free or any(is_integer_dtype(t.dtype) for t in instance.tensors.values())):
+        return None
     small = instance.with_values(over_memory(instance.tensors, lambda t: _with_small_integers(t, rule, rng)))
     if _runs(small):
         return small
@@ -182,7 +189,7 @@ def _runnable(instance: Instance, rng: random.Random) -> Instance:
         scalars = {**instance.scalars, **dict(zip(free, numbers, strict=True))}
         if holds(rule, specs, scalars) and _runs(other := Instance(rule, small.tensors, scalars)):
             return other
-    return instance
+    return None
 
 
 def _runs(instance: Instance) -> bool:
@@ -201,14 +208,22 @@ def _with_small_integers(t: torch.Tensor, rule: Rule, rng: random.Random) -> tor
     return sample_values(t.shape, t.dtype, rng, (0, 1) if rule.mixed else (1, 2))
 
 
-def _linked(
-    rule: Rule, draw: Callable[..., tuple[dict[str, torch.Tensor], dict[str, Any]] | None], rng: random.Random, how: str
+def _drawn_again(
+    rule: Rule,
+    draw: Callable[..., tuple[dict[str, torch.Tensor], dict[str, Any]] | None],
+    linked: Sequence[bool],
+    rng: random.Random,
+    how: str,
 ) -> Instance | None:
-    """Arguments on which the pattern runs, drawn with sizes that depend on each other; None where none are found."""
-    for _ in range(_LINKED):
-        sample = draw(linked=True)
-        if sample is not None and _runs(instance := _laid_out(rule, *sample, rng, how)):
-            return instance
+    """Arguments on which the pattern runs: of other dtypes, then of sizes that depend on each other (``linked``).
+
+    A mask may have to be of bool, and a bias as long as a row; None where no such are found.
+    """
+    for together in linked:
+        for _ in range(_AGAIN):
+            sample = draw(linked=together)
+            if sample is not None and _runs(instance := _laid_out(rule, *sample, rng, how)):
+                return instance
     return None
 
 
@@ -233,7 +248,7 @@ def tried_for(rule: Rule, dtype: str) -> int:
     """How many arguments eager alone is to try."""
     asks = decides(rule) or asks_for_layout(rule) or asks_for_text(rule) or (writes(rule) and len(rule.args) > 1)
     if not told_sizes(rule) and not asks and not computes_sizes(rule):
-        return TRIED if dtype == rule.dtypes[0] else TRIED_AGAIN
+        return TRIED if dtype == rule.dtypes[0] or asks_for_sizes(rule) else TRIED_AGAIN
     words = {w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit()}
     return TRIED + 3 * (len(words) + ("..." in words)) * len(_each_alone(rule))
 

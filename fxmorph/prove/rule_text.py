@@ -110,6 +110,11 @@ def asks_for_layout(rule: Rule) -> bool:
     return any(_OF_LAYOUT & set(code.co_names) for code in codes(rule))
 
 
+def asks_for_sizes(rule: Rule) -> bool:
+    """Whether a side looks at the size of a dimension: what holds may depend on how sizes are to each other."""
+    return any(_SIZES & set(code.co_names) for code in codes(rule))
+
+
 def asks_for_text(rule: Rule) -> bool:
     """Whether a side looks at the text, the type or the identity of something, of a size for instance."""
     return any(

@@ -12,7 +12,7 @@ import torch
 from fxmorph.model import Level
 from fxmorph.programs.bits import same_bits, unequal
 from fxmorph.programs.inputs import storage_key
-from fxmorph.prove.fuzz.moved_roundings import RoundingsMoved
+from fxmorph.prove.fuzz.moved_roundings import TOWARDS, RoundingsMoved
 from fxmorph.prove.fuzz.mutants import Mutant
 from fxmorph.prove.fuzz.wide_draws import numbers_of, wide_arguments, wide_values
 from fxmorph.prove.rule_level import RuleProof
@@ -30,8 +30,6 @@ _COARSE, _BLATANT = 1e-6, 1e-3
 #: The same of a rule that casts to dtypes of few bits, in these words.
 _BY_CAST = 0.05
 _NARROW = ("half", "float16", "float32", ".float(", "to_copy")
-#: How often arguments and results are moved by what rounding may move them, to see what that makes of the result.
-_PERTURBED = 3
 #: Values that float64 computes with exactly: multiples of this.
 _STEP = 1 / 64
 _NAMES = frozenset(name for names in PRECONDITIONS for name in names)
@@ -169,15 +167,22 @@ def _over_reals(
     simple = all(bool((t / _STEP == (t / _STEP).round()).all()) for t in wide.values() if t.is_floating_point())
     blatant = defined & (gap > max(_BLATANT, close) * scale)
     if simple and bool(blatant.any()) and _as_in_float32(instance, wide, sides, scale):
-        return _witness(wide, a, b, blatant)
+        for towards in TOWARDS:  # what is one of the bounds of a function only by rounding decides nothing
+            with RoundingsMoved(rng, towards, certain=True):
+                moved = _run(instance, wide)
+            if moved is not None and moved.before.shape == moved.after.shape == gap.shape:
+                apart = (moved.before.double() - a).abs() + (moved.after.double() - b).abs()
+                blatant &= ~(apart > _BLATANT * scale)
+        if bool(blatant.any()):
+            return _witness(wide, a, b, blatant)
     allowed = torch.full_like(a, close * scale)
-    for _ in range(_PERTURBED):
-        with RoundingsMoved(rng):
+    for towards in TOWARDS:
+        with RoundingsMoved(rng, towards):
             near = _run(instance, over_memory(wide, lambda t: _perturbed(t, rng)))
         if near is None or near.before.shape != a.shape:
             return None
-        for side, moved in ((a, near.before), (b, near.after)):
-            allowed = allowed + _ROUNDINGS * (side - moved.double()).abs().nan_to_num(math.inf)
+        for side, other in ((a, near.before), (b, near.after)):
+            allowed = allowed + _ROUNDINGS * (side - other.double()).abs().nan_to_num(math.inf)
     beyond = defined & (gap > allowed)
     return _witness(wide, a, b, beyond) if bool(beyond.any()) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,10 @@ import pytest
 import torch
 
 from fxmorph.model import Level
+from fxmorph.prove.fuzz.mutants import Family, Mutant
+from fxmorph.prove.fuzz.refutation import refutation
 from fxmorph.prove.prover import Prover
-from fxmorph.prove.rule_level import prove_rule
+from fxmorph.prove.rule_level import RuleProof, prove_rule
 from fxmorph.rules import Rule
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
@@ -22,6 +25,15 @@ F = torch.nn.functional
 def rule(before: Program, after: Program, args: dict[str, str], claim: Level, **said: Any) -> Rule:
     said.setdefault("dtypes", ("float32",))
     return Rule("r", before, after, args, "r", claim=claim, **said)
+
+
+class _Told(Mutant):
+    """A mutant that says nothing of its text: it was made of functions of this file."""
+
+    text = "6.0, 1.0"  # type: ignore[assignment]  # its numbers
+
+    def __init__(self, made: Rule) -> None:
+        super().__init__(made, Family.TIE, "")
 
 
 def _subtracted_by_rows(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -36,6 +48,13 @@ def _subtracted_from_the_end(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def _swapped_and_back(x: torch.Tensor) -> torch.Tensor:
+    """Right but where the last size is a bit more than twice the first."""
+    half = x.shape[-1] // 2
+    y = torch.cat([x[half:], x[:half]])
+    return torch.cat([y[x.shape[0] - half :], y[: x.shape[0] - half]])
+
+
 def _root(n: int) -> int:
     k = 0
     while (k + 1) ** 2 <= n:
@@ -46,6 +65,14 @@ def _root(n: int) -> int:
 FEW = {"where": ("x.shape == y.shape", "x.ndim >= 1", "1 <= x.shape[0] <= 6"), "preserves": frozenset(("mutation",))}
 GRADIENT = {"preserves": frozenset(("gradient",)), "assumes": ("finite",), "dtypes": ("float64",)}
 WRONG: dict[str, Rule] = {
+    "a mask of another dtype than bool": rule(
+        lambda x, y, m: torch.where(m, x, y), lambda x, y, m: torch.where(~m, y, x),
+        {"x": "...", "y": "...", "m": "..."}, Level.INDEX_EXACT, dtypes=("int32", "uint8", "float32"), mixed=True,
+        where=("x.dtype == y.dtype",),
+    ),
+    "half of another size": rule(
+        lambda x: x, _swapped_and_back, {"x": "..."}, Level.INDEX_EXACT, where=("x.ndim >= 2",), dtypes=("bool",),
+    ),
     "broadcast": rule(
         lambda x, y: (x - y).amax(-1), lambda x, y: (x - y.expand_as(x)).amax(-1) if x.shape == y.shape else x.amax(-1),
         {"x": "...", "y": "..."}, Level.BIT_EXACT, where=("x.ndim == y.ndim", "x.ndim >= 1"), assumes=("finite",),
@@ -199,6 +226,21 @@ def test_casts_of_a_narrow_rule_lose_nothing() -> None:
         Level.EXACT_REAL, dtypes=("bfloat16", "float16"), assumes=("finite",),
     )  # fmt: skip
     assert prove_rule(right, "bfloat16", Prover()).level is not Level.REFUTED
+
+
+def test_a_value_that_only_rounding_gives_refutes_no_proof() -> None:
+    """Of the fuzzer: a hyperbolic tangent is 1 for no number, but for rounding; twice 3 is 6."""
+
+    def refuted(side: Program, bound: float) -> bool:
+        made = rule(
+            lambda x: torch.where(side(x) > bound, 1.0, 0.0), lambda x: torch.where(side(x) >= bound, 1.0, 0.0),
+            {"x": "..."}, Level.EXACT_REAL,
+        )  # fmt: skip
+        proof = RuleProof("r", "float32", Level.EXACT_REAL, Level.EXACT_REAL, "", "")
+        return refutation(_Told(made), "float32", proof, 3.0, random.Random(1)) is not None
+
+    assert not refuted(torch.tanh, 1.0) and not refuted(lambda x: torch.sigmoid(x) * 2 - 1, 1.0)
+    assert refuted(lambda x: 2 * x, 6.0) and refuted(torch.cos, 1.0)
 
 
 def test_what_raises_now_and_then_is_told() -> None:
