@@ -43,7 +43,7 @@ from fxmorph.rules import Rule
 
 #: How many arguments of a rule are proved, and how many more eager alone tries to refute: shapes that a
 #: rule forgets are the same for all of its dtypes, so that the first one gets most of them.
-PROVED, TRIED, TRIED_AGAIN = 10, 50, 12
+PROVED, TRIED, TRIED_AGAIN = 10, 50, 18
 #: More for a rule that does one thing or another by what it is given: sizes up to this, each alone.
 EACH_SIZE = 20
 #: Sizes that each draw is made of, in turn.  The small ones come first: those are proved.
@@ -57,6 +57,9 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
 )  # fmt: skip
 #: For a rule that looks at sizes: where one dimension is two or three times as large as another, and a bit.
 _UNLIKE = range(2, 13)
+_UNLIKE_DIMENSIONS = ((3, 2, 8), (8, 3), (3, 8), (8, 2, 3))
+#: What ``...`` stands for beside random sizes: dimensions that may be taken for each other, and one inside of size 1.
+_DIMENSIONS = ((2, 2, 2, 2), (3, 1, 2), (2, 2, 2), (3, 1, 4, 2), (2, 2), (3, 4, 1, 2))
 #: So many other values of scalars that may be any number are tried where the pattern does not run.
 _OTHER_NUMBERS = 80
 #: How often other dtypes, and sizes that depend on each other, are drawn where the pattern does not run.
@@ -95,6 +98,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     layouts = _layouts(rule)
     linkable = "..." in words and len(words) > 1
     unlike = asks_for_sizes(rule) and "..." in words
+    exact = [*_DIMENSIONS, *(_UNLIKE_DIMENSIONS if unlike else ())] if "..." in words else []
     turn = 0  # of arguments that are not empty
     for attempt in range(3 * count):
         # Corners stand in for every second of the small pools, and then come in between.
@@ -113,7 +117,11 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             sizes, leading, fixed = (2, 3), (2, 3), corners.pop(0)
             if told and not {0, 1, *ALONE}.issuperset(fixed.values()):
                 integers = told[0]  # an index that a size of the text allows
-        sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
+        sample = None
+        if attempt > PROVED and attempt % 2 and exact:
+            sample = sample_arguments(rule, rng, 10, (dtype,), (2,), (), integers, exactly=exact.pop(0))
+        if sample is None:
+            sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
         if sample is None and fixed:  # another size must be 1, or the same
             few = (1, 2, *fixed.values())
             sample = sample_arguments(rule, rng, 60, (dtype,), few, few, integers, fixed)

@@ -52,6 +52,7 @@ def sample_arguments(
     integers: Sequence[int] = (),
     fixed: Mapping[str, int] = MappingProxyType({}),
     linked: bool = False,
+    exactly: Sequence[int] | None = None,
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """Random small contiguous arguments that a rule holds for, or None when none were found.
 
@@ -60,6 +61,7 @@ def sample_arguments(
     arguments of a mixed rule from ``integers``: 0 and 1 unless given.
     ``fixed`` are sizes by name, of ``...`` that of its last dimension, of ``FIRST`` that of the first.
     ``linked``: the dimensions of ``...`` are named ones, as where a bias is broadcast to a product.
+    ``exactly``: the dimensions of ``...``.
     """
     dtypes = tuple(dtypes) or rule.dtypes
     others = [*dtypes, *dtypes, *rule.dtypes, "bool", "int64"]
@@ -67,7 +69,7 @@ def sample_arguments(
     for attempt in range(tries):
         dtype = getattr(torch, dtypes[attempt % len(dtypes)])
         chosen: dict[str, int] = dict(fixed)
-        lead = [rng.choice(leading) for _ in range(rng.choice(RANKS))]
+        lead = [rng.choice(leading) for _ in range(rng.choice(RANKS))] if exactly is None else list(exactly)
         # Of several large sizes too many elements would come.
         lead = [n if n <= LARGE or (n == max(lead) and i == lead.index(n)) else n % 3 + 1 for i, n in enumerate(lead)]
         lead = [*([fixed[FIRST]] if FIRST in fixed else ()), *lead, *([fixed["..."]] if "..." in fixed else ())]

@@ -17,7 +17,7 @@ from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule_level import RuleProof, prove_rule
 from fxmorph.rules import Rule
 
-pytestmark = pytest.mark.usefixtures("torch_quiet")
+pytestmark = [pytest.mark.usefixtures("torch_quiet"), pytest.mark.filterwarnings("ignore:where received a uint8")]
 Program = Callable[..., torch.Tensor]
 F = torch.nn.functional
 
@@ -65,6 +65,14 @@ def _root(n: int) -> int:
 FEW = {"where": ("x.shape == y.shape", "x.ndim >= 1", "1 <= x.shape[0] <= 6"), "preserves": frozenset(("mutation",))}
 GRADIENT = {"preserves": frozenset(("gradient",)), "assumes": ("finite",), "dtypes": ("float64",)}
 WRONG: dict[str, Rule] = {
+    "as many as the second dimension has": rule(
+        lambda x: x, lambda x: x.gather(-1, torch.arange(x.shape[1]).expand(x.shape)), {"x": "..."},
+        Level.INDEX_EXACT, where=("x.ndim >= 2",),
+    ),
+    "a dimension from the front for one from the end": rule(
+        lambda x: x, lambda x: torch.diagonal_scatter(x, x.diagonal(0, -2, -1), 0, -2, 1), {"x": "..."},
+        Level.INDEX_EXACT, where=("x.ndim >= 2",), dtypes=("int8",),
+    ),
     "a mask of another dtype than bool": rule(
         lambda x, y, m: torch.where(m, x, y), lambda x, y, m: torch.where(~m, y, x),
         {"x": "...", "y": "...", "m": "..."}, Level.INDEX_EXACT, dtypes=("int32", "uint8", "float32"), mixed=True,
