@@ -7,7 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from fxmorph.judge.reference.authored import reference
 from fxmorph.model import CaseResult, CompileConfig, Seed, Status
+
+__all__ = ["assert_equivalent", "check_pass", "judge_seed", "reference", "said"]
 
 
 def assert_equivalent(

@@ -76,7 +76,7 @@ class UnitSchedule:
 
     @property
     def planned(self) -> int | None:
-        return len(self._seeds) if not self._settings.rewrites else None
+        return None  # how many graphs entries give, and how many parts of samples run, nobody knows before
 
     @property
     def judged(self) -> int:

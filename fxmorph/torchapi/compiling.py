@@ -9,6 +9,8 @@ import os
 import re
 import sys
 import time
+import types
+import typing
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
@@ -53,7 +55,23 @@ def _known(config: Any, settings: dict[str, Any], what: str) -> dict[str, Any]:
     for name in settings:
         if not hasattr(config, name):
             raise ValueError(f"this torch ({torch.__version__}) has no {what} setting {name!r}")
+        wanted = _plain_types(config, name)
+        fits = isinstance(settings[name], wanted) or (float in wanted and type(settings[name]) is int)
+        if wanted and not fits and not (bool in wanted and settings[name] in (0, 1)):
+            names = " or ".join(t.__name__ for t in wanted if t is not type(None))
+            raise ValueError(f"{what} setting {name!r} is {settings[name]!r}, want {names}")
     return settings
+
+
+def _plain_types(config: Any, name: str) -> tuple[type, ...]:
+    """The types of a setting that takes nothing but flags, numbers and texts; none where it takes more, or is silent.
+
+    Torch checks none of them: a wrong one raises somewhere in the compiler, or counts as true.
+    """
+    get_type = getattr(config, "get_type", None)  # torch 2.7 and later
+    declared = get_type(name) if get_type is not None else None
+    among = typing.get_args(declared) if typing.get_origin(declared) in (typing.Union, types.UnionType) else (declared,)
+    return among if all(t in (bool, int, float, str, type(None)) for t in among) else ()
 
 
 @contextlib.contextmanager

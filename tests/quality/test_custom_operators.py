@@ -18,6 +18,7 @@ from decompositions_exchanged import judge
 from torch._inductor import decomposition
 
 from fxmorph.model import Kind, Status, ValuePlan
+from fxmorph.testing import reference
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -142,3 +143,42 @@ def test_an_operator_that_the_compiler_is_told_nothing_of_is_unsupported() -> No
         return x.clone()
 
     assert judge(lambda x: untold(x), [X], nullcontext(), plans=PLANS).status is Status.UNSUPPORTED
+
+
+@torch.library.custom_op("fxmorph_tests::sum_of_halves", mutates_args=())
+def sum_of_halves(x: torch.Tensor) -> torch.Tensor:
+    """In float32 alone, and off by a part in a hundred of what its author says that it gives."""
+    assert x.dtype == torch.float32
+    return torch.from_numpy(x.detach().numpy().sum(-1, dtype=np.float32)) / 2
+
+
+sum_of_halves.register_fake(lambda x: x.new_empty(x.shape[:-1]))
+
+
+def test_the_reference_of_an_author_is_what_an_operator_is_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxmorph.judge.reference.authored._AUTHORED", {})
+    seen = []
+
+    @reference("fxmorph_tests::sum_of_halves")
+    def right(x: torch.Tensor) -> torch.Tensor:
+        seen.append(x.dtype)
+        return x.sum(-1) / 2
+
+    program: Program = lambda x: sum_of_halves(x * 1.5).sin()  # noqa: E731
+    assert judge(program, [X], nullcontext(), plans=PLANS).status is Status.CLEAN
+    assert set(seen) == {torch.float64}
+    wrong = instead(OURS.sum_of_halves.default, lambda x: x.sum(-1) / 2.001)
+    assert judge(program, [X], wrong, plans=PLANS).status is Status.FINDING
+
+
+def test_eager_that_is_not_what_its_author_says_is_never_clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxmorph.judge.reference.authored._AUTHORED", {})
+    reference("fxmorph_tests::sum_of_halves")(lambda x: x.sum(-1) / 2.1)
+    rounded_otherwise = instead(OURS.sum_of_halves.default, lambda x: x.sum(-1) / 2 * (1 + 1e-5))
+    got = judge(lambda x: sum_of_halves(x * 1.5).sin(), [X], rounded_otherwise, plans=PLANS)
+    assert got.status is Status.INCONCLUSIVE, got.reason
+
+
+def test_a_reference_has_the_whole_name() -> None:
+    with pytest.raises(ValueError, match="want the operator's name with its namespace"):
+        reference("rms_norm")

@@ -107,6 +107,8 @@ def test_variants_of_aten_graphs_are_judged(tmp_path: Path, rules: Registry) -> 
         ("def make_inputs(): raise ValueError('gone')\ndef fn(x): return x\n", Status.ERROR, "gone"),
         ("import nowhere\ndef make_inputs(): return []\ndef fn(): return 1\n", Status.ERROR, "nowhere"),
         (SOFTMAX + "META = {'config': {'no_such': 1}}\n", Status.UNSUPPORTED, "no inductor setting 'no_such'"),
+        (SOFTMAX + "META = {'config': {'max_autotune': 'yes'}}\n", Status.UNSUPPORTED, "'yes', want bool"),
+        (SOFTMAX + "META = {'config': {'cpp.threads': 2.5}}\n", Status.UNSUPPORTED, "2.5, want int"),
         (SOFTMAX + "META = {'dynamo_config': {'no_such': 1}}\n", Status.UNSUPPORTED, "no dynamo setting 'no_such'"),
         (SOFTMAX + "META = {'compile': {'mode': 'bogus'}}\n", Status.UNSUPPORTED, "got 'bogus'"),
     ],
