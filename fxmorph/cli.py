@@ -124,6 +124,9 @@ Rung = Annotated[
     Text, typer.Option("--rung", metavar="ir", help="ir: run Inductor's kernels by an interpreter, compiling none.")
 ]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
+Only = Annotated[
+    Texts, typer.Option("--only", metavar="SOURCE", help="Programs from here alone: seeds, operators. Of a corpus all.")
+]
 Passes = Annotated[
     Texts, typer.Option("--pass", metavar="NAME", help="Units of Inductor alone: a name, a glob, a stage or a kind.")
 ]
@@ -267,6 +270,7 @@ def run(
     cases: Cases = None,
     level: GraphLevel = None,
     no_rewrites: NoRewrites = None,
+    only: Only = None,
     passes: Passes = None,
     all: AllSeeds = None,
     propose: Propose = None,

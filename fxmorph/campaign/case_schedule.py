@@ -1,47 +1,32 @@
-"""The schedule of whole programs: seeds and variants in a fixed order.
+"""The schedule of whole programs: which cases there are, what becomes of their results, what is told of them.
 
-The order is a function of the seeds and the campaign seed alone: every seed as it is, then variant 1 of every
-clean seed, variant 2, and so on.  A run that time limits is a prefix of it (but for cases in flight).  With
-proposals every other case after the seeds is one of theirs, by what has fired in whole turns (``ideas.py``);
-where a language model is asked, it hangs on the answers too.
+Of a corpus the order is that of ``portfolio.py``; else every seed as it is, then variant 1 of every clean seed, variant
+2, and so on (``variants.py``).  Both are functions of the seeds and the campaign seed alone, and a run that time limits
+is a prefix of it (but for cases in flight).
 """
 
 from __future__ import annotations
 
-import itertools
-import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from fxmorph.campaign import worker
-from fxmorph.campaign.credit import Credit
+from fxmorph.campaign.case_results import Answers
 from fxmorph.campaign.finding_queue import FindingQueue
-from fxmorph.campaign.ideas import promising
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.packs import Packs
-from fxmorph.campaign.schedule import case_of, result_of_loss, rung_of
-from fxmorph.core.config import Settings
+from fxmorph.campaign.portfolio import Portfolio
+from fxmorph.campaign.schedule import can_interpret, case_of, placed, result_of_loss, rung_of
+from fxmorph.campaign.variants import Place, Variants
+from fxmorph.core.config import Settings, Source
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, Checked, Warned
-from fxmorph.judge.plans import kernels_of, threads_of
-from fxmorph.model import (
-    Case,
-    CaseResult,
-    Level,
-    Recipe,
-    RewriteProof,
-    Rung,
-    Seed,
-    Status,
-    ValuePlan,
-    VerdictCode,
-)
+from fxmorph.model import Case, CaseResult, Level, RewriteProof, Rung, Seed, Status, ValuePlan, VerdictCode
 
-#: A rule is left out of later rounds after this many findings with it, if they are this share of its variants.
-WORN_FINDINGS, WORN_SHARE = 2, 0.5
+#: CPU seconds for a list of the operators of torch's tests.
+LISTING_SECONDS = 120.0
 
 
 class CaseSchedule:
@@ -59,16 +44,15 @@ class CaseSchedule:
         self.rung: Rung = rung_of(settings)
         self.until = 1.0 if check else 0.85
         self.unjudged = 0
-        #: By index, and the seed's label by the same.
-        self.results: dict[int, CaseResult] = {}
+        self.answers = Answers()
+        #: The seed's label by the index of its case.
         self._label: dict[int, str] = {}
-        self._credit = Credit()
-        #: So many results are in the credit: those of whole turns, so that it does not depend on the workers.
-        self._credited = 0
-        #: Cases that were given an index.
-        self._issued = 0
-        #: Rules that variants are rather made by.
-        self._favoured: tuple[str, ...] = ()
+        #: How many cases of each rung were judged.
+        self.rungs: Counter[str] = Counter()
+        self._portfolio: Portfolio | None = None
+        if settings.rewrites and Source.OPERATORS in settings.sources and settings.backend == "inductor":
+            interprets = settings.device == "cpu" and can_interpret()
+            self._portfolio = Portfolio(settings, self._own_seeds, self.answers, self.rung, interprets)
 
     @property
     def planned(self) -> int | None:
@@ -76,115 +60,52 @@ class CaseSchedule:
 
     @property
     def judged(self) -> int:
-        return len(self.results)
+        return len(self.answers)
 
     # -- the order of cases ----------------------------------------------------
 
-    def jobs(self) -> Iterator[worker.Judge | None]:
-        for entry in self._cases():
-            yield None if entry is None else worker.Judge(*entry)
+    def jobs(self) -> Iterator[worker.Judge | worker.ListOperators | None]:
+        issued = 0
+        for job in self._order():
+            if isinstance(job, Case):
+                yield worker.Judge(issued, job)
+                issued += 1
+            else:
+                yield job
 
-    def _cases(self) -> Iterator[tuple[int, Case] | None]:
-        if self._listed is not None:
-            yield from enumerate(self._listed)
-            return
-        #: Seeds that are judged as they are, by the index of that case.
-        begun: dict[int, Seed] = {}
-        for seed in self._seeds:
-            if seed.hash not in self._packs.seeds or not self._settings.rewrites:
-                begun[self._issued] = seed
-                yield self._next(self._case(seed, 0))
-        if not self._settings.rewrites:
-            return
-        usable: list[Seed] = []
-        numbers: Counter[str] = Counter()
-        for turn in itertools.count(1):
-            yield from self._everything_in()
-            # A seed that is miscompiled as it is would only show the same thing again.
-            usable += [seed for index, seed in begun.items() if _rewritable(self.results[index])]
-            begun.clear()
-            earned = self._earned()
-            if turn > 1 and not earned:
-                self._ask(turn)
-            avoid = self._worn_out()
-            self._favoured = (*self._credit.rules, *promising(self._packs.rules, self._credit.units))
-            seeds = self._turn(turn, usable, earned if turn > 1 else set())
-            ideas = self._packs.ideas.next(max(len(seeds), 1), self._credit.units)
-            if not seeds and not ideas:
-                return
-            for seed, idea in itertools.zip_longest(seeds, ideas):
-                if seed is not None:
-                    numbers[seed.label] += 1
-                    yield self._next(self._case(seed, numbers[seed.label], avoid))
-                what = idea.what if idea is not None else None
-                if isinstance(what, Seed):
-                    begun[self._issued] = what
-                    yield self._next(self._case(what, 0))
-                elif what is not None:
-                    for named in what.among(usable):
-                        # What was proposed was tried on the seed's own inputs.
-                        yield self._next(replace(self._case(named, 1), chain=what.steps, reshaped=""))
-
-    def _case(self, seed: Seed, number: int, avoid: tuple[str, ...] = ()) -> Case:
-        return case_of(self._settings, seed, number, self.rung, avoid, self._favoured)
-
-    def _next(self, case: Case) -> tuple[int, Case]:
-        index, self._issued = self._issued, self._issued + 1
+    def _order(self) -> Iterator[Case | worker.ListOperators | None]:
         settings = self._settings
-        kernels = kernels_of(settings, index) if case.number else case.compile.kernels
-        compiled = replace(case.compile, threads=threads_of(settings, index), kernels=kernels)
-        return index, replace(case, compile=compiled)
+        if self._listed is not None:
+            yield from self._listed
+        elif not settings.rewrites:
+            for place, seed in enumerate(self._seeds):
+                yield placed(settings, self._case(seed), place)
+        elif self._portfolio is not None:
+            yield from self._portfolio.cases(self._variants(self._portfolio.placed))
+        else:
+            looks = [placed(settings, self._case(seed), place) for place, seed in enumerate(self._own_seeds)]
+            yield from looks
+            yield from self._variants(lambda case, place: placed(settings, case, place)).after(looks)
 
-    def _everything_in(self) -> Iterator[None]:
-        """Wait until the results of all cases so far are there."""
-        while len(self.results) < self._issued:
-            yield None
+    @property
+    def _own_seeds(self) -> list[Seed]:
+        """Seeds that are not proposals: those come with the variants."""
+        return [seed for seed in self._seeds if seed.hash not in self._packs.seeds]
 
-    def _earned(self) -> set[str]:
-        """The seeds whose programs made units fire first since it was last asked."""
-        earned = set()
-        for index in range(self._credited, len(self.results)):
-            result, label = self.results[index], self._label[index]
-            if self._credit.add(label, result.recipe, result.fired):
-                earned.add(label)
-        self._credited = len(self.results)
-        return earned
+    def _case(self, seed: Seed) -> Case:
+        return case_of(self._settings, seed, 0, self.rung)
 
-    def _turn(self, number: int, usable: Sequence[Seed], earned: set[str]) -> list[Seed]:
-        """The seeds in an order drawn for this turn; those that made units fire first in the last turn come twice."""
-        shuffled = [*usable, *(seed for seed in usable if seed.label in earned)]
-        random.Random(f"order {self._settings.seed} {number}").shuffle(shuffled)
-        return shuffled
+    def _variants(self, place: Place) -> Variants:
+        return Variants(self._settings, self._seeds, self._packs, self._ledger, self.answers, self.rung, place)
 
-    def _ask(self, turn: int) -> None:
-        """Take what a language model proposes, where one is asked."""
-        folder = self._packs.asked_for(turn, self._credit.units, self._ledger)
-        if folder is not None:
-            self._seeds += self._packs.take([folder], self._seeds)
-
-    def _worn_out(self) -> tuple[str, ...]:
-        """Rules whose variants mostly differ (they show one fault again and again, and hide others), and unsound ones.
-
-        Taken from whole rounds only, so that it does not depend on the number of workers.
-        """
-        used: Counter[str] = Counter()
-        differ: Counter[str] = Counter()
-        unsound: set[str] = set()
-        for result in self.results.values():
-            for name in {r.rule for r in Recipe.parse(result.recipe).rewrites} if result.recipe else ():
-                used[name] += 1
-                differ[name] += result.status is Status.FINDING
-                if result.status is Status.UNSOUND_REWRITE:
-                    unsound.add(name)
-        worn = {n for n, k in differ.items() if k >= WORN_FINDINGS and k >= WORN_SHARE * used[n]}
-        return tuple(sorted(worn | unsound))
-
-    def limit(self, job: worker.Judge) -> float:
-        return self._settings.case_timeout
+    def limit(self, job: worker.Judge | worker.ListOperators) -> float:
+        return self._settings.case_timeout if isinstance(job, worker.Judge) else LISTING_SECONDS
 
     # -- results ---------------------------------------------------------------
 
-    def recalled(self, job: worker.Judge) -> bool:
+    def recalled(self, job: worker.Judge | worker.ListOperators) -> bool:
+        if isinstance(job, worker.ListOperators):
+            return False
         stored = self._done.get(job.case.id)
         if stored is not None:
             if stored.status is Status.FINDING and not self._check:  # it may not have been investigated to the end
@@ -194,6 +115,9 @@ class CaseSchedule:
 
     def hear(self, ended: Ended) -> None:
         job = ended.job
+        if isinstance(job, worker.ListOperators):
+            self._told_operators(ended)
+            return
         judged = ended.value or worker.Judged(result_of_loss(job.case, ended))
         if judged.result.status is Status.FINDING and not self._check:
             # Before its result: a run that is killed between the two judges the case again, and has it already.
@@ -202,9 +126,19 @@ class CaseSchedule:
         self._ledger.add_seconds(judged.result.seconds)
         self._take(job.index, job.case, judged.result)
 
+    def _told_operators(self, ended: Ended) -> None:
+        assert self._portfolio is not None
+        listed, seconds = ended.value if ended.value is not None else ((), ())
+        self._ledger.add_seconds(seconds)
+        self._portfolio.told(listed)
+        if not listed:
+            why = ended.detail or ended.trouble or "it has none"
+            self._emit(Warned(f"no operators of torch's own tests are tried: {why}"))
+
     def _take(self, index: int, case: Case, result: CaseResult) -> None:
-        self.results[index] = result
+        self.answers.take(index, case, result)
         self._label[index] = case.seed.label
+        self.rungs[case.rung.value] += 1
         self.unjudged += _is_no_test(result) and not case.number and case.seed.hash not in self._packs.seeds
         if self._check:
             self._tell_checked(case.seed.label, result)
@@ -234,7 +168,7 @@ class CaseSchedule:
 
         Where --max-cases ended the run that is what was asked for.
         """
-        judged = {self._label[index] for index in self.results}
+        judged = {self._label[index] for index in self.answers.by_index}
         enough = self._settings.max_cases is not None and self.judged >= self._settings.max_cases
         left = [s.label for s in self._seeds if s.label not in judged and s.hash not in self._packs.seeds]
         if not left or enough or self._listed is not None:
@@ -251,11 +185,11 @@ class CaseSchedule:
         """Rules that were applied, distinct variants, how their rewrites are proved, and how many cases each unit of
         Inductor fired in.
         """
-        recipes = [r.recipe for r in self.results.values() if r.recipe and r.status is not Status.UNSOUND_REWRITE]
+        recipes = [r.recipe for r in self.answers if r.recipe and r.status is not Status.UNSOUND_REWRITE]
         used = {part.split("@")[0].split("{")[0].strip() for text in recipes for part in text.split(";")}
-        variants = len({r.graph_hash for r in self.results.values() if r.graph_hash})
-        proofs = [p for r in self.results.values() for p in r.proofs]
-        fired = Counter(unit for r in self.results.values() for unit in r.fired)
+        variants = len({r.graph_hash for r in self.answers if r.graph_hash})
+        proofs = [p for r in self.answers for p in r.proofs]
+        fired = Counter(unit for r in self.answers for unit in r.fired)
         units = {"units": dict(sorted(fired.items()))} if fired else {}
         return {"rules": len(used), "variants": variants, "proofs": summary_of_proofs(proofs), **units}
 
@@ -278,7 +212,3 @@ def _is_no_test(result: CaseResult) -> bool:
     """Whether nothing was judged for a reason that is the seed's own: an error, or eager refuses its own inputs."""
     refused = any(v.code is VerdictCode.EAGER_RAISES and v.plan is ValuePlan.SEED for v in result.verdicts)
     return result.status is Status.ERROR or (result.status is Status.UNSUPPORTED and refused)
-
-
-def _rewritable(result: CaseResult) -> bool:
-    return result.status not in (Status.FINDING, Status.ERROR, Status.UNSUPPORTED)

@@ -83,6 +83,7 @@ class LeftoverSchedule:
         undrafted: Sequence[tuple[int, Case, Finding]], queue: FindingQueue,
     ) -> None:  # fmt: skip
         self.rung: Rung = rung_of(settings)
+        self.rungs: dict[str, int] = {}
         self.planned = len(seeds) if not settings.rewrites else None
         for found in cases:
             queue.add(found)

@@ -197,7 +197,7 @@ class Run:
             run_id=ledger.run_id,
             exit_code=code,
             counts=dict(ledger.counts),
-            rungs={self._schedule.rung.value: self._schedule.judged},
+            rungs=dict(self._schedule.rungs),
             findings=queue.new,
             known=queue.known,
             duplicates=queue.duplicates,

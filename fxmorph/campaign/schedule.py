@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.pool import Ended, Trouble
 from fxmorph.core.versions import version_of
-from fxmorph.judge.plans import RELAID_EVERY, kernels_of, plans_of
+from fxmorph.judge.plans import RELAID_EVERY, kernels_of, plans_of, threads_of
 from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, GraphLevel, Kind, Rung, Seed, Status, digest
 
 #: Of the variants that keep their layout, one of about so many gets inputs of other sizes or ranks.
@@ -22,7 +23,12 @@ class Schedule(Protocol):
     """
 
     @property
-    def rung(self) -> Rung: ...
+    def rung(self) -> Rung:
+        """Of what is compiled, or alone at."""
+
+    @property
+    def rungs(self) -> Mapping[str, int]:
+        """How many cases were judged at each."""
 
     @property
     def until(self) -> float:
@@ -64,6 +70,19 @@ def rung_of(settings: Settings) -> Rung:
     if settings.interprets:
         return Rung.IR
     return Rung.CUDA if settings.device == "cuda" else Rung.CPU
+
+
+def can_interpret() -> bool:
+    """Whether the installed torch has what interpreted kernels need."""
+    from fxmorph.torchapi.compiling import no_interpreter
+
+    return not no_interpreter()
+
+
+def placed(settings: Settings, case: Case, place: int) -> Case:
+    """The case with the threads, and the kernels of a variant, of its place in an order of one rung."""
+    kernels = kernels_of(settings, place) if case.number else case.compile.kernels
+    return replace(case, compile=replace(case.compile, threads=threads_of(settings, place), kernels=kernels))
 
 
 def compile_config(settings: Settings) -> CompileConfig:

@@ -82,6 +82,10 @@ class UnitSchedule:
     def judged(self) -> int:
         return self.tally.fired
 
+    @property
+    def rungs(self) -> dict[str, int]:
+        return {self.rung.value: self.judged}
+
     # -- jobs ------------------------------------------------------------------
 
     def jobs(self) -> Iterator[Any]:

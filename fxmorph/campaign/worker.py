@@ -46,6 +46,13 @@ class Judge:
 
 
 @dataclass(frozen=True)
+class ListOperators:
+    """Job: which operators torch's own tests have; answers (``ListedOperator`` s, seconds)."""
+
+    index: int = 0
+
+
+@dataclass(frozen=True)
 class Judged:
     """What a judgement says, and of a case that differs the program that shows it, as it was found.
 
@@ -203,6 +210,13 @@ def _about_units(
     return made, clock.take()
 
 
+def _listed(clock: Clock) -> Any:
+    from fxmorph.torchapi.operator_programs import listed_operators
+
+    with clock.activity("capture"):
+        return listed_operators(), clock.take()
+
+
 def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged:
     result = judge_case(case, rules, clock, prover)
     if result.status is not Status.FINDING:
@@ -232,6 +246,8 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str,
     """
     if isinstance(job, Judge):
         return _judged(job.case, rules, prover, clock)
+    if isinstance(job, ListOperators):
+        return _listed(clock)
     if isinstance(job, Investigate):
         return _investigated(job, rules, clock)
     if isinstance(job, (JudgePasses, Derive)):

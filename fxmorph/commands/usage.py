@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from fxmorph.core.config import ConfigError, Settings, load_settings
 from fxmorph.core.exits import Exit
+from fxmorph.core.operator_seeds import PREFIX
 
 
 def fail(message: str, code: Exit, error: Exception | None = None) -> NoReturn:
@@ -69,14 +70,14 @@ def require_seeds(settings: Settings) -> None:
             raise ConfigError(f"--cases {settings.cases}: no such file")
     elif not settings.paths and not settings.resume:
         raise ConfigError("no paths given: name a corpus folder, a seed file, or module.py:Name")
+    from fxmorph.core.seeds import find_seeds
+
     for path in settings.paths:
         file, colon, _ = path.partition(".py:")
-        if not Path(file + ".py" if colon else path).exists():
+        if not path.startswith(PREFIX) and not Path(file + ".py" if colon else path).exists():
             raise ConfigError(f"{path}: no such file or folder")
-        if colon:
-            from fxmorph.core.seeds import find_seeds
-
-            find_seeds([path])  # refuses what the file does not define
+        if colon or path.startswith(PREFIX):
+            find_seeds([path])  # refuses what the file does not define, and what names no operator
     for folder in settings.transforms:
         if not Path(folder).is_dir():
             raise ConfigError(f"--transforms {folder}: no such folder")

@@ -14,6 +14,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,13 @@ LEVELS = ("torch", "aten")
 #: Forms of ``--report``, and whether each is written to a file.
 REPORTS = {"junit": True, "sarif": True, "github": False}
 MAX_DEFAULT_JOBS = 8
+
+
+class Source(StrEnum):
+    """Where the programs of a campaign come from."""
+
+    SEEDS = "seeds"  #: the paths that are given
+    OPERATORS = "operators"  #: operators of torch's own tests
 
 
 class ConfigError(ValueError):
@@ -63,6 +71,7 @@ class Settings:
     dtype: str = ""
     context: str = ""
     rewrites: bool = True
+    only: tuple[str, ...] = ()
     passes: tuple[str, ...] = ()
     all: bool = False
     propose: bool = False
@@ -79,6 +88,14 @@ class Settings:
     verbose: int = 0
     #: Fields that the command line, the environment or the file gave.
     given: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What ``only`` says; of a corpus all, of other paths these alone."""
+        if self.only:
+            return self.only
+        corpus = any((Path(path) / "seeds").is_dir() for path in self.paths)
+        return tuple(Source) if corpus and not self.interprets else (Source.SEEDS,)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -257,6 +274,14 @@ def _reports(raw: Any) -> tuple[str, ...]:
     return found
 
 
+def _sources(raw: Any) -> tuple[str, ...]:
+    names = tuple(part.strip() for text in _texts(raw) for part in text.split(","))
+    for name in names:
+        if name not in list(Source):
+            raise ValueError(f"want {', '.join(Source)}, got {name!r}")
+    return names
+
+
 def _fail_on(raw: Any) -> bool:
     return _word("new", "known")(raw) == "known"
 
@@ -281,6 +306,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "dtype": _word(*FLOATS),
     "context": _word(*filter(None, CONTEXTS)),
     "rewrites": _flag,
+    "only": _sources,
     "passes": _texts,
     "all": _flag,
     "propose": _flag,

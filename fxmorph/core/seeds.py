@@ -11,6 +11,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from fxmorph.core.operator_seeds import PREFIX, operator_seeds
 from fxmorph.model import Seed
 
 
@@ -38,6 +39,9 @@ def find_seeds(paths: list[str], regressions: bool = False) -> tuple[list[Seed],
     seeds: list[Seed] = []
     refusals: list[Refusal] = []
     for path in paths:
+        if path.startswith(PREFIX):
+            seeds += _of_operator(path)
+            continue
         file, _, name = path.partition(".py:")
         if name:
             seeds += _named(Path(file + ".py"), name)
@@ -59,6 +63,13 @@ def find_seeds(paths: list[str], regressions: bool = False) -> tuple[list[Seed],
                     seeds += [found] if found else []
     unique = {s.hash + s.name + s.mode: s for s in reversed(seeds)}
     return [s for s in seeds if unique[s.hash + s.name + s.mode] is s], refusals
+
+
+def _of_operator(text: str) -> list[Seed]:
+    try:
+        return operator_seeds(text)
+    except ValueError as error:
+        raise SeedError(f"{text}: {error}") from None
 
 
 def _read(file: Path) -> bytes:

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.core.operator_seeds import OperatorProgram, Setting
 from fxmorph.model import Case, CompileConfig, Seed
 from fxmorph.programs.contents import look_into
 from fxmorph.programs.inputs import relocate
@@ -432,4 +433,12 @@ def _runnable(seed: Seed) -> LoadedSeed:
     return LoadedSeed(seed, {"no_grad": True, **({"device": "cuda"} if "cuda" in devices.kinds else {})}, make)
 
 
-_LOADERS = {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable}
+def _operator(seed: Seed) -> LoadedSeed:
+    from fxmorph.torchapi.operator_programs import operator_program  # torch's tests take seconds to import
+
+    program = OperatorProgram.of(seed)
+    without = program.setting is not Setting.BACKWARD
+    return LoadedSeed(seed, {"no_grad": True} if without else {}, operator_program(program))
+
+
+_LOADERS = {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable, "operator": _operator}

@@ -56,7 +56,7 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int) -> Itera
     random numbers, or writes its arguments.  Raises :class:`NoSamples`.
     """
     functional = {o for o in wanted if not mutated_arguments(o)}
-    mine = [op for op in _database() if zlib.crc32(op.name.encode()) % parts == part]
+    mine = [op for op in operator_tests() if zlib.crc32(op.name.encode()) % parts == part]
     for op, dtype in itertools.product(mine, DTYPES):
         if dtype not in op.dtypes:
             continue
@@ -72,8 +72,8 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int) -> Itera
 
 
 @functools.cache
-def _database() -> tuple[Any, ...]:
-    """Takes ten seconds."""
+def operator_tests() -> tuple[Any, ...]:
+    """Torch's own tests of operators; takes some seconds.  Raises :class:`NoSamples`."""
     if importlib.util.find_spec("expecttest") is None:
         # Torch's tests import it for what is not used here.
         stand_in: Any = types.ModuleType("expecttest")

@@ -1,0 +1,137 @@
+"""A campaign's cases from all sources at all rungs: what is cheap first, then side by side.
+
+Every seed is looked at with its kernels interpreted, in less than a second each; then variants, seeds as they are
+with their kernels compiled, and operators of torch's own tests at both rungs take turns.  What interpreted kernels
+have shown to be wrong is not compiled again as it is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from fxmorph.campaign.case_results import Answers
+from fxmorph.campaign.operator_order import ordered_programs
+from fxmorph.campaign.schedule import case_of
+from fxmorph.campaign.time_shares import Lane, mixed
+from fxmorph.campaign.variants import Variants
+from fxmorph.campaign.worker import ListOperators
+from fxmorph.core.config import Settings
+from fxmorph.core.operator_seeds import ListedOperator
+from fxmorph.judge.plans import OPERATOR_PLANS, PLANS, THREADED_EVERY, THREADS
+from fxmorph.model import Case, Kernels, Rung, Seed, Status
+
+#: One of so many variants is compiled, the others are interpreted.
+COMPILED_EVERY = 4
+
+
+class Portfolio:
+    """``interprets``: kernels can be interpreted here; ``rung`` is the one of compiled programs."""
+
+    def __init__(
+        self, settings: Settings, seeds: Sequence[Seed], answers: Answers, rung: Rung, interprets: bool
+    ) -> None:
+        self._settings, self._answers, self._rung, self._interprets = settings, answers, rung, interprets
+        self._seeds = list(seeds)
+        random.Random(f"seeds {settings.seed}").shuffle(self._seeds)
+        #: Operators of torch's tests, once a worker has listed them.
+        self._listed: Sequence[ListedOperator] | None = None
+        #: Ids of the interpreted cases of operators that were given out.
+        self._looked: set[str] = set()
+
+    def told(self, listed: Sequence[ListedOperator]) -> None:
+        """A worker answered :class:`ListOperators`."""
+        self._listed = listed
+
+    def cases(self, variants: Variants) -> Iterator[Case | ListOperators | None]:
+        """In order; None where results must come in first.
+
+        A lane's cost is in CPU seconds a case, as ``bench/rung_costs.py`` measures.
+        """
+        yield ListOperators()
+        looks = [self._as_it_is(seed, n) for n, seed in enumerate(self._seeds)]
+        yield from looks
+        lanes = [
+            Lane(variants.after(looks), 1.2, 0.3),
+        ]
+        if not self._interprets:
+            lanes.append(Lane(self._compiled_operators(), 1.2, 0.5))
+        else:
+            lanes.append(Lane(self._interpreted_operators(), 0.35, 0.4))
+            compiled = [self._compiled(seed, n) for n, seed in enumerate(self._seeds)]
+            lanes.append(Lane(self._unsettled(zip(looks, compiled, strict=True)), 3.0, 0.15))
+            lanes.append(Lane(self._compiled_operators(), 1.2, 0.15))
+        yield from mixed(lanes)
+
+    def placed(self, case: Case, place: int) -> Case:
+        """How a variant is run that has so many cases before it."""
+        if case.number and self._interprets and place % COMPILED_EVERY:
+            return interpreted(case, Kernels.GPU if place % 2 else Kernels.CPP)
+        return self._threaded(case, place // COMPILED_EVERY if self._interprets else place)
+
+    # -- seeds as they are -----------------------------------------------------------
+
+    def _as_it_is(self, seed: Seed, place: int) -> Case:
+        """The first look at a seed: interpreted, where that can be done."""
+        if not self._interprets:
+            return self._compiled(seed, place)
+        return replace(interpreted(case_of(self._settings, seed, 0, self._rung), Kernels.CPP), plans=PLANS)
+
+    def _compiled(self, seed: Seed, place: int) -> Case:
+        return self._threaded(case_of(self._settings, seed, 0, self._rung), place)
+
+    def _threaded(self, case: Case, place: int) -> Case:
+        settings = self._settings
+        drawn = THREADS if place % THREADED_EVERY == THREADED_EVERY - 1 else 1
+        return replace(case, compile=replace(case.compile, threads=settings.threads or drawn))
+
+    def _unsettled(self, pairs: Iterable[tuple[Case, Case]]) -> Iterator[Case | None]:
+        """Compiled cases whose interpreted ones showed nothing."""
+        for look, case in pairs:
+            yield from self._answers.awaited([look])
+            result = self._answers.of(look)
+            if result is None or result.status in _SETTLED:
+                continue
+            yield case
+
+    # -- operators -------------------------------------------------------------------
+
+    def _operators(self) -> Iterator[tuple[int, Case] | None]:
+        """Programs by their place, compiled; None until a worker has listed them."""
+        while self._listed is None:
+            yield None
+        for place, program in enumerate(ordered_programs(self._listed, self._settings.seed)):
+            yield place, replace(case_of(self._settings, program.seed(), 0, self._rung), plans=OPERATOR_PLANS)
+
+    def _interpreted_operators(self) -> Iterator[Case | None]:
+        for entry in self._operators():
+            look = None if entry is None else _flavoured(entry[1], entry[0])
+            self._looked |= {look.id} if look else set()
+            yield look
+
+    def _compiled_operators(self) -> Iterator[Case | None]:
+        """The same programs, but for those that were interpreted before and that need no more."""
+        for entry in self._operators():
+            if entry is None:
+                yield None
+                continue
+            place, case = entry
+            look = _flavoured(case, place)
+            yield from self._answers.awaited([look] if look.id in self._looked else [])
+            result = self._answers.of(look)
+            if result is None or result.status not in _SETTLED:
+                yield self._threaded(case, place)
+
+
+#: Nothing is learned from compiling what came to this where kernels were interpreted.
+_SETTLED = (Status.FINDING, Status.ERROR, Status.UNSUPPORTED, Status.SKIPPED)
+
+
+def _flavoured(case: Case, place: int) -> Case:
+    """One of four is fused as for a GPU."""
+    return interpreted(case, Kernels.GPU if place % 4 == 3 else Kernels.CPP)
+
+
+def interpreted(case: Case, kernels: Kernels) -> Case:
+    return replace(case, rung=Rung.IR, compile=replace(case.compile, kernels=kernels, threads=1))

@@ -1,0 +1,41 @@
+"""Kinds of cases side by side, each with a share of the time.
+
+Who is next is decided by what a case of a kind is known to cost, not by what this one took: so the order of cases
+depends on the seeds and the campaign seed alone (stride scheduling: Waldspurger and Weihl, 1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass
+class Lane(Generic[T]):
+    """``jobs`` take ``cost`` CPU seconds each, about, and get a part of the time in proportion to ``share``.
+
+    A job that is None says that results must come in first.
+    """
+
+    jobs: Iterator[T | None]
+    cost: float
+    share: float
+    spent: float = 0.0
+
+
+def mixed(lanes: Sequence[Lane[T]]) -> Iterator[T | None]:
+    """The jobs of all lanes until each has ended; a lane that waits keeps its place, and all wait with it."""
+    left = list(lanes)
+    while left:
+        lane = min(left, key=lambda lane: lane.spent / lane.share)
+        try:
+            job = next(lane.jobs)
+        except StopIteration:
+            left.remove(lane)
+            continue
+        if job is not None:
+            lane.spent += lane.cost
+        yield job

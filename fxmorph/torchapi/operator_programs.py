@@ -1,0 +1,240 @@
+"""Programs of calls of one operator, on the arguments that torch's own tests have for it.
+
+Several calls are one program: a compile costs a third of a second whatever there is in it, a call some milliseconds.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import random
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram, Setting
+from fxmorph.torchapi.dispatch import DispatchMode, is_random
+from fxmorph.torchapi.operator_samples import operator_tests
+
+#: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
+CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
+#: The first argument of a call, the other ones, and those by name.
+_Sample = tuple[Any, list[Any], dict[str, Any]]
+#: Operators whose results are whatever memory holds.
+_UNINITIALISED = ("empty", "new_empty", "resize")
+
+
+class NoProgram(Exception):
+    """There is no such program; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    """A program, and the tensors that it is called with."""
+
+    fn: Callable[..., Any]
+    tensors: tuple[torch.Tensor, ...]
+
+
+def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..., Any], list[Any]]]:
+    """What makes the program and its inputs anew, under the RNG seed of then; raises :class:`NoProgram`."""
+    name, setting, part = program.operator, program.setting, program.part
+    test, dtype = _test(name), getattr(torch, program.dtype, None)
+    if dtype is None or dtype not in test.dtypes:
+        raise NoProgram(f"{name} has no samples of {program.dtype}")
+    called = test.inplace_variant if setting is Setting.IN_PLACE else test.op
+    if called is None:
+        raise NoProgram(f"{name} has no variant that works in place")
+
+    @functools.cache
+    def drawn(seed: int) -> _Drawn:
+        random.seed(seed)  # samples are drawn from all three
+        numpy.random.seed(seed % 2**32)
+        torch.manual_seed(seed)
+        samples = _distinct(test, dtype, setting)[part * CALLS : (part + 1) * CALLS]
+        accepted = [s for s in samples if _accepted(called, s, setting)]
+        if not accepted:
+            raise NoProgram(f"{name} has no calls of {program.dtype} that eager takes in part {part}")
+        return _written(called, accepted, setting)
+
+    def make() -> tuple[Callable[..., Any], list[Any]]:
+        # One function for all draws of a seed: another one would be compiled anew.
+        made = drawn(torch.initial_seed())
+        return made.fn, [_leaf(t) for t in made.tensors]
+
+    return make
+
+
+def listed_operators() -> tuple[ListedOperator, ...]:
+    """Operators of the tests that programs are made of; those that draw random numbers are left out.
+
+    Takes some ten seconds of CPU.
+    """
+    return tuple(sorted(filter(None, map(_listed, operator_tests())), key=lambda found: found.name))
+
+
+def _listed(test: Any) -> ListedOperator | None:
+    if test.name.rpartition(".")[2].startswith(_UNINITIALISED):
+        return None
+    known = [d for d in _DTYPES if d in test.dtypes]
+    try:
+        samples = _distinct(test, known[0], Setting.ALONE)
+        if not samples or _draws(test, samples[0]):
+            return None
+    except Exception:  # samples that cannot be drawn, or that eager refuses
+        return None
+    differentiable = bool(test.supports_autograd) and known[0].is_floating_point
+    names = tuple(str(d).removeprefix("torch.") for d in known)
+    parts = -(-len(samples) // CALLS)
+    return ListedOperator(_name(test), names, parts, differentiable, test.inplace_variant is not None)
+
+
+#: Dtypes of programs, in the order in which they are preferred.
+_DTYPES = (
+    torch.float32, torch.int64, torch.bfloat16, torch.bool, torch.float64, torch.float16, torch.complex64,
+    torch.int32, torch.uint8,
+)  # fmt: skip
+
+
+def _name(test: Any) -> str:
+    return f"{test.name}.{test.variant_test_name}" if test.variant_test_name else str(test.name)
+
+
+@functools.cache
+def _tests() -> dict[str, Any]:
+    return {_name(test): test for test in operator_tests()}
+
+
+def _test(name: str) -> Any:
+    found = _tests().get(name)
+    if found is None:
+        raise NoProgram(f"torch {torch.__version__} has no tests of an operator {name!r}")
+    return found
+
+
+class _Random(DispatchMode):
+    found = False
+
+    def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self.found |= isinstance(func, torch._ops.OpOverload) and is_random(func, args, kwargs)
+        return func(*args, **kwargs)
+
+
+def _draws(test: Any, sample: _Sample) -> bool:
+    """Whether the operator draws random numbers; raises what eager raises."""
+    first, rest, keywords = sample
+    mode = _Random()
+    with mode, torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        test.op(first, *rest, **keywords)
+    return mode.found
+
+
+# -- samples -------------------------------------------------------------------------
+
+
+def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
+    """Samples whose arguments differ in more than values: first one of each set of arguments that are no tensors."""
+    wanted = setting is Setting.BACKWARD and test.supports_autograd
+    differentiable = wanted and (dtype.is_floating_point or dtype.is_complex)
+    alike: dict[str, list[_Sample]] = {}
+    seen: set[str] = set()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        # ``test.sample_inputs`` seeds anew and looks for its caller's name at each sample, which takes milliseconds.
+        drawn = test.sample_inputs_func(test, "cpu", dtype, differentiable)
+        for sample in itertools.islice(drawn, LOOKED_THROUGH):
+            call = (sample.input, list(sample.args), dict(sample.kwargs))
+            key = str(tree_map(_described, call))
+            if key not in seen and _plain(call):
+                seen.add(key)
+                alike.setdefault(str(tree_map(_spelled, call[1:])), []).append(call)
+    rounds = itertools.zip_longest(*alike.values())
+    return [call for one_of_each in rounds for call in one_of_each if call is not None]
+
+
+def _plain(call: Any) -> bool:
+    tensors = [t for t in tree_leaves(call) if isinstance(t, torch.Tensor)]
+    if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in tensors):
+        return False
+    return sum(t.numel() for t in tensors) <= ELEMENTS and not any(t.is_quantized for t in tensors)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {tuple(value.shape)} {value.stride()}"
+    return repr(value)
+
+
+def _spelled(value: Any) -> str:
+    return f"tensor of rank {value.dim()}" if isinstance(value, torch.Tensor) else repr(value)
+
+
+def _accepted(called: Any, sample: _Sample, setting: Setting) -> bool:
+    """Whether eager takes the call with tensors that have memory of their own."""
+    if setting is Setting.IN_PLACE and not isinstance(sample[0], torch.Tensor):
+        return False
+    first, rest, keywords = tree_map(lambda v: _leaf(v).detach() if isinstance(v, torch.Tensor) else v, sample)
+    try:
+        with torch.no_grad():
+            called(first, *rest, **keywords)
+    except Exception:
+        return False
+    return True
+
+
+def _leaf(value: torch.Tensor) -> torch.Tensor:
+    plain = value.detach().resolve_conj().resolve_neg()
+    copy = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype).copy_(plain)
+    return copy.requires_grad_(value.requires_grad)
+
+
+# -- programs ------------------------------------------------------------------------
+
+
+def _written(called: Callable[..., Any], samples: Sequence[_Sample], setting: Setting) -> _Drawn:
+    """The calls as text, one a line: Dynamo then has nothing to trace but them."""
+    known: dict[str, Any] = {"called": called, "negated": _twice_negated, "doubled": _doubled}
+    tensors: list[torch.Tensor] = []
+
+    def spelled(value: Any) -> str:
+        if isinstance(value, torch.Tensor):
+            tensors.append(_leaf(value))
+            return f"t{len(tensors) - 1}"
+        if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+            inner = ", ".join(map(spelled, value))
+            return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
+        if value is None or type(value) in (bool, int, str):
+            return repr(value)
+        known[f"c{len(known)}"] = value
+        return f"c{len(known) - 1}"
+
+    lines = []
+    for place, (first, rest, keywords) in enumerate(samples):
+        given = [spelled(first), *map(spelled, rest), *(f"{k}={spelled(v)}" for k, v in keywords.items())]
+        lines.append(f"    out{place} = called({', '.join(given)})")
+    names = [f"t{i}" for i in range(len(tensors))]
+    results = [f"out{i}" for i in range(len(samples))]
+    if setting is Setting.FUSED:
+        lines[:0] = [f"    {name} = negated({name})" for name in names]
+        results += [f"doubled({name})" for name in results]
+    text = "\n".join([f"def fn({', '.join(names)}):", *lines, f"    return [{', '.join(results)}]"])
+    exec(compile(text, "<operator program>", "exec"), known)
+    return _Drawn(known["fn"], tuple(tensors))
+
+
+def _twice_negated(t: torch.Tensor) -> torch.Tensor:
+    """The same values, computed: so that kernels that read them are fused with what computes them."""
+    return t.neg().neg() if t.is_floating_point() else t
+
+
+def _doubled(out: Any) -> Any:
+    """Another user of a result."""
+    if isinstance(out, torch.Tensor):
+        return out + out if out.is_floating_point() else out.clone()
+    return [_doubled(o) for o in out] if isinstance(out, (list, tuple)) else None
