@@ -430,6 +430,9 @@ class CompileConfig:
     threads: int = 1
     kernels: Kernels = field(default=Kernels.GENERATED, metadata=SPARSE)
 
+    def __hash__(self) -> int:
+        return hash(repr(self))  # a value may be a dict
+
     @staticmethod
     def make(
         backend: str = "inductor",

@@ -180,10 +180,8 @@ class FindingQueue:
         return self._has_time(cases_left)
 
     def _wants_report(self, cases_left: bool) -> bool:
-        """Reports of what is known come when no case is left; then all have what time there is."""
-        if not self._to_write_up or not cases_left:
-            return bool(self._to_write_up)
-        return not self._to_write_up[0].finding.known and self._has_time(cases_left)
+        """Reports take two processes each: they come when no case is left, and then have what time there is."""
+        return bool(self._to_write_up) and not cases_left
 
     def _has_time(self, cases_left: bool) -> bool:
         share = self._effort.share

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fxmorph.campaign.case_results import Answers
+from fxmorph.campaign.configurations import Configurations
 from fxmorph.campaign.operator_order import ordered_programs
 from fxmorph.campaign.schedule import case_of
 from fxmorph.campaign.time_shares import Lane, mixed
@@ -35,6 +36,7 @@ class Portfolio:
         self._settings, self._answers, self._rung, self._interprets = settings, answers, rung, interprets
         self._seeds = list(seeds)
         random.Random(f"seeds {settings.seed}").shuffle(self._seeds)
+        self._configurations = Configurations(settings)
         #: Operators of torch's tests, once a worker has listed them.
         self._listed: Sequence[ListedOperator] | None = None
         #: Ids of the interpreted cases of operators that were given out.
@@ -65,10 +67,13 @@ class Portfolio:
         yield from mixed(lanes)
 
     def placed(self, case: Case, place: int) -> Case:
-        """How a variant is run that has so many cases before it."""
+        """How a variant is run that has so many cases before it: every other one as programs are by default."""
         if case.number and self._interprets and place % COMPILED_EVERY:
-            return interpreted(case, Kernels.GPU if place % 2 else Kernels.CPP)
-        return self._threaded(case, place // COMPILED_EVERY if self._interprets else place)
+            case = interpreted(case, Kernels.GPU if place % COMPILED_EVERY == 1 else Kernels.CPP)
+        else:
+            case = self._threaded(case, place // COMPILED_EVERY if self._interprets else place)
+        by_default = (place + place // COMPILED_EVERY) % 2 == 0  # of those that are compiled too
+        return case if by_default or not case.number else self._configurations.under(case, place // 2)
 
     # -- seeds as they are -----------------------------------------------------------
 

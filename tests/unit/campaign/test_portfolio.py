@@ -1,0 +1,109 @@
+"""All sources at all rungs, in an order that depends on the seeds and the campaign seed alone."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fxmorph.campaign import worker
+from fxmorph.core.operator_seeds import ListedOperator
+from fxmorph.core.pool import Ended
+from fxmorph.model import CaseResult, Kernels, Kind, Rung, Seed, Status
+
+LISTED = tuple(ListedOperator(f"op{i}", ("float32", "int64"), 2, True, False) for i in range(60))
+
+
+def seeds(number: int) -> tuple[Seed, ...]:
+    return tuple(Seed(f"s{i}.py", "module", f"hash{i}") for i in range(number))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> str:
+    (tmp_path / "corpus" / "seeds").mkdir(parents=True)
+    return str(tmp_path / "corpus")
+
+
+def walk(campaign: Any, number: int, behind: int = 0, status: Any = lambda case: Status.CLEAN) -> list[Any]:
+    """The first cases of a run, with so many in flight at most."""
+    given, flying, jobs = [], [], campaign.schedule.jobs()
+
+    def land() -> None:
+        job = flying.pop(0)
+        if isinstance(job, worker.ListOperators):
+            campaign.schedule.hear(Ended(job, (LISTED, ())))
+            return
+        found = status(job.case)
+        kinds = (Kind.VALUE,) if found is Status.FINDING else ()
+        campaign.hear(job.index, job.case, CaseResult(job.case.id, found, kinds, "why", stage="inductor"))
+
+    while len(given) < number:
+        job = next(jobs)
+        if job is None or len(flying) > behind:
+            land()
+        if job is None:
+            continue
+        flying.append(job)
+        if isinstance(job, worker.Judge):
+            assert job.index == len(given)
+            given.append(job.case)
+    return given
+
+
+def test_the_order_does_not_depend_on_when_answers_come(new_campaign: Any, corpus: str) -> None:
+    runs = [walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 400, behind) for behind in (0, 1, 7)]
+    assert [c.id for c in runs[0]] == [c.id for c in runs[1]] == [c.id for c in runs[2]]
+    other = walk(new_campaign(seeds=seeds(8), paths=(corpus,), seed=1), 400)
+    assert [c.id for c in other] != [c.id for c in runs[0]]
+    assert len({c.id for c in runs[0]}) == 400
+
+
+def test_every_seed_is_looked_at_first_with_interpreted_kernels(new_campaign: Any, corpus: str) -> None:
+    cases = walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 300)
+    looks, rest = cases[:8], cases[8:]
+    assert {c.seed.path for c in looks} == {f"s{i}.py" for i in range(8)}
+    assert {(c.rung, c.number, c.compile.kernels) for c in looks} == {(Rung.IR, 0, Kernels.CPP)}
+    assert [c.seed.path for c in looks] != sorted(c.seed.path for c in looks)
+    kinds = {(c.rung, c.seed.form, bool(c.number)) for c in rest}
+    sources = (("module", True), ("operator", False))
+    assert kinds >= {(rung, *source) for rung, source in itertools.product((Rung.IR, Rung.CPU), sources)}
+    assert {c.compile.kernels for c in rest} == set(Kernels)
+    assert {c.compile.threads for c in rest if c.rung is Rung.CPU} == {1, 4}
+    assert any(c.compile.inductor or c.compile.options or c.dtype for c in rest if c.number)
+    assert any(not (c.compile.inductor or c.compile.options or c.dtype) for c in rest if c.number)
+
+
+def test_what_interpreted_kernels_show_is_not_compiled_again(new_campaign: Any, corpus: str) -> None:
+    wrong = {"s3.py", "op:op7"}
+
+    def status(case: Any) -> Status:
+        return Status.FINDING if case.seed.path in wrong else Status.CLEAN
+
+    cases = walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 700, status=status)
+    compiled = [c for c in cases if c.rung is Rung.CPU and not c.number]
+    looked = {(c.seed.path, c.seed.mode) for c in cases if c.rung is Rung.IR and not c.number}
+    assert not {(c.seed.path, c.seed.mode) for c in compiled if c.seed.path in wrong} & looked
+    assert {c.seed.path for c in compiled} >= {f"s{i}.py" for i in range(8)} - wrong
+
+
+@pytest.mark.parametrize("told", [{"only": ("seeds",)}, {"backend": "aot_eager"}, {"rung": "ir"}, {"rewrites": False}])
+def test_operators_are_left_out_where_they_are_not_asked_for(new_campaign: Any, corpus: str, told: Any) -> None:
+    jobs = new_campaign(seeds=seeds(8), paths=(corpus,), **told).schedule.jobs()
+    assert {job.case.seed.form for job in itertools.islice(jobs, 8)} == {"module"}
+
+
+def test_seeds_that_are_named_themselves_come_alone(new_campaign: Any, tmp_path: Path) -> None:
+    jobs = new_campaign(seeds=seeds(4), paths=(str(tmp_path / "model.py"),)).schedule.jobs()
+    assert [job.case.seed.path for job in itertools.islice(jobs, 4)] == [f"s{i}.py" for i in range(4)]
+
+
+def test_without_a_list_of_operators_the_run_goes_on(new_campaign: Any, corpus: str) -> None:
+    campaign = new_campaign(seeds=seeds(8), paths=(corpus,))
+    jobs = campaign.schedule.jobs()
+    first = next(jobs)
+    assert isinstance(first, worker.ListOperators)
+    campaign.schedule.hear(Ended(first, None, detail="no tests"))
+    assert any("no tests" in e.message for e in campaign.told)
+    assert next(jobs).case.seed.form == "module"

@@ -1,0 +1,37 @@
+"""Kinds of cases side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fxmorph.campaign.time_shares import Lane, mixed
+
+
+def named(name: str, number: int) -> Iterator[str | None]:
+    return (f"{name}{i}" for i in range(number))
+
+
+def test_time_is_given_by_shares_and_costs() -> None:
+    jobs = list(mixed([Lane(named("cheap", 400), 1.0, 0.5), Lane(named("dear", 400), 4.0, 0.5)]))
+    first = jobs[:100]
+    assert sum(str(j).startswith("dear") for j in first) == 20
+    assert len(jobs) == 800 and len(set(jobs)) == 800
+
+
+def test_a_lane_that_has_ended_leaves_its_time_to_the_others() -> None:
+    jobs = list(mixed([Lane(named("a", 2), 1.0, 0.9), Lane(named("b", 5), 1.0, 0.1)]))
+    assert jobs[-3:] == ["b2", "b3", "b4"]
+
+
+def test_all_wait_with_a_lane_that_waits() -> None:
+    come = False
+
+    def waiting() -> Iterator[str | None]:
+        while not come:
+            yield None
+        yield "late"
+
+    jobs = mixed([Lane(waiting(), 1.0, 0.5), Lane(named("b", 1), 1.0, 0.5)])
+    assert [next(jobs), next(jobs)] == [None, None]  # the order may not depend on when answers come
+    come = True
+    assert list(jobs) == ["late", "b0"]

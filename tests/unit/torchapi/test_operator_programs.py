@@ -1,0 +1,67 @@
+"""Programs of calls that torch's own tests make."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram, Setting
+from fxmorph.programs.load import SeedFailed, load_seed
+from fxmorph.torchapi.operator_programs import CALLS, NoProgram, listed_operators, operator_program
+
+
+@pytest.fixture(scope="module")
+def listed() -> dict[str, ListedOperator]:
+    return {operator.name: operator for operator in listed_operators()}
+
+
+def test_nine_of_ten_operators_are_listed(listed: dict[str, ListedOperator]) -> None:
+    from fxmorph.torchapi.operator_samples import operator_tests
+
+    assert len(listed) >= 0.9 * len(operator_tests())
+    assert not {"randn", "bernoulli", "empty", "new_empty", "multinomial"} & listed.keys()
+    assert listed["add"].dtypes[0] == "float32" and listed["add"].differentiable and listed["add"].in_place
+    assert listed["bitwise_and"].dtypes[0] == "int64" and not listed["bitwise_and"].differentiable
+
+
+@pytest.mark.parametrize("setting", list(Setting))
+def test_a_program_runs_and_is_the_same_each_time(setting: Setting) -> None:
+    seed = OperatorProgram("add", "float32", setting).seed()
+    loaded = load_seed(seed)
+    first, second = loaded.fresh(), loaded.fresh()
+    assert first.fn is second.fn  # another function would be compiled anew for each set of values
+    assert all(map(torch.equal, first.args, second.args))
+    assert not any(a.data_ptr() == b.data_ptr() for a, b in zip(first.args, second.args, strict=True) if a.numel())
+    out = first.drive(first.fn)
+    calls = len(out) // (2 if setting is Setting.FUSED else 1)
+    assert calls == (6 if setting is Setting.IN_PLACE else CALLS)  # two would write a tensor that is too small
+    assert any(t.requires_grad for t in first.args) is (setting is Setting.BACKWARD)
+    written = [not torch.equal(a, b) for a, b in zip(first.args, second.args, strict=True)]
+    assert any(written) is (setting is Setting.IN_PLACE)
+
+
+def test_calls_of_a_program_differ_in_more_than_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    fn, tensors = operator_program(OperatorProgram("roll"))()
+    given: list[str] = []
+    monkeypatch.setitem(fn.__globals__, "called", lambda x, *args, **more: given.append(f"{x.shape} {args} {more}"))
+    fn(*tensors)
+    assert len(set(given)) == len(given) == CALLS
+    assert len({text.rpartition("]) ")[2] for text in given}) > CALLS / 2  # most of them in what is no tensor
+
+
+def test_other_seeds_draw_other_values() -> None:
+    make = operator_program(OperatorProgram("mul"))
+    drawn = []
+    for seed in (0, 1, 0):
+        torch.manual_seed(seed)
+        drawn.append(make()[1][0])
+    assert torch.equal(drawn[0], drawn[2]) and not torch.equal(drawn[0], drawn[1])
+
+
+def test_what_there_is_not_is_said() -> None:
+    with pytest.raises(NoProgram, match="no tests of an operator 'nosuch'"):
+        operator_program(OperatorProgram("nosuch"))
+    with pytest.raises(NoProgram, match="no samples of int64"):
+        operator_program(OperatorProgram("nn.functional.gelu", "int64"))
+    with pytest.raises(SeedFailed, match="that eager takes in part 99"):
+        load_seed(OperatorProgram("add", part=99).seed()).fresh()
