@@ -118,13 +118,13 @@ class Draft:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Undo what was drawn inside where it raises :class:`NoFit`."""
+        """Undo what was drawn inside where it raises :class:`NoFit`, or an interval grows without end."""
         lengths = [len(part) for part in (self.values, self.lines, self.prepared, self.rows, self.extras)]
         given, read = dict(self.given), set(self.read)
         storages = {id(v.storage): (v.storage, dict(vars(v.storage))) for v in self.values}
         try:
             yield
-        except NoFit:
+        except (NoFit, OverflowError) as error:
             for part, length in zip(
                 (self.values, self.lines, self.prepared, self.rows, self.extras), lengths, strict=True
             ):
@@ -132,7 +132,7 @@ class Draft:
             self.given, self.read = given, read
             for storage, state in storages.values():
                 vars(storage).update(state)
-            raise
+            raise NoFit(str(error)) from None
 
     # -- operands --
 
@@ -190,6 +190,10 @@ class Draft:
     def several(self, text: str, made: Sequence[Value], operands: Sequence[Value]) -> list[Value]:
         """A line that makes several tensors at once."""
         named = [self._listed(value) for value in made]
+        if self.mood.grad:
+            # Autograd refuses views of a call with several results once their base was written.
+            for value in named:
+                value.storage.saved |= value.one_of_many
         self.lines.append(f"{', '.join(v.name for v in named)}{',' if len(named) == 1 else ''} = {text}")
         self._note_read(operands)
         return named
@@ -198,6 +202,8 @@ class Draft:
         """A result for :meth:`several`, without a name yet; its strides are not known."""
         storage = Storage(fitted(span, dtype), dtype)
         self._follow_grad(storage, operands, dtype, saves)
+        # Indices beside values are kept for the backward pass too.
+        storage.saved |= saves and any(o.grad for o in operands)
         return Value("", dtype, Layout(shape, None), storage)
 
     def _named(self, text: str, value: Value, operands: Sequence[Value]) -> Value:
@@ -213,6 +219,11 @@ class Draft:
 
     def _note_read(self, operands: Sequence[Value]) -> None:
         self.read.update(o.name for o in operands)
+
+    def beside(self, value: Value) -> None:
+        """Note that a call reads a value that stands among its arguments as text; autograd may keep that."""
+        self.read.add(value.name)
+        value.storage.saved |= self.mood.grad
 
     @staticmethod
     def _follow_grad(storage: Storage, operands: Sequence[Value], dtype: str, saves: bool) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import inf, isinf
+from math import ceil, floor, inf, isinf
 
 from fxmorph.programs.generator.draft import Draft, Storage, Value
 from fxmorph.programs.generator.promotion import COMPLEX, FLOATS, HALVES, sort_of
@@ -37,10 +37,12 @@ def own_dtype(draft: Draft, dtypes: tuple[str, ...] | None = None) -> str:
     return "float32" if "float32" in allowed else draft.dice.one_of(allowed)
 
 
-def given(draft: Draft, shape: Shape, dtype: str, lo: float = -inf, hi: float = inf) -> Value:
-    """A new input with values from ``lo`` to ``hi``."""
+def given(
+    draft: Draft, shape: Shape, dtype: str, lo: float = -inf, hi: float = inf, alone: bool = False
+) -> Value:
+    """A new input with values from ``lo`` to ``hi``; on memory of its own where ``alone``."""
     fill, span, distinct = _filling(draft, dtype, lo, hi)
-    return _input(draft, shape, dtype, fill, span, distinct)
+    return _input(draft, shape, dtype, fill, span, distinct, alone)
 
 
 def _filling(draft: Draft, dtype: str, lo: float, hi: float) -> tuple[Filling, Span, bool]:
@@ -66,17 +68,17 @@ def _filling(draft: Draft, dtype: str, lo: float, hi: float) -> tuple[Filling, S
 
 def _whole_bounds(lo: float, hi: float, dtype: str) -> tuple[int, int]:
     least = 0 if dtype == "uint8" else -4
-    low = int(max(lo, least) if not isinf(lo) else min(least, hi - 4) if not isinf(hi) else least)
-    high = int(min(hi, low + 8))
+    low = ceil(max(lo, least) if not isinf(lo) else min(least, hi - 4) if not isinf(hi) else least)
+    high = floor(min(hi, low + 8))
     return low, max(low, high)
 
 
-def indices(draft: Draft, shape: Shape, bound: int, dtype: str = "int64") -> Value:
+def indices(draft: Draft, shape: Shape, bound: int, dtype: str = "int64", alone: bool = False) -> Value:
     """A new input of whole numbers from 0 to ``bound - 1``."""
     keyword = "" if dtype == "int64" else f", dtype=torch.{dtype}"
     return _input(
         draft, shape, dtype, lambda s: f"torch.randint(0, {bound}, {text_of(s)}{keyword})",
-        Span(0, bound - 1, True, False), False,
+        Span(0, bound - 1, True, False), False, alone,
     )  # fmt: skip
 
 
@@ -99,8 +101,10 @@ def literal(draft: Draft, text: str, shape: Shape, dtype: str, span: Span) -> Va
     return _listed(draft, text, contiguous(shape), dtype, span, False)
 
 
-def _input(draft: Draft, shape: Shape, dtype: str, fill: Filling, span: Span, distinct: bool) -> Value:
-    shared = _sharing(draft, shape, dtype, span)
+def _input(
+    draft: Draft, shape: Shape, dtype: str, fill: Filling, span: Span, distinct: bool, alone: bool
+) -> Value:
+    shared = None if alone else _sharing(draft, shape, dtype, span)
     if shared is not None:
         return shared
     text, layout = fill(shape), contiguous(shape)
@@ -128,7 +132,7 @@ def _sharing(draft: Draft, shape: Shape, dtype: str, span: Span) -> Value | None
     """Now and then an input that is another one, or a part of its memory."""
     if draft.mood.grad or not draft.dice.chance(0.06):
         return None
-    kin = [v for v in draft.values if v.storage.given and v.dtype == dtype and span.join(v.span)[:2] == span[:2]]
+    kin = [v for v in draft.values if v.name in draft.given and v.dtype == dtype and span.join(v.span)[:2] == span[:2]]
     same = [v for v in kin if v.shape == shape and not v.storage.written]
     if not same or len(draft.given) >= len(NAMES):
         return None

@@ -23,7 +23,7 @@ def generated_text(campaign_seed: int, number: int, diet: Mapping[str, float] = 
 
     The same numbers give the same text everywhere.  Imports no torch.
     """
-    return seed_text(drafted(campaign_seed, number, diet), f"fxmorph seeds generate --seed {campaign_seed}, number {number}")
+    return seed_text(drafted(campaign_seed, number, diet), f"fxmorph seeds generate --seed {campaign_seed} --first {number}")
 
 
 def drafted(campaign_seed: int, number: int, diet: Mapping[str, float] = DIET) -> Draft:

@@ -27,7 +27,7 @@ def _index(draft: Draft, shape: Shape, bound: int, dtype: str = "int64", apart: 
     return draft.take(
         lambda v: v.shape == shape and v.dtype == dtype and not v.bits and v.span.within(0, bound - 1)
         and (apart is None or v.storage is not apart.storage),
-        lambda: indices(draft, shape, bound, dtype), 0.6,
+        lambda: indices(draft, shape, bound, dtype, apart is not None), 0.6,
     )  # fmt: skip
 
 
@@ -54,7 +54,7 @@ def _gather(draft: Draft) -> None:
         raise NoFit("too many elements")
     i = _index(draft, shape, x.shape[dim])
     spelled(draft, "gather", "fm", [x], f"{dim_text(draft, dim, x.rank)}, {i.name}", shape, x.dtype, x.span, dense=False)
-    draft.read.add(i.name)
+    draft.beside(i)
 
 
 @INDEXING.add("take_along_dim", 2)
@@ -109,14 +109,14 @@ def _scatter(draft: Draft) -> None:
         src = shaped(draft, shape, x.dtype, apart=x)
         spelled(draft, "scatter", "fmi", [x], f"{where}, {src.name}", x.shape, x.dtype, x.span.join(src.span), dense=None)
         _follow(draft, x, src)
-    draft.read.add(i.name)
+    draft.beside(i)
 
 
 def _follow(draft: Draft, x: Value, other: Value) -> None:
     """An operand that stands among the arguments: only where autograd has no part in it."""
     if other.grad or x.grad:
         raise NoFit("gradients of operands among the arguments")
-    draft.read.add(other.name)
+    draft.beside(other)
 
 
 @INDEXING.add("scatter_add", 3)
@@ -130,7 +130,7 @@ def _scatter_add(draft: Draft) -> None:
     span = Span(x.span.lo + min(0, src.span.lo) * n, x.span.hi + max(0, src.span.hi) * n, x.span.whole and src.span.whole, True)
     spelled(draft, "scatter_add", "fmi", [x], f"{dim_text(draft, dim, x.rank)}, {i.name}, {src.name}", x.shape, x.dtype, span)
     _follow(draft, x, src)
-    draft.read.add(i.name)
+    draft.beside(i)
 
 
 @INDEXING.add("scatter_reduce", 3)
@@ -146,7 +146,7 @@ def _scatter_reduce(draft: Draft) -> None:
     span = Span(min(x.span.lo, 0) + min(0, src.span.lo) * n, max(x.span.hi, 0) + max(0, src.span.hi) * n, False, True)
     spelled(draft, "scatter_reduce", "fmi", [x], f"{dim_text(draft, dim, x.rank)}, {i.name}, {src.name}, reduce='{how}'{included}", x.shape, x.dtype, span)
     _follow(draft, x, src)
-    draft.read.add(i.name)
+    draft.beside(i)
 
 
 @INDEXING.add("index_add", 3)
@@ -161,7 +161,7 @@ def _index_add(draft: Draft) -> None:
     span = Span(x.span.lo - size, x.span.hi + size, x.span.whole and src.span.whole, True)
     spelled(draft, "index_add", "fmi", [x], f"{dim_text(draft, dim, x.rank)}, {i.name}, {src.name}{alpha}", x.shape, x.dtype, span)
     _follow(draft, x, src)
-    draft.read.add(i.name)
+    draft.beside(i)
 
 
 @INDEXING.add("index_copy", 3)
@@ -178,7 +178,7 @@ def _index_copy(draft: Draft) -> None:
         src = shaped(draft, (*x.shape[:dim], count, *x.shape[dim + 1 :]), x.dtype, apart=x)
         spelled(draft, "index_copy", "fmi", [x], f"{where}, {src.name}", x.shape, x.dtype, x.span.join(src.span))
         _follow(draft, x, src)
-    draft.read.add(i.name)
+    draft.beside(i)
 
 
 @INDEXING.add("index_put", 4)
@@ -217,7 +217,7 @@ def _masked_fill(draft: Draft) -> None:
     if mask.storage is x.storage:
         raise NoFit("the mask is written")
     spelled(draft, "masked_fill", "fmi", [x], f"{mask.name}, {text}", x.shape, x.dtype, x.span.join(span))
-    draft.read.add(mask.name)
+    draft.beside(mask)
 
 
 @INDEXING.add("masked_scatter", 1)
@@ -227,7 +227,7 @@ def _masked_scatter(draft: Draft) -> None:
     src = shaped(draft, x.shape, x.dtype, apart=x)
     spelled(draft, "masked_scatter", "fmi", [x], f"{mask.name}, {src.name}", x.shape, x.dtype, x.span.join(src.span))
     _follow(draft, x, src)
-    draft.read.add(mask.name)
+    draft.beside(mask)
 
 
 @INDEXING.add("scatter_views", 4)

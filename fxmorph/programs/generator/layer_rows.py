@@ -147,7 +147,14 @@ def draw_max_pool(dims: int, draft: Draft) -> None:
     x = _spatial(draft, dims, ("float32", "float64", "bfloat16"))
     if not x.exact or x.grad and not x.distinct:
         raise NoFit("ties")
+    if dims == 3 and not x.layout.contiguous:
+        raise NoFit("eager takes strides for channels that come last")
     w = window(draft, x.shape[-dims:], half=True)
+    if set(w.dilation) != {1}:
+        # A window that steps over a small input may hold nothing but padding.
+        w = Window(w.kernel, w.stride, [0] * dims, [d if n > d * (k - 1) else 1 for n, k, d in zip(x.shape[-dims:], w.kernel, w.dilation, strict=True)])
+        if min(w.out(x.shape[-dims:])) < 1:
+            raise NoFit("no place for the window")
     ceil = draft.dice.chance(0.35)
     shape = (*x.shape[:-dims], *w.out(x.shape[-dims:], ceil))
     arguments = [x.name, *_window_text(draft, w, True), *(["ceil_mode=True"] if ceil else [])]
@@ -161,6 +168,8 @@ def draw_max_pool(dims: int, draft: Draft) -> None:
 def draw_avg_pool(dims: int, draft: Draft) -> None:
     x = _spatial(draft, dims, ("float32", "float64"))
     w = window(draft, x.shape[-dims:], dilates=False, half=True)
+    if dims == 3 and any(k > n for n, k in zip(x.shape[-3:], w.kernel, strict=True)):
+        raise NoFit("eager wants the window to fit without padding")
     ceil = draft.dice.chance(0.4)
     shape = (*x.shape[:-dims], *w.out(x.shape[-dims:], ceil))
     arguments = [x.name, *_window_text(draft, w, False), *(["ceil_mode=True"] if ceil else [])]
@@ -192,7 +201,8 @@ def draw_lp_pool(dims: int, draft: Draft) -> None:
     if min(shape[-dims:]) < 1:
         raise NoFit("no place for the window")
     norm = draft.dice.one_of(("1", "2", "3.0"))
-    text = f"F.lp_pool{dims}d({x.name}, {norm}, {tuple_text(draft, w.kernel)}, stride={tuple_text(draft, w.stride)})"
+    kernel, stride = (str(n[0]) if dims == 1 else tuple_text(draft, n) for n in (w.kernel, w.stride))
+    text = f"F.lp_pool{dims}d({x.name}, {norm}, {kernel}, stride={stride})"
     draft.emit(text, shape, x.dtype, Span(0, x.span.size * prod(w.kernel)), [x], dense=False)
 
 

@@ -11,7 +11,7 @@ from fxmorph.programs.generator.fresh_inputs import indices
 from fxmorph.programs.generator.operands import guarded, operand, shaped
 from fxmorph.programs.generator.rows import Row, Rows
 from fxmorph.programs.generator.shapes import Shape
-from fxmorph.programs.generator.spans import Span
+from fxmorph.programs.generator.spans import NoFit, Span
 
 LOSSES: Rows = Rows()
 
@@ -38,6 +38,8 @@ LOSSES_TABLE = (
 def draw_loss(row: Loss, draft: Draft) -> None:
     x = guarded(draft, operand(draft, ("float32", "float64"), (1, 4), 1), *row.input)
     y = shaped(draft, x.shape, x.dtype, *row.target)
+    if row.name == "soft_margin_loss" and y.grad:
+        raise NoFit("no derivative")
     reduction = draft.dice.one_of(("none", "mean", "sum", ""))
     arguments = [x.name, y.name, draft.dice.one_of(row.arguments), f"reduction='{reduction}'" if reduction else ""]
     one = 2000.0
@@ -57,8 +59,10 @@ def _cross_entropy(draft: Draft) -> None:
     arguments = [x.name, target.name]
     if draft.dice.chance(0.3):
         w = shaped(draft, (classes,), x.dtype, 0.2, inf)
+        if w.grad:
+            raise NoFit("no derivative")
         arguments.append(f"weight={w.name}")
-        draft.read.add(w.name)
+        draft.beside(w)
     elif draft.dice.chance(0.3):
         arguments.append(f"label_smoothing={draft.dice.one_of(('0.1', '0.25'))}")
     reduction = draft.dice.one_of(("none", "sum", ""))
@@ -82,7 +86,5 @@ def _ranking(draft: Draft) -> None:
     x = operand(draft, ("float32", "float64"), (2, 2), 2)
     y, z = shaped(draft, x.shape, x.dtype, apart=x), shaped(draft, x.shape, x.dtype, apart=x)
     if not (x.distinct and y.distinct and z.distinct):
-        from fxmorph.programs.generator.spans import NoFit
-
         raise NoFit("distances of 0")
     draft.emit(f"F.triplet_margin_loss({x.name}, {y.name}, {z.name})", (), x.dtype, Span(0, 1000), [x, y, z], dense=False)

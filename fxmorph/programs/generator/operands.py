@@ -41,7 +41,7 @@ def shaped(
     return draft.take(
         lambda v: v.shape == shape and v.dtype == dtype and not v.bits and v.span.within(lo, hi)
         and (apart is None or v.storage is not apart.storage),
-        lambda: given(draft, shape, dtype, lo, hi), reuse,
+        lambda: given(draft, shape, dtype, lo, hi, apart is not None), reuse,
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def _clamped(draft: Draft, value: Value, lo: float, hi: float) -> Value:
         raise NoFit("no bound")
     span = value.span
     floor = span.lo if low is None else float(low)
-    ceiling = span.hi if high is None else float(high)
+    ceiling = max(span.hi, floor) if high is None else float(high)
     if floor > ceiling and low is not None and high is not None:
         raise NoFit("no such whole number")
     made = Span(

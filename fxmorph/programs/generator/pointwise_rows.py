@@ -42,6 +42,8 @@ class Unary:
 
 
 WIDE = ("bool", *NUMBERS)
+#: Dtypes of most kernels of torch.special.
+WIDER = ("float32", "float64")
 IMAGES = {"same": lambda lo, hi: (lo, hi), "unit": fixed(-1, 1), "share": fixed(0, 1)}
 _activation: Callable[[float], Image] = lambda least: lambda lo, hi: (least, max(hi, 0.0) + 0.1)  # noqa: E731
 
@@ -60,7 +62,7 @@ UNARY = (
     Unary("rsqrt", falling(lambda x: x**-0.5), (0.1, inf)), Unary("reciprocal", falling(lambda x: 1 / x), (0.1, inf)),
     Unary("lgamma", fixed(-0.2, 60), (0.5, 20)), Unary("digamma", fixed(-2, 3), (0.5, 20)),
     Unary("erfinv", rising(lambda x: 1.3 * math.atanh(x)), (-0.9, 0.9)), Unary("logit", rising(lambda x: math.log(x / (1 - x))), (0.1, 0.9)),
-    Unary("i0", even(lambda x: math.exp(x)), (-4, 4)), Unary("deg2rad", rising(math.radians)),
+    Unary("i0", lambda lo, hi: (1, math.exp(max(-lo, hi, 1))), (-4, 4)), Unary("deg2rad", rising(math.radians)),
     Unary("rad2deg", rising(math.degrees), (-50, 50)), Unary("nan_to_num", IMAGES["same"], exact=True, arguments=("", "0.5", "nan=1.0, posinf=2.0")),
     Unary("abs", even(abs), exact=True, keeps=True, dtypes=NUMBERS), Unary("neg", falling(lambda x: -x), exact=True, keeps=True, dtypes=(*NUMBERS, *COMPLEX)),
     Unary("negative", falling(lambda x: -x), exact=True, keeps=True, dtypes=NUMBERS),
@@ -92,24 +94,27 @@ UNARY = (
     Unary("hardswish", _activation(-0.4), forms="nN"), Unary("relu6", fixed(0, 6), forms="nN"),
     Unary("hardtanh", fixed(-2, 2), forms="nN", arguments=("", "-2.0, 0.5", "min_val=-0.5, max_val=1.5")),
     Unary("leaky_relu", lambda lo, hi: (min(lo, 0), max(hi, 0)), forms="nN", arguments=("", "0.2", "negative_slope=0.3")),
-    Unary("hardshrink", IMAGES["same"], forms="n", decides=True, arguments=("", "0.7", "lambd=0.3")),
-    Unary("softshrink", IMAGES["same"], forms="n", arguments=("", "0.7", "lambd=0.3")),
+    Unary("hardshrink", lambda lo, hi: (min(lo, 0), max(hi, 0)), forms="n", decides=True, arguments=("", "0.7", "lambd=0.3")),
+    Unary("softshrink", lambda lo, hi: (min(lo, 0), max(hi, 0)), forms="n", arguments=("", "0.7", "lambd=0.3")),
     Unary("threshold", lambda lo, hi: (min(lo, -1), max(hi, 2)), forms="nN", decides=True, arguments=("0.5, 2.0", "-0.25, -1.0")),
-    Unary("expit", fixed(0, 1), forms="l"), Unary("ndtr", fixed(0, 1), forms="l"), Unary("entr", fixed(-900, 1), (0.1, 200), forms="l"),
-    Unary("i0e", fixed(0, 1), forms="l"), Unary("i1", rising(math.sinh), (-4, 4), forms="l"), Unary("i1e", fixed(-1, 1), forms="l"),
-    Unary("log_ndtr", fixed(-30, 0), (-6, inf), forms="l"), Unary("erfcx", fixed(0, 120), (-2, 20), forms="l", dtypes=("float32", "float64")),
-    Unary("ndtri", fixed(-1.5, 1.5), (0.1, 0.9), forms="l", dtypes=("float32", "float64")),
-    Unary("gammaln", fixed(-0.2, 60), (0.5, 20), forms="l"), Unary("psi", fixed(-2, 3), (0.5, 20), forms="l"),
-    Unary("bessel_j0", fixed(-1, 1), (-6, 6), forms="l", dtypes=("float32", "float64")),
-    Unary("bessel_j1", fixed(-1, 1), (-6, 6), forms="l", dtypes=("float32", "float64")),
-    Unary("bessel_y0", fixed(-2, 1), (0.5, 6), forms="l", dtypes=("float32", "float64")),
-    Unary("modified_bessel_i0", even(lambda x: math.exp(x)), (-4, 4), forms="l", dtypes=("float32", "float64")),
-    Unary("modified_bessel_k0", fixed(0, 3), (0.2, 6), forms="l", dtypes=("float32", "float64")),
-    Unary("spherical_bessel_j0", fixed(-1, 1), (0.2, 6), forms="l", dtypes=("float32", "float64")),
+    Unary("expit", fixed(0, 1), forms="l", dtypes=WIDER), Unary("ndtr", fixed(0, 1), forms="l", dtypes=WIDER), Unary("entr", fixed(-1100, 1), (0.1, 200), forms="l", dtypes=WIDER),
+    Unary("i0e", fixed(0, 1), forms="l", dtypes=WIDER), Unary("i1", lambda lo, hi: (min(math.sinh(lo), 0), max(math.sinh(hi), 0)), (-4, 4), forms="l", dtypes=WIDER), Unary("i1e", fixed(-1, 1), forms="l", dtypes=WIDER),
+    Unary("log_ndtr", fixed(-30, 0), (-6, inf), forms="l", dtypes=WIDER), Unary("erfcx", fixed(0, 120), (-2, 20), forms="l", dtypes=WIDER),
+    Unary("ndtri", fixed(-1.5, 1.5), (0.1, 0.9), forms="l", dtypes=WIDER),
+    Unary("gammaln", fixed(-0.2, 60), (0.5, 20), forms="l", dtypes=WIDER), Unary("psi", fixed(-2, 3), (0.5, 20), forms="l", dtypes=WIDER),
+    Unary("bessel_j0", fixed(-1, 1), (-6, 6), forms="l", dtypes=WIDER),
+    Unary("bessel_j1", fixed(-1, 1), (-6, 6), forms="l", dtypes=WIDER),
+    Unary("bessel_y0", fixed(-2, 1), (0.5, 6), forms="l", dtypes=WIDER),
+    Unary("modified_bessel_i0", lambda lo, hi: (1, math.exp(max(-lo, hi, 1))), (-4, 4), forms="l", dtypes=WIDER),
+    Unary("modified_bessel_k0", fixed(0, 3), (0.2, 6), forms="l", dtypes=WIDER),
+    Unary("spherical_bessel_j0", fixed(-1, 1), (0.2, 6), forms="l", dtypes=WIDER),
 )  # fmt: skip
 
-#: Kernels of torch.special without a derivative.
-NO_GRADIENT = frozenset("bessel_j0 bessel_j1 bessel_y0 modified_bessel_i0 modified_bessel_k0 spherical_bessel_j0".split())
+#: Functions without a derivative.
+NO_GRADIENT = frozenset(
+    """bessel_j0 bessel_j1 bessel_y0 modified_bessel_i0 modified_bessel_k0 spherical_bessel_j0 heaviside
+    floor_divide""".split()
+)
 
 
 def draw_unary(row: Unary, draft: Draft) -> None:
@@ -205,6 +210,8 @@ def draw_binary(row: Binary, draft: Draft) -> None:
         return
     allowed = tuple(d for d in row.dtypes if _go_together(row, a.dtype, d))
     b = guarded(draft, companion(draft, a, allowed), *row.domains[1])
+    if row.name in NO_GRADIENT and (a.grad or b.grad):
+        raise NoFit("no derivative")
     if row.decides and not b.exact:
         raise NoFit("rounding decides")
     dtype = result_dtype([(a.dtype, a.rank), (b.dtype, b.rank)])
@@ -257,8 +264,8 @@ def _infix(row: Binary, draft: Draft, a: Value, b: Value, shape: Shape, dtype: s
 
 def _with_number(row: Binary, draft: Draft, a: Value) -> None:
     lo, hi = row.domains[1]
-    if a.dtype == "bool" and row.name in ("sub", "subtract", "rsub"):
-        raise NoFit("bool")
+    if row.name in NO_GRADIENT and a.grad:
+        raise NoFit("no derivative")
     kind = "int64" if row.dtypes in (BITWISE, WHOLES, ("int32", "int64")) else a.dtype
     text, other = ("True", Span(1, 1, True, False)) if kind == "bool" and row.dtypes == BITWISE else number(
         draft, kind, max(lo, -4), min(hi, 4)
@@ -434,6 +441,8 @@ def _cast(draft: Draft) -> None:
     narrower = sort_of(dtype) == 2 and not x.span.whole and promote(dtype, x.dtype) != dtype
     whole = x.span.whole or sort_of(dtype) < 2
     lo, hi = (0.0, 1.0) if dtype == "bool" else (math.trunc(x.span.lo), math.trunc(x.span.hi)) if sort_of(dtype) == 1 else x.span[:2]
+    if dtype in COMPLEX:
+        lo, hi = min(lo, 0.0), max(hi, 0.0)
     short = {"float32": "float", "float64": "double", "float16": "half", "int64": "long", "int32": "int", "bool": "bool", "bfloat16": "bfloat16"}
     texts = [f"{x.name}.to(torch.{dtype})", f"{x.name}.type(torch.{dtype})", f"{x.name}.to(dtype=torch.{dtype})"]
     texts += [f"{x.name}.{short[dtype]}()"] if dtype in short else []

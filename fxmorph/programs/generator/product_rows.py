@@ -10,7 +10,7 @@ from fxmorph.programs.generator.operands import factor, guarded, operand, shaped
 from fxmorph.programs.generator.promotion import FLOATS, sort_of
 from fxmorph.programs.generator.rows import Rows
 from fxmorph.programs.generator.shapes import MOST, Shape, broadcast
-from fxmorph.programs.generator.spans import NoFit, Span
+from fxmorph.programs.generator.spans import BITS, NoFit, Span
 from fxmorph.programs.generator.spelling import spelled
 
 PRODUCTS: Rows = Rows()
@@ -48,7 +48,8 @@ def _matmul(draft: Draft) -> None:
     if draft.dice.chance(0.5):
         draft.emit(f"{a.name} @ {b.name}", out, a.dtype, product(a, b, k), [a, b], dense=False)
     else:
-        spelled(draft, "matmul", "ffmo", [a, b], "", out, a.dtype, product(a, b, k), dense=False)
+        # Eager folds unlike ranks and then refuses some ``out=``.
+        spelled(draft, "matmul", "ffmo" if a.rank == b.rank else "fm", [a, b], "", out, a.dtype, product(a, b, k), dense=False)
 
 
 def _matmul_shape(a: Shape, b: Shape) -> Shape:
@@ -205,6 +206,10 @@ def _bilinear(draft: Draft) -> None:
     draft.emit(f"F.bilinear({a.name}, {b.name}, {w.name})", (a.shape[0], 3), a.dtype, Span(-size, size), [a, b, w], dense=False)
 
 
+#: Of scores with places that are masked out: nothing but a softmax is fit for them.
+MASKED = BITS._replace(rounded=True)
+
+
 def _attention_operands(draft: Draft) -> tuple[Value, Value, Value]:
     b, h = draft.dice.between(1, 2), draft.dice.between(1, 3)
     length, kept, width = (draft.dice.one_of((1, 3, 4, 7, 8, 9)), draft.dice.one_of((1, 3, 5, 8, 9)), draft.dice.one_of((2, 4, 8, 16)))
@@ -245,18 +250,18 @@ def _attention_by_hand(draft: Draft) -> None:
     scale = draft.dice.one_of((f" / {width**0.5:.4g}", f" * {width**-0.5:.4g}", "", " * 0.5", ".div(2.0)"))
     brackets = ("({})" if scale else "{}").format
     multiply = draft.dice.one_of((f"{q.name} @ {turned}", f"torch.matmul({q.name}, {turned})"))
-    scores = draft.emit(f"{brackets(multiply)}{scale}", size, q.dtype, product(q, k, width), [q, k], dense=False)
+    scores = draft.emit(f"{brackets(multiply)}{scale}", size, q.dtype, product(q, k, width)._replace(whole=False, rounded=True), [q, k], dense=False)
     kind = draft.dice.below(4)
     if kind == 1:
         mask = given(draft, draft.dice.one_of(((length, kept), (batch, 1, 1, kept), (batch, heads, length, kept))), q.dtype)
-        scores = draft.emit(f"{scores.name} + {mask.name}", size, q.dtype, scores.span.join(Span(-99, 99)), [scores, mask], dense=False)
+        scores = draft.emit(f"{scores.name} + {mask.name}", size, q.dtype, Span(scores.span.lo + mask.span.lo, scores.span.hi + mask.span.hi), [scores, mask], dense=False)
     elif kind == 2:
         mask = given(draft, draft.dice.one_of(((length, kept), (batch, 1, 1, kept))), "bool")
         fill = draft.dice.one_of(("-100.0", "-1e4", "torch.finfo(torch.float32).min" if q.dtype == "float32" else "-1e4"))
-        scores = draft.emit(f"{scores.name}.masked_fill({mask.name}, {fill})", size, q.dtype, scores.span, [scores, mask], dense=False)
+        scores = draft.emit(f"{scores.name}.masked_fill({mask.name}, {fill})", size, q.dtype, MASKED, [scores, mask], dense=False, copied=True)
     elif kind == 3 and kept == length:
         mask = draft.emit(f"torch.ones({length}, {kept}, dtype=torch.bool).tril()", (length, kept), "bool", Span(0, 1, True, False), [])
-        scores = draft.emit(f"torch.where({mask.name}, {scores.name}, float('-inf'))", size, q.dtype, scores.span, [scores, mask], dense=False)
+        scores = draft.emit(f"torch.where({mask.name}, {scores.name}, float('-inf'))", size, q.dtype, MASKED, [scores, mask], dense=False, copied=True)
     typed = ", dtype=torch.float32" if q.dtype == "float32" and draft.dice.chance(0.2) else ""
     weights = draft.emit(f"torch.softmax({scores.name}, dim=-1{typed})", size, q.dtype, Span(0, 1), [scores], dense=False)
     out = draft.emit(f"{weights.name} @ {v.name}", (batch, heads, length, v.shape[3]), q.dtype, v.span._replace(whole=False, rounded=True), [weights, v], dense=False)

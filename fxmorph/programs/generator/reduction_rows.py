@@ -54,8 +54,8 @@ REDUCTIONS_TABLE = (
     Reduction("amin", _same, gives="same", filled=True, exact=True, forms="fmo", dtypes=("bool", *NUMBERS)),
     Reduction("max", _same, ("none",), gives="same", filled=True, exact=True),
     Reduction("min", _same, ("none",), gives="same", filled=True, exact=True),
-    Reduction("any", lambda a, n: (0, 1), gives="bool", decides=True, exact=True),
-    Reduction("all", lambda a, n: (0, 1), gives="bool", decides=True, exact=True),
+    Reduction("any", lambda a, n: (0, 1), gives="bool", decides=True, exact=True, dtypes=("bool", "int8", "int32", "int64", *FLOATS)),
+    Reduction("all", lambda a, n: (0, 1), gives="bool", decides=True, exact=True, dtypes=("bool", "int8", "int32", "int64", *FLOATS)),
     Reduction("argmax", lambda a, n: (0, n), ("none", "one"), gives="int64", decides=True, filled=True, exact=True, dtypes=NUMBERS),
     Reduction("argmin", lambda a, n: (0, n), ("none", "one"), gives="int64", decides=True, filled=True, exact=True, dtypes=NUMBERS),
     Reduction("count_nonzero", lambda a, n: (0, n), gives="int64", decides=True, exact=True, dtypes=("bool", *NUMBERS)),
@@ -75,9 +75,9 @@ def draw_reduction(row: Reduction, draft: Draft) -> None:
     wider = "float64" if sort_of(x.dtype) < 3 else "complex128"
     arguments = [t for t in (text, draft.dice.one_of(row.arguments)) if t]
     if row.name == "norm" and text:
-        arguments = [draft.dice.one_of(("p=2", "p=1")), _named(text)]
+        arguments = [draft.dice.one_of(("p=2", "p=1")), _named(text).replace("axis=", "dim=").replace(", True", ", keepdim=True")]
     if row.name == "count_nonzero":
-        arguments, keep = [a.partition(", keepdim")[0].replace("axis=", "dim=") for a in arguments], False
+        arguments, keep = [a.partition(", keepdim")[0].removesuffix(", True").replace("axis=", "dim=") for a in arguments], False
     if row.takes_dtype and draft.dice.chance(0.15):
         arguments, dtype = [*arguments, f"dtype=torch.{wider}"], wider
     n = prod(x.shape[d] for d in dims)

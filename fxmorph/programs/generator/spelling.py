@@ -27,7 +27,8 @@ def spelled(
     form = _form(draft, forms, operands, shape, dtype)
     behind = f", {arguments}" if arguments else ""
     if form in "iN":
-        _in_place(draft, name, form, operands, arguments, span, saves)
+        # An operator of single elements may read what it writes.
+        _in_place(draft, name, form, operands, arguments, span, saves, elementwise=dense is None)
     elif form == "o":
         out = _out(draft, operands, shape, dtype)
         draft.write(f"torch.{name}({names}{behind}, out={out.name})", out, span, operands, saves=False, named=0.1)
@@ -49,10 +50,11 @@ def _form(draft: Draft, forms: str, operands: Sequence[Value], shape: Shape, dty
 
 
 def _in_place(
-    draft: Draft, name: str, form: str, operands: Sequence[Value], arguments: str, span: Span, saves: bool
+    draft: Draft, name: str, form: str, operands: Sequence[Value], arguments: str, span: Span, saves: bool,
+    elementwise: bool,
 ) -> None:
     target = operands[0]
-    others = [draft.apart(o, target, same=True) for o in operands[1:]]
+    others = [draft.apart(o, target, same=elementwise) for o in operands[1:]]
     given = ", ".join([*others, *([arguments] if arguments else [])])
     if form == "N":
         text = f"F.{name}({target.name}, {given}{', ' if given else ''}inplace=True)"

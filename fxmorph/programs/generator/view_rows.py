@@ -158,7 +158,10 @@ def _flatten(draft: Draft) -> None:
     texts = [f"{x.name}.flatten({dim_text(draft, first, x.rank)}, {dim_text(draft, last, x.rank)})", f"torch.flatten({x.name}, start_dim={first}, end_dim={last})"]
     if (first, last) == (0, x.rank - 1):
         texts += [f"{x.name}.flatten()", f"{x.name}.ravel()"]
-    _reshaped(draft, x, shape, viewed(x.layout, shape), draft.dice.one_of(texts))
+    text = draft.dice.one_of(texts)
+    # ``ravel`` copies what is not contiguous, where a view might do.
+    layout = None if text.endswith("ravel()") and not x.layout.contiguous else viewed(x.layout, shape)
+    _reshaped(draft, x, shape, layout, text)
 
 
 @VIEWS.add("unflatten", 2)

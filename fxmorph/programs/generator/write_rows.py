@@ -23,9 +23,12 @@ def _target(draft: Draft, dtypes: tuple[str, ...] = ANY, low: int = 0, high: int
     """A value that may be written; one that others read too is as good as any."""
     return draft.take(
         lambda v: v.dtype in dtypes and low <= v.rank <= high and draft.writable(v) and v.numel > 0,
-        lambda: _copied(draft, operand(draft, dtypes, (low, high), 1)) if draft.mood.grad else operand(draft, dtypes, (low, high), 1),
-        0.95,
+        lambda: _made_writable(draft, operand(draft, dtypes, (low, high), 1)), 0.95,
     )  # fmt: skip
+
+
+def _made_writable(draft: Draft, x: Value) -> Value:
+    return x if draft.writable(x) else _copied(draft, x)
 
 
 def _copied(draft: Draft, x: Value) -> Value:
@@ -233,7 +236,7 @@ def _foreach(draft: Draft) -> None:
     if draft.dice.chance(0.6):
         _write_both(draft, f"torch._foreach_{name}_({names}{behind})", x, y, spans)
     else:
-        made = [draft.tensor(v.shape, v.dtype, span, [v]) for v, span in zip((x, y), spans, strict=True)]
+        made = [draft.tensor(v.shape, v.dtype, span, [x, y]) for v, span in zip((x, y), spans, strict=True)]
         draft.several(f"torch._foreach_{name}({names}{behind})", made, [x, y])
 
 
@@ -256,7 +259,7 @@ _FOREACH: tuple[tuple[str, str, Callable[[float, float], tuple[float, float]]], 
 def _other(draft: Draft, x: Value) -> Value:
     shape = draft.dice.one_of((x.shape, (3,), (2, 5)))
     other = shaped(draft, shape, x.dtype, reuse=0.3, apart=x)
-    return other if draft.writable(other) else _copied(draft, other)
+    return _made_writable(draft, other)
 
 
 @LISTS.add("foreach_pair", 3)
