@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from math import prod
+from typing import Any
 
 from fxmorph.programs.generator.dice import Dice
 from fxmorph.programs.generator.promotion import PART, sort_of
@@ -16,7 +17,7 @@ from fxmorph.programs.generator.strided import Layout, contiguous
 MOST_INPUTS = 7
 
 
-@dataclass
+@dataclass(eq=False)
 class Storage:
     """Memory that several values may share; what is known of it holds for all of them."""
 
@@ -113,21 +114,18 @@ class Draft:
     read: set[str] = field(default_factory=set)
     #: Names of rows that were drawn.
     rows: list[str] = field(default_factory=list)
-    #: Numbers of Python and others that stand for no tensor are returned too.
-    extras: list[str] = field(default_factory=list)
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
         """Undo what was drawn inside where it raises :class:`NoFit`, or an interval grows without end."""
-        lengths = [len(part) for part in (self.values, self.lines, self.prepared, self.rows, self.extras)]
+        parts: list[list[Any]] = [self.values, self.lines, self.prepared, self.rows]
+        lengths = [len(part) for part in parts]
         given, read = dict(self.given), set(self.read)
         storages = {id(v.storage): (v.storage, dict(vars(v.storage))) for v in self.values}
         try:
             yield
         except (NoFit, OverflowError) as error:
-            for part, length in zip(
-                (self.values, self.lines, self.prepared, self.rows, self.extras), lengths, strict=True
-            ):
+            for part, length in zip(parts, lengths, strict=True):
                 del part[length:]
             self.given, self.read = given, read
             for storage, state in storages.values():

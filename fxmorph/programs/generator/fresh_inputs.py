@@ -37,9 +37,7 @@ def own_dtype(draft: Draft, dtypes: tuple[str, ...] | None = None) -> str:
     return "float32" if "float32" in allowed else draft.dice.one_of(allowed)
 
 
-def given(
-    draft: Draft, shape: Shape, dtype: str, lo: float = -inf, hi: float = inf, alone: bool = False
-) -> Value:
+def given(draft: Draft, shape: Shape, dtype: str, lo: float = -inf, hi: float = inf, alone: bool = False) -> Value:
     """A new input with values from ``lo`` to ``hi``; on memory of its own where ``alone``."""
     fill, span, distinct = _filling(draft, dtype, lo, hi)
     return _input(draft, shape, dtype, fill, span, distinct, alone)
@@ -50,20 +48,31 @@ def _filling(draft: Draft, dtype: str, lo: float, hi: float) -> tuple[Filling, S
     if dtype == "bool":
         return lambda s: f"torch.rand({sizes(s)}) > 0.5", Span(0, 1, True, False), False
     if sort_of(dtype) == 1 or (dtype in FLOATS and draft.mood.whole and hi - lo >= 3):
-        low, high = _whole_bounds(lo, hi, dtype)
+        least, most = _whole_bounds(lo, hi, dtype)
         typed = "" if dtype == "int64" else f", dtype=torch.{dtype}"
-        return lambda s: f"torch.randint({low}, {high + 1}, {text_of(s)}{typed})", Span(low, high, True, False), False
+        return (
+            lambda s: f"torch.randint({least}, {most + 1}, {text_of(s)}{typed})",
+            Span(least, most, True, False),
+            False,
+        )
     distinct = dtype not in HALVES and dtype not in COMPLEX
     if lo <= -6 and hi >= 6:
         return lambda s: f"torch.randn({sizes(s)}{keyword})", Span(-6, 6, False, False), distinct
-    low = lo if not isinf(lo) else min(-1.0, hi - 1)
-    high = hi if not isinf(hi) else max(1.0, low + 1)
-    low, high = (round(low + (high - low) * 0.1, 3), round(high - (high - low) * 0.1, 3)) if high - low < 20 else (
-        round(max(low, -2.0), 3), round(max(low, -2.0) + 4.0, 3)
-    )  # fmt: skip
+    low, high = _inner_bounds(lo, hi)
     shift = f" + {low:g}" if low > 0 else f" - {-low:g}" if low < 0 else ""
     scale = f" * {high - low:g}" if abs(high - low - 1) > 1e-9 else ""
     return lambda s: f"torch.rand({sizes(s)}{keyword}){scale}{shift}", Span(low, high, False, False), distinct
+
+
+def _inner_bounds(lo: float, hi: float) -> tuple[float, float]:
+    """Bounds well inside of an interval."""
+    low = min(-1.0, hi - 1) if isinf(lo) else lo
+    high = max(1.0, low + 1) if isinf(hi) else hi
+    if high - low >= 20:
+        low, high = max(low, -2.0), max(low, -2.0) + 4
+    else:
+        low, high = low + (high - low) * 0.1, high - (high - low) * 0.1
+    return round(low, 3), round(high, 3)
 
 
 def _whole_bounds(lo: float, hi: float, dtype: str) -> tuple[int, int]:
@@ -101,9 +110,7 @@ def literal(draft: Draft, text: str, shape: Shape, dtype: str, span: Span) -> Va
     return _listed(draft, text, contiguous(shape), dtype, span, False)
 
 
-def _input(
-    draft: Draft, shape: Shape, dtype: str, fill: Filling, span: Span, distinct: bool, alone: bool
-) -> Value:
+def _input(draft: Draft, shape: Shape, dtype: str, fill: Filling, span: Span, distinct: bool, alone: bool) -> Value:
     shared = None if alone else _sharing(draft, shape, dtype, span)
     if shared is not None:
         return shared
@@ -215,10 +222,10 @@ def _spread(draft: Draft, shape: Shape, fill: Filling) -> tuple[str, Layout] | N
     return f"{fill(base)}.expand{text_of(shape)}", expanded(contiguous(base), shape)
 
 
-def _channels_last(_: Draft, shape: Shape, fill: Filling) -> tuple[str, Layout] | None:
+def _channels_last(draft: Draft, shape: Shape, fill: Filling) -> tuple[str, Layout] | None:
     if len(shape) != 4 or 0 in shape:
         return None
-    n, c, h, w = shape
+    _, c, h, w = shape
     text = f"{fill(shape)}.contiguous(memory_format=torch.channels_last)"
     # Strides of sizes of 1 are torch's own choice there.
     return text, Layout(shape, (c * h * w, 1, w * c, c) if min(c, h, w) > 1 else None)

@@ -10,6 +10,7 @@ from fxmorph.programs.generator.draft import Draft, Mood, Value
 from fxmorph.programs.generator.fresh_inputs import DTYPE_WEIGHTS, DTYPES
 from fxmorph.programs.generator.promotion import FLOATS
 from fxmorph.programs.generator.spans import NoFit
+from fxmorph.programs.generator.strided import Layout
 
 #: How many operators a program has, and how often.
 LENGTHS, LENGTH_WEIGHTS = tuple(range(1, 13)), (6, 10, 12, 12, 12, 11, 10, 8, 6, 5, 4, 4)
@@ -23,7 +24,9 @@ def generated_text(campaign_seed: int, number: int, diet: Mapping[str, float] = 
 
     The same numbers give the same text everywhere.  Imports no torch.
     """
-    return seed_text(drafted(campaign_seed, number, diet), f"fxmorph seeds generate --seed {campaign_seed} --first {number}")
+    return seed_text(
+        drafted(campaign_seed, number, diet), f"fxmorph seeds generate --seed {campaign_seed} --first {number}"
+    )
 
 
 def drafted(campaign_seed: int, number: int, diet: Mapping[str, float] = DIET) -> Draft:
@@ -73,7 +76,7 @@ def _returned(draft: Draft) -> str:
     """What nothing read since it was made or written; and now and then what shares memory with that, or an input."""
     dice = draft.dice
     made = [v for v in draft.values if v.name not in draft.given]
-    names = [v.name for v in made if v.name not in draft.read][-MOST_RETURNED:]
+    names = _unlike([v for v in made if v.name not in draft.read][-MOST_RETURNED:])
     if not names:
         names = [v.name for v in draft.values[-1:]]
     if dice.chance(0.3):
@@ -82,6 +85,14 @@ def _returned(draft: Draft) -> str:
         names.append(dice.one_of(names))
     names = names if len(names) == 1 and dice.chance(0.7) else dice.shuffled(names) if dice.chance(0.3) else names
     return ", ".join(names) + ("," if len(names) == 1 and dice.chance(0.2) else "")
+
+
+def _unlike(values: list[Value]) -> list[str]:
+    """Names of the values without those that are another one anew: compiled code gives one object for both."""
+    seen: dict[tuple[int, str, Layout], str] = {}
+    for value in values:
+        seen.setdefault((id(value.storage), value.dtype, value.layout), value.name)
+    return list(seen.values())
 
 
 def _sharing(dice: Dice, values: list[Value], names: list[str]) -> list[str]:

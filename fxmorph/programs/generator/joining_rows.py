@@ -11,9 +11,9 @@ from fxmorph.programs.generator.promotion import ANY, FLOATS, NUMBERS, result_dt
 from fxmorph.programs.generator.rows import Rows
 from fxmorph.programs.generator.shapes import MOST, Shape, sizes, text_of
 from fxmorph.programs.generator.spans import NoFit, Span
-from fxmorph.programs.generator.spelling import dim_text, keyword, spelled
+from fxmorph.programs.generator.spelling import dim_text, named_dim, spelled
 
-JOINING: Rows = Rows()
+ROWS = Rows()
 
 
 def joined(values: Sequence[Value]) -> Span:
@@ -27,7 +27,7 @@ def _like(draft: Draft, x: Value, shape: Shape) -> Value:
     return x if shape == x.shape and draft.dice.chance(0.15) else shaped(draft, shape, x.dtype, reuse=0.6)
 
 
-@JOINING.add("cat", 6)
+@ROWS.add("cat", 6)
 def _cat(draft: Draft) -> None:
     x = operand(draft, ANY, (1, 6))
     dim = draft.dice.below(x.rank)
@@ -37,26 +37,45 @@ def _cat(draft: Draft) -> None:
         parts.append(_like(draft, x, (*x.shape[:dim], size, *x.shape[dim + 1 :])))
     parts = draft.dice.shuffled(parts)
     if draft.dice.chance(0.15):
-        wide = draft.existing(lambda v: v.shape[:dim] == x.shape[:dim] and v.shape[dim + 1 :] == x.shape[dim + 1 :] and v.rank == x.rank and v.dtype in FLOATS and x.dtype in FLOATS and not v.bits)
+        wide = draft.existing(
+            lambda v: (
+                v.shape[:dim] == x.shape[:dim]
+                and v.shape[dim + 1 :] == x.shape[dim + 1 :]
+                and v.rank == x.rank
+                and v.dtype in FLOATS
+                and x.dtype in FLOATS
+                and not v.bits
+            )
+        )
         parts += [wide] if wide else []
     dtype = result_dtype((p.dtype, p.rank) for p in parts)
     shape = (*x.shape[:dim], sum(p.shape[dim] for p in parts), *x.shape[dim + 1 :])
     name = draft.dice.one_of(("cat", "cat", "concat"))
-    text = f"torch.{name}([{', '.join(p.name for p in parts)}], {keyword(draft, 'dim', dim_text(draft, dim, x.rank)).replace('axis', 'dim')})"
+    where = named_dim(draft, dim, x.rank)
+    text = f"torch.{name}([{', '.join(p.name for p in parts)}], {where})"
     draft.emit(text, shape, dtype, joined(parts), parts, saves=False)
 
 
-@JOINING.add("stack", 4)
+@ROWS.add("stack", 4)
 def _stack(draft: Draft) -> None:
     x = operand(draft, ANY, (0, 5))
     parts = draft.dice.shuffled([x, *(_like(draft, x, x.shape) for _ in range(draft.dice.between(1, 2)))])
     dim = draft.dice.between(0, x.rank)
     shape = (*x.shape[:dim], len(parts), *x.shape[dim:])
+    where = named_dim(draft, dim, x.rank + 1)
     names = ", ".join(p.name for p in parts)
-    draft.emit(f"torch.stack([{names}], {keyword(draft, 'dim', dim_text(draft, dim, x.rank + 1)).replace('axis', 'dim')})", shape, x.dtype, joined(parts), parts, saves=False, dense=False)
+    draft.emit(
+        f"torch.stack([{names}], {where})",
+        shape,
+        x.dtype,
+        joined(parts),
+        parts,
+        saves=False,
+        dense=False,
+    )
 
 
-@JOINING.add("hvstack", 2)
+@ROWS.add("hvstack", 2)
 def _hvstack(draft: Draft) -> None:
     x = operand(draft, NUMBERS, (1, 3))
     y = _like(draft, x, x.shape)
@@ -71,7 +90,7 @@ def _hvstack(draft: Draft) -> None:
     draft.emit(f"torch.{name}(({x.name}, {y.name}))", shape, x.dtype, joined([x, y]), [x, y], saves=False, dense=False)
 
 
-@JOINING.add("repeat", 3)
+@ROWS.add("repeat", 3)
 def _repeat(draft: Draft) -> None:
     x = operand(draft, ANY, (0, 4))
     counts = [draft.dice.one_of((1, 1, 2, 3)) for _ in range(x.rank + draft.dice.below(2))]
@@ -82,15 +101,23 @@ def _repeat(draft: Draft) -> None:
     draft.emit(draft.dice.one_of(texts), shape, x.dtype, x.span, [x], saves=False, dense=False)
 
 
-@JOINING.add("repeat_interleave", 2)
+@ROWS.add("repeat_interleave", 2)
 def _repeat_interleave(draft: Draft) -> None:
     x = operand(draft, NUMBERS, (1, 4))
     dim, count = draft.dice.below(x.rank), draft.dice.between(1, 3)
     shape = (*x.shape[:dim], x.shape[dim] * count, *x.shape[dim + 1 :])
-    draft.emit(f"{x.name}.repeat_interleave({count}, dim={dim_text(draft, dim, x.rank)})", shape, x.dtype, x.span, [x], saves=False, dense=False)
+    draft.emit(
+        f"{x.name}.repeat_interleave({count}, dim={dim_text(draft, dim, x.rank)})",
+        shape,
+        x.dtype,
+        x.span,
+        [x],
+        saves=False,
+        dense=False,
+    )
 
 
-@JOINING.add("roll", 3)
+@ROWS.add("roll", 3)
 def _roll(draft: Draft) -> None:
     x = operand(draft, ANY, (1, 6))
     if draft.dice.chance(0.6):
@@ -104,7 +131,7 @@ def _roll(draft: Draft) -> None:
     spelled(draft, "roll", "fm", [x], text, x.shape, x.dtype, x.span, saves=False, dense=False)
 
 
-@JOINING.add("flip", 3)
+@ROWS.add("flip", 3)
 def _flip(draft: Draft) -> None:
     x = operand(draft, ANY, (1, 6))
     dims = draft.dice.shuffled(range(x.rank))[: draft.dice.between(1, 2)]
@@ -117,7 +144,7 @@ def _flip(draft: Draft) -> None:
     draft.emit(draft.dice.one_of(texts), x.shape, x.dtype, x.span, [x], saves=False, dense=False)
 
 
-@JOINING.add("rot90", 2)
+@ROWS.add("rot90", 2)
 def _rot90(draft: Draft) -> None:
     x = operand(draft, NUMBERS, (2, 4))
     i, j = draft.dice.shuffled(range(x.rank))[:2]
@@ -128,15 +155,26 @@ def _rot90(draft: Draft) -> None:
     draft.emit(f"torch.rot90({x.name}, {k}, ({i}, {j}))", tuple(shape), x.dtype, x.span, [x], saves=False, dense=False)
 
 
-@JOINING.add("triangle", 4)
+@ROWS.add("triangle", 4)
 def _triangle(draft: Draft) -> None:
     x = operand(draft, (*NUMBERS, "bool"), (2, 5))
     offset = draft.dice.between(-2, 2)
     text = "" if not offset and draft.dice.chance(0.5) else draft.dice.one_of((f"{offset}", f"diagonal={offset}"))
-    spelled(draft, draft.dice.one_of(("tril", "triu")), "fmi", [x], text, x.shape, x.dtype, x.span.join(Span(0, 0, True, False)), saves=False, dense=False)
+    spelled(
+        draft,
+        draft.dice.one_of(("tril", "triu")),
+        "fmi",
+        [x],
+        text,
+        x.shape,
+        x.dtype,
+        x.span.join(Span(0, 0, True, False)),
+        saves=False,
+        dense=False,
+    )
 
 
-@JOINING.add("diag", 2)
+@ROWS.add("diag", 2)
 def _diag(draft: Draft) -> None:
     x = operand(draft, NUMBERS, (1, 3))
     offset = draft.dice.between(-2, 2)
@@ -148,27 +186,39 @@ def _diag(draft: Draft) -> None:
     if x.rank == 1 and draft.dice.chance(0.5):
         draft.emit(f"torch.diag({x.name}, {offset})", shape, x.dtype, x.span.join(zero), [x], saves=False, dense=False)
     else:
-        draft.emit(f"torch.diag_embed({x.name}, {offset})", shape, x.dtype, x.span.join(zero), [x], saves=False, dense=False)
+        draft.emit(
+            f"torch.diag_embed({x.name}, {offset})", shape, x.dtype, x.span.join(zero), [x], saves=False, dense=False
+        )
 
 
-@JOINING.add("pad", 5)
+@ROWS.add("pad", 5)
 def _pad(draft: Draft) -> None:
     x = operand(draft, (*NUMBERS, "bool"), (1, 5))
     count = draft.dice.between(1, min(x.rank, 3))
     shape, pads = list(x.shape), []
     for dim in range(x.rank - 1, x.rank - 1 - count, -1):
         before = draft.dice.between(-min(1, x.shape[dim]), 3)
-        after = draft.dice.between(-1 if x.shape[dim] + before > 1 else 0, 3)
+        after = draft.dice.between(-1 if x.shape[dim] + min(before, 0) > 1 else 0, 3)
         shape[dim] += before + after
         pads += [before, after]
     if min(shape) < 0:
         raise NoFit("a negative size")
-    text, span = ("0", Span(0, 0, True, False)) if draft.dice.chance(0.4) or x.dtype == "bool" else number(draft, x.dtype)
+    text, span = (
+        ("0", Span(0, 0, True, False)) if draft.dice.chance(0.4) or x.dtype == "bool" else number(draft, x.dtype)
+    )
     value = "" if text == "0" else draft.dice.one_of((f", value={text}", f", mode='constant', value={text}"))
-    draft.emit(f"F.pad({x.name}, {text_of(pads)}{value})", tuple(shape), x.dtype, x.span.join(span), [x], saves=False, dense=False)
+    draft.emit(
+        f"F.pad({x.name}, {text_of(pads)}{value})",
+        tuple(shape),
+        x.dtype,
+        x.span.join(span),
+        [x],
+        saves=False,
+        dense=False,
+    )
 
 
-@JOINING.add("pad_mode", 4)
+@ROWS.add("pad_mode", 4)
 def _pad_mode(draft: Draft) -> None:
     count = draft.dice.between(1, 3)
     x = operand(draft, ("float32", "float64"), (count + 1, count + 2), 1)
@@ -179,10 +229,10 @@ def _pad_mode(draft: Draft) -> None:
         before, after = draft.dice.between(0, min(most, 3)), draft.dice.between(0, min(most, 3))
         shape[dim] += before + after
         pads += [before, after]
-    draft.emit(f"F.pad({x.name}, {text_of(pads)}, mode='{mode}')", tuple(shape), x.dtype, x.span, [x], saves=False, dense=False)
+    draft.emit(f"F.pad({x.name}, {text_of(pads)}, mode='{mode}')", tuple(shape), x.dtype, x.span, [x], dense=False)
 
 
-@JOINING.add("meshgrid", 1)
+@ROWS.add("meshgrid", 1)
 def _meshgrid(draft: Draft) -> None:
     x = operand(draft, NUMBERS, (1, 1))
     y = operand(draft, (x.dtype,), (1, 1))
@@ -197,7 +247,7 @@ def _meshgrid(draft: Draft) -> None:
     draft.several(f"torch.meshgrid({x.name}, {y.name}, indexing='{indexing}')", made, [x, y])
 
 
-@JOINING.add("shuffle", 1)
+@ROWS.add("shuffle", 1)
 def _shuffle(draft: Draft) -> None:
     x = operand(draft, ("float32", "float64"), (4, 4), 1)
     n, c, h, w = x.shape
@@ -205,10 +255,26 @@ def _shuffle(draft: Draft) -> None:
     down = [r for r in (2, 3) if h % r == 0 and w % r == 0]
     if down and draft.dice.chance(0.5):
         r = draft.dice.one_of(down)
-        draft.emit(f"F.pixel_unshuffle({x.name}, {r})", (n, c * r * r, h // r, w // r), x.dtype, x.span, [x], saves=False, dense=False)
+        draft.emit(
+            f"F.pixel_unshuffle({x.name}, {r})",
+            (n, c * r * r, h // r, w // r),
+            x.dtype,
+            x.span,
+            [x],
+            saves=False,
+            dense=False,
+        )
     elif fits:
         r = draft.dice.one_of(fits)
-        draft.emit(f"F.pixel_shuffle({x.name}, {r})", (n, c // (r * r), h * r, w * r), x.dtype, x.span, [x], saves=False, dense=False)
+        draft.emit(
+            f"F.pixel_shuffle({x.name}, {r})",
+            (n, c // (r * r), h * r, w * r),
+            x.dtype,
+            x.span,
+            [x],
+            saves=False,
+            dense=False,
+        )
     else:
         groups = [g for g in (1, 2, 3, 4, 5) if c % g == 0]
         g = draft.dice.one_of(groups)

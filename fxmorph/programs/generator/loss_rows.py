@@ -13,7 +13,7 @@ from fxmorph.programs.generator.rows import Row, Rows
 from fxmorph.programs.generator.shapes import Shape
 from fxmorph.programs.generator.spans import NoFit, Span
 
-LOSSES: Rows = Rows()
+ROWS = Rows()
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,16 @@ class Loss:
 
 
 LOSSES_TABLE = (
-    Loss("mse_loss"), Loss("l1_loss"), Loss("smooth_l1_loss", arguments=("", "beta=0.5", "beta=2.0")),
+    Loss("mse_loss"),
+    Loss("l1_loss"),
+    Loss("smooth_l1_loss", arguments=("", "beta=0.5", "beta=2.0")),
     Loss("huber_loss", arguments=("", "delta=0.5", "delta=2.0")),
-    Loss("binary_cross_entropy", (0.1, 0.9), (0, 1)), Loss("binary_cross_entropy_with_logits", target=(0, 1)),
-    Loss("kl_div", (-10, 0), (0.1, 1), ("", "log_target=False")), Loss("poisson_nll_loss", (-4, 4), (0.1, 5), ("", "log_input=True")),
+    Loss("binary_cross_entropy", (0.1, 0.9), (0, 1)),
+    Loss("binary_cross_entropy_with_logits", target=(0, 1)),
+    Loss("kl_div", (-10, 0), (0.1, 1), ("", "log_target=False")),
+    Loss("poisson_nll_loss", (-4, 4), (0.1, 5), ("", "log_input=True")),
     Loss("soft_margin_loss", target=(-1, 1)),
-)  # fmt: skip
+)
 
 
 def draw_loss(row: Loss, draft: Draft) -> None:
@@ -45,13 +49,15 @@ def draw_loss(row: Loss, draft: Draft) -> None:
     one = 2000.0
     size = one if reduction != "sum" else (x.span.size + y.span.size + 4) ** 2 * x.numel
     shape: Shape = x.shape if reduction == "none" else ()
-    draft.emit(f"F.{row.name}({', '.join(a for a in arguments if a)})", shape, x.dtype, Span(-size, size), [x, y], dense=False)
+    draft.emit(
+        f"F.{row.name}({', '.join(a for a in arguments if a)})", shape, x.dtype, Span(-size, size), [x, y], dense=False
+    )
 
 
-LOSSES += [Row(row.name, partial(draw_loss, row)) for row in LOSSES_TABLE]
+ROWS += [Row(row.name, partial(draw_loss, row)) for row in LOSSES_TABLE]
 
 
-@LOSSES.add("cross_entropy", 4)
+@ROWS.add("cross_entropy", 4)
 def _cross_entropy(draft: Draft) -> None:
     x = guarded(draft, operand(draft, ("float32", "float64"), (2, 4), 1), -50, 50)
     n, classes = x.shape[:2]
@@ -68,23 +74,39 @@ def _cross_entropy(draft: Draft) -> None:
     reduction = draft.dice.one_of(("none", "sum", ""))
     arguments += [f"reduction='{reduction}'"] if reduction else []
     span = Span(-1, 8e2) if reduction != "sum" else Span(-1, 8e2 * target.numel)
-    draft.emit(f"F.cross_entropy({', '.join(arguments)})", target.shape if reduction == "none" else (), x.dtype, span, [x, target], dense=False)
+    draft.emit(
+        f"F.cross_entropy({', '.join(arguments)})",
+        target.shape if reduction == "none" else (),
+        x.dtype,
+        span,
+        [x, target],
+        dense=False,
+    )
 
 
-@LOSSES.add("nll_loss", 2)
+@ROWS.add("nll_loss", 2)
 def _nll_loss(draft: Draft) -> None:
     x = operand(draft, ("float32", "float64"), (2, 4), 1)
     target = indices(draft, (x.shape[0], *x.shape[2:]), x.shape[1])
     logs = draft.emit(f"F.log_softmax({x.name}, dim=1)", x.shape, x.dtype, Span(x.span.lo - x.span.hi - 9, 0), [x])
     reduction = draft.dice.one_of(("none", "sum"))
     span = Span(0, -logs.span.lo * max(target.numel, 1))
-    draft.emit(f"F.nll_loss({logs.name}, {target.name}, reduction='{reduction}')", target.shape if reduction == "none" else (), x.dtype, span, [logs, target], dense=False)
+    draft.emit(
+        f"F.nll_loss({logs.name}, {target.name}, reduction='{reduction}')",
+        target.shape if reduction == "none" else (),
+        x.dtype,
+        span,
+        [logs, target],
+        dense=False,
+    )
 
 
-@LOSSES.add("ranking", 1)
+@ROWS.add("ranking", 1)
 def _ranking(draft: Draft) -> None:
     x = operand(draft, ("float32", "float64"), (2, 2), 2)
     y, z = shaped(draft, x.shape, x.dtype, apart=x), shaped(draft, x.shape, x.dtype, apart=x)
     if not (x.distinct and y.distinct and z.distinct):
         raise NoFit("distances of 0")
-    draft.emit(f"F.triplet_margin_loss({x.name}, {y.name}, {z.name})", (), x.dtype, Span(0, 1000), [x, y, z], dense=False)
+    draft.emit(
+        f"F.triplet_margin_loss({x.name}, {y.name}, {z.name})", (), x.dtype, Span(0, 1000), [x, y, z], dense=False
+    )

@@ -147,9 +147,12 @@ def _lifted(draft: Draft, value: Value, lo: float, hi: float) -> Value:
     size = value.span.size
     text, high = draft.dice.one_of(
         (
-            (f"{value.name}.abs()", size), (f"torch.sigmoid({value.name})", 1.0), (f"F.softplus({value.name})", size + 1),
-            (f"{value.name} * {value.name}", size * size), (f"{value.name} ** 2", size * size),
+            (f"{value.name}.abs()", size),
+            (f"torch.sigmoid({value.name})", 1.0),
+            (f"F.softplus({value.name})", size + 1),
+            (f"{value.name} * {value.name}", size * size),
+            (f"{value.name} ** 2", size * size),
         )
-    )  # fmt: skip
+    )
     added = f" + {least:g}" if least else ""
     return draft.emit(text + added, value.shape, value.dtype, Span(least, high + least), [value])

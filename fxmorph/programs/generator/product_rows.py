@@ -1,19 +1,20 @@
-"""Products of matrices, of all ranks, and attention."""
+"""Products of matrices, of all ranks."""
 
 from __future__ import annotations
 
 from math import prod
 
 from fxmorph.programs.generator.draft import Draft, Value
-from fxmorph.programs.generator.fresh_inputs import given
 from fxmorph.programs.generator.operands import factor, guarded, operand, shaped
 from fxmorph.programs.generator.promotion import FLOATS, sort_of
 from fxmorph.programs.generator.rows import Rows
 from fxmorph.programs.generator.shapes import MOST, Shape, broadcast
-from fxmorph.programs.generator.spans import BITS, NoFit, Span
+from fxmorph.programs.generator.spans import NoFit, Span
 from fxmorph.programs.generator.spelling import spelled
 
-PRODUCTS: Rows = Rows()
+ROWS = Rows()
+
+
 #: Dtypes of factors.
 TYPES = (*FLOATS, "int64", "complex64")
 
@@ -33,7 +34,7 @@ def _factors(draft: Draft, rank: int, dtypes: tuple[str, ...] = TYPES) -> tuple[
     return a, b, n
 
 
-@PRODUCTS.add("matmul", 6)
+@ROWS.add("matmul", 6)
 def _matmul(draft: Draft) -> None:
     a = operand(draft, TYPES, (1, 5))
     k, n = a.shape[-1], draft.dice.one_of((1, 2, 3, 5, 7, 8, 16))
@@ -42,14 +43,26 @@ def _matmul(draft: Draft) -> None:
         shape: Shape = draft.dice.one_of(((k,), (*front, k, n)))
     else:
         batch = a.shape[:-2]
-        shape = draft.dice.one_of(((k,), (k, n), (*batch, k, n), (*(1 for _ in batch), k, n), (2, *(1 for _ in batch), k, n)))
+        shape = draft.dice.one_of(
+            ((k,), (k, n), (*batch, k, n), (*(1 for _ in batch), k, n), (2, *(1 for _ in batch), k, n))
+        )
     b = shaped(draft, shape, a.dtype, reuse=0.6)
     out = _matmul_shape(a.shape, b.shape)
     if draft.dice.chance(0.5):
         draft.emit(f"{a.name} @ {b.name}", out, a.dtype, product(a, b, k), [a, b], dense=False)
     else:
         # Eager folds unlike ranks and then refuses some ``out=``.
-        spelled(draft, "matmul", "ffmo" if a.rank == b.rank else "fm", [a, b], "", out, a.dtype, product(a, b, k), dense=False)
+        spelled(
+            draft,
+            "matmul",
+            "ffmo" if a.rank == b.rank else "fm",
+            [a, b],
+            "",
+            out,
+            a.dtype,
+            product(a, b, k),
+            dense=False,
+        )
 
 
 def _matmul_shape(a: Shape, b: Shape) -> Shape:
@@ -57,31 +70,39 @@ def _matmul_shape(a: Shape, b: Shape) -> Shape:
     return (*batch, *a[-2:-1], *(b[-1:] if len(b) > 1 else ()))
 
 
-@PRODUCTS.add("mm", 3)
+@ROWS.add("mm", 3)
 def _mm(draft: Draft) -> None:
     a, b, n = _factors(draft, 2)
     spelled(draft, "mm", "fmo", [a, b], "", (a.shape[0], n), a.dtype, product(a, b, a.shape[1]), dense=False)
 
 
-@PRODUCTS.add("bmm", 3)
+@ROWS.add("bmm", 3)
 def _bmm(draft: Draft) -> None:
     a, b, n = _factors(draft, 3)
     spelled(draft, "bmm", "fmo", [a, b], "", (*a.shape[:2], n), a.dtype, product(a, b, a.shape[2]), dense=False)
 
 
-@PRODUCTS.add("vectors", 2)
+@ROWS.add("vectors", 2)
 def _vectors(draft: Draft) -> None:
     a = operand(draft, TYPES, (1, 1))
     name = draft.dice.one_of(("dot", "vdot", "inner", "outer", "kron", "mv"))
     if name == "mv":
-        m = shaped(draft, (draft.dice.between(1, 7), a.shape[0]), a.dtype)
-        spelled(draft, "mv", "fmo", [m, a], "", (m.shape[0],), a.dtype, product(m, a, a.shape[0]), dense=False)
+        rows = shaped(draft, (draft.dice.between(1, 7), a.shape[0]), a.dtype)
+        span = product(rows, a, a.shape[0])
+        spelled(draft, "mv", "fmo", [rows, a], "", (rows.shape[0],), a.dtype, span, dense=False)
     elif name in ("outer", "kron"):
         b = operand(draft, (a.dtype,), (1, 1))
         n, m = a.shape[0], b.shape[0]
         if n * m > MOST:
             raise NoFit("too many elements")
-        draft.emit(f"torch.{name}({a.name}, {b.name})", (n, m) if name == "outer" else (n * m,), a.dtype, product(a, b, 1), [a, b], dense=False)
+        draft.emit(
+            f"torch.{name}({a.name}, {b.name})",
+            (n, m) if name == "outer" else (n * m,),
+            a.dtype,
+            product(a, b, 1),
+            [a, b],
+            dense=False,
+        )
     else:
         b = shaped(draft, a.shape, a.dtype, reuse=0.6)
         draft.emit(f"torch.{name}({a.name}, {b.name})", (), a.dtype, product(a, b, a.shape[0]), [a, b], dense=False)
@@ -101,7 +122,7 @@ def _added(bias: Value, inner: Span, beta: float, alpha: float) -> Span:
     return Span(-size, size, whole, not whole or bias.span.rounded or inner.rounded)
 
 
-@PRODUCTS.add("addmm", 5)
+@ROWS.add("addmm", 5)
 def _addmm(draft: Draft) -> None:
     a, b, n = _factors(draft, 2)
     m = a.shape[0]
@@ -111,11 +132,12 @@ def _addmm(draft: Draft) -> None:
     spelled(draft, "addmm", "fmio", [bias, a, b], text, (m, n), a.dtype, span, dense=False)
 
 
-@PRODUCTS.add("baddbmm", 4)
+@ROWS.add("baddbmm", 4)
 def _baddbmm(draft: Draft) -> None:
     a, b, n = _factors(draft, 3)
     batch, m = a.shape[:2]
     name = draft.dice.one_of(("baddbmm", "baddbmm", "addbmm"))
+    shape: Shape
     text, beta, alpha = _scales(draft, a.dtype)
     if name == "baddbmm":
         bias = shaped(draft, draft.dice.one_of(((batch, m, n), (1, m, n), (n,), (batch, 1, n))), a.dtype)
@@ -126,7 +148,7 @@ def _baddbmm(draft: Draft) -> None:
     spelled(draft, name, "fmio", [bias, a, b], text, shape, a.dtype, span, dense=False)
 
 
-@PRODUCTS.add("addmv", 2)
+@ROWS.add("addmv", 2)
 def _addmv(draft: Draft) -> None:
     v = operand(draft, FLOATS, (1, 1))
     m = draft.dice.between(1, 7)
@@ -134,21 +156,55 @@ def _addmv(draft: Draft) -> None:
     if draft.dice.chance(0.5):
         a = shaped(draft, (m, v.shape[0]), v.dtype)
         bias = shaped(draft, (m,), v.dtype)
-        spelled(draft, "addmv", "fmi", [bias, a, v], text, (m,), v.dtype, _added(bias, product(a, v, v.shape[0]), beta, alpha), dense=False)
+        spelled(
+            draft,
+            "addmv",
+            "fmi",
+            [bias, a, v],
+            text,
+            (m,),
+            v.dtype,
+            _added(bias, product(a, v, v.shape[0]), beta, alpha),
+            dense=False,
+        )
     else:
         w = shaped(draft, (m,), v.dtype)
         bias = shaped(draft, (v.shape[0], m), v.dtype)
-        spelled(draft, "addr", "fmi", [bias, v, w], text, bias.shape, v.dtype, _added(bias, product(v, w, 1), beta, alpha), dense=False)
+        spelled(
+            draft,
+            "addr",
+            "fmi",
+            [bias, v, w],
+            text,
+            bias.shape,
+            v.dtype,
+            _added(bias, product(v, w, 1), beta, alpha),
+            dense=False,
+        )
 
 
 #: Equations with sizes by letter.
 EQUATIONS = (
-    "ij,jk->ik", "ij,kj->ik", "bij,bjk->bik", "bhqd,bhkd->bhqk", "bqhd,bkhd->bhqk", "ij,j->i", "ij,ij->", "ij->ji",
-    "ij->j", "bij->bi", "ii->i", "ij,ik->ijk", "bij,jk->bik", "abc,cd,ae->bde", "i,j->ij", "...ij,...jk->...ik",
-)  # fmt: skip
+    "ij,jk->ik",
+    "ij,kj->ik",
+    "bij,bjk->bik",
+    "bhqd,bhkd->bhqk",
+    "bqhd,bkhd->bhqk",
+    "ij,j->i",
+    "ij,ij->",
+    "ij->ji",
+    "ij->j",
+    "bij->bi",
+    "ii->i",
+    "ij,ik->ijk",
+    "bij,jk->bik",
+    "abc,cd,ae->bde",
+    "i,j->ij",
+    "...ij,...jk->...ik",
+)
 
 
-@PRODUCTS.add("einsum", 4)
+@ROWS.add("einsum", 4)
 def _einsum(draft: Draft) -> None:
     equation = draft.dice.one_of(EQUATIONS)
     inputs, out = equation.split("->")
@@ -159,7 +215,9 @@ def _einsum(draft: Draft) -> None:
         for letter in letters:
             sizes.setdefault(letter, draft.dice.one_of((1, 2, 3, 4, 5, 7, 8, 9)))
         shape = tuple(sizes[c] for c in letters)
-        parts.append(shaped(draft, (2, *shape) if dotted else shape, "float32" if not parts else parts[0].dtype, reuse=0.7))
+        parts.append(
+            shaped(draft, (2, *shape) if dotted else shape, "float32" if not parts else parts[0].dtype, reuse=0.7)
+        )
     summed = prod(n for letter, n in sizes.items() if letter not in out)
     size = float(summed)
     for part in parts:
@@ -168,23 +226,37 @@ def _einsum(draft: Draft) -> None:
     shape = tuple(sizes[c] for c in out.replace("...", ""))
     span = Span(-size, size, whole, not whole or any(p.span.rounded for p in parts))
     names, shape = ", ".join(p.name for p in parts), (2, *shape) if "..." in out else shape
-    if len(parts) == 1 and summed == 1 or equation == "ii->i":
+    if (len(parts) == 1 and summed == 1) or equation == "ii->i":
         raise NoFit("may be a view")
     draft.emit(f"torch.einsum('{equation}', {names})", shape, parts[0].dtype, span, parts, dense=False)
 
 
-@PRODUCTS.add("tensordot", 2)
+@ROWS.add("tensordot", 2)
 def _tensordot(draft: Draft) -> None:
     a = operand(draft, ("float32", "float64"), (2, 3), 1)
     if draft.dice.chance(0.5):
         b = shaped(draft, (a.shape[-1], draft.dice.between(1, 5)), a.dtype)
-        draft.emit(f"torch.tensordot({a.name}, {b.name}, dims=1)", (*a.shape[:-1], b.shape[1]), a.dtype, product(a, b, a.shape[-1]), [a, b], dense=False)
+        draft.emit(
+            f"torch.tensordot({a.name}, {b.name}, dims=1)",
+            (*a.shape[:-1], b.shape[1]),
+            a.dtype,
+            product(a, b, a.shape[-1]),
+            [a, b],
+            dense=False,
+        )
     else:
         b = shaped(draft, (draft.dice.between(1, 5), a.shape[0]), a.dtype)
-        draft.emit(f"torch.tensordot({a.name}, {b.name}, dims=([0], [1]))", (*a.shape[1:], b.shape[0]), a.dtype, product(a, b, a.shape[0]), [a, b], dense=False)
+        draft.emit(
+            f"torch.tensordot({a.name}, {b.name}, dims=([0], [1]))",
+            (*a.shape[1:], b.shape[0]),
+            a.dtype,
+            product(a, b, a.shape[0]),
+            [a, b],
+            dense=False,
+        )
 
 
-@PRODUCTS.add("linear", 6)
+@ROWS.add("linear", 6)
 def _linear(draft: Draft) -> None:
     x = operand(draft, FLOATS, (1, 4))
     n = draft.dice.one_of((1, 2, 3, 5, 8, 16, 17))
@@ -194,76 +266,22 @@ def _linear(draft: Draft) -> None:
         draft.emit(f"F.linear({x.name}, {w.name})", (*x.shape[:-1], n), x.dtype, span, [x, w], dense=False)
         return
     b = shaped(draft, (n,), x.dtype)
-    draft.emit(f"F.linear({x.name}, {w.name}, {b.name})", (*x.shape[:-1], n), x.dtype, _added(b, span, 1, 1), [x, w, b], dense=False)
+    draft.emit(
+        f"F.linear({x.name}, {w.name}, {b.name})",
+        (*x.shape[:-1], n),
+        x.dtype,
+        _added(b, span, 1, 1),
+        [x, w, b],
+        dense=False,
+    )
 
 
-@PRODUCTS.add("bilinear", 1)
+@ROWS.add("bilinear", 1)
 def _bilinear(draft: Draft) -> None:
     a = guarded(draft, operand(draft, ("float32",), (2, 2), 1), -6, 6)
     b = shaped(draft, (a.shape[0], draft.dice.between(1, 5)), a.dtype)
     w = shaped(draft, (3, a.shape[1], b.shape[1]), a.dtype)
     size = a.span.size * b.span.size * w.span.size * a.shape[1] * b.shape[1]
-    draft.emit(f"F.bilinear({a.name}, {b.name}, {w.name})", (a.shape[0], 3), a.dtype, Span(-size, size), [a, b, w], dense=False)
-
-
-#: Of scores with places that are masked out: nothing but a softmax is fit for them.
-MASKED = BITS._replace(rounded=True)
-
-
-def _attention_operands(draft: Draft) -> tuple[Value, Value, Value]:
-    b, h = draft.dice.between(1, 2), draft.dice.between(1, 3)
-    length, kept, width = (draft.dice.one_of((1, 3, 4, 7, 8, 9)), draft.dice.one_of((1, 3, 5, 8, 9)), draft.dice.one_of((2, 4, 8, 16)))
-    dtype = draft.mood.dtype if draft.mood.dtype in ("float32", "float64", "bfloat16") else "float32"
-    q = shaped(draft, (b, h, length, width), dtype)
-    k = shaped(draft, (b, h, kept, width), dtype)
-    v = shaped(draft, (b, h, kept, draft.dice.one_of((width, width, 5))), dtype)
-    return q, k, v
-
-
-@PRODUCTS.add("attention", 5)
-def _attention(draft: Draft) -> None:
-    q, k, v = _attention_operands(draft)
-    shape, length, kept = (*q.shape[:3], v.shape[3]), q.shape[2], k.shape[2]
-    parts, arguments = [q, k, v], [q.name, k.name, v.name]
-    kind = draft.dice.below(4)
-    if kind == 1:
-        mask = given(draft, draft.dice.one_of(((length, kept), (q.shape[0], 1, length, kept))), q.dtype)
-        parts, arguments = [*parts, mask], [*arguments, f"attn_mask={mask.name}"]
-    elif kind == 2:
-        arguments.append("is_causal=True")
-    elif kind == 3:
-        mask = draft.emit(f"torch.ones({length}, {kept}, dtype=torch.bool).tril({draft.dice.below(3)})", (length, kept), "bool", Span(0, 1, True, False), [])
-        parts, arguments = [*parts, mask], [*arguments, f"attn_mask={mask.name}"]
-    if draft.dice.chance(0.3):
-        arguments.append(f"scale={draft.dice.one_of(('0.5', '0.25', '1.0'))}")
-    draft.emit(f"F.scaled_dot_product_attention({', '.join(arguments)})", shape, q.dtype, v.span._replace(whole=False, rounded=True), parts, dense=False)
-
-
-@PRODUCTS.add("attention_by_hand", 6)
-def _attention_by_hand(draft: Draft) -> None:
-    """Spelled out as models do, so that patterns for attention are met."""
-    q, k, v = _attention_operands(draft)
-    batch, heads, length, width = q.shape
-    kept = k.shape[2]
-    size = (batch, heads, length, kept)
-    turned = draft.dice.one_of((f"{k.name}.transpose(-2, -1)", f"{k.name}.mT", f"{k.name}.permute(0, 1, 3, 2)"))
-    scale = draft.dice.one_of((f" / {width**0.5:.4g}", f" * {width**-0.5:.4g}", "", " * 0.5", ".div(2.0)"))
-    brackets = ("({})" if scale else "{}").format
-    multiply = draft.dice.one_of((f"{q.name} @ {turned}", f"torch.matmul({q.name}, {turned})"))
-    scores = draft.emit(f"{brackets(multiply)}{scale}", size, q.dtype, product(q, k, width)._replace(whole=False, rounded=True), [q, k], dense=False)
-    kind = draft.dice.below(4)
-    if kind == 1:
-        mask = given(draft, draft.dice.one_of(((length, kept), (batch, 1, 1, kept), (batch, heads, length, kept))), q.dtype)
-        scores = draft.emit(f"{scores.name} + {mask.name}", size, q.dtype, Span(scores.span.lo + mask.span.lo, scores.span.hi + mask.span.hi), [scores, mask], dense=False)
-    elif kind == 2:
-        mask = given(draft, draft.dice.one_of(((length, kept), (batch, 1, 1, kept))), "bool")
-        fill = draft.dice.one_of(("-100.0", "-1e4", "torch.finfo(torch.float32).min" if q.dtype == "float32" else "-1e4"))
-        scores = draft.emit(f"{scores.name}.masked_fill({mask.name}, {fill})", size, q.dtype, MASKED, [scores, mask], dense=False, copied=True)
-    elif kind == 3 and kept == length:
-        mask = draft.emit(f"torch.ones({length}, {kept}, dtype=torch.bool).tril()", (length, kept), "bool", Span(0, 1, True, False), [])
-        scores = draft.emit(f"torch.where({mask.name}, {scores.name}, float('-inf'))", size, q.dtype, MASKED, [scores, mask], dense=False, copied=True)
-    typed = ", dtype=torch.float32" if q.dtype == "float32" and draft.dice.chance(0.2) else ""
-    weights = draft.emit(f"torch.softmax({scores.name}, dim=-1{typed})", size, q.dtype, Span(0, 1), [scores], dense=False)
-    out = draft.emit(f"{weights.name} @ {v.name}", (batch, heads, length, v.shape[3]), q.dtype, v.span._replace(whole=False, rounded=True), [weights, v], dense=False)
-    if draft.dice.chance(0.4):
-        draft.emit(f"{out.name}.transpose(1, 2).reshape({batch}, {length}, {heads * v.shape[3]})", (batch, length, heads * v.shape[3]), q.dtype, out.span, [out], dense=False)
+    draft.emit(
+        f"F.bilinear({a.name}, {b.name}, {w.name})", (a.shape[0], 3), a.dtype, Span(-size, size), [a, b, w], dense=False
+    )

@@ -1,4 +1,4 @@
-"""Reductions and scans: over no, one, several or all dimensions, spelled in all ways."""
+"""Reductions over no, one, several or all dimensions, spelled in all ways."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from functools import partial
 from math import inf, prod
 
 from fxmorph.programs.generator.draft import Draft, Value
-from fxmorph.programs.generator.operands import guarded, operand, shaped
+from fxmorph.programs.generator.operands import guarded, operand
 from fxmorph.programs.generator.promotion import COMPLEX, FLOATS, NUMBERS, WHOLES, floated, sort_of
 from fxmorph.programs.generator.rows import Row, Rows
-from fxmorph.programs.generator.shapes import Shape, reduced
+from fxmorph.programs.generator.shapes import reduced
 from fxmorph.programs.generator.spans import TRUTH, Bounds, NoFit, Span
 from fxmorph.programs.generator.spelling import dim_text, dims_text, keyword, spelled
+
+ROWS = Rows()
+
 
 #: The bounds of a reduction of ``n`` elements.
 Folded = Callable[[Span, int], Bounds]
@@ -41,8 +44,11 @@ class Reduction:
 
 
 _sum: Folded = lambda a, n: (min(a.lo * n, 0.0 if n == 0 else a.lo * n), max(a.hi * n, 0.0 if n == 0 else a.hi * n))  # noqa: E731
+
 _same: Folded = lambda a, n: (a.lo, a.hi)  # noqa: E731
+
 _spread: Folded = lambda a, n: (0.0, (a.hi - a.lo) ** 2 * 4)  # noqa: E731
+
 _norm: Folded = lambda a, n: (0.0, a.size * max(n, 1))  # noqa: E731
 
 REDUCTIONS_TABLE = (
@@ -54,15 +60,65 @@ REDUCTIONS_TABLE = (
     Reduction("amin", _same, gives="same", filled=True, exact=True, forms="fmo", dtypes=("bool", *NUMBERS)),
     Reduction("max", _same, ("none",), gives="same", filled=True, exact=True),
     Reduction("min", _same, ("none",), gives="same", filled=True, exact=True),
-    Reduction("any", lambda a, n: (0, 1), gives="bool", decides=True, exact=True, dtypes=("bool", "int8", "int32", "int64", *FLOATS)),
-    Reduction("all", lambda a, n: (0, 1), gives="bool", decides=True, exact=True, dtypes=("bool", "int8", "int32", "int64", *FLOATS)),
-    Reduction("argmax", lambda a, n: (0, n), ("none", "one"), gives="int64", decides=True, filled=True, exact=True, dtypes=NUMBERS),
-    Reduction("argmin", lambda a, n: (0, n), ("none", "one"), gives="int64", decides=True, filled=True, exact=True, dtypes=NUMBERS),
+    Reduction(
+        "any",
+        lambda a, n: (0, 1),
+        gives="bool",
+        decides=True,
+        exact=True,
+        dtypes=("bool", "int8", "int32", "int64", *FLOATS),
+    ),
+    Reduction(
+        "all",
+        lambda a, n: (0, 1),
+        gives="bool",
+        decides=True,
+        exact=True,
+        dtypes=("bool", "int8", "int32", "int64", *FLOATS),
+    ),
+    Reduction(
+        "argmax",
+        lambda a, n: (0, n),
+        ("none", "one"),
+        gives="int64",
+        decides=True,
+        filled=True,
+        exact=True,
+        dtypes=NUMBERS,
+    ),
+    Reduction(
+        "argmin",
+        lambda a, n: (0, n),
+        ("none", "one"),
+        gives="int64",
+        decides=True,
+        filled=True,
+        exact=True,
+        dtypes=NUMBERS,
+    ),
     Reduction("count_nonzero", lambda a, n: (0, n), gives="int64", decides=True, exact=True, dtypes=("bool", *NUMBERS)),
-    Reduction("logsumexp", lambda a, n: (a.lo, a.hi + math.log(max(n, 1))), ("one", "many"), gives="float", filled=True, dtypes=FLOATS),
-    Reduction("norm", _norm, gives="same", filled=True, dtypes=FLOATS, arguments=("p=2", "p=1", "p=float('inf')", "p=3")),
-    Reduction("prod", lambda a, n: (-(a.size**n), a.size**n), ("none", "one"), (-1.5, 1.5), gives="sum", takes_dtype=True, exact=True, dtypes=("float32", "float64", "int64", "int32", "uint8", "bool")),
-)  # fmt: skip
+    Reduction(
+        "logsumexp",
+        lambda a, n: (a.lo, a.hi + math.log(max(n, 1))),
+        ("one", "many"),
+        gives="float",
+        filled=True,
+        dtypes=FLOATS,
+    ),
+    Reduction(
+        "norm", _norm, gives="same", filled=True, dtypes=FLOATS, arguments=("p=2", "p=1", "p=float('inf')", "p=3")
+    ),
+    Reduction(
+        "prod",
+        lambda a, n: (-(a.size**n), a.size**n),
+        ("none", "one"),
+        (-1.5, 1.5),
+        gives="sum",
+        takes_dtype=True,
+        exact=True,
+        dtypes=("float32", "float64", "int64", "int32", "uint8", "bool"),
+    ),
+)
 
 
 def draw_reduction(row: Reduction, draft: Draft) -> None:
@@ -71,25 +127,53 @@ def draw_reduction(row: Reduction, draft: Draft) -> None:
         x = guarded(draft, x, *row.domain)
     dims, text, keep = _dims(draft, row.dims, x.rank)
     _no_repeats(row.name, x)
-    dtype = {"sum": x.dtype if sort_of(x.dtype) > 1 else "int64", "float": floated(x.dtype), "same": x.dtype}.get(row.gives, row.gives)
+    if row.name == "prod" and x.grad and not x.distinct:
+        raise NoFit("the gradient where a factor is 0")
+    dtype = {"sum": x.dtype if sort_of(x.dtype) > 1 else "int64", "float": floated(x.dtype), "same": x.dtype}.get(
+        row.gives, row.gives
+    )
     wider = "float64" if sort_of(x.dtype) < 3 else "complex128"
     arguments = [t for t in (text, draft.dice.one_of(row.arguments)) if t]
     if row.name == "norm" and text:
-        arguments = [draft.dice.one_of(("p=2", "p=1")), _named(text).replace("axis=", "dim=").replace(", True", ", keepdim=True")]
+        arguments = [
+            draft.dice.one_of(("p=2", "p=1")),
+            _named(text).replace("axis=", "dim=").replace(", True", ", keepdim=True"),
+        ]
     if row.name == "count_nonzero":
-        arguments, keep = [a.partition(", keepdim")[0].removesuffix(", True").replace("axis=", "dim=") for a in arguments], False
+        arguments, keep = (
+            [a.partition(", keepdim")[0].removesuffix(", True").replace("axis=", "dim=") for a in arguments],
+            False,
+        )
     if row.takes_dtype and draft.dice.chance(0.15):
         arguments, dtype = [*arguments, f"dtype=torch.{wider}"], wider
     n = prod(x.shape[d] for d in dims)
     lo, hi = row.image(x.span, n)
     whole = row.exact and x.span.whole
     lo_sum, hi_sum = (min(lo, 0.0), max(hi, 0.0)) if row.gives == "sum" else (lo, hi)
-    span = TRUTH if row.gives == "bool" else Span(lo_sum, hi_sum, whole, x.span.rounded or not (whole or row.exact and row.name not in ("sum", "nansum", "prod")))
-    spelled(draft, row.name, row.forms if not (row.takes_dtype and "dtype" in " ".join(arguments)) else row.forms.replace("o", ""), [x], ", ".join(arguments), reduced(x.shape, dims, keep), dtype, span)
+    span = (
+        TRUTH
+        if row.gives == "bool"
+        else Span(
+            lo_sum,
+            hi_sum,
+            whole,
+            x.span.rounded or not (whole or (row.exact and row.name not in ("sum", "nansum", "prod"))),
+        )
+    )
+    spelled(
+        draft,
+        row.name,
+        row.forms if not (row.takes_dtype and "dtype" in " ".join(arguments)) else row.forms.replace("o", ""),
+        [x],
+        ", ".join(arguments),
+        reduced(x.shape, dims, keep),
+        dtype,
+        span,
+    )
 
 
 def _no_repeats(name: str, x: Value) -> None:
-    """Gradients at ties are shared out or not: such reductions are drawn on random numbers alone where there are any."""
+    """Gradients at ties are shared out or not: where there are any, operands are random numbers."""
     if x.grad and name in ("amax", "amin", "max", "min") and not x.distinct:
         raise NoFit("ties in a gradient")
 
@@ -113,15 +197,19 @@ def _dims(draft: Draft, kinds: Sequence[str], rank: int) -> tuple[list[int], str
     shown = dim_text(draft, dims[0], rank) if kind == "one" else dims_text(draft, dims, rank)
     text, keep = keyword(draft, "dim", shown), draft.dice.chance(0.4)
     if keep:
-        text += draft.dice.one_of((", keepdim=True", ", keepdim=True", ", True" if "=" not in text else ", keepdim=True"))
+        text += draft.dice.one_of(
+            (", keepdim=True", ", keepdim=True", ", True" if "=" not in text else ", keepdim=True")
+        )
     return dims, text, keep
 
 
-REDUCTIONS: Rows = Rows()
-REDUCTIONS += [Row(row.name, partial(draw_reduction, row), 3.0 if row.name in ("sum", "mean", "amax") else 1.0) for row in REDUCTIONS_TABLE]
+ROWS += [
+    Row(row.name, partial(draw_reduction, row), 3.0 if row.name in ("sum", "mean", "amax") else 1.0)
+    for row in REDUCTIONS_TABLE
+]
 
 
-@REDUCTIONS.add("var", 3)
+@ROWS.add("var", 3)
 def _var(draft: Draft) -> None:
     x = guarded(draft, operand(draft, FLOATS, (1, 6), 1), -40, 40)
     dims, text, keep = _dims(draft, ("none", "one", "many"), x.rank)
@@ -156,7 +244,7 @@ def _spell_var(
     draft.several(f"torch.{name}({x.name}{', ' + given if given else ''})", made, [x])
 
 
-@REDUCTIONS.add("max_dim", 3)
+@ROWS.add("max_dim", 3)
 def _max_dim(draft: Draft) -> None:
     x = operand(draft, NUMBERS, (1, 6), 1, exact=True)
     dims, text, keep = _dims(draft, ("one",), x.rank)
@@ -167,11 +255,14 @@ def _max_dim(draft: Draft) -> None:
     if draft.dice.chance(0.35):
         draft.emit(f"{call}.values", shape, x.dtype, x.span, [x], dense=False)
         return
-    made = [draft.tensor(shape, x.dtype, x.span, [x]), draft.tensor(shape, "int64", Span(0, x.shape[dims[0]] - 1, True, False), [x])]
+    made = [
+        draft.tensor(shape, x.dtype, x.span, [x]),
+        draft.tensor(shape, "int64", Span(0, x.shape[dims[0]] - 1, True, False), [x]),
+    ]
     draft.several(call, made, [x])
 
 
-@REDUCTIONS.add("aminmax", 1)
+@ROWS.add("aminmax", 1)
 def _aminmax(draft: Draft) -> None:
     x = operand(draft, (*FLOATS, *WHOLES), (1, 6), 1)
     if x.grad:
@@ -179,10 +270,14 @@ def _aminmax(draft: Draft) -> None:
     dims, text, keep = _dims(draft, ("none", "one"), x.rank)
     text = _named(text).replace("axis=", "dim=").replace(", True", ", keepdim=True") if text else ""
     shape = reduced(x.shape, dims, keep)
-    draft.several(f"torch.aminmax({x.name}{', ' + text if text else ''})", [draft.tensor(shape, x.dtype, x.span, [x]) for _ in range(2)], [x])
+    draft.several(
+        f"torch.aminmax({x.name}{', ' + text if text else ''})",
+        [draft.tensor(shape, x.dtype, x.span, [x]) for _ in range(2)],
+        [x],
+    )
 
 
-@REDUCTIONS.add("median", 2)
+@ROWS.add("median", 2)
 def _median(draft: Draft) -> None:
     x = operand(draft, ("float32", "float64", "int64", "int32"), (1, 6), 1, exact=True)
     name = draft.dice.one_of(("median", "nanmedian", "kthvalue", "mode"))
@@ -195,121 +290,26 @@ def _median(draft: Draft) -> None:
     if name == "mode" and sort_of(x.dtype) != 1:
         raise NoFit("all are as frequent")
     k = f"{draft.dice.between(1, x.shape[dims[0]])}, " if name == "kthvalue" else ""
-    draft.emit(f"torch.{name}({x.name}, {k}{text}).values", reduced(x.shape, dims, keep), x.dtype, x.span, [x], dense=False)
+    draft.emit(
+        f"torch.{name}({x.name}, {k}{text}).values", reduced(x.shape, dims, keep), x.dtype, x.span, [x], dense=False
+    )
 
 
-@REDUCTIONS.add("vector_norm", 2)
+@ROWS.add("vector_norm", 2)
 def _vector_norm(draft: Draft) -> None:
     x = operand(draft, FLOATS, (1, 6), 1)
     dims, text, keep = _dims(draft, ("none", "one", "many"), x.rank)
     text = _named(text).replace("axis=", "dim=").replace(", True", ", keepdim=True") if text else ""
     order = draft.dice.one_of(("2", "1", "ord=2", "ord=float('inf')", "ord=-float('inf')", "ord=3", "ord=0"))
-    if order == "ord=0" and not x.exact or x.grad and ("inf" in order or "0" in order):
+    if (order == "ord=0" and not x.exact) or (x.grad and ("inf" in order or "0" in order)):
         raise NoFit("decides")
     n = prod(x.shape[d] for d in dims)
     arguments = ", ".join(t for t in (x.name, order, text) if t)
-    draft.emit(f"torch.linalg.vector_norm({arguments})", reduced(x.shape, dims, keep), x.dtype, Span(0, max(x.span.size, 1) * n), [x], dense=False)
-
-
-@dataclass(frozen=True)
-class Scan:
-    """A function that accumulates along one dimension."""
-
-    name: str
-    image: Folded
-    domain: Bounds = (-inf, inf)
-    dtypes: tuple[str, ...] = ("bool", *NUMBERS)
-    pair: bool = False
-    takes_dtype: bool = True
-    forms: str = "fmio"
-
-
-SCANS_TABLE = (
-    Scan("cumsum", lambda a, n: (min(a.lo, a.lo * n), max(a.hi, a.hi * n))),
-    Scan("cumprod", lambda a, n: (-max(1.0, a.size**n), max(1.0, a.size**n)), (-1.25, 1.25), ("float32", "float64")),
-    Scan("logcumsumexp", lambda a, n: (a.lo, a.hi + math.log(max(n, 1))), dtypes=("float32", "float64"), takes_dtype=False, forms="fm"),
-    Scan("cummax", _same, pair=True, dtypes=NUMBERS), Scan("cummin", _same, pair=True, dtypes=NUMBERS),
-)  # fmt: skip
-
-
-def draw_scan(row: Scan, draft: Draft) -> None:
-    x = operand(draft, row.dtypes, (1, 6), 1, exact=row.pair)
-    x = guarded(draft, x, *row.domain) if row.domain != (-inf, inf) else x
-    dim = draft.dice.below(x.rank)
-    text = keyword(draft, "dim", dim_text(draft, dim, x.rank)).replace("axis=", "dim=")
-    lo, hi = row.image(x.span, x.shape[dim])
-    if row.pair:
-        _no_repeats("max", x)
-        made = [draft.tensor(x.shape, x.dtype, x.span, [x]), draft.tensor(x.shape, "int64", Span(0, x.shape[dim] - 1, True, False), [x])]
-        draft.several(f"torch.{row.name}({x.name}, {text})", made, [x])
-        return
-    dtype = x.dtype if sort_of(x.dtype) > 1 else "int64"
-    forms = row.forms
-    if row.takes_dtype and draft.dice.chance(0.2):
-        dtype, text, forms = "float64", f"{text}, dtype=torch.float64", "fm"
-    whole = row.name == "cumsum" and x.span.whole
-    if dtype != x.dtype:
-        forms = "fm"
-    spelled(draft, row.name, forms, [x], text, x.shape, dtype, Span(lo, hi, whole, x.span.rounded or not whole), dense=None)
-
-
-REDUCTIONS += [Row(row.name, partial(draw_scan, row), 1.5) for row in SCANS_TABLE]
-
-
-@REDUCTIONS.add("softmax", 6)
-def _softmax(draft: Draft) -> None:
-    x = operand(draft, FLOATS, (1, 6), 1)
-    dim = dim_text(draft, draft.dice.below(x.rank), x.rank)
-    name = draft.dice.one_of(("softmax", "log_softmax", "softmin", "softmax"))
-    span = Span(0, 1) if name != "log_softmax" else Span(x.span.lo - x.span.hi - 9, 0)
-    dtype = "float64" if draft.dice.chance(0.1) else "float32" if x.dtype in ("float16", "bfloat16") and draft.dice.chance(0.5) else x.dtype
-    typed = f", dtype=torch.{dtype}" if dtype != x.dtype else ""
-    module = "F." if name == "softmin" or draft.dice.chance(0.4) else "torch."
-    text = f"{x.name}.{name}(dim={dim}{typed})" if name != "softmin" and draft.dice.chance(0.3) else f"{module}{name}({x.name}, dim={dim}{typed})"
-    draft.emit(text, x.shape, dtype, span, [x])
-
-
-@REDUCTIONS.add("normalize", 2)
-def _normalize(draft: Draft) -> None:
-    x = operand(draft, FLOATS, (1, 5), 1)
-    dim = dim_text(draft, draft.dice.below(x.rank), x.rank)
-    p = draft.dice.one_of(("", "p=1, ", "p=2.0, "))
-    if x.grad and not x.distinct:
-        raise NoFit("no gradient at 0")
-    draft.emit(f"F.normalize({x.name}, {p}dim={dim}, eps=0.5)", x.shape, x.dtype, Span(-2 * x.span.size, 2 * x.span.size), [x])
-
-
-@REDUCTIONS.add("cosine_similarity", 1)
-def _cosine_similarity(draft: Draft) -> None:
-    x = operand(draft, ("float32", "float64"), (1, 5), 1)
-    y = shaped(draft, x.shape, x.dtype)
-    if not (x.distinct and y.distinct):
-        raise NoFit("rows of 0")
-    dim = draft.dice.below(x.rank)
-    draft.emit(f"F.cosine_similarity({x.name}, {y.name}, dim={dim_text(draft, dim, x.rank)}, eps=1e-3)", reduced(x.shape, [dim], False), x.dtype, Span(-1.1, 1.1), [x, y])
-
-
-@REDUCTIONS.add("diff", 2)
-def _diff(draft: Draft) -> None:
-    x = operand(draft, NUMBERS, (1, 5), 2)
-    if x.dtype == "uint8":
-        raise NoFit("wraps")
-    dim = draft.dice.below(x.rank)
-    n = draft.dice.between(1, min(2, x.shape[dim] - 1))
-    shape: Shape = (*x.shape[:dim], x.shape[dim] - n, *x.shape[dim + 1 :])
-    size = 2**n * x.span.size
-    arguments = f"dim={dim_text(draft, dim, x.rank)}" if n == 1 else f"n={n}, dim={dim_text(draft, dim, x.rank)}"
-    draft.emit(f"torch.diff({x.name}, {arguments})", shape, x.dtype, Span(-size, size, x.span.whole, not x.span.whole), [x], dense=False)
-
-
-@REDUCTIONS.add("distances", 1)
-def _distances(draft: Draft) -> None:
-    x = operand(draft, ("float32",), (2, 2), 1)
-    if not x.distinct or x.grad:
-        raise NoFit("distances of 0")
-    y = shaped(draft, (draft.dice.between(1, 5), x.shape[1]), "float32", apart=x)
-    if not y.distinct:
-        raise NoFit("distances of 0")
-    p = draft.dice.one_of(("", ", p=1.0", ", p=3.0"))
-    size = 13.0 * x.shape[1]
-    draft.emit(f"torch.cdist({x.name}, {y.name}{p})", (x.shape[0], y.shape[0]), "float32", Span(0, size), [x, y], dense=False)
+    draft.emit(
+        f"torch.linalg.vector_norm({arguments})",
+        reduced(x.shape, dims, keep),
+        x.dtype,
+        Span(0, max(x.span.size, 1) * n),
+        [x],
+        dense=False,
+    )

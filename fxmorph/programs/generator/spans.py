@@ -31,6 +31,11 @@ class Span(NamedTuple):
             min(self.lo, other.lo), max(self.hi, other.hi), self.whole and other.whole, self.rounded or other.rounded
         )
 
+    def scaled(self, factor: float) -> Span:
+        """The span of values times a factor; whole where the factor is."""
+        low, high = sorted((self.lo * factor, self.hi * factor))
+        return Span(low, high, self.whole and factor == int(factor), self.rounded)
+
     def within(self, lo: float, hi: float) -> bool:
         return lo <= self.lo and self.hi <= hi
 

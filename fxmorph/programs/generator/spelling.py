@@ -1,4 +1,4 @@
-"""The ways in which a call is spelled: a function, a method, in place, with ``out=``; arguments by place and by name."""
+"""How a call is spelled: as a function, a method, in place, with ``out=``; arguments by place and by name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,13 @@ def _form(draft: Draft, forms: str, operands: Sequence[Value], shape: Shape, dty
 
 
 def _in_place(
-    draft: Draft, name: str, form: str, operands: Sequence[Value], arguments: str, span: Span, saves: bool,
+    draft: Draft,
+    name: str,
+    form: str,
+    operands: Sequence[Value],
+    arguments: str,
+    span: Span,
+    saves: bool,
     elementwise: bool,
 ) -> None:
     target = operands[0]
@@ -91,6 +97,11 @@ def dims_text(draft: Draft, dims: Sequence[int], rank: int) -> str:
 def dim_text(draft: Draft, dim: int, rank: int) -> str:
     """One dimension as text, counted from the front or the back."""
     return str(dim - rank) if draft.dice.chance(0.45) else str(dim)
+
+
+def named_dim(draft: Draft, dim: int, rank: int) -> str:
+    """A dimension, with ``dim=`` before it or without."""
+    return ("dim=" if draft.dice.chance(0.5) else "") + dim_text(draft, dim, rank)
 
 
 def keyword(draft: Draft, name: str, text: str) -> str:

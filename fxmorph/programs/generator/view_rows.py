@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
 from fxmorph.programs.generator.draft import Draft, Value
@@ -11,10 +12,19 @@ from fxmorph.programs.generator.shapes import MOST, Shape, rearranged, sizes, te
 from fxmorph.programs.generator.spans import NoFit
 from fxmorph.programs.generator.spelling import dim_text, dims_text
 from fxmorph.programs.generator.strided import (
-    Layout, contiguous, diagonal, dropped, expanded, inserted, permuted, sliced, unfolded, viewed,
-)  # fmt: skip
+    Layout,
+    contiguous,
+    diagonal,
+    dropped,
+    expanded,
+    inserted,
+    permuted,
+    sliced,
+    unfolded,
+    viewed,
+)
 
-VIEWS: Rows = Rows()
+ROWS = Rows()
 
 
 def _any(draft: Draft, low: int = 0, high: int = 6, least: int = 0) -> Value:
@@ -30,14 +40,19 @@ def _any(draft: Draft, low: int = 0, high: int = 6, least: int = 0) -> Value:
     return draft.take(lambda v: low <= v.rank <= high and all(n >= least for n in v.shape), make)
 
 
-@VIEWS.add("transpose", 4)
+@ROWS.add("transpose", 4)
 def _transpose(draft: Draft) -> None:
     x = _any(draft, 2)
     i, j = draft.dice.shuffled(range(x.rank))[:2]
     dims = list(range(x.rank))
     dims[i], dims[j] = j, i
     pair = f"{dim_text(draft, i, x.rank)}, {dim_text(draft, j, x.rank)}"
-    texts = [f"{x.name}.transpose({pair})", f"torch.transpose({x.name}, {pair})", f"{x.name}.swapaxes({pair})", f"{x.name}.swapdims({pair})"]
+    texts = [
+        f"{x.name}.transpose({pair})",
+        f"torch.transpose({x.name}, {pair})",
+        f"{x.name}.swapaxes({pair})",
+        f"{x.name}.swapdims({pair})",
+    ]
     if {i, j} == {x.rank - 1, x.rank - 2}:
         texts += [f"{x.name}.mT", f"{x.name}.mT"]
     if x.rank == 2:
@@ -45,25 +60,33 @@ def _transpose(draft: Draft) -> None:
     draft.alias(draft.dice.one_of(texts), x, permuted(x.layout, dims))
 
 
-@VIEWS.add("permute", 4)
+@ROWS.add("permute", 4)
 def _permute(draft: Draft) -> None:
     x = _any(draft, 2)
     dims = draft.dice.shuffled(range(x.rank))
     shown = ", ".join(dim_text(draft, d, x.rank) for d in dims)
-    draft.alias(draft.dice.one_of((f"{x.name}.permute({shown})", f"torch.permute({x.name}, ({shown}))")), x, permuted(x.layout, dims))
+    draft.alias(
+        draft.dice.one_of((f"{x.name}.permute({shown})", f"torch.permute({x.name}, ({shown}))")),
+        x,
+        permuted(x.layout, dims),
+    )
 
 
-@VIEWS.add("movedim", 2)
+@ROWS.add("movedim", 2)
 def _movedim(draft: Draft) -> None:
     x = _any(draft, 2)
     a, b = draft.dice.below(x.rank), draft.dice.below(x.rank)
     dims = [d for d in range(x.rank) if d != a]
     dims.insert(b, a)
     pair = f"{dim_text(draft, a, x.rank)}, {dim_text(draft, b, x.rank)}"
-    draft.alias(draft.dice.one_of((f"{x.name}.movedim({pair})", f"torch.moveaxis({x.name}, {pair})")), x, permuted(x.layout, dims))
+    draft.alias(
+        draft.dice.one_of((f"{x.name}.movedim({pair})", f"torch.moveaxis({x.name}, {pair})")),
+        x,
+        permuted(x.layout, dims),
+    )
 
 
-@VIEWS.add("unsqueeze", 3)
+@ROWS.add("unsqueeze", 3)
 def _unsqueeze(draft: Draft) -> None:
     x = _any(draft, 0, 5)
     dim = draft.dice.between(0, x.rank)
@@ -71,7 +94,7 @@ def _unsqueeze(draft: Draft) -> None:
     draft.alias(draft.dice.one_of(texts), x, inserted(x.layout, dim))
 
 
-@VIEWS.add("squeeze", 2)
+@ROWS.add("squeeze", 2)
 def _squeeze(draft: Draft) -> None:
     x = draft.take(lambda v: 1 in v.shape)
     ones = [d for d in range(x.rank) if x.shape[d] == 1]
@@ -86,7 +109,7 @@ def _squeeze(draft: Draft) -> None:
     draft.alias(f"{x.name}.squeeze({text})", x, layout)
 
 
-@VIEWS.add("slice", 7)
+@ROWS.add("slice", 7)
 def _slice(draft: Draft) -> None:
     x = _any(draft, 1)
     dim = draft.dice.below(x.rank)
@@ -95,7 +118,8 @@ def _slice(draft: Draft) -> None:
     stop = draft.dice.between(start, size) if draft.dice.chance(0.4) else size
     step = draft.dice.one_of((1, 1, 2, 3))
     layout = sliced(x.layout, dim, start, stop, step)
-    shown = f"{start or ''}:{'' if stop == size else stop - size if draft.dice.chance(0.4) else stop}{f':{step}' if step > 1 else ''}"
+    end = "" if stop == size else str(stop - size if draft.dice.chance(0.4) else stop)
+    shown = f"{start or ''}:{end}" + (f":{step}" if step > 1 else "")
     texts = [f"{x.name}[{':, ' * dim}{shown}]"]
     if dim == x.rank - 1:
         texts.append(f"{x.name}[..., {shown}]")
@@ -104,7 +128,7 @@ def _slice(draft: Draft) -> None:
     draft.alias(draft.dice.one_of(texts), x, layout)
 
 
-@VIEWS.add("select", 4)
+@ROWS.add("select", 4)
 def _select(draft: Draft) -> None:
     x = _any(draft, 1, 6, 1)
     dim = draft.dice.below(x.rank)
@@ -114,7 +138,7 @@ def _select(draft: Draft) -> None:
     draft.alias(draft.dice.one_of(texts), x, dropped(x.layout, dim, index))
 
 
-@VIEWS.add("expand", 4)
+@ROWS.add("expand", 4)
 def _expand(draft: Draft) -> None:
     x = draft.take(lambda v: v.rank < 6 and v.numel <= MOST // 8)
     grown = [draft.dice.between(2, 4) if n == 1 and draft.dice.chance(0.8) else n for n in x.shape]
@@ -122,12 +146,15 @@ def _expand(draft: Draft) -> None:
     shape = (*front, *grown)
     if prod(shape) > MOST or shape == x.shape:
         raise NoFit("grows too far or not at all")
-    shown = [-1 if i >= len(front) and n == x.shape[i - len(front)] and draft.dice.chance(0.4) else n for i, n in enumerate(shape)]
+    shown = [
+        -1 if i >= len(front) and n == x.shape[i - len(front)] and draft.dice.chance(0.4) else n
+        for i, n in enumerate(shape)
+    ]
     texts = (f"{x.name}.expand({sizes(shown)})", f"torch.broadcast_to({x.name}, {text_of(shape)})")
     draft.alias(draft.dice.one_of(texts), x, expanded(x.layout, shape))
 
 
-@VIEWS.add("view", 6)
+@ROWS.add("view", 6)
 def _view(draft: Draft) -> None:
     x = _any(draft)
     shape = rearranged(draft.dice, x.numel)
@@ -138,7 +165,13 @@ def _view(draft: Draft) -> None:
     if layout is not None and draft.dice.chance(0.6):
         draft.alias(f"{x.name}.view({sizes(shown)})", x, layout)
     else:
-        _reshaped(draft, x, shape, layout, draft.dice.one_of((f"{x.name}.reshape({sizes(shown)})", f"torch.reshape({x.name}, {text_of(shown)})")))
+        _reshaped(
+            draft,
+            x,
+            shape,
+            layout,
+            draft.dice.one_of((f"{x.name}.reshape({sizes(shown)})", f"torch.reshape({x.name}, {text_of(shown)})")),
+        )
 
 
 def _reshaped(draft: Draft, x: Value, shape: Shape, layout: Layout | None, text: str) -> None:
@@ -149,13 +182,16 @@ def _reshaped(draft: Draft, x: Value, shape: Shape, layout: Layout | None, text:
         draft.alias(text, x, layout or Layout(shape, None, 0, x.layout.overlap))
 
 
-@VIEWS.add("flatten", 3)
+@ROWS.add("flatten", 3)
 def _flatten(draft: Draft) -> None:
     x = _any(draft, 1)
     first = draft.dice.below(x.rank)
     last = draft.dice.between(first, x.rank - 1)
     shape = (*x.shape[:first], prod(x.shape[first : last + 1]), *x.shape[last + 1 :])
-    texts = [f"{x.name}.flatten({dim_text(draft, first, x.rank)}, {dim_text(draft, last, x.rank)})", f"torch.flatten({x.name}, start_dim={first}, end_dim={last})"]
+    texts = [
+        f"{x.name}.flatten({dim_text(draft, first, x.rank)}, {dim_text(draft, last, x.rank)})",
+        f"torch.flatten({x.name}, start_dim={first}, end_dim={last})",
+    ]
     if (first, last) == (0, x.rank - 1):
         texts += [f"{x.name}.flatten()", f"{x.name}.ravel()"]
     text = draft.dice.one_of(texts)
@@ -164,7 +200,7 @@ def _flatten(draft: Draft) -> None:
     _reshaped(draft, x, shape, layout, text)
 
 
-@VIEWS.add("unflatten", 2)
+@ROWS.add("unflatten", 2)
 def _unflatten(draft: Draft) -> None:
     x = draft.take(lambda v: 1 <= v.rank < 6 and any(n > 3 for n in v.shape))
     dim = draft.dice.one_of([d for d, n in enumerate(x.shape) if n > 3])
@@ -175,18 +211,25 @@ def _unflatten(draft: Draft) -> None:
     draft.alias(f"{x.name}.unflatten({dim_text(draft, dim, x.rank)}, {shown})", x, layout)
 
 
-@VIEWS.add("diagonal", 3)
+@ROWS.add("diagonal", 3)
 def _diagonal(draft: Draft) -> None:
     x = _any(draft, 2, 6, 1)
     i, j = draft.dice.shuffled(range(x.rank))[:2]
     offset = draft.dice.between(1 - x.shape[i], x.shape[j] - 1) if draft.dice.chance(0.5) else 0
     arguments = draft.dice.one_of(
-        (f"{offset}, {dim_text(draft, i, x.rank)}, {dim_text(draft, j, x.rank)}", f"offset={offset}, dim1={i}, dim2={j}")
+        (
+            f"{offset}, {dim_text(draft, i, x.rank)}, {dim_text(draft, j, x.rank)}",
+            f"offset={offset}, dim1={i}, dim2={j}",
+        )
     )
-    draft.alias(draft.dice.one_of((f"{x.name}.diagonal({arguments})", f"torch.diagonal({x.name}, {arguments})")), x, diagonal(x.layout, offset, i, j))
+    draft.alias(
+        draft.dice.one_of((f"{x.name}.diagonal({arguments})", f"torch.diagonal({x.name}, {arguments})")),
+        x,
+        diagonal(x.layout, offset, i, j),
+    )
 
 
-@VIEWS.add("unfold", 2)
+@ROWS.add("unfold", 2)
 def _unfold(draft: Draft) -> None:
     x = _any(draft, 1, 5, 1)
     dim = draft.dice.below(x.rank)
@@ -198,9 +241,11 @@ def _unfold(draft: Draft) -> None:
     draft.alias(f"{x.name}.unfold({dim_text(draft, dim, x.rank)}, {size}, {step})", x, layout)
 
 
-@VIEWS.add("as_strided", 3)
+@ROWS.add("as_strided", 3)
 def _as_strided(draft: Draft) -> None:
-    x = draft.take(lambda v: v.layout.contiguous and v.layout.offset == 0 and v.numel > 1 and not v.storage.leaf and not v.grad)
+    x = draft.take(
+        lambda v: v.layout.contiguous and v.layout.offset == 0 and v.numel > 1 and not v.storage.leaf and not v.grad
+    )
     room = x.numel - 1
     shape, strides = [], []
     for _ in range(draft.dice.between(1, 3)):
@@ -224,7 +269,7 @@ def _as_strided(draft: Draft) -> None:
     draft.alias(text, x, Layout(tuple(shape), tuple(strides), offset, overlap or x.layout.overlap))
 
 
-@VIEWS.add("split", 4)
+@ROWS.add("split", 4)
 def _split(draft: Draft) -> None:
     x = _any(draft, 1, 6, 1)
     dim = draft.dice.below(x.rank)
@@ -238,7 +283,13 @@ def _split(draft: Draft) -> None:
         count = draft.dice.between(1, min(4, size))
         step = -(-size // count)
         lengths = [min(step, size - at) for at in range(0, size, step)]
-        _parts(draft, x, dim, lengths, draft.dice.one_of((f"{x.name}.chunk({count}, {where})", f"torch.chunk({x.name}, {count}, dim={where})")))
+        _parts(
+            draft,
+            x,
+            dim,
+            lengths,
+            draft.dice.one_of((f"{x.name}.chunk({count}, {where})", f"torch.chunk({x.name}, {count}, dim={where})")),
+        )
         return
     lengths = _lengths(draft, size)
     cuts = [sum(lengths[: i + 1]) for i in range(len(lengths) - 1)]
@@ -252,7 +303,7 @@ def _lengths(draft: Draft, size: int) -> list[int]:
     """Parts of a size, at most 3, of 0 now and then."""
     cuts = sorted(draft.dice.between(0, size) for _ in range(draft.dice.between(1, 2)))
     edges = [0, *cuts, size]
-    return [b - a for a, b in zip(edges, edges[1:], strict=False)]
+    return [b - a for a, b in pairwise(edges)]
 
 
 def _parts(draft: Draft, x: Value, dim: int, lengths: list[int], text: str, drop: bool = False) -> None:
@@ -264,9 +315,16 @@ def _parts(draft: Draft, x: Value, dim: int, lengths: list[int], text: str, drop
     draft.several(text, made, [x])
 
 
-@VIEWS.add("view_dtype", 4)
+@ROWS.add("view_dtype", 4)
 def _view_dtype(draft: Draft) -> None:
-    x = draft.take(lambda v: v.dtype in ("float32", "float64", "int32", "int64", "float16", "bfloat16") and not v.grad and v.exact and not v.bits)
+    x = draft.take(
+        lambda v: (
+            v.dtype in ("float32", "float64", "int32", "int64", "float16", "bfloat16")
+            and not v.grad
+            and v.exact
+            and not v.bits
+        )
+    )
     same = {4: ("int32",), 8: ("int64",), 2: ("int16",)}[ITEMSIZE[x.dtype]]
     dtype = draft.dice.one_of([d for d in (*same, "uint8") if d != x.dtype])
     if dtype != "uint8":
@@ -280,11 +338,16 @@ def _view_dtype(draft: Draft) -> None:
     draft.alias(f"{x.name}.view(torch.uint8)", x, layout, "uint8")
 
 
-@VIEWS.add("view_as_real", 2)
+@ROWS.add("view_as_real", 2)
 def _view_as_real(draft: Draft) -> None:
     z = draft.take(lambda v: v.dtype in COMPLEX and v.rank < 6)
     strides = z.layout.strides
-    layout = Layout((*z.shape, 2), None if strides is None else (*(2 * s for s in strides), 1), 2 * z.layout.offset, z.layout.overlap)
+    layout = Layout(
+        (*z.shape, 2),
+        None if strides is None else (*(2 * s for s in strides), 1),
+        2 * z.layout.offset,
+        z.layout.overlap,
+    )
     kind = draft.dice.below(3)
     part = PART[z.dtype]
     if kind == 0:
@@ -294,23 +357,38 @@ def _view_as_real(draft: Draft) -> None:
         draft.alias(f"{z.name}.{name}", z, dropped(layout, z.rank, kind - 1), part)
 
 
-@VIEWS.add("view_as_complex", 2)
+@ROWS.add("view_as_complex", 2)
 def _view_as_complex(draft: Draft) -> None:
-    x = draft.take(lambda v: v.dtype in ("float32", "float64") and v.layout.contiguous and v.rank > 0 and v.shape[-1] == 2 and v.layout.offset % 2 == 0 and not v.bits)
+    x = draft.take(
+        lambda v: (
+            v.dtype in ("float32", "float64")
+            and v.layout.contiguous
+            and v.rank > 0
+            and v.shape[-1] == 2
+            and v.layout.offset % 2 == 0
+            and not v.bits
+        )
+    )
     dtype = "complex64" if x.dtype == "float32" else "complex128"
     draft.alias(f"torch.view_as_complex({x.name})", x, contiguous(x.shape[:-1]), dtype)
 
 
-@VIEWS.add("same_memory", 3)
+@ROWS.add("same_memory", 3)
 def _same_memory(draft: Draft) -> None:
     x = _any(draft)
-    texts = [f"{x.name}.detach()", f"{x.name}.view_as({x.name})", f"{x.name}[...]", f"{x.name}[:]" if x.rank else f"{x.name}[...]", f"{x.name}.expand_as({x.name})"]
+    texts = [
+        f"{x.name}.detach()",
+        f"{x.name}.view_as({x.name})",
+        f"{x.name}[...]",
+        f"{x.name}[:]" if x.rank else f"{x.name}[...]",
+        f"{x.name}.expand_as({x.name})",
+    ]
     if x.grad or x.layout.strides is None:
         texts = texts[2:4]
     draft.alias(draft.dice.one_of(texts), x, x.layout)
 
 
-@VIEWS.add("clone", 3)
+@ROWS.add("clone", 3)
 def _clone(draft: Draft) -> None:
     x = _any(draft)
     kind = draft.dice.below(3)
@@ -318,11 +396,14 @@ def _clone(draft: Draft) -> None:
         # Of what is contiguous it is the tensor itself.
         dense = x.layout.contiguous
         if dense or x.layout.strides is None:
-            draft.alias(f"{x.name}.contiguous()", x, contiguous(x.shape) if dense else Layout(x.shape, None, 0, x.layout.overlap))
+            draft.alias(
+                f"{x.name}.contiguous()",
+                x,
+                contiguous(x.shape) if dense else Layout(x.shape, None, 0, x.layout.overlap),
+            )
             return
         draft.emit(f"{x.name}.contiguous()", x.shape, x.dtype, x.span, [x], dense=True, saves=False, copied=True)
         return
-    text, dense = ((f"{x.name}.clone()", None), (f"{x.name}.clone(memory_format=torch.contiguous_format)", True))[kind]
-    draft.emit(text, x.shape, x.dtype, x.span, [x], dense=dense, saves=False, copied=True)
-
-
+    form = "memory_format=torch.contiguous_format" if kind else ""
+    known = True if kind else None
+    draft.emit(f"{x.name}.clone({form})", x.shape, x.dtype, x.span, [x], dense=known, saves=False, copied=True)
