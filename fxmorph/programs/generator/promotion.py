@@ -13,8 +13,10 @@ ANY = ("bool", *NUMBERS, *COMPLEX)
 
 ITEMSIZE = {
     "bool": 1, "uint8": 1, "int8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2, "float32": 4,
-    "float64": 8, "complex64": 8, "complex128": 16,
+    "float64": 8, "complex32": 4, "complex64": 8, "complex128": 16,
 }  # fmt: skip
+#: The complex numbers whose parts are like a float; programs hold none of 32 bits.
+COMPLEX_OF = {"float16": "complex32", "bfloat16": "complex64", "float32": "complex64", "float64": "complex128"}
 #: The part of a complex number.
 PART = {"complex64": "float32", "complex128": "float64"}
 
@@ -56,7 +58,7 @@ def _outranked(higher: str, lower: str) -> str:
     if not lower or sort_of(higher) >= sort_of(lower):
         return higher
     if sort_of(higher) == 2:
-        return "complex128" if higher == "float64" else "complex64"
+        return COMPLEX_OF[higher]
     return promote(higher, lower)
 
 

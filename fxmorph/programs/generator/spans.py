@@ -55,6 +55,8 @@ EXACT = {"float16": 2.0**11, "bfloat16": 2.0**8, "float32": 2.0**24, "complex64"
 
 def fitted(span: Span, dtype: str) -> Span:
     """The span as values of ``dtype`` have it; raises :class:`NoFit` where they may leave its limits."""
+    if dtype not in LIMITS:
+        raise NoFit(dtype)
     low, high = LIMITS[dtype]
     if not (low <= span.lo and span.hi <= high):
         raise NoFit(f"{dtype} from {span.lo} to {span.hi}")
