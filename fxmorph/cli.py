@@ -33,6 +33,8 @@ app = typer.Typer(
 rules_app = typer.Typer(help="List the rules, with the level that was shown of each.")
 passes_app = typer.Typer(help="List the passes, pattern entries, decompositions and lowerings of Inductor.")
 
+seeds_app = typer.Typer(help="Make seeds from other sources than files and programs.", no_args_is_help=True)
+
 
 def main() -> None:
     """Run the command line and exit; nothing but an :class:`Exit` leaves here."""
@@ -166,6 +168,11 @@ SeedFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Where the
 Window = Annotated[
     int, typer.Option("--window", metavar="N", min=2, help="Cut graphs of more than N nodes into windows of N.")
 ]
+
+# -- of seeds --
+ProgramCount = Annotated[int, typer.Option("--count", metavar="K", min=1, help="How many.")]
+FirstProgram = Annotated[int, typer.Option("--first", metavar="N", min=0, help="The number of the first one.")]
+ProgramFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Write files there [print them].")]
 
 # -- of rules and passes --
 RuleName = Annotated[str, typer.Argument(metavar="NAME", help="As `fxmorph rules` lists it.")]
@@ -368,6 +375,21 @@ def capture(command: Program, out: SeedFolder = "captured", window: Window = 40)
     from fxmorph.programs.harvest import capture_program
 
     return capture_program(list(command), Path(out), window)
+
+
+app.add_typer(seeds_app, name="seeds")
+
+
+@seeds_app.command("generate")
+@_exits
+def generate_seeds(
+    seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = ""
+) -> int:
+    """Draw random programs that are valid by construction; the same --seed gives the same ones everywhere."""
+    settings = _settings({}, seed=seed)
+    from fxmorph.commands.generate_seeds import generate
+
+    return generate(settings.seed, first, count, Path(out) if out else None)
 
 
 @app.command()

@@ -1,0 +1,27 @@
+"""``fxmorph seeds generate``: random programs as seed files, or printed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fxmorph.commands.columns import print_line
+from fxmorph.core.config import ConfigError
+from fxmorph.core.exits import Exit
+from fxmorph.programs.generator.generated import generated_text
+
+
+def generate(campaign_seed: int, first: int, count: int, out: Path | None) -> Exit:
+    """Write programs ``first`` to ``first + count - 1`` of a seed into a folder, or print them where there is none."""
+    numbers = range(first, first + count)
+    if out is None:
+        print_line("\n\n".join(generated_text(campaign_seed, number) for number in numbers).rstrip())
+        return Exit.OK
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for number in numbers:
+            text = generated_text(campaign_seed, number)
+            (out / f"generated_{campaign_seed}_{number:05}.py").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--out {out}: {error.strerror}") from None
+    print_line(f"{count} seeds in {out}")
+    return Exit.OK

@@ -1,0 +1,30 @@
+"""``fxmorph seeds``: made seeds, printed and written."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from fxmorph.core.seeds import find_seeds
+
+
+def fxmorph(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fxmorph", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60)
+
+
+def test_generated_seeds_are_printed_and_written(tmp_path: Path) -> None:
+    done = fxmorph("seeds", "generate", "--seed", "3", "--count", "4", "--out", "made", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "4 seeds in made\n")
+    seeds, refused = find_seeds([str(tmp_path / "made")])
+    assert len(seeds) == 4 and not refused
+    assert seeds[2].origin == "fxmorph seeds generate --seed 3 --first 2"
+    printed = fxmorph("seeds", "generate", "--seed", "3", "--first", "2", cwd=tmp_path)
+    assert printed.stdout == Path(seeds[2].path).read_text()
+
+
+def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    done = fxmorph("seeds", "generate", "--out", "taken", cwd=tmp_path)
+    assert done.returncode == 2 and "--out taken" in done.stderr
