@@ -127,7 +127,7 @@ Rung = Annotated[
 ]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
 Only = Annotated[
-    Texts, typer.Option("--only", metavar="SOURCE", help="Programs from here alone: seeds, operators. Of a corpus all.")
+    Texts, typer.Option("--only", metavar="SOURCE", help="Programs from here alone: seeds, operators, generated.")
 ]
 Passes = Annotated[
     Texts, typer.Option("--pass", metavar="NAME", help="Units of Inductor alone: a name, a glob, a stage or a kind.")
@@ -382,9 +382,7 @@ app.add_typer(seeds_app, name="seeds")
 
 @seeds_app.command("generate")
 @_exits
-def generate_seeds(
-    seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = ""
-) -> int:
+def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = "") -> int:
     """Draw random programs that are valid by construction; the same --seed gives the same ones everywhere."""
     settings = _settings({}, seed=seed)
     from fxmorph.commands.generate_seeds import generate

@@ -50,7 +50,8 @@ class CaseSchedule:
         #: How many cases of each rung were judged.
         self.rungs: Counter[str] = Counter()
         self._portfolio: Portfolio | None = None
-        if settings.rewrites and Source.OPERATORS in settings.sources and settings.backend == "inductor":
+        made = set(settings.sources) - {Source.SEEDS}
+        if settings.rewrites and made and settings.backend == "inductor" and listed is None and not check:
             interprets = settings.device == "cpu" and can_interpret()
             self._portfolio = Portfolio(settings, self._own_seeds, self.answers, self.rung, interprets)
 
@@ -81,7 +82,7 @@ class CaseSchedule:
             for place, seed in enumerate(self._seeds):
                 yield placed(settings, self._case(seed), place)
         elif self._portfolio is not None:
-            yield from self._portfolio.cases(self._variants(self._portfolio.placed))
+            yield from self._portfolio.cases(self._variants(self._portfolio.variant))
         else:
             looks = [placed(settings, self._case(seed), place) for place, seed in enumerate(self._own_seeds)]
             yield from looks

@@ -1,29 +1,31 @@
 """A campaign's cases from all sources at all rungs: what is cheap first, then side by side.
 
-Every seed is looked at with its kernels interpreted, in less than a second each; then variants, seeds as they are
-with their kernels compiled, and operators of torch's own tests at both rungs take turns.  What interpreted kernels
-have shown to be wrong is not compiled again as it is.
+Every seed is looked at with its kernels interpreted, in less than a second each.  Then variants, generated programs,
+operators of torch's own tests, and seeds with their kernels compiled take turns.  What interpreted kernels have shown
+to be wrong is not compiled again as it is.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fxmorph.campaign.case_results import Answers
 from fxmorph.campaign.configurations import Configurations
+from fxmorph.campaign.generated_seeds import generated_seed
 from fxmorph.campaign.operator_order import ordered_programs
 from fxmorph.campaign.schedule import case_of
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.campaign.variants import Variants
 from fxmorph.campaign.worker import ListOperators
-from fxmorph.core.config import Settings
+from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator
-from fxmorph.judge.plans import OPERATOR_PLANS, PLANS, THREADED_EVERY, THREADS
+from fxmorph.judge.plans import MADE_PLANS, PLANS, THREADED_EVERY, THREADS
 from fxmorph.model import Case, Kernels, Rung, Seed, Status
 
-#: One of so many variants is compiled, the others are interpreted.
+#: One of so many variants and generated programs is compiled, the others are interpreted.
 COMPILED_EVERY = 4
 
 
@@ -51,29 +53,38 @@ class Portfolio:
 
         A lane's cost is in CPU seconds a case, as ``bench/rung_costs.py`` measures.
         """
-        yield ListOperators()
-        looks = [self._as_it_is(seed, n) for n, seed in enumerate(self._seeds)]
-        yield from looks
-        lanes = [
-            Lane(variants.after(looks), 1.2, 0.3),
-        ]
-        if not self._interprets:
-            lanes.append(Lane(self._compiled_operators(), 1.2, 0.5))
-        else:
-            lanes.append(Lane(self._interpreted_operators(), 0.35, 0.4))
-            compiled = [self._compiled(seed, n) for n, seed in enumerate(self._seeds)]
-            lanes.append(Lane(self._unsettled(zip(looks, compiled, strict=True)), 3.0, 0.15))
-            lanes.append(Lane(self._compiled_operators(), 1.2, 0.15))
+        sources = self._settings.sources
+        lanes: list[Lane[Case | ListOperators]] = []
+        if Source.OPERATORS in sources:
+            yield ListOperators()
+            lanes.append(Lane(self._compiled_operators(), 1.2, 0.15 if self._interprets else 0.4))
+        if Source.SEEDS in sources:
+            looks = [self._as_it_is(seed, place) for place, seed in enumerate(self._seeds)]
+            yield from looks
+            lanes.append(Lane(variants.after(looks), 1.2, 0.25))
+        if Source.SEEDS in sources and self._interprets:
+            compiled = [self._compiled(seed, place) for place, seed in enumerate(self._seeds)]
+            lanes.append(Lane(self._unsettled(zip(looks, compiled, strict=True)), 3.0, 0.1))
+        if Source.OPERATORS in sources and self._interprets:
+            lanes.append(Lane(self._interpreted_operators(), 0.35, 0.25))
+        if Source.GENERATED in sources:
+            lanes.append(Lane(self._generated(), 0.7, 0.25))
         yield from mixed(lanes)
 
-    def placed(self, case: Case, place: int) -> Case:
-        """How a variant is run that has so many cases before it: every other one as programs are by default."""
-        if case.number and self._interprets and place % COMPILED_EVERY:
+    def variant(self, case: Case, place: int) -> Case:
+        """How a variant is run that has so many cases before it; proposed seeds as they are compiled by default."""
+        return self._varied(case, place) if case.number else self._threaded(case, place)
+
+    def _varied(self, case: Case, place: int) -> Case:
+        """Of four one is compiled, one interpreted as for a GPU; every other one, of each sort, is as programs are
+        by default.
+        """
+        turn = place // COMPILED_EVERY
+        if self._interprets and place % COMPILED_EVERY:
             case = interpreted(case, Kernels.GPU if place % COMPILED_EVERY == 1 else Kernels.CPP)
         else:
-            case = self._threaded(case, place // COMPILED_EVERY if self._interprets else place)
-        by_default = (place + place // COMPILED_EVERY) % 2 == 0  # of those that are compiled too
-        return case if by_default or not case.number else self._configurations.under(case, place // 2)
+            case = self._threaded(case, turn if self._interprets else place)
+        return self._configurations.under(case, place // 2) if (place + turn) % 2 else case
 
     # -- seeds as they are -----------------------------------------------------------
 
@@ -107,7 +118,7 @@ class Portfolio:
         while self._listed is None:
             yield None
         for place, program in enumerate(ordered_programs(self._listed, self._settings.seed)):
-            yield place, replace(case_of(self._settings, program.seed(), 0, self._rung), plans=OPERATOR_PLANS)
+            yield place, replace(case_of(self._settings, program.seed(), 0, self._rung), plans=MADE_PLANS)
 
     def _interpreted_operators(self) -> Iterator[Case | None]:
         for entry in self._operators():
@@ -127,6 +138,15 @@ class Portfolio:
             result = self._answers.of(look)
             if result is None or result.status not in _SETTLED:
                 yield self._threaded(case, place)
+
+    # -- generated programs ----------------------------------------------------------
+
+    def _generated(self) -> Iterator[Case]:
+        folder = self._settings.state_dir / "generated"
+        for number in itertools.count():
+            seed = generated_seed(folder, self._settings.seed, number)
+            case = replace(case_of(self._settings, seed, 0, self._rung), plans=MADE_PLANS)
+            yield self._varied(case, number)
 
 
 #: Nothing is learned from compiling what came to this where kernels were interpreted.

@@ -36,6 +36,7 @@ class Source(StrEnum):
 
     SEEDS = "seeds"  #: the paths that are given
     OPERATORS = "operators"  #: operators of torch's own tests
+    GENERATED = "generated"  #: random programs
 
 
 class ConfigError(ValueError):

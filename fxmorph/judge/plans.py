@@ -17,8 +17,8 @@ PLANS = (
 )  # fmt: skip
 #: Of ``--quick``: the program's own values alone.
 QUICK = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
-#: Of calls of operators: integers, and what no value that torch's tests draw may be.
-OPERATOR_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.NEGATIVE, ValuePlan.AGAIN)
+#: Of programs that are made and not written: operators' and generated ones.
+MADE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.NEGATIVE, ValuePlan.AGAIN)
 #: In every so many rounds variants get inputs of another layout.  Where there are variants, one seed of so many is
 #: judged in another layout too, which takes a compile of its own; else every seed is.
 RELAID_EVERY = 3

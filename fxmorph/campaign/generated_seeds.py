@@ -1,0 +1,24 @@
+"""Generated programs as seeds: files of the state folder, written when their turn comes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fxmorph.core.seeds import find_seeds
+from fxmorph.core.store import DiskError
+from fxmorph.model import Seed
+from fxmorph.programs.generator.generated import generated_text
+
+
+def generated_seed(folder: Path, campaign_seed: int, number: int) -> Seed:
+    """Program ``number`` of the campaign, in ``folder``; raises :class:`DiskError`."""
+    file = folder / f"generated_{campaign_seed}_{number:05}.py"
+    text = generated_text(campaign_seed, number)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        why = f"{file}: cannot write a generated program ({error.strerror}); free space or choose --state"
+        raise DiskError(why) from None
+    (seed,), _ = find_seeds([str(file)])
+    return seed
