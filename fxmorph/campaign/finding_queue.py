@@ -28,6 +28,8 @@ from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
 from fxmorph.triage.known.known_issues import Known
 from fxmorph.triage.known.likeness import likely_issues
 
+#: CPU seconds for blaming and reducing one finding of a run: this share of all that it has, within these bounds.
+SECONDS_SHARE, LEAST_SECONDS, MOST_SECONDS = 0.025, 12.0, 60.0
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
 #: CPU seconds for the snippets of a report.
@@ -45,9 +47,15 @@ class Effort:
     limit).  What it does not reach waits for ``fxmorph reduce``.
     """
 
-    seconds: float = 60.0
+    seconds: float = MOST_SECONDS
     times: int = 1
     share: float | None = 0.25
+
+    @staticmethod
+    def within(settings: Settings) -> Effort:
+        """Of a short run less is for each finding, so that several are reached."""
+        part = SECONDS_SHARE * settings.max_time * settings.effective_jobs
+        return Effort(seconds=min(max(part, LEAST_SECONDS), MOST_SECONDS))
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class FindingQueue:
     ) -> None:  # fmt: skip
         self._settings, self._ledger, self._emit = settings, ledger, emit
         self._identity = Identification(known, baseline)
-        self._effort, self._again = effort or Effort(), again or {}
+        self._effort, self._again = effort or Effort.within(settings), again or {}
         stored = ledger.findings()
         confirmed = [f for f in stored if f.confirmed]
         #: Cases that differ and that no finding is confirmed of (yet).

@@ -22,7 +22,7 @@ from fxmorph.campaign.variants import Variants
 from fxmorph.campaign.worker import ListOperators
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator
-from fxmorph.judge.plans import MADE_PLANS, PLANS, THREADED_EVERY, THREADS
+from fxmorph.judge.plans import LOOK, MADE_PLANS, THREADED_EVERY, THREADS
 from fxmorph.model import Case, Kernels, Rung, Seed, Status
 
 #: One of so many variants and generated programs is compiled, the others are interpreted.
@@ -92,7 +92,7 @@ class Portfolio:
         """The first look at a seed: interpreted, where that can be done."""
         if not self._interprets:
             return self._compiled(seed, place)
-        return replace(interpreted(case_of(self._settings, seed, 0, self._rung), Kernels.CPP), plans=PLANS)
+        return replace(interpreted(case_of(self._settings, seed, 0, self._rung), Kernels.CPP), plans=LOOK)
 
     def _compiled(self, seed: Seed, place: int) -> Case:
         return self._threaded(case_of(self._settings, seed, 0, self._rung), place)

@@ -17,6 +17,8 @@ PLANS = (
 )  # fmt: skip
 #: Of ``--quick``: the program's own values alone.
 QUICK = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
+#: Of the first look at a seed, which comes again on all sets.
+LOOK = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Of programs that are made and not written: operators' and generated ones.
 MADE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.NEGATIVE, ValuePlan.AGAIN)
 #: In every so many rounds variants get inputs of another layout.  Where there are variants, one seed of so many is

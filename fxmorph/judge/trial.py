@@ -120,7 +120,7 @@ class SeedSubject:
 
     @property
     def converted(self) -> bool:
-        return bool(self.loaded.dtype)
+        return bool(self.loaded.dtype) or self.loaded.context == "autocast"
 
     def refuses(self, input_seed: int) -> bool:
         return bool(self.loaded.meta.get("raises")) or mixes_dtypes(self.loaded, input_seed)
