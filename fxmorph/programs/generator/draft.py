@@ -14,7 +14,7 @@ from fxmorph.programs.generator.shapes import MOST, Shape
 from fxmorph.programs.generator.spans import BITS, NoFit, Span, fitted
 from fxmorph.programs.generator.strided import Layout, contiguous
 
-MOST_INPUTS = 7
+MOST_INPUTS = 6
 
 
 @dataclass(eq=False)
@@ -135,9 +135,19 @@ class Draft:
     # -- operands --
 
     def existing(self, fits: Callable[[Value], bool]) -> Value | None:
-        """A value that fits, a late one rather than an early one, or None."""
+        """A value that fits, or None: results rather than inputs, unread ones and late ones rather than others."""
         found = [v for v in self.values if fits(v)]
+        for share, likes in ((0.65, self._is_made), (0.5, self._is_unread)):
+            liked = [v for v in found if likes(v)]
+            if liked and self.dice.chance(share):
+                found = liked
         return found[max(self.dice.below(len(found)), self.dice.below(len(found)))] if found else None
+
+    def _is_made(self, value: Value) -> bool:
+        return value.name not in self.given
+
+    def _is_unread(self, value: Value) -> bool:
+        return self._is_made(value) and value.name not in self.read
 
     def take(
         self, fits: Callable[[Value], bool], make: Callable[[], Value] | None = None, reuse: float = 0.85

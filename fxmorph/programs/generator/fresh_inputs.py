@@ -155,7 +155,7 @@ def _sharing(draft: Draft, shape: Shape, dtype: str, span: Span) -> Value | None
         dims = draft.dice.shuffled(range(len(layout.shape)))
         turned = permuted(layout, dims)
         if turned.shape == layout.shape:
-            layout, text = turned, f"{text}.permute{text_of(dims)}"
+            layout, text = turned, f"{text}.permute({sizes(dims)})"
     draft.given[name] = text
     value = Value(name, dtype, layout, other.storage)
     draft.values.append(value)
@@ -180,7 +180,7 @@ def _turned(draft: Draft, shape: Shape, fill: Filling) -> tuple[str, Layout] | N
         return None
     dims = draft.dice.shuffled(range(len(shape)))
     base = tuple(shape[dims.index(d)] for d in range(len(shape)))
-    text = f"{fill(base)}.t()" if dims == [1, 0] else f"{fill(base)}.permute{text_of(dims)}"
+    text = f"{fill(base)}.t()" if dims == [1, 0] else f"{fill(base)}.permute({sizes(dims)})"
     return text, permuted(contiguous(base), dims)
 
 
@@ -210,7 +210,7 @@ def _offset(draft: Draft, shape: Shape, fill: Filling) -> tuple[str, Layout] | N
         return f"{fill((start + 2,))}[{start}]", dropped(contiguous((start + 2,)), 0, start)
     row = sliced(contiguous((n + start,)), 0, start, n + start)
     layout = viewed(row, shape)
-    return None if layout is None else (f"{fill((n + start,))}[{start}:].view{text_of(shape)}", layout)
+    return None if layout is None else (f"{fill((n + start,))}[{start}:].view({sizes(shape)})", layout)
 
 
 def _spread(draft: Draft, shape: Shape, fill: Filling) -> tuple[str, Layout] | None:
@@ -219,7 +219,7 @@ def _spread(draft: Draft, shape: Shape, fill: Filling) -> tuple[str, Layout] | N
         return None
     dim = draft.dice.one_of(wide)
     base = (*shape[:dim], 1, *shape[dim + 1 :])
-    return f"{fill(base)}.expand{text_of(shape)}", expanded(contiguous(base), shape)
+    return f"{fill(base)}.expand({sizes(shape)})", expanded(contiguous(base), shape)
 
 
 def _channels_last(draft: Draft, shape: Shape, fill: Filling) -> tuple[str, Layout] | None:

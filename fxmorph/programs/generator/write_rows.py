@@ -157,7 +157,7 @@ def _source(draft: Draft, view: Value) -> Value:
         )
         if other is not None:
             return other
-    return shaped(draft, shape, view.dtype, reuse=0.75)
+    return shaped(draft, shape, view.dtype, reuse=0.75, apart=view if draft.dice.chance(0.8) else None)
 
 
 @ROWS.add("write_whole", 4)
