@@ -20,6 +20,7 @@ from fxmorph.campaign.seen_findings import SeenFindings
 from fxmorph.core.config import Settings
 from fxmorph.core.finding_parts import Draw, Match, Reduced, Repro
 from fxmorph.core.pool import Ended
+from fxmorph.core.seen_differences import seen_before
 from fxmorph.events import FindingMade, Warned
 from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
 from fxmorph.triage.blame.culprit import bug_class
@@ -200,7 +201,9 @@ class FindingQueue:
         return self._spent <= share * max(sum(self._ledger.seconds.values()), 1.0)
 
     def _looks_known(self, found: Found) -> bool:
-        """Whether the recipe holds all rewrites that an earlier finding was reduced to."""
+        """Whether the recipe holds all rewrites that an earlier finding was reduced to, or this torch shows it anyway."""
+        if seen_before(found.case, found.result):
+            return True
         rules = {r.rule for r in Recipe.parse(found.result.recipe).rewrites}
         return any(needed <= rules for needed in self._needed)
 

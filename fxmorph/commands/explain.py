@@ -12,6 +12,7 @@ from pathlib import Path
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
+from fxmorph.core.operator_seeds import PREFIX
 from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
 from fxmorph.judge.plans import kernels_of, plans_of, threads_of
@@ -24,7 +25,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     ``name`` is a seed (judged as it is), the start of a case id, or the number of a case in the
     last run.  Raises :class:`ConfigError` where there is no such case, or no such backend or setting.
     """
-    is_seed = name.endswith(SUFFIXES) or ".py:" in name or Path(name).exists()
+    is_seed = name.endswith(SUFFIXES) or ".py:" in name or name.startswith(PREFIX) or Path(name).exists()
     case, packs = (_seed_case(settings, name), []) if is_seed else _stored_case(settings, name)
     import torch
 

@@ -208,16 +208,17 @@ class Memory:
         if shadow is not None:
             self._check_owner(name, buffer, shadow, at, mask)
         touched = self._touched.get(buffer.place)
+        values = _copied(buffer.flat, at)
         if touched is None or self.lanes is None:
-            return buffer.flat[at]
+            return values
         if self._spoils:
-            return torch.where(touched.by_others(at, self.lanes), _spoiled(buffer.flat[at]), buffer.flat[at])
+            return torch.where(touched.by_others(at, self.lanes), _spoiled(values), values)
         flat, lanes = _in_one_dimension(at, mask, self.lanes)
         wrong = touched.read(flat, lanes)
         if bool(wrong.any()):
             said = f"one iteration reads element {_one(flat, wrong, buffer)} of {name}, which another one writes"
             self._suspected.setdefault(name, said)
-        return buffer.flat[at]
+        return values
 
     def store(self, name: str, at: torch.Tensor, value: torch.Tensor, lanes: Lanes | None, adds: bool) -> None:
         """Write; all is in one dimension, and lanes that share an address write one after another."""
@@ -291,6 +292,13 @@ def _spoiled(value: torch.Tensor) -> torch.Tensor:
 
 def _near(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.allclose(a, b, 1e-4, 1e-6, equal_nan=True) if a.is_floating_point() else torch.equal(a, b)
+
+
+def _copied(flat: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    """The elements at these places, in memory of their own: one place alone would give a view, which a later store
+    changes.
+    """
+    return flat[at.reshape(-1)].reshape(at.shape)
 
 
 def _one(at: torch.Tensor, wrong: torch.Tensor, buffer: _Buffer) -> int:

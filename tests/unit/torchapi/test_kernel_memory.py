@@ -37,6 +37,13 @@ def test_accesses_inside_are_as_in_torch() -> None:
     assert watched.said == []
 
 
+def test_what_was_read_stays_when_its_place_is_written() -> None:
+    watched = Watched(x=torch.arange(4.0))
+    read = watched.memory.load("x", torch.tensor(2), None)
+    watched.memory.store("x", torch.tensor(2), torch.tensor(9.0), None, False)
+    assert read.item() == 2.0
+
+
 @pytest.mark.parametrize("at", [-1, 4])
 def test_an_address_beside_the_buffer_is_seen_unless_it_is_masked(at: int) -> None:
     watched = Watched(x=torch.arange(6.0)[:4])

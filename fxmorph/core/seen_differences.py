@@ -1,0 +1,39 @@
+"""Differences that shipped programs are known to show under releases of torch: they are investigated last.
+
+What is new comes first, since time is short; nothing is hidden by it, and nothing is called known for it.
+``bench/seen_differences.py`` writes the table from stored runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib import resources
+from pathlib import Path
+
+from fxmorph.core.versions import version_of
+from fxmorph.model import Case, CaseResult
+
+FILE = "seen-differences.json"
+
+
+def key_of(case: Case) -> str:
+    """Of a program as it is: its file's name, or how the calls of an operator are named."""
+    seed = case.seed
+    return Path(seed.label).name if seed.form != "operator" else seed.label
+
+
+def seen_before(case: Case, result: CaseResult) -> bool:
+    """Whether the installed torch is known to differ so on the program, which is as it is."""
+    if case.number or result.recipe:
+        return False
+    release = version_of("torch").partition("+")[0]
+    return set(result.kinds) <= set(_table().get(release, {}).get(key_of(case), ()))
+
+
+@functools.cache
+def _table() -> dict[str, dict[str, list[str]]]:
+    """By release the kinds of difference of each program."""
+    text = resources.files("fxmorph.corpus").joinpath(FILE).read_text(encoding="utf-8")
+    found: dict[str, dict[str, list[str]]] = json.loads(text)
+    return found
