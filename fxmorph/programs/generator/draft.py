@@ -184,7 +184,7 @@ class Draft:
             raise NoFit("too many elements")
         storage = Storage(span if copied else fitted(span, dtype), dtype)
         self._follow_grad(storage, operands, dtype, saves)
-        known = all(o.layout.contiguous for o in operands) if dense is None else dense
+        known = all(o.layout.in_order for o in operands) if dense is None else dense
         layout = contiguous(shape) if known else Layout(shape, None)
         return self._named(text, Value("", dtype, layout, storage), operands)
 
@@ -254,8 +254,11 @@ class Draft:
         return target.grad or not target.storage.given or not any(o.grad for o in operands)
 
     def apart(self, operand: Value, target: Value, same: bool = False) -> str:
-        """The operand as text, copied where it shares memory with what is written (``same``: unless it is that)."""
-        if operand.storage is not target.storage or (same and operand.name == target.name):
+        """The operand as text, copied where it shares memory with what is written.
+
+        ``same``: unless it is what is written, and autograd does not keep it.
+        """
+        if operand.storage is not target.storage or (same and operand.name == target.name and not target.grad):
             return operand.name
         return f"{operand.name}.clone()"
 

@@ -101,7 +101,8 @@ def _advanced_index(draft: Draft) -> None:
             f"{x.name}[{i.name}, :, {j.name}]", (n, x.shape[1], *x.shape[3:]), x.dtype, x.span, [x, i, j], dense=False
         )
     else:
-        i = _index(draft, draft.dice.one_of(((3,), (2, 3), ())), x.shape[0])
+        # An index of rank 0 would make it a view at a place that values decide.
+        i = _index(draft, draft.dice.one_of(((3,), (2, 3), (1,))), x.shape[0])
         draft.emit(f"{x.name}[{i.name}]", (*i.shape, *x.shape[1:]), x.dtype, x.span, [x, i], dense=False)
 
 
