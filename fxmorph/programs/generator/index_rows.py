@@ -22,7 +22,7 @@ def _reader(draft: Draft, low: int = 1, high: int = 5) -> Value:
 
 def _index(draft: Draft, shape: Shape, bound: int, dtype: str = "int64", apart: Value | None = None) -> Value:
     """Indices of a shape below a bound: an old value whose range says so (on other memory than ``apart``), or new."""
-    return draft.take(
+    value = draft.take(
         lambda v: (
             v.shape == shape
             and v.dtype == dtype
@@ -33,6 +33,9 @@ def _index(draft: Draft, shape: Shape, bound: int, dtype: str = "int64", apart: 
         lambda: indices(draft, shape, bound, dtype, apart is not None),
         0.6,
     )
+    if not draft.rely(value):
+        raise NoFit("writes may leave the bounds")
+    return value
 
 
 def _count(draft: Draft, size: int) -> int:
