@@ -378,9 +378,7 @@ app.add_typer(seeds_app, name="seeds")
 
 @seeds_app.command("generate")
 @_exits
-def generate_seeds(
-    seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = ""
-) -> int:
+def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = "") -> int:
     """Draw random programs that are valid by construction; the same --seed gives the same ones everywhere."""
     settings = _settings({}, seed=seed)
     from fxmorph.commands.generate_seeds import generate
