@@ -28,3 +28,9 @@ def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     done = fxmorph("seeds", "generate", "--out", "taken", cwd=tmp_path)
     assert done.returncode == 2 and "--out taken" in done.stderr
+
+
+def test_the_example_in_the_docs_is_what_the_command_prints(tmp_path: Path) -> None:
+    docs = (Path(__file__).parents[2] / "docs" / "seeds.md").read_text(encoding="utf-8")
+    printed = fxmorph("seeds", "generate", "--seed", "11", "--first", "11", cwd=tmp_path).stdout
+    assert f"$ fxmorph seeds generate --seed 11 --first 11\n{printed}```" in docs

@@ -7,7 +7,9 @@ from fxmorph.programs.generator.fresh_inputs import given
 from fxmorph.programs.generator.operands import shaped
 from fxmorph.programs.generator.product_rows import product
 from fxmorph.programs.generator.rows import Rows
+from fxmorph.programs.generator.shapes import sizes
 from fxmorph.programs.generator.spans import BITS, Span
+from fxmorph.programs.generator.strided import Layout
 
 ROWS = Rows()
 
@@ -138,11 +140,6 @@ def _attention_by_hand(draft: Draft) -> None:
         dense=False,
     )
     if draft.dice.chance(0.4):
-        draft.emit(
-            f"{out.name}.transpose(1, 2).reshape({batch}, {length}, {heads * v.shape[3]})",
-            (batch, length, heads * v.shape[3]),
-            q.dtype,
-            out.span,
-            [out],
-            dense=False,
-        )
+        shape = (batch, length, heads * v.shape[3])
+        # With one head it is a view.
+        draft.alias(f"{out.name}.transpose(1, 2).reshape({sizes(shape)})", out, Layout(shape, None))

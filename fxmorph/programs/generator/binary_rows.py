@@ -148,6 +148,7 @@ BINARY = (
         "ldexp",
         lambda a, b: (-a.size * 16, a.size * 16),
         ((-inf, inf), (-4, 4)),
+        forms="fmo",
         floats=True,
         numbers=False,
         dtypes=FLOATS,
@@ -219,7 +220,7 @@ def _go_together(row: Binary, a: str, b: str) -> bool:
     if both & set(COMPLEX):
         return both <= {*COMPLEX, "float32", "float64"}
     # Wide operands would be cut to the narrow ones of a method written in place.
-    return not (row.name in ("gcd", "lcm", "heaviside", "float_power", "hypot", "atan2") and a != b)
+    return not (row.name in ("gcd", "lcm", "heaviside", "float_power", "hypot", "atan2", "isclose") and a != b)
 
 
 def _binary_span(row: Binary, a: Value, other: Span, dtype: str, alpha: float, whole: bool) -> tuple[Span, str]:

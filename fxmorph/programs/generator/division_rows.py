@@ -35,7 +35,7 @@ def _div_rounding(draft: Draft) -> None:
         f"{text}, rounding_mode={mode}",
         a.shape,
         dtype,
-        Span(lo - 1, hi, exact, not exact),
+        Span(lo - 1, hi + 1, exact, not exact),
     )
 
 

@@ -33,6 +33,10 @@ class Storage:
     distinct: bool = False
     given: bool = False
     written: bool = False
+    #: An input whose interval something relies on: a second call must find values inside of it, so it is not written.
+    kept: bool = False
+    #: The inputs that what it holds was computed from.
+    sources: frozenset[Storage] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -183,8 +187,8 @@ class Draft:
         if prod(shape) > 2 * MOST:
             raise NoFit("too many elements")
         storage = Storage(span if copied else fitted(span, dtype), dtype)
-        self._follow_grad(storage, operands, dtype, saves)
-        known = all(o.layout.contiguous for o in operands) if dense is None else dense
+        self._follow(storage, operands, dtype, saves)
+        known = all(o.layout.in_order for o in operands) if dense is None else dense
         layout = contiguous(shape) if known else Layout(shape, None)
         return self._named(text, Value("", dtype, layout, storage), operands)
 
@@ -209,7 +213,7 @@ class Draft:
     def tensor(self, shape: Shape, dtype: str, span: Span, operands: Sequence[Value], saves: bool = True) -> Value:
         """A result for :meth:`several`, without a name yet; its strides are not known."""
         storage = Storage(fitted(span, dtype), dtype)
-        self._follow_grad(storage, operands, dtype, saves)
+        self._follow(storage, operands, dtype, saves)
         # Indices beside values are kept for the backward pass too.
         storage.saved |= saves and any(o.grad for o in operands)
         return Value("", dtype, Layout(shape, None), storage)
@@ -234,7 +238,11 @@ class Draft:
         value.storage.saved |= self.mood.grad
 
     @staticmethod
-    def _follow_grad(storage: Storage, operands: Sequence[Value], dtype: str, saves: bool) -> None:
+    def _follow(storage: Storage, operands: Sequence[Value], dtype: str, saves: bool) -> None:
+        """Note where what a storage holds comes from, and what autograd makes of that."""
+        for operand in operands:
+            given = {operand.storage} if operand.storage.given else set()
+            storage.sources |= operand.storage.sources | given
         if sort_of(dtype) < 2 or not any(o.grad for o in operands):
             return
         storage.grad = True
@@ -246,16 +254,29 @@ class Draft:
 
     def writable(self, value: Value) -> bool:
         """Whether the program may write to it, as eager and autograd see it."""
-        kept = value.storage.leaf or value.storage.saved or (self.mood.grad and value.one_of_many)
+        storage = value.storage
+        kept = storage.kept or storage.leaf or storage.saved or (self.mood.grad and value.one_of_many)
         return not (value.layout.overlap or kept or value.bits)
+
+    def rely(self, value: Value) -> bool:
+        """Count on the value's interval, in a second call on the same inputs too; False where writes may leave it."""
+        sources = value.storage.sources | ({value.storage} if value.storage.given else set())
+        if any(s.written for s in sources):
+            return False
+        for source in sources:
+            source.kept = True
+        return True
 
     def may_take_grad(self, target: Value, operands: Sequence[Value]) -> bool:
         """Whether what is written may be part of autograd's graph: not into an input that is none."""
         return target.grad or not target.storage.given or not any(o.grad for o in operands)
 
     def apart(self, operand: Value, target: Value, same: bool = False) -> str:
-        """The operand as text, copied where it shares memory with what is written (``same``: unless it is that)."""
-        if operand.storage is not target.storage or (same and operand.name == target.name):
+        """The operand as text, copied where it shares memory with what is written.
+
+        ``same``: unless it is what is written, and autograd does not keep it.
+        """
+        if operand.storage is not target.storage or (same and operand.name == target.name and not target.grad):
             return operand.name
         return f"{operand.name}.clone()"
 
@@ -272,7 +293,7 @@ class Draft:
         storage = target.storage
         storage.span = storage.span.join(fitted(span, target.dtype))
         storage.written, storage.distinct = True, False
-        self._follow_grad(storage, [target, *operands], target.dtype, saves)
+        self._follow(storage, [target, *operands], target.dtype, saves)
         self._note_read(operands)
         if named and self.dice.chance(named):
             self._named(text, replace(target, name=""), ())

@@ -9,7 +9,7 @@ from math import ceil, floor, inf, isinf
 from fxmorph.programs.generator.draft import Draft, Storage, Value
 from fxmorph.programs.generator.promotion import COMPLEX, FLOATS, HALVES, sort_of
 from fxmorph.programs.generator.shapes import Shape, draw_shape, sizes, text_of
-from fxmorph.programs.generator.spans import Span
+from fxmorph.programs.generator.spans import NoFit, Span
 from fxmorph.programs.generator.strided import Layout, contiguous, dropped, expanded, permuted, sliced, viewed
 
 NAMES = "xyzuvwabcdefgh"
@@ -85,16 +85,20 @@ def _whole_bounds(lo: float, hi: float, dtype: str) -> tuple[int, int]:
 def indices(draft: Draft, shape: Shape, bound: int, dtype: str = "int64", alone: bool = False) -> Value:
     """A new input of whole numbers from 0 to ``bound - 1``."""
     keyword = "" if dtype == "int64" else f", dtype=torch.{dtype}"
-    return _input(
+    value = _input(
         draft, shape, dtype, lambda s: f"torch.randint(0, {bound}, {text_of(s)}{keyword})",
         Span(0, bound - 1, True, False), False, alone,
     )  # fmt: skip
+    value.storage.kept = True
+    return value
 
 
 def permutation(draft: Draft, bound: int, count: int) -> Value:
     """A new input of ``count`` different whole numbers from 0 to ``bound - 1``."""
     text = f"torch.randperm({bound})" + (f"[:{count}]" if count < bound else "")
-    return _listed(draft, text, contiguous((count,)), "int64", Span(0, bound - 1, True, False), False)
+    value = _listed(draft, text, contiguous((count,)), "int64", Span(0, bound - 1, True, False), False)
+    value.storage.kept = True
+    return value
 
 
 def permutations_along(draft: Draft, shape: Shape, dim: int, bound: int) -> Value:
@@ -102,12 +106,9 @@ def permutations_along(draft: Draft, shape: Shape, dim: int, bound: int) -> Valu
     full = (*shape[:dim], bound, *shape[dim + 1 :])
     cut = "" if bound == shape[dim] else f".narrow({dim}, 0, {shape[dim]})"
     text = f"torch.rand({sizes(full)}).argsort({dim}){cut}"
-    return _listed(draft, text, contiguous(full), "int64", Span(0, bound - 1, True, False), False, shape)
-
-
-def literal(draft: Draft, text: str, shape: Shape, dtype: str, span: Span) -> Value:
-    """A new input that is spelled out."""
-    return _listed(draft, text, contiguous(shape), dtype, span, False)
+    value = _listed(draft, text, contiguous(full), "int64", Span(0, bound - 1, True, False), False, shape)
+    value.storage.kept = True
+    return value
 
 
 def _input(draft: Draft, shape: Shape, dtype: str, fill: Filling, span: Span, distinct: bool, alone: bool) -> Value:
@@ -123,13 +124,15 @@ def _input(draft: Draft, shape: Shape, dtype: str, fill: Filling, span: Span, di
 def _listed(
     draft: Draft, text: str, layout: Layout, dtype: str, span: Span, distinct: bool, shape: Shape | None = None
 ) -> Value:
+    if len(draft.given) == len(NAMES):
+        raise NoFit("no name is left")
     grad = draft.mood.grad and dtype in FLOATS and draft.dice.chance(0.75)
     if grad:
         text = f"{_in_brackets(text)}.requires_grad_()"
     name = NAMES[len(draft.given)]
     if shape is not None:
         layout = replace(layout, shape=shape)
-    value = Value(name, dtype, layout, Storage(span, dtype, grad, grad, False, distinct, True))
+    value = Value(name, dtype, layout, Storage(span, dtype, grad, grad, distinct=distinct, given=True))
     draft.given[name] = text
     draft.values.append(value)
     return value

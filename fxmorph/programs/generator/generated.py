@@ -76,14 +76,14 @@ def _returned(draft: Draft) -> str:
     """What nothing read since it was made or written; and now and then what shares memory with that, or an input."""
     dice = draft.dice
     made = [v for v in draft.values if v.name not in draft.given]
-    names = _unlike([v for v in made if v.name not in draft.read][-MOST_RETURNED:])
-    if not names:
-        names = [v.name for v in draft.values[-1:]]
+    unread = [v for v in made if v.name not in draft.read][-MOST_RETURNED:] or draft.values[-1:]
     if dice.chance(0.3):
-        names += _sharing(dice, draft.values, names)
+        unread += _sharing(dice, draft.values, unread)
+    names = _unlike(unread)
     if dice.chance(0.06):
         names.append(dice.one_of(names))
-    names = names if len(names) == 1 and dice.chance(0.7) else dice.shuffled(names) if dice.chance(0.3) else names
+    if dice.chance(0.3):
+        names = dice.shuffled(names)
     return ", ".join(names) + ("," if len(names) == 1 and dice.chance(0.2) else "")
 
 
@@ -95,10 +95,9 @@ def _unlike(values: list[Value]) -> list[str]:
     return list(seen.values())
 
 
-def _sharing(dice: Dice, values: list[Value], names: list[str]) -> list[str]:
+def _sharing(dice: Dice, values: list[Value], returned: list[Value]) -> list[Value]:
     """A value more, which lies in the memory of one that is returned or is an input."""
-    memory = [v.storage for v in values if v.name in names]
-    kin = [v.name for v in values if v.name not in names and any(v.storage is m for m in memory)]
-    inputs = [v.name for v in values if v.storage.given and v.name not in names]
-    pool = kin or inputs
+    others = [v for v in values if v not in returned]
+    kin = [v for v in others if any(v.storage is r.storage for r in returned)]
+    pool = kin or [v for v in others if v.storage.given]
     return [dice.one_of(pool)] if pool else []

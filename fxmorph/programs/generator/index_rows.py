@@ -22,7 +22,7 @@ def _reader(draft: Draft, low: int = 1, high: int = 5) -> Value:
 
 def _index(draft: Draft, shape: Shape, bound: int, dtype: str = "int64", apart: Value | None = None) -> Value:
     """Indices of a shape below a bound: an old value whose range says so (on other memory than ``apart``), or new."""
-    return draft.take(
+    value = draft.take(
         lambda v: (
             v.shape == shape
             and v.dtype == dtype
@@ -33,6 +33,9 @@ def _index(draft: Draft, shape: Shape, bound: int, dtype: str = "int64", apart: 
         lambda: indices(draft, shape, bound, dtype, apart is not None),
         0.6,
     )
+    if not draft.rely(value):
+        raise NoFit("writes may leave the bounds")
+    return value
 
 
 def _count(draft: Draft, size: int) -> int:
@@ -101,7 +104,8 @@ def _advanced_index(draft: Draft) -> None:
             f"{x.name}[{i.name}, :, {j.name}]", (n, x.shape[1], *x.shape[3:]), x.dtype, x.span, [x, i, j], dense=False
         )
     else:
-        i = _index(draft, draft.dice.one_of(((3,), (2, 3), ())), x.shape[0])
+        # An index of rank 0 would make it a view at a place that values decide.
+        i = _index(draft, draft.dice.one_of(((3,), (2, 3), (1,))), x.shape[0])
         draft.emit(f"{x.name}[{i.name}]", (*i.shape, *x.shape[1:]), x.dtype, x.span, [x, i], dense=False)
 
 

@@ -38,11 +38,15 @@ def shaped(
     apart: Value | None = None,
 ) -> Value:  # fmt: skip
     """A value of that shape and dtype with values from ``lo`` to ``hi``; on other memory than ``apart``."""
-    return draft.take(
-        lambda v: v.shape == shape and v.dtype == dtype and not v.bits and v.span.within(lo, hi)
-        and (apart is None or v.storage is not apart.storage),
-        lambda: given(draft, shape, dtype, lo, hi, apart is not None), reuse,
-    )  # fmt: skip
+
+    def fits(v: Value) -> bool:
+        alike = v.shape == shape and v.dtype == dtype and not v.bits and v.span.within(lo, hi)
+        return alike and (apart is None or v.storage is not apart.storage)
+
+    value = draft.take(fits, lambda: given(draft, shape, dtype, lo, hi, apart is not None), reuse)
+    if not (isinf(lo) and isinf(hi)) and not draft.rely(value):
+        raise NoFit("writes may leave the interval")
+    return value
 
 
 def companion(draft: Draft, value: Value, dtypes: tuple[str, ...], within: Shape | None = None) -> Value:
@@ -91,7 +95,7 @@ def guarded(draft: Draft, value: Value, lo: float = -inf, hi: float = inf) -> Va
     span = value.span
     if value.bits:
         raise NoFit("bits of another dtype")
-    if span.within(lo, hi):
+    if (isinf(lo) and isinf(hi)) or (span.within(lo, hi) and draft.rely(value)):
         return value
     options = [_clamped]
     if value.dtype in FLOATS:

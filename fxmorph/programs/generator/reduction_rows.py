@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import partial
-from math import inf, prod
+from math import inf
 
 from fxmorph.programs.generator.draft import Draft, Value
 from fxmorph.programs.generator.operands import guarded, operand
 from fxmorph.programs.generator.promotion import COMPLEX, FLOATS, NUMBERS, WHOLES, floated, sort_of
+from fxmorph.programs.generator.reduced_dims import ReducedDims, draw_dims
 from fxmorph.programs.generator.rows import Row, Rows
-from fxmorph.programs.generator.shapes import reduced
 from fxmorph.programs.generator.spans import TRUTH, Bounds, NoFit, Span
-from fxmorph.programs.generator.spelling import dim_text, dims_text, keyword, spelled
+from fxmorph.programs.generator.spelling import spelled
 
 ROWS = Rows()
 
@@ -125,82 +125,48 @@ def draw_reduction(row: Reduction, draft: Draft) -> None:
     x = operand(draft, row.dtypes, least=int(row.filled), exact=row.decides)
     if row.domain != (-inf, inf):
         x = guarded(draft, x, *row.domain)
-    dims, text, keep = _dims(draft, row.dims, x.rank)
-    _no_repeats(row.name, x)
-    if row.name == "prod" and x.grad and not x.distinct:
-        raise NoFit("the gradient where a factor is 0")
-    dtype = {"sum": x.dtype if sort_of(x.dtype) > 1 else "int64", "float": floated(x.dtype), "same": x.dtype}.get(
-        row.gives, row.gives
-    )
-    wider = "float64" if sort_of(x.dtype) < 3 else "complex128"
-    arguments = [t for t in (text, draft.dice.one_of(row.arguments)) if t]
-    if row.name == "norm" and text:
-        arguments = [
-            draft.dice.one_of(("p=2", "p=1")),
-            _named(text).replace("axis=", "dim=").replace(", True", ", keepdim=True"),
-        ]
-    if row.name == "count_nonzero":
-        arguments, keep = (
-            [a.partition(", keepdim")[0].removesuffix(", True").replace("axis=", "dim=") for a in arguments],
-            False,
-        )
+    refuse_ties(row.name, x)
+    dims = draw_dims(draft, row.dims, x.rank)
+    arguments, dims = _arguments(row, draft, dims)
+    dtype, forms = _reduced_dtype(row, x), row.forms
     if row.takes_dtype and draft.dice.chance(0.15):
-        arguments, dtype = [*arguments, f"dtype=torch.{wider}"], wider
-    n = prod(x.shape[d] for d in dims)
-    lo, hi = row.image(x.span, n)
-    whole = row.exact and x.span.whole
-    lo_sum, hi_sum = (min(lo, 0.0), max(hi, 0.0)) if row.gives == "sum" else (lo, hi)
-    span = (
-        TRUTH
-        if row.gives == "bool"
-        else Span(
-            lo_sum,
-            hi_sum,
-            whole,
-            x.span.rounded or not (whole or (row.exact and row.name not in ("sum", "nansum", "prod"))),
-        )
-    )
-    spelled(
-        draft,
-        row.name,
-        row.forms if not (row.takes_dtype and "dtype" in " ".join(arguments)) else row.forms.replace("o", ""),
-        [x],
-        ", ".join(arguments),
-        reduced(x.shape, dims, keep),
-        dtype,
-        span,
-    )
+        dtype = "float64" if sort_of(x.dtype) < 3 else "complex128"
+        arguments, forms = [*arguments, f"dtype=torch.{dtype}"], forms.replace("o", "")
+    span = _reduced_span(row, x, dims.count(x.shape))
+    spelled(draft, row.name, forms, [x], ", ".join(arguments), dims.of(x.shape), dtype, span)
 
 
-def _no_repeats(name: str, x: Value) -> None:
+def refuse_ties(name: str, x: Value) -> None:
     """Gradients at ties are shared out or not: where there are any, operands are random numbers."""
-    if x.grad and name in ("amax", "amin", "max", "min") and not x.distinct:
+    if x.grad and name in ("amax", "amin", "max", "min", "prod") and not x.distinct:
         raise NoFit("ties in a gradient")
 
 
-def _named(text: str) -> str:
-    return text if text.startswith(("dim=", "axis=")) else f"dim={text}"
+def _arguments(row: Reduction, draft: Draft, dims: ReducedDims) -> tuple[list[str], ReducedDims]:
+    if row.name == "norm":
+        order = draft.dice.one_of(("p=2", "p=1") if dims.text else row.arguments)
+        return [order, *dims.named()], dims
+    if row.name == "count_nonzero":
+        dims = replace(dims, keep=False)
+        return dims.named(), dims
+    return dims.spelled(draft), dims
 
 
-def _dims(draft: Draft, kinds: Sequence[str], rank: int) -> tuple[list[int], str, bool]:
-    """Dimensions to reduce, as text with ``keepdim``, and whether they are kept."""
-    kind = draft.dice.one_of(kinds)
-    if kind == "many" and rank < 2:
-        kind = "one"
-    if rank == 0 and kind != "none":
-        raise NoFit("no dimension")
-    if kind == "none":
-        return list(range(rank)), "", False
-    count = 1 if kind == "one" else draft.dice.between(2, min(rank, 3))
-    dims = draft.dice.some_of(range(rank), count)
-    dims = draft.dice.shuffled(dims)
-    shown = dim_text(draft, dims[0], rank) if kind == "one" else dims_text(draft, dims, rank)
-    text, keep = keyword(draft, "dim", shown), draft.dice.chance(0.4)
-    if keep:
-        text += draft.dice.one_of(
-            (", keepdim=True", ", keepdim=True", ", True" if "=" not in text else ", keepdim=True")
-        )
-    return dims, text, keep
+def _reduced_dtype(row: Reduction, x: Value) -> str:
+    if row.gives == "sum":
+        return x.dtype if sort_of(x.dtype) > 1 else "int64"
+    return {"float": floated(x.dtype), "same": x.dtype}.get(row.gives, row.gives)
+
+
+def _reduced_span(row: Reduction, x: Value, n: int) -> Span:
+    if row.gives == "bool":
+        return TRUTH
+    lo, hi = row.image(x.span, n)
+    if row.gives == "sum":
+        lo, hi = min(lo, 0.0), max(hi, 0.0)
+    selects = row.exact and row.gives != "sum"
+    whole = row.exact and x.span.whole
+    return Span(lo, hi, whole, x.span.rounded or not (whole or selects))
 
 
 ROWS += [
@@ -212,30 +178,15 @@ ROWS += [
 @ROWS.add("var", 3)
 def _var(draft: Draft) -> None:
     x = guarded(draft, operand(draft, FLOATS, (1, 6), 1), -40, 40)
-    dims, text, keep = _dims(draft, ("none", "one", "many"), x.rank)
-    n = prod(x.shape[d] for d in dims)
+    dims = draw_dims(draft, ("none", "one", "many"), x.rank)
+    n = dims.count(x.shape)
     correction = draft.dice.one_of([c for c in (0, 0, 1, 1, 2, 3) if c < n] or [0])
     name = draft.dice.one_of(("var", "var", "std", "var_mean", "std_mean"))
     if "std" in name and (x.grad or not x.distinct):
         raise NoFit("the root of 0 has no gradient")
-    _spell_var(draft, name, x, dims, text, keep, correction, n)
-
-
-def _spell_var(
-    draft: Draft, name: str, x: Value, dims: list[int], text: str, keep: bool, correction: int, n: int
-) -> None:
-    arguments = [text] if text else []
-    if correction == 1 and draft.dice.chance(0.4) and not ("True" in text and "keepdim=" not in text):
-        pass
-    elif correction < 2 and not text and draft.dice.chance(0.4):
-        arguments.append(f"unbiased={bool(correction)}")
-    else:
-        arguments = [text.replace(", True", ", keepdim=True")] if text else []
-        arguments.append(f"correction={correction}")
-    if correction == 1 and ", True" in text and arguments and "keepdim=" not in arguments[0]:
-        arguments[0] = text.replace(", True", ", keepdim=True")
+    given = ", ".join(_corrected(draft, dims, correction))
+    shape = dims.of(x.shape)
     high = (x.span.hi - x.span.lo) ** 2 * n / max(n - correction, 1)
-    shape, given = reduced(x.shape, dims, keep), ", ".join(arguments)
     spread = Span(0, high if name.startswith("var") else high**0.5)
     if name in ("var", "std"):
         spelled(draft, name, "fm", [x], given, shape, x.dtype, spread)
@@ -244,22 +195,28 @@ def _spell_var(
     draft.several(f"torch.{name}({x.name}{', ' + given if given else ''})", made, [x])
 
 
+def _corrected(draft: Draft, dims: ReducedDims, correction: int) -> list[str]:
+    """Arguments of a variance: the usual correction may go unsaid, and the usual two have a flag."""
+    if correction == 1 and draft.dice.chance(0.4):
+        return dims.named()
+    if correction < 2 and not dims.text and draft.dice.chance(0.4):
+        return [f"unbiased={bool(correction)}"]
+    return [*dims.named(), f"correction={correction}"]
+
+
 @ROWS.add("max_dim", 3)
 def _max_dim(draft: Draft) -> None:
     x = operand(draft, NUMBERS, (1, 6), 1, exact=True)
-    dims, text, keep = _dims(draft, ("one",), x.rank)
+    dims = draw_dims(draft, ("one",), x.rank)
     name = draft.dice.one_of(("max", "min"))
-    shape = reduced(x.shape, dims, keep)
-    _no_repeats(name, x)
-    call = f"torch.{name}({x.name}, {text})" if draft.dice.chance(0.5) else f"{x.name}.{name}({text})"
+    refuse_ties(name, x)
+    given, shape = ", ".join(dims.spelled(draft)), dims.of(x.shape)
+    call = f"torch.{name}({x.name}, {given})" if draft.dice.chance(0.5) else f"{x.name}.{name}({given})"
     if draft.dice.chance(0.35):
         draft.emit(f"{call}.values", shape, x.dtype, x.span, [x], dense=False)
         return
-    made = [
-        draft.tensor(shape, x.dtype, x.span, [x]),
-        draft.tensor(shape, "int64", Span(0, x.shape[dims[0]] - 1, True, False), [x]),
-    ]
-    draft.several(call, made, [x])
+    places = Span(0, x.shape[dims.dims[0]] - 1, True, False)
+    draft.several(call, [draft.tensor(shape, x.dtype, x.span, [x]), draft.tensor(shape, "int64", places, [x])], [x])
 
 
 @ROWS.add("aminmax", 1)
@@ -267,49 +224,37 @@ def _aminmax(draft: Draft) -> None:
     x = operand(draft, (*FLOATS, *WHOLES), (1, 6), 1)
     if x.grad:
         raise NoFit("ties in a gradient")
-    dims, text, keep = _dims(draft, ("none", "one"), x.rank)
-    text = _named(text).replace("axis=", "dim=").replace(", True", ", keepdim=True") if text else ""
-    shape = reduced(x.shape, dims, keep)
-    draft.several(
-        f"torch.aminmax({x.name}{', ' + text if text else ''})",
-        [draft.tensor(shape, x.dtype, x.span, [x]) for _ in range(2)],
-        [x],
-    )
+    dims = draw_dims(draft, ("none", "one"), x.rank)
+    made = [draft.tensor(dims.of(x.shape), x.dtype, x.span, [x]) for _ in range(2)]
+    draft.several(f"torch.aminmax({', '.join([x.name, *dims.named()])})", made, [x])
 
 
 @ROWS.add("median", 2)
 def _median(draft: Draft) -> None:
     x = operand(draft, ("float32", "float64", "int64", "int32"), (1, 6), 1, exact=True)
     name = draft.dice.one_of(("median", "nanmedian", "kthvalue", "mode"))
+    if x.layout.overlap:
+        raise NoFit("eager reads beyond expanded operands")
     if x.grad and not x.distinct:
         raise NoFit("ties in a gradient")
     if name in ("median", "nanmedian") and draft.dice.chance(0.3):
         spelled(draft, name, "fm", [x], "", (), x.dtype, x.span)
         return
-    dims, text, keep = _dims(draft, ("one",), x.rank)
     if name == "mode" and sort_of(x.dtype) != 1:
         raise NoFit("all are as frequent")
-    k = f"{draft.dice.between(1, x.shape[dims[0]])}, " if name == "kthvalue" else ""
-    draft.emit(
-        f"torch.{name}({x.name}, {k}{text}).values", reduced(x.shape, dims, keep), x.dtype, x.span, [x], dense=False
-    )
+    dims = draw_dims(draft, ("one",), x.rank)
+    k = [f"{draft.dice.between(1, x.shape[dims.dims[0]])}"] if name == "kthvalue" else []
+    text = f"torch.{name}({', '.join([x.name, *k, *dims.spelled(draft)])}).values"
+    draft.emit(text, dims.of(x.shape), x.dtype, x.span, [x], dense=False)
 
 
 @ROWS.add("vector_norm", 2)
 def _vector_norm(draft: Draft) -> None:
     x = operand(draft, FLOATS, (1, 6), 1)
-    dims, text, keep = _dims(draft, ("none", "one", "many"), x.rank)
-    text = _named(text).replace("axis=", "dim=").replace(", True", ", keepdim=True") if text else ""
+    dims = draw_dims(draft, ("none", "one", "many"), x.rank)
     order = draft.dice.one_of(("2", "1", "ord=2", "ord=float('inf')", "ord=-float('inf')", "ord=3", "ord=0"))
     if (order == "ord=0" and not x.exact) or (x.grad and ("inf" in order or "0" in order)):
         raise NoFit("decides")
-    n = prod(x.shape[d] for d in dims)
-    arguments = ", ".join(t for t in (x.name, order, text) if t)
-    draft.emit(
-        f"torch.linalg.vector_norm({arguments})",
-        reduced(x.shape, dims, keep),
-        x.dtype,
-        Span(0, max(x.span.size, 1) * n),
-        [x],
-        dense=False,
-    )
+    text = f"torch.linalg.vector_norm({', '.join([x.name, order, *dims.named()])})"
+    span = Span(0, max(x.span.size, 1) * dims.count(x.shape))
+    draft.emit(text, dims.of(x.shape), x.dtype, span, [x], dense=False)

@@ -10,7 +10,7 @@ from math import inf
 from fxmorph.programs.generator.draft import Draft
 from fxmorph.programs.generator.operands import guarded, operand, shaped
 from fxmorph.programs.generator.promotion import FLOATS, NUMBERS, sort_of
-from fxmorph.programs.generator.reduction_rows import Folded, _no_repeats, _same
+from fxmorph.programs.generator.reduction_rows import Folded, _same, refuse_ties
 from fxmorph.programs.generator.rows import Row, Rows
 from fxmorph.programs.generator.shapes import Shape, reduced
 from fxmorph.programs.generator.spans import Bounds, NoFit, Span
@@ -54,7 +54,7 @@ def draw_scan(row: Scan, draft: Draft) -> None:
     text = named_dim(draft, dim, x.rank)
     lo, hi = row.image(x.span, x.shape[dim])
     if row.pair:
-        _no_repeats("max", x)
+        refuse_ties("max", x)
         made = [
             draft.tensor(x.shape, x.dtype, x.span, [x]),
             draft.tensor(x.shape, "int64", Span(0, x.shape[dim] - 1, True, False), [x]),

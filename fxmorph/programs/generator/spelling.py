@@ -104,12 +104,5 @@ def named_dim(draft: Draft, dim: int, rank: int) -> str:
     return ("dim=" if draft.dice.chance(0.5) else "") + dim_text(draft, dim, rank)
 
 
-def keyword(draft: Draft, name: str, text: str) -> str:
-    """An argument by place, or by name (``dim`` by its other name too)."""
-    if draft.dice.chance(0.5):
-        return text
-    return f"{draft.dice.one_of(('dim', 'dim', 'axis')) if name == 'dim' else name}={text}"
-
-
 def dtype_of(value: Value) -> str:
     return f"torch.{value.dtype}"

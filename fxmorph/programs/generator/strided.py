@@ -27,6 +27,11 @@ class Layout:
         pairs = zip(self.shape, self.strides, wanted, strict=True)
         return 0 in self.shape or all(n == 1 or s == w for n, s, w in pairs)
 
+    @property
+    def in_order(self) -> bool:
+        """Whether strides are those of a fresh tensor, of dimensions of size 1 too: results then have such ones."""
+        return self.strides == strides_of(self.shape)
+
 
 def contiguous(shape: Shape) -> Layout:
     return Layout(shape, strides_of(shape))

@@ -94,7 +94,6 @@ UNARY = (
     Unary("abs", even(abs), exact=True, keeps=True, dtypes=NUMBERS),
     Unary("neg", falling(lambda x: -x), exact=True, keeps=True, dtypes=(*NUMBERS, *COMPLEX)),
     Unary("negative", falling(lambda x: -x), exact=True, keeps=True, dtypes=NUMBERS),
-    Unary("positive", IMAGES["same"], forms="fm", exact=True, keeps=True, dtypes=(*NUMBERS, *COMPLEX)),
     Unary("square", even(lambda x: x * x), keeps=True, dtypes=NUMBERS),
     Unary("relu", lambda lo, hi: (max(lo, 0), max(hi, 0)), forms="fminN", exact=True, keeps=True, dtypes=NUMBERS),
     Unary("sign", fixed(-1, 1), decides=True, exact=True, keeps=True, dtypes=NUMBERS),
@@ -122,7 +121,7 @@ UNARY = (
     Unary("selu", lambda lo, hi: (-1.8, max(hi, 0) * 1.06), forms="nN"),
     Unary(
         "softplus",
-        lambda lo, hi: (0, max(hi, 0) + 1),
+        lambda lo, hi: (0, max(hi, 0) + 2),
         forms="n",
         arguments=("", "beta=2.0", "beta=0.5, threshold=10", "1.0, 5.0"),
     ),

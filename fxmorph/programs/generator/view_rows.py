@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import prod
 
 from fxmorph.programs.generator.draft import Draft, Value
-from fxmorph.programs.generator.promotion import COMPLEX, ITEMSIZE, PART
+from fxmorph.programs.generator.promotion import COMPLEX, ITEMSIZE, NUMBERS, PART
 from fxmorph.programs.generator.rows import Rows
 from fxmorph.programs.generator.shapes import MOST, Shape, rearranged, sizes, text_of
 from fxmorph.programs.generator.spans import NoFit
@@ -376,15 +376,12 @@ def _view_as_complex(draft: Draft) -> None:
 @ROWS.add("same_memory", 3)
 def _same_memory(draft: Draft) -> None:
     x = _any(draft)
-    texts = [
-        f"{x.name}.detach()",
-        f"{x.name}.view_as({x.name})",
-        f"{x.name}[...]",
-        f"{x.name}[:]" if x.rank else f"{x.name}[...]",
-        f"{x.name}.expand_as({x.name})",
-    ]
-    if x.grad or x.layout.strides is None:
-        texts = texts[2:4]
+    name = x.name
+    texts = [f"{name}[...]", f"{name}[:]" if x.rank else f"{name}[...]"]
+    if not x.grad and x.layout.strides is not None:
+        texts += [f"{name}.detach()", f"{name}.view_as({name})", f"{name}.expand_as({name})"]
+    if x.dtype in (*NUMBERS, *COMPLEX):
+        texts.append(f"{name}.positive()")
     draft.alias(draft.dice.one_of(texts), x, x.layout)
 
 
