@@ -12,8 +12,9 @@ def layout(evidence: Evidence) -> Iterator[Verdict]:
 
     Dimensions of size 0 and 1 are ignored; the ladder drops what ``layout_optimization=False``
     mends.  Inputs are included: a call may change their strides (``t_``, ``resize_``).
-    Where a result begins that is eager's in memory of its own is promised by nobody; nor how such a tensor lies
-    that an object holds: it is read as the object reads it.
+    Where a result begins in memory of its own, or in memory that results alone share, is promised by nobody: of those
+    only where they lie in relation to each other.  Nor how a tensor that an object holds lies in memory of its own: it
+    is read as the object reads it.
     """
     for name, e, c in [*evidence.paired_outputs(), *evidence.paired_after()]:
         if e.meta is None or c.meta is None or e.meta.shape != c.meta.shape:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,6 +88,8 @@ class Observation:
     objects: Contents = field(default_factory=Contents)
     objects_after: Contents = field(default_factory=Contents)
     own_memory: frozenset[str] = frozenset()
+    #: Where memory that results alone share begins, as the first of them has it, in bytes, by the names of these.
+    begins: Mapping[str, int] = field(default_factory=dict)
     within: frozenset[str] = frozenset()
     #: What kernels did that they may not, where they were interpreted.
     faults: tuple[KernelFault, ...] = ()
@@ -107,8 +109,13 @@ class Observation:
         return slots.get(name) if place == name else slots.get(name, slots.get(f"after:{place}", slots.get(place)))
 
     def offset_of(self, slot: Slot) -> int:
-        """Where in memory that others have a part in a tensor begins; 0 in memory of its own."""
-        return slot.meta.offset if slot.meta is not None and slot.name not in self.own_memory else 0
+        """Where in memory that others have a part in a tensor begins; 0 in memory of its own.
+
+        Where results alone share it, from where the first of them begins: what lies before that is nobody's.
+        """
+        if slot.meta is None or slot.name in self.own_memory:
+            return 0
+        return slot.meta.offset - self.begins.get(slot.name, 0) // slot.meta.dtype.itemsize
 
     def unseen(self) -> dict[str, str]:
         """What could not be looked into, and is not judged: why, by place."""
@@ -305,6 +312,7 @@ def _relations(
     everything = {**named, **outs}
     at: dict[int, list[str]] = {}  # names by the memory that is theirs
     aliases, same, alone = set(), set(), set()
+    begins: dict[str, int] = {}
     for k, t in everything.items():
         if t.layout == torch.strided:
             at.setdefault(storage_key(t), []).append(k)
@@ -319,4 +327,7 @@ def _relations(
                 aliases.update([(k, other)] if overlap(t, everything[other]) else [])
         if all(t is everything[other] for other in beside):
             alone.add(k if k in outs else f"after:{k}")
+        elif t.layout == torch.strided and all(other in outs for other in beside):
+            begins[k] = min(everything[o].storage_offset() * everything[o].element_size() for o in beside)
+    seen.begins = begins
     seen.aliases, seen.identities, seen.own_memory = frozenset(aliases), frozenset(same), frozenset(alone)

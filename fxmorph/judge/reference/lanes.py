@@ -21,6 +21,8 @@ SPREAD = 4
 #: columns of a Hadamard matrix.  Any two are orthogonal, so that up to six roundings of one element add
 #: up by their squares exactly, not just on average; each has both signs, among the lanes of one kind too.
 SIGNS = [[(-1.0) ** (row & column).bit_count() for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
+#: Roundings that are orthogonal to each other.
+SPAN = len(SIGNS[0])
 
 
 def _native_memory(t: torch.Tensor) -> torch.Tensor:
@@ -80,11 +82,26 @@ class Lane:
     def noise(self, s: torch.Tensor) -> torch.Tensor:
         """1 or -1: of all errors up to 1 those that spread most, and one operator's spread hangs on no chance."""
         signs = torch.tensor(SIGNS[self.row], dtype=torch.float64).roll(self.roundings)
+        span = self.roundings // SPAN
         self.roundings += 1
         # Elements begin at different columns, so that the noise of a sum of them is not one draw for all lanes.
         first = torch.randint(0, 6, s.shape, generator=torch.Generator().manual_seed(0), dtype=torch.int32)
         flip = torch.randint(0, 2, s.shape, generator=self.perturb, dtype=torch.int8, device="cpu")
-        return (signs[first] * (flip.double() * 2 - 1)).to(s.device)
+        return (signs[first] * (flip.double() * 2 - 1) * self._turned(span, s)).to(s.device)
+
+    def _turned(self, span: int, s: torch.Tensor) -> torch.Tensor | float:
+        """-1 in one lane of each kind, another one for each element, in all roundings after the first six.
+
+        Or two roundings that are six apart would have the same signs in all lanes, and half of them cancel in every
+        lane.  So the signs of the first six and of later ones agree in a quarter of the lanes at least, and differ in
+        as many; those within one span stay orthogonal, and have both signs among the lanes of one kind.
+        """
+        if not span:
+            return 1.0
+        kind, place = divmod(self.row, SPREAD)
+        which = torch.Generator().manual_seed(2 * span + kind)
+        turned = torch.randint(0, SPREAD, s.shape, generator=which, dtype=torch.int8) == place
+        return 1.0 - 2.0 * turned.double()
 
 
 class Lanes:

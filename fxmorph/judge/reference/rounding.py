@@ -47,6 +47,7 @@ from fxmorph.judge.reference.tables import (
     SUMS,
     UNITS,
 )
+from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tensors_of, tree_map
 
 
@@ -95,7 +96,7 @@ class Rounding:
             return self._after_steps(lane, call, dtype, shadow)
         accumulating = name in SUMS and not (name in INDEX_PUTS and not call.accumulates)
         if name in EXACT_OPS and not accumulating:
-            return shadow
+            return _stored(lane, call, dtype, shadow) if dtype in AMPLITUDE else shadow
         if accumulating and dtype not in AMPLITUDE:
             return shadow + _sum_error(lane, call, dtype, shadow)
         if name in ("mul", "mul_", "div", "div_") and _power_of_two(call.args[1]):
@@ -109,6 +110,17 @@ class Rounding:
             shadow = with_logsumexp_rounded(lane, call.name, inner, shadow, call.args)
         # Each step has rounded; 16-bit types round the result once more, and attention's weights before it.
         return jittered(lane, shadow, 1.0, dtype, call.name in ATTENTION) if dtype in AMPLITUDE else shadow
+
+
+def _stored(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
+    """What moves or selects 16-bit numbers, each kept as it was computed, or rounded where it is stored.
+
+    A kernel that computes them again beside the stored ones has them as they were.
+    """
+    if call.written or any(storage_key(t) == storage_key(shadow) for t in tensors_of((call.args, call.kwargs))):
+        return shadow  # what is written is the lane's own memory, and a view is not stored
+    narrow = shadow.to(dtype).to(shadow.dtype)
+    return torch.where((lane.noise(shadow) > 0) | shadow.isinf() | narrow.isinf(), shadow, narrow)
 
 
 def jittered(lane: Lane, s: torch.Tensor, units: float, dtype: torch.dtype, absolute: bool = False) -> torch.Tensor:

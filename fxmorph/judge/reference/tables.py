@@ -106,7 +106,7 @@ OPAQUE_UNITS, NARROW_UNITS = 128.0, 8.0
 #: Units of roundoff of 1 by which code may be off, however small the result: it computes exp(x) - 1,
 #: log((1+x)/(1-x))/2, 2/(1 + exp(-2x)) - 1, 1 + erf(x), a polynomial.  All stay inside torch's default tolerances.
 ABSOLUTE_UNITS = dict.fromkeys(("expm1", "special_expm1", "elu", "celu", "atanh", "tanh"), 2.0) | {
-    "erf": 8.0, "gelu": 4.0, "logaddexp": 1.0,
+    "erf": 8.0, "gelu": 4.0, "logaddexp": 1.0, "logaddexp2": 2.0,
 }  # fmt: skip
 #: Of those, with a factor of their own.
 ALPHAS = frozenset({"elu", "celu"})
