@@ -9,6 +9,7 @@ import functools
 import os
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import torch
 
 from fxmorph.core.pool import answer_jobs, phases, print_to
 from fxmorph.core.units import Stage
+from fxmorph.inductor.own.handed import Handed
 from fxmorph.inductor.own.own_pass import OwnPass, PassError, load_pass
 from fxmorph.inductor.own.pass_jobs import CheckSeed, LoadPass
 from fxmorph.inductor.own.pass_verdict import Checker
@@ -64,11 +66,11 @@ def _in_words(error: Exception) -> str:
 def _watched(own: OwnPass, tell: Callable[[str], None]) -> OwnPass:
     """The pass, telling when it runs: a crash then is its own."""
 
-    def call(gm: torch.fx.GraphModule) -> object:
+    def call(handed: Handed) -> object:
         tell("pass")
         try:
-            return own.call(gm)
+            return own.call(handed)
         finally:
             tell("judge")
 
-    return OwnPass(own.name, call)
+    return replace(own, call=call)
