@@ -174,3 +174,13 @@ def _undecomposed_seen(see: Callable[..., fx.GraphModule], ran: Callable[..., No
 
     with _replaced(inductor, "_recursive_joint_graph_passes", joint):
         yield
+
+
+def run_post_grad_passes(gm: fx.GraphModule, is_inference: bool) -> None:
+    """Inductor's own passes over a post_grad graph, in place; raises what they raise."""
+    from torch._inductor.fx_passes.post_grad import post_grad_passes
+
+    from fxmorph.torchapi.optional_passes import as_compiling
+
+    with as_compiling(gm.graph):
+        post_grad_passes(gm, is_inference)

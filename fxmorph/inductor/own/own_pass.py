@@ -20,7 +20,12 @@ from fxmorph.inductor.own.named_object import evaluated, guarded, named
 from fxmorph.inductor.own.pass_request import PassRequest
 from fxmorph.torchapi.optional_passes import as_compiling, metadata_updater
 
-__all__ = ["OwnPass", "PassError", "apply_pass", "load_pass", "own_pass", "source_of"]
+__all__ = ["MalformedGraph", "OwnPass", "PassError", "apply_pass", "load_pass", "own_pass", "source_of"]
+
+
+class MalformedGraph(RuntimeError):
+    """A pass left a graph that no stage takes."""
+
 
 #: The entry-point group under which packages offer passes by name.
 GROUP = "fxmorph.passes"
@@ -111,14 +116,17 @@ def apply_pass(
 ) -> Applied:
     """Run the pass on a copy of a graph of ``stage``, and what Inductor does after such a pass.
 
-    ``inputs`` gives what the graph runs on to passes that ask for it.  Raises whatever the pass raises, what
-    ``Graph.lint`` does, and :class:`PassError` where it cannot be called.
+    ``inputs`` gives what the graph runs on to passes that ask for it.  Raises whatever the pass raises, :class:`MalformedGraph`
+    for a graph that does not lint, and :class:`PassError` where it cannot be called.
     """
     after = clone_module(gm)
     with as_compiling(after.graph):
         update = metadata_updater(after) if stage is Stage.POST_GRAD else None
         after = result_module(own.call(Handed(after, inputs, inference)), after)
-        after.graph.lint()
+        try:
+            after.graph.lint()
+        except Exception as error:
+            raise MalformedGraph(f"it leaves a graph that does not lint: {error}") from error
         fired = module_structure(after) != module_structure(gm)
         if fired and update is not None:
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged

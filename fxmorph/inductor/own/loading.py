@@ -1,0 +1,24 @@
+"""A pass that was asked for, loaded and ready to be checked: stand-ins for missing operators first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fxmorph.inductor.own.graph_source import GraphSource
+from fxmorph.inductor.own.own_pass import OwnPass, load_pass, own_pass
+from fxmorph.inductor.own.pass_request import PassRequest
+from fxmorph.inductor.own.pass_stage import PassStage
+from fxmorph.inductor.own.pass_verdict import Checker
+from fxmorph.prove.prover import Prover
+from fxmorph.torchapi.own_patterns import noting_replacements
+
+
+def checker_of(
+    request: PassRequest, prover: Prover, watched: Callable[[OwnPass], OwnPass] = lambda own: own, value: Any = None
+) -> Checker:
+    """Raises :class:`~fxmorph.inductor.own.call.PassError`; ``value`` is the pass where it is at hand already."""
+    with noting_replacements() as noted:
+        own = watched(load_pass(request) if value is None else own_pass(value))
+        source = GraphSource(request.stage or PassStage.ANY, request.dynamic, request.inductor)
+        return Checker(own, source, prover, noted, request.rtol)
