@@ -93,3 +93,9 @@ def _inline(gm: fx.GraphModule, node: fx.Node, feeds: Sequence[fx.Node], traced:
             user.replace_all_uses_with(seen[result[user.args[1]]])
             gm.graph.erase_node(user)
     gm.graph.erase_node(node)
+
+
+def traced_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
+    """The function's graph of ATen's operators on these inputs, with fake results in ``meta``; raises what it raises."""
+    traced: fx.GraphModule = make_fx(function, tracing_mode="fake")(*inputs)
+    return traced

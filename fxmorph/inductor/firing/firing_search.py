@@ -10,6 +10,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,9 +19,9 @@ from fxmorph.inductor.firing.commonplace import commonplace
 from fxmorph.inductor.firing.growing import appended, begun, crossed, merged_inputs, prepended, respelled
 from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
 from fxmorph.inductor.firing.pattern_programs import pattern_programs
-from fxmorph.inductor.firing.reached_lines import Line, reached
+from fxmorph.inductor.firing.reached_lines import Place, reached
 from fxmorph.inductor.firing.small_program import Built, Misfit, SmallProgram, build
-from fxmorph.inductor.firing.spoiled import near_misses
+from fxmorph.inductor.firing.spoiled import conditions, near_misses
 from fxmorph.inductor.firing.vocabulary import Vocabulary
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments
 from fxmorph.torchapi.patterns import Source
@@ -29,6 +30,8 @@ from fxmorph.torchapi.patterns import Source
 BASES, STEPS = 8, 12
 #: The share of the time after which no further program is looked for, once there are some.
 SEARCHING = 0.5
+#: Near misses that are changed once more, by ten things each.
+FURTHER = 20
 #: Ways of spelling one call before, or behind.
 SPELLINGS = 5
 
@@ -56,12 +59,13 @@ class FiringSearch:
     aten: bool
     writes: bool
     tried: int = 0
-    lines: set[Line] = field(default_factory=set)
+    places: set[Place] = field(default_factory=set)
     bases: list[SmallProgram] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
     _seen: set[str] = field(default_factory=set)
     _frontier: list[Iterator[SmallProgram]] = field(default_factory=list)
     _missed: list[SmallProgram] = field(default_factory=list)
+    _small: list[SmallProgram] = field(default_factory=list)
 
     def attempts(self, seconds: float) -> Iterator[Attempt]:
         """What is worth judging, for so long."""
@@ -85,25 +89,25 @@ class FiringSearch:
         except Misfit:
             return
         self.tried += 1
-        with reached(self.words.files) as lines:
+        with nullcontext(set()) if near else reached(self.words.files) as places:
             try:
                 applied: Applied | None = self.apply(built)
                 error = None
             except Exception as raised:
                 applied, error = None, raised
-        new = lines - self.lines
-        self.lines |= lines
+        new = places - self.places
+        self.places |= places
         if error is not None:
             self.errors.setdefault(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}", program.made)
             yield Attempt(built, None, error, near)
         elif applied is not None and applied.fired:
-            if not near or (new and len(self.bases) < 2 * BASES):
-                self.bases.append(program)
-            else:
-                self._missed.append(program)
+            (self._missed if near else self.bases).append(program)
             yield Attempt(built, applied, None, near)
-        if new and not (applied is not None and applied.fired):
-            self._frontier.append(self._expanded(program))
+        if applied is None or not applied.fired:
+            if new:
+                self._frontier.append(self._expanded(program))
+            elif not near and len(program.steps) < 4:
+                self._small.append(program)
 
     # -- programs -------------------------------------------------------------------
 
@@ -111,6 +115,11 @@ class FiringSearch:
     def _vocabulary(self) -> Words:
         dtypes = tuple(d for d in self.words.dtypes if not d.is_complex)[:4]
         return Words(tuple(self.words.numbers)[:8], dtypes)
+
+    @property
+    def _may_write(self) -> bool:
+        """At torch's level where the pass names what writes: fx's own removal of dead code takes such calls for dead."""
+        return self.writes and (self.aten or any(m.endswith("_") for m in self.words.methods))
 
     @property
     def _targets(self) -> list[Any]:
@@ -142,12 +151,14 @@ class FiringSearch:
 
     def _grown(self) -> Iterator[SmallProgram]:
         """Changes of what was read on, the latest first, and of every other in turn."""
-        self._frontier.extend(self._expanded(p) for p in _pairs(self._targets, self._vocabulary))
-        turn = 0
-        while self._frontier:
+        singles = list(_singles(self._targets, self._vocabulary))
+        self._frontier.extend(self._expanded(p) for p in singles)
+        turn, place = 0, random.Random(0)
+        while self._frontier or self._small:
+            if not self._frontier:  # what has led nowhere, changed once more
+                self._frontier.append(self._expanded(self._small.pop(place.randrange(len(self._small)))))
             turn += 1
-            place = -1 if turn % 3 else turn // 3 % len(self._frontier)
-            stream = self._frontier[place]
+            stream = self._frontier[-1 if turn % 3 else turn // 3 % len(self._frontier)]
             found = next(stream, None)
             if found is None:
                 self._frontier.remove(stream)
@@ -157,9 +168,11 @@ class FiringSearch:
     def _further(self) -> Iterator[SmallProgram]:
         """Near misses of near misses that the pass changes as well: two things otherwise."""
         place = random.Random(0)
-        while self._missed:
+        for _ in range(FURTHER if self._missed else 0):
+            if not self._missed:
+                return
             near = self._missed.pop(place.randrange(len(self._missed)))
-            yield from itertools.islice(near_misses(near, self._vocabulary, self.writes), 40)
+            yield from itertools.islice(near_misses(near, self._vocabulary, self._may_write), 10)
 
     def _expanded(self, program: SmallProgram) -> Iterator[SmallProgram]:
         words, targets = self._vocabulary, self._targets
@@ -168,7 +181,7 @@ class FiringSearch:
             streams.append(_each(lambda t, at=at: prepended(program, at, t, words), targets))  # type: ignore[misc]
         streams.append(_each(lambda t: appended(program, t, words), targets))
         streams += [respelled(program, words, i) for i in range(len(program.steps))]
-        streams += [merged_inputs(program), crossed(program)]
+        streams += [conditions(program), merged_inputs(program), crossed(program)]
         return _in_turn(streams)
 
     def _near(self) -> Iterator[SmallProgram]:
@@ -177,7 +190,7 @@ class FiringSearch:
         known = 0
         while True:
             while known < len(self.bases):
-                streams.append(near_misses(self.bases[known], self._vocabulary, self.writes))
+                streams.append(near_misses(self.bases[known], self._vocabulary, self._may_write))
                 known += 1
             if not streams:
                 return
@@ -205,6 +218,6 @@ def _in_turn(streams: Sequence[Iterator[SmallProgram]]) -> Iterator[SmallProgram
                 yield program
 
 
-def _pairs(targets: Sequence[Any], words: Words) -> Iterator[SmallProgram]:
+def _singles(targets: Sequence[Any], words: Words) -> Iterator[SmallProgram]:
     for target in targets[:12]:
         yield from begun(target, words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,7 +11,16 @@ from typing import Any
 import torch
 
 from fxmorph.inductor.derive.derived_graph import InputSpec
-from fxmorph.inductor.firing.operator_calls import Call, Given, New, Words, calls, first_shapes, name_of
+from fxmorph.inductor.firing.operator_calls import (
+    Call,
+    Given,
+    New,
+    Words,
+    calls,
+    first_shapes,
+    name_of,
+    varied,
+)
 from fxmorph.inductor.firing.small_program import (
     In,
     Misfit,
@@ -21,7 +31,7 @@ from fxmorph.inductor.firing.small_program import (
     references,
     tensor_spec,
 )
-from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.dispatch import OpOverload, tree_leaves
 
 #: Variants of a call's arguments that are tried of one place.
 VARIANTS = 16
@@ -192,11 +202,8 @@ def respelled(program: SmallProgram, words: Words, number: int) -> Iterator[Smal
     if isinstance(value, (tuple, list)):
         if step.target is not operator.getitem:
             return
-    seen = 0
-    for call in calls(step.target, value, words):
-        seen += 1
-        if seen > 3 * VARIANTS:
-            return
+    near = varied(step.target, step.args, step.kwargs, value, words) if isinstance(step.target, OpOverload) else iter(())
+    for call in itertools.islice(itertools.chain(near, calls(step.target, value, words)), 4 * VARIANTS):
         made = _exchanged(program, number, call, given)
         if made is not None:
             yield made
@@ -223,7 +230,8 @@ def _exchanged(program: SmallProgram, number: int, call: Call, given: In | Out) 
 
     step = Step(call.op, call.target, place(call.args), tuple((k, place(v)) for k, v in call.kwargs))
     old = program.steps[number]
-    others = [v for v in tree_leaves(list(old.args)) if isinstance(v, (In, Out))][1:]
+    kept = [v for v in tree_leaves(list(step.args)) if isinstance(v, Out) or (isinstance(v, In) and v.at < len(program.inputs))]
+    others = [v for v in tree_leaves(list(old.args)) if isinstance(v, (In, Out)) and v not in kept]
     news = [v for v in tree_leaves(list(step.args)) if isinstance(v, In) and v.at >= len(program.inputs)]
     if len(others) == len(news):
         swap = dict(zip(news, others, strict=True))

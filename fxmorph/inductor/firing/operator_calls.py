@@ -143,9 +143,28 @@ def _elements(value: Any) -> Iterator[Call]:
             yield Call("call_function", operator.getitem, (Given(), index))
 
 
+#: Arguments behind the first that programs give together.
+_TOGETHER: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "slice": (
+        (0, 0, 2**63 - 1), (1, 0, 2**63 - 1), (1, 1, 2**63 - 1), (0, 0, 2), (1, 0, 2**63 - 1, 2), (0, 1, 3),
+        (1, 0, 4), (-1, 0, 3), (0, -2, 2**63 - 1), (0, 0, 2**63 - 1, 2),
+    ),
+    "narrow": ((0, 0, 2), (1, 1, 2)),
+    "split_with_sizes": (([1, 3], 0), ([2, 4], 1), ([2, 2, 2], 1), ([2, 2], 0), ([1, 3], -1)),
+    "transpose": ((0, 1), (-2, -1), (1, 0)),
+    "flatten": ((0, -1), (1, -1), (0, 1)),
+    "select": ((0, 0), (1, 1), (-1, 0), (0, -1)),
+    "squeeze": ((0,), (1,), (-1,)),
+}  # fmt: skip
+
+
 def _spelled(overload: OpOverload, value: torch.Tensor | None, words: Words, aten: bool) -> Iterator[Call]:
     arguments = list(schema_of(overload).arguments)
     name = name_of(overload)
+    if value is not None and len(arguments) > 1 and not any(a.kwarg_only for a in arguments):
+        for together in _TOGETHER.get(name, ()):
+            if len(together) < len(arguments):
+                yield Call("call_function", overload, (Given(), *together))
     places = [i for i, a in enumerate(arguments) if _kind(a) in ("Tensor", "List[Tensor]")]
     for place in _places(name, places) if value is not None else [-1]:
         if place < 0 and places:
@@ -157,12 +176,29 @@ def _spelled(overload: OpOverload, value: torch.Tensor | None, words: Words, ate
         if any(not some for some in options):
             continue
         plain = [some[0] for some in options]
+        if name in ("add", "sub") and any(isinstance(v, (int, float)) for v in plain[1:2]):
+            options = [some[:1] if a.name == "alpha" else some for a, some in zip(arguments, options, strict=True)]
         yield _call(overload, arguments, plain, aten)
         longest = max((len(some) for some in options), default=0)
         for turn in range(1, longest):
             for i, some in enumerate(options):
                 if turn < len(some):
                     yield _call(overload, arguments, [*plain[:i], some[turn], *plain[i + 1 :]], aten)
+
+
+def varied(target: OpOverload, args: Sequence[Any], kwargs: Sequence[tuple[str, Any]], value: Any, words: Words) -> Iterator[Call]:
+    """The call with one argument otherwise at a time, the others as they are; ``value`` is its first tensor's."""
+    arguments = list(schema_of(target).arguments)
+    named = dict(kwargs)
+    current = [args[i] if i < len(args) else named.get(a.name, OMITTED) for i, a in enumerate(arguments)]
+    first = next((i for i, a in enumerate(arguments) if _kind(a) in ("Tensor", "List[Tensor]")), -1)
+    options = [[] if i == first else list(_options(name_of(target), a, value, words)) for i, a in enumerate(arguments)]
+    if any(isinstance(v, (int, float)) for v in args[1:2]):  # nobody scales a number by ``alpha``
+        options = [[] if a.name == "alpha" else some for a, some in zip(arguments, options, strict=True)]
+    for turn in range(max((len(some) for some in options), default=0)):
+        for i, some in enumerate(options):
+            if turn < len(some) and some[turn] is not current[i] and some[turn] != current[i]:
+                yield _call(target, arguments, [*current[:i], some[turn], *current[i + 1 :]], True)
 
 
 def _places(name: str, places: list[int]) -> list[int]:
@@ -200,7 +236,8 @@ def _call(overload: OpOverload, arguments: Sequence[Any], values: Sequence[Any],
             placed.append(value)
     while placed and placed[-1] is OMITTED:
         placed.pop()
-    filled = [a.default_value if v is OMITTED else v for a, v in zip(arguments, placed, strict=False)]
+    by_place = [a for a in arguments if not a.kwarg_only]
+    filled = [a.default_value if v is OMITTED else v for a, v in zip(by_place, placed, strict=False)]
     return Call("call_function", overload, tuple(filled), tuple(kwargs))
 
 
@@ -342,7 +379,7 @@ def _numbers(own: str, words: Words) -> Iterator[float]:
 
 
 def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:
-    shape = [int(n) for n in value.shape] if isinstance(value, torch.Tensor) else [4, 6]
+    shape = [int(n) for n in value.shape] if isinstance(value, torch.Tensor) and value.ndim else [1]
     ndim, total = len(shape), 1
     for n in shape:
         total *= n

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import fx
@@ -41,7 +42,7 @@ def _of_function(source: Source) -> Iterator[SmallProgram]:
     for variation in VARIATIONS:
         with contextlib.suppress(NoSketch, Misfit):
             found = searched(source, False, variation)
-            yield program_of(read_graph(found.text), found.inputs, name)
+            yield replace(program_of(read_graph(found.text), found.inputs, name), stated=True)
 
 
 def _of_traced(pattern: Any, name: str) -> Iterator[SmallProgram]:

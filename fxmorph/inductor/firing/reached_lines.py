@@ -1,4 +1,7 @@
-"""Which lines of a pass ran: a graph that makes it read further is worth changing."""
+"""How far a pass reads a graph, instruction by instruction: what makes it read further is worth changing.
+
+Lines are too coarse: a condition of several parts is one line.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from collections.abc import Collection, Iterator
 from types import CodeType, FrameType
 from typing import Any
 
-Line = tuple[str, int]
+#: A file, a line in it, and the instruction there.
+Place = tuple[str, int, int]
 
 
 @contextlib.contextmanager
-def reached(files: Collection[str]) -> Iterator[set[Line]]:
-    """The lines of these files that run inside, with the file."""
-    found: set[Line] = set()
+def reached(files: Collection[str]) -> Iterator[set[Place]]:
+    """The places of these files that run inside."""
+    found: set[Place] = set()
     wanted: dict[CodeType, bool] = {}
 
     def called(frame: FrameType, event: str, arg: Any) -> Any:
@@ -24,12 +28,15 @@ def reached(files: Collection[str]) -> Iterator[set[Line]]:
         mine = wanted.get(code)
         if mine is None:
             mine = wanted[code] = code.co_filename in files
-        return line if mine else None
+        if not mine:
+            return None
+        frame.f_trace_opcodes = True
+        return instruction
 
-    def line(frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "line":
-            found.add((frame.f_code.co_filename, frame.f_lineno))
-        return line
+    def instruction(frame: FrameType, event: str, arg: Any) -> Any:
+        if event == "opcode":
+            found.add((frame.f_code.co_filename, frame.f_lineno or 0, frame.f_lasti))
+        return instruction
 
     before = sys.gettrace()
     sys.settrace(called)
@@ -39,11 +46,11 @@ def reached(files: Collection[str]) -> Iterator[set[Line]]:
         sys.settrace(before)
 
 
-def unmet(lines: Collection[Line]) -> str:
+def unmet(places: Collection[Place]) -> str:
     """The condition that was asked and never met, the one that lies furthest in; "" where every one was met."""
     best: tuple[int, str] = (0, "")
-    for file in {f for f, _ in lines}:
-        ran = {number for f, number in lines if f == file}
+    for file in {f for f, _, _ in places}:
+        ran = {number for f, number, _ in places if f == file}
         for node in _conditions(file):
             if node.lineno in ran and not ran & {child.lineno for child in node.body}:
                 depth = sum(1 for number in ran if number <= node.lineno)

@@ -51,12 +51,16 @@ class Step:
 
 @dataclass(frozen=True)
 class SmallProgram:
-    """Inputs, calls in order, results; ``made`` says how it came to be."""
+    """Inputs, calls in order, results; ``made`` says how it came to be.
+
+    ``stated``: its inputs are those that the author of a pattern gave as an example.
+    """
 
     inputs: tuple[InputSpec, ...]
     steps: tuple[Step, ...]
     outputs: tuple[In | Out, ...]
     made: str = ""
+    stated: bool = False
 
     @property
     def key(self) -> str:

@@ -54,13 +54,15 @@ def _arguments(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
 
 
 def _dtypes(program: SmallProgram) -> Iterator[SmallProgram]:
+    """Of a pattern whose author gave example inputs other floating-point ones: nobody means it for whole numbers."""
     floats = [i for i, s in enumerate(program.inputs) if getattr(torch, s.dtype).is_floating_point]
-    for dtype in ("float16", "int64", "bfloat16", "float64", "int32", "bool", "uint8"):
+    whole = () if program.stated else ("int32", "int64", "bool", "uint8")
+    for dtype in ("float16", *whole[:1], "bfloat16", "float64", *whole[1:]):
         inputs = tuple(_as(s, dtype) if i in floats else s for i, s in enumerate(program.inputs))
         if floats and inputs != program.inputs:
             yield _said(replace(program, inputs=inputs), f"inputs of {dtype}")
     for i in range(len(program.inputs)):
-        for dtype in ("float16", "int64", "float64"):
+        for dtype in ("float16", *whole[:1], "float64"):
             if len(program.inputs) > 1 and program.inputs[i].dtype != dtype:
                 yield _said(_input(program, i, _as(program.inputs[i], dtype)), f"input {i} of {dtype}")
 
@@ -98,13 +100,29 @@ def _sizes(program: SmallProgram) -> Iterator[SmallProgram]:
                     if inputs != program.inputs:
                         which = "inputs" if only is None else f"input {only}"
                         yield _said(replace(program, inputs=inputs), f"size {d - ranks} of {which} is {size}")
-    if ranks > 1:  # one size throughout, so that dimensions can be taken for one another
-        square = tuple(replace(tensor_spec([4] * len(s.shape), s.dtype, s.fill), constant=s.constant) for s in program.inputs)
-        yield _said(replace(program, inputs=square), "all sizes are 4")
+    if ranks > 1:
+        yield squared(program)
     for i, spec in enumerate(program.inputs):
         if spec.shape:
             wider = tensor_spec((3, *spec.shape), spec.dtype, spec.fill)
             yield _said(_input(program, i, replace(wider, constant=spec.constant)), f"input {i} has a dimension more")
+
+
+def squared(program: SmallProgram) -> SmallProgram:
+    """One size throughout, so that dimensions can be taken for one another."""
+    square = (replace(tensor_spec([4] * len(s.shape), s.dtype, s.fill), constant=s.constant) for s in program.inputs)
+    return _said(replace(program, inputs=tuple(square)), "all sizes are 4")
+
+
+def conditions(program: SmallProgram) -> Iterator[SmallProgram]:
+    """What a pass may ask for before it fires: sizes, dtypes, parameters in the place of inputs, results."""
+    yield squared(program)
+    yield from itertools.islice(_dtypes(program), 3)
+    for i, spec in enumerate(program.inputs[1:], 1):
+        if not spec.constant:
+            yield _said(_input(program, i, replace(spec, constant=True)), f"input {i} is a parameter")
+    yield from itertools.islice(_results(program), 2)
+    yield from itertools.islice(_layouts(program), 2)
 
 
 def _resized(spec: InputSpec, dim: int, size: int) -> InputSpec:

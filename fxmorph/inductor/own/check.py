@@ -31,7 +31,7 @@ from fxmorph.model import Kind, Seed, Status, digest
 LIMIT = 120.0
 #: Wall seconds for graphs that are made; then for seeds of the shipped corpus where none are named: once the pass
 #: has fired, and as long as it has not.
-MADE_SECONDS, QUICK_SECONDS, SEARCHING_SECONDS = 5.0, 1.5, 12.0
+MADE_SECONDS, QUICK_SECONDS, SEARCHING_SECONDS = 4.0, 1.0, 10.0
 
 #: How programs spell ATen's operators, where they do not call them by name.
 _SPELLED = {
@@ -302,6 +302,7 @@ def _written(pair: Pair, state: Path) -> str:
         return ""
     folder = state / "check-pass"
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{Path(pair.source).stem}-{pair.part.split()[0]}-{digest(pair.repro, 8)}.py"
+    stem = re.sub(r"\W+", "-", Path(pair.source).stem)[:40].strip("-")
+    file = folder / f"{stem}-{pair.part.split()[0]}-{digest(pair.repro, 8)}.py"
     file.write_text(pair.repro)
     return str(file)

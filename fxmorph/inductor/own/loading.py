@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from fxmorph.inductor.own.graph_source import GraphSource
@@ -15,10 +15,17 @@ from fxmorph.torchapi.own_patterns import noting_replacements
 
 
 def checker_of(
-    request: PassRequest, prover: Prover, watched: Callable[[OwnPass], OwnPass] = lambda own: own, value: Any = None
+    request: PassRequest,
+    prover: Prover,
+    watched: Callable[[OwnPass], OwnPass] = lambda own: own,
+    value: Any = None,
+    said: Mapping[str, Any] | None = None,
 ) -> Checker:
-    """Raises :class:`~fxmorph.inductor.own.call.PassError`; ``value`` is the pass where it is at hand already."""
+    """Raises :class:`~fxmorph.inductor.own.call.PassError`.
+
+    ``value`` is the pass where it is at hand already, and ``said`` its arguments.
+    """
     with noting_replacements() as noted:
-        own = watched(load_pass(request) if value is None else own_pass(value))
+        own = watched(load_pass(request) if value is None else own_pass(value, said=said))
         source = GraphSource(request.stage or PassStage.ANY, request.dynamic, request.inductor)
         return Checker(own, source, prover, noted, request.rtol)

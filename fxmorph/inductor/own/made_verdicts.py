@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -25,10 +26,15 @@ from fxmorph.torchapi.patterns import Source
 
 #: What a graph that is made is called in the place of a seed, and the part that it is.
 MADE, PART = "made", "made"
+#: What stages are called.
+_LEVEL = {Stage.AOT: "export"}
 #: Exceptions that say that the pass does not understand a graph which it should have left alone.
 _MISUNDERSTOOD = (ValueError, IndexError, TypeError, AttributeError, UnboundLocalError, KeyError)
 #: Wall seconds of proofs, of graphs that are made, together.
 PROOF_SECONDS = 2.0
+
+#: How torch says that a kernel does not take a dtype.
+_NO_KERNEL = re.compile(r"not (supported|implemented) for|expected .* (dtype|type)|must be .*(float|dtype)", re.IGNORECASE)
 
 #: Judges one graph and what the pass made of it: record, graph, result, whether to prove.
 Judge = Callable[[Pair, StageGraph, Applied, bool], Pair]
@@ -55,16 +61,19 @@ class MadeGraphs:
     def records(self, seconds: float) -> Iterator[Pair]:
         """A record for each graph on which the pass fired, findings as they are found."""
         self.words = vocabulary(self.own.origin)
-        left, stages = seconds, self._ordered()
+        left, stages = seconds, self._ordered() or list(self.stages)
         for number, stage in enumerate(stages):
             began = time.monotonic()
             yield from self._of_stage(stage, left / (len(stages) - number))
             left -= time.monotonic() - began
 
     def _ordered(self) -> list[Stage]:
-        """Torch's level first where the pass names none of ATen's operators."""
-        at_torch = bool(self.words.functions or self.words.methods) and not self.words.operators
-        return sorted(self.stages, key=lambda s: (s is Stage.PRE_GRAD) is not at_torch)
+        """Those at whose level the pass names something, torch's first where it names none of ATen's operators."""
+        named = [f for f in self.words.functions if getattr(f, "__name__", "") != "getitem"]
+        at_aten = bool(self.words.operators or self.words.patterns)
+        at_torch = bool(named or self.words.methods or self.words.modules or any(not s.example_inputs for s in self.noted))
+        wanted = [s for s in self.stages if (at_torch if s is Stage.PRE_GRAD else at_aten) or not (at_aten or at_torch)]
+        return sorted(wanted, key=lambda s: (s is Stage.PRE_GRAD) is not (at_torch and not at_aten))
 
     def _of_stage(self, stage: Stage, seconds: float) -> Iterator[Pair]:
         search = FiringSearch(
@@ -102,6 +111,8 @@ class MadeGraphs:
         self.proved += time.monotonic() - began if prove else 0.0
         if record.status is Status.UNSUPPORTED and attempt.near:
             return None  # the near miss does not run
+        if record.kinds == (Kind.RAISES,) and attempt.near and _NO_KERNEL.search(record.reason):
+            return None  # of a dtype that nobody means
         if record.status is not Status.FINDING and (edited := _edited_notes(attempt.built.gm, attempt.applied.after)):
             return replace(record, status=Status.FINDING, kinds=(Kind.DTYPE,), reason=edited)
         return record
@@ -110,7 +121,7 @@ class MadeGraphs:
         nodes = len(built.gm.graph.nodes)
         label = f"{MADE}: {built.program.made}"
         key = graph_key(graph)
-        return Pair(self.own.name, label, PART, key, 0, Status.CLEAN, fired=True, nodes=nodes, stage=stage.value)
+        return Pair(self.own.name, label, PART, key, 0, Status.CLEAN, fired=True, nodes=nodes, stage=_LEVEL.get(stage, stage))
 
     def _misunderstands(self, error: Exception) -> bool:
         """Whether an exception accuses the pass: it comes out of its own code, and is none that refuses."""
@@ -137,8 +148,8 @@ class MadeGraphs:
         names = [str(t).removeprefix("OpOverload") for t in self.words.targets]
         shown = ", ".join(_short(t) for t in self.words.targets[:6]) + (", ..." if len(names) > 6 else "")
         about = f"of {shown}" if shown else "of what every program calls: the pass names no operators"
-        lines = {line for search in self._searches for line in search.lines}
-        condition = unmet(lines) if lines else ""
+        places = {place for search in self._searches for place in search.places}
+        condition = unmet(places) if places else ""
         errors = [text for search in self._searches for text in search.errors]
         tail = f"; never met: {condition}" if condition else ""
         return f"{self.tried} graphs {about}{tail}" + (f"; it raised {errors[0]}" if errors else "")
