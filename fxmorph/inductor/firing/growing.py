@@ -95,21 +95,10 @@ def _value_of(program: SmallProgram, at: int) -> Any:
 
 def _with(program: SmallProgram, call: Call, given: In | Out) -> SmallProgram:
     """The program with a call behind, whose result is the only one; what is not used any more is gone."""
-    inputs = list(program.inputs)
-
-    def place(value: Any) -> Any:
-        if isinstance(value, Given):
-            return given
-        if isinstance(value, New):
-            inputs.append(value.spec)
-            return In(len(inputs) - 1)
-        if isinstance(value, (tuple, list)):
-            return type(value)(place(v) for v in value)
-        return value
-
-    step = Step(call.op, call.target, place(call.args), tuple((k, place(v)) for k, v in call.kwargs))
-    made = replace(program, inputs=tuple(inputs), steps=(*program.steps, step), outputs=(Out(len(program.steps)),))
-    return without_unused(made)
+    step, inputs = _placed(program, call, given)
+    return without_unused(
+        replace(program, inputs=inputs, steps=(*program.steps, step), outputs=(Out(len(program.steps)),))
+    )
 
 
 def without_unused(program: SmallProgram) -> SmallProgram:
@@ -202,11 +191,11 @@ def respelled(program: SmallProgram, words: Words, number: int) -> Iterator[Smal
     if isinstance(value, (tuple, list)):
         if step.target is not operator.getitem:
             return
-    near = varied(step.target, step.args, step.kwargs, value, words) if isinstance(step.target, OpOverload) else iter(())
-    for call in itertools.islice(itertools.chain(near, calls(step.target, value, words)), 4 * VARIANTS):
-        made = _exchanged(program, number, call, given)
-        if made is not None:
-            yield made
+    if isinstance(step.target, OpOverload):
+        for call in itertools.islice(varied(step.target, step.args, step.kwargs, value, words), 2 * VARIANTS):
+            yield _exchanged(program, number, call, given, keep=False)
+    for call in itertools.islice(calls(step.target, value, words), 4 * VARIANTS):
+        yield _exchanged(program, number, call, given, keep=True)
 
 
 def _first_reference(args: Sequence[Any]) -> In | Out | None:
@@ -214,8 +203,25 @@ def _first_reference(args: Sequence[Any]) -> In | Out | None:
     return found[0] if found else None
 
 
-def _exchanged(program: SmallProgram, number: int, call: Call, given: In | Out) -> SmallProgram | None:
-    """Another call in the place of a step; tensors beside the first stay what they were where there are as many."""
+def _exchanged(program: SmallProgram, number: int, call: Call, given: In | Out, keep: bool) -> SmallProgram:
+    """Another call in the place of a step.
+
+    ``keep``: tensors beside the first stay what they were where there are as many.
+    """
+    step, inputs = _placed(program, call, given)
+    if keep:
+        news = [v for v in tree_leaves(list(step.args)) if isinstance(v, In) and v.at >= len(program.inputs)]
+        old = tree_leaves(list(program.steps[number].args))
+        others = [v for v in old if isinstance(v, (In, Out)) and v != given]
+        if len(others) == len(news):
+            swap = dict(zip(news, others, strict=True))
+            step = replace(step, args=references(step.args, lambda ref: swap.get(ref, ref)))
+    steps = (*program.steps[:number], step, *program.steps[number + 1 :])
+    return without_unused(replace(program, inputs=inputs, steps=steps))
+
+
+def _placed(program: SmallProgram, call: Call, given: In | Out) -> tuple[Step, tuple[InputSpec, ...]]:
+    """(The call as a step on ``given``, the inputs with those that it wants besides)."""
     inputs: list[InputSpec] = list(program.inputs)
 
     def place(value: Any) -> Any:
@@ -229,14 +235,4 @@ def _exchanged(program: SmallProgram, number: int, call: Call, given: In | Out) 
         return value
 
     step = Step(call.op, call.target, place(call.args), tuple((k, place(v)) for k, v in call.kwargs))
-    old = program.steps[number]
-    kept = [v for v in tree_leaves(list(step.args)) if isinstance(v, Out) or (isinstance(v, In) and v.at < len(program.inputs))]
-    others = [v for v in tree_leaves(list(old.args)) if isinstance(v, (In, Out)) and v not in kept]
-    news = [v for v in tree_leaves(list(step.args)) if isinstance(v, In) and v.at >= len(program.inputs)]
-    if len(others) == len(news):
-        swap = dict(zip(news, others, strict=True))
-        step = replace(step, args=references(step.args, lambda ref: swap.get(ref, ref)))
-    if step == old:
-        return None
-    steps = (*program.steps[:number], step, *program.steps[number + 1 :])
-    return without_unused(replace(program, inputs=tuple(inputs), steps=steps))
+    return step, tuple(inputs)

@@ -10,7 +10,7 @@ from typing import Any
 from torch import fx
 
 from fxmorph.inductor.derive.derived_graph import InputSpec
-from fxmorph.inductor.derive.search_function import VARIATIONS, searched
+from fxmorph.inductor.derive.search_function import VARIATIONS, traced_search
 from fxmorph.inductor.derive.sketch import Misfit as NoSketch
 from fxmorph.inductor.derive.sketch import sketch
 from fxmorph.inductor.firing.small_program import Misfit, SmallProgram, program_of, tensor_spec
@@ -41,8 +41,7 @@ def _of_function(source: Source) -> Iterator[SmallProgram]:
         return
     for variation in VARIATIONS:
         with contextlib.suppress(NoSketch, Misfit):
-            found = searched(source, False, variation)
-            yield replace(program_of(read_graph(found.text), found.inputs, name), stated=True)
+            yield replace(program_of(*traced_search(source, False, variation), name), stated=True)
 
 
 def _of_traced(pattern: Any, name: str) -> Iterator[SmallProgram]:

@@ -26,6 +26,7 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         _arguments(program, words),
         _dtypes(program),
         _results(program),
+        _values(program),
         _sizes(program),
         _writes(program) if writes else iter(()),
         _layouts(program),
@@ -46,11 +47,17 @@ def _arguments(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
     streams = [respelled(program, words, i) for i in range(len(program.steps))]
     for turn in itertools.zip_longest(*streams):
         for number, other in enumerate(turn):
-            if other is not None:
+            if other is not None and not (program.stated and _more_keywords(other, program)):
                 step = other.steps[number]
                 given = [repr(a) for a in step.args if not isinstance(a, (In, Out))]
                 given += [f"{k}={v!r}" for k, v in step.kwargs]
                 yield _said(other, f"call {number} with {', '.join(given) or 'other operands'}"[:80])
+
+
+def _more_keywords(other: SmallProgram, program: SmallProgram) -> bool:
+    """Whether a call has a keyword more: Inductor's matcher looks at none that a search function does not name."""
+    pairs = zip(other.steps, program.steps, strict=True)
+    return any({k for k, _ in new.kwargs} - {k for k, _ in old.kwargs} for new, old in pairs)
 
 
 def _dtypes(program: SmallProgram) -> Iterator[SmallProgram]:
@@ -75,6 +82,17 @@ def _as(spec: InputSpec, dtype: str) -> InputSpec:
 
 def _input(program: SmallProgram, at: int, spec: InputSpec) -> SmallProgram:
     return replace(program, inputs=(*program.inputs[:at], spec, *program.inputs[at + 1 :]))
+
+
+def _values(program: SmallProgram) -> Iterator[SmallProgram]:
+    """Where a small number that is added counts, and where rounding to whole numbers is a tie."""
+    for fill in ("small", "halves"):
+        inputs = tuple(
+            replace(s, fill=fill) if s.fill == "normal" and getattr(torch, s.dtype).is_floating_point else s
+            for s in program.inputs
+        )
+        if inputs != program.inputs:
+            yield _said(replace(program, inputs=inputs), f"inputs are {fill}")
 
 
 def _results(program: SmallProgram) -> Iterator[SmallProgram]:
