@@ -96,6 +96,6 @@ def _inline(gm: fx.GraphModule, node: fx.Node, feeds: Sequence[fx.Node], traced:
 
 
 def traced_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
-    """The function's graph of ATen's operators on these inputs, with fake results in ``meta``; raises what it raises."""
+    """The function's graph of ATen's operators, with fake results in ``meta``; raises what the function raises."""
     traced: fx.GraphModule = make_fx(function, tracing_mode="fake")(*inputs)
     return traced

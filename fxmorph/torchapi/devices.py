@@ -52,7 +52,7 @@ def _is_missing(device: Any) -> bool:
     kind = str(device).partition(":")[0] if isinstance(device, (str, torch.device)) else "cpu"
     if kind in ("cpu", "meta", "None"):
         return False
-    module = getattr(torch, kind, None)
+    module: Any = getattr(torch, kind, None)
     return not (hasattr(module, "is_available") and module.is_available())
 
 

@@ -10,7 +10,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,7 +89,8 @@ class FiringSearch:
         except Misfit:
             return
         self.tried += 1
-        with nullcontext(set()) if near else reached(self.words.files) as places:
+        watching: AbstractContextManager[set[Place]] = nullcontext(set()) if near else reached(self.words.files)
+        with watching as places:
             try:
                 applied: Applied | None = self.apply(built)
                 error = None
@@ -118,7 +119,7 @@ class FiringSearch:
 
     @property
     def _may_write(self) -> bool:
-        """At torch's level where the pass names what writes: fx's own removal of dead code takes such calls for dead."""
+        """At torch's level where the pass names what writes: fx itself takes such calls for dead code."""
         return self.writes and (self.aten or any(m.endswith("_") for m in self.words.methods))
 
     @property

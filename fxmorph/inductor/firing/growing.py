@@ -166,6 +166,7 @@ def crossed(program: SmallProgram) -> Iterator[SmallProgram]:
     for number, step in enumerate(program.steps):
         for earlier in range(number):
             for i in range(len(program.inputs)):
+
                 def swap(ref: Any, i: int = i, earlier: int = earlier) -> Any:
                     return Out(earlier) if ref == In(i) else ref
 
@@ -188,9 +189,8 @@ def respelled(program: SmallProgram, words: Words, number: int) -> Iterator[Smal
     except Misfit:
         return
     value = built.values[given.at if isinstance(given, In) else len(program.inputs) + given.at]
-    if isinstance(value, (tuple, list)):
-        if step.target is not operator.getitem:
-            return
+    if isinstance(value, (tuple, list)) and step.target is not operator.getitem:
+        return
     if isinstance(step.target, OpOverload):
         for call in itertools.islice(varied(step.target, step.args, step.kwargs, value, words), 2 * VARIANTS):
             yield _exchanged(program, number, call, given, keep=False)

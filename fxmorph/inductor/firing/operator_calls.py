@@ -73,6 +73,8 @@ _PYTHON = {
     operator.or_: "bitwise_or", operator.iadd: "add", operator.imul: "mul", operator.isub: "sub",
     operator.mod: "remainder",
 }  # fmt: skip
+#: Words that arguments take.
+_WORDS = {"rounding_mode": ("floor", "trunc"), "approximate": ("tanh",), "reduce": ("sum", "amax")}
 _OVERLOADS = ("default", "Tensor", "Scalar", "dim", "int", "self", "dim_IntList", "Tensor_Scalar", "dtype", "sizes")
 
 
@@ -186,7 +188,9 @@ def _spelled(overload: OpOverload, value: torch.Tensor | None, words: Words, ate
                     yield _call(overload, arguments, [*plain[:i], some[turn], *plain[i + 1 :]], aten)
 
 
-def varied(target: OpOverload, args: Sequence[Any], kwargs: Sequence[tuple[str, Any]], value: Any, words: Words) -> Iterator[Call]:
+def varied(
+    target: OpOverload, args: Sequence[Any], kwargs: Sequence[tuple[str, Any]], value: Any, words: Words
+) -> Iterator[Call]:
     """The call with one argument otherwise at a time, the others as they are; ``value`` is its first tensor's."""
     arguments = list(schema_of(target).arguments)
     named = dict(kwargs)
@@ -282,7 +286,7 @@ def _options(name: str, argument: Any, value: torch.Tensor | None, words: Words)
     elif inner.startswith("List[") and ("int" in inner or "SymInt" in inner):
         yield from _lists(name, own, value)
     elif inner == "str":
-        yield from {"rounding_mode": ("floor", "trunc"), "approximate": ("tanh",), "reduce": ("sum", "amax")}.get(own, ())
+        yield from _WORDS.get(own, ())
     elif inner == "Device" and not optional:
         yield torch.device("cpu")
     if not optional and kind.startswith("Optional["):

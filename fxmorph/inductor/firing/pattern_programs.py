@@ -74,5 +74,3 @@ def _of_expression(entry: Any) -> Iterator[SmallProgram]:
             found = sketch(expression, 0, attempt, False)
             specs: list[InputSpec] = list(found.inputs)
             yield program_of(read_graph(found.text), specs, name)
-
-

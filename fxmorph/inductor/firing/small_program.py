@@ -124,7 +124,7 @@ def _build(program: SmallProgram) -> Built:
         steps: list[fx.Node] = []
         for number, step in enumerate(program.steps):
             steps.append(_emitted(root, graph, step, number, inputs, steps))
-    place = {**{In(i): n for i, n in enumerate(inputs)}, **{Out(i): n for i, n in enumerate(steps)}}
+    place: dict[Any, fx.Node] = {**{In(i): n for i, n in enumerate(inputs)}, **{Out(i): n for i, n in enumerate(steps)}}
     outputs = _apart([place[o] for o in program.outputs], graph, mode)
     graph.output(tuple(outputs))
     for i, spec in enumerate(program.inputs):
@@ -216,11 +216,12 @@ def program_of(graph: fx.Graph, inputs: Sequence[InputSpec], made: str) -> Small
     steps: list[Step] = []
     outputs: list[In | Out] = []
     count = itertools.count()
+
+    def ref(value: Any) -> Any:
+        map_arg: Any = fx.node.map_arg
+        return map_arg(value, lambda read: place[read])
+
     for node in graph.nodes:
-
-        def ref(value: Any) -> Any:
-            return fx.node.map_arg(value, lambda n: place[n])
-
         if node.op == "placeholder":
             place[node] = In(next(count))
         elif node.op == "output":

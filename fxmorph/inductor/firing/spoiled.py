@@ -187,11 +187,11 @@ def _scalars(program: SmallProgram) -> Iterator[SmallProgram]:
                 for other_list in _other_lists(value):
                     changed = replace(step, args=(*step.args[:place], other_list, *step.args[place + 1 :]))
                     yield _said(_stepped(program, number, changed), f"call {number}: {value} is {other_list}")
-        for place, value in step.kwargs:
+        for keyword, value in step.kwargs:
             if isinstance(value, float | int) and not isinstance(value, bool):
-                kwargs = tuple((k, v + 1 if k == place else v) for k, v in step.kwargs)
+                kwargs = tuple((k, v + 1 if k == keyword else v) for k, v in step.kwargs)
                 changed = replace(step, kwargs=kwargs)
-                yield _said(_stepped(program, number, changed), f"call {number}: {place} is {value + 1}")
+                yield _said(_stepped(program, number, changed), f"call {number}: {keyword} is {value + 1}")
 
 
 def _other_lists(value: list[int]) -> Iterator[list[int]]:
@@ -203,5 +203,3 @@ def _other_lists(value: list[int]) -> Iterator[list[int]]:
 
 def _stepped(program: SmallProgram, number: int, step: Step) -> SmallProgram:
     return without_unused(replace(program, steps=(*program.steps[:number], step, *program.steps[number + 1 :])))
-
-

@@ -130,7 +130,7 @@ class _Reader:
     def _is_own(self, module: str) -> bool:
         return module.split(".")[0] not in ("torch", "builtins", "fxmorph", "typing", "abc", "functools", "logging")
 
-    def _add(self, function: types.FunctionType) -> None:
+    def _add(self, function: Any) -> None:
         function = inspect.unwrap(function)
         if isinstance(function, types.FunctionType) and len(self._functions) < FUNCTIONS:
             self._functions.setdefault(function)

@@ -128,7 +128,7 @@ def _module_file(where: str) -> Path | None:
 
 
 def ordered(seeds: Sequence[Seed], source: str) -> list[tuple[Seed, bool, bool]]:
-    """(seed, whether to train, whether it calls what the pass names): first those whose text has the operators that the pass names, small ones first."""
+    """(seed, whether to train, whether its text has what the pass names): those that have first, small ones first."""
     spelled = [_SPELLED.get(operator, (operator,)) for operator in sorted(_operators(source))]
     ranked = []
     for place, seed in enumerate(seeds):
@@ -174,7 +174,7 @@ class SeedPlan:
         began = time.monotonic()
         for stage in IN_TURN if self.stage == PassStage.ANY else (self.stage,):
             for seed, training, near in self.order:
-                if self.quick and (count.fired and (not near or self.stage == PassStage.ANY and stage != IN_TURN[0])):
+                if self.quick and (count.fired and (not near or (self.stage == PassStage.ANY and stage != IN_TURN[0]))):
                     continue
                 if time.monotonic() > self._end(began, count):
                     return

@@ -16,7 +16,6 @@ from torch import fx
 
 from fxmorph.inductor.own.call import (
     PassError,
-    a_program,
     bound_class,
     made,
     needed,

@@ -81,7 +81,7 @@ def _hinted(owner: Any) -> Any:
         return owner.__init__
     if inspect.isroutine(owner):
         return inspect.unwrap(owner)
-    return inspect.unwrap(getattr(type(owner), "__call__", owner))
+    return inspect.unwrap(type(owner).__call__ if callable(owner) else owner)
 
 
 def _defaults_of(kind: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A pass of the user's on graphs that are made from it: which it changes, whether it is right, how it was made to fire."""
+"""A pass of the user's on graphs that are made from it: which it changes, whether that is right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MISUNDERSTOOD = (ValueError, IndexError, TypeError, AttributeError, UnboundLoca
 PROOF_SECONDS = 2.0
 
 #: How torch says that a kernel does not take a dtype.
-_NO_KERNEL = re.compile(r"not (supported|implemented) for|expected .* (dtype|type)|must be .*(float|dtype)", re.IGNORECASE)
+_NO_KERNEL = re.compile(r"not (supported|implemented) for|expected .* d?type|must be .*(float|dtype)", re.IGNORECASE)
 
 #: Judges one graph and what the pass made of it: record, graph, result, whether to prove.
 Judge = Callable[[Pair, StageGraph, Applied, bool], Pair]
@@ -71,7 +71,8 @@ class MadeGraphs:
         """Those at whose level the pass names something, torch's first where it names none of ATen's operators."""
         named = [f for f in self.words.functions if getattr(f, "__name__", "") != "getitem"]
         at_aten = bool(self.words.operators or self.words.patterns)
-        at_torch = bool(named or self.words.methods or self.words.modules or any(not s.example_inputs for s in self.noted))
+        rewriting = any(not source.example_inputs for source in self.noted)
+        at_torch = bool(named or self.words.methods or self.words.modules or rewriting)
         wanted = [s for s in self.stages if (at_torch if s is Stage.PRE_GRAD else at_aten) or not (at_aten or at_torch)]
         return sorted(wanted, key=lambda s: (s is Stage.PRE_GRAD) is not (at_torch and not at_aten))
 
@@ -120,8 +121,8 @@ class MadeGraphs:
     def _record(self, built: Built, stage: Stage, graph: StageGraph) -> Pair:
         nodes = len(built.gm.graph.nodes)
         label = f"{MADE}: {built.program.made}"
-        key = graph_key(graph)
-        return Pair(self.own.name, label, PART, key, 0, Status.CLEAN, fired=True, nodes=nodes, stage=_LEVEL.get(stage, stage))
+        key, level = graph_key(graph), _LEVEL.get(stage, stage.value)
+        return Pair(self.own.name, label, PART, key, 0, Status.CLEAN, fired=True, nodes=nodes, stage=level)
 
     def _misunderstands(self, error: Exception) -> bool:
         """Whether an exception accuses the pass: it comes out of its own code, and is none that refuses."""
@@ -172,5 +173,3 @@ def _edited_notes(before: fx.GraphModule, after: fx.GraphModule) -> str:
         if real == wrong.real and real != wrong.noted:
             return f"{wrong}: the pass edited the note of a node that it left alone"
     return ""
-
-

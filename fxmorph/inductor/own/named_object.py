@@ -7,9 +7,9 @@ import contextlib
 import difflib
 import importlib
 import importlib.util
+import re
 import sys
 import sysconfig
-import re
 import traceback
 import types
 from collections.abc import Callable, Mapping
@@ -56,7 +56,8 @@ def evaluated(text: str, where: str, known: Mapping[str, Any] | None = None) -> 
         return eval(text, namespace)
     except Exception as error:
         said = " ".join(str(error).split())
-        raise PassError(f"{text!r} is no literal, no module:name, and as an expression {type(error).__name__}: {said}") from error
+        tried = f"{text!r} is no literal, no module:name, and as an expression"
+        raise PassError(f"{tried} {type(error).__name__}: {said}") from error
 
 
 def guarded(load: Callable[[], Any], what: str) -> Any:

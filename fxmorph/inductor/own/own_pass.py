@@ -44,7 +44,7 @@ def load_pass(request: PassRequest | str) -> OwnPass:
     surrounding = evaluated(request.context, where) if request.context else contextlib.nullcontext
     with _entered(surrounding, request.context):
         value = _found(request.target)
-        said = {key: evaluated(text, where) for key, text in request.args}
+        said: Mapping[str, Any] = {key: evaluated(text, where) for key, text in request.args}
         if request.make:
             value, said = _made(value, request, said)
         found = own_pass(value, name, said)
@@ -116,8 +116,8 @@ def apply_pass(
 ) -> Applied:
     """Run the pass on a copy of a graph of ``stage``, and what Inductor does after such a pass.
 
-    ``inputs`` gives what the graph runs on to passes that ask for it.  Raises whatever the pass raises, :class:`MalformedGraph`
-    for a graph that does not lint, and :class:`PassError` where it cannot be called.
+    ``inputs`` gives what the graph runs on to passes that ask for it.  Raises whatever the pass raises,
+    :class:`MalformedGraph` for a graph that does not lint, and :class:`PassError` where it cannot be called.
     """
     after = clone_module(gm)
     with as_compiling(after.graph):
@@ -132,5 +132,3 @@ def apply_pass(
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged
                 update()
     return Applied(after, fired, 0)
-
-

@@ -15,10 +15,10 @@ from torch import fx
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.own.graph_source import GraphSource, seed_graphs
+from fxmorph.inductor.own.guilty_step import guilty_step
 from fxmorph.inductor.own.made_verdicts import MadeGraphs
 from fxmorph.inductor.own.own_pass import OwnPass, PassError, apply_pass
 from fxmorph.inductor.own.probe import require_runs
-from fxmorph.inductor.own.steps import guilty_step
 from fxmorph.inductor.own.stub_operators import is_stub
 from fxmorph.inductor.own.tolerance import within
 from fxmorph.inductor.pair_check import check_pair, graph_key
@@ -123,8 +123,9 @@ class Checker:
             return replace(pair, status=Status.UNSUPPORTED, kinds=(), reason=reason)
         if self.rtol and pair.kinds == (Kind.VALUE,) and within(graph.gm, applied.after, values, self.rtol):
             return replace(pair, status=Status.EXPECTED, kinds=(), reason=f"within --rtol {self.rtol}: {pair.reason}")
-        step = guilty_step(self.own, graph, values)
-        return _exhibited(replace(pair, reason=f"{step}: {pair.reason}") if step else pair, graph, applied.after, values)
+        if step := guilty_step(self.own, graph, values):
+            pair = replace(pair, reason=f"{step}: {pair.reason}")
+        return _exhibited(pair, graph, applied.after, values)
 
 
 def _unknown(before: fx.Graph, after: fx.Graph) -> str:

@@ -38,6 +38,6 @@ def require_runs(own: OwnPass) -> None:
     at = f"{own_frames[-1][0]}:{own_frames[-1][1]}: " if own_frames else ""
     said = " ".join(str(raised).split())[:300]
     raise PassError(
-        f"{own.name} cannot run here: on a graph of one call, torch.sin, it raises {at}{type(raised).__name__}: {said}; "
+        f"{own.name} cannot run here: on a graph of one call, sin(x), it raises {at}{type(raised).__name__}: {said}; "
         "--arg, --setup and --context give a pass what it needs"
     )

@@ -8,9 +8,8 @@ function of its arguments, of which nothing is concluded.
 from __future__ import annotations
 
 import ast
-import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -74,29 +73,41 @@ def _schemas(namespace: str, files: Iterable[Path]) -> dict[str, str]:
 
 
 def _guessed(namespace: str, text: str) -> Iterator[tuple[str, str]]:
-    with contextlib.suppress(SyntaxError):
+    """From calls, also of names that stand for an operator; what nothing calls has the schema of nameless calls."""
+    try:
         tree = ast.parse(text)
-        calls = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                for function in (node.func, *node.args[:1]):
-                    name = _operator(namespace, function)
-                    if name and (node.keywords or function is node.func):
-                        calls[name] = _guessed_schema(node, function is node.func)
-        yield from calls.items()
-        for node in ast.walk(tree):
-            name = _operator(namespace, node)
-            if name and name not in calls:
-                yield name, "(Tensor x) -> Tensor"
+    except SyntaxError:
+        return
+    names = {
+        target.id: _operator(namespace, node.value, {})
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    calls: dict[str, str] = {}
+    nameless = "(Tensor x) -> Tensor"
+    for node in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        name = _operator(namespace, node.func, names)
+        if name:
+            calls[name] = _guessed_schema(node, True)
+        elif ast.unparse(node.func).endswith(("auto_functionalized", "auto_functionalized_v2")) and node.args:
+            name = _operator(namespace, node.args[0], names)
+            schema = _guessed_schema(node, False)
+            nameless = schema if not name else nameless
+            calls.update({name: schema} if name else {})
+    yield from calls.items()
+    for part in ast.walk(tree):
+        name = _operator(namespace, part, {})
+        if name and name not in calls:
+            yield name, nameless
 
 
-def _operator(namespace: str, node: ast.AST) -> str:
+def _operator(namespace: str, node: ast.AST, names: Mapping[str, str]) -> str:
     """The name of ``torch.ops.<namespace>.<name>`` or an overload of it; "" of what is none."""
-    parts = []
-    while isinstance(node, ast.Attribute):
-        parts.append(node.attr)
-        node = node.value
-    path = [node.id, *reversed(parts)] if isinstance(node, ast.Name) else []
+    if isinstance(node, ast.Name):
+        return names.get(node.id, "")
+    path = ast.unparse(node).split(".") if isinstance(node, ast.Attribute) else []
     if path[:3] == ["torch", "ops", namespace] and len(path) > 3:
         return path[3]
     return path[2] if path[:2] == ["ops", namespace] and len(path) > 2 else ""
@@ -129,7 +140,7 @@ def _exists(namespace: str, name: str) -> bool:
 
 
 def _define(namespace: str, name: str, schema: str) -> None:
-    library = torch.library.Library(namespace, "FRAGMENT")  # noqa: TOR901
+    library = torch.library.Library(namespace, "FRAGMENT")
     qualified = f"{namespace}::{name}"
     try:
         library.define(name + schema)

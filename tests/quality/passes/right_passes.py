@@ -74,8 +74,10 @@ def common_calls(graph: fx.Graph) -> None:
                 continue
             key = (node.target, repr(node.args), repr(node.kwargs))
             (output,) = (n for n in graph.nodes if n.op == "output")
-            if key in known and output not in node.users and not any(
-                u.target is aten.copy_.default for n in node.all_input_nodes for u in n.users
+            if (
+                key in known
+                and output not in node.users
+                and not any(u.target is aten.copy_.default for n in node.all_input_nodes for u in n.users)
             ):
                 swap(graph, node, known[key])
             else:
@@ -87,9 +89,9 @@ class AddsToOne(CustomGraphPass):
 
     def __call__(self, graph: fx.Graph) -> None:
         for node in list(graph.nodes):
-            if node.target is aten.add.Tensor and node.args[0] is node.args[1] and not node.kwargs:
-                if node.meta["val"].is_floating_point():
-                    node.target, node.args = aten.mul.Tensor, (node.args[0], 2.0)
+            doubled = node.target is aten.add.Tensor and node.args[0] is node.args[1] and not node.kwargs
+            if doubled and node.meta["val"].is_floating_point():
+                node.target, node.args = aten.mul.Tensor, (node.args[0], 2.0)
 
     def uuid(self) -> Any:
         return None
@@ -99,7 +101,8 @@ class SquareAware(CustomInferenceAwareGraphPass):
     def __call__(self, graph: fx.Graph, is_inference: bool) -> None:
         for node in list(graph.nodes):
             if node.target is aten.pow.Tensor_Scalar and node.args[1] == 2:
-                if node.args[0].meta["val"].dtype == node.meta["val"].dtype and node.meta["val"].dtype != torch.bool:
+                old, new = node.args[0].meta["val"].dtype, node.meta["val"].dtype
+                if old == new != torch.bool:
                     node.target, node.args = aten.mul.Tensor, (node.args[0], node.args[0])
 
     def uuid(self) -> Any:
@@ -193,8 +196,8 @@ class NeedsALevel:
 
     def __call__(self, graph: fx.Graph) -> None:
         for node in list(graph.nodes):
-            if node.target is aten.mul.Tensor and node.args[1] == self.level and isinstance(node.args[0], fx.Node):
-                if node.meta["val"].dtype == torch.float32 and node.args[0].meta["val"].dtype == torch.float32:
+            if node.target is aten.mul.Tensor and node.args[1] == self.level:
+                if isinstance(node.args[0], fx.Node) and node.args[0].meta["val"].dtype == torch.float32:
                     node.args = (node.args[0], float(self.level))
 
 
