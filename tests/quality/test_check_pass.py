@@ -18,8 +18,8 @@ from fxmorph.testing import check_pass
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 PASSES, SEEDS = HERE / "own_passes.py", ROOT / "corpus" / "seeds"
-#: Graphs that may be looked at before a wrong pass is refuted: some 20 are within ten seconds.
-MOST_GRAPHS = 20
+#: Graphs that may be looked at before a wrong pass is refuted: hundreds that are made are within seconds.
+MOST_GRAPHS = 60
 #: Where the passes fire.
 SOME = [SEEDS / f"{name}.py" for name in ("layout_axis_cycle", "cast_scaled_counts", "layout_window_partition")]
 
@@ -40,7 +40,7 @@ def importable(monkeypatch: pytest.MonkeyPatch, torch_quiet: None) -> None:
     ("name", "kinds"),
     [
         ("drop_noops", {"dtype", "alias", "identity"}),
-        ("fold_permutes", {"value"}),
+        ("fold_permutes", {"value", "shape"}),
         pytest.param("matcher", {"value", "raises", "shape"}, marks=pytest.mark.slow),
     ],
 )
@@ -73,8 +73,8 @@ def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("drop_noops", "dtype"),
-        ("fold_permutes", "value"),
+        ("drop_noops", "alias"),
+        ("fold_permutes", "shape"),
         ("leaves_a_dangling_node", "does not lint"),
     ],
 )
@@ -102,7 +102,7 @@ def test_notes_that_are_wrong_before_the_last_stage() -> None:
 
 
 def test_graphs_of_dynamo_can_be_checked() -> None:
-    assert check_pass(lambda graph: graph.eliminate_dead_code() and None, SOME[0], stage="pre_grad", fires=False) == 0
+    assert check_pass(lambda graph: graph.eliminate_dead_code() and None, SOME[0], stage="pre_grad") > 0
 
 
 def test_a_crash_is_the_passes_own_and_does_not_end_the_command(tmp_path: Path) -> None:

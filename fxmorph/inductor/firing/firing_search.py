@@ -28,8 +28,8 @@ from fxmorph.torchapi.patterns import Source
 
 #: Programs that a pass changes whose near misses are tried, and calls that a program may have.
 BASES, STEPS = 8, 12
-#: The share of the time after which no further program is looked for, once there are some.
-SEARCHING = 0.5
+#: The share of the time after which no further program is looked for, once there are some; where those are patterns.
+SEARCHING, STATED = 0.5, 0.15
 #: Near misses that are changed once more, by ten things each.
 FURTHER = 20
 #: Ways of spelling one call before, or behind.
@@ -68,17 +68,28 @@ class FiringSearch:
     _small: list[SmallProgram] = field(default_factory=list)
 
     def attempts(self, seconds: float) -> Iterator[Attempt]:
-        """What is worth judging, for so long."""
-        began = time.monotonic()
-        searching, end = began + SEARCHING * seconds, began + seconds
+        """What is worth judging, for so many CPU seconds."""
+        began = time.process_time()
+        end = began + seconds
+        for program in self._of_patterns():
+            if time.process_time() > end or len(self.bases) >= 2 * BASES:
+                break
+            yield from self._try(program, False)
         for program in itertools.chain(self._begun(), self._grown()):
-            if time.monotonic() > (searching if self.bases else end) or len(self.bases) >= BASES:
+            if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
                 break
             yield from self._try(program, False)
         for program in itertools.chain(self._near(), self._further()):
-            if time.monotonic() > end:
+            if time.process_time() > end:
                 break
             yield from self._try(program, True)
+
+    @property
+    def _share(self) -> float:
+        """Of the time for further programs: none is wanted where the author's own patterns fire."""
+        if not self.bases:
+            return 1.0
+        return STATED if self.bases[0].stated else SEARCHING
 
     def _try(self, program: SmallProgram, near: bool) -> Iterator[Attempt]:
         if program.key in self._seen or len(program.steps) > STEPS:
@@ -143,9 +154,11 @@ class FiringSearch:
         packet = aten_packet(name_of(target)) if not self.words.operators else None
         return [o for o in overloads_of(packet)[:2] if not mutated_arguments(o)] if packet is not None else []
 
-    def _begun(self) -> Iterator[SmallProgram]:
+    def _of_patterns(self) -> Iterator[SmallProgram]:
         if self.aten or not any(s.example_inputs for s in self.noted):
             yield from pattern_programs(self.noted, self.words.patterns if self.aten else [])
+
+    def _begun(self) -> Iterator[SmallProgram]:
         singles = [begun(target, self._vocabulary) for target in self._targets]
         yield from itertools.islice(_in_turn(singles), 400)
         yield from commonplace(self.aten)

@@ -22,12 +22,14 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
 
     ``writes``: the graph may write into its inputs, which it does at its end.
     """
+    arguments = _arguments(program, words)
     sorts = [
-        _arguments(program, words),
+        *([] if program.stated else [arguments]),  # a pattern's matcher compares those
+        _values(program),
         _dtypes(program),
         _results(program),
-        _values(program),
         _sizes(program),
+        *([arguments] if program.stated else []),
         _writes(program) if writes else iter(()),
         _layouts(program),
         _scalars(program),
@@ -86,13 +88,14 @@ def _input(program: SmallProgram, at: int, spec: InputSpec) -> SmallProgram:
 
 def _values(program: SmallProgram) -> Iterator[SmallProgram]:
     """Where a small number that is added counts, and where rounding to whole numbers is a tie."""
-    for fill in ("small", "halves"):
-        inputs = tuple(
-            replace(s, fill=fill) if s.fill == "normal" and getattr(torch, s.dtype).is_floating_point else s
-            for s in program.inputs
-        )
-        if inputs != program.inputs:
-            yield _said(replace(program, inputs=inputs), f"inputs are {fill}")
+    plain = [
+        i for i, s in enumerate(program.inputs) if s.fill == "normal" and getattr(torch, s.dtype).is_floating_point
+    ]
+    for i in plain:
+        yield _said(_input(program, i, replace(program.inputs[i], fill="small")), f"input {i} is small")
+    if plain:
+        halves = (replace(s, fill="halves") if i in plain else s for i, s in enumerate(program.inputs))
+        yield _said(replace(program, inputs=tuple(halves)), "inputs are halves")
 
 
 def _results(program: SmallProgram) -> Iterator[SmallProgram]:

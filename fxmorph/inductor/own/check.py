@@ -29,7 +29,7 @@ from fxmorph.model import Kind, Seed, Status, digest
 
 #: CPU seconds that one program may take, its compile included; what starts a worker is not counted.
 LIMIT = 120.0
-#: Wall seconds for graphs that are made; then for seeds of the shipped corpus where none are named: once the pass
+#: CPU seconds for graphs that are made; then wall seconds for seeds of the shipped corpus where none are named: once the pass
 #: has fired, and as long as it has not.
 MADE_SECONDS, QUICK_SECONDS, SEARCHING_SECONDS = 4.0, 1.0, 10.0
 
@@ -205,7 +205,7 @@ def _records(pool: Pool, plan: SeedPlan, count: Count, name: str) -> Iterator[Pa
 
 def _made(pool: Pool, plan: SeedPlan, count: Count, name: str) -> Iterator[Pair]:
     """Of graphs that are made; a crash ends them, since it would come again."""
-    seconds = max(0.0, min(MADE_SECONDS, plan.deadline - time.monotonic()))
+    seconds = round(max(0.1, min(MADE_SECONDS, plan.deadline - time.monotonic())), 1)
     while True:
         (ended,) = pool.run([CheckMade(seconds)], LIMIT)
         if ended.trouble:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fxmorph.inductor.own.forms import OwnPass
+from fxmorph.inductor.own.pass_forms import OwnPass
 from fxmorph.inductor.own.own_pass import apply_pass
 from fxmorph.inductor.pairs import judge_pair
 from fxmorph.inductor.stages import StageGraph

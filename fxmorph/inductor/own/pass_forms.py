@@ -75,10 +75,9 @@ def own_pass(value: Any, name: str = "", said: Mapping[str, Any] | None = None) 
         return _of_class(value, name, said)
     if _has_patterns(value):
         return OwnPass(name, lambda handed: _matched(value, handed.gm.graph), (value,))
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        return _rewrite(value, name) if _is_rewrite(value) else _pipeline(value, name, said)
+    if isinstance(value, (list, tuple, Mapping)):
+        members = list(value.values()) if isinstance(value, Mapping) else value
+        return _rewrite(members, name) if _is_rewrite(members) else _pipeline(members, name, said, type(value).__name__)
     registering = _registration(value)
     if registering is not None:
         patterns = matcher_pass()
@@ -261,10 +260,13 @@ def _is_of_aten(graph: fx.Graph) -> bool:
 # -- pipelines -----------------------------------------------------------------------
 
 
-def _pipeline(passes: Sequence[Any], name: str, said: Mapping[str, Any]) -> OwnPass:
-    steps = _steps(passes, name, said)
+def _pipeline(passes: Sequence[Any], name: str, said: Mapping[str, Any], kind: str) -> OwnPass:
+    try:
+        steps = _steps(passes, name, said)
+    except PassError as error:
+        raise PassError(f"{name} is a {kind}, whose members must be passes in their order: {error}") from None
     if not steps:
-        raise PassError(f"{name} is an empty {type(passes).__name__}: want a pass, or passes in their order")
+        raise PassError(f"{name} is an empty {kind}: want a pass, or passes in their order")
 
     def call(handed: Handed) -> Any:
         gm = handed.gm

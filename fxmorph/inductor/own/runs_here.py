@@ -8,7 +8,7 @@ import torch
 
 from fxmorph.core.units import Stage
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, build, tensor_spec
-from fxmorph.inductor.own.forms import OwnPass
+from fxmorph.inductor.own.pass_forms import OwnPass
 from fxmorph.inductor.own.own_pass import MalformedGraph, PassError, apply_pass
 
 _CALLS = (
