@@ -101,8 +101,8 @@ def check_pass(
     ``own``: a pass in any form that ``fxmorph check-pass`` takes, or a text as that takes it; ``args`` are
     arguments of its constructor or call.  It is tried for ``seconds`` on graphs that are made from it, then on those
     of ``corpus``, folders and files of seeds; None is those of the corpus that comes with fxmorph which call what
-    the pass names, for some seconds.  ``stage``: whose graphs it is given, ``any`` or ``pre_grad``, ``joint``,
-    ``post_grad``, ``post_grad_after``, ``freezing``, ``export``; under ``inductor``, settings of Inductor.
+    the pass names, for some seconds, and ``()`` none.  ``stage``: whose graphs it is given, ``any`` or ``pre_grad``,
+    ``joint``, ``post_grad``, ``post_grad_after``, ``freezing``, ``export``; under ``inductor``, settings of Inductor.
     ``training``: also graphs of training.  ``fires``: a pass that changes none of the graphs is an error too.
     ``rtol``: a difference that is meant, relative to the largest value of a result.  ``stub_ops``: namespaces whose
     missing operators get stand-ins.  Runs in this process.
@@ -140,8 +140,8 @@ def check_pass(
         take(pair)
     assert checker.made is not None
     count.made = checker.made.tried
-    given = [corpus] if isinstance(corpus, (str, Path)) else list(corpus or [shipped_corpus()])
-    seeds, _ = find_seeds([os.fspath(path) for path in given])
+    given = [corpus] if isinstance(corpus, (str, Path)) else [shipped_corpus()] if corpus is None else list(corpus)
+    seeds, _ = find_seeds([os.fspath(path) for path in given]) if given else ([], [])
     order = ordered(seeds, pass_source(own) if name else source_of(own))
     for job in SeedPlan(order, stage, corpus is None, float("inf")).jobs(count):
         if job.training and not training:

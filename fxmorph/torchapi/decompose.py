@@ -99,3 +99,10 @@ def traced_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.Gr
     """The function's graph of ATen's operators, with fake results in ``meta``; raises what the function raises."""
     traced: fx.GraphModule = make_fx(function, tracing_mode="fake")(*inputs)
     return traced
+
+
+def traced_really(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
+    """The same on real tensors, so that parameters of modules are constants of the graph."""
+    with torch.no_grad():
+        traced: fx.GraphModule = make_fx(function, tracing_mode="real")(*inputs)
+    return traced

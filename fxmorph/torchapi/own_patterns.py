@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import torch
 from torch import fx
 
 from fxmorph.torchapi.patterns import Source
@@ -119,5 +118,6 @@ def entries_of(patterns: Any) -> list[Any]:
     return list(found.values())
 
 
-def is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor)
+def is_replacement(entry: Any) -> bool:
+    """Whether an entry was made of a search and a replacement function, and has no handler of its own."""
+    return isinstance(entry, _matcher().ReplacementPatternEntry)

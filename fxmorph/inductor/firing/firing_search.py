@@ -20,7 +20,7 @@ from fxmorph.inductor.firing.growing import appended, begun, crossed, merged_inp
 from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
 from fxmorph.inductor.firing.pattern_programs import pattern_programs
 from fxmorph.inductor.firing.reached_lines import Place, reached
-from fxmorph.inductor.firing.small_program import Built, Misfit, SmallProgram, build
+from fxmorph.inductor.firing.small_program import Built, In, Misfit, SmallProgram, build, tensor_spec
 from fxmorph.inductor.firing.spoiled import conditions, near_misses
 from fxmorph.inductor.firing.vocabulary import Vocabulary
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments
@@ -159,6 +159,9 @@ class FiringSearch:
             yield from pattern_programs(self.noted, self.words.patterns if self.aten else [])
 
     def _begun(self) -> Iterator[SmallProgram]:
+        if not self.writes:
+            both = SmallProgram((tensor_spec((4, 6)),), (), (In(0),), "an input that is a result", shared=True)
+            yield both
         singles = [begun(target, self._vocabulary) for target in self._targets]
         yield from itertools.islice(_in_turn(singles), 400)
         yield from commonplace(self.aten)

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 from fxmorph.inductor.derive.derived_graph import InputSpec
+from fxmorph.inductor.firing.module_calls import SHAPES as MODULE_SHAPES
+from fxmorph.inductor.firing.module_calls import module_calls
 from fxmorph.inductor.firing.small_program import tensor_spec
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, schema_of
@@ -88,6 +90,8 @@ class Words:
 
 def first_shapes(target: Any) -> tuple[tuple[int, ...], ...]:
     """Shapes of a value that a call may be made on, the likeliest first."""
+    if isinstance(target, type):
+        return MODULE_SHAPES
     known = _FIRST.get(name_of(target))
     return (known,) if known else SHAPES
 
@@ -114,6 +118,9 @@ def calls(target: Any, value: torch.Tensor | None, words: Words) -> Iterator[Cal
     """Calls on a (fake) value, or of what takes none; many do not fit, which running them tells."""
     if target is operator.getitem:
         yield from _elements(value)
+        return
+    if isinstance(target, type) and issubclass(target, torch.nn.Module):
+        yield from (Call("call_module", make, (Given(),)) for make in module_calls(target, value))
         return
     if isinstance(target, OpOverload):
         yield from _spelled(target, value, words, aten=True)

@@ -15,7 +15,7 @@ from fxmorph.inductor.derive.sketch import Misfit as NoSketch
 from fxmorph.inductor.derive.sketch import sketch
 from fxmorph.inductor.firing.small_program import Misfit, SmallProgram, program_of, tensor_spec
 from fxmorph.programs.graph import read_graph
-from fxmorph.torchapi.own_patterns import entries_of, traced_pattern
+from fxmorph.torchapi.own_patterns import entries_of, is_replacement, traced_pattern
 from fxmorph.torchapi.pattern_expressions import UnknownExpression, expression_of
 from fxmorph.torchapi.patterns import Source
 
@@ -31,7 +31,8 @@ def pattern_programs(noted: Sequence[Source], patterns: Sequence[Any]) -> Iterat
         yield from _of_function(source)
     for each in patterns:
         for entry in entries_of(each)[:ENTRIES]:
-            yield from _of_expression(entry)
+            if not (noted and is_replacement(entry)):  # its function says more
+                yield from _of_expression(entry)
 
 
 def _of_function(source: Source) -> Iterator[SmallProgram]:
@@ -73,4 +74,4 @@ def _of_expression(entry: Any) -> Iterator[SmallProgram]:
         with contextlib.suppress(Exception):  # an attempt that fits no shapes
             found = sketch(expression, 0, attempt, False)
             specs: list[InputSpec] = list(found.inputs)
-            yield program_of(read_graph(found.text), specs, name)
+            yield replace(program_of(read_graph(found.text), specs, name), stated=is_replacement(entry))

@@ -12,6 +12,7 @@ import torch
 from torch import fx
 
 from fxmorph.inductor.derive.derived_graph import InputSpec, fill, spec_for
+from fxmorph.inductor.firing.module_calls import made_module
 from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi.dispatch import OpOverload, tree_leaves, tree_map
 from fxmorph.torchapi.fake import FakeTensorMode, tensor_notes
@@ -53,7 +54,8 @@ class Step:
 class SmallProgram:
     """Inputs, calls in order, results; ``made`` says how it came to be.
 
-    ``stated``: its inputs are those that the author of a pattern gave as an example.
+    ``stated``: its inputs are those that the author of a pattern gave as an example.  ``shared``: results may be
+    inputs themselves, as those of exported programs.
     """
 
     inputs: tuple[InputSpec, ...]
@@ -61,6 +63,7 @@ class SmallProgram:
     outputs: tuple[In | Out, ...]
     made: str = ""
     stated: bool = False
+    shared: bool = False
 
     @property
     def key(self) -> str:
@@ -125,7 +128,8 @@ def _build(program: SmallProgram) -> Built:
         for number, step in enumerate(program.steps):
             steps.append(_emitted(root, graph, step, number, inputs, steps))
     place: dict[Any, fx.Node] = {**{In(i): n for i, n in enumerate(inputs)}, **{Out(i): n for i, n in enumerate(steps)}}
-    outputs = _apart([place[o] for o in program.outputs], graph, mode)
+    given = [place[o] for o in program.outputs]
+    outputs = given if program.shared else _apart(given, graph, mode)
     graph.output(tuple(outputs))
     for i, spec in enumerate(program.inputs):
         if spec.constant:
@@ -153,8 +157,8 @@ def _emitted(
     real_args, real_kwargs = tree_map(_value, args), tree_map(_value, kwargs)
     if step.op == "call_module":
         target = f"module_{number}"
-        module = step.target()
-        root.add_module(target, module.eval())
+        module = made_module(step.target)
+        root.add_module(target, module)
         result = module(*real_args, **real_kwargs)
     elif step.op == "call_method":
         result = getattr(real_args[0], target)(*real_args[1:], **real_kwargs)

@@ -36,6 +36,8 @@ _OPERATORS = frozenset(
 _OWN_USE = frozenset(
     "no_grad tensor empty is_tensor compile device Size typename manual_seed is_grad_enabled empty_like".split()
 )
+#: Methods of tensors whose names are words of other things.
+_OTHER_WORDS = frozenset("cuda cpu numpy device type size dim map_ apply_ data name names shape item tolist".split())
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Vocabulary:
 
     @property
     def targets(self) -> list[Any]:
-        return [*self.operators, *self.functions, *self.methods]
+        return [*self.operators, *self.functions, *self.methods, *self.modules]
 
 
 def vocabulary(origin: tuple[Any, ...]) -> Vocabulary:
@@ -207,7 +209,7 @@ class _Reader:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             self.words.numbers.setdefault(value)
         elif isinstance(value, str) and value.isidentifier() and len(value) < 32:
-            if callable(getattr(torch.Tensor, value, None)) and not value.startswith("__"):
+            if callable(getattr(torch.Tensor, value, None)) and not value.startswith("_") and value not in _OTHER_WORDS:
                 self.words.methods.setdefault(value)
         elif isinstance(value, str) and ("aten" in value or "prims" in value) and len(value) < 64:
             parts = value.removeprefix("torch.ops.").replace("::", ".").split(".")

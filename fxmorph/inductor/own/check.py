@@ -29,8 +29,8 @@ from fxmorph.model import Kind, Seed, Status, digest
 
 #: CPU seconds that one program may take, its compile included; what starts a worker is not counted.
 LIMIT = 120.0
-#: CPU seconds for graphs that are made; then wall seconds for seeds of the shipped corpus where none are named: once the pass
-#: has fired, and as long as it has not.
+#: CPU seconds for graphs that are made; then wall seconds for seeds of the shipped corpus where none are named:
+#: once the pass has fired, and as long as it has not.
 MADE_SECONDS, QUICK_SECONDS, SEARCHING_SECONDS = 4.0, 1.0, 10.0
 
 #: How programs spell ATen's operators, where they do not call them by name.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fxmorph.inductor.own.pass_forms import OwnPass
 from fxmorph.inductor.own.own_pass import apply_pass
+from fxmorph.inductor.own.pass_forms import OwnPass
 from fxmorph.inductor.pairs import judge_pair
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.model import Status, ValuePlan

