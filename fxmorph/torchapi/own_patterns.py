@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from torch import fx
+from torch._higher_order_ops.auto_functionalize import auto_functionalized
 
 from fxmorph.torchapi.patterns import Source
 
-#: What every ``register_replacement`` was given since :func:`noting_replacements` began.
-_NOTED: list[Source] = []
+__all__ = [
+    "auto_functionalized", "entries_of", "is_matcher_pass", "is_replacement", "matcher_pass", "noting_replacements",
+    "pattern_pass_of", "rewritten", "traced_pattern",
+]  # fmt: skip
 
 
 def _matcher() -> Any:

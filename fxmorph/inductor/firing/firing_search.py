@@ -143,8 +143,8 @@ class FiringSearch:
 
     def _at_level(self, target: Any) -> Iterable[Any]:
         if isinstance(target, OpOverload):
-            writing = bool(mutated_arguments(target))
-            return [target] if self.aten and not writing else []
+            plain = target.namespace not in ("aten", "prims") or not mutated_arguments(target)
+            return [target] if self.aten and plain else []
         if isinstance(target, OpOverloadPacket):
             return [o for o in overloads_of(target) if not mutated_arguments(o)] if self.aten else []
         if not self.aten:

@@ -13,6 +13,7 @@ import torch
 from fxmorph.inductor.derive.derived_graph import InputSpec
 from fxmorph.inductor.firing.operator_calls import (
     Call,
+    Fresh,
     Given,
     New,
     Words,
@@ -95,10 +96,9 @@ def _value_of(program: SmallProgram, at: int) -> Any:
 
 def _with(program: SmallProgram, call: Call, given: In | Out) -> SmallProgram:
     """The program with a call behind, whose result is the only one; what is not used any more is gone."""
-    step, inputs = _placed(program, call, given)
-    return without_unused(
-        replace(program, inputs=inputs, steps=(*program.steps, step), outputs=(Out(len(program.steps)),))
-    )
+    (*before, step), inputs = _placed(program, call, given)
+    steps = (*program.steps, *before, step)
+    return without_unused(replace(program, inputs=inputs, steps=steps, outputs=(Out(len(steps) - 1),)))
 
 
 def without_unused(program: SmallProgram) -> SmallProgram:
@@ -208,7 +208,7 @@ def _exchanged(program: SmallProgram, number: int, call: Call, given: In | Out, 
 
     ``keep``: tensors beside the first stay what they were where there are as many.
     """
-    step, inputs = _placed(program, call, given)
+    (*_, step), inputs = _placed(program, call, given)
     if keep:
         news = [v for v in tree_leaves(list(step.args)) if isinstance(v, In) and v.at >= len(program.inputs)]
         old = tree_leaves(list(program.steps[number].args))
@@ -220,9 +220,10 @@ def _exchanged(program: SmallProgram, number: int, call: Call, given: In | Out, 
     return without_unused(replace(program, inputs=inputs, steps=steps))
 
 
-def _placed(program: SmallProgram, call: Call, given: In | Out) -> tuple[Step, tuple[InputSpec, ...]]:
-    """(The call as a step on ``given``, the inputs with those that it wants besides)."""
+def _placed(program: SmallProgram, call: Call, given: In | Out) -> tuple[list[Step], tuple[InputSpec, ...]]:
+    """(The call as a step on ``given``, behind steps for it alone; the inputs with those that it wants besides)."""
     inputs: list[InputSpec] = list(program.inputs)
+    steps: list[Step] = []
 
     def place(value: Any) -> Any:
         if isinstance(value, Given):
@@ -230,9 +231,13 @@ def _placed(program: SmallProgram, call: Call, given: In | Out) -> tuple[Step, t
         if isinstance(value, New):
             inputs.append(value.spec)
             return In(len(inputs) - 1)
+        if isinstance(value, Fresh):
+            inputs.append(value.spec)
+            steps.append(Step("call_function", torch.ops.aten.clone.default, (In(len(inputs) - 1),)))
+            return Out(len(program.steps) + len(steps) - 1)
         if isinstance(value, (tuple, list)):
             return type(value)(place(v) for v in value)
         return value
 
-    step = Step(call.op, call.target, place(call.args), tuple((k, place(v)) for k, v in call.kwargs))
-    return step, tuple(inputs)
+    args, kwargs = place(call.args), tuple((k, place(v)) for k, v in call.kwargs)
+    return [*steps, Step(call.op, call.target, args, kwargs)], tuple(inputs)

@@ -17,12 +17,20 @@ from fxmorph.inductor.firing.module_calls import SHAPES as MODULE_SHAPES
 from fxmorph.inductor.firing.module_calls import module_calls
 from fxmorph.inductor.firing.small_program import tensor_spec
 from fxmorph.programs.inputs import dtype_name
-from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, schema_of
+from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments, schema_of
+from fxmorph.torchapi.own_patterns import auto_functionalized
 
 
 @dataclass(frozen=True)
 class New:
     """A tensor that is to be an input."""
+
+    spec: InputSpec
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A tensor that is computed for the call alone."""
 
     spec: InputSpec
 
@@ -34,7 +42,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of ``target``; arguments hold :class:`Given` and :class:`New`."""
+    """A call of ``target``; arguments hold :class:`Given`, :class:`New` and :class:`Fresh`."""
 
     op: str
     target: Any
@@ -75,6 +83,8 @@ _PYTHON = {
     operator.or_: "bitwise_or", operator.iadd: "add", operator.imul: "mul", operator.isub: "sub",
     operator.mod: "remainder",
 }  # fmt: skip
+#: Names of tensors that an operator writes.
+_RESULTS = frozenset("result out output".split())
 #: Words that arguments take.
 _WORDS = {"rounding_mode": ("floor", "trunc"), "approximate": ("tanh",), "reduce": ("sum", "amax")}
 _OVERLOADS = ("default", "Tensor", "Scalar", "dim", "int", "self", "dim_IntList", "Tensor_Scalar", "dtype", "sizes")
@@ -123,7 +133,8 @@ def calls(target: Any, value: torch.Tensor | None, words: Words) -> Iterator[Cal
         yield from (Call("call_module", make, (Given(),)) for make in module_calls(target, value))
         return
     if isinstance(target, OpOverload):
-        yield from _spelled(target, value, words, aten=True)
+        spelled = _spelled(target, value, words, aten=True)
+        yield from _functionalised(target, spelled) if mutated_arguments(target) else spelled
         return
     packet = target if isinstance(target, OpOverloadPacket) else aten_packet(name_of(target).removesuffix("_"))
     for overload in overloads_of(packet) if packet is not None else ():
@@ -131,6 +142,18 @@ def calls(target: Any, value: torch.Tensor | None, words: Words) -> Iterator[Cal
             yield from _as(target, call)
     if packet is None and not isinstance(target, OpOverloadPacket):
         yield Call("call_method" if isinstance(target, str) else "call_function", target, (Given(),))
+
+
+def _functionalised(target: OpOverload, spelled: Iterator[Call]) -> Iterator[Call]:
+    """Calls of what writes its arguments, as AOTAutograd has them: every argument by name, what is written is new."""
+    arguments = list(schema_of(target).arguments)
+    written = {name for _, name in mutated_arguments(target)}
+    for call in spelled:
+        given = {a.name: a.default_value for a in arguments if a.has_default_value()}
+        given |= dict(zip([a.name for a in arguments], call.args, strict=False)) | dict(call.kwargs)
+        given |= {name: Fresh(given[name].spec) for name in written if isinstance(given.get(name), New)}
+        if not any(isinstance(given.get(name), Given) for name in written):
+            yield Call("call_function", auto_functionalized, (target,), tuple(given.items()))
 
 
 def _as(target: Any, call: Call) -> Iterator[Call]:
@@ -320,6 +343,8 @@ def _tensors(name: str, own: str, value: torch.Tensor | None) -> Iterator[InputS
         return
     yield tensor_spec(shape, dtype)
     yield tensor_spec(shape[-1:], dtype)
+    if own in _RESULTS and shape and shape[-1] % 2 == 0:  # of gated activations
+        yield tensor_spec((*shape[:-1], shape[-1] // 2), dtype)
     for other in ("float64", "int64", "float16"):
         if other != dtype:
             yield tensor_spec(shape, other)

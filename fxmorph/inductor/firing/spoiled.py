@@ -12,7 +12,8 @@ from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
 from fxmorph.inductor.firing.growing import crossed, merged_inputs, respelled, without_unused
 from fxmorph.inductor.firing.operator_calls import Words
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, tensor_spec
-from fxmorph.torchapi.dispatch import OpOverload
+from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, tree_leaves
+from fxmorph.torchapi.own_patterns import auto_functionalized
 
 aten = torch.ops.aten
 
@@ -20,7 +21,8 @@ aten = torch.ops.aten
 def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[SmallProgram]:
     """The likeliest to be overlooked first, of each sort in turn.
 
-    ``writes``: the graph may write into its inputs, which it does at its end.
+    ``writes``: the graph may write into its inputs, which it does at its end, and these may lie in memory as they
+    like; exported programs have neither.
     """
     arguments = _arguments(program, words)
     sorts = [
@@ -30,14 +32,25 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         _results(program),
         _sizes(program),
         *([arguments] if program.stated else []),
-        _writes(program) if writes else iter(()),
-        _layouts(program),
+        *([_writes(program), _layouts(program)] if writes else []),
         _scalars(program),
         merged_inputs(program),
         crossed(program),
     ]
     for turn in itertools.zip_longest(*sorts):
-        yield from (each for each in turn if each is not None)
+        yield from (each for each in turn if each is not None and not _shares_what_is_written(each))
+
+
+def _shares_what_is_written(program: SmallProgram) -> bool:
+    """Whether what a functionalised call writes is read by anything else: engines make it for the call alone."""
+    for step in program.steps:
+        if step.target is auto_functionalized:
+            written = {name for _, name in mutated_arguments(step.args[0])}
+            held = [v for k, v in step.kwargs if k in written]
+            reads = [v for s in program.steps for v in tree_leaves([s.args, [v for _, v in s.kwargs]])]
+            if any([*reads, *program.outputs].count(v) > 1 for v in held if isinstance(v, (In, Out))):
+                return True
+    return False
 
 
 def _said(program: SmallProgram, what: str) -> SmallProgram:
@@ -144,6 +157,9 @@ def conditions(program: SmallProgram) -> Iterator[SmallProgram]:
             yield _said(_input(program, i, replace(spec, constant=True)), f"input {i} is a parameter")
     yield from itertools.islice(_results(program), 2)
     yield from itertools.islice(_layouts(program), 2)
+    if program.steps:
+        twice = replace(program, steps=(*program.steps, program.steps[-1]))
+        yield _said(replace(twice, outputs=(Out(len(program.steps) - 1), Out(len(program.steps)))), "twice")
 
 
 def _resized(spec: InputSpec, dim: int, size: int) -> InputSpec:
