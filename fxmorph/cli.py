@@ -200,8 +200,30 @@ GraphPaths = Annotated[
     Texts, typer.Argument(metavar="PATHS", help="Seeds, as for run [the corpus that comes with fxmorph].")
 ]
 GraphStage = Annotated[
-    str, typer.Option("--stage", metavar="NAME", help="Graphs it is given: pre_grad, joint or post_grad.")
+    str,
+    typer.Option(
+        "--stage",
+        metavar="NAME",
+        help="Graphs it is given: pre_grad, joint, post_grad, post_grad_after, freezing, export or any [any].",
+    ),
 ]
+PassMake = Annotated[
+    str,
+    typer.Option("--make", metavar="EXPR", help="What makes it: module:factory, or Python over its module's names."),
+]
+PassArguments = Annotated[
+    Texts, typer.Option("--arg", metavar="NAME=VALUE", help="Of its constructor or call. Repeatable.")
+]
+PassSetup = Annotated[str, typer.Option("--setup", metavar="EXPR", help="What runs before it is made.")]
+PassContext = Annotated[str, typer.Option("--context", metavar="EXPR", help="A context manager around its calls.")]
+StubOps = Annotated[
+    Texts,
+    typer.Option("--stub-ops", metavar="NS[=FILE]", help="Stand-ins for missing operators of a namespace. Repeatable."),
+]
+PassTolerance = Annotated[
+    float, typer.Option("--rtol", metavar="X", help="A difference that is meant, relative to the largest value.")
+]
+DynamicSizes = Annotated[bool, typer.Option("--dynamic", help="Sizes of seeds are symbols.")]
 AllGraphs = Annotated[bool, typer.Option("--all", help="Go on after the first finding.")]
 
 # -- of propose --
@@ -525,7 +547,15 @@ def _refuse_beside_synthesise(command: typer.Context) -> None:
 def check_pass(
     name: OwnPass,
     paths: GraphPaths = None,
-    stage: GraphStage = "post_grad",
+    stage: GraphStage = "",
+    make: PassMake = "",
+    arg: PassArguments = None,
+    setup: PassSetup = "",
+    surrounding: PassContext = "",
+    stub_ops: StubOps = None,
+    rtol: PassTolerance = 0.0,
+    dynamic: DynamicSizes = False,
+    inductor: Inductor = None,
     every: AllGraphs = False,
     max_time: MaxTime = None,
     state: State = None,
@@ -533,11 +563,17 @@ def check_pass(
     quiet: Quiet = None,
     verbose: Verbose = 0,
 ) -> int:
-    """Check an FX pass of your own on the graphs of a corpus: right, wrong with an example, proved."""
-    settings = _settings(locals(), "name", "stage", "every")
+    """Check an FX pass of your own: right, wrong with an example, proved."""
+    own = ("name", "stage", "make", "arg", "setup", "surrounding", "stub_ops", "rtol", "dynamic", "every")
+    settings = _settings(locals(), "own", *own)
     from fxmorph.commands.check_pass import check_pass
+    from fxmorph.inductor.own.pass_request import PassRequest, arguments
 
-    return check_pass(settings, name, stage, every)
+    request = PassRequest(
+        name, make=make, args=arguments(arg or ()), setup=setup, context=surrounding, stage=stage,
+        stub_ops=tuple(stub_ops or ()), dynamic=dynamic, rtol=rtol,
+    )  # fmt: skip
+    return check_pass(settings, request, every)
 
 
 app.add_typer(passes_app, name="passes")

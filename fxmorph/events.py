@@ -399,7 +399,10 @@ class PairJudged(_Event):
 
 @dataclass(frozen=True)
 class PassChecked(_Event):
-    """The end of ``fxmorph check-pass``: counts of graphs, and of those on which the pass fired."""
+    """The end of ``fxmorph check-pass``: counts of graphs, and of those on which the pass fired.
+
+    ``how`` says what made it fire first or, where nothing did, what was tried.
+    """
 
     event: ClassVar[str] = "pass-checked"
     name: str
@@ -412,6 +415,7 @@ class PassChecked(_Event):
     levels: dict[str, int]
     wall_s: float
     exit_code: int
+    how: str = ""
 
 
 @dataclass(frozen=True)

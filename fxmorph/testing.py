@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fxmorph.judge.reference.authored import reference
 from fxmorph.model import CaseResult, CompileConfig, Seed, Status
 
-__all__ = ["assert_equivalent", "check_pass", "judge_seed", "reference", "said"]
+if TYPE_CHECKING:
+    from fxmorph.inductor.own.judged_pair import Judged
+
+__all__ = ["assert_equivalent", "check_pass", "judge_pair", "judge_seed", "reference", "said"]
 
 
 def assert_equivalent(
@@ -82,51 +85,99 @@ def said(result: CaseResult) -> str:
 def check_pass(
     own: Any,
     corpus: str | Path | Sequence[str | Path] | None = None,
-    stage: str = "post_grad",
+    stage: str = "any",
     training: bool = True,
     fires: bool = True,
+    *,
+    args: Mapping[str, Any] | None = None,
+    rtol: float = 0.0,
+    inductor: Mapping[str, Any] | None = None,
+    dynamic: bool = False,
+    stub_ops: Sequence[str] = (),
+    seconds: float = 5.0,
 ) -> int:
     """Assert that an FX pass keeps what graphs mean; returns on how many graphs it fired.
 
-    ``own``: a callable on a ``Graph`` or ``GraphModule``, a ``PatternMatcherPass``, a ``CustomGraphPass``
-    (instance or class), or a text as ``fxmorph check-pass`` takes it.  ``corpus``: folders and files
-    of seeds; None is the corpus that comes with fxmorph.  ``stage``: ``pre_grad``, ``joint`` or
-    ``post_grad``, whose graphs it is given.  ``training``: also graphs of training.  ``fires``: a
-    pass that changes none of the graphs is an error too.  Runs in this process.
+    ``own``: a pass in any form that ``fxmorph check-pass`` takes, or a text as that takes it; ``args`` are
+    arguments of its constructor or call.  It is tried for ``seconds`` on graphs that are made from it, then on those
+    of ``corpus``, folders and files of seeds; None is those of the corpus that comes with fxmorph which call what
+    the pass names, for some seconds, and ``()`` none.  ``stage``: whose graphs it is given, ``any`` or ``pre_grad``,
+    ``joint``, ``post_grad``, ``post_grad_after``, ``freezing``, ``export``; under ``inductor``, settings of Inductor.
+    ``training``: also graphs of training.  ``fires``: a pass that changes none of the graphs is an error too.
+    ``rtol``: a difference that is meant, relative to the largest value of a result.  ``stub_ops``: namespaces whose
+    missing operators get stand-ins.  Runs in this process.
 
     Raises ``AssertionError`` with the first counterexample, ``ValueError`` for what is no pass, what cannot be
-    called with a graph alone, and what is no corpus.
+    called or made, and what is no corpus.
     """
     from fxmorph.core.seeds import find_seeds
-    from fxmorph.core.units import Stage
-    from fxmorph.inductor.own.check import Count, ordered, pass_source, shipped_corpus, told
-    from fxmorph.inductor.own.own_pass import load_pass, own_pass, source_of
-    from fxmorph.inductor.own.pass_verdict import STAGES, Checker
+    from fxmorph.inductor.own.check import Count, SeedPlan, ordered, pass_source, shipped_corpus, told
+    from fxmorph.inductor.own.loading import checker_of
+    from fxmorph.inductor.own.own_pass import source_of
+    from fxmorph.inductor.own.pass_request import PassRequest
+    from fxmorph.inductor.own.pass_stage import PassStage
     from fxmorph.programs.load import SeedFailed
+    from fxmorph.prove.prover import RUN_BUDGET, Prover
     from fxmorph.report.pair_lines import finding_lines
 
-    if stage not in list(STAGES):
-        raise ValueError(f"stage {stage!r}: want {', '.join(STAGES)}")
-    given = [corpus] if isinstance(corpus, (str, Path)) else list(corpus or [shipped_corpus()])
-    checked = load_pass(own) if isinstance(own, str) else own_pass(own)
-    checker = Checker(checked, Stage(stage))
+    if stage not in list(PassStage):
+        raise ValueError(f"stage {stage!r}: want {', '.join(PassStage)}")
+    name = own if isinstance(own, str) else ""
+    request = PassRequest(
+        name, stage=stage, stub_ops=tuple(stub_ops), inductor=tuple((inductor or {}).items()), dynamic=dynamic,
+        rtol=rtol,
+    )  # fmt: skip
+    checker = checker_of(request, Prover(budget=RUN_BUDGET), value=None if name else own, said=args)
     count = Count()
     trouble = ""
-    seeds, _ = find_seeds([os.fspath(path) for path in given])
-    for seed, train in ordered(seeds, pass_source(own) if isinstance(own, str) else source_of(own)):
-        if train and not training:
+
+    def take(pair: Any) -> None:
+        count.add(pair)
+        if pair.status is Status.FINDING:
+            raise AssertionError("\n".join(finding_lines(told(pair, pair.stage or stage, ""))))
+
+    for pair in checker.made_graphs(seconds):
+        take(pair)
+    assert checker.made is not None
+    count.made = checker.made.tried
+    given = [corpus] if isinstance(corpus, (str, Path)) else [shipped_corpus()] if corpus is None else list(corpus)
+    seeds, _ = find_seeds([os.fspath(path) for path in given]) if given else ([], [])
+    order = ordered(seeds, pass_source(own) if name else source_of(own))
+    for job in SeedPlan(order, stage, corpus is None, float("inf")).jobs(count):
+        if job.training and not training:
             continue
         try:
-            pairs = checker.check(seed, train)
+            pairs = checker.check(job.seed, job.training, job.stage)
         except SeedFailed:
             continue  # the corpus' fault, and not the pass's
         for pair in pairs:
-            count.add(pair)
+            take(pair)
             trouble = trouble or ("" if pair.part else f" ({pair.source}: {pair.reason})")
-            if pair.status is Status.FINDING:
-                raise AssertionError("\n".join(finding_lines(told(pair, checker.stage, ""))))
     if fires and not count.fired:
         raise AssertionError(
-            f"{checked.name} fired on 0 of {count.graphs} {stage} graphs: nothing was checked{trouble}"
+            f"{checker.own.name} fired on 0 of {count.graphs} graphs: nothing was checked; "
+            f"tried {checker.made.why_not()}{trouble}"
         )
     return count.fired
+
+
+def judge_pair(
+    before: Any,
+    after: Any,
+    inputs: Sequence[Any],
+    *,
+    prove: bool = True,
+    aliases: bool = True,
+    notes: bool = True,
+    rtol: float = 0.0,
+) -> Judged:
+    """Judge ``after`` against ``before`` on ``inputs``, and on other values in their place, and validate the pair.
+
+    ``before``, ``after``: ``torch.fx.GraphModule`` objects, or functions that are traced on the inputs.
+    ``aliases``: which results share memory with what counts; ``notes``: what nodes of ``after`` note of their
+    results counts.  ``rtol`` is that of :func:`check_pass`.  Runs in this process; raises nothing for what the
+    graphs do.
+    """
+    from fxmorph.inductor.own.judged_pair import judged
+
+    return judged(before, after, inputs, prove=prove, aliases=aliases, notes=notes, rtol=rtol)

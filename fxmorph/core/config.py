@@ -132,6 +132,8 @@ def load_settings(
     values: dict[str, Any] = {}
     file, table = _find_file(cwd)
     for key, raw in table.items():
+        if key == "pass":  # whole tables, of :func:`pass_tables`
+            continue
         name = _known(key, str(file))
         value = _parse(name, raw, f"{file}: {key}")
         values[name] = _beside(file.parent, name, value)
@@ -145,6 +147,15 @@ def load_settings(
             values[name] = _parse(name, raw, f"--{_as_option(name)}")
     given = {_FIELDS.get(name, name): value for name, value in values.items()}
     return Settings(**{**(unset or {}), **given}, given=tuple(given))
+
+
+def pass_tables(cwd: Path | None = None) -> list[tuple[str, Mapping[str, Any]]]:
+    """(Where it stands, the table) of each ``[[tool.fxmorph.pass]]``; raises :class:`ConfigError` for what is none."""
+    file, table = _find_file(cwd or Path.cwd())
+    entries = table.get("pass", [])
+    if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+        raise ConfigError(f"{file}: pass: want tables, as [[tool.fxmorph.pass]]")
+    return [(str(file), entry) for entry in entries]
 
 
 def read_option(option: str, parse: Callable[[str], T], text: str | None) -> T | None:

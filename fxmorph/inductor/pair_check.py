@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import replace
 
 from torch import fx
@@ -12,6 +13,7 @@ from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.pairs import PLANS, SAFE_PLANS, judge_pair
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.inductor.validation import refuted, validate
+from fxmorph.model import ValuePlan
 from fxmorph.prove.prover import Prover
 
 
@@ -23,17 +25,19 @@ def graph_key(graph: StageGraph) -> str:
 
 def check_pair(
     record: Pair, graph: StageGraph, after: fx.GraphModule, prover: Prover, *, aliases: bool, strides: bool = False,
-    prove: bool = True,
+    identity: bool = True, notes: bool = True, prove: bool = True, plans: Sequence[ValuePlan] = (),
 ) -> Pair:  # fmt: skip
     """``record`` with what is to be said of ``after``, which the pass made of ``graph``.
 
-    ``graph`` has inputs.  ``aliases`` and ``strides`` of outputs count as :func:`~fxmorph.inductor.pairs.judge_pair`
-    says.  What is refuted by values of the solver's is a finding too; where it is not to
-    ``prove``, nothing is, and values are plain ones.
+    ``graph`` has inputs.  ``aliases``, ``strides`` and ``identity`` of outputs, and ``notes`` of nodes, count as
+    :func:`~fxmorph.inductor.pairs.judge_pair` says.  What is refuted by values of the solver's is a finding too;
+    where it is not to ``prove``, nothing is, and values are plain ones unless ``plans`` says which.
     """
     assert graph.inputs is not None
-    plans = PLANS if prove else SAFE_PLANS
-    judged = judge_pair(graph.gm, after, graph.inputs.rebuild(), aliases=aliases, strides=strides, plans=plans)
+    judged = judge_pair(
+        graph.gm, after, graph.inputs.rebuild(), aliases=aliases, strides=strides, identity=identity, notes=notes,
+        plans=plans or (PLANS if prove else SAFE_PLANS),
+    )  # fmt: skip
     if not prove:
         return replace(
             record, fired=True, status=judged.status, kinds=judged.kinds, reason=judged.reason,

@@ -31,7 +31,8 @@ class Pair:
     ``change`` is what made a near miss of a derived graph, ``nodes`` how many the graph has; seconds are of the CPU.
     Of findings of units: ``program`` is the path of the graph as a seed file, ``operations`` what it calls.  Of those
     of a user's pass: ``changes`` are the nodes that differ, ``inputs`` the values that show it, ``repro`` a script,
-    "" where it would be large.  ``edges`` are the sorts of edge case that ``reason`` tells of.
+    "" where it would be large, and ``stage`` whose graph it was.  ``edges`` are the sorts of edge case that ``reason``
+    tells of.
     """
 
     unit: str
@@ -60,6 +61,7 @@ class Pair:
     inputs: tuple[str, ...] = ()
     repro: str = ""
     edges: tuple[VerdictCode, ...] = field(default=(), metadata=SPARSE)
+    stage: str = field(default="", metadata=SPARSE)
 
     @property
     def sort(self) -> str:

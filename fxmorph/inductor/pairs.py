@@ -90,6 +90,7 @@ def judge_pair(
     *,
     aliases: bool,
     strides: bool = False,
+    identity: bool = True,
     notes: bool = True,
     plans: Sequence[ValuePlan] = PLANS,
     seed: int = 0,
@@ -98,7 +99,8 @@ def judge_pair(
 
     ``aliases``: which outputs share memory with what counts; only graphs that came through AOTAutograd
     share memory as programs do.  ``strides``: strides and storage offsets of outputs count; elsewhere
-    later stages restore those that the caller sees.  ``notes``: dtypes and shapes that nodes of
+    later stages restore those that the caller sees.  ``identity``: where outputs share memory as they did, whether
+    they are the same object counts too.  ``notes``: dtypes and shapes that nodes of
     ``after`` note count, unless ``before`` notes the same wrongly.  ``seed`` is that of drawn values.
     Raises nothing for what the graphs do.
     """
@@ -132,7 +134,11 @@ def judge_pair(
             if verdict.status is Status.FINDING and verdict.code is VerdictCode.NONFINITE_INPUTS:
                 verdict = replace(verdict, status=Status.EDGE_CASE, kind=None)  # folds that lose them may be accepted
             said = replace(verdict, reason=_in_words(verdict.reason), plan=plan)
-            dropped = (verdict.kind in _LAYOUT and not strides) or (verdict.kind in _ALIASES and not aliases)
+            dropped = (
+                (verdict.kind in _LAYOUT and not strides)
+                or (verdict.kind in _ALIASES and not aliases)
+                or (verdict.kind is Kind.IDENTITY and not identity)
+            )
             skipped = verdict.status is Status.SKIPPED and plan is not ValuePlan.SEED
             if dropped or skipped:
                 told.append(f"{said.slot}: {said.reason}")

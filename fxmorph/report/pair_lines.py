@@ -75,5 +75,7 @@ def summary(e: PassChecked) -> str:
     judged = ", ".join(f"{n} {word}" for word, n in e.verdicts.items())
     levels = ", ".join(f"{word} {n}" for word, n in e.levels.items())
     proofs = ", ".join(f"{n} {word}{f' ({levels})' if word == 'proved' else ''}" for word, n in e.outcomes.items())
-    tail = "".join(f"; {part}" for part in (judged, proofs) if part)
-    return f"{e.name}: fired on {e.fired} of {e.graphs} {e.stage} graphs{tail}; {e.wall_s:.1f} s"
+    how = f"fired first on {e.how}" if e.fired and e.how else f"tried {e.how}" if e.how else ""
+    tail = "".join(f"; {part}" for part in (judged, proofs, how) if part)
+    kind = "" if e.stage == "any" else f"{e.stage} "
+    return f"{e.name}: fired on {e.fired} of {e.graphs} {kind}graphs{tail}; {e.wall_s:.1f} s"

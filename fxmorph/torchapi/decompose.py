@@ -93,3 +93,16 @@ def _inline(gm: fx.GraphModule, node: fx.Node, feeds: Sequence[fx.Node], traced:
             user.replace_all_uses_with(seen[result[user.args[1]]])
             gm.graph.erase_node(user)
     gm.graph.erase_node(node)
+
+
+def traced_to_aten(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
+    """The function's graph of ATen's operators, with fake results in ``meta``; raises what the function raises."""
+    traced: fx.GraphModule = make_fx(function, tracing_mode="fake")(*inputs)
+    return traced
+
+
+def traced_really(function: Callable[..., Any], inputs: Sequence[Any]) -> fx.GraphModule:
+    """The same on real tensors, so that parameters of modules are constants of the graph."""
+    with torch.no_grad():
+        traced: fx.GraphModule = make_fx(function, tracing_mode="real")(*inputs)
+    return traced

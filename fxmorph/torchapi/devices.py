@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 
 def missing(device: str) -> str:
@@ -32,6 +34,31 @@ def without_tf32() -> Iterator[None]:
         yield
     finally:
         torch._C._set_cudnn_allow_tf32(before)
+
+
+class _AtHand(TorchFunctionMode):
+    """Tensors that are made on a device which is not there are made on the CPU."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        if "device" in kwargs and _is_missing(kwargs["device"]):
+            kwargs["device"] = "cpu"
+        return func(*args, **kwargs)
+
+
+def _is_missing(device: Any) -> bool:
+    kind = str(device).partition(":")[0] if isinstance(device, (str, torch.device)) else "cpu"
+    if kind in ("cpu", "meta", "None"):
+        return False
+    module: Any = getattr(torch, kind, None)
+    return not (hasattr(module, "is_available") and module.is_available())
+
+
+def devices_at_hand() -> contextlib.AbstractContextManager[Any]:
+    """Inside, example inputs of patterns can be made for GPUs that this machine has not: they are on the CPU."""
+    return _AtHand()
 
 
 class DeviceLost(Exception):

@@ -10,16 +10,22 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
-__all__ = ["FakeTensor", "FakeTensorMode", "annotate"]
+__all__ = ["FakeTensor", "FakeTensorMode", "annotate", "tensor_notes"]
+
+
+def tensor_notes(value: Any) -> dict[str, Any]:
+    """What a node notes of its fake result: ``val``, ``example_value``, and of a tensor ``tensor_meta``."""
+    notes = {"val": value, "example_value": value}
+    if isinstance(value, torch.Tensor):
+        notes["tensor_meta"] = _extract_tensor_metadata(value)
+    return notes
 
 
 class _Annotating(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         result = super().run_node(n)
         if n.op != "output":
-            n.meta["val"] = n.meta["example_value"] = result
-            if isinstance(result, torch.Tensor):
-                n.meta["tensor_meta"] = _extract_tensor_metadata(result)
+            n.meta.update(tensor_notes(result))
         return result
 
 

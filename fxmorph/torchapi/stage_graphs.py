@@ -174,3 +174,33 @@ def _undecomposed_seen(see: Callable[..., fx.GraphModule], ran: Callable[..., No
 
     with _replaced(inductor, "_recursive_joint_graph_passes", joint):
         yield
+
+
+def run_post_grad_passes(gm: fx.GraphModule, is_inference: bool) -> None:
+    """Inductor's own passes over a post_grad graph, in place; raises what they raise."""
+    from torch._inductor.fx_passes.post_grad import post_grad_passes
+
+    from fxmorph.torchapi.optional_passes import as_compiling
+
+    with as_compiling(gm.graph):
+        post_grad_passes(gm, is_inference)
+
+
+#: Higher-order operators that stand for calls of operators which write their arguments.
+_FUNCTIONALISED = ("auto_functionalized", "auto_functionalized_v2")
+
+
+def has_functionalised(graph: fx.Graph) -> bool:
+    """Whether an operator that writes its arguments is called through a function that does not."""
+    return any(getattr(node.target, "__name__", "") in _FUNCTIONALISED for node in graph.nodes)
+
+
+def expand_functionalised(gm: fx.GraphModule) -> None:
+    """Calls of such operators themselves, on copies of what they write, in place; raises what Inductor raises."""
+    from torch._inductor.fx_passes.post_grad import decompose_auto_functionalized
+
+    from fxmorph.torchapi.optional_passes import as_compiling
+
+    with as_compiling(gm.graph):
+        decompose_auto_functionalized(gm.graph)
+    gm.recompile()

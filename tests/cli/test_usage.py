@@ -98,7 +98,7 @@ USAGE = [
     (["check-pass", "none.py:x", "seeds"], 2, "fxmorph: none.py: no such file"),
     (["check-pass", "no_module:x", "seeds"], 2, "fxmorph: no_module: no such module"),
     (["check-pass", "none.py:x", "missing"], 2, "fxmorph: missing: no such file or folder"),
-    (["check-pass", "none.py:x", "--stage", "aot"], 2, "fxmorph: --stage aot: want pre_grad, joint or post_grad"),
+    (["check-pass", "none.py:x", "--stage", "aot"], 2, "fxmorph: --stage aot: want any, pre_grad, joint"),
 ]
 
 

@@ -18,8 +18,8 @@ from fxmorph.testing import check_pass
 
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 PASSES, SEEDS = HERE / "own_passes.py", ROOT / "corpus" / "seeds"
-#: Graphs that may be looked at before a wrong pass is refuted: some 20 are within ten seconds.
-MOST_GRAPHS = 20
+#: Graphs that may be looked at before a wrong pass is refuted: hundreds that are made are within seconds.
+MOST_GRAPHS = 200
 #: Where the passes fire.
 SOME = [SEEDS / f"{name}.py" for name in ("layout_axis_cycle", "cast_scaled_counts", "layout_window_partition")]
 
@@ -40,7 +40,7 @@ def importable(monkeypatch: pytest.MonkeyPatch, torch_quiet: None) -> None:
     ("name", "kinds"),
     [
         ("drop_noops", {"dtype", "alias", "identity"}),
-        ("fold_permutes", {"value"}),
+        ("fold_permutes", {"value", "shape"}),
         pytest.param("matcher", {"value", "raises", "shape"}, marks=pytest.mark.slow),
     ],
 )
@@ -73,11 +73,9 @@ def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("drop_noops", "dtype"),
-        ("fold_permutes", "value"),
-        ("raises", "the pass raises KeyError"),
-        ("raises_a_type_error", "the pass raises TypeError"),
-        ("leaves_a_dangling_node", "the pass raises"),
+        ("drop_noops", "alias"),
+        ("fold_permutes", "shape"),
+        ("leaves_a_dangling_node", "does not lint"),
     ],
 )
 def test_the_assertion_holds_the_counterexample(name: str, words: str) -> None:
@@ -86,8 +84,14 @@ def test_the_assertion_holds_the_counterexample(name: str, words: str) -> None:
     assert words in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["raises", "raises_a_type_error"])
+def test_what_raises_on_a_graph_of_one_call_cannot_run_here_and_is_not_accused(name: str) -> None:
+    with pytest.raises(ValueError, match=r"cannot run here: .* it raises .*own_passes.py:\d+: (KeyError|TypeError)"):
+        check_pass(getattr(own_passes, name), SOME)
+
+
 def test_a_pass_that_never_fires_was_not_checked() -> None:
-    with pytest.raises(AssertionError, match=r"fired on 0 of [1-9]"):
+    with pytest.raises(AssertionError, match=r"fired on 0 of [1-9].* the pass names no operators"):
         check_pass(own_passes.never_fires, SOME[0])
     assert check_pass(own_passes.never_fires, SOME[0], fires=False) == 0
 
@@ -98,20 +102,20 @@ def test_notes_that_are_wrong_before_the_last_stage() -> None:
 
 
 def test_graphs_of_dynamo_can_be_checked() -> None:
-    assert check_pass(lambda graph: graph.eliminate_dead_code() and None, SOME[0], stage="pre_grad", fires=False) == 0
+    assert check_pass(lambda graph: graph.eliminate_dead_code() and None, SOME[0], stage="pre_grad") > 0
 
 
 def test_a_crash_is_the_passes_own_and_does_not_end_the_command(tmp_path: Path) -> None:
-    code, events, _ = run("crashes", SOME[0], SOME[1], "--all", cwd=tmp_path)
-    found = [e for e in events if e["event"] == "pair"]
-    assert code == 1 and len({e["seed"] for e in found}) == 2
+    code, events, text = run("crashes_on_permutations", SOME[0], SOME[1], "--all", cwd=tmp_path)
+    found = [e for e in events if e.get("verdict") == "finding"]
+    assert code == 1 and len({e["seed"] for e in found}) >= 2, text
     assert all(e["kinds"] == ["crash"] and "SIGSEGV" in e["reason"] for e in found)
 
 
 def test_nothing_fired_is_an_exit_code_of_its_own(tmp_path: Path) -> None:
     code, events, text = run("never_fires", SOME[0], cwd=tmp_path)
     assert code == 5 and events[-1]["fired"] == 0
-    assert "fired on 0 of 1 post_grad graphs" in text
+    assert "fired on 0 of " in text and "tried " in text
 
 
 @pytest.mark.parametrize("name", ["with_settings", "timed_with_settings"])

@@ -104,7 +104,8 @@ def fill(spec: InputSpec, seed: int) -> torch.Tensor:
     Fills: ``normal`` (integers: 0 to 3), ``positive`` (0.5 to 1.5), ``mask`` (0 or 1),
     ``masked-rows`` (a mask whose first half of rows is 0), ``mask-values`` (0, 1, 2, 3, or -1 for signed
     dtypes), ``special`` (normal, with signed zeros, Inf, NaN and the dtype's limits among them),
-    ``zeros`` (both signs where there are two), ``=V`` (V everywhere),
+    ``zeros`` (both signs where there are two), ``small`` (normal, by a thousand smaller), ``halves`` (halfway between
+    whole numbers), ``=V`` (V everywhere),
     ``packed-linear`` and ``packed-conv`` (normal; :meth:`Derived.graph_module` puts them into oneDNN's order).
     """
     dtype = getattr(torch, spec.dtype)
@@ -133,7 +134,11 @@ def _values(how: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Gener
         return torch.zeros(shape) * torch.where(torch.rand(shape, generator=g) < 0.5, -1.0, 1.0)
     if not floating:
         return torch.randint(0, 2 if dtype == torch.bool else 4, shape, generator=g)
+    if how == "halves":
+        return torch.randint(-6, 6, shape, generator=g) + 0.5
     normal = torch.randn(shape, generator=g)
+    if how == "small":
+        return normal * 1e-3
     if how == "special":
         info = torch.finfo(dtype)
         table = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), info.max, info.tiny])

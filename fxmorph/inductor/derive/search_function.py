@@ -7,7 +7,7 @@ import functools
 import torch
 from torch import fx
 
-from fxmorph.inductor.derive.derived_graph import spec_for
+from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
 from fxmorph.inductor.derive.sketch import Misfit, Sketch
 from fxmorph.programs.graph import Unprintable, print_graph
 from fxmorph.torchapi.patterns import Source, search_graph
@@ -31,7 +31,16 @@ def _resized(variation: str, shape: list[int]) -> list[int]:
 
 
 def searched(source: Source, frozen: bool, variation: str) -> Sketch:
-    """The traced search function as text; raises :class:`Misfit`.
+    """The traced search function as text; raises :class:`Misfit`."""
+    graph, specs = traced_search(source, frozen, variation)
+    try:
+        return Sketch(print_graph(graph), specs)
+    except Unprintable as error:
+        raise Misfit(str(error)) from error
+
+
+def traced_search(source: Source, frozen: bool, variation: str) -> tuple[fx.Graph, tuple[InputSpec, ...]]:
+    """The traced search function, and what its inputs are; raises :class:`Misfit`.
 
     ``frozen``: weights, biases and scales (by the names of the arguments) are constants.
     ``variation``: ``numbers`` makes 0-d tensors numbers (a scale is one in programs), ``tensors`` keeps
@@ -61,10 +70,7 @@ def searched(source: Source, frozen: bool, variation: str) -> Sketch:
             specs.append(spec_for(value, fill, constant))
         seen[node] = graph.node_copy(node, lambda n: seen[n])
         seen[node].meta = {}
-    try:
-        return Sketch(print_graph(graph), tuple(specs))
-    except Unprintable as error:
-        raise Misfit(str(error)) from error
+    return graph, tuple(specs)
 
 
 def _fill(node: fx.Node, value: torch.Tensor) -> str:

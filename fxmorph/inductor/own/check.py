@@ -8,25 +8,30 @@ from __future__ import annotations
 import ast
 import contextlib
 import importlib.util
-import itertools
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool, Trouble
 from fxmorph.core.seeds import find_seeds
-from fxmorph.core.units import Stage
 from fxmorph.events import PairJudged, PassChecked, Warned
+from fxmorph.inductor.own.pass_jobs import CheckMade, CheckSeed, LoadPass
+from fxmorph.inductor.own.pass_request import PassRequest
+from fxmorph.inductor.own.pass_stage import IN_TURN, PassStage
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.model import Kind, Seed, Status, digest
 
 #: CPU seconds that one program may take, its compile included; what starts a worker is not counted.
 LIMIT = 120.0
+#: CPU seconds for graphs that are made; then wall seconds for seeds of the shipped corpus where none are named:
+#: once the pass has fired, and as long as it has not.
+MADE_SECONDS, QUICK_SECONDS, SEARCHING_SECONDS = 4.0, 1.0, 10.0
 
 #: How programs spell ATen's operators, where they do not call them by name.
 _SPELLED = {
@@ -47,13 +52,15 @@ def shipped_corpus() -> str:
     return str(next(iter(shipped.__path__)))
 
 
-def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: Callable[[object], None]) -> int:
-    """Check the pass on the seeds at ``settings.paths``; stops at the first finding unless ``every``.
+def check_pass(request: PassRequest, settings: Settings, every: bool, emit: Callable[[object], None]) -> int:
+    """Check the pass on graphs that are made from it, then on the seeds at ``settings.paths``.
 
-    Tells :class:`PairJudged` of each graph and :class:`PassChecked` at the end; returns the exit code.
-    Raises ``ConfigError`` for a pass that does not load or cannot be called.
+    Stops at the first finding unless ``every``.  Without paths, and with no time that is asked for, the seeds are
+    those of the shipped corpus which call what the pass names, for some seconds.  Tells :class:`PairJudged` of each
+    graph and :class:`PassChecked` at the end; returns the exit code.  Raises ``ConfigError`` for a pass that does
+    not load or cannot be called.
     """
-    source = pass_source(name)
+    source = pass_source(request.target)
     seeds, refusals = find_seeds(list(settings.paths) or [shipped_corpus()], settings.all)
     for refusal in refusals:
         emit(Warned(f"{refusal.path}: {refusal.reason}"))
@@ -61,14 +68,16 @@ def check_pass(name: str, stage: Stage, settings: Settings, every: bool, emit: C
     state.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     count = Count()
-    with Pool(1, _serve, (name, stage.value, str(state)), ["fxmorph.inductor.own.pass_worker"]) as pool:
-        for pair in _records(pool, ordered(seeds, source), name, started + settings.max_time):
+    quick = not (settings.paths or every or "max_time" in settings.given)
+    plan = SeedPlan(ordered(seeds, source), request.stage or PassStage.ANY, quick, started + settings.max_time)
+    with Pool(1, _serve, (request, str(state)), ["fxmorph.inductor.own.pass_worker"]) as pool:
+        for pair in _records(pool, plan, count, request.name):
             count.add(pair)
-            emit(told(pair, stage, _written(pair, state)))
+            emit(told(pair, pair.stage or plan.stage, _written(pair, state)))
             if pair.status is Status.FINDING and not every:
                 break
     code = count.code()
-    emit(count.finished(name, stage, len(seeds), round(time.monotonic() - started, 2), code))
+    emit(count.finished(request.name, plan.stage, plan.given, round(time.monotonic() - started, 2), code))
     return code
 
 
@@ -91,6 +100,8 @@ def pass_source(name: str) -> str:
     if not colon:
         return ""
     file = Path(where) if where.endswith(".py") else _module_file(where)
+    if file is None:
+        return ""
     if not file.is_file():
         raise ConfigError(f"{where}: no such file")
     text = file.read_text(errors="replace") if file.suffix == ".py" else ""
@@ -101,19 +112,23 @@ def pass_source(name: str) -> str:
     return text
 
 
-def _module_file(where: str) -> Path:
+def _module_file(where: str) -> Path | None:
+    """None where the packages around the module fail while they are imported, which the worker tells of."""
     sys.path[:0] = [""] if "" not in sys.path else []
     try:
         spec = importlib.util.find_spec(where)
     except Exception as error:  # the packages around it are imported to find it
-        raise ConfigError(f"{where}: no such module ({type(error).__name__}: {error})") from None
+        missing = getattr(error, "name", None)
+        if isinstance(error, ModuleNotFoundError) and missing and where.startswith(missing):
+            raise ConfigError(f"{where}: no such module ({error})") from None
+        return None
     if spec is None or spec.origin is None:
         raise ConfigError(f"{where}: no such module; run where it can be imported, or name its file as file.py:NAME")
     return Path(spec.origin)
 
 
-def ordered(seeds: Sequence[Seed], source: str) -> list[tuple[Seed, bool]]:
-    """(seed, whether to train): first those whose text has the operators that the pass names, small ones first."""
+def ordered(seeds: Sequence[Seed], source: str) -> list[tuple[Seed, bool, bool]]:
+    """(seed, whether to train, whether its text has what the pass names): those that have first, small ones first."""
     spelled = [_SPELLED.get(operator, (operator,)) for operator in sorted(_operators(source))]
     ranked = []
     for place, seed in enumerate(seeds):
@@ -121,8 +136,8 @@ def ordered(seeds: Sequence[Seed], source: str) -> list[tuple[Seed, bool]]:
         hits = sum(any(s in text for s in words) for words in spelled)
         ranked.append((-hits, len(text), place))
     order = [(seeds[place], -hits) for hits, _, place in sorted(ranked)]
-    near = [(s, t) for t in (False, True) for s, hits in order if hits]
-    return [*near, *((s, t) for t in (False, True) for s, hits in order if not hits)]
+    near = [(s, t, True) for t in (False, True) for s, hits in order if hits]
+    return [*near, *((s, t, False) for t in (False, True) for s, hits in order if not hits)]
 
 
 def _operators(source: str) -> set[str]:
@@ -141,14 +156,45 @@ def _body(path: Path) -> str:
 # -- the worker ------------------------------------------------------------------
 
 
-def _records(pool: Pool, jobs: Sequence[tuple[Seed, bool]], name: str, deadline: float) -> Iterator[Pair]:
-    from fxmorph.inductor.own.pass_jobs import CheckSeed, LoadPass
+@dataclass
+class SeedPlan:
+    """Which seeds are given to the pass, at which stages, until when; ``given`` counts them.
 
+    ``quick``: those that call what the pass names, for :data:`QUICK_SECONDS`, longer where it has fired nowhere yet.
+    """
+
+    order: Sequence[tuple[Seed, bool, bool]]
+    stage: str
+    quick: bool
+    deadline: float
+    given: int = 0
+
+    def jobs(self, count: Count) -> Iterator[CheckSeed]:
+        """Stage by stage: on with the next where the pass has fired on none."""
+        began = time.monotonic()
+        for stage in IN_TURN if self.stage == PassStage.ANY else (self.stage,):
+            for seed, training, near in self.order:
+                if self.quick and (count.fired and (not near or (self.stage == PassStage.ANY and stage != IN_TURN[0]))):
+                    continue
+                if time.monotonic() > self._end(began, count):
+                    return
+                self.given += 1
+                yield CheckSeed(seed, training, str(stage))
+            if count.fired:
+                return
+
+    def _end(self, began: float, count: Count) -> float:
+        if not self.quick:
+            return self.deadline
+        return min(self.deadline, began + (QUICK_SECONDS if count.fired else SEARCHING_SECONDS))
+
+
+def _records(pool: Pool, plan: SeedPlan, count: Count, name: str) -> Iterator[Pair]:
     (loaded,) = pool.run([LoadPass()], LIMIT)
     if loaded.trouble or loaded.value:
         raise ConfigError(loaded.value or f"the pass does not load: {loaded.trouble} {loaded.detail}".strip())
-    in_time = itertools.takewhile(lambda _: time.monotonic() <= deadline, jobs)
-    for ended in pool.run((CheckSeed(seed, training) for seed, training in in_time), LIMIT):
+    yield from _made(pool, plan, count, name)
+    for ended in pool.run(plan.jobs(count), LIMIT):
         if ended.trouble:
             yield _troubled(ended, name)
         elif isinstance(ended.value, str):
@@ -157,11 +203,38 @@ def _records(pool: Pool, jobs: Sequence[tuple[Seed, bool]], name: str, deadline:
             yield from ended.value
 
 
+def _made(pool: Pool, plan: SeedPlan, count: Count, name: str) -> Iterator[Pair]:
+    """Of graphs that are made; a crash ends them, since it would come again."""
+    seconds = round(max(0.1, min(MADE_SECONDS, plan.deadline - time.monotonic())), 1)
+    while True:
+        (ended,) = pool.run([CheckMade(seconds)], LIMIT)
+        if ended.trouble:
+            kind = _KINDS.get(ended.trouble)
+            reason = f"{ended.trouble} in {ended.phase}: {ended.detail}"
+            accused = ended.phase == "pass" and kind is not None
+            if accused and kind is not None:
+                yield Pair(name, "made", "made", "", 0, Status.FINDING, (kind,), reason)
+            else:
+                yield Pair(name, "made", "", "", 0, Status.ERROR, reason=reason, fired=False)
+            return
+        batch = ended.value
+        if isinstance(batch, str):
+            raise ConfigError(batch)
+        count.made = batch.tried
+        count.how, count.why_not = batch.how, batch.why_not
+        yield from batch.pairs
+        if batch.done:
+            return
+
+
+_KINDS = {Trouble.CRASH: Kind.CRASH, Trouble.TIMEOUT: Kind.TIMEOUT}
+
+
 def _troubled(ended: Ended, name: str) -> Pair:
     """A worker that crashed or hung while the pass ran accuses the pass."""
     seed, part = ended.job.seed, "training" if ended.job.training else "inference"
     reason = f"{ended.trouble} in {ended.phase}: {ended.detail}"
-    kind = {Trouble.CRASH: Kind.CRASH, Trouble.TIMEOUT: Kind.TIMEOUT}.get(ended.trouble)
+    kind = _KINDS.get(ended.trouble)
     if ended.phase == "pass" and kind is not None:
         return Pair(name, seed.label, part, "", 0, Status.FINDING, (kind,), reason)
     return Pair(name, seed.label, "", "", 0, Status.ERROR, reason=reason, fired=False)
@@ -171,25 +244,34 @@ def _troubled(ended: Ended, name: str) -> Pair:
 
 
 class Count:
-    """How many graphs there were, and what came of those on which the pass fired."""
+    """How many graphs there were, and what came of those on which the pass fired.
+
+    ``made`` counts graphs that were made from the pass, ``how`` says how one made it fire, ``why_not`` why none did.
+    """
 
     def __init__(self) -> None:
-        self.graphs = self.fired = self.errors = 0
+        self.seen = self.fired = self.errors = self.made = 0
+        self.how = self.why_not = ""
         self.verdicts: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
         self.levels: Counter[str] = Counter()
 
     def add(self, pair: Pair) -> None:
         self.errors += pair.status is Status.ERROR
-        self.graphs += bool(pair.part)
+        self.seen += bool(pair.part) and pair.part != "made"
         if not pair.fired:
             return
         self.fired += 1
+        self.how = self.how or pair.source
         self.verdicts[pair.status.value] += 1
         if pair.outcome:
             self.outcomes[pair.outcome] += 1
         if pair.outcome == "proved":
             self.levels[pair.level.value] += 1
+
+    @property
+    def graphs(self) -> int:
+        return self.seen + self.made
 
     def code(self) -> int:
         if self.verdicts[Status.FINDING.value]:
@@ -198,17 +280,17 @@ class Count:
             return Exit.INTERNAL if self.errors and not self.graphs else Exit.NOTHING_RAN
         return Exit.OK
 
-    def finished(self, name: str, stage: Stage, seeds: int, wall: float, code: int) -> PassChecked:
+    def finished(self, name: str, stage: str, seeds: int, wall: float, code: int) -> PassChecked:
         return PassChecked(
-            name, stage.value, seeds, self.graphs, self.fired, dict(self.verdicts), dict(self.outcomes),
-            dict(self.levels), wall, code,
+            name, stage, seeds, self.graphs, self.fired, dict(self.verdicts), dict(self.outcomes),
+            dict(self.levels), wall, code, self.how if self.fired else self.why_not,
         )  # fmt: skip
 
 
-def told(pair: Pair, stage: Stage, repro: str) -> PairJudged:
+def told(pair: Pair, stage: str, repro: str) -> PairJudged:
     """The event of a record; ``repro`` is the path of its script."""
     return PairJudged(
-        pair.unit, pair.source, stage.value, pair.part, pair.nodes, pair.fired, pair.status, pair.kinds, pair.reason,
+        pair.unit, pair.source, stage, pair.part, pair.nodes, pair.fired, pair.status, pair.kinds, pair.reason,
         pair.outcome, pair.level, pair.method, pair.assumptions, pair.unproved, pair.changes,
         pair.plan if pair.status is Status.FINDING else "", pair.inputs, repro,
     )  # fmt: skip
@@ -220,6 +302,7 @@ def _written(pair: Pair, state: Path) -> str:
         return ""
     folder = state / "check-pass"
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{Path(pair.source).stem}-{pair.part.split()[0]}-{digest(pair.repro, 8)}.py"
+    stem = re.sub(r"\W+", "-", Path(pair.source).stem)[:40].strip("-")
+    file = folder / f"{stem}-{pair.part.split()[0]}-{digest(pair.repro, 8)}.py"
     file.write_text(pair.repro)
     return str(file)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import difflib
 import importlib
 import importlib.util
+import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import torch
+
 from fxmorph.inductor.own.call import PassError
 
+#: ``package.module:attribute`` or ``path/file.py:attribute``.
+_ADDRESS = re.compile(r"[\w./-]+:[\w.]+")
+#: Modules of files, by path: an expression and a pass see the same objects.
+_FILES: dict[Path, ModuleType] = {}
 #: Folders that packages are installed into.
 _PACKAGES = frozenset({"site-packages", "dist-packages"})
 
@@ -28,6 +38,26 @@ def named(where: str, attribute: str) -> Any:
             raise PassError(f"{where} has no {attribute!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         value = getattr(value, part)
     return value
+
+
+def evaluated(text: str, where: str, known: Mapping[str, Any] | None = None) -> Any:
+    """The value of a literal, of ``module:attribute`` or ``file.py:attribute``, or of a Python expression.
+
+    An expression knows the names of the module or file ``where``, ``torch``, ``types``, and what is ``known``.
+    Raises :class:`PassError`.
+    """
+    with contextlib.suppress(ValueError, SyntaxError):
+        return ast.literal_eval(text)
+    if _ADDRESS.fullmatch(text):
+        return named(*text.rsplit(":", 1))
+    names = vars(guarded(lambda: _module(where), where)) if where else {}
+    namespace = {"torch": torch, "types": types, "SimpleNamespace": types.SimpleNamespace, **names, **(known or {})}
+    try:
+        return eval(text, namespace)
+    except Exception as error:
+        said = " ".join(str(error).split())
+        tried = f"{text!r} is no literal, no module:name, and as an expression"
+        raise PassError(f"{tried} {type(error).__name__}: {said}") from error
 
 
 def guarded(load: Callable[[], Any], what: str) -> Any:
@@ -51,6 +81,9 @@ def _module(where: str) -> ModuleType:
     file = Path(where)
     if not file.is_file():
         raise PassError(f"{where}: no such file")
+    path = file.resolve()
+    if path in _FILES:
+        return _FILES[path]
     spec = importlib.util.spec_from_file_location(f"_fxmorph_pass_{file.stem}", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -61,6 +94,7 @@ def _module(where: str) -> ModuleType:
     except BaseException:
         del sys.modules[spec.name]
         raise
+    _FILES[path] = module
     return module
 
 

@@ -1,11 +1,11 @@
-"""A user's own FX pass, in any of the forms that Inductor takes: found, loaded, and applied to a copy of a graph."""
+"""A user's own FX pass: found, loaded, and applied to a copy of a graph."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
@@ -13,29 +13,47 @@ from torch import fx
 
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied, clone_module, module_structure
-from fxmorph.inductor.own.call import PassError, call, first_parameter, made, require_call
-from fxmorph.inductor.own.named_object import guarded, named
-from fxmorph.torchapi.optional_passes import as_compiling, metadata_updater, sort_graph
+from fxmorph.inductor.own.call import PassError, signature_of
+from fxmorph.inductor.own.handed import Handed
+from fxmorph.inductor.own.named_object import evaluated, guarded, named
+from fxmorph.inductor.own.pass_forms import OwnPass, own_pass, result_module
+from fxmorph.inductor.own.pass_request import PassRequest
+from fxmorph.torchapi.optional_passes import as_compiling, metadata_updater
 
-__all__ = ["OwnPass", "PassError", "apply_pass", "load_pass", "own_pass", "source_of"]
+__all__ = ["MalformedGraph", "OwnPass", "PassError", "apply_pass", "load_pass", "own_pass", "source_of"]
+
+
+class MalformedGraph(RuntimeError):
+    """A pass left a graph that no stage takes."""
+
 
 #: The entry-point group under which packages offer passes by name.
 GROUP = "fxmorph.passes"
 
 
-@dataclass(frozen=True)
-class OwnPass:
-    """A pass under the name that the user gave; ``call`` takes a GraphModule and returns what the pass returns."""
-
-    name: str
-    call: Callable[[fx.GraphModule], Any]
-
-
-def load_pass(name: str) -> OwnPass:
+def load_pass(request: PassRequest | str) -> OwnPass:
     """The pass that ``package.module:attribute``, ``file.py:attribute`` or the name of a plug-in names.
 
-    Raises :class:`PassError`.
+    Of a request: made and called as it says.  Raises :class:`PassError`.
     """
+    if isinstance(request, str):
+        request = PassRequest(request)
+    name, where = request.name, request.where
+    if request.setup:
+        _called(evaluated(request.setup, where), f"--setup {request.setup}")
+    surrounding = evaluated(request.context, where) if request.context else contextlib.nullcontext
+    with _entered(surrounding, request.context):
+        value = _found(request.target)
+        said: Mapping[str, Any] = {key: evaluated(text, where) for key, text in request.args}
+        if request.make:
+            value, said = _made(value, request, said)
+        found = own_pass(value, name, said)
+    if not request.context:
+        return found
+    return replace(found, call=lambda handed: _inside(surrounding, request.context, lambda: found.call(handed)))
+
+
+def _found(name: str) -> Any:
     where, colon, attribute = name.rpartition(":")
     if not colon:
         found = [point for point in metadata.entry_points(group=GROUP) if point.name == name]
@@ -43,10 +61,42 @@ def load_pass(name: str) -> OwnPass:
             raise PassError(f"{name}: no such plug-in; name a pass as module:attribute or file.py:attribute")
         if len(found) > 1:
             raise PassError(f"pass {name!r} is defined twice: {found[0].value} and {found[1].value}")
-        return own_pass(guarded(found[0].load, name), name)
+        return guarded(found[0].load, name)
     if not attribute:
         raise PassError(f"{name}: want module:attribute or file.py:attribute")
-    return own_pass(named(where, attribute), name)
+    return named(where, attribute)
+
+
+def _made(value: Any, request: PassRequest, said: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """(What ``--make`` makes, what was said and is left): a factory is called, an expression knows ``it``."""
+    factory = evaluated(request.make, request.where, {"it": value, **said})
+    if not inspect.isroutine(factory) or ":" not in request.make.partition("(")[0]:
+        return factory, {} if said else said
+    signature = signature_of(factory)
+    taken = {n: v for n, v in said.items() if signature is None or n in signature.parameters}
+    rest = {n: v for n, v in said.items() if n not in taken}
+    free = [p for p in (signature.parameters.values() if signature else ()) if p.name not in taken]
+    given = [value] if any(p.default is p.empty for p in free) else []
+    return _called(lambda: factory(*given, **taken), f"--make {request.make}"), rest
+
+
+def _called(function: Any, what: str) -> Any:
+    return guarded(function, what) if callable(function) else function
+
+
+def _entered(surrounding: Any, what: str) -> contextlib.AbstractContextManager[Any]:
+    """The context manager itself, or that a function returns; raises :class:`PassError` where it is none."""
+    ready = hasattr(surrounding, "__enter__") and not inspect.isclass(surrounding)
+    manager = surrounding if ready else _called(surrounding, f"--context {what}")
+    if not hasattr(manager, "__enter__"):
+        raise PassError(f"--context {what}: want a context manager, or a function that returns one")
+    entered: contextlib.AbstractContextManager[Any] = manager
+    return entered
+
+
+def _inside(surrounding: Any, what: str, body: Callable[[], Any]) -> Any:
+    with _entered(surrounding, what):
+        return body()
 
 
 def source_of(value: Any) -> str:
@@ -57,71 +107,26 @@ def source_of(value: Any) -> str:
     return ""
 
 
-def own_pass(value: Any, name: str = "") -> OwnPass:
-    """A pass of a callable on a Graph or a GraphModule, a ``PatternMatcherPass`` or a ``CustomGraphPass``.
-
-    A class is called without arguments first.  Raises :class:`PassError`.
-    """
-    name = name or getattr(value, "__name__", type(value).__name__)
-    value = made(value, name) if inspect.isclass(value) else value
-    if hasattr(value, "patterns") and callable(getattr(value, "apply", None)):
-        return OwnPass(name, lambda gm: _matched(value, gm.graph))
-    require_call(value, name)
-    takes = _takes(value)
-    if takes is fx.Graph:
-        return OwnPass(name, lambda gm: call(value, gm.graph, name))
-    if takes is fx.GraphModule:
-        return OwnPass(name, lambda gm: call(value, gm, name))
-    return OwnPass(name, lambda gm: _either(value, gm, name))
-
-
-def _matched(patterns: Any, graph: fx.Graph) -> None:
-    """Replacements are inserted where patterns end, so that Inductor sorts graphs after them."""
-    patterns.apply(graph)
-    sort_graph(graph)
-
-
-def _takes(value: Any) -> type | None:
-    """What the first parameter is by its annotation or its name; None where neither tells."""
-    first = first_parameter(value)
-    if first is None:
-        return None
-    said = first.annotation if isinstance(first.annotation, str) else getattr(first.annotation, "__name__", "")
-    for kind in (fx.GraphModule, fx.Graph):
-        if said.rpartition(".")[2].strip("'\"") == kind.__name__:
-            return kind
-    if first.name in ("gm", "graph_module", "module", "mod"):
-        return fx.GraphModule
-    return fx.Graph if first.name in ("graph", "g") else None
-
-
-def _either(value: Any, gm: fx.GraphModule, name: str) -> Any:
-    """Inductor hands its custom passes a Graph; what wants more than that gets the module."""
-    spare = clone_module(gm)
-    try:
-        return call(value, gm.graph, name)
-    except AttributeError as error:
-        if not isinstance(error.obj, fx.Graph):
-            raise
-    gm.graph = spare.graph
-    return call(value, gm, name)
-
-
-def apply_pass(own: OwnPass, gm: fx.GraphModule, stage: Stage) -> Applied:
+def apply_pass(
+    own: OwnPass,
+    gm: fx.GraphModule,
+    stage: Stage,
+    inputs: Callable[[], Sequence[Any]] = tuple,
+    inference: bool = True,
+) -> Applied:
     """Run the pass on a copy of a graph of ``stage``, and what Inductor does after such a pass.
 
-    Raises whatever the pass raises, what ``Graph.lint`` does, and :class:`PassError` where it cannot be called.
+    ``inputs`` gives what the graph runs on to passes that ask for it.  Raises whatever the pass raises,
+    :class:`MalformedGraph` for a graph that does not lint, and :class:`PassError` where it cannot be called.
     """
     after = clone_module(gm)
     with as_compiling(after.graph):
         update = metadata_updater(after) if stage is Stage.POST_GRAD else None
-        result = own.call(after)
-        result = getattr(result, "graph_module", result)  # a PassResult
-        if isinstance(result, fx.GraphModule):
-            after = result
-        elif isinstance(result, fx.Graph):
-            after.graph = result
-        after.graph.lint()
+        after = result_module(own.call(Handed(after, inputs, inference)), after)
+        try:
+            after.graph.lint()
+        except Exception as error:
+            raise MalformedGraph(f"it leaves a graph that does not lint: {error}") from error
         fired = module_structure(after) != module_structure(gm)
         if fired and update is not None:
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from fxmorph.inductor.pair_record import Pair
 from fxmorph.model import Seed
 
 
@@ -13,9 +14,31 @@ class LoadPass:
 
 
 @dataclass(frozen=True)
+class CheckMade:
+    """The pass on graphs that are made from it, for so many seconds in all; answers the next :class:`MadeBatch`."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MadeBatch:
+    """Records of graphs on which the pass fired, and how many were tried since the beginning; ``done`` if all were.
+
+    ``how`` says how it was made to fire first, ``why_not`` what was tried where it never did.
+    """
+
+    pairs: tuple[Pair, ...]
+    tried: int
+    done: bool
+    how: str = ""
+    why_not: str = ""
+
+
+@dataclass(frozen=True)
 class CheckSeed:
-    """The pass on the graphs of a seed, in inference or training; answers a list of ``Pair``
+    """The pass on the graphs of a seed at a stage, in inference or training; answers a list of ``Pair``
     records, or in one line why the pass is none."""
 
     seed: Seed
     training: bool
+    stage: str = ""

@@ -1,0 +1,1 @@
+"""Graphs on which a pass fires, made from the pass itself."""

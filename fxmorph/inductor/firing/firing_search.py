@@ -1,0 +1,240 @@
+"""The search for graphs that a pass changes: what it names in small programs, and changes of those that it reads on.
+
+A program that runs lines of the pass that no other one ran is worth changing; one that the pass changes is worth
+judging, and its near misses are.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from fxmorph.inductor.apply import Applied
+from fxmorph.inductor.firing.commonplace import commonplace
+from fxmorph.inductor.firing.growing import appended, begun, crossed, merged_inputs, prepended, respelled
+from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
+from fxmorph.inductor.firing.pattern_programs import pattern_programs
+from fxmorph.inductor.firing.reached_lines import Place, reached
+from fxmorph.inductor.firing.small_program import Built, In, Misfit, SmallProgram, build, tensor_spec
+from fxmorph.inductor.firing.spoiled import conditions, near_misses
+from fxmorph.inductor.firing.vocabulary import Vocabulary
+from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments
+from fxmorph.torchapi.patterns import Source
+
+#: Programs that a pass changes whose near misses are tried, and calls that a program may have.
+BASES, STEPS = 8, 12
+#: The share of the time after which no further program is looked for, once there are some; where those are patterns.
+SEARCHING, STATED = 0.5, 0.15
+#: Near misses that are changed once more, by ten things each.
+FURTHER = 20
+#: Ways of spelling one call before, or behind.
+SPELLINGS = 5
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A program on which the pass fired (``applied``), or raised (``error``); ``near`` says whether a near miss did."""
+
+    built: Built
+    applied: Applied | None
+    error: Exception | None = None
+    near: bool = False
+
+
+@dataclass
+class FiringSearch:
+    """Looks for programs of one level: ATen's operators (``aten``), or torch's functions.
+
+    ``apply`` runs the pass on a graph; ``writes``: graphs may write into their inputs.
+    """
+
+    apply: Callable[[Built], Applied]
+    words: Vocabulary
+    noted: Sequence[Source]
+    aten: bool
+    writes: bool
+    tried: int = 0
+    places: set[Place] = field(default_factory=set)
+    bases: list[SmallProgram] = field(default_factory=list)
+    errors: dict[str, str] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    _frontier: list[Iterator[SmallProgram]] = field(default_factory=list)
+    _missed: list[SmallProgram] = field(default_factory=list)
+    _small: list[SmallProgram] = field(default_factory=list)
+
+    def attempts(self, seconds: float) -> Iterator[Attempt]:
+        """What is worth judging, for so many CPU seconds."""
+        began = time.process_time()
+        end = began + seconds
+        for program in self._of_patterns():
+            if time.process_time() > end or len(self.bases) >= 2 * BASES:
+                break
+            yield from self._try(program, False)
+        for program in itertools.chain(self._begun(), self._grown()):
+            if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
+                break
+            yield from self._try(program, False)
+        for program in itertools.chain(self._near(), self._further()):
+            if time.process_time() > end:
+                break
+            yield from self._try(program, True)
+
+    @property
+    def _share(self) -> float:
+        """Of the time for further programs: none is wanted where the author's own patterns fire."""
+        if not self.bases:
+            return 1.0
+        return STATED if self.bases[0].stated else SEARCHING
+
+    def _try(self, program: SmallProgram, near: bool) -> Iterator[Attempt]:
+        if program.key in self._seen or len(program.steps) > STEPS:
+            return
+        self._seen.add(program.key)
+        try:
+            built = build(program)
+        except Misfit:
+            return
+        self.tried += 1
+        watching: AbstractContextManager[set[Place]] = nullcontext(set()) if near else reached(self.words.files)
+        with watching as places:
+            try:
+                applied: Applied | None = self.apply(built)
+                error = None
+            except Exception as raised:
+                applied, error = None, raised
+        new = places - self.places
+        self.places |= places
+        if error is not None:
+            self.errors.setdefault(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}", program.made)
+            yield Attempt(built, None, error, near)
+        elif applied is not None and applied.fired:
+            (self._missed if near else self.bases).append(program)
+            yield Attempt(built, applied, None, near)
+        if applied is None or not applied.fired:
+            if new:
+                self._frontier.append(self._expanded(program))
+            elif not near and len(program.steps) < 4:
+                self._small.append(program)
+
+    # -- programs -------------------------------------------------------------------
+
+    @property
+    def _vocabulary(self) -> Words:
+        dtypes = tuple(d for d in self.words.dtypes if not d.is_complex)[:4]
+        return Words(tuple(self.words.numbers)[:8], dtypes)
+
+    @property
+    def _may_write(self) -> bool:
+        """At torch's level where the pass names what writes: fx itself takes such calls for dead code."""
+        return self.writes and (self.aten or any(m.endswith("_") for m in self.words.methods))
+
+    @property
+    def _targets(self) -> list[Any]:
+        found: dict[Any, None] = {}
+        for target in self.words.targets:
+            for each in self._at_level(target):
+                found.setdefault(each)
+        return list(found)
+
+    def _at_level(self, target: Any) -> Iterable[Any]:
+        if isinstance(target, OpOverload):
+            plain = target.namespace not in ("aten", "prims") or not mutated_arguments(target)
+            return [target] if self.aten and plain else []
+        if isinstance(target, OpOverloadPacket):
+            return [o for o in overloads_of(target) if not mutated_arguments(o)] if self.aten else []
+        if not self.aten:
+            return [target]
+        if getattr(target, "__name__", "") == "getitem":
+            return [target]
+        packet = aten_packet(name_of(target)) if not self.words.operators else None
+        return [o for o in overloads_of(packet)[:2] if not mutated_arguments(o)] if packet is not None else []
+
+    def _of_patterns(self) -> Iterator[SmallProgram]:
+        if self.aten or not any(s.example_inputs for s in self.noted):
+            yield from pattern_programs(self.noted, self.words.patterns if self.aten else [])
+
+    def _begun(self) -> Iterator[SmallProgram]:
+        if not self.writes:
+            both = SmallProgram((tensor_spec((4, 6)),), (), (In(0),), "an input that is a result", shared=True)
+            yield both
+        singles = [begun(target, self._vocabulary) for target in self._targets]
+        yield from itertools.islice(_in_turn(singles), 400)
+        yield from commonplace(self.aten)
+
+    def _grown(self) -> Iterator[SmallProgram]:
+        """Changes of what was read on, the latest first, and of every other in turn."""
+        singles = list(_singles(self._targets, self._vocabulary))
+        self._frontier.extend(self._expanded(p) for p in singles)
+        turn, place = 0, random.Random(0)
+        while self._frontier or self._small:
+            if not self._frontier:  # what has led nowhere, changed once more
+                self._frontier.append(self._expanded(self._small.pop(place.randrange(len(self._small)))))
+            turn += 1
+            stream = self._frontier[-1 if turn % 3 else turn // 3 % len(self._frontier)]
+            found = next(stream, None)
+            if found is None:
+                self._frontier.remove(stream)
+            else:
+                yield found
+
+    def _further(self) -> Iterator[SmallProgram]:
+        """Near misses of near misses that the pass changes as well: two things otherwise."""
+        place = random.Random(0)
+        for _ in range(FURTHER if self._missed else 0):
+            if not self._missed:
+                return
+            near = self._missed.pop(place.randrange(len(self._missed)))
+            yield from itertools.islice(near_misses(near, self._vocabulary, self._may_write), 10)
+
+    def _expanded(self, program: SmallProgram) -> Iterator[SmallProgram]:
+        words, targets = self._vocabulary, self._targets
+        streams: list[Iterator[SmallProgram]] = []
+        for at in range(min(3, len(program.inputs))):
+            streams.append(_each(lambda t, at=at: prepended(program, at, t, words), targets))  # type: ignore[misc]
+        streams.append(_each(lambda t: appended(program, t, words), targets))
+        streams += [respelled(program, words, i) for i in range(len(program.steps))]
+        streams += [conditions(program), merged_inputs(program), crossed(program)]
+        return _in_turn(streams)
+
+    def _near(self) -> Iterator[SmallProgram]:
+        """Near misses of every base in turn; of what became a base meanwhile too."""
+        streams: list[Iterator[SmallProgram]] = []
+        known = 0
+        while True:
+            while known < len(self.bases):
+                streams.append(near_misses(self.bases[known], self._vocabulary, self._may_write))
+                known += 1
+            if not streams:
+                return
+            for stream in list(streams):
+                program = next(stream, None)
+                if program is None:
+                    streams.remove(stream)
+                else:
+                    yield program
+
+
+def _each(make: Callable[[Any], Iterator[SmallProgram]], targets: Sequence[Any]) -> Iterator[SmallProgram]:
+    """Of each target the first spelling, then further ones."""
+    return _in_turn([itertools.islice(make(target), SPELLINGS) for target in targets])
+
+
+def _in_turn(streams: Sequence[Iterator[SmallProgram]]) -> Iterator[SmallProgram]:
+    left = list(streams)
+    while left:
+        for stream in list(left):
+            program = next(stream, None)
+            if program is None:
+                left.remove(stream)
+            else:
+                yield program
+
+
+def _singles(targets: Sequence[Any], words: Words) -> Iterator[SmallProgram]:
+    for target in targets[:12]:
+        yield from begun(target, words)

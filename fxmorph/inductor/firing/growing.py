@@ -1,0 +1,243 @@
+"""Changes of small programs that make larger ones: a call more behind, before, or with other arguments."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from fxmorph.inductor.derive.derived_graph import InputSpec
+from fxmorph.inductor.firing.operator_calls import (
+    Call,
+    Fresh,
+    Given,
+    New,
+    Words,
+    calls,
+    first_shapes,
+    name_of,
+    varied,
+)
+from fxmorph.inductor.firing.small_program import (
+    In,
+    Misfit,
+    Out,
+    SmallProgram,
+    Step,
+    build,
+    references,
+    tensor_spec,
+)
+from fxmorph.torchapi.dispatch import OpOverload, tree_leaves
+
+#: Variants of a call's arguments that are tried of one place.
+VARIANTS = 16
+
+
+def begun(target: Any, words: Words, most: int = 1) -> Iterator[SmallProgram]:
+    """Programs of one call, ``most`` for each shape and overload."""
+    for shape in first_shapes(target):
+        for dtype in _dtypes(words):
+            spec = tensor_spec(shape, dtype)
+            start = SmallProgram((spec,), (), (In(0),), "")
+            yield from _some(appended(start, target, words), most)
+
+
+def _dtypes(words: Words) -> list[str]:
+    told = [str(d).removeprefix("torch.") for d in words.dtypes]
+    return list(dict.fromkeys(["float32", *(d for d in told if d in ("float16", "bfloat16", "int64"))]))
+
+
+def _some(programs: Iterator[SmallProgram], most: int) -> Iterator[SmallProgram]:
+    """The first that can be run, as many as wanted."""
+    for program in programs:
+        if most <= 0:
+            return
+        try:
+            build(program)
+        except Misfit:
+            continue
+        most -= 1
+        yield program
+
+
+def appended(program: SmallProgram, target: Any, words: Words, at: int = 0) -> Iterator[SmallProgram]:
+    """With a call on the result number ``at`` behind."""
+    try:
+        value = _value_of(program, at)
+    except Misfit:
+        return
+    given = program.outputs[at]
+    if isinstance(value, (tuple, list)) and target is not operator.getitem:
+        tensors = [i for i, v in enumerate(value) if isinstance(v, torch.Tensor)]
+        if not tensors:
+            return
+        picked = Step("call_function", operator.getitem, (given, tensors[0]))
+        given, value = Out(len(program.steps)), value[tensors[0]]
+        program = replace(program, steps=(*program.steps, picked))
+    made = " > ".join(p for p in (program.made, name_of(target)) if p)
+    for number, call in enumerate(calls(target, value, words)):
+        if number >= VARIANTS * 2:
+            return
+        yield replace(_with(program, call, given), made=made)
+
+
+def _value_of(program: SmallProgram, at: int) -> Any:
+    """The fake value of a result."""
+    built = build(program)
+    place = program.outputs[at]
+    inputs = len(program.inputs)
+    return built.values[place.at if isinstance(place, In) else inputs + place.at]
+
+
+def _with(program: SmallProgram, call: Call, given: In | Out) -> SmallProgram:
+    """The program with a call behind, whose result is the only one; what is not used any more is gone."""
+    (*before, step), inputs = _placed(program, call, given)
+    steps = (*program.steps, *before, step)
+    return without_unused(replace(program, inputs=inputs, steps=steps, outputs=(Out(len(steps) - 1),)))
+
+
+def without_unused(program: SmallProgram) -> SmallProgram:
+    """Without inputs that nothing reads."""
+    used: set[int] = set()
+
+    def note(ref: Any) -> Any:
+        if isinstance(ref, In):
+            used.add(ref.at)
+        return ref
+
+    program.mapped(note)
+    if len(used) == len(program.inputs):
+        return program
+    number = {old: new for new, old in enumerate(sorted(used))}
+    moved = program.mapped(lambda ref: In(number[ref.at]) if isinstance(ref, In) else ref)
+    return replace(moved, inputs=tuple(program.inputs[i] for i in sorted(used)))
+
+
+def prepended(program: SmallProgram, at: int, target: Any, words: Words) -> Iterator[SmallProgram]:
+    """With a call before: its result is read where input number ``at`` was."""
+    spec = program.inputs[at]
+    if spec.constant:
+        return
+    for shape in dict.fromkeys((spec.shape, *first_shapes(target), _transposed(spec.shape))):
+        start = SmallProgram((tensor_spec(shape, spec.dtype, spec.fill),), (), (In(0),))
+        for front in appended(start, target, words):
+            yield joined(front, program, at, name_of(target))
+
+
+def _transposed(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if len(shape) > 1 else shape
+
+
+def joined(front: SmallProgram, program: SmallProgram, at: int, name: str) -> SmallProgram:
+    """``program`` with the result of ``front`` in the place of an input."""
+    shift, inputs = len(front.steps), len(front.inputs)
+
+    def moved(ref: Any) -> Any:
+        if isinstance(ref, Out):
+            return Out(ref.at + shift)
+        return front.outputs[0] if ref.at == at else In(ref.at + inputs)
+
+    behind = program.mapped(moved)
+    both = replace(
+        behind,
+        inputs=(*front.inputs, *program.inputs),
+        steps=(*front.steps, *behind.steps),
+        made=" > ".join(p for p in (name, program.made) if p),
+    )
+    return without_unused(both)
+
+
+def merged_inputs(program: SmallProgram) -> Iterator[SmallProgram]:
+    """Two inputs that are alike are one: ``x * x`` for ``x * y``."""
+    for i, one in enumerate(program.inputs):
+        for j in range(i + 1, len(program.inputs)):
+            if program.inputs[j] == one:
+                same = program.mapped(lambda ref, i=i, j=j: In(i) if ref == In(j) else ref)  # type: ignore[misc]
+                yield without_unused(same)
+
+
+def crossed(program: SmallProgram) -> Iterator[SmallProgram]:
+    """An input is the result of a step instead: a diamond."""
+    for number, step in enumerate(program.steps):
+        for earlier in range(number):
+            for i in range(len(program.inputs)):
+
+                def swap(ref: Any, i: int = i, earlier: int = earlier) -> Any:
+                    return Out(earlier) if ref == In(i) else ref
+
+                args = references(step.args, swap)
+                if args != step.args:
+                    steps = (*program.steps[:number], replace(step, args=args), *program.steps[number + 1 :])
+                    yield without_unused(replace(program, steps=steps))
+
+
+def respelled(program: SmallProgram, words: Words, number: int) -> Iterator[SmallProgram]:
+    """Step ``number`` with other arguments, its first tensor kept."""
+    step = program.steps[number]
+    if step.op == "call_module":
+        return
+    given = _first_reference(step.args)
+    if given is None:
+        return
+    try:
+        built = build(program)
+    except Misfit:
+        return
+    value = built.values[given.at if isinstance(given, In) else len(program.inputs) + given.at]
+    if isinstance(value, (tuple, list)) and step.target is not operator.getitem:
+        return
+    if isinstance(step.target, OpOverload):
+        for call in itertools.islice(varied(step.target, step.args, step.kwargs, value, words), 2 * VARIANTS):
+            yield _exchanged(program, number, call, given, keep=False)
+    for call in itertools.islice(calls(step.target, value, words), 4 * VARIANTS):
+        yield _exchanged(program, number, call, given, keep=True)
+
+
+def _first_reference(args: Sequence[Any]) -> In | Out | None:
+    found = [v for v in tree_leaves(list(args)) if isinstance(v, (In, Out))]
+    return found[0] if found else None
+
+
+def _exchanged(program: SmallProgram, number: int, call: Call, given: In | Out, keep: bool) -> SmallProgram:
+    """Another call in the place of a step.
+
+    ``keep``: tensors beside the first stay what they were where there are as many.
+    """
+    (*_, step), inputs = _placed(program, call, given)
+    if keep:
+        news = [v for v in tree_leaves(list(step.args)) if isinstance(v, In) and v.at >= len(program.inputs)]
+        old = tree_leaves(list(program.steps[number].args))
+        others = [v for v in old if isinstance(v, (In, Out)) and v != given]
+        if len(others) == len(news):
+            swap = dict(zip(news, others, strict=True))
+            step = replace(step, args=references(step.args, lambda ref: swap.get(ref, ref)))
+    steps = (*program.steps[:number], step, *program.steps[number + 1 :])
+    return without_unused(replace(program, inputs=inputs, steps=steps))
+
+
+def _placed(program: SmallProgram, call: Call, given: In | Out) -> tuple[list[Step], tuple[InputSpec, ...]]:
+    """(The call as a step on ``given``, behind steps for it alone; the inputs with those that it wants besides)."""
+    inputs: list[InputSpec] = list(program.inputs)
+    steps: list[Step] = []
+
+    def place(value: Any) -> Any:
+        if isinstance(value, Given):
+            return given
+        if isinstance(value, New):
+            inputs.append(value.spec)
+            return In(len(inputs) - 1)
+        if isinstance(value, Fresh):
+            inputs.append(value.spec)
+            steps.append(Step("call_function", torch.ops.aten.clone.default, (In(len(inputs) - 1),)))
+            return Out(len(program.steps) + len(steps) - 1)
+        if isinstance(value, (tuple, list)):
+            return type(value)(place(v) for v in value)
+        return value
+
+    args, kwargs = place(call.args), tuple((k, place(v)) for k, v in call.kwargs)
+    return [*steps, Step(call.op, call.target, args, kwargs)], tuple(inputs)

@@ -1,0 +1,450 @@
+"""Arguments for calls of an operator on a value: plain ones first, then each argument otherwise, one at a time.
+
+What an operator wants of its arguments is told by their types and names in its schema.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from fxmorph.inductor.derive.derived_graph import InputSpec
+from fxmorph.inductor.firing.module_calls import SHAPES as MODULE_SHAPES
+from fxmorph.inductor.firing.module_calls import module_calls
+from fxmorph.inductor.firing.small_program import tensor_spec
+from fxmorph.programs.inputs import dtype_name
+from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments, schema_of
+from fxmorph.torchapi.own_patterns import auto_functionalized
+
+
+@dataclass(frozen=True)
+class New:
+    """A tensor that is to be an input."""
+
+    spec: InputSpec
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A tensor that is computed for the call alone."""
+
+    spec: InputSpec
+
+
+@dataclass(frozen=True)
+class Given:
+    """The value that the call is made on."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of ``target``; arguments hold :class:`Given`, :class:`New` and :class:`Fresh`."""
+
+    op: str
+    target: Any
+    args: tuple[Any, ...]
+    kwargs: tuple[tuple[str, Any], ...] = ()
+
+
+class _Omitted:
+    """An argument that is left to its default."""
+
+
+OMITTED = _Omitted()
+#: Sizes of the first argument, by the operator's name; else those of :data:`SHAPES`.
+SHAPES = ((4, 6), (2, 3, 4))
+_FIRST: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("mm", "addmm", "t", "_int_mm"), (4, 6)),
+    **dict.fromkeys(("bmm", "baddbmm", "linear", "layer_norm", "native_layer_norm", "rms_norm"), (2, 3, 4)),
+    **dict.fromkeys(
+        ("convolution", "conv2d", "max_pool2d", "avg_pool2d", "max_pool2d_with_indices", "adaptive_avg_pool2d",
+         "_adaptive_avg_pool2d", "batch_norm", "native_batch_norm", "_native_batch_norm_legit_no_training",
+         "upsample_nearest2d", "pixel_shuffle", "pixel_unshuffle", "native_group_norm", "group_norm",
+         "reflection_pad2d", "replication_pad2d", "instance_norm"),
+        (2, 4, 6, 6),
+    ),
+    **dict.fromkeys(("conv1d", "max_pool1d", "avg_pool1d"), (2, 4, 8)),
+    **dict.fromkeys(
+        ("scaled_dot_product_attention", "_scaled_dot_product_flash_attention_for_cpu",
+         "_scaled_dot_product_efficient_attention", "_scaled_dot_product_flash_attention"),
+        (2, 2, 4, 8),
+    ),
+    "embedding": (10, 6), "pixel_shuffle": (2, 4, 3, 3),
+}  # fmt: skip
+#: What operators of Python do, as ATen calls it.
+_PYTHON = {
+    operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.matmul: "matmul",
+    operator.pow: "pow", operator.neg: "neg", operator.floordiv: "floor_divide", operator.eq: "eq", operator.ne: "ne",
+    operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge", operator.and_: "bitwise_and",
+    operator.or_: "bitwise_or", operator.iadd: "add", operator.imul: "mul", operator.isub: "sub",
+    operator.mod: "remainder",
+}  # fmt: skip
+#: Names of tensors that an operator writes.
+_RESULTS = frozenset("result out output".split())
+#: Words that arguments take.
+_WORDS = {"rounding_mode": ("floor", "trunc"), "approximate": ("tanh",), "reduce": ("sum", "amax")}
+_OVERLOADS = ("default", "Tensor", "Scalar", "dim", "int", "self", "dim_IntList", "Tensor_Scalar", "dtype", "sizes")
+
+
+@dataclass(frozen=True)
+class Words:
+    """Numbers, dtypes and lists that a pass names: they are tried where an operator takes such."""
+
+    numbers: tuple[float, ...] = ()
+    dtypes: tuple[torch.dtype, ...] = ()
+
+
+def first_shapes(target: Any) -> tuple[tuple[int, ...], ...]:
+    """Shapes of a value that a call may be made on, the likeliest first."""
+    if isinstance(target, type):
+        return MODULE_SHAPES
+    known = _FIRST.get(name_of(target))
+    return (known,) if known else SHAPES
+
+
+def name_of(target: Any) -> str:
+    """The operator's name, without namespace and overload."""
+    if isinstance(target, OpOverload):
+        return str(schema_of(target).name).rpartition("::")[2]
+    if isinstance(target, OpOverloadPacket):
+        return str(target).rpartition(".")[2]
+    return _PYTHON.get(target, target if isinstance(target, str) else getattr(target, "__name__", ""))
+
+
+def overloads_of(packet: OpOverloadPacket) -> list[OpOverload]:
+    """Those that write nothing, the usual ones first, up to four."""
+    names = list(packet.overloads())
+    ordered = [*(n for n in _OVERLOADS if n in names), *(n for n in names if n not in _OVERLOADS)]
+    found = [getattr(packet, name) for name in ordered]
+    plain = [o for o in found if not any(a.is_out for a in schema_of(o).arguments)]
+    return plain[:4]
+
+
+def calls(target: Any, value: torch.Tensor | None, words: Words) -> Iterator[Call]:
+    """Calls on a (fake) value, or of what takes none; many do not fit, which running them tells."""
+    if target is operator.getitem:
+        yield from _elements(value)
+        return
+    if isinstance(target, type) and issubclass(target, torch.nn.Module):
+        yield from (Call("call_module", make, (Given(),)) for make in module_calls(target, value))
+        return
+    if isinstance(target, OpOverload):
+        spelled = _spelled(target, value, words, aten=True)
+        yield from _functionalised(target, spelled) if mutated_arguments(target) else spelled
+        return
+    packet = target if isinstance(target, OpOverloadPacket) else aten_packet(name_of(target).removesuffix("_"))
+    for overload in overloads_of(packet) if packet is not None else ():
+        for call in _spelled(overload, value, words, aten=False):
+            yield from _as(target, call)
+    if packet is None and not isinstance(target, OpOverloadPacket):
+        yield Call("call_method" if isinstance(target, str) else "call_function", target, (Given(),))
+
+
+def _functionalised(target: OpOverload, spelled: Iterator[Call]) -> Iterator[Call]:
+    """Calls of what writes its arguments, as AOTAutograd has them: every argument by name, what is written is new."""
+    arguments = list(schema_of(target).arguments)
+    written = {name for _, name in mutated_arguments(target)}
+    for call in spelled:
+        given = {a.name: a.default_value for a in arguments if a.has_default_value()}
+        given |= dict(zip([a.name for a in arguments], call.args, strict=False)) | dict(call.kwargs)
+        given |= {name: Fresh(given[name].spec) for name in written if isinstance(given.get(name), New)}
+        if not any(isinstance(given.get(name), Given) for name in written):
+            yield Call("call_function", auto_functionalized, (target,), tuple(given.items()))
+
+
+def _as(target: Any, call: Call) -> Iterator[Call]:
+    """The call as a method or function of torch, with lists also spread out."""
+    op = "call_method" if isinstance(target, str) else "call_function"
+    if target in _PYTHON and call.kwargs:
+        return
+    yield replace(call, op=op, target=target)
+    if op == "call_method" and len(call.args) == 2 and isinstance(call.args[1], list):
+        yield replace(call, op=op, target=target, args=(call.args[0], *call.args[1]))
+
+
+def _elements(value: Any) -> Iterator[Call]:
+    if isinstance(value, (tuple, list)):
+        for i in range(len(value)):
+            yield Call("call_function", operator.getitem, (Given(), i))
+    elif value is not None:
+        for index in (0, (slice(None), slice(1, None)), (slice(None), slice(None, None, 2)), (Ellipsis, None)):
+            yield Call("call_function", operator.getitem, (Given(), index))
+
+
+#: Arguments behind the first that programs give together.
+_TOGETHER: dict[str, tuple[tuple[Any, ...], ...]] = {
+    "slice": (
+        (0, 0, 2**63 - 1), (1, 0, 2**63 - 1), (1, 1, 2**63 - 1), (0, 0, 2), (1, 0, 2**63 - 1, 2), (0, 1, 3),
+        (1, 0, 4), (-1, 0, 3), (0, -2, 2**63 - 1), (0, 0, 2**63 - 1, 2),
+    ),
+    "narrow": ((0, 0, 2), (1, 1, 2)),
+    "split_with_sizes": (([1, 3], 0), ([2, 4], 1), ([2, 2, 2], 1), ([2, 2], 0), ([1, 3], -1)),
+    "transpose": ((0, 1), (-2, -1), (1, 0)),
+    "flatten": ((0, -1), (1, -1), (0, 1)),
+    "select": ((0, 0), (1, 1), (-1, 0), (0, -1)),
+    "squeeze": ((0,), (1,), (-1,)),
+}  # fmt: skip
+
+
+def _spelled(overload: OpOverload, value: torch.Tensor | None, words: Words, aten: bool) -> Iterator[Call]:
+    arguments = list(schema_of(overload).arguments)
+    name = name_of(overload)
+    if value is not None and len(arguments) > 1 and not any(a.kwarg_only for a in arguments):
+        for together in _TOGETHER.get(name, ()):
+            if len(together) < len(arguments):
+                yield Call("call_function", overload, (Given(), *together))
+    places = [i for i, a in enumerate(arguments) if _kind(a) in ("Tensor", "List[Tensor]")]
+    for place in _places(name, places) if value is not None else [-1]:
+        if place < 0 and places:
+            continue
+        options = [
+            [*_given_at(name, a, value)] if i == place else [*_options(name, a, value, words)]
+            for i, a in enumerate(arguments)
+        ]
+        if any(not some for some in options):
+            continue
+        plain = [some[0] for some in options]
+        if name in ("add", "sub") and any(isinstance(v, (int, float)) for v in plain[1:2]):
+            options = [some[:1] if a.name == "alpha" else some for a, some in zip(arguments, options, strict=True)]
+        yield _call(overload, arguments, plain, aten)
+        longest = max((len(some) for some in options), default=0)
+        for turn in range(1, longest):
+            for i, some in enumerate(options):
+                if turn < len(some):
+                    yield _call(overload, arguments, [*plain[:i], some[turn], *plain[i + 1 :]], aten)
+
+
+def varied(
+    target: OpOverload, args: Sequence[Any], kwargs: Sequence[tuple[str, Any]], value: Any, words: Words
+) -> Iterator[Call]:
+    """The call with one argument otherwise at a time, the others as they are; ``value`` is its first tensor's."""
+    arguments = list(schema_of(target).arguments)
+    named = dict(kwargs)
+    current = [args[i] if i < len(args) else named.get(a.name, OMITTED) for i, a in enumerate(arguments)]
+    first = next((i for i, a in enumerate(arguments) if _kind(a) in ("Tensor", "List[Tensor]")), -1)
+    options = [[] if i == first else list(_options(name_of(target), a, value, words)) for i, a in enumerate(arguments)]
+    if any(isinstance(v, (int, float)) for v in args[1:2]):  # nobody scales a number by ``alpha``
+        options = [[] if a.name == "alpha" else some for a, some in zip(arguments, options, strict=True)]
+    for turn in range(max((len(some) for some in options), default=0)):
+        for i, some in enumerate(options):
+            if turn < len(some) and some[turn] is not current[i] and some[turn] != current[i]:
+                yield _call(target, arguments, [*current[:i], some[turn], *current[i + 1 :]], True)
+
+
+def _places(name: str, places: list[int]) -> list[int]:
+    """The arguments that the value may be, the likeliest first."""
+    if name in ("addmm", "baddbmm", "addbmm", "addmv", "where", "embedding") and len(places) > 1:
+        return [places[1], places[0], *places[2:]]
+    return places[:3]
+
+
+def _given_at(name: str, argument: Any, value: Any) -> Iterator[Any]:
+    if _kind(argument) == "List[Tensor]":
+        if isinstance(value, torch.Tensor):
+            yield [Given(), New(_like(value))]
+            yield [Given(), Given()]
+            yield [New(_like(value)), Given()]
+            yield [Given()]
+    else:
+        yield Given()
+
+
+def _call(overload: OpOverload, arguments: Sequence[Any], values: Sequence[Any], aten: bool) -> Call:
+    """As the dispatcher hands it on: defaults at the end are left out, keywords are those that must be."""
+    placed: list[Any] = []
+    kwargs: list[tuple[str, Any]] = []
+    gap = False
+    for argument, value in zip(arguments, values, strict=True):
+        left_out = value is OMITTED
+        if argument.kwarg_only:
+            kwargs += [] if left_out else [(argument.name, value)]
+        elif left_out and not aten:
+            gap = True
+        elif gap:
+            kwargs.append((argument.name, value))
+        else:
+            placed.append(value)
+    while placed and placed[-1] is OMITTED:
+        placed.pop()
+    by_place = [a for a in arguments if not a.kwarg_only]
+    filled = [a.default_value if v is OMITTED else v for a, v in zip(by_place, placed, strict=False)]
+    return Call("call_function", overload, tuple(filled), tuple(kwargs))
+
+
+def _kind(argument: Any) -> str:
+    """The type as the schema spells it: ``type`` calls dtypes and memory formats whole numbers."""
+    return str(getattr(argument, "real_type", argument.type))
+
+
+def _like(value: torch.Tensor, shape: Sequence[int] | None = None, dtype: torch.dtype | None = None) -> InputSpec:
+    return tensor_spec(value.shape if shape is None else shape, dtype_name(dtype or value.dtype))
+
+
+def _options(name: str, argument: Any, value: torch.Tensor | None, words: Words) -> Iterator[Any]:
+    """Values of an argument, the plainest first."""
+    kind, own = _kind(argument), argument.name
+    optional = argument.has_default_value()
+    if optional:
+        yield OMITTED
+    inner = kind.removeprefix("Optional[").removesuffix("]") if kind.startswith("Optional[") else kind
+    if inner == "Tensor":
+        tensors = [New(spec) for spec in _tensors(name, own, value)]
+        yield from tensors[:1]
+        if own == "other" and name not in ("matmul", "mm"):  # graphs have numbers where tensors may be
+            yield from dict.fromkeys((*words.numbers[:4], 2, 1, 0, 0.5, -1))
+        yield from tensors[1:]
+    elif inner == "List[Tensor]" or inner == "List[Optional[Tensor]]":
+        if value is not None:
+            index = tensor_spec((2,), "int64", "=0")
+            yield [New(index)] if own == "indices" else [New(_like(value)), New(_like(value))]
+    elif own in ("dtype", "out_dtype") or inner == "ScalarType":
+        yield from (d for d in (*words.dtypes, torch.float16, torch.float64, torch.int64) if not d.is_complex)
+    elif inner == "MemoryFormat" or own == "memory_format":
+        yield torch.contiguous_format
+    elif inner == "Layout" or own == "layout":
+        yield torch.strided
+    elif inner == "bool":
+        yield from (bool(argument.default_value) is False, bool(argument.default_value)) if optional else (False, True)
+    elif inner in ("int", "SymInt"):
+        yield from _whole(name, own, value, words)
+    elif inner in ("float", "number", "Scalar"):
+        yield from _numbers(own, words)
+    elif inner.startswith("List[") and ("int" in inner or "SymInt" in inner):
+        yield from _lists(name, own, value)
+    elif inner == "str":
+        yield from _WORDS.get(own, ())
+    elif inner == "Device" and not optional:
+        yield torch.device("cpu")
+    if not optional and kind.startswith("Optional["):
+        yield None
+
+
+def _tensors(name: str, own: str, value: torch.Tensor | None) -> Iterator[InputSpec]:
+    if value is None or not isinstance(value, torch.Tensor):
+        yield tensor_spec((4, 6))
+        return
+    shape, dtype = tuple(value.shape), dtype_name(value.dtype)
+    known = _shaped(name, own, shape)
+    if known is not None:
+        yield tensor_spec(known, dtype)
+        return
+    if own in ("index", "indices") or (own == "target" and name.endswith("loss")):
+        yield tensor_spec(shape if name in ("gather", "scatter", "scatter_add") else (3,), "int64", "=0")
+        return
+    if own in ("condition", "mask"):
+        yield tensor_spec(shape, "bool", "mask")
+        return
+    if own in ("running_mean", "running_var", "scale", "scales"):
+        yield tensor_spec(shape[1:2], dtype, "positive")
+        return
+    yield tensor_spec(shape, dtype)
+    yield tensor_spec(shape[-1:], dtype)
+    if own in _RESULTS and shape and shape[-1] % 2 == 0:  # of gated activations
+        yield tensor_spec((*shape[:-1], shape[-1] // 2), dtype)
+    for other in ("float64", "int64", "float16"):
+        if other != dtype:
+            yield tensor_spec(shape, other)
+    yield tensor_spec((), dtype)
+    if shape and shape[0] != 1:
+        yield tensor_spec((1, *shape[1:]), dtype)
+        yield tensor_spec((3, *shape), dtype)
+
+
+def _shaped(name: str, own: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Sizes that an operator wants of another argument, given the value's."""
+    last = shape[-1] if shape else 1
+    if name in ("mm", "addmm", "matmul", "_int_mm") and own in ("mat2", "other"):
+        return (last, 8)
+    if name == "addmm" and own == "self":
+        return (8,)
+    if name in ("bmm", "baddbmm") and own in ("mat2", "batch2") and len(shape) == 3:
+        return (shape[0], last, 5)
+    if name == "baddbmm" and own == "self" and len(shape) == 3:
+        return (shape[0], shape[1], 5)
+    if name == "linear":
+        return (8, last) if own == "weight" else (8,)
+    if name in ("layer_norm", "native_layer_norm", "rms_norm"):
+        return (last,)
+    if name.startswith("conv") and own in ("weight", "bias") and len(shape) > 2:
+        return (4, shape[1], *[3] * (len(shape) - 2)) if own == "weight" else (4,)
+    if "batch_norm" in name or "group_norm" in name or "instance_norm" in name:
+        return shape[1:2]
+    if name == "embedding":
+        return (10, 6) if own == "weight" else shape
+    if "dot_product" in name and own in ("key", "value"):
+        return shape
+    return None
+
+
+def _whole(name: str, own: str, value: Any, words: Words) -> Iterator[int]:
+    ndim = value.ndim if isinstance(value, torch.Tensor) else 2
+    if own in ("dim", "axis", "dim0", "dim1", "start_dim", "end_dim", "dimension"):
+        first = {"dim0": 0, "dim1": 1, "start_dim": 0, "end_dim": -1}.get(own, -1)
+        yield from dict.fromkeys((first, 0, 1, ndim - 1, -2))
+    elif own == "start":
+        yield from (0, 1, -2)
+    elif own == "end":
+        yield from (4, 2**63 - 1, 2, -1)
+    elif own == "step":
+        yield from (1, 2)
+    elif own in ("split_size", "chunks", "groups", "num_groups"):
+        yield from (1, 2) if own == "groups" else (2, 3)
+    elif name == "native_group_norm" and isinstance(value, torch.Tensor) and value.ndim > 1:
+        sizes = {"N": value.shape[0], "C": value.shape[1], "HxW": value[0, 0].numel(), "group": 2}
+        yield int(sizes.get(own, 1))
+    else:
+        yield from dict.fromkeys((1, 2, 0, -1, *(int(n) for n in words.numbers if abs(n) < 64 and n == int(n))))
+
+
+def _numbers(own: str, words: Words) -> Iterator[float]:
+    told = [n for n in words.numbers if abs(n) < 1e6]
+    if own in ("alpha", "beta"):
+        yield from dict.fromkeys((2, *told, 0.5))
+    elif own in ("eps", "epsilon"):
+        yield from (1e-5, 0.1)
+    elif own in ("p", "momentum"):
+        yield from (0.1, 0.0)
+    elif own == "scale":
+        yield from (0.5, 0.125)
+    else:
+        yield from dict.fromkeys((2, *told, 0.5, 0, 1, -1, 3.0))
+
+
+def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:
+    shape = [int(n) for n in value.shape] if isinstance(value, torch.Tensor) and value.ndim else [1]
+    ndim, total = len(shape), 1
+    for n in shape:
+        total *= n
+    if own in ("dims",) or name == "permute":
+        yield [*range(1, ndim), 0]
+        yield [*range(ndim - 2), ndim - 1, ndim - 2] if ndim > 1 else [0]
+        yield list(range(ndim))
+        yield [ndim - 1, *range(ndim - 1)]
+    elif name in ("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy"):
+        yield from ([total], [shape[0], -1], shape, [-1, shape[-1]], [2, total // 2], [*shape, 1])
+    elif name in ("expand", "broadcast_to", "broadcast_in_dim"):
+        yield from (shape, [2, *shape], [-1] * ndim)
+    elif own == "split_sizes":
+        yield from ([1, shape[0] - 1], [2, 2], [shape[0]], [1, 1, shape[0] - 2])
+    elif own in ("repeats", "reps"):
+        yield from ([2] + [1] * (ndim - 1), [1] * ndim, [1] * (ndim - 1) + [2])
+    elif own == "normalized_shape":
+        yield shape[-1:]
+    elif own == "pad":
+        yield from ([1, 1], [0, 0], [1, 0], [-1, 0], [0, 0, 1, 1])
+    elif own in ("stride",) and name.startswith("as_strided"):
+        yield list(reversed([1, *shape[:0:-1]])) if ndim < 3 else [shape[1] * shape[2], shape[2], 1]
+    elif own in ("kernel_size", "output_size", "scale_factors"):
+        yield from ([2, 2], [3, 3], [1, 1])
+    elif own in ("stride", "padding", "dilation", "output_padding"):
+        spatial = max(1, ndim - 2)
+        plain = 0 if own in ("padding", "output_padding") else 1
+        yield from ([plain] * spatial, [plain + 1] * spatial)
+    elif own == "size":
+        yield from (shape, [2, 3], [])
+    else:
+        yield from ([-1], [0], [0, 1], [1], list(range(ndim)))

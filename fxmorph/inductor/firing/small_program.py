@@ -1,0 +1,255 @@
+"""Small programs as data: what is tried on a pass, changed a little, and tried again."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.inductor.derive.derived_graph import InputSpec, fill, spec_for
+from fxmorph.inductor.firing.module_calls import made_module
+from fxmorph.programs.inputs import InputSet
+from fxmorph.torchapi.dispatch import OpOverload, tree_leaves, tree_map
+from fxmorph.torchapi.fake import FakeTensorMode, tensor_notes
+from fxmorph.torchapi.optional_passes import lazy_module
+
+#: Elements that a result may have.
+LARGE = 200_000
+
+
+class Misfit(Exception):
+    """The program does not run on its inputs' shapes and dtypes."""
+
+
+@dataclass(frozen=True)
+class In:
+    """Input number ``at``."""
+
+    at: int
+
+
+@dataclass(frozen=True)
+class Out:
+    """The result of step number ``at``."""
+
+    at: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: ``op`` and ``target`` are a node's; of ``call_module`` the target makes the module."""
+
+    op: str
+    target: Any
+    args: tuple[Any, ...] = ()
+    kwargs: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class SmallProgram:
+    """Inputs, calls in order, results; ``made`` says how it came to be.
+
+    ``stated``: its inputs are those that the author of a pattern gave as an example.  ``shared``: results may be
+    inputs themselves, as those of exported programs.
+    """
+
+    inputs: tuple[InputSpec, ...]
+    steps: tuple[Step, ...]
+    outputs: tuple[In | Out, ...]
+    made: str = ""
+    stated: bool = False
+    shared: bool = False
+
+    @property
+    def key(self) -> str:
+        return repr((self.inputs, self.steps, self.outputs))
+
+    def mapped(self, change: Callable[[Any], Any]) -> SmallProgram:
+        """With every reference to an input or a result changed."""
+        steps = tuple(
+            replace(s, args=references(s.args, change), kwargs=references(s.kwargs, change)) for s in self.steps
+        )
+        return replace(self, steps=steps, outputs=tuple(change(o) for o in self.outputs))
+
+
+@dataclass(frozen=True)
+class Built:
+    """A program as a graph with fake results in ``meta``, and the inputs that it runs on."""
+
+    program: SmallProgram
+    gm: fx.GraphModule
+    values: tuple[Any, ...]
+
+    def inputs(self) -> InputSet:
+        given = [fill(spec, i) for i, spec in enumerate(self.program.inputs) if not spec.constant]
+        return InputSet.snapshot(given)
+
+
+def references(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Nested arguments with every :class:`In` and :class:`Out` changed."""
+    if isinstance(value, (In, Out)):
+        return change(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(references(v, change) for v in value)
+    return value
+
+
+def build(program: SmallProgram) -> Built:
+    """Raises :class:`Misfit`."""
+    try:
+        return _build(program)
+    except Misfit:
+        raise
+    except Exception as error:
+        raise Misfit(f"{type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
+
+
+def _build(program: SmallProgram) -> Built:
+    root, graph, mode = torch.nn.Module(), fx.Graph(), FakeTensorMode(allow_non_fake_inputs=True)
+    inputs: list[fx.Node] = []
+    with mode, torch.no_grad():
+        for i, spec in enumerate(program.inputs):
+            if not spec.constant:
+                inputs.append(_noted(graph.placeholder(f"arg{i}_1"), _fake(spec)))
+                continue
+            inputs.append(graph.placeholder(f"arg{i}_1"))  # in the order of inputs; it becomes an attribute below
+        for i, spec in enumerate(program.inputs):
+            if spec.constant:
+                root.register_buffer(f"constant_{i}", torch.empty(0))
+                attribute = _noted(graph.get_attr(f"constant_{i}"), _fake(spec))
+                graph.erase_node(inputs[i])
+                inputs[i] = attribute
+        steps: list[fx.Node] = []
+        for number, step in enumerate(program.steps):
+            steps.append(_emitted(root, graph, step, number, inputs, steps))
+    place: dict[Any, fx.Node] = {**{In(i): n for i, n in enumerate(inputs)}, **{Out(i): n for i, n in enumerate(steps)}}
+    given = [place[o] for o in program.outputs]
+    outputs = given if program.shared else _apart(given, graph, mode)
+    graph.output(tuple(outputs))
+    for i, spec in enumerate(program.inputs):
+        if spec.constant:
+            setattr(root, f"constant_{i}", fill(spec, i))
+    return Built(program, lazy_module(root, graph), tuple(n.meta["val"] for n in [*inputs, *steps]))  # type: ignore[arg-type]
+
+
+def _fake(spec: InputSpec) -> torch.Tensor:
+    return torch.empty_strided(spec.shape, spec.stride, dtype=getattr(torch, spec.dtype))
+
+
+def _noted(node: fx.Node, value: Any) -> fx.Node:
+    node.meta.update(tensor_notes(value))
+    return node
+
+
+def _emitted(
+    root: torch.nn.Module, graph: fx.Graph, step: Step, number: int, inputs: list[fx.Node], steps: list[fx.Node]
+) -> fx.Node:
+    def place(ref: Any) -> fx.Node:
+        return inputs[ref.at] if isinstance(ref, In) else steps[ref.at]
+
+    args, kwargs = references(step.args, place), dict(references(step.kwargs, place))
+    target = step.target
+    real_args, real_kwargs = tree_map(_value, args), tree_map(_value, kwargs)
+    if step.op == "call_module":
+        target = f"module_{number}"
+        module = made_module(step.target)
+        root.add_module(target, module)
+        result = module(*real_args, **real_kwargs)
+    elif step.op == "call_method":
+        result = getattr(real_args[0], target)(*real_args[1:], **real_kwargs)
+    else:
+        result = target(*real_args, **real_kwargs)
+    if any(t.numel() > LARGE for t in tree_leaves(result) if isinstance(t, torch.Tensor)):
+        raise Misfit("large results")
+    return _noted(graph.create_node(step.op, target, tuple(args), kwargs), result)
+
+
+def _value(value: Any) -> Any:
+    return value.meta["val"] if isinstance(value, fx.Node) else value
+
+
+def _apart(outputs: Sequence[fx.Node], graph: fx.Graph, mode: Any) -> list[fx.Node]:
+    """Results that share memory with an input or with each other are computed from: no graph of AOTAutograd has such.
+
+    Of what is no tensor, its tensors.
+    """
+    flat: list[fx.Node] = []
+    with mode, torch.no_grad():
+        for node in outputs:
+            value = node.meta["val"]
+            if isinstance(value, (tuple, list)):
+                picked = [i for i, v in enumerate(value) if isinstance(v, torch.Tensor)]
+                flat += [_noted(graph.call_function(operator.getitem, (node, i)), value[i]) for i in picked]
+            elif isinstance(value, torch.Tensor):
+                flat.append(node)
+        held = {_memory(n) for n in graph.nodes if n.op in ("placeholder", "get_attr")}
+        out = []
+        for node in flat:
+            if _memory(node) in held:
+                node = _computed_from(node, graph)
+            held.add(_memory(node))
+            out.append(node)
+    if not out:
+        raise Misfit("no results")
+    return out
+
+
+def _memory(node: fx.Node) -> int:
+    value = node.meta["val"]
+    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else -1
+
+
+def _computed_from(node: fx.Node, graph: fx.Graph) -> fx.Node:
+    aten = torch.ops.aten
+    at_torch = not any(isinstance(n.target, OpOverload) for n in graph.nodes)
+    boolean = node.meta["val"].dtype == torch.bool
+    function = (torch.logical_not if boolean else torch.neg) if at_torch else (
+        aten.logical_not.default if boolean else aten.neg.default
+    )  # fmt: skip
+    return _noted(graph.call_function(function, (node,)), function(node.meta["val"]))
+
+
+def program_of(graph: fx.Graph, inputs: Sequence[InputSpec], made: str) -> SmallProgram:
+    """The program that a graph is; ``inputs`` are those of its placeholders.  Raises :class:`Misfit`."""
+    place: dict[fx.Node, In | Out] = {}
+    steps: list[Step] = []
+    outputs: list[In | Out] = []
+    count = itertools.count()
+
+    def ref(value: Any) -> Any:
+        map_arg: Any = fx.node.map_arg
+        return map_arg(value, lambda read: place[read])
+
+    for node in graph.nodes:
+        if node.op == "placeholder":
+            place[node] = In(next(count))
+        elif node.op == "output":
+            outputs = [place[n] for n in node.all_input_nodes]
+        elif node.op in ("call_function", "call_method"):
+            place[node] = Out(len(steps))
+            args, kwargs = _plain(ref(node.args)), _plain(ref(node.kwargs))
+            steps.append(Step(node.op, node.target, tuple(args), tuple(kwargs.items())))
+        else:
+            raise Misfit(f"{node.op} {node.target}")
+    if next(count) != len(inputs):
+        raise Misfit("inputs that are not known")
+    return SmallProgram(tuple(inputs), tuple(steps), tuple(outputs), made)
+
+
+def _plain(value: Any) -> Any:
+    """Arguments in plain lists and dictionaries: those of a graph cannot be changed."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_plain(v) for v in value)
+    return [_plain(v) for v in value] if isinstance(value, list) else value
+
+
+def tensor_spec(shape: Sequence[int], dtype: str = "float32", fill: str = "normal") -> InputSpec:
+    """A contiguous input."""
+    return spec_for(torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta"), fill)

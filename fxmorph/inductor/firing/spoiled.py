@@ -1,0 +1,224 @@
+"""Near misses: a program that a pass changes, with one thing otherwise that the pass may not have looked at."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
+from fxmorph.inductor.firing.growing import crossed, merged_inputs, respelled, without_unused
+from fxmorph.inductor.firing.operator_calls import Words
+from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, tensor_spec
+from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, tree_leaves
+from fxmorph.torchapi.own_patterns import auto_functionalized
+
+aten = torch.ops.aten
+
+
+def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[SmallProgram]:
+    """The likeliest to be overlooked first, of each sort in turn.
+
+    ``writes``: the graph may write into its inputs, which it does at its end, and these may lie in memory as they
+    like; exported programs have neither.
+    """
+    arguments = _arguments(program, words)
+    sorts = [
+        *([] if program.stated else [arguments]),  # a pattern's matcher compares those
+        _values(program),
+        _dtypes(program),
+        _results(program),
+        _sizes(program),
+        *([arguments] if program.stated else []),
+        *([_writes(program), _layouts(program)] if writes else []),
+        _scalars(program),
+        merged_inputs(program),
+        crossed(program),
+    ]
+    for turn in itertools.zip_longest(*sorts):
+        yield from (each for each in turn if each is not None and not _shares_what_is_written(each))
+
+
+def _shares_what_is_written(program: SmallProgram) -> bool:
+    """Whether what a functionalised call writes is read by anything else: engines make it for the call alone."""
+    for step in program.steps:
+        if step.target is auto_functionalized:
+            written = {name for _, name in mutated_arguments(step.args[0])}
+            held = [v for k, v in step.kwargs if k in written]
+            reads = [v for s in program.steps for v in tree_leaves([s.args, [v for _, v in s.kwargs]])]
+            if any([*reads, *program.outputs].count(v) > 1 for v in held if isinstance(v, (In, Out))):
+                return True
+    return False
+
+
+def _said(program: SmallProgram, what: str) -> SmallProgram:
+    return replace(program, made=f"{program.made}, {what}")
+
+
+def _arguments(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
+    """Other arguments of each step in turn: keywords and defaults given and left out, other dims, steps, factors."""
+    streams = [respelled(program, words, i) for i in range(len(program.steps))]
+    for turn in itertools.zip_longest(*streams):
+        for number, other in enumerate(turn):
+            if other is not None and not (program.stated and _more_keywords(other, program)):
+                step = other.steps[number]
+                given = [repr(a) for a in step.args if not isinstance(a, (In, Out))]
+                given += [f"{k}={v!r}" for k, v in step.kwargs]
+                yield _said(other, f"call {number} with {', '.join(given) or 'other operands'}"[:80])
+
+
+def _more_keywords(other: SmallProgram, program: SmallProgram) -> bool:
+    """Whether a call has a keyword more: Inductor's matcher looks at none that a search function does not name."""
+    pairs = zip(other.steps, program.steps, strict=True)
+    return any({k for k, _ in new.kwargs} - {k for k, _ in old.kwargs} for new, old in pairs)
+
+
+def _dtypes(program: SmallProgram) -> Iterator[SmallProgram]:
+    """Of a pattern whose author gave example inputs other floating-point ones: nobody means it for whole numbers."""
+    floats = [i for i, s in enumerate(program.inputs) if getattr(torch, s.dtype).is_floating_point]
+    whole = () if program.stated else ("int32", "int64", "bool", "uint8")
+    for dtype in ("float16", *whole[:1], "bfloat16", "float64", *whole[1:]):
+        inputs = tuple(_as(s, dtype) if i in floats else s for i, s in enumerate(program.inputs))
+        if floats and inputs != program.inputs:
+            yield _said(replace(program, inputs=inputs), f"inputs of {dtype}")
+    for i in range(len(program.inputs)):
+        for dtype in ("float16", *whole[:1], "float64"):
+            if len(program.inputs) > 1 and program.inputs[i].dtype != dtype:
+                yield _said(_input(program, i, _as(program.inputs[i], dtype)), f"input {i} of {dtype}")
+
+
+def _as(spec: InputSpec, dtype: str) -> InputSpec:
+    kind = getattr(torch, dtype)
+    fill = spec.fill if kind.is_floating_point or not spec.fill.startswith("pos") else "normal"
+    return replace(spec, dtype=dtype, fill=fill)
+
+
+def _input(program: SmallProgram, at: int, spec: InputSpec) -> SmallProgram:
+    return replace(program, inputs=(*program.inputs[:at], spec, *program.inputs[at + 1 :]))
+
+
+def _values(program: SmallProgram) -> Iterator[SmallProgram]:
+    """Where a small number that is added counts, and where rounding to whole numbers is a tie."""
+    plain = [
+        i for i, s in enumerate(program.inputs) if s.fill == "normal" and getattr(torch, s.dtype).is_floating_point
+    ]
+    for i in plain:
+        yield _said(_input(program, i, replace(program.inputs[i], fill="small")), f"input {i} is small")
+    if plain:
+        halves = (replace(s, fill="halves") if i in plain else s for i, s in enumerate(program.inputs))
+        yield _said(replace(program, inputs=tuple(halves)), "inputs are halves")
+
+
+def _results(program: SmallProgram) -> Iterator[SmallProgram]:
+    """An inner result, or an input that is read, is a result too; the last one is a result twice over."""
+    for number in range(len(program.steps) - 1):
+        if Out(number) not in program.outputs:
+            yield _said(replace(program, outputs=(*program.outputs, Out(number))), f"call {number} a result too")
+    last = program.outputs[0]
+    for number in range(len(program.steps) - 1):
+        yield _said(replace(program, outputs=(Out(number), last)), f"call {number} a result first")
+
+
+def _sizes(program: SmallProgram) -> Iterator[SmallProgram]:
+    ranks = max((len(s.shape) for s in program.inputs), default=0)
+    for d in range(ranks):
+        for size in (1, 0):
+            for some in ([None], range(len(program.inputs))) if size else ([None],):
+                for only in some:
+                    inputs = tuple(
+                        _resized(s, d - ranks, size) if only is None or i == only else s
+                        for i, s in enumerate(program.inputs)
+                    )
+                    if inputs != program.inputs:
+                        which = "inputs" if only is None else f"input {only}"
+                        yield _said(replace(program, inputs=inputs), f"size {d - ranks} of {which} is {size}")
+    if ranks > 1:
+        yield squared(program)
+    for i, spec in enumerate(program.inputs):
+        if spec.shape:
+            wider = tensor_spec((3, *spec.shape), spec.dtype, spec.fill)
+            yield _said(_input(program, i, replace(wider, constant=spec.constant)), f"input {i} has a dimension more")
+
+
+def squared(program: SmallProgram) -> SmallProgram:
+    """One size throughout, so that dimensions can be taken for one another."""
+    square = (replace(tensor_spec([4] * len(s.shape), s.dtype, s.fill), constant=s.constant) for s in program.inputs)
+    return _said(replace(program, inputs=tuple(square)), "all sizes are 4")
+
+
+def conditions(program: SmallProgram) -> Iterator[SmallProgram]:
+    """What a pass may ask for before it fires: sizes, dtypes, parameters in the place of inputs, results."""
+    yield squared(program)
+    yield from itertools.islice(_dtypes(program), 3)
+    for i, spec in enumerate(program.inputs[1:], 1):
+        if not spec.constant:
+            yield _said(_input(program, i, replace(spec, constant=True)), f"input {i} is a parameter")
+    yield from itertools.islice(_results(program), 2)
+    yield from itertools.islice(_layouts(program), 2)
+    if program.steps:
+        twice = replace(program, steps=(*program.steps, program.steps[-1]))
+        yield _said(replace(twice, outputs=(Out(len(program.steps) - 1), Out(len(program.steps)))), "twice")
+
+
+def _resized(spec: InputSpec, dim: int, size: int) -> InputSpec:
+    if -dim > len(spec.shape):
+        return spec
+    shape = list(spec.shape)
+    shape[dim] = size
+    return replace(tensor_spec(shape, spec.dtype, spec.fill), constant=spec.constant)
+
+
+def _layouts(program: SmallProgram) -> Iterator[SmallProgram]:
+    for i, spec in enumerate(program.inputs):
+        if len(spec.shape) > 1:
+            flipped = torch.empty(spec.shape[::-1], dtype=getattr(torch, spec.dtype), device="meta")
+            other = spec_for(flipped.permute(*reversed(range(len(spec.shape)))), spec.fill, spec.constant)
+            yield _said(_input(program, i, other), f"input {i} laid out in reverse")
+
+
+def _writes(program: SmallProgram) -> Iterator[SmallProgram]:
+    """At the end an input is written, as functionalised graphs do; at torch level it is written in place."""
+    at_aten = any(isinstance(s.target, OpOverload) for s in program.steps)
+    for i, spec in enumerate(program.inputs):
+        if spec.constant:
+            continue
+        if at_aten:
+            value = Step("call_function", aten.full_like.default, (In(i), 1))
+            write = Step("call_function", aten.copy_.default, (In(i), Out(len(program.steps))))
+            steps: tuple[Step, ...] = (*program.steps, value, write)
+        else:
+            steps = (*program.steps, Step("call_method", "add_", (In(i), 1)))
+        yield _said(replace(program, steps=steps), f"input {i} is written at the end")
+
+
+def _scalars(program: SmallProgram) -> Iterator[SmallProgram]:
+    """Numbers in the place of a step's are other ones; a tensor beside them is a number."""
+    for number, step in enumerate(program.steps):
+        for place, value in enumerate(step.args):
+            if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
+                for other in (-value, value + 1, 2.5 if isinstance(value, float) else value - 1):
+                    if other != value:
+                        changed = replace(step, args=(*step.args[:place], other, *step.args[place + 1 :]))
+                        yield _said(_stepped(program, number, changed), f"call {number}: {value} is {other}")
+            elif isinstance(value, list) and all(isinstance(v, int) for v in value) and len(value) > 1:
+                for other_list in _other_lists(value):
+                    changed = replace(step, args=(*step.args[:place], other_list, *step.args[place + 1 :]))
+                    yield _said(_stepped(program, number, changed), f"call {number}: {value} is {other_list}")
+        for keyword, value in step.kwargs:
+            if isinstance(value, float | int) and not isinstance(value, bool):
+                kwargs = tuple((k, v + 1 if k == keyword else v) for k, v in step.kwargs)
+                changed = replace(step, kwargs=kwargs)
+                yield _said(_stepped(program, number, changed), f"call {number}: {keyword} is {value + 1}")
+
+
+def _other_lists(value: list[int]) -> Iterator[list[int]]:
+    rotated = [*value[1:], value[0]]
+    for other in (rotated, value[::-1], [*value[:-1], value[-1] + 1]):
+        if other != value:
+            yield other
+
+
+def _stepped(program: SmallProgram, number: int, step: Step) -> SmallProgram:
+    return without_unused(replace(program, steps=(*program.steps[:number], step, *program.steps[number + 1 :])))

@@ -1,0 +1,281 @@
+"""What a pass names: operators, functions, methods and modules of torch, numbers and dtypes.
+
+The code that a pass was written as is read, and what it calls of the same package: names are looked up where the
+code would find them.  What objects hold, as lists of operators, counts too.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import operator
+import textwrap
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+
+from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket
+from fxmorph.torchapi.own_patterns import entries_of, is_matcher_pass
+
+#: Functions that are read of one pass, objects that are looked into, and how deep.
+FUNCTIONS, OBJECTS, DEPTH = 120, 400, 6
+#: Overloads of a packet that a pass names by its packet alone are tried by the calls of it.
+_TORCH_HOMES = (torch, torch.nn.functional, operator, torch.special, torch.linalg)
+#: Python's operators that graphs call, and what passes name of them.
+_OPERATORS = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.truediv, operator.matmul, operator.getitem, operator.pow,
+     operator.neg, operator.iadd, operator.imul, operator.isub, operator.floordiv, operator.eq, operator.lt,
+     operator.gt, operator.le, operator.ge, operator.ne, operator.and_, operator.or_, operator.mod}
+)  # fmt: skip
+#: Functions of torch that passes call for themselves.
+_OWN_USE = frozenset(
+    "no_grad tensor empty is_tensor compile device Size typename manual_seed is_grad_enabled empty_like".split()
+)
+#: Methods of tensors whose names are words of other things.
+_OTHER_WORDS = frozenset("cuda cpu numpy device type size dim map_ apply_ data name names shape item tolist".split())
+
+
+@dataclass
+class Vocabulary:
+    """In the order in which the code names them.
+
+    ``operators`` are overloads and packets, ``functions`` those of torch and Python, ``methods`` names of methods of
+    tensors, ``modules`` classes; ``files`` hold the code; ``patterns`` are ``PatternMatcherPass`` objects.
+    """
+
+    operators: dict[Any, None] = field(default_factory=dict)
+    functions: dict[Any, None] = field(default_factory=dict)
+    methods: dict[str, None] = field(default_factory=dict)
+    modules: dict[Any, None] = field(default_factory=dict)
+    numbers: dict[float, None] = field(default_factory=dict)
+    dtypes: dict[Any, None] = field(default_factory=dict)
+    files: set[str] = field(default_factory=set)
+    patterns: list[Any] = field(default_factory=list)
+
+    @property
+    def targets(self) -> list[Any]:
+        return [*self.operators, *self.functions, *self.methods, *self.modules]
+
+
+def vocabulary(origin: tuple[Any, ...]) -> Vocabulary:
+    """What the objects that a pass was written as name."""
+    reader = _Reader()
+    for value in origin:
+        reader.look(value, 0)
+    reader.read_all()
+    return reader.words
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.words = Vocabulary()
+        self._functions: dict[Any, None] = {}
+        self._read: set[Any] = set()
+        self._seen: set[int] = set()
+        self._homes: set[str] = set()
+
+    # -- objects --------------------------------------------------------------------
+
+    def look(self, value: Any, depth: int) -> None:
+        """Note what a value is, or holds."""
+        if self._name(value) or depth > DEPTH or id(value) in self._seen or len(self._seen) > OBJECTS:
+            return
+        if isinstance(value, (str, bytes, int, float, complex, type(None), torch.Tensor, fx.Node)):
+            return
+        self._seen.add(id(value))
+        if is_matcher_pass(value):
+            self._look_at_patterns(value)
+        elif isinstance(value, Mapping):
+            for part in [*value.keys(), *value.values()]:
+                self.look(part, depth + 1)
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            for part in value:
+                self.look(part, depth + 1)
+        elif isinstance(value, functools.partial):
+            self.look([value.func, *value.args, *value.keywords.values()], depth)
+        elif inspect.isclass(value):
+            self._look_at_class(value)
+        elif isinstance(value, types.MethodType):
+            self.look(value.__self__, depth + 1)
+            self._add(value.__func__)
+        elif isinstance(value, types.FunctionType):
+            self._add(value)
+        elif self._is_own(getattr(type(value), "__module__", "")):
+            self._look_at_class(type(value))
+            for part in getattr(value, "__dict__", {}).values():
+                self.look(part, depth + 1)
+
+    def _look_at_patterns(self, patterns: Any) -> None:
+        self.words.patterns.append(patterns)
+        for entry in entries_of(patterns):
+            for part in (getattr(entry, "handler", None), getattr(entry, "extra_check", None)):
+                if isinstance(part, types.FunctionType) and self._is_own(part.__module__):
+                    self._add(part)
+
+    def _look_at_class(self, kind: type) -> None:
+        for base in kind.__mro__:
+            if self._is_own(base.__module__):
+                for part in vars(base).values():
+                    function = getattr(part, "__func__", part)
+                    if isinstance(function, property):
+                        function = function.fget
+                    if isinstance(function, types.FunctionType):
+                        self._add(function)
+                    else:
+                        self.look(part, DEPTH - 1)
+
+    def _is_own(self, module: str) -> bool:
+        return module.split(".")[0] not in ("torch", "builtins", "fxmorph", "typing", "abc", "functools", "logging")
+
+    def _add(self, function: Any) -> None:
+        function = inspect.unwrap(function)
+        if isinstance(function, types.FunctionType) and len(self._functions) < FUNCTIONS:
+            self._functions.setdefault(function)
+
+    def _name(self, value: Any) -> bool:
+        """Whether it is something that a graph calls, or a dtype: then it is noted."""
+        words = self.words
+        try:
+            hash(value)
+        except TypeError:
+            return False
+        if isinstance(value, (OpOverload, OpOverloadPacket)):
+            words.operators.setdefault(value)
+        elif isinstance(value, torch.dtype):
+            words.dtypes.setdefault(value)
+        elif inspect.isclass(value) and issubclass(value, torch.nn.Module) and value.__module__.startswith("torch.nn"):
+            words.modules.setdefault(value)
+        elif any(value is each for each in _OPERATORS) or self._is_of_torch(value):
+            words.functions.setdefault(value)
+        else:
+            return False
+        return True
+
+    def _is_of_torch(self, value: Any) -> bool:
+        name = getattr(value, "__name__", "")
+        if not inspect.isroutine(value) or not name or name in _OWN_USE or name.startswith("_"):
+            return False
+        return any(getattr(home, name, None) is value for home in _TORCH_HOMES if home is not operator)
+
+    # -- code -----------------------------------------------------------------------
+
+    def read_all(self) -> None:
+        """Functions call functions, so that there are more while they are read."""
+        while left := [f for f in self._functions if f not in self._read]:
+            for function in left:
+                self._read.add(function)
+                self._read_function(function)
+
+    def _read_function(self, function: types.FunctionType) -> None:
+        self.words.files.add(function.__code__.co_filename)
+        self._homes.add(function.__module__ or "")
+        scope = _scope(function)
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        except (OSError, SyntaxError, TypeError):
+            for value in scope.values():
+                self.look(value, DEPTH - 1)
+            return
+        for node in ast.walk(tree):  # names of the function's own for what lies deeper
+            if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+                value = _looked_up(node.value, scope)
+                if value is not None:
+                    scope[node.targets[0].id] = value
+            elif isinstance(node, ast.ImportFrom | ast.Import):
+                scope.update(_imported(node))
+        for node in _in_order(tree):
+            self._note(node, scope)
+
+    def _note(self, node: ast.AST, scope: Mapping[str, Any]) -> None:
+        if isinstance(node, (ast.Attribute, ast.Name)):
+            value = _looked_up(node, scope)
+            if isinstance(value, types.FunctionType) and not self._name(value):
+                if self._is_own(value.__module__ or ""):
+                    self._add(value)
+            elif inspect.isclass(value) and not self._name(value):
+                if self._is_own(value.__module__) and value not in (Exception,):
+                    self.look(value, 1)
+            elif not isinstance(value, types.ModuleType):
+                self.look(value, 1)
+        elif isinstance(node, ast.Constant):
+            self._note_constant(node.value)
+
+    def _note_constant(self, value: Any) -> None:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            self.words.numbers.setdefault(value)
+        elif isinstance(value, str) and value.isidentifier() and len(value) < 32:
+            if callable(getattr(torch.Tensor, value, None)) and not value.startswith("_") and value not in _OTHER_WORDS:
+                self.words.methods.setdefault(value)
+        elif isinstance(value, str) and ("aten" in value or "prims" in value) and len(value) < 64:
+            parts = value.removeprefix("torch.ops.").replace("::", ".").split(".")
+            found: Any = torch.ops
+            for part in parts[:3]:
+                found = getattr(found, part, None) if part.isidentifier() else None
+                if found is None:
+                    return
+            self._name(found)
+
+
+def _scope(function: types.FunctionType) -> dict[str, Any]:
+    scope = dict(function.__globals__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            scope[name] = cell.cell_contents
+        except ValueError:  # a variable that was never set
+            continue
+    return scope
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> dict[str, Any]:
+    """What an import inside of a function binds, of what is there already."""
+    import sys
+
+    out: dict[str, Any] = {}
+    for alias in node.names:
+        if isinstance(node, ast.ImportFrom):
+            value = getattr(sys.modules.get(node.module or ""), alias.name, None)
+        else:
+            value = sys.modules.get(alias.name if alias.asname else alias.name.split(".")[0])
+        if value is not None:
+            out[alias.asname or alias.name.split(".")[0]] = value
+    return out
+
+
+def _looked_up(node: ast.AST, scope: Mapping[str, Any]) -> Any:
+    """The object of a dotted name; None where there is none."""
+    if isinstance(node, ast.Name):
+        return scope.get(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = _looked_up(node.value, scope)
+        if owner is None or isinstance(owner, (fx.Node, torch.Tensor)):
+            return None
+        try:
+            return getattr(owner, node.attr, None)
+        except Exception:  # an operator that is not there
+            return None
+    return None
+
+
+def _in_order(tree: ast.AST) -> Iterator[ast.AST]:
+    """The longest dotted names, and constants, in the order of the text."""
+    if isinstance(tree, ast.Attribute):
+        yield tree
+        if not _is_dotted(tree):
+            yield from _in_order(tree.value)
+        return
+    if isinstance(tree, (ast.Name, ast.Constant)):
+        yield tree
+        return
+    for child in ast.iter_child_nodes(tree):
+        yield from _in_order(child)
+
+
+def _is_dotted(node: ast.AST) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)

@@ -1,0 +1,195 @@
+"""A pass of the user's on graphs that are made from it: which it changes, whether that is right."""
+
+from __future__ import annotations
+
+import copy
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import fx
+
+from fxmorph.core.units import Stage
+from fxmorph.inductor.apply import Applied
+from fxmorph.inductor.firing.firing_search import Attempt, FiringSearch
+from fxmorph.inductor.firing.reached_lines import unmet
+from fxmorph.inductor.firing.small_program import Built
+from fxmorph.inductor.firing.vocabulary import Vocabulary, vocabulary
+from fxmorph.inductor.metadata import wrong_notes
+from fxmorph.inductor.own.own_pass import MalformedGraph, OwnPass, PassError, apply_pass
+from fxmorph.inductor.pair_check import graph_key
+from fxmorph.inductor.pair_record import Pair
+from fxmorph.inductor.stages import StageGraph
+from fxmorph.model import Kind, Status
+from fxmorph.programs.graph import copy_graph
+from fxmorph.torchapi.optional_passes import lazy_module
+from fxmorph.torchapi.patterns import Source
+
+#: What a graph that is made is called in the place of a seed, and the part that it is.
+MADE, PART = "made", "made"
+#: What stages are called.
+_LEVEL = {Stage.AOT: "export"}
+#: Exceptions that say that the pass does not understand a graph which it should have left alone.
+_MISUNDERSTOOD = (ValueError, IndexError, TypeError, AttributeError, UnboundLocalError, KeyError)
+#: CPU seconds of proofs, of graphs that are made, together.
+PROOF_SECONDS = 2.0
+
+#: How torch says that a kernel does not take a dtype.
+_NO_KERNEL = re.compile(r"not (supported|implemented) for|expected .* d?type|must be .*(float|dtype)", re.IGNORECASE)
+
+#: Judges one graph and what the pass made of it: record, graph, result, whether to prove.
+Judge = Callable[[Pair, StageGraph, Applied, bool], Pair]
+
+
+@dataclass
+class MadeGraphs:
+    """The graphs that are made for one pass, judged.
+
+    ``tried`` counts them, ``fired_on`` says how the first one was made on which it fired.
+    """
+
+    own: OwnPass
+    judge: Judge
+    noted: Sequence[Source]
+    stages: Sequence[Stage]
+    tried: int = 0
+    fired: int = 0
+    fired_on: str = ""
+    proved: float = 0.0
+    words: Vocabulary = field(default_factory=Vocabulary)
+    _searches: list[FiringSearch] = field(default_factory=list)
+
+    def records(self, seconds: float) -> Iterator[Pair]:
+        """A record for each graph on which the pass fired, findings as they are found."""
+        self.words = vocabulary(self.own.origin)
+        left, stages = seconds, self._ordered() or list(self.stages)
+        for number, stage in enumerate(stages):
+            began = time.process_time()
+            yield from self._of_stage(stage, left / (len(stages) - number))
+            left -= time.process_time() - began
+
+    def _ordered(self) -> list[Stage]:
+        """Those at whose level the pass names something, torch's first where it names none of ATen's operators."""
+        named = [f for f in self.words.functions if getattr(f, "__name__", "") != "getitem"]
+        at_aten = bool(self.words.operators or self.words.patterns)
+        rewriting = any(not source.example_inputs for source in self.noted)
+        at_torch = bool(named or self.words.methods or self.words.modules or rewriting)
+        wanted = [s for s in self.stages if (at_torch if s is Stage.PRE_GRAD else at_aten) or not (at_aten or at_torch)]
+        return sorted(wanted, key=lambda s: (s is Stage.PRE_GRAD) is not (at_torch and not at_aten))
+
+    def _of_stage(self, stage: Stage, seconds: float) -> Iterator[Pair]:
+        search = FiringSearch(
+            lambda built: self._applied(built, stage), self.words, self.noted, stage is not Stage.PRE_GRAD,
+            not self.own.exported,
+        )  # fmt: skip
+        self._searches.append(search)
+        raised: list[Attempt] = []
+        held: list[Pair] = []
+        fired = 0
+        for attempt in search.attempts(seconds):
+            self.tried = sum(s.tried for s in self._searches)
+            if attempt.error is not None:
+                if self._misunderstands(attempt.error):
+                    raised.append(attempt)
+                continue
+            fired += 1
+            self.fired += 1
+            self.fired_on = self.fired_on or attempt.built.program.made
+            record = self._judged(attempt, stage)
+            if record is not None and record.kinds == (Kind.ALIAS,):
+                held.append(record)  # there may be worse
+            elif record is not None:
+                yield record
+        self.tried = sum(s.tried for s in self._searches)
+        if fired and raised:
+            yield self._of_error(raised[0], stage)
+        yield from held
+
+    def _applied(self, built: Built, stage: Stage) -> Applied:
+        return apply_pass(self.own, _of_its_own(built.gm), stage, lambda: built.inputs().rebuild())
+
+    def _judged(self, attempt: Attempt, stage: Stage) -> Pair | None:
+        graph = StageGraph(stage, PART, attempt.built.gm, attempt.built.inputs())
+        assert attempt.applied is not None
+        prove = not attempt.near and self.proved < PROOF_SECONDS
+        began = time.process_time()
+        record = self.judge(self._record(attempt.built, stage, graph), graph, attempt.applied, prove)
+        self.proved += time.process_time() - began if prove else 0.0
+        if record.status is Status.UNSUPPORTED and attempt.near:
+            return None  # the near miss does not run
+        if record.kinds == (Kind.RAISES,) and attempt.near and _NO_KERNEL.search(record.reason):
+            return None  # of a dtype that nobody means
+        if record.status is not Status.FINDING and (edited := _edited_notes(attempt.built.gm, attempt.applied.after)):
+            return replace(record, status=Status.FINDING, kinds=(Kind.DTYPE,), reason=edited)
+        return record
+
+    def _record(self, built: Built, stage: Stage, graph: StageGraph) -> Pair:
+        nodes = len(built.gm.graph.nodes)
+        label = f"{MADE}: {built.program.made}"
+        key, level = graph_key(graph), _LEVEL.get(stage, stage.value)
+        return Pair(self.own.name, label, PART, key, 0, Status.CLEAN, fired=True, nodes=nodes, stage=level)
+
+    def _misunderstands(self, error: Exception) -> bool:
+        """Whether an exception accuses the pass: it comes out of its own code, and is none that refuses."""
+        if isinstance(error, MalformedGraph):
+            return True
+        if not isinstance(error, _MISUNDERSTOOD) or isinstance(error, PassError):
+            return False
+        if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
+            return False  # a note of nodes that these graphs do not have
+        frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+        return bool(frames) and frames[-1] in self.words.files
+
+    def _of_error(self, attempt: Attempt, stage: Stage) -> Pair:
+        graph = StageGraph(stage, PART, attempt.built.gm, attempt.built.inputs())
+        record = self._record(attempt.built, stage, graph)
+        error = attempt.error
+        said = " ".join(str(error).split())[:300]
+        reason = f"the pass raises {type(error).__name__}: {said}"
+        changes = tuple(f"     {line.strip()}" for line in str(attempt.built.gm.graph).splitlines()[1:])
+        return replace(record, status=Status.FINDING, kinds=(Kind.RAISES,), reason=reason, changes=changes)
+
+    def why_not(self) -> str:
+        """What was tried of a pass that fired on nothing, and what it asks that was never so."""
+        names = [str(t).removeprefix("OpOverload") for t in self.words.targets]
+        shown = ", ".join(_short(t) for t in self.words.targets[:6]) + (", ..." if len(names) > 6 else "")
+        about = f"of {shown}" if shown else "of what every program calls: the pass names no operators"
+        places = {place for search in self._searches for place in search.places}
+        condition = unmet(places) if places else ""
+        errors = [text for search in self._searches for text in search.errors]
+        tail = f"; never met: {condition}" if condition else ""
+        return f"{self.tried} graphs {about}{tail}" + (f"; it raised {errors[0]}" if errors else "")
+
+
+def _of_its_own(gm: fx.GraphModule) -> fx.GraphModule:
+    """With copies of modules and parameters: a pass may change them in place."""
+    if not any(node.op in ("call_module", "get_attr") for node in gm.graph.nodes):
+        return gm
+    root = torch.nn.Module()
+    for name, child in gm.named_children():
+        root.add_module(name, copy.deepcopy(child))
+    for name, value in gm.named_buffers(recurse=False):
+        root.register_buffer(name, value.clone())
+    return lazy_module(root, copy_graph(gm.graph))  # type: ignore[arg-type]
+
+
+def _short(target: object) -> str:
+    return str(target) if isinstance(target, str) else getattr(target, "__name__", str(target)) or str(target)
+
+
+def _edited_notes(before: fx.GraphModule, after: fx.GraphModule) -> str:
+    """A node that both graphs have whose note was edited while its result stayed: one dictionary for two nodes."""
+    old = {node.name: node for node in before.graph.nodes}
+    for wrong in wrong_notes(after):
+        node = old.get(wrong.node)
+        new = next((n for n in after.graph.nodes if n.name == wrong.node), None)
+        if node is None or new is None or wrong.kind is Kind.STRIDE or str(node.target) != str(new.target):
+            continue
+        noted = node.meta.get("val")
+        real = str(getattr(noted, "dtype", "")) if wrong.kind is Kind.DTYPE else str(tuple(getattr(noted, "shape", ())))
+        if real == wrong.real and real != wrong.noted:
+            return f"{wrong}: the pass edited the note of a node that it left alone"
+    return ""

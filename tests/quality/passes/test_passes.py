@@ -1,0 +1,62 @@
+"""Passes in the forms in which people write them: the wrong ones are found with no seed, the right ones not accused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import right_passes
+import wrong_passes
+
+from fxmorph.testing import check_pass
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+
+#: What is wrong of each.
+WRONG = {
+    "merge_splits": {"value", "shape"},
+    "fold_add_into_addmm": {"value", "dtype", "shape", "raises"},
+    "sum_by_default": {"value", "shape", "dtype", "raises"},
+    "SumOfProducts": {"dtype", "value"},
+    "drop_copies": {"alias", "value"},
+    "drop_what_nothing_reads": {"mutation"},
+    "fold_casts": {"value", "alias"},
+    "FoldTransposes": {"value", "shape"},
+    "FoldSlices": {"value", "shape"},
+    "FoldMax": {"value", "dtype", "shape"},
+    "UnpackReductions": {"raises", "dtype"},
+    "HalfBeforeAdding": {"dtype"},
+    "SquaresAsProducts": {"value"},
+    "ScaleRows": {"value", "raises"},
+    "NormFusion": {"value"},
+    "register_softmax": {"value"},
+    "GELU_FOR_SILU": {"value"},
+    "rewrite_differences": {"value"},
+    "PIPELINE": {"value"},
+    "GeluByTanh": {"value"},
+    "drop_dropout": {"dtype"},
+}
+RIGHT: dict[str, dict[str, Any]] = {
+    "remove_detach": {}, "full_like_as_full": {}, "view_to_reshape": {}, "common_calls": {}, "AddsToOne": {},
+    "SquareAware": {}, "FoldPermutes": {}, "FoldSlices": {}, "SplitToSlices": {}, "Fusion": {},
+    "NeedsALevel": {"level": 2}, "register_neg": {}, "PAIR": {}, "Manager": {}, "ReluByClamp": {},
+    "fuse_pointwise": {}, "float_methods": {}, "remove_assertions": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_pass_is_found_without_a_seed(name: str) -> None:
+    with pytest.raises(AssertionError, match="WRONG") as error:
+        check_pass(getattr(wrong_passes, name), ())
+    said = str(error.value).splitlines()[1].strip()
+    assert set(said.partition(":")[0].split(", ")) & WRONG[name], said
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_pass_fires_and_is_not_accused(name: str) -> None:
+    assert check_pass(getattr(right_passes, name), (), args=RIGHT[name]) > 0
+
+
+def test_the_guilty_step_of_a_pipeline_is_named() -> None:
+    with pytest.raises(AssertionError, match="step 2 of 3, clamps_as_relu"):
+        check_pass(wrong_passes.PIPELINE, ())
