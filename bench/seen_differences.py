@@ -1,4 +1,4 @@
-"""Differences of shipped programs under the installed torch, from stored runs, added to ``corpus/seen-differences.json``.
+"""Adds what shipped programs showed under the installed torch, by stored runs, to ``corpus/seen-differences.json``.
 
 usage: python bench/seen_differences.py STATE...   (of ``fxmorph run corpus/``, any number of them)
 """

@@ -201,7 +201,7 @@ class FindingQueue:
         return self._spent <= share * max(sum(self._ledger.seconds.values()), 1.0)
 
     def _looks_known(self, found: Found) -> bool:
-        """Whether the recipe holds all rewrites that an earlier finding was reduced to, or this torch shows it anyway."""
+        """Whether this torch is known to show it, or the recipe holds all rewrites that a finding was reduced to."""
         if seen_before(found.case, found.result):
             return True
         rules = {r.rule for r in Recipe.parse(found.result.recipe).rewrites}

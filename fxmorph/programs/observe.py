@@ -328,6 +328,6 @@ def _relations(
         if all(t is everything[other] for other in beside):
             alone.add(k if k in outs else f"after:{k}")
         elif t.layout == torch.strided and all(other in outs for other in beside):
-            begins[k] = min(everything[o].storage_offset() * everything[o].element_size() for o in beside)
+            begins[k] = min(int(everything[o].storage_offset()) * everything[o].element_size() for o in beside)
     seen.begins = begins
     seen.aliases, seen.identities, seen.own_memory = frozenset(aliases), frozenset(same), frozenset(alone)
