@@ -57,18 +57,16 @@ class Portfolio:
         lanes: list[Lane[Case | ListOperators]] = []
         if Source.OPERATORS in sources:
             yield ListOperators()
-            lanes.append(Lane(self._compiled_operators(), 1.2, 0.15 if self._interprets else 0.4))
+            lanes += self._lanes_of_operators()
         if Source.SEEDS in sources:
             looks = [self._as_it_is(seed, place) for place, seed in enumerate(self._seeds)]
             yield from looks
-            lanes.append(Lane(variants.after(looks), 1.2, 0.25))
+            lanes.append(Lane(variants.after(looks), 1.2, 0.15))
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self._seeds)]
             lanes.append(Lane(self._unsettled(zip(looks, compiled, strict=True)), 3.0, 0.1))
-        if Source.OPERATORS in sources and self._interprets:
-            lanes.append(Lane(self._interpreted_operators(), 0.35, 0.25))
         if Source.GENERATED in sources:
-            lanes.append(Lane(self._generated(), 0.7, 0.25))
+            lanes.append(Lane(self._generated(), 0.9, 0.15))
         yield from mixed(lanes)
 
     def variant(self, case: Case, place: int) -> Case:
@@ -112,6 +110,22 @@ class Portfolio:
             yield case
 
     # -- operators -------------------------------------------------------------------
+
+    def _lanes_of_operators(self) -> list[Lane[Case | ListOperators]]:
+        """Each operator once takes half of the time, until that is done; what comes after it less."""
+        if not self._interprets:
+            return [Lane(self._compiled_operators(), 1.2, 0.4)]
+        looks = self._interpreted_operators()
+        once: Lane[Case | ListOperators] = Lane(self._each_once(looks), 0.4, 0.5)
+        return [once, Lane(looks, 0.4, 0.15, after=once), Lane(self._compiled_operators(), 1.4, 0.1)]
+
+    def _each_once(self, looks: Iterator[Case | None]) -> Iterator[Case | None]:
+        """The first round, which has a program of every operator."""
+        given = 0
+        while self._listed is None or given < len(self._listed):
+            look = next(looks, None)
+            given += look is not None
+            yield look
 
     def _operators(self) -> Iterator[tuple[int, Case] | None]:
         """Programs by their place, compiled; None until a worker has listed them."""

@@ -17,24 +17,33 @@ T = TypeVar("T")
 class Lane(Generic[T]):
     """``jobs`` take ``cost`` CPU seconds each, about, and get a part of the time in proportion to ``share``.
 
-    A job that is None says that results must come in first.
+    A job that is None says that results must come in first.  A lane that comes ``after`` another has no part before
+    that one has ended.
     """
 
     jobs: Iterator[T | None]
     cost: float
     share: float
+    after: Lane[T] | None = None
     spent: float = 0.0
+
+    @property
+    def progress(self) -> float:
+        return self.spent / self.share
 
 
 def mixed(lanes: Sequence[Lane[T]]) -> Iterator[T | None]:
     """The jobs of all lanes until each has ended; a lane that waits keeps its place, and all wait with it."""
-    left = list(lanes)
+    left = [lane for lane in lanes if lane.after is None]
     while left:
-        lane = min(left, key=lambda lane: lane.spent / lane.share)
+        lane = min(left, key=lambda lane: lane.progress)
         try:
             job = next(lane.jobs)
         except StopIteration:
             left.remove(lane)
+            for late in [late for late in lanes if late.after is lane]:
+                late.spent = lane.progress * late.share  # it has no claim on the time before
+                left.append(late)
             continue
         if job is not None:
             lane.spent += lane.cost

@@ -35,3 +35,12 @@ def test_all_wait_with_a_lane_that_waits() -> None:
     assert [next(jobs), next(jobs)] == [None, None]  # the order may not depend on when answers come
     come = True
     assert list(jobs) == ["late", "b0"]
+
+
+def test_a_lane_that_comes_after_another_does_not_catch_up() -> None:
+    first = Lane(named("first", 30), 1.0, 0.5)
+    later = Lane(named("later", 30), 1.0, 0.25, after=first)
+    jobs = [str(job) for job in mixed([first, later, Lane(named("b", 200), 1.0, 0.5)])]
+    begun = jobs.index("later0")
+    assert "first29" in jobs[:begun]
+    assert sum(job.startswith("later") for job in jobs[begun : begun + 30]) == 10
