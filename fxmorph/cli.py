@@ -412,6 +412,15 @@ def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgr
     return generate(settings.seed, first, count, Path(out) if out else None)
 
 
+@seeds_app.command("ops")
+@_exits
+def list_operators(json: Json = None) -> int:
+    """List the operators of torch's own tests, which `fxmorph check op:NAME` and campaigns over a corpus try."""
+    from fxmorph.commands.operator_list import list_operators
+
+    return list_operators(bool(json))
+
+
 @app.command()
 @_exits
 def doctor(device: Device = None, backend: Backend = None, transforms: Transforms = None, state: State = None) -> int:

@@ -48,12 +48,13 @@ class CaseSchedule:
         #: The seed's label by the index of its case.
         self._label: dict[int, str] = {}
         #: How many cases of each rung were judged.
-        self.rungs: Counter[str] = Counter()
+        self.rungs: Counter[str] = Counter({self.rung.value: 0})
         self._portfolio: Portfolio | None = None
         made = set(settings.sources) - {Source.SEEDS}
         if settings.rewrites and made and settings.backend == "inductor" and listed is None and not check:
             interprets = settings.device == "cpu" and can_interpret()
             self._portfolio = Portfolio(settings, self._own_seeds, self.answers, self.rung, interprets)
+            self.rungs.update({Rung.IR.value: 0} if interprets else {})
 
     @property
     def planned(self) -> int | None:

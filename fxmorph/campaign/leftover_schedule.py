@@ -11,6 +11,7 @@ from fxmorph.campaign.finding_queue import FindingQueue, Found
 from fxmorph.campaign.ledger import Emit
 from fxmorph.campaign.schedule import rung_of
 from fxmorph.core.config import Settings
+from fxmorph.core.operator_seeds import FORM as OPERATOR
 from fxmorph.core.pool import Ended
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.store import Store
@@ -54,7 +55,7 @@ def leftovers(store: Store, run_id: str, ids: Collection[str] | None) -> Leftove
     undrafted = tuple(
         (index, case, bare[case.id])
         for index, case, _ in store.cases(run_id)
-        if case.id in bare and Path(case.seed.path).is_file()
+        if case.id in bare and _is_there(case.seed)
     )
     return Leftovers(waiting, again, of_units, frozenset(f.case_id for f in asked) | seen, undrafted)
 
@@ -64,7 +65,7 @@ def unchanged(waiting: Sequence[Found], emit: Emit) -> list[Found]:
     same = []
     for found in waiting:
         place = place_of(found.case.seed)
-        seeds, _ = find_seeds([place]) if Path(found.case.seed.path).is_file() else ([], [])
+        seeds, _ = find_seeds([place]) if _is_there(found.case.seed) else ([], [])
         if found.case.seed.hash in {s.hash for s in seeds}:
             same.append(found)
         else:
@@ -83,7 +84,7 @@ class LeftoverSchedule:
         undrafted: Sequence[tuple[int, Case, Finding]], queue: FindingQueue,
     ) -> None:  # fmt: skip
         self.rung: Rung = rung_of(settings)
-        self.rungs: dict[str, int] = {}
+        self.rungs: dict[str, int] = {self.rung.value: 0}
         self.planned = len(seeds) if not settings.rewrites else None
         for found in cases:
             queue.add(found)
@@ -111,7 +112,13 @@ class LeftoverSchedule:
 
 def place_of(seed: Seed) -> str:
     """How the seed is named on the command line."""
+    if seed.form == OPERATOR:
+        return seed.label
     return f"{seed.path}:{seed.name}" if seed.name else seed.path
+
+
+def _is_there(seed: Seed) -> bool:
+    return seed.form == OPERATOR or Path(seed.path).is_file()
 
 
 def _of_a_unit(finding: Finding) -> bool:

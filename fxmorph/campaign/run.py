@@ -87,7 +87,7 @@ class Run:
                 seed=s.seed,
                 torch=version_of("torch"),
                 device=s.device,
-                rungs=(self._schedule.rung.value,),
+                rungs=tuple(self._schedule.rungs),
                 versions=versions,
                 budget_s=s.max_time if isfinite(s.max_time) else None,
                 jobs=s.effective_jobs,

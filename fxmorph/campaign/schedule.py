@@ -28,7 +28,7 @@ class Schedule(Protocol):
 
     @property
     def rungs(self) -> Mapping[str, int]:
-        """How many cases were judged at each."""
+        """How many cases were judged at each that there are cases of."""
 
     @property
     def until(self) -> float:

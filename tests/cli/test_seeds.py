@@ -34,3 +34,13 @@ def test_the_example_in_the_docs_is_what_the_command_prints(tmp_path: Path) -> N
     docs = (Path(__file__).parents[2] / "docs" / "seeds.md").read_text(encoding="utf-8")
     printed = fxmorph("seeds", "generate", "--seed", "11", "--first", "11", cwd=tmp_path).stdout
     assert f"$ fxmorph seeds generate --seed 11 --first 11\n{printed}```" in docs
+
+
+def test_operators_of_torch_s_tests_are_listed(tmp_path: Path) -> None:
+    done = fxmorph("seeds", "ops", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    *rows, last = done.stdout.splitlines()
+    listed = {row.split()[0]: row for row in rows[1:]}
+    assert " alone backward fused in-place " in listed["op:add"] and "op:bernoulli" not in listed
+    assert last.startswith(f"{len(listed)} of ") and last.endswith(" programs")
+    assert find_seeds(list(listed)[:50])[0]

@@ -85,7 +85,7 @@ class Lane:
         span = self.roundings // SPAN
         self.roundings += 1
         # Elements begin at different columns, so that the noise of a sum of them is not one draw for all lanes.
-        first = torch.randint(0, 6, s.shape, generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+        first = torch.randint(0, 6, s.shape, generator=self._drawn(0), dtype=torch.int32)
         flip = torch.randint(0, 2, s.shape, generator=self.perturb, dtype=torch.int8, device="cpu")
         return (signs[first] * (flip.double() * 2 - 1) * self._turned(span, s)).to(s.device)
 
@@ -99,9 +99,14 @@ class Lane:
         if not span:
             return 1.0
         kind, place = divmod(self.row, SPREAD)
-        which = torch.Generator().manual_seed(2 * span + kind)
-        turned = torch.randint(0, SPREAD, s.shape, generator=which, dtype=torch.int8) == place
+        which = torch.randint(0, SPREAD, s.shape, generator=self._drawn(2 * span + kind), dtype=torch.int8)
+        turned = which == place
         return 1.0 - 2.0 * turned.double()
+
+    def _drawn(self, what: int) -> torch.Generator:
+        """Of what is the same in all lanes, and another one in another draw of them."""
+        assert self.perturb is not None
+        return torch.Generator().manual_seed(self.perturb.initial_seed() + what)
 
 
 class Lanes:

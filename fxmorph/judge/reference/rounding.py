@@ -113,14 +113,14 @@ class Rounding:
 
 
 def _stored(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
-    """What moves or selects 16-bit numbers, each kept as it was computed, or rounded where it is stored.
+    """What moves or selects 16-bit numbers, moved by what storing rounds of those that were computed.
 
     A kernel that computes them again beside the stored ones has them as they were.
     """
     if call.written or any(storage_key(t) == storage_key(shadow) for t in tensors_of((call.args, call.kwargs))):
         return shadow  # what is written is the lane's own memory, and a view is not stored
-    narrow = shadow.to(dtype).to(shadow.dtype)
-    return torch.where((lane.noise(shadow) > 0) | shadow.isinf() | narrow.isinf(), shadow, narrow)
+    exact = shadow.to(dtype).to(shadow.dtype) == shadow
+    return torch.where(exact | ~shadow.isfinite(), shadow, jittered(lane, shadow, 1.0, dtype))
 
 
 def jittered(lane: Lane, s: torch.Tensor, units: float, dtype: torch.dtype, absolute: bool = False) -> torch.Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fxmorph.judge.reference.lanes import SIGNS, SPREAD
+from fxmorph.judge.reference.lanes import SIGNS, SPREAD, Lane
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows
 
@@ -116,6 +117,19 @@ def test_any_two_roundings_of_six_are_orthogonal() -> None:
     signs = torch.tensor(SIGNS)
     assert torch.equal(signs.T @ signs, torch.eye(6) * 2 * SPREAD)
     assert bool((signs[:SPREAD].sum(0) == 0).all()) and bool((signs[SPREAD:].sum(0) == 0).all())
+
+
+def test_no_two_roundings_cancel_in_every_lane() -> None:
+    """Six apart they would have the same signs, and half of them would."""
+    lanes = [Lane(f"{row}", {}, perturb=torch.Generator().manual_seed(5), row=row) for row in range(2 * SPREAD)]
+    draws = [torch.stack([lane.noise(torch.zeros(400)) for _ in range(9)]) for lane in lanes]
+    signs = torch.stack(draws, -1)  # by rounding, element and lane
+    for a, b in itertools.combinations(range(9), 2):
+        agree = (signs[a] * signs[b]).sum(-1).abs()
+        assert bool((agree <= SPREAD).all()), (a, b)
+        assert a // 6 != b // 6 or bool((agree == 0).all())
+    for kind in (signs[..., :SPREAD], signs[..., SPREAD:]):
+        assert bool((kind.sum(-1).abs() < SPREAD).all())  # both signs, so that lanes do not lie to one side
 
 
 def test_six_roundings_add_up_by_their_squares() -> None:

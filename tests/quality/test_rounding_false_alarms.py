@@ -1,0 +1,106 @@
+"""Roundings that look like errors: what cancels, what is stored beside what is computed again, what is 0 by luck."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from fxmorph.model import Status
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+
+Program = Callable[..., Any]
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def accused(verdicts: list[Any]) -> list[Any]:
+    return [v for v in verdicts if v.status is Status.FINDING]
+
+
+# -- gradients of a softmax: products that cancel ---------------------------------------
+
+
+def softmax_and_back(x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    p = torch.softmax(x, 1)
+    return torch.ops.aten._softmax_backward_data(grad, p, 1, x.dtype)
+
+
+def other_roundings(x: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    """The same formula, the sum's reciprocal multiplied, and the terms of the sum added from the other end."""
+    e = (x - x.amax(1, keepdim=True)).exp()
+    p = e * (1 / e.flip(1).sum(1, keepdim=True))
+    return grad * p - p * (grad * p).flip(1).sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_products_that_cancel_are_judged_as_they_round(seed: int, judged: Any) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    x = torch.randint(-4, 5, (8, 3, 130), generator=draw).float()
+    grad = torch.randint(-16, 17, (8, 3, 130), generator=draw) / 8
+    assert not accused(judged(softmax_and_back, other_roundings, [x, grad]))
+
+
+def test_a_wrong_gradient_of_a_softmax_is_still_seen(judged: Any) -> None:
+    x, grad = torch.randint(-4, 5, (8, 3, 130)).float(), torch.randint(-16, 17, (8, 3, 130)) / 8
+    assert accused(judged(softmax_and_back, lambda *g: other_roundings(*g) * (1 + 3e-6), [x, grad]))
+
+
+# -- 16-bit numbers that are selected and stored, beside the same computed again ---------
+
+SELECTIONS: dict[str, Program] = {
+    "amin": lambda t: t.amin(0, keepdim=True),
+    "amax": lambda t: t.amax(1, keepdim=True),
+    "max": lambda t: t.max(0, keepdim=True).values,
+    "sort": lambda t: t.sort(0).values[:1],
+    "index": lambda t: t[torch.tensor([1, 0])][:1],
+    "cat": lambda t: torch.cat([t, t])[-1:],
+    "maximum": lambda t: torch.maximum(t, t.flip(0)),
+    "where": lambda t: torch.where(t > 0, t, -t),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_what_is_selected_may_be_stored(name: str, dtype: torch.dtype, judged: Any) -> None:
+    select = SELECTIONS[name]
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        t = torch.erf(x)
+        return t - select(t)
+
+    def fused(x: torch.Tensor, off: float = 0.0) -> torch.Tensor:
+        t = torch.erf(x.float())
+        return (t + off - select(t).to(dtype).float()).to(dtype)
+
+    x = normal(6, 40).to(dtype)
+    assert not accused(judged(program, fused, [x]))
+    assert accused(judged(program, lambda x: fused(x, 0.1), [x]))
+
+
+def test_what_no_rounding_reached_is_selected_exactly(judged: Any) -> None:
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return x - torch.nextafter(x.amin(0, keepdim=True), torch.tensor(9.0, dtype=x.dtype))
+
+    x = normal(6, 40).to(torch.bfloat16)
+    assert accused(judged(lambda x: x - x.amin(0, keepdim=True), wrong, [x]))
+
+
+# -- logarithms of sums near 1 -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_logarithm_of_a_sum_that_is_one_may_be_zero(dtype: torch.dtype, judged: Any) -> None:
+    x = torch.tensor([-1.0, -1.0, -2.0, -0.5], dtype=dtype)
+    y = torch.tensor([-1.0, -1.0000001, -0.4150374992788438, -1.7715533031636], dtype=dtype)
+
+    def direct(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.log2(torch.exp2(x) + torch.exp2(y))
+
+    assert not accused(judged(torch.logaddexp2, direct, [x, y]))
+    assert accused(judged(torch.logaddexp2, lambda x, y: direct(x, y) + 1e-5, [x, y]))
