@@ -101,15 +101,18 @@ def _scheduling_for_gpus(manner: _Manner) -> Iterator[None]:
     from torch._inductor.codegen.triton import TritonScheduling
 
     def codegen(self: Any, node: Any) -> None:
-        combined(self, node, [node])
+        launched(self, [node])
 
-    def combined(self: Any, node: Any, kernels: Sequence[Any] = ()) -> None:
-        for kernel in kernels or node.get_subkernel_nodes():
-            nodes = [n for n in kernel.get_nodes() if n.get_name() not in self.scheduler.removed_ops]
-            if nodes:
-                _, (numel, rnumel) = max(nodes, key=lambda n: int(n.is_reduction())).group
-                ordered = list(NodeScheduleMarker.only_nodes(self.generate_node_schedule(nodes, numel, rnumel)))
-                _emit(ordered, manner)
+    def combined(self: Any, node: Any) -> None:
+        launched(self, node.get_subkernel_nodes())
+
+    def launched(self: Any, kernels: Sequence[Any]) -> None:
+        """Kernels that are launched as one: none may read what another one writes."""
+        nodes = [[n for n in k.get_nodes() if n.get_name() not in self.scheduler.removed_ops] for k in kernels]
+        for part, raced in _in_order([part for part in nodes if part]):
+            _, (numel, rnumel) = max(part, key=lambda n: int(n.is_reduction())).group
+            ordered = list(NodeScheduleMarker.only_nodes(self.generate_node_schedule(part, numel, rnumel)))
+            _emit(ordered, manner, raced=raced)
         self.scheduler.free_buffers()
 
     def templated(self: Any, template: Any, *_: Any, **__: Any) -> None:
@@ -126,7 +129,28 @@ def _scheduling_for_gpus(manner: _Manner) -> Iterator[None]:
         yield
 
 
-def _emit(nodes: Sequence[Any], manner: _Manner, shared: int | None = None) -> None:
+def _in_order(kernels: Sequence[Sequence[Any]]) -> Iterator[tuple[Sequence[Any], frozenset[str]]]:
+    """Kernels, each after those that write what it reads, with the buffers of which that is so."""
+    from torch._inductor.virtualized import V
+
+    def touched(kernel: Sequence[Any], kinds: Collection[Any]) -> dict[str, str]:
+        real = V.graph.scheduler.mutation_real_name
+        return {real.get(name, name): name for node in kernel for name in _names(node, kinds)}
+
+    reads, writes = ([touched(kernel, kinds) for kernel in kernels] for kinds in (_READS, _WRITES))
+    left = list(range(len(kernels)))
+    while left:
+        # Two may wait for each other: then neither comes before it.
+        free = [i for i in left if not any(reads[i].keys() & writes[j].keys() for j in left if j != i)]
+        chosen = (free or left)[0]
+        left.remove(chosen)
+        others = frozenset().union(*(writes[j].keys() for j in range(len(kernels)) if j != chosen))
+        yield kernels[chosen], frozenset(name for real, name in reads[chosen].items() if real in others)
+
+
+def _emit(
+    nodes: Sequence[Any], manner: _Manner, shared: int | None = None, raced: frozenset[str] = frozenset()
+) -> None:
     """In the place of a kernel's code: the wrapper calls :func:`run_kernel`."""
     from torch._inductor.codegen.common import Kernel as GeneratedKernel
     from torch._inductor.virtualized import V
@@ -156,7 +180,7 @@ def _emit(nodes: Sequence[Any], manner: _Manner, shared: int | None = None) -> N
         precision=configured_precision(), made=frozenset(made - planned.removed_buffers),
         in_place=frozenset(planned.inplace_update_buffers) - planned.removed_buffers,
         own=frozenset(_own(parts)), local=local,
-        one_by_one=manner.one_by_one,
+        one_by_one=manner.one_by_one, raced=raced,
     )  # fmt: skip
     number = next(_numbers)
     kernel.name = f"{_name(nodes)}_{number}"

@@ -64,7 +64,8 @@ class Kernel:
 
     ``made`` are buffers that the kernel makes, ``in_place`` those of them that take over the memory of one that it
     reads, ``own`` buffers in memory of Inductor's making, ``nodes`` the FX nodes that it comes from, ``symbols`` the
-    sizes that its loops and addresses hang on.
+    sizes that its loops and addresses hang on, ``raced`` buffers that it reads and that another kernel writes which is
+    launched as one with it.
     """
 
     name: str
@@ -78,9 +79,12 @@ class Kernel:
     own: frozenset[str] = frozenset()
     local: Mapping[str, Local] = field(default_factory=dict)
     one_by_one: bool = False
+    raced: frozenset[str] = frozenset()
 
     def run(self, sizes: Mapping[str, int], buffers: Mapping[str, Any]) -> None:
         """Run all of it on these buffers."""
+        for name in sorted(self.raced):
+            self._accuse(Kind.ORDER, name, f"reads {name}, which another part of the same combined kernel writes")
         known = {self.symbols[name]: value for name, value in sizes.items()}
         tensors = {name: t for name, t in buffers.items() if isinstance(t, torch.Tensor)}
         for name, local in self.local.items():

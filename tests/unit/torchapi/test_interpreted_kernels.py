@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from fxmorph.core.kernel_faults import faults_noted
-from fxmorph.model import CompileConfig, Kernels
+from fxmorph.model import CompileConfig, Kernels, Kind
 from fxmorph.torchapi.compiling import compile_callable, configured
 from fxmorph.torchapi.kernel_operations import WITHOUT_MEANING, not_covered
 
@@ -66,6 +66,23 @@ def test_gradients_too(kernels: Kernels) -> None:
         got = torch.autograd.grad(compile_callable(fn, config)(x, w), (x, w))
     torch.testing.assert_close(got, torch.autograd.grad(fn(x, w), (x, w)))
     assert faults.found == ()
+
+
+def test_kernels_launched_as_one_may_not_read_what_another_one_writes() -> None:
+    """Wrong for every element on CUDA with torch 2.11: what another block of the launch writes is read before it is."""
+
+    def foreach(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        b = torch.tanh(x)
+        a = torch.special.bessel_j0(y if y.numel() == x.numel() else b)
+        return (*torch._foreach_add([a, b], 1), b)
+
+    config = CompileConfig.make(kernels=Kernels.GPU)
+    x = torch.linspace(-2, 2, 40)
+    for y, wrong in ((torch.ones(40), False), (torch.ones(1), True)):
+        with configured(config), faults_noted() as faults, torch.no_grad():
+            got = compile_callable(foreach, config)(x, y)
+        torch.testing.assert_close(got, foreach(x, y))
+        assert [fault.kind for fault in faults.found] == [Kind.ORDER] * wrong
 
 
 def test_no_code_is_generated(monkeypatch: pytest.MonkeyPatch) -> None:
