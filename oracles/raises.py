@@ -8,6 +8,8 @@ from fxmorph.torchapi.compiling import cannot_compile, is_compiler_error
 
 #: What autograd says of it.
 WRITTEN_AFTER_SAVED = "modified by an inplace operation"
+#: What it says of a loss that has no gradient: of the phase of an eigenvector, say.  The loss is fxmorph's.
+LOSS_REFUSED = "specified loss function depends on"
 
 
 @oracle(kinds=(Kind.RAISES, Kind.COMPILE_ERROR), step=1)
@@ -18,13 +20,13 @@ def raises(evidence: Evidence) -> Iterator[Verdict]:
     says it does not support (data-dependent shapes, graph breaks under ``fullgraph``) are
     ``unsupported``.  Where eager raises on values that fxmorph chose itself nothing is said.
     Nor is it where eager's backward pass refuses a tensor that was written after it was saved:
-    compiled code saves a copy.
+    compiled code saves a copy.  Nor where it refuses the loss, which fxmorph chose.
     """
     eager, compiled = evidence.eager, evidence.compiled
     if eager.raised and compiled.raised:
         return
     if eager.raised and not (eager.in_backward and WRITTEN_AFTER_SAVED in eager.raised):
-        if evidence.plan is not ValuePlan.SEED:
+        if evidence.plan is not ValuePlan.SEED or (eager.in_backward and LOSS_REFUSED in eager.raised):
             text = f"eager raises on these values: {eager.raised}"
             yield Verdict(Status.SKIPPED, None, "call", text, code=VerdictCode.EAGER_RAISES)
             return

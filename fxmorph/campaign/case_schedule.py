@@ -23,10 +23,11 @@ from fxmorph.campaign.variants import Place, Variants
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, Checked, Warned
+from fxmorph.judge.plans import MADE_PLANS
 from fxmorph.model import Case, CaseResult, Level, RewriteProof, Rung, Seed, Status, ValuePlan, VerdictCode
 
-#: CPU seconds for a list of the operators of torch's tests.
-LISTING_SECONDS = 120.0
+#: CPU seconds for a list of the operators of torch's tests, and for a program that nobody wrote.
+LISTING_SECONDS, MADE_SECONDS = 120.0, 40.0
 
 
 class CaseSchedule:
@@ -101,7 +102,14 @@ class CaseSchedule:
         return Variants(self._settings, self._seeds, self._packs, self._ledger, self.answers, self.rung, place)
 
     def limit(self, job: worker.Judge | worker.ListOperators) -> float:
-        return self._settings.case_timeout if isinstance(job, worker.Judge) else LISTING_SECONDS
+        if isinstance(job, worker.ListOperators):
+            return LISTING_SECONDS
+        limit = self._settings.case_timeout
+        return min(limit, MADE_SECONDS) if self._is_made(job.case) else limit
+
+    def _is_made(self, case: Case) -> bool:
+        """Whether nobody wrote the program."""
+        return self._portfolio is not None and case.plans == MADE_PLANS
 
     # -- results ---------------------------------------------------------------
 
@@ -141,7 +149,8 @@ class CaseSchedule:
         self.answers.take(index, case, result)
         self._label[index] = case.seed.label
         self.rungs[case.rung.value] += 1
-        self.unjudged += _is_no_test(result) and not case.number and case.seed.hash not in self._packs.seeds
+        theirs = not case.number and case.seed.hash not in self._packs.seeds and not self._is_made(case)
+        self.unjudged += theirs and _is_no_test(result)
         if self._check:
             self._tell_checked(case.seed.label, result)
             return

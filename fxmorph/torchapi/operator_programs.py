@@ -84,7 +84,7 @@ def _listed(test: Any) -> ListedOperator | None:
     known = [d for d in _DTYPES if d in test.dtypes]
     try:
         samples = _distinct(test, known[0], Setting.ALONE)
-        if not samples or _draws(test, samples[0]):
+        if not samples or _is_no_test(test, samples[0]):
             return None
     except Exception:  # samples that cannot be drawn, or that eager refuses
         return None
@@ -125,14 +125,14 @@ class _Random(DispatchMode):
         return func(*args, **kwargs)
 
 
-def _draws(test: Any, sample: _Sample) -> bool:
-    """Whether the operator draws random numbers; raises what eager raises."""
+def _is_no_test(test: Any, sample: _Sample) -> bool:
+    """Whether the operator draws random numbers, or gives what is not judged; raises what eager raises."""
     first, rest, keywords = sample
     mode = _Random()
     with mode, torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        test.op(first, *rest, **keywords)
-    return mode.found
+        out = test.op(first, *rest, **keywords)
+    return mode.found or not _plain(out)
 
 
 # -- samples -------------------------------------------------------------------------

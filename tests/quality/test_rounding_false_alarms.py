@@ -104,3 +104,17 @@ def test_the_logarithm_of_a_sum_that_is_one_may_be_zero(dtype: torch.dtype, judg
 
     assert not accused(judged(torch.logaddexp2, direct, [x, y]))
     assert accused(judged(torch.logaddexp2, lambda x, y: direct(x, y) + 1e-5, [x, y]))
+
+
+# -- decimals ------------------------------------------------------------------------------
+
+
+def test_rounding_to_decimals_may_be_off_in_the_last_place(judged: Any) -> None:
+    x = torch.tensor([-1.5, 0.75, -0.75, 2.25, 0.125])
+
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return (x * 1000).round() * 0.001
+
+    assert not accused(judged(lambda x: torch.round(x, decimals=3), scaled, [x]))
+    assert accused(judged(lambda x: torch.round(x, decimals=1), lambda x: x.clone(), [x]))
+    assert accused(judged(torch.round, lambda x: x.round() + 1e-7, [x]))

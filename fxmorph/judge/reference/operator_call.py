@@ -42,6 +42,8 @@ class OperatorCall:
 def operator_call(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OperatorCall:
     """The program's call of ``func``."""
     name = operator_name(func)
+    if str(func).endswith(".decimals"):
+        name = f"{name}_decimals"  # it scales, rounds and scales back, which no binary format does exactly
     written = written_tensors(func, args, kwargs)
     if name in RUNNING_STATISTICS and len(args) > 5 and args[5]:
         written += tensors_of(args[3:5])
