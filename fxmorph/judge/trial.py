@@ -415,9 +415,10 @@ class Trial:
         mine, theirs = (side.slots().get(verdict.slot) for side in (evidence.eager, evidence.compiled))
         if verdict.code is not VerdictCode.OUTSIDE_ENVELOPE or verdict.far or mine is None or theirs is None:
             return verdict
-        got = compare(
-            mine.value, theirs.value, other.shadows(verdict.slot), other.gates(verdict.slot), evidence.inputs()
-        )
+        if verdict.slot in evidence.numbers:  # which Python took from a tensor
+            return verdict
+        shadows, gates = other.shadows(verdict.slot), other.gates(verdict.slot)
+        got = compare(mine.value, theirs.value, shadows, gates, evidence.inputs())
         if got.status is Status.FINDING:
             return verdict
         note(lambda: f"  {verdict.slot}: inside the envelope of another draw")
