@@ -140,7 +140,9 @@ def fresh_caches() -> Iterator[None]:
 _SLOW = ("decomposition",)
 
 
-@pytest.fixture(scope="module", params=[pytest.param(n, marks=pytest.mark.slow) if n in _SLOW else n for n in PLANTS])
+@pytest.fixture(
+    scope="module", params=[pytest.param(n, marks=pytest.mark.slow) if n in _SLOW else n for n in PLANTS]
+)
 def planted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, rules: Any) -> tuple[str, Found]:
     plant, text, *_ = PLANTS[request.param]
     with fresh_caches(), plant():

@@ -10,55 +10,40 @@ from fxmorph.rules import rule
 class right_relu_as_clamp_without_gradient:
     """The values agree; the gradient at 0 does not, and is not promised."""
 
-    def before(x):
-        return torch.relu(x)
-
-    def after(x):
-        return x.clamp(min=0)
+    def before(x): return torch.relu(x)
+    def after(x): return x.clamp(min=0)
 
 
 @rule(args={"x": "..."}, claim=Level.BIT_EXACT, preserves=("dtype", "gradient"))
 class right_gradient_of_doubling:
     """Both sides have gradient 2."""
 
-    def before(x):
-        return x * 2
-
-    def after(x):
-        return x + x
+    def before(x): return x * 2
+    def after(x): return x + x
 
 
 @rule(args={"x": "..."}, claim=Level.BIT_EXACT, preserves=("dtype", "mutation", "alias"))
 class right_write_by_copy:
     """x ends as x * 2 both ways, and is what is returned."""
 
-    def before(x):
-        return x.mul_(2)
-
-    def after(x):
-        return x.copy_(x * 2)
+    def before(x): return x.mul_(2)
+    def after(x): return x.copy_(x * 2)
 
 
 @rule(args={"x": "... n"}, where=["n >= 2"], claim=Level.INDEX_EXACT, preserves=("dtype", "alias"))
 class right_view_by_narrow:
     """The same view: later writes go to the same memory."""
 
-    def before(x):
-        return x[..., 1:]
-
-    def after(x):
-        return x.narrow(-1, 1, x.shape[-1] - 1)
+    def before(x): return x[..., 1:]
+    def after(x): return x.narrow(-1, 1, x.shape[-1] - 1)
 
 
 @rule(args={"x": "..."}, claim=Level.INDEX_EXACT, preserves=("dtype", "mutation", "gradient", "alias"), site="late")
 class right_late_write_back:
     """Adds nothing: the memory ends as it was."""
 
-    def before(x):
-        return x
-
-    def after(x):
-        return x.copy_(x.clone())
+    def before(x): return x
+    def after(x): return x.copy_(x.clone())
 
 
 def leaf(*values):

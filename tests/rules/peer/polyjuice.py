@@ -33,237 +33,157 @@ def normal(*shape, seed=0):
 class peer_addition_is_associative:
     """ewadd-is-associative-0 and -1."""
 
-    def before(x, y, z):
-        return x + (y + z)
-
-    def after(x, y, z):
-        return (x + y) + z
+    def before(x, y, z): return x + (y + z)
+    def after(x, y, z): return (x + y) + z
 
 
 @rule(args={"x": "...", "y": "..."}, where=SAME, claim=Level.BIT_EXACT, preserves=KEEPS)
 class peer_addition_is_commutative:
     """ewadd-is-commutative."""
 
-    def before(x, y):
-        return x + y
-
-    def after(x, y):
-        return y + x
+    def before(x, y): return x + y
+    def after(x, y): return y + x
 
 
 @rule(args={"x": "...", "y": "...", "z": "..."}, where=["x.shape == y.shape == z.shape"], preserves=KEEPS)
 class peer_multiplication_is_associative:
     """ewmul-is-associative-0 and -1."""
 
-    def before(x, y, z):
-        return x * (y * z)
-
-    def after(x, y, z):
-        return (x * y) * z
+    def before(x, y, z): return x * (y * z)
+    def after(x, y, z): return (x * y) * z
 
 
 @rule(args={"x": "...", "y": "..."}, where=SAME, claim=Level.BIT_EXACT, preserves=KEEPS)
 class peer_multiplication_is_commutative:
     """ewmul-is-commutative."""
 
-    def before(x, y):
-        return x * y
-
-    def after(x, y):
-        return y * x
+    def before(x, y): return x * y
+    def after(x, y): return y * x
 
 
 @rule(args={"x": "...", "y": "...", "z": "..."}, where=["x.shape == y.shape == z.shape"], preserves=KEEPS)
 class peer_multiplication_distributes:
     """ewmul-distributivity-0 and -1."""
 
-    def before(x, y, z):
-        return (x + y) * z
-
-    def after(x, y, z):
-        return x * z + y * z
+    def before(x, y, z): return (x + y) * z
+    def after(x, y, z): return x * z + y * z
 
 
 @rule(args={"x": "m k", "y": "k n", "z": "n p"}, preserves=KEEPS)
 class peer_matmul_is_associative:
     """matmul-is-associative-0."""
 
-    def before(x, y, z):
-        return x @ (y @ z)
-
-    def after(x, y, z):
-        return (x @ y) @ z
+    def before(x, y, z): return x @ (y @ z)
+    def after(x, y, z): return (x @ y) @ z
 
 
 @rule(args={"x": "m k", "y": "k n", "z": "k n"}, preserves=KEEPS)
 class peer_matmul_is_linear:
     """matmul-is-linear-0 and -1."""
 
-    def before(x, y, z):
-        return x @ y + x @ z
-
-    def after(x, y, z):
-        return x @ (y + z)
+    def before(x, y, z): return x @ y + x @ z
+    def after(x, y, z): return x @ (y + z)
 
 
-@rule(
-    args={"x": "..."},
-    where=DIMS,
-    scalars={"i": None, "j": None},
-    dtypes=ANY,
-    claim=Level.INDEX_EXACT,
-    preserves=(*KEEPS, "stride", "alias"),
-)
+@rule(args={"x": "..."}, where=DIMS, scalars={"i": None, "j": None}, dtypes=ANY, claim=Level.INDEX_EXACT,
+      preserves=(*KEEPS, "stride", "alias"))
 class peer_transposed_twice:
     """trans-reduce."""
 
-    def before(x, i, j):
-        return x.transpose(i, j).transpose(i, j)
-
-    def after(x, i, j):
-        return x.view(x.shape)
+    def before(x, i, j): return x.transpose(i, j).transpose(i, j)
+    def after(x, i, j): return x.view(x.shape)
 
 
 @rule(args={"x": "...", "y": "..."}, where=[*SAME, "x.ndim >= 2"], claim=Level.BIT_EXACT, preserves=KEEPS)
 class peer_sum_through_transposes:
     """add-trans."""
 
-    def before(x, y):
-        return x + y
-
-    def after(x, y):
-        return (x.transpose(0, 1) + y.transpose(0, 1)).transpose(0, 1)
+    def before(x, y): return x + y
+    def after(x, y): return (x.transpose(0, 1) + y.transpose(0, 1)).transpose(0, 1)
 
 
 @rule(args={"x": "...", "y": "..."}, where=[*SAME, "x.ndim >= 2"], claim=Level.BIT_EXACT, preserves=KEEPS)
 class peer_product_through_transposes:
     """mul-trans."""
 
-    def before(x, y):
-        return x * y
-
-    def after(x, y):
-        return (x.transpose(0, 1) * y.transpose(0, 1)).transpose(0, 1)
+    def before(x, y): return x * y
+    def after(x, y): return (x.transpose(0, 1) * y.transpose(0, 1)).transpose(0, 1)
 
 
 @rule(args={"x": "m k", "y": "k n"}, preserves=KEEPS)
 class peer_matmul_through_transposes:
     """matmul-trans, false: the transpose of x^T y^T is y x.  Few shapes but squares let it run at all."""
 
-    def before(x, y):
-        return x @ y
-
-    def after(x, y):
-        return (x.transpose(0, 1) @ y.transpose(0, 1)).transpose(0, 1)
+    def before(x, y): return x @ y
+    def after(x, y): return (x.transpose(0, 1) @ y.transpose(0, 1)).transpose(0, 1)
 
 
-@rule(
-    args={"x": "...", "y": "..."},
-    where=[*SAME, *DIMS],
-    scalars={"i": None, "j": None},
-    claim=Level.BIT_EXACT,
-    preserves=KEEPS,
-)
+@rule(args={"x": "...", "y": "..."}, where=[*SAME, *DIMS], scalars={"i": None, "j": None}, claim=Level.BIT_EXACT,
+      preserves=KEEPS)
 class peer_transpose_of_sum:
     """trans-add."""
 
-    def before(x, y, i, j):
-        return (x + y).transpose(i, j)
-
-    def after(x, y, i, j):
-        return x.transpose(i, j) + y.transpose(i, j)
+    def before(x, y, i, j): return (x + y).transpose(i, j)
+    def after(x, y, i, j): return x.transpose(i, j) + y.transpose(i, j)
 
 
-@rule(
-    args={"x": "...", "y": "..."},
-    where=[*SAME, *DIMS],
-    scalars={"i": None, "j": None},
-    claim=Level.BIT_EXACT,
-    preserves=KEEPS,
-)
+@rule(args={"x": "...", "y": "..."}, where=[*SAME, *DIMS], scalars={"i": None, "j": None}, claim=Level.BIT_EXACT,
+      preserves=KEEPS)
 class peer_transpose_of_product:
     """trans-mul."""
 
-    def before(x, y, i, j):
-        return (x * y).transpose(i, j)
-
-    def after(x, y, i, j):
-        return x.transpose(i, j) * y.transpose(i, j)
+    def before(x, y, i, j): return (x * y).transpose(i, j)
+    def after(x, y, i, j): return x.transpose(i, j) * y.transpose(i, j)
 
 
 @rule(args={"x": "...", "y": "..."}, where=[*SAME, "x.ndim >= 1"], claim=Level.BIT_EXACT, preserves=KEEPS)
 class peer_half_of_a_doubled_sum:
     """concat-split-0."""
 
-    def before(x, y):
-        return x + y
-
-    def after(x, y):
-        return first_half(torch.cat([x + y, x + y], 0), 0)
+    def before(x, y): return x + y
+    def after(x, y): return first_half(torch.cat([x + y, x + y], 0), 0)
 
 
 @rule(args={"x": "...", "y": "..."}, where=[*SAME, "x.ndim >= 1"], claim=Level.BIT_EXACT, preserves=KEEPS)
 class peer_half_of_a_doubled_product:
     """concat-split-1."""
 
-    def before(x, y):
-        return x * y
-
-    def after(x, y):
-        return first_half(torch.cat([x * y, x * y], 0), 0)
+    def before(x, y): return x * y
+    def after(x, y): return first_half(torch.cat([x * y, x * y], 0), 0)
 
 
-@rule(
-    args={"x": "..."}, where=DIMS, scalars={"i": None, "j": None}, dtypes=ANY, claim=Level.INDEX_EXACT, preserves=KEEPS
-)
+@rule(args={"x": "..."}, where=DIMS, scalars={"i": None, "j": None}, dtypes=ANY, claim=Level.INDEX_EXACT,
+      preserves=KEEPS)
 class peer_half_of_a_doubled_transpose:
     """concat-split-2."""
 
-    def before(x, i, j):
-        return x.transpose(i, j)
-
-    def after(x, i, j):
-        return first_half(torch.cat([x.transpose(i, j), x.transpose(i, j)], i), i)
+    def before(x, i, j): return x.transpose(i, j)
+    def after(x, i, j): return first_half(torch.cat([x.transpose(i, j), x.transpose(i, j)], i), i)
 
 
 @rule(args={"x": "m n", "y": "k n"}, dtypes=ANY, claim=Level.INDEX_EXACT, preserves=KEEPS)
 class peer_half_of_a_doubled_concatenation:
     """concat-split-3, along the first dimension."""
 
-    def before(x, y):
-        return torch.cat([x, y], 0)
-
-    def after(x, y):
-        return first_half(torch.cat([torch.cat([x, y], 0), torch.cat([x, y], 0)], 0), 0)
+    def before(x, y): return torch.cat([x, y], 0)
+    def after(x, y): return first_half(torch.cat([torch.cat([x, y], 0), torch.cat([x, y], 0)], 0), 0)
 
 
-@rule(
-    args={"x": "...", "y": "...", "z": "...", "w": "..."},
-    where=["type(i) is int", "type(j) is int"],
-    scalars={"i": None, "j": None},
-    dtypes=ANY,
-    claim=Level.INDEX_EXACT,
-    preserves=KEEPS,
-)
+@rule(args={"x": "...", "y": "...", "z": "...", "w": "..."}, where=["type(i) is int", "type(j) is int"],
+      scalars={"i": None, "j": None}, dtypes=ANY, claim=Level.INDEX_EXACT, preserves=KEEPS)
 class peer_blocks_joined_either_way_without_a_condition:
     """geometry-of-concatenation as published: along one dimension twice, x y z w becomes x z y w."""
 
-    def before(x, y, z, w, i, j):
-        return torch.cat([torch.cat([x, y], i), torch.cat([z, w], i)], j)
-
-    def after(x, y, z, w, i, j):
-        return torch.cat([torch.cat([x, z], j), torch.cat([y, w], j)], i)
+    def before(x, y, z, w, i, j): return torch.cat([torch.cat([x, y], i), torch.cat([z, w], i)], j)
+    def after(x, y, z, w, i, j): return torch.cat([torch.cat([x, z], j), torch.cat([y, w], j)], i)
 
 
 @rule(args={"x": "a c", "y": "a d", "z": "b c", "w": "b d"}, dtypes=ANY, claim=Level.INDEX_EXACT, preserves=KEEPS)
 class peer_blocks_joined_either_way:
     """geometry-of-concatenation where the dimensions differ and the blocks fit both in rows and in columns."""
 
-    def before(x, y, z, w):
-        return torch.cat([torch.cat([x, y], 1), torch.cat([z, w], 1)], 0)
-
-    def after(x, y, z, w):
-        return torch.cat([torch.cat([x, z], 0), torch.cat([y, w], 0)], 1)
+    def before(x, y, z, w): return torch.cat([torch.cat([x, y], 1), torch.cat([z, w], 1)], 0)
+    def after(x, y, z, w): return torch.cat([torch.cat([x, z], 0), torch.cat([y, w], 0)], 1)
 
 
 def two(*shape):

@@ -14,112 +14,81 @@ from fxmorph.rules import rule
 class wrong_gradient_at_zero:
     """relu has gradient 0 at 0, clamp(min=0) has 1."""
 
-    def before(x):
-        return torch.relu(x)
-
-    def after(x):
-        return x.clamp(min=0)
+    def before(x): return torch.relu(x)
+    def after(x): return x.clamp(min=0)
 
 
 @rule(args={"x": "..."}, claim=Level.BIT_EXACT, preserves=("dtype", "gradient"))
 class wrong_gradient_detached:
     """The value is the same and no gradient flows."""
 
-    def before(x):
-        return x * 2
-
-    def after(x):
-        return x.detach() * 2
+    def before(x): return x * 2
+    def after(x): return x.detach() * 2
 
 
-@rule(
-    args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], claim=Level.BIT_EXACT, preserves=("dtype", "gradient")
-)
+@rule(args={"x": "...", "y": "..."}, where=["x.shape == y.shape"], claim=Level.BIT_EXACT,
+      preserves=("dtype", "gradient"))
 class wrong_gradient_of_maximum:
     """At a tie maximum gives each side half of the gradient, where gives all to one."""
 
-    def before(x, y):
-        return torch.maximum(x, y)
-
-    def after(x, y):
-        return torch.where(x >= y, x, y)
+    def before(x, y): return torch.maximum(x, y)
+    def after(x, y): return torch.where(x >= y, x, y)
 
 
 @rule(args={"x": "..."}, claim=Level.BIT_EXACT, preserves=("dtype", "mutation"))
 class wrong_write_into_the_input:
     """mul_ leaves its result in x, which the caller sees."""
 
-    def before(x):
-        return x * 2
-
-    def after(x):
-        return x.mul_(2)
+    def before(x): return x * 2
+    def after(x): return x.mul_(2)
 
 
 @rule(args={"x": "..."}, claim=Level.BIT_EXACT, preserves=("dtype", "mutation"))
 class wrong_write_dropped:
     """The caller's x is no longer written."""
 
-    def before(x):
-        return x.mul_(2)
-
-    def after(x):
-        return x * 2
+    def before(x): return x.mul_(2)
+    def after(x): return x * 2
 
 
 @rule(args={"x": "... n"}, where=["n >= 2"], claim=Level.INDEX_EXACT, preserves=("dtype", "alias", "mutation"))
 class wrong_view_becomes_a_copy:
     """A write through the slice no longer reaches x."""
 
-    def before(x):
-        return x[..., 1:]
-
-    def after(x):
-        return x[..., 1:].clone()
+    def before(x): return x[..., 1:]
+    def after(x): return x[..., 1:].clone()
 
 
 @rule(args={"x": "..."}, claim=Level.INDEX_EXACT, preserves=("dtype", "alias"))
 class wrong_copy_becomes_a_view:
     """A later write into the copy now reaches x."""
 
-    def before(x):
-        return x.clone()
-
-    def after(x):
-        return x.view(x.shape)
+    def before(x): return x.clone()
+    def after(x): return x.view(x.shape)
 
 
 @rule(args={"x": "m n"}, where=["m > 1", "n > 1"], claim=Level.INDEX_EXACT, preserves=("dtype", "stride"))
 class wrong_stride_promised:
     """contiguous() changes the strides of a transposed tensor."""
 
-    def before(x):
-        return x.mT.clone()
-
-    def after(x):
-        return x.mT.contiguous().clone(memory_format=torch.contiguous_format)
+    def before(x): return x.mT.clone()
+    def after(x): return x.mT.contiguous().clone(memory_format=torch.contiguous_format)
 
 
 @rule(args={"x": "..."}, claim=Level.INDEX_EXACT, preserves=("dtype", "alias"))
 class wrong_output_alias:
     """The caller gets a view of its own input where it got a tensor of its own."""
 
-    def before(x):
-        return x.clone()
-
-    def after(x):
-        return x.view_as(x)
+    def before(x): return x.clone()
+    def after(x): return x.view_as(x)
 
 
 @rule(args={"x": "..."}, claim=Level.INDEX_EXACT, preserves=("dtype", "mutation"), site="late")
 class wrong_late_write:
     """Says that it leaves memory alone, and adds one to it."""
 
-    def before(x):
-        return x
-
-    def after(x):
-        return x.add_(1)
+    def before(x): return x
+    def after(x): return x.add_(1)
 
 
 def leaf(*values):
