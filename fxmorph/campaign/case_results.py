@@ -29,6 +29,6 @@ class Answers:
 
     def awaited(self, cases: Iterable[Case]) -> Iterator[None]:
         """None again and again until each of the cases was judged."""
-        for case in list(cases):
-            while case.id not in self._of:
+        for wanted in [case.id for case in cases]:
+            while wanted not in self._of:
                 yield None

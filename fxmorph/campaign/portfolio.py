@@ -22,7 +22,7 @@ from fxmorph.campaign.variants import Variants
 from fxmorph.campaign.worker import ListOperators
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator
-from fxmorph.judge.plans import LOOK, MADE_PLANS, THREADED_EVERY, THREADS
+from fxmorph.judge.plans import LOOK, MADE_PLANS, threads_of
 from fxmorph.model import Case, Kernels, Rung, Seed, Status
 
 #: One of so many variants and generated programs is compiled, the others are interpreted.
@@ -41,7 +41,7 @@ class Portfolio:
         self._configurations = Configurations(settings)
         #: Operators of torch's tests, once a worker has listed them.
         self._listed: Sequence[ListedOperator] | None = None
-        #: Ids of the interpreted cases of operators that were given out.
+        #: Ids of the interpreted cases of seeds and operators as they are that were given out.
         self._looked: set[str] = set()
 
     def told(self, listed: Sequence[ListedOperator]) -> None:
@@ -60,11 +60,12 @@ class Portfolio:
             lanes += self._lanes_of_operators()
         if Source.SEEDS in sources:
             looks = [self._as_it_is(seed, place) for place, seed in enumerate(self._seeds)]
+            self._looked |= {look.id for look in looks}
             yield from looks
             lanes.append(Lane(variants.after(looks), 1.2, 0.15))
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self._seeds)]
-            lanes.append(Lane(self._unsettled(zip(looks, compiled, strict=True)), 3.0, 0.1))
+            lanes.append(Lane(self._compiled_seeds(zip(looks, compiled, strict=True)), 3.0, 0.1))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 0.9, 0.15))
         yield from mixed(lanes)
@@ -96,17 +97,17 @@ class Portfolio:
         return self._threaded(case_of(self._settings, seed, 0, self._rung), place)
 
     def _threaded(self, case: Case, place: int) -> Case:
-        settings = self._settings
-        drawn = THREADS if place % THREADED_EVERY == THREADED_EVERY - 1 else 1
-        return replace(case, compile=replace(case.compile, threads=settings.threads or drawn))
+        return replace(case, compile=replace(case.compile, threads=threads_of(self._settings, place)))
 
-    def _unsettled(self, pairs: Iterable[tuple[Case, Case]]) -> Iterator[Case | None]:
-        """Compiled cases whose interpreted ones showed nothing."""
+    def _compiled_seeds(self, pairs: Iterable[tuple[Case, Case]]) -> Iterator[Case | None]:
         for look, case in pairs:
-            yield from self._answers.awaited([look])
-            result = self._answers.of(look)
-            if result is None or result.status in _SETTLED:
-                continue
+            yield from self._unless_settled(look, case)
+
+    def _unless_settled(self, look: Case, case: Case) -> Iterator[Case | None]:
+        """The compiled case, unless the interpreted one came before it and showed that it needs no more."""
+        yield from self._answers.awaited([look] if look.id in self._looked else [])
+        result = self._answers.of(look)
+        if result is None or result.status not in _SETTLED:
             yield case
 
     # -- operators -------------------------------------------------------------------
@@ -141,17 +142,13 @@ class Portfolio:
             yield look
 
     def _compiled_operators(self) -> Iterator[Case | None]:
-        """The same programs, but for those that were interpreted before and that need no more."""
+        """The same programs."""
         for entry in self._operators():
             if entry is None:
                 yield None
                 continue
             place, case = entry
-            look = _flavoured(case, place)
-            yield from self._answers.awaited([look] if look.id in self._looked else [])
-            result = self._answers.of(look)
-            if result is None or result.status not in _SETTLED:
-                yield self._threaded(case, place)
+            yield from self._unless_settled(_flavoured(case, place), self._threaded(case, place))
 
     # -- generated programs ----------------------------------------------------------
 

@@ -40,9 +40,9 @@ class Variants:
         self._settings, self._seeds, self._packs, self._ledger = settings, seeds, packs, ledger
         self._answers, self._rung, self._place = answers, rung, place
         self._credit = Credit()
-        #: Cases of this order: those of whole turns are in the credit, so that it does not depend on the workers.
         self._given: list[Case] = []
-        self._credited = 0
+        #: Of the first of them: those of whole turns, so that what they decide does not depend on the workers.
+        self._results: list[CaseResult] = []
         #: Rules that variants are rather made by.
         self._favoured: tuple[str, ...] = ()
 
@@ -52,7 +52,7 @@ class Variants:
         begun, usable = list(looks), list[Seed]()
         numbers: Counter[str] = Counter()
         for turn in itertools.count(1):
-            yield from self._answers.awaited(self._given)
+            yield from self._answers.awaited(self._given[len(self._results) :])
             # A seed that is miscompiled as it is would only show the same thing again.
             usable += [case.seed for case in begun if _rewritable(self._answer(case))]
             begun.clear()
@@ -94,11 +94,10 @@ class Variants:
     def _earned(self) -> set[str]:
         """The seeds whose programs made units fire first since it was last asked."""
         earned = set()
-        for case in self._given[self._credited :]:
-            result = self._answer(case)
-            if self._credit.add(case.seed.label, result.recipe, result.fired):
+        for case in self._given[len(self._results) :]:
+            self._results.append(self._answer(case))
+            if self._credit.add(case.seed.label, self._results[-1].recipe, self._results[-1].fired):
                 earned.add(case.seed.label)
-        self._credited = len(self._given)
         return earned
 
     def _turn(self, number: int, usable: Sequence[Seed], earned: set[str]) -> list[Seed]:
@@ -121,7 +120,7 @@ class Variants:
         used: Counter[str] = Counter()
         differ: Counter[str] = Counter()
         unsound: set[str] = set()
-        for result in map(self._answer, self._given):
+        for result in self._results:
             for name in {r.rule for r in Recipe.parse(result.recipe).rewrites} if result.recipe else ():
                 used[name] += 1
                 differ[name] += result.status is Status.FINDING

@@ -73,7 +73,7 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
 def listed_operators() -> tuple[ListedOperator, ...]:
     """Operators of the tests that programs are made of; those that draw random numbers are left out.
 
-    Takes some ten seconds of CPU.
+    Takes some five seconds of CPU.
     """
     return tuple(sorted(filter(None, map(_listed, operator_tests())), key=lambda found: found.name))
 

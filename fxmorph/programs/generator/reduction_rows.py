@@ -60,21 +60,16 @@ REDUCTIONS_TABLE = (
     Reduction("amin", _same, gives="same", filled=True, exact=True, forms="fmo", dtypes=("bool", *NUMBERS)),
     Reduction("max", _same, ("none",), gives="same", filled=True, exact=True),
     Reduction("min", _same, ("none",), gives="same", filled=True, exact=True),
-    Reduction(
-        "any",
-        lambda a, n: (0, 1),
-        gives="bool",
-        decides=True,
-        exact=True,
-        dtypes=("bool", "int8", "int32", "int64", *FLOATS),
-    ),
-    Reduction(
-        "all",
-        lambda a, n: (0, 1),
-        gives="bool",
-        decides=True,
-        exact=True,
-        dtypes=("bool", "int8", "int32", "int64", *FLOATS),
+    *(
+        Reduction(
+            name,
+            lambda a, n: (0, 1),
+            gives="bool",
+            decides=True,
+            exact=True,
+            dtypes=("bool", "int8", "int32", "int64", *FLOATS),
+        )
+        for name in ("any", "all")
     ),
     Reduction(
         "argmax",
