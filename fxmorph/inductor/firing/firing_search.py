@@ -30,6 +30,9 @@ from fxmorph.torchapi.patterns import Source
 BASES, STEPS = 8, 12
 #: The share of the time after which no further program is looked for, once there are some; where those are patterns.
 SEARCHING, STATED = 0.5, 0.15
+#: Near misses that are tried whatever the time, as the author's own patterns are, up to so many times the seconds: a
+#: slow machine drops none of the likeliest.
+LIKELIEST, LENIENCY = 60, 4.0
 #: Near misses that are changed once more, by ten things each.
 FURTHER = 20
 #: Ways of spelling one call before, or behind.
@@ -71,16 +74,17 @@ class FiringSearch:
         """What is worth judging, for so many CPU seconds."""
         began = time.process_time()
         end = began + seconds
+        lenient = end + (LENIENCY - 1) * seconds
         for program in self._of_patterns():
-            if time.process_time() > end or len(self.bases) >= 2 * BASES:
+            if time.process_time() > lenient or len(self.bases) >= 2 * BASES:
                 break
             yield from self._try(program, False)
         for program in itertools.chain(self._begun(), self._grown()):
             if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
                 break
             yield from self._try(program, False)
-        for program in itertools.chain(self._near(), self._further()):
-            if time.process_time() > end:
+        for number, program in enumerate(itertools.chain(self._near(), self._further())):
+            if time.process_time() > (end if number >= LIKELIEST else lenient):
                 break
             yield from self._try(program, True)
 
