@@ -23,6 +23,7 @@ from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.derive.near_misses import sort_of
 from fxmorph.inductor.pair_record import Pair, family, kin
 from fxmorph.inductor.rung import DERIVED
+from fxmorph.inductor.unit_graphs import MADE
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.folder.unit_finding import write_pass_finding
@@ -38,6 +39,9 @@ _SHOWN = frozenset(
     {Kind.VALUE, Kind.NONFINITE, Kind.DTYPE, Kind.SHAPE, Kind.MUTATION, Kind.STRUCTURE, Kind.COMPILE_ERROR,
      Kind.RAISES, Kind.CRASH}
 )  # fmt: skip
+
+#: Parts of graphs that no program gave.
+_MADE_UP = (DERIVED, MADE)
 
 #: Pattern group, sort of change and group of kinds.
 _Key = tuple[Any, ...]
@@ -67,7 +71,7 @@ class Accusation:
         """Whether no whole compile shows it, and the graph may be none that a program gives, or the trouble our own:
         what a unit leaves unfinished alone, later ones may finish.
         """
-        return not self.shows and (self.pair.part == DERIVED or set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE})
+        return not self.shows and (self.pair.part in _MADE_UP or set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE})
 
 
 class Accusations:
@@ -99,7 +103,7 @@ class Accusations:
         if without_change in self._by_key:  # the change is not what it takes
             key = without_change
         accused = self._by_key.setdefault(key, Accusation(pair))
-        made_up = accused.pair.part == DERIVED and pair.part != DERIVED
+        made_up = accused.pair.part in _MADE_UP and pair.part not in _MADE_UP
         if not accused.told and not accused.shows and (made_up or not accused.pair.program):
             accused.pair = pair
         accused.units[pair.unit] = accused.units.get(pair.unit, 0) + 1

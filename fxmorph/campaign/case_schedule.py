@@ -19,10 +19,12 @@ from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.packs import Packs
 from fxmorph.campaign.portfolio import Portfolio
 from fxmorph.campaign.schedule import can_interpret, case_of, placed, result_of_loss, rung_of
+from fxmorph.campaign.unit_schedule import UnitSchedule
 from fxmorph.campaign.variants import Place, Variants
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, Checked, Warned
+from fxmorph.inductor.rung import Chosen
 from fxmorph.judge.plans import MADE_PLANS
 from fxmorph.model import Case, CaseResult, Level, RewriteProof, Rung, Seed, Status, ValuePlan, VerdictCode
 
@@ -49,13 +51,17 @@ class CaseSchedule:
         #: The seed's label by the index of its case.
         self._label: dict[int, str] = {}
         #: How many cases of each rung were judged.
-        self.rungs: Counter[str] = Counter({self.rung.value: 0})
+        self._judged: Counter[str] = Counter({self.rung.value: 0})
         self._portfolio: Portfolio | None = None
+        #: Units of Inductor alone, where they are tried beside whole programs.
+        self._units: UnitSchedule | None = None
         made = set(settings.sources) - {Source.SEEDS}
         if settings.rewrites and made and settings.backend == "inductor" and listed is None and not check:
             interprets = settings.device == "cpu" and can_interpret()
-            self._portfolio = Portfolio(settings, self._own_seeds, self.answers, self.rung, interprets)
-            self.rungs.update({Rung.IR.value: 0} if interprets else {})
+            if Source.PASSES in settings.sources and settings.device == "cpu":
+                self._units = UnitSchedule(settings, self._own_seeds, ledger, queue, emit, prove=False)
+            self._portfolio = Portfolio(settings, self._own_seeds, self.answers, self.rung, interprets, self._units)
+            self._judged.update({Rung.IR.value: 0} if interprets else {})
 
     @property
     def planned(self) -> int | None:
@@ -63,11 +69,15 @@ class CaseSchedule:
 
     @property
     def judged(self) -> int:
-        return len(self.answers)
+        return len(self.answers) + (self._units.judged if self._units is not None else 0)
+
+    @property
+    def rungs(self) -> dict[str, int]:
+        return {**(self._units.rungs if self._units is not None else {}), **self._judged}
 
     # -- the order of cases ----------------------------------------------------
 
-    def jobs(self) -> Iterator[worker.Judge | worker.ListOperators | None]:
+    def jobs(self) -> Iterator[Any]:
         issued = 0
         for job in self._order():
             if isinstance(job, Case):
@@ -76,7 +86,7 @@ class CaseSchedule:
             else:
                 yield job
 
-    def _order(self) -> Iterator[Case | worker.ListOperators | None]:
+    def _order(self) -> Iterator[Any]:
         settings = self._settings
         if self._listed is not None:
             yield from self._listed
@@ -101,9 +111,11 @@ class CaseSchedule:
     def _variants(self, place: Place) -> Variants:
         return Variants(self._settings, self._seeds, self._packs, self._ledger, self.answers, self.rung, place)
 
-    def limit(self, job: worker.Judge | worker.ListOperators) -> float:
-        if isinstance(job, worker.ListOperators):
+    def limit(self, job: Any) -> float:
+        if isinstance(job, (worker.ListOperators, worker.ListUnits)):
             return LISTING_SECONDS
+        if self._units is not None and _is_of_units(job):
+            return self._units.limit(job)
         limit = self._settings.case_timeout
         return min(limit, MADE_SECONDS) if self._is_made(job.case) else limit
 
@@ -113,8 +125,8 @@ class CaseSchedule:
 
     # -- results ---------------------------------------------------------------
 
-    def recalled(self, job: worker.Judge | worker.ListOperators) -> bool:
-        if isinstance(job, worker.ListOperators):
+    def recalled(self, job: Any) -> bool:
+        if not isinstance(job, worker.Judge) or _is_of_units(job):
             return False
         stored = self._done.get(job.case.id)
         if stored is not None:
@@ -126,8 +138,11 @@ class CaseSchedule:
     def hear(self, ended: Ended) -> None:
         job = ended.job
         if isinstance(job, worker.ListOperators):
-            self._told_operators(ended)
-            return
+            return self._told_operators(ended)
+        if isinstance(job, worker.ListUnits):
+            return self._told_units(ended)
+        if self._units is not None and _is_of_units(job):
+            return self._units.hear(ended)
         judged = ended.value or worker.Judged(result_of_loss(job.case, ended))
         if judged.result.status is Status.FINDING and not self._check:
             # Before its result: a run that is killed between the two judges the case again, and has it already.
@@ -145,10 +160,18 @@ class CaseSchedule:
             why = ended.detail or ended.trouble or "it has none"
             self._emit(Warned(f"no operators of torch's own tests are tried: {why}"))
 
+    def _told_units(self, ended: Ended) -> None:
+        assert self._units is not None
+        chosen, seconds = ended.value if ended.value is not None else (Chosen(), ())
+        self._ledger.add_seconds(seconds)
+        self._units.told(chosen)
+        if not chosen.units:
+            self._emit(Warned(f"no passes of Inductor are tried alone: {ended.detail or ended.trouble}"))
+
     def _take(self, index: int, case: Case, result: CaseResult) -> None:
         self.answers.take(index, case, result)
         self._label[index] = case.seed.label
-        self.rungs[case.rung.value] += 1
+        self._judged[case.rung.value] += 1
         theirs = not case.number and case.seed.hash not in self._packs.seeds and not self._is_made(case)
         self.unjudged += theirs and _is_no_test(result)
         if self._check:
@@ -180,7 +203,9 @@ class CaseSchedule:
         Where --max-cases ended the run that is what was asked for.
         """
         judged = {self._label[index] for index in self.answers.by_index}
-        enough = self._settings.max_cases is not None and self.judged >= self._settings.max_cases
+        enough = self._settings.max_cases is not None and len(self.answers) >= self._settings.max_cases
+        if self._units is not None:
+            self._units.end()
         left = [s.label for s in self._seeds if s.label not in judged and s.hash not in self._packs.seeds]
         if not left or enough or self._listed is not None:
             return
@@ -202,7 +227,13 @@ class CaseSchedule:
         proofs = [p for r in self.answers for p in r.proofs]
         fired = Counter(unit for r in self.answers for unit in r.fired)
         units = {"units": dict(sorted(fired.items()))} if fired else {}
-        return {"rules": len(used), "variants": variants, "proofs": summary_of_proofs(proofs), **units}
+        alone = self._units.coverage() if self._units is not None and self._units.judged else {}
+        return {"rules": len(used), "variants": variants, "proofs": summary_of_proofs(proofs), **units, **alone}
+
+
+def _is_of_units(job: Any) -> bool:
+    """Whether it is one of units alone: of their pairs, or a whole compile of what they were given."""
+    return not isinstance(job, worker.Judge) or job.case.rung is Rung.PASS
 
 
 def summary_of_proofs(proofs: Sequence[RewriteProof]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""A campaign's cases from all sources at all rungs: what is cheap first, then side by side.
+"""A campaign's cases from all sources at all rungs, side by side, what is cheap before what is dear.
 
-Every seed is looked at with its kernels interpreted, in less than a second each.  Then variants, generated programs,
-operators of torch's own tests, and seeds with their kernels compiled take turns.  What interpreted kernels have shown
-to be wrong is not compiled again as it is.
+Every seed is looked at with its kernels interpreted, in less than a second each, beside units of Inductor alone and
+operators of torch's own tests.  Variants, generated programs, and seeds with their kernels compiled follow.  What
+interpreted kernels have shown to be wrong is not compiled again as it is.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fxmorph.campaign.case_results import Answers
 from fxmorph.campaign.configurations import Configurations
@@ -18,8 +19,9 @@ from fxmorph.campaign.generated_seeds import generated_seed
 from fxmorph.campaign.operator_order import ordered_programs
 from fxmorph.campaign.schedule import case_of
 from fxmorph.campaign.time_shares import Lane, mixed
+from fxmorph.campaign.unit_schedule import Cost, UnitSchedule
 from fxmorph.campaign.variants import Variants
-from fxmorph.campaign.worker import ListOperators
+from fxmorph.campaign.worker import ListOperators, ListUnits
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.judge.plans import LOOK, MADE_PLANS, threads_of
@@ -30,12 +32,16 @@ COMPILED_EVERY = 4
 
 
 class Portfolio:
-    """``interprets``: kernels can be interpreted here; ``rung`` is the one of compiled programs."""
+    """``interprets``: kernels can be interpreted here; ``rung`` is the one of compiled programs; ``units`` are what is
+    tried alone, None where none is.
+    """
 
     def __init__(
-        self, settings: Settings, seeds: Sequence[Seed], answers: Answers, rung: Rung, interprets: bool
-    ) -> None:
+        self, settings: Settings, seeds: Sequence[Seed], answers: Answers, rung: Rung, interprets: bool,
+        units: UnitSchedule | None = None,
+    ) -> None:  # fmt: skip
         self._settings, self._answers, self._rung, self._interprets = settings, answers, rung, interprets
+        self._units = units
         self._seeds = list(seeds)
         random.Random(f"seeds {settings.seed}").shuffle(self._seeds)
         self._configurations = Configurations(settings)
@@ -48,26 +54,30 @@ class Portfolio:
         """A worker answered :class:`ListOperators`."""
         self._listed = listed
 
-    def cases(self, variants: Variants) -> Iterator[Case | ListOperators | None]:
-        """In order; None where results must come in first.
+    def cases(self, variants: Variants) -> Iterator[Any]:
+        """In order, with jobs that list operators and jobs of units alone between them; None where results must come
+        in first.
 
         A lane's cost is in CPU seconds a case, as ``bench/rung_costs.py`` measures.
         """
         sources = self._settings.sources
-        lanes: list[Lane[Case | ListOperators]] = []
-        if Source.OPERATORS in sources:
-            yield ListOperators()
-            lanes += self._lanes_of_operators()
+        lanes: list[Lane[Any]] = []
         if Source.SEEDS in sources:
             looks = [self._as_it_is(seed, place) for place, seed in enumerate(self._seeds)]
             self._looked |= {look.id for look in looks}
-            yield from looks
-            lanes.append(Lane(variants.after(looks), 1.2, 0.15))
+            looking = Lane[Any](iter(looks), 1.0, 0.4)
+            lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking)]
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self._seeds)]
-            lanes.append(Lane(self._compiled_seeds(zip(looks, compiled, strict=True)), 3.0, 0.1))
+            lanes.append(Lane(self._compiled_seeds(zip(looks, compiled, strict=True)), 3.0, 0.1, after=looking))
+        if Source.OPERATORS in sources:
+            yield ListOperators()
+            lanes += self._lanes_of_operators()
+        if self._units is not None:
+            yield ListUnits(("*",))
+            lanes.append(Lane(self._units.jobs(), Cost().of, 0.35))
         if Source.GENERATED in sources:
-            lanes.append(Lane(self._generated(), 0.9, 0.15))
+            lanes.append(Lane(self._generated(), 0.9, 0.1))
         yield from mixed(lanes)
 
     def variant(self, case: Case, place: int) -> Case:
@@ -112,12 +122,12 @@ class Portfolio:
 
     # -- operators -------------------------------------------------------------------
 
-    def _lanes_of_operators(self) -> list[Lane[Case | ListOperators]]:
-        """Each operator once takes half of the time, until that is done; what comes after it less."""
+    def _lanes_of_operators(self) -> list[Lane[Any]]:
+        """Each operator once has a larger part of the time, until that is done; what comes after it less."""
         if not self._interprets:
             return [Lane(self._compiled_operators(), 1.2, 0.4)]
         looks = self._interpreted_operators()
-        once: Lane[Case | ListOperators] = Lane(self._each_once(looks), 0.4, 0.5)
+        once: Lane[Any] = Lane(self._each_once(looks), 0.4, 0.4)
         return [once, Lane(looks, 0.4, 0.15, after=once), Lane(self._compiled_operators(), 1.4, 0.1)]
 
     def _each_once(self, looks: Iterator[Case | None]) -> Iterator[Case | None]:

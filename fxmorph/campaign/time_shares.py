@@ -6,7 +6,7 @@ depends on the seeds and the campaign seed alone (stride scheduling: Waldspurger
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -15,14 +15,15 @@ T = TypeVar("T")
 
 @dataclass
 class Lane(Generic[T]):
-    """``jobs`` take ``cost`` CPU seconds each, about, and get a part of the time in proportion to ``share``.
+    """``jobs`` take ``cost`` CPU seconds each, about, by the job or all of them, and get a part of the time in
+    proportion to ``share``.
 
     A job that is None says that results must come in first.  A lane that comes ``after`` another has no part before
     that one has ended.
     """
 
     jobs: Iterator[T | None]
-    cost: float
+    cost: float | Callable[[T], float]
     share: float
     after: Lane[T] | None = None
     spent: float = 0.0
@@ -46,5 +47,5 @@ def mixed(lanes: Sequence[Lane[T]]) -> Iterator[T | None]:
                 left.append(late)
             continue
         if job is not None:
-            lane.spent += lane.cost
+            lane.spent += lane.cost(job) if callable(lane.cost) else lane.cost
         yield job

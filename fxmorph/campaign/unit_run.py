@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 from fxmorph.campaign.ledger import Emit
 from fxmorph.campaign.preparation import prepare
 from fxmorph.campaign.run import Run
 from fxmorph.campaign.unit_schedule import UnitSchedule
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.store import Store
-from fxmorph.inductor.rung import chosen_units
+from fxmorph.inductor.rung import chosen
 
 
 def run_passes(settings: Settings, emit: Emit) -> int:
@@ -25,10 +23,10 @@ def run_passes(settings: Settings, emit: Emit) -> int:
 
     with Store(settings.state_dir) as store:
         try:
-            units = chosen_units(settings.passes)
+            units = chosen(settings.passes)
         except UnknownUnit as error:
             raise ConfigError(f"--pass: {error}") from None
         made = prepare(settings, store, emit)
-        schedule = UnitSchedule(settings, units, made.seeds, made.ledger, made.queue, emit)
-        shutil.rmtree(schedule.programs, ignore_errors=True)
+        schedule = UnitSchedule(settings, made.seeds, made.ledger, made.queue, emit)
+        schedule.told(units)
         return Run(made, schedule, "interrupted; the findings told so far are stored").run()

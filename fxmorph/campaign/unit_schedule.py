@@ -1,26 +1,27 @@
-"""The schedule of ``run --pass``: units of Inductor alone, on graphs of seeds, of variants and of units' own patterns.
+"""Units of Inductor alone: the jobs of ``run --pass``, and a part of every run over a corpus.
 
-Sources in order: each seed in inference, between them a graph derived from each chosen pattern entry, and calls of
-operators that chosen decompositions take apart, on the samples of torch's own tests; then, in turn with near misses of
-the derived graphs, each seed in the other modes and variants of seeds.  A seed whose graphs made units fire for the
-first time is drawn more often, and so are rules whose rewrites did.  What a finding was given is then compiled as a
-whole, to say whether a program would show it.
+Side by side: calls of operators that decompositions take apart, on the samples of torch's own tests; small graphs made
+from the code of whole passes; graphs derived from pattern entries, and near misses of them; seeds in all modes, then
+variants of seeds.  A seed whose graphs made units fire for the first time is drawn more often, and so are rules whose
+rewrites did.  What a finding was given is then compiled as a whole, to say whether a program would show it.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
+import shutil
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from fxmorph.campaign import worker
 from fxmorph.campaign.accusations import Accusations
 from fxmorph.campaign.credit import Credit
 from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.ledger import Emit, Ledger
+from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.core.config import Settings
 from fxmorph.core.pool import Ended
 from fxmorph.core.records import to_json
@@ -29,13 +30,14 @@ from fxmorph.events import UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.pair_record import Pair, family
-from fxmorph.inductor.rung import Mode, PassesJudged, Source
-from fxmorph.inductor.sampled_calls import PARTS
+from fxmorph.inductor.rung import Chosen, Mode, PassesJudged, Source
+from fxmorph.inductor.sampled_calls import PARTS, TURNS
 from fxmorph.model import Rung, Seed, Status
 
-#: Entries that one job derives graphs from, entries that one derives near misses for, and near misses that a turn
-#: of the later rounds judges at most: each takes a quarter of a second, a seed several.
-ENTRIES_A_JOB, NEAR_A_JOB, NEAR_A_TURN = 16, 3, 12
+T = TypeVar("T")
+_ENDED = object()
+#: Entries that one job derives graphs from.
+ENTRIES_A_JOB = 3
 #: A seed's weight grows by this for each unit that its graphs made fire first.
 ENERGY = 3.0
 #: A source is tried again so often without the unit that crashed.
@@ -44,9 +46,33 @@ RETRIES = 3
 DERIVE_SECONDS = 400.0
 
 
+@dataclass(frozen=True)
+class Cost:
+    """CPU seconds of a job, about, as ``bench/rung_costs.py`` measures."""
+
+    derive: float = 3.0
+    derived: float = 0.1
+    made: float = 1.5
+    samples: float = 1.2
+    seed: float = 1.0
+    replay: float = 4.0
+
+    def of(self, job: Any) -> float:
+        if isinstance(job, worker.Derive):
+            return self.derive
+        if not isinstance(job, worker.JudgePasses):
+            return self.replay
+        source = job.source
+        if source.samples is not None:
+            return self.samples
+        return self.made if source.made else self.derived if source.derived is not None else self.seed
+
+
 class UnitSchedule:
-    """The chosen ``units`` on graphs of ``seeds`` and of their own patterns; programs of findings go to a folder of
-    the state.
+    """Jobs on ``seeds``, and on what is made for the units that :meth:`told` hears of; programs of findings go to a
+    folder of the state.
+
+    ``prove``: what does not differ is proved where that can be done.
     """
 
     rung = Rung.PASS
@@ -54,18 +80,18 @@ class UnitSchedule:
     unjudged = 0
 
     def __init__(
-        self, settings: Settings, units: Sequence[Unit], seeds: Sequence[Seed], ledger: Ledger, queue: FindingQueue,
-        emit: Emit,
+        self, settings: Settings, seeds: Sequence[Seed], ledger: Ledger, queue: FindingQueue, emit: Emit,
+        prove: bool = True,
     ) -> None:  # fmt: skip
-        self._settings, self._units, self._seeds = settings, units, list(seeds)
+        self._settings, self._seeds, self._prove = settings, list(seeds), prove
+        self._chosen: Chosen | None = None
         self._ledger, self._emit = ledger, emit
         self.tally = Coverage()
         self._credit = Credit()
         #: How many jobs were given out, and how many of them have ended.
         self._issued = self._heard = 0
-        #: Graphs to be judged: derived from entries, and near misses of them by entry.
+        #: Graphs to be judged: derived from entries, and near misses of them.
         self._derived: deque[Derived] = deque()
-        self._near: deque[deque[Derived]] = deque()
         self._deriving = 0
         self._accusations = Accusations(settings, ledger, queue, emit)
         self._skip: dict[str, set[str]] = defaultdict(set)
@@ -73,6 +99,15 @@ class UnitSchedule:
         self._sources = 0
         #: Where programs of findings lie.
         self.programs = settings.state_dir.resolve() / "programs"
+
+    def told(self, chosen: Chosen) -> None:
+        """Which units there are: no job comes before."""
+        self._chosen = chosen
+        shutil.rmtree(self.programs, ignore_errors=True)
+
+    @property
+    def _units(self) -> Sequence[Unit]:
+        return self._chosen.units if self._chosen is not None else ()
 
     @property
     def planned(self) -> int | None:
@@ -89,15 +124,16 @@ class UnitSchedule:
     # -- jobs ------------------------------------------------------------------
 
     def jobs(self) -> Iterator[Any]:
-        planned = itertools.chain(self._first_round(), self._later_rounds())
+        while self._chosen is None:
+            yield None
+        planned = mixed(self._lanes(self._chosen.coded))
         while True:
             job = self._urgent(self._issued)
             if job is None:
-                try:
-                    job = next(planned)
-                except StopIteration:
-                    return
-            if job is None:
+                job = next(planned, _ENDED)
+            if job is _ENDED and not self._deriving and self._heard == self._issued:
+                return
+            if job is None or job is _ENDED:
                 yield None
             else:
                 index, self._issued = self._issued, self._issued + 1
@@ -108,52 +144,61 @@ class UnitSchedule:
         replay = self._accusations.next_replay(index)
         if replay is not None:
             return replay
-        if self._derived:
-            return self._job(Source(derived=self._derived.popleft()))
+        while self._derived:
+            graph = self._derived.popleft()
+            if not graph.change or not self._accusations.cover(graph):
+                return self._job(Source(derived=graph))
         return self._later.popleft() if self._later else None
 
-    def _first_round(self) -> Iterator[Any]:
-        """Seeds in inference, with a job that derives graphs, and one on samples, between any two of them."""
-        derive, samples = self._derivations(ENTRIES_A_JOB, near=False), self._samples()
-        for seed in self._seeds:
-            yield from itertools.islice(derive, 1)
-            yield from itertools.islice(samples, 1)
-            yield self._job(Source(seed, Mode.INFERENCE))
-        yield from derive
-        yield from samples
+    def _lanes(self, coded: Sequence[str]) -> list[Lane[Any]]:
+        cost = Cost()
+        first = Lane[Any](self._of_seeds((Mode.INFERENCE,)), cost.seed, 0.2)
+        others = itertools.chain(self._of_seeds((Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC)), self._variants())
+        return [
+            Lane(self._samples(), cost.samples, 0.3),
+            Lane(self._made(coded), cost.made, 0.25),
+            Lane(self._derivations(coded), cost.derive + 12 * ENTRIES_A_JOB * cost.derived, 0.25),
+            first,
+            Lane(others, cost.seed, 0.2, after=first),
+        ]
 
     def _samples(self) -> Iterator[worker.JudgePasses]:
-        """Decompositions on the samples that torch's own tests have for operators."""
+        """Decompositions on the samples that torch's own tests have for operators, in all dtypes in turn."""
         if any(u.kind is UnitKind.DECOMPOSITION for u in self._units):
-            yield from (self._job(Source(samples=part)) for part in range(PARTS))
+            for turn in range(TURNS):
+                for part in self._shuffled(f"samples {turn}", range(PARTS)):
+                    yield self._job(Source(samples=part, turn=turn))
 
-    def _later_rounds(self) -> Iterator[Any]:
-        """Near misses, seeds in other modes and variants in turn; None where answers must come in first."""
-        derive = self._derivations(NEAR_A_JOB, near=True)
-        modes = [Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC]
-        mixed = ((s, modes[(i + turn) % 3]) for turn in range(3) for i, s in enumerate(self._seeds))
-        others = itertools.chain((self._job(Source(s, mode)) for s, mode in mixed), self._variants())
-        while True:
-            other = next(others, None)
-            yield from itertools.islice(derive, 1)
-            for near in itertools.islice(self._near_misses(), NEAR_A_TURN):
-                yield self._job(Source(derived=near))
-            if other is not None:
-                yield other
-            elif self._deriving or self._heard < self._issued:
-                yield None
-            elif not self._near:
-                return
+    def _made(self, coded: Sequence[str]) -> Iterator[worker.JudgePasses]:
+        """Whole passes on graphs made from their code, those that run by default first."""
+        default = {u.name for u in self._units if u.default}
+        ordered = sorted(self._shuffled("made", coded), key=lambda name: name not in default)
+        yield from (self._job(Source(made=name)) for name in ordered)
 
-    def _near_misses(self) -> Iterator[Derived]:
-        """Near misses, an entry after the other, without those of a sort that was found often enough."""
-        while self._near:
-            of_entry = self._near.popleft()
-            near = of_entry.popleft()
-            if of_entry:
-                self._near.append(of_entry)
-            if not self._accusations.cover(near):
-                yield near
+    def _derivations(self, coded: Sequence[str]) -> Iterator[worker.Derive]:
+        """One entry of each family of patterns first, those that run by default before others."""
+        entries = [u for u in self._shuffled("entries", self._units) if u.kind is UnitKind.ENTRY]
+        before: Counter[str] = Counter()
+        place: dict[str, tuple[int, bool]] = {}
+        for unit in entries:
+            place[unit.name] = before[family(unit.name)], not unit.default
+            before[family(unit.name)] += 1
+        entries.sort(key=lambda unit: place[unit.name])
+        names = [unit.name for unit in entries if unit.name not in coded]
+        for i in range(0, len(names), ENTRIES_A_JOB):
+            self._deriving += 1
+            yield worker.Derive(0, tuple(names[i : i + ENTRIES_A_JOB]), self._settings.seed, near=True)
+
+    def _of_seeds(self, modes: Sequence[Mode]) -> Iterator[worker.JudgePasses]:
+        """Every seed under each of the modes, in another one each time."""
+        for turn in range(len(modes)):
+            for i, seed in enumerate(self._shuffled(f"seeds {modes[0]}", self._seeds)):
+                yield self._job(Source(seed, modes[(i + turn) % len(modes)]))
+
+    def _shuffled(self, what: str, things: Iterable[T]) -> list[T]:
+        drawn = list(things)
+        random.Random(f"{what} {self._settings.seed}").shuffle(drawn)
+        return drawn
 
     def _variants(self) -> Iterator[worker.JudgePasses]:
         rng = random.Random(f"passes {self._settings.seed}")
@@ -168,24 +213,10 @@ class UnitSchedule:
         mode = rng.choice((Mode.INFERENCE, Mode.TRAINING, Mode.DYNAMIC))
         return self._job(Source(seed, mode, numbers[seed.label], favour=self._credit.rules))
 
-    def _derivations(self, size: int, near: bool) -> Iterator[worker.Derive]:
-        entries = [u.name for u in self._units if u.kind is UnitKind.ENTRY]
-        if near:  # they take longer than there is time: one of each family of patterns first, in any order
-            random.Random(f"near {self._settings.seed}").shuffle(entries)
-            before: Counter[str] = Counter()
-            place = {}
-            for name in entries:
-                place[name] = before[family(name)]
-                before[family(name)] += 1
-            entries.sort(key=place.__getitem__)
-        for i in range(0, len(entries), size):
-            self._deriving += 1
-            yield worker.Derive(0, tuple(entries[i : i + size]), self._settings.seed, near)
-
     def _job(self, source: Source) -> worker.JudgePasses:
         names = tuple(u.name for u in self._units)
         skip = tuple(sorted(self._skip[source.label]))
-        return worker.JudgePasses(0, source, names, self._settings.seed, str(self.programs), skip)
+        return worker.JudgePasses(0, source, names, self._settings.seed, str(self.programs), skip, self._prove)
 
     def limit(self, job: Any) -> float:
         sampled = isinstance(job, worker.JudgePasses) and job.source.samples is not None
@@ -215,11 +246,7 @@ class UnitSchedule:
         self._ledger.add_seconds(seconds)
         for derivation in derivations:
             self.tally.derived(derivation)
-            if job.near:
-                near = deque(graph for graph in derivation.graphs[1:] if graph.fires)
-                self._near.extend([near] if near else [])
-            else:
-                self._derived.extend(derivation.graphs[:1])
+            self._derived.extend(graph for graph in derivation.graphs if not graph.change or graph.fires)
 
     def _judged(self, job: worker.JudgePasses, ended: Ended) -> None:
         self._sources += 1

@@ -87,8 +87,19 @@ class Investigate:
 
 
 @dataclass(frozen=True)
+class ListUnits:
+    """Job: units of Inductor that names, globs, stages or kinds choose; answers (a ``Chosen``, seconds)."""
+
+    patterns: tuple[str, ...]
+    index: int = 0
+
+
+@dataclass(frozen=True)
 class JudgePasses:
-    """Job: units of Inductor by name on the graphs of ``source``; answers (a ``PassesJudged``, seconds)."""
+    """Job: units of Inductor by name on the graphs of ``source``; answers (a ``PassesJudged``, seconds).
+
+    ``prove``: what does not differ is proved where that can be done.
+    """
 
     index: int
     source: Any
@@ -96,6 +107,7 @@ class JudgePasses:
     campaign_seed: int
     folder: str
     skip: tuple[str, ...] = ()
+    prove: bool = True
 
 
 @dataclass(frozen=True)
@@ -190,23 +202,32 @@ def _with_device(work: Callable[[], Any]) -> Any:
 
 
 def _about_units(
-    job: JudgePasses | Derive, rules: Registry, prover: Prover, clock: Clock, tell: Callable[[str], None]
+    job: JudgePasses | Derive | ListUnits, rules: Registry, prover: Prover, clock: Clock, tell: Callable[[str], None]
 ) -> Any:
     """The answer to a job of the pass rung, whose modules other runs do not load."""
+    if isinstance(job, ListUnits):
+        from fxmorph.inductor.rung import chosen
+
+        with clock.activity("passes"):
+            listed_units = chosen(job.patterns)
+        return listed_units, clock.take()
     if isinstance(job, JudgePasses):
         from fxmorph.inductor.inventory import listed
         from fxmorph.inductor.rung import judge_source
 
         with clock.activity("passes"):
             units = [listed(name).unit for name in job.units]
-            judged = judge_source(job.source, units, prover, rules, job.campaign_seed, Path(job.folder), job.skip, tell)
+            judged = judge_source(
+                job.source, units, prover if job.prove else None, rules, job.campaign_seed, Path(job.folder), job.skip,
+                tell,
+            )  # fmt: skip
         return judged, clock.take()
     from fxmorph.inductor.derive.entries import derive_all
     from fxmorph.torchapi.patterns import entries
 
     with clock.activity("derive"):
-        chosen = [e for e in entries() if e.full_name in job.entries]
-        made = tuple(derive_all(chosen, job.seed, near=job.near))
+        wanted = [e for e in entries() if e.full_name in job.entries]
+        made = tuple(derive_all(wanted, job.seed, near=job.near))
     return made, clock.take()
 
 
@@ -250,7 +271,7 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str,
         return _listed(clock)
     if isinstance(job, Investigate):
         return _investigated(job, rules, clock)
-    if isinstance(job, (JudgePasses, Derive)):
+    if isinstance(job, (JudgePasses, Derive, ListUnits)):
         return _about_units(job, rules, prover, clock, tell)
     assert isinstance(job, (Confirm, Identify, WriteUp))
     with clock.activity("confirm"):

@@ -98,13 +98,17 @@ def show_unit(name: str) -> Exit:
 
 def show_coverage(run_id: str, coverage: Mapping[str, Any], json_line: bool, line: Print) -> None:
     """Print the units that a run saw, with counts (``last_coverage``); as one JSON line if ``json_line``."""
-    table = coverage.get("passes") or {"units": coverage["units"]}
+    alone, compiled = coverage.get("passes"), coverage.get("units", {})
     if json_line:
+        table = {**alone, "compiled": compiled} if alone else {"units": compiled}
         line(json.dumps({"event": "coverage", "run_id": run_id, **table}))
-    elif "passes" in coverage:
-        _show_pairs(table, line)
-    else:
-        _show_cases(table["units"], line)
+        return
+    if alone:
+        _show_pairs(alone, line)
+    if compiled and alone:
+        line("")
+    if compiled or not alone:
+        _show_cases(compiled, line)
 
 
 def _show_pairs(table: Mapping[str, Any], line: Print) -> None:

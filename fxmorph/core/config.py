@@ -37,6 +37,7 @@ class Source(StrEnum):
     SEEDS = "seeds"  #: the paths that are given
     OPERATORS = "operators"  #: operators of torch's own tests
     GENERATED = "generated"  #: random programs
+    PASSES = "passes"  #: passes of Inductor, each alone on graphs of seeds and graphs made for it
 
 
 class ConfigError(ValueError):

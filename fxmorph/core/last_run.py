@@ -16,7 +16,7 @@ def last_coverage(store: Store) -> tuple[str, dict[str, Any]] | None:
 
 def rows_of(coverage: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """What a run saw of each unit, by name: ``tried``, ``fired``, ``verdicts``, ``why``, as far as it knows."""
-    if "passes" in coverage:
-        rows: dict[str, dict[str, Any]] = coverage["passes"]["units"]
-        return rows
-    return {name: {"fired": count} for name, count in coverage["units"].items()}
+    rows: dict[str, dict[str, Any]] = {name: {"fired": n} for name, n in coverage.get("units", {}).items()}
+    for name, row in coverage.get("passes", {}).get("units", {}).items():
+        rows[name] = {**row, "fired": row["fired"] + rows.get(name, {}).get("fired", 0)}
+    return rows

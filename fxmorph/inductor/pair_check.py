@@ -10,7 +10,7 @@ from torch import fx
 
 from fxmorph.inductor.apply import module_structure
 from fxmorph.inductor.pair_record import Pair
-from fxmorph.inductor.pairs import PLANS, SAFE_PLANS, judge_pair
+from fxmorph.inductor.pairs import PLANS, judge_pair
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.inductor.validation import refuted, validate
 from fxmorph.model import ValuePlan
@@ -24,21 +24,21 @@ def graph_key(graph: StageGraph) -> str:
 
 
 def check_pair(
-    record: Pair, graph: StageGraph, after: fx.GraphModule, prover: Prover, *, aliases: bool, strides: bool = False,
-    identity: bool = True, notes: bool = True, prove: bool = True, plans: Sequence[ValuePlan] = (),
+    record: Pair, graph: StageGraph, after: fx.GraphModule, prover: Prover | None, *, aliases: bool,
+    strides: bool = False, identity: bool = True, notes: bool = True, plans: Sequence[ValuePlan] = PLANS,
 ) -> Pair:  # fmt: skip
     """``record`` with what is to be said of ``after``, which the pass made of ``graph``.
 
     ``graph`` has inputs.  ``aliases``, ``strides`` and ``identity`` of outputs, and ``notes`` of nodes, count as
-    :func:`~fxmorph.inductor.pairs.judge_pair` says.  What is refuted by values of the solver's is a finding too;
-    where it is not to ``prove``, nothing is, and values are plain ones unless ``plans`` says which.
+    :func:`~fxmorph.inductor.pairs.judge_pair` says, on values of ``plans``.  What is refuted by values of the solver's
+    is a finding too; without a ``prover`` nothing is proved or refuted.
     """
     assert graph.inputs is not None
     judged = judge_pair(
         graph.gm, after, graph.inputs.rebuild(), aliases=aliases, strides=strides, identity=identity, notes=notes,
-        plans=plans or (PLANS if prove else SAFE_PLANS),
+        plans=plans,
     )  # fmt: skip
-    if not prove:
+    if prover is None:
         return replace(
             record, fired=True, status=judged.status, kinds=judged.kinds, reason=judged.reason,
             plan=str(judged.plan or ""), edges=judged.edges,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import math
 import random
 import time
@@ -26,9 +27,11 @@ from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.inventory import inventory, listed
 from fxmorph.inductor.pair_check import check_pair, graph_key
 from fxmorph.inductor.pair_record import Pair
+from fxmorph.inductor.pairs import PLANS, SAFE_PLANS
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.sampled_calls import SAMPLED, decomposes, sampled_graphs
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
+from fxmorph.inductor.unit_graphs import has_code, made_graphs
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed
@@ -50,6 +53,8 @@ MAX_NODES, MAX_ELEMENTS = 600, 4_000_000
 
 #: CPU seconds after which no further unit is tried on a source.
 SOURCE_SECONDS = 60.0
+#: CPU seconds for the search for graphs that one unit changes, and how many of them are judged.
+MADE_SECONDS, MADE_GRAPHS = 0.6, 80
 #: The part that a graph made from a pattern is.
 DERIVED = "derived"
 
@@ -65,11 +70,11 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Where graphs come from: a seed under a mode (its variant ``number``, 0 as it is), a derived graph, or operators
-    of torch's own tests.
+    """Where graphs come from: a seed under a mode (its variant ``number``, 0 as it is), a derived graph, operators of
+    torch's own tests, or the code of a unit.
 
     ``favour`` names the rules that a variant's recipe is rather drawn from; ``samples`` is the part of the tests'
-    operators.
+    operators, of which ``turn`` says in which dtypes; ``made`` is a unit's name.
     """
 
     seed: Seed | None = None
@@ -78,11 +83,15 @@ class Source:
     derived: Derived | None = None
     favour: tuple[str, ...] = ()
     samples: int | None = None
+    turn: int = 0
+    made: str = ""
 
     @property
     def label(self) -> str:
+        if self.made:
+            return f"graphs made for {self.made}"
         if self.samples is not None:
-            return f"operator samples {self.samples}"
+            return f"operator samples {self.samples}.{self.turn}"
         if self.derived is not None:
             return f"pattern {self.derived.entry}" + (f" ({self.derived.change})" if self.derived.change else "")
         assert self.seed is not None
@@ -105,6 +114,20 @@ class PassesJudged:
     recipe: str = ""
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Units, and the names of those that graphs can be made for from their code."""
+
+    units: tuple[Unit, ...] = ()
+    coded: tuple[str, ...] = ()
+
+
+def chosen(patterns: Collection[str]) -> Chosen:
+    """The :func:`chosen_units`, and what can be made for them."""
+    units = chosen_units(patterns)
+    return Chosen(units, tuple(u.name for u in units if has_code(u)))
+
+
 def chosen_units(patterns: Collection[str]) -> tuple[Unit, ...]:
     """Units by name, glob, stage or kind, all that eager can run for ``*``; raises ``UnknownUnit`` for one of none."""
     units = inventory()
@@ -118,12 +141,13 @@ def chosen_units(patterns: Collection[str]) -> tuple[Unit, ...]:
 
 
 def judge_source(
-    source: Source, units: Collection[Unit], prover: Prover, rules: Registry, campaign_seed: int, folder: Path,
+    source: Source, units: Collection[Unit], prover: Prover | None, rules: Registry, campaign_seed: int, folder: Path,
     skip: Collection[str] = (), tell: Callable[[str], None] = lambda _: None,
 ) -> PassesJudged:  # fmt: skip
     """Every unit of ``units`` on every graph of its stage; ``tell`` hears the unit that runs.
 
-    Programs of findings are written below ``folder``.  Raises nothing for what graphs and units do.
+    Without a ``prover`` nothing is proved.  Programs of findings are written below ``folder``.  Raises nothing for
+    what graphs and units do.
     """
     began = time.process_time()
     tell("capture")
@@ -180,6 +204,8 @@ def _concerns(unit: Unit, source: Source, graph: StageGraph) -> bool:
     """A graph derived from an entry is for that entry, and as it is for the entry's pass too."""
     if source.samples is not None:
         return decomposes(graph, unit)
+    if source.made:
+        return unit.name == source.made
     if source.derived is None:
         return True
     entry = source.derived.entry
@@ -197,19 +223,20 @@ def _large(graph: fx.Graph) -> bool:
 
 
 def _checked(
-    unit: Unit, source: Source, graph: StageGraph, applied: Applied, key: str, prover: Prover, folder: Path
+    unit: Unit, source: Source, graph: StageGraph, applied: Applied, key: str, prover: Prover | None, folder: Path
 ) -> Pair:
-    of_program = source.derived is None
+    of_program = source.derived is None and not source.made
     change = source.derived.change if source.derived else ""
     nodes = len(graph.gm.graph.nodes)
     pair = check_pair(
         Pair(unit.name, source.label, graph.part, key, applied.matches, Status.CLEAN, change=change, nodes=nodes),
         graph,
         applied.after,
-        prover,
+        prover if source.samples is None else None,
         aliases=of_program and _real_aliases(graph),
         strides=of_program and _final_strides(graph),
-        prove=source.samples is None,
+        notes=not source.made or graph.stage is not Stage.PRE_GRAD,
+        plans=SAFE_PLANS if source.samples is not None else PLANS,
     )
     if pair.status is Status.UNSUPPORTED:  # a proof was not tried: the coverage counts those that were
         return replace(pair, outcome="", method="", unproved="")
@@ -254,9 +281,11 @@ def _graphs(
 ) -> tuple[Iterable[StageGraph], str]:
     """The source's graphs, and the recipe of a variant."""
     if source.samples is not None:
-        return sampled_graphs(units, source.samples), ""
+        return sampled_graphs(units, source.samples, source.turn), ""
     if source.derived is not None:
         return [_derived_graph(source.derived)], ""
+    if source.made:
+        return itertools.islice(made_graphs(listed(source.made).unit, MADE_SECONDS), MADE_GRAPHS), ""
     assert source.seed is not None
     loaded = load_seed(source.seed)
     if source.number:

@@ -17,12 +17,14 @@ from fxmorph.programs.inputs import InputSet, dtype_name
 from fxmorph.programs.operators import EMPTY, operator_name
 from fxmorph.torchapi.dispatch import tree_map
 from fxmorph.torchapi.fake import annotate
-from fxmorph.torchapi.operator_samples import SampleCall, sample_calls
+from fxmorph.torchapi.operator_samples import DTYPES, SampleCall, sample_calls
 
 #: The part that such a graph is.
 SAMPLED = "sample"
 #: How many jobs the operators of torch's tests are divided among.
 PARTS = 96
+#: Turns of dtypes.
+TURNS = len(DTYPES)
 
 
 def decomposes(graph: StageGraph, unit: Unit) -> bool:
@@ -30,11 +32,11 @@ def decomposes(graph: StageGraph, unit: Unit) -> bool:
     return graph.part.startswith(f"{SAMPLED} {unit.name.removeprefix('decomposition.')} ")
 
 
-def sampled_graphs(units: Collection[Unit], part: int) -> Iterator[StageGraph]:
-    """The graphs of one part of :data:`PARTS`, of the decompositions among ``units``."""
+def sampled_graphs(units: Collection[Unit], part: int, turn: int) -> Iterator[StageGraph]:
+    """The graphs of one part of :data:`PARTS` in one of :data:`TURNS`, of the decompositions among ``units``."""
     handles = [listed(u.name).handle for u in units if u.kind is UnitKind.DECOMPOSITION]
     wanted = {handle.operator for handle in handles if isinstance(handle, Decomposition)}
-    for call in sample_calls({o for o in wanted if operator_name(o) not in EMPTY}, part, PARTS):
+    for call in sample_calls({o for o in wanted if operator_name(o) not in EMPTY}, part, PARTS, turn):
         with contextlib.suppress(Exception):  # what fake tensors do not take, or eager not twice
             yield _graph_of(call)
 

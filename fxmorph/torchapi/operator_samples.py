@@ -23,10 +23,8 @@ from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments
 
 #: Samples of an operator and dtype that are run, and calls of one overload that they may give.
 SAMPLES, CALLS = 12, 6
-#: What samples are drawn in: for values, for what is computed in finer types, for what is discrete.
-DTYPES = (
-    torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool, torch.complex64,
-)  # fmt: skip
+#: What samples are drawn in, turn by turn: the commonest, then finer, coarser and other ones.
+DTYPES = ((torch.float32, torch.int64), (torch.bfloat16, torch.bool), (torch.float64, torch.complex64))
 #: Results of more elements are left out.
 LARGE = 100_000
 #: In the place of an argument that another overload takes as a number.
@@ -48,8 +46,8 @@ class SampleCall:
     kwargs: dict[str, Any]
 
 
-def sample_calls(wanted: Collection[OpOverload], part: int, parts: int) -> Iterator[SampleCall]:
-    """Calls of overloads that are ``wanted``, in one of so many parts of the tests' operators.
+def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: int) -> Iterator[SampleCall]:
+    """Calls of overloads that are ``wanted``, in one of so many parts of the tests' operators and one turn of dtypes.
 
     Forward and backward, of each signature once; of overloads that no sample calls those that take the arguments
     of one that is called, with a number for a tensor, or those of the operator of that name.  None of what draws
@@ -57,7 +55,7 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int) -> Itera
     """
     functional = {o for o in wanted if not mutated_arguments(o)}
     mine = [op for op in operator_tests() if zlib.crc32(op.name.encode()) % parts == part]
-    for op, dtype in itertools.product(mine, DTYPES):
+    for op, dtype in itertools.product(mine, DTYPES[turn]):
         if dtype not in op.dtypes:
             continue
         recorder = _Recorder(op.name, dtype, functional)

@@ -13,7 +13,7 @@ import torch
 from fxmorph.inductor.apply import clone_module
 from fxmorph.inductor.inventory import Decomposition, listed
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
-from fxmorph.inductor.sampled_calls import PARTS, decomposes, sampled_graphs
+from fxmorph.inductor.sampled_calls import PARTS, TURNS, decomposes, sampled_graphs
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.model import Kind, Status
 from fxmorph.torchapi.decompose import decompose_calls
@@ -42,7 +42,8 @@ def handle(name: str) -> Decomposition:
 @cache
 def drawn(operator: str) -> list[StageGraph]:
     units = [listed(name).unit for name, of in UNITS.items() if of == operator]
-    return list(sampled_graphs(units, zlib.crc32(operator.encode()) % PARTS))
+    part = zlib.crc32(operator.encode()) % PARTS
+    return [graph for turn in range(TURNS) for graph in sampled_graphs(units, part, turn)]
 
 
 def graphs(name: str) -> list[StageGraph]:

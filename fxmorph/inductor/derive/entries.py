@@ -209,7 +209,7 @@ def _near_misses(entry: Entry) -> int:
     """Near misses of each kind: fewer where an entry is one of many variants of a pattern, or slow to trace."""
     if entry.source is not None:
         return 0 if entry.source.training else 2
-    return 3 if entry.kind == "graph" else 1
+    return 6 if entry.kind == "graph" else 1
 
 
 def derive_all(

@@ -36,6 +36,8 @@ _SORTS = {
     "another user": re.compile(r"^another user of "),
     "dtype": re.compile(r"^(all inputs|input \d+) of |: dtype is "),
     "size 1": re.compile(r"^size \d+ of input "),
+    "rank": re.compile(r"^input \d+ is a column"),
+    "order": re.compile(r": \[.*,.*\] is \["),
     "permutation": re.compile(r": permuted by "),
     "alpha or beta": re.compile(r": (alpha|beta) is "),
 }
@@ -115,7 +117,7 @@ def _is_mask(node: fx.Node, spec: InputSpec) -> bool:
 def near_misses(first: Derived, seed: int, per_kind: int) -> Iterator[tuple[str, Derived]]:
     """(what was changed, the graph), not yet known to be valid."""
     rng = random.Random(f"{seed} {first.entry}")
-    for make in (_extra_users, _dtypes, _sizes, _constants, _factors):
+    for make in (_extra_users, _dtypes, _sizes, _ranks, _constants, _lists, _factors):
         made = list(make(first))
         rng.shuffle(made)
         yield from made[:per_kind]
@@ -167,15 +169,33 @@ def _sizes(first: Derived) -> Iterator[tuple[str, Derived]]:
                 yield f"size {d} of input {i} is 1", _with_input(first, i, replace(spec, shape=shape))
 
 
+def _ranks(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """An input of fewer dimensions than another one is a column, so that it is broadcast along the last one."""
+    most = max((len(spec.shape) for spec in first.inputs), default=0)
+    for i, spec in enumerate(first.inputs):
+        if 0 < len(spec.shape) < most:
+            column = replace(spec, shape=(*spec.shape, 1), stride=(*spec.stride, 1))
+            yield f"input {i} is a column", _with_input(first, i, column)
+
+
 def _with_input(first: Derived, index: int, spec: InputSpec) -> Derived:
     return replace(first, inputs=(*first.inputs[:index], spec, *first.inputs[index + 1 :]))
 
 
 def _constants(first: Derived) -> Iterator[tuple[str, Derived]]:
     """A number, a dimension or a fill value of one call is another one."""
+    yield from _with_others(first, _others)
+
+
+def _lists(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """Sizes, dimensions or amounts of one call are the same in another order."""
+    yield from _with_others(first, _other_orders)
+
+
+def _with_others(first: Derived, others: Callable[[Any, fx.Node], list[Any]]) -> Iterator[tuple[str, Derived]]:
     for number, node in enumerate(read_graph(first.text).nodes):
         for position, value in enumerate(node.args):
-            for other in _others(value, node):
+            for other in others(value, node):
                 graph = read_graph(first.text)
                 changed = list(graph.nodes)[number]
                 changed.update_arg(position, other)
@@ -225,6 +245,14 @@ def _others(value: Any, node: fx.Node) -> list[Any]:
     if isinstance(value, list) and len(value) == 1 and isinstance(value[0], int):
         return [[0 if value[0] else -1]]
     return []
+
+
+def _other_orders(value: Any, node: fx.Node) -> list[Any]:
+    if not node.op.startswith("call") or not isinstance(value, list) or len(value) < 2:
+        return []
+    if not all(type(v) is int for v in value):
+        return []
+    return [other for other in (value[::-1], [*value[1:], value[0]]) if other != value]
 
 
 def _factors(first: Derived) -> Iterator[tuple[str, Derived]]:

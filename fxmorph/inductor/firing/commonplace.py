@@ -167,6 +167,15 @@ _TORCH: tuple[tuple[Any, ...], ...] = (
         "b = torch.sin(a)",
         "return (b,)",
     ),
+    (
+        "arguments by numpy's names",
+        (_X, _Y),
+        "a = torch.mul(x1=x0, x2=x1)",
+        "b = torch.sum(a, axis=-1, keepdims=True)",
+        "c = torch.amax(x0, axis=0)",
+        "d = b + c",
+        "return (d,)",
+    ),
     ("a write into an intermediate", (_X,), "a = torch.sin(x0)", "b = a.add_(1)", "c = a * b", "return (c,)"),
 )
 

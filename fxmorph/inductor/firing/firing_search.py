@@ -9,10 +9,13 @@ from __future__ import annotations
 import itertools
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
+
+import torch
 
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.commonplace import commonplace
@@ -21,7 +24,7 @@ from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
 from fxmorph.inductor.firing.pattern_programs import pattern_programs
 from fxmorph.inductor.firing.reached_lines import Place, reached
 from fxmorph.inductor.firing.small_program import Built, In, Misfit, SmallProgram, build, tensor_spec
-from fxmorph.inductor.firing.spoiled import conditions, near_misses
+from fxmorph.inductor.firing.spoiled import conditions, near_misses, uniform
 from fxmorph.inductor.firing.vocabulary import Vocabulary
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments
 from fxmorph.torchapi.patterns import Source
@@ -30,11 +33,17 @@ from fxmorph.torchapi.patterns import Source
 BASES, STEPS = 8, 12
 #: The share of the time after which no further program is looked for, once there are some; where those are patterns.
 SEARCHING, STATED = 0.5, 0.15
-#: Near misses that are tried whatever the time, as the author's own patterns are, up to so many times the seconds: a
-#: slow machine drops none of the likeliest.
-LIKELIEST, LENIENCY = 60, 4.0
+#: Programs, and near misses, that are tried whatever the time, as the author's own patterns are, up to so many times
+#: the seconds: a slow machine drops none of the likeliest.
+FIRST, LIKELIEST, LENIENCY = 150, 60, 4.0
+#: Programs of the same calls that near misses are made of.
+ALIKE = 2
 #: Near misses that are changed once more, by ten things each.
 FURTHER = 20
+#: Targets of a pass that looks at so few that each is called in several ways at once.
+FEW = 6
+#: Calls between which others are put.
+_BEFORE, _BEHIND = torch.ops.aten.sin.default, torch.ops.aten.cos.default
 #: Ways of spelling one call before, or behind.
 SPELLINGS = 5
 
@@ -79,7 +88,12 @@ class FiringSearch:
             if time.process_time() > lenient or len(self.bases) >= 2 * BASES:
                 break
             yield from self._try(program, False)
-        for program in itertools.chain(self._begun(), self._grown()):
+        first = 0 if self.bases else FIRST
+        for number, program in enumerate(self._begun()):
+            if time.process_time() > (began + self._share * seconds if number >= first else lenient):
+                break
+            yield from self._try(program, False)
+        for program in self._grown():
             if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
                 break
             yield from self._try(program, False)
@@ -166,9 +180,24 @@ class FiringSearch:
         if not self.writes:
             both = SmallProgram((tensor_spec((4, 6)),), (), (In(0),), "an input that is a result", shared=True)
             yield both
-        singles = [begun(target, self._vocabulary) for target in self._targets]
+        targets = self._targets
+        most = 4 if len(targets) <= FEW else 1
+        singles = [self._placed(begun(target, self._vocabulary, most)) for target in targets]
         yield from itertools.islice(_in_turn(singles), 400)
         yield from commonplace(self.aten)
+
+    def _placed(self, programs: Iterator[SmallProgram]) -> Iterator[SmallProgram]:
+        """Each; between other calls, where neither what it reads is an input nor what it gives a result; and on what
+        is constant throughout.
+        """
+        for program in programs:
+            yield program
+            for front in prepended(program, 0, _BEFORE if self.aten else torch.sin, self._vocabulary):
+                yield from itertools.islice(
+                    appended(front, _BEHIND if self.aten else torch.cos, self._vocabulary), 1
+                )  # fmt: skip
+                break
+            yield from uniform(program)
 
     def _grown(self) -> Iterator[SmallProgram]:
         """Changes of what was read on, the latest first, and of every other in turn."""
@@ -209,10 +238,14 @@ class FiringSearch:
         """Near misses of every base in turn; of what became a base meanwhile too."""
         streams: list[Iterator[SmallProgram]] = []
         known = 0
+        alike: Counter[Any] = Counter()
         while True:
-            while known < len(self.bases):
-                streams.append(near_misses(self.bases[known], self._vocabulary, self._may_write))
+            for base in self.bases[known:]:
                 known += 1
+                calls = tuple(step.target for step in base.steps)
+                alike[calls] += 1
+                if alike[calls] <= ALIKE:
+                    streams.append(near_misses(base, self._vocabulary, self._may_write))
             if not streams:
                 return
             for stream in list(streams):

@@ -28,12 +28,14 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
     sorts = [
         *([] if program.stated else [arguments]),  # a pattern's matcher compares those
         _values(program),
+        _scalars(program),
         _dtypes(program),
         _results(program),
         _sizes(program),
+        uniform(program),
+        _viewed(program),
         *([arguments] if program.stated else []),
         *([_writes(program), _layouts(program)] if writes else []),
-        _scalars(program),
         merged_inputs(program),
         crossed(program),
     ]
@@ -152,6 +154,7 @@ def conditions(program: SmallProgram) -> Iterator[SmallProgram]:
     """What a pass may ask for before it fires: sizes, dtypes, parameters in the place of inputs, results."""
     yield squared(program)
     yield from itertools.islice(_dtypes(program), 3)
+    yield from uniform(program)
     for i, spec in enumerate(program.inputs[1:], 1):
         if not spec.constant:
             yield _said(_input(program, i, replace(spec, constant=True)), f"input {i} is a parameter")
@@ -176,6 +179,41 @@ def _layouts(program: SmallProgram) -> Iterator[SmallProgram]:
             flipped = torch.empty(spec.shape[::-1], dtype=getattr(torch, spec.dtype), device="meta")
             other = spec_for(flipped.permute(*reversed(range(len(spec.shape)))), spec.fill, spec.constant)
             yield _said(_input(program, i, other), f"input {i} laid out in reverse")
+
+
+def uniform(program: SmallProgram) -> Iterator[SmallProgram]:
+    """An input is 0 or 1 throughout, which passes that fold constants know."""
+    if not any(isinstance(s.target, OpOverload) for s in program.steps):
+        return
+    for value in (0, 1):
+        for i, spec in enumerate(program.inputs):
+            options = (("dtype", getattr(torch, spec.dtype)),)
+            full = Step("call_function", aten.full.default, (list(spec.shape), value), options)
+            made = program.mapped(lambda ref, i=i: _behind(ref, i))  # type: ignore[misc]
+            yield _said(without_unused(replace(made, steps=(full, *made.steps))), f"input {i} is {value} throughout")
+
+
+def _behind(ref: In | Out, at: int) -> In | Out:
+    """A reference in a program that has a step more in front, whose result is read where input ``at`` was."""
+    return Out(ref.at + 1) if isinstance(ref, Out) else Out(0) if ref.at == at else ref
+
+
+def _viewed(program: SmallProgram) -> Iterator[SmallProgram]:
+    """What a step reads is seen through a view as well, made before it and returned: a later write shows there."""
+    if not any(isinstance(s.target, OpOverload) for s in program.steps):
+        return
+    for number, step in enumerate(program.steps):
+        for read in dict.fromkeys(v for v in tree_leaves([step.args]) if isinstance(v, Out)):
+            view = Step("call_function", aten.unsqueeze.default, (read, 0))
+            moved = program.mapped(lambda ref, n=number: _after(ref, n))  # type: ignore[misc]
+            steps = (*moved.steps[:number], view, *moved.steps[number:])
+            outputs = (*moved.outputs, Out(number))
+            yield _said(replace(moved, steps=steps, outputs=outputs), f"a view beside call {number}")
+
+
+def _after(ref: In | Out, number: int) -> In | Out:
+    """A reference in a program that has a step more at ``number``."""
+    return Out(ref.at + 1) if isinstance(ref, Out) and ref.at >= number else ref
 
 
 def _writes(program: SmallProgram) -> Iterator[SmallProgram]:
@@ -215,7 +253,8 @@ def _scalars(program: SmallProgram) -> Iterator[SmallProgram]:
 
 def _other_lists(value: list[int]) -> Iterator[list[int]]:
     rotated = [*value[1:], value[0]]
-    for other in (rotated, value[::-1], [*value[:-1], value[-1] + 1]):
+    cancelling = [1, -1, *([0] * (len(value) - 2))]
+    for other in (rotated, value[::-1], [*value[:-1], value[-1] + 1], cancelling):
         if other != value:
             yield other
 

@@ -62,9 +62,9 @@ class Vocabulary:
         return [*self.operators, *self.functions, *self.methods, *self.modules]
 
 
-def vocabulary(origin: tuple[Any, ...]) -> Vocabulary:
-    """What the objects that a pass was written as name."""
-    reader = _Reader()
+def vocabulary(origin: tuple[Any, ...], home: str = "") -> Vocabulary:
+    """What the objects that a pass was written as name; code of torch's own below the package ``home`` is read too."""
+    reader = _Reader(home)
     for value in origin:
         reader.look(value, 0)
     reader.read_all()
@@ -72,8 +72,9 @@ def vocabulary(origin: tuple[Any, ...]) -> Vocabulary:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, home: str) -> None:
         self.words = Vocabulary()
+        self._home = home
         self._functions: dict[Any, None] = {}
         self._read: set[Any] = set()
         self._seen: set[int] = set()
@@ -130,6 +131,8 @@ class _Reader:
                         self.look(part, DEPTH - 1)
 
     def _is_own(self, module: str) -> bool:
+        if self._home and module.startswith(self._home):
+            return True
         return module.split(".")[0] not in ("torch", "builtins", "fxmorph", "typing", "abc", "functools", "logging")
 
     def _add(self, function: Any) -> None:

@@ -24,7 +24,6 @@ from fxmorph.inductor.own.tolerance import within
 from fxmorph.inductor.pair_check import check_pair, graph_key
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.pair_repro import repro_text
-from fxmorph.inductor.pairs import PLANS
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.model import Kind, Seed, Status, ValuePlan
 from fxmorph.programs.capture import CaptureFailed, inputs_under
@@ -113,7 +112,7 @@ class Checker:
         if any(n.op == "call_module" for gm in (graph.gm, applied.after) for n in gm.graph.nodes):
             graph, applied = _of_operators(graph, applied)
         pair = check_pair(
-            record, graph, applied.after, self.prover, identity=False, prove=prove, plans=PLANS,
+            record, graph, applied.after, self.prover if prove else None, identity=False,
             aliases=not exported if made else graph.stage is not Stage.PRE_GRAD,
             notes=not made or (graph.stage is not Stage.PRE_GRAD and not exported),
         )  # fmt: skip

@@ -11,8 +11,15 @@ import pytest
 from fxmorph.campaign import worker
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.core.pool import Ended
+from fxmorph.core.units import Stage, Unit, UnitKind
+from fxmorph.inductor.rung import Chosen, Mode, PassesJudged
 from fxmorph.model import CaseResult, Kernels, Kind, Rung, Seed, Status
 
+UNITS = (
+    Unit("joint.fold", Stage.JOINT, UnitKind.PASS, "m", True, "", "all", True),
+    Unit("joint.patterns/one", Stage.JOINT, UnitKind.ENTRY, "m", True, "", "all", True),
+    Unit("decomposition.aten.roll.default", Stage.DECOMPOSITION, UnitKind.DECOMPOSITION, "m", True, "", "all", True),
+)
 LISTED = tuple(ListedOperator(f"op{i}", ("float32", "int64"), 2, True, False) for i in range(60))
 
 
@@ -26,14 +33,24 @@ def corpus(tmp_path: Path) -> str:
     return str(tmp_path / "corpus")
 
 
-def walk(campaign: Any, number: int, behind: int = 0, status: Any = lambda case: Status.CLEAN) -> list[Any]:
-    """The first cases of a run, with so many in flight at most."""
+def walk(
+    campaign: Any, number: int, behind: int = 0, status: Any = lambda case: Status.CLEAN, alone: Any = ()
+) -> list[Any]:
+    """The first cases of a run, with so many in flight at most; jobs of units alone go to the list ``alone``."""
+    alone = alone if isinstance(alone, list) else []
     given, flying, jobs = [], [], campaign.schedule.jobs()
 
     def land() -> None:
         job = flying.pop(0)
         if isinstance(job, worker.ListOperators):
             campaign.schedule.hear(Ended(job, (LISTED, ())))
+            return
+        if isinstance(job, worker.ListUnits):
+            campaign.schedule.hear(Ended(job, (Chosen(UNITS, ("joint.fold",)), ())))
+            return
+        if isinstance(job, (worker.JudgePasses, worker.Derive)):
+            alone.append(job)
+            campaign.schedule.hear(Ended(job, (() if isinstance(job, worker.Derive) else PassesJudged(), ())))
             return
         found = status(job.case)
         kinds = (Kind.VALUE,) if found is Status.FINDING else ()
@@ -62,10 +79,12 @@ def test_the_order_does_not_depend_on_when_answers_come(new_campaign: Any, corpu
 
 def test_every_seed_is_looked_at_first_with_interpreted_kernels(new_campaign: Any, corpus: str) -> None:
     cases = walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 300)
-    looks, rest = cases[:8], cases[8:]
+    looks = [next(c for c in cases if c.seed.path == f"s{i}.py") for i in range(8)]
+    rest = [c for c in cases if c not in looks]
+    assert max(cases.index(c) for c in looks) < 40
     assert {c.seed.path for c in looks} == {f"s{i}.py" for i in range(8)}
     assert {(c.rung, c.number, c.compile.kernels) for c in looks} == {(Rung.IR, 0, Kernels.CPP)}
-    assert [c.seed.path for c in looks] != sorted(c.seed.path for c in looks)
+    assert [c.seed.path for c in cases if c in looks] != [f"s{i}.py" for i in range(8)]
     kinds = {(c.rung, c.seed.form, bool(c.number)) for c in rest}
     sources = (("module", True), ("operator", False))
     assert kinds >= {(rung, *source) for rung, source in itertools.product((Rung.IR, Rung.CPU), sources)}
@@ -106,4 +125,25 @@ def test_without_a_list_of_operators_the_run_goes_on(new_campaign: Any, corpus: 
     assert isinstance(first, worker.ListOperators)
     campaign.schedule.hear(Ended(first, None, detail="no tests"))
     assert any("no tests" in e.message for e in campaign.told)
+    units = next(jobs)
+    assert isinstance(units, worker.ListUnits)
+    campaign.schedule.hear(Ended(units, None, detail="no units"))
+    assert any("no units" in e.message for e in campaign.told)
     assert next(jobs).case.seed.form == "module"
+
+
+def test_units_alone_have_a_part_of_the_run(new_campaign: Any, corpus: str) -> None:
+    jobs: list[Any] = []
+    walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 300, alone=jobs)
+    judged = [job for job in jobs if isinstance(job, worker.JudgePasses)]
+    assert not any(job.prove for job in judged)
+    assert {job.source.made for job in judged} >= {"joint.fold"}
+    assert {(job.source.seed.path, job.source.mode) for job in judged if job.source.seed} >= {("s3.py", Mode.INFERENCE)}
+    assert {job.source.samples is not None for job in judged} == {True, False}
+    assert [job.entries for job in jobs if isinstance(job, worker.Derive)] == [("joint.patterns/one",)]
+
+
+def test_units_alone_are_left_out_where_programs_are_asked_for(new_campaign: Any, corpus: str) -> None:
+    jobs: list[Any] = []
+    walk(new_campaign(seeds=seeds(8), paths=(corpus,), only=("seeds", "operators")), 100, alone=jobs)
+    assert not jobs

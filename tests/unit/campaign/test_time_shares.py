@@ -18,6 +18,13 @@ def test_time_is_given_by_shares_and_costs() -> None:
     assert len(jobs) == 800 and len(set(jobs)) == 800
 
 
+def test_jobs_of_a_lane_may_cost_otherwise() -> None:
+    dear = Lane(named("b", 90), lambda job: 8.0 if job == "b0" else 1.0, 0.5)
+    jobs = [str(job)[0] for job in mixed([Lane(named("a", 90), 1.0, 0.5), dear])]
+    assert "".join(jobs[:10]) == "abaaaaaaaa"[:10]
+    assert jobs[10:20].count("b") == 5
+
+
 def test_a_lane_that_has_ended_leaves_its_time_to_the_others() -> None:
     jobs = list(mixed([Lane(named("a", 2), 1.0, 0.9), Lane(named("b", 5), 1.0, 0.1)]))
     assert jobs[-3:] == ["b2", "b3", "b4"]

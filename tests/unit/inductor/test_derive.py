@@ -105,6 +105,8 @@ def test_an_input_is_permuted_otherwise_into_the_same_shape() -> None:
         ("add: alpha is 2", "alpha or beta"),
         ("full_12: -inf is inf", "constant of full"),
         ("amax: [-1] is [0]", "constant of amax"),
+        ("view: [2, 4, 8] is [8, 4, 2]", "order"),
+        ("input 2 is a column", "rank"),
     ],
 )
 def test_changes_are_of_a_sort_whichever_node_they_are_about(change: str, sort: str) -> None:
