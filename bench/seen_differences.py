@@ -1,4 +1,5 @@
-"""Adds what shipped programs showed under the installed torch, by stored runs, to ``corpus/seen-differences.json``.
+"""Adds what shipped programs, and units alone, showed under the installed torch, by stored runs, to
+``corpus/seen-differences.json``.
 
 usage: python bench/seen_differences.py STATE...   (of ``fxmorph run corpus/``, any number of them)
 """
@@ -7,12 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
-from fxmorph.core.seen_differences import FILE, key_of
+from fxmorph.core.seen_differences import FILE, key_of, unit_key
 from fxmorph.core.store import Store
 from fxmorph.core.versions import version_of
-from fxmorph.model import Status
+from fxmorph.inductor.pair_record import place_of
+from fxmorph.model import Rung, Status
 
 TABLE = Path(__file__).parent.parent / "corpus" / FILE
 
@@ -26,9 +29,17 @@ def main() -> None:
                 for _, case, result in store.cases(run.id):
                     shipped = case.seed.form == "operator" or "corpus/seeds" in case.seed.path
                     if result.status is Status.FINDING and not case.number and shipped:
-                        seen[key_of(case)] = sorted({*seen.get(key_of(case), ()), *result.kinds})
+                        _add(seen, key_of(case), result.kinds)
+                for finding in store.findings(run.id, duplicates=True):
+                    if finding.unit_case is not None and finding.unit_case.rung == Rung.PASS:
+                        sort = finding.unit_case.sort or ""
+                        _add(seen, unit_key(place_of(finding.unit, sort), sort), finding.kinds)
     TABLE.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-    print(f"{sum(map(len, table.values()))} programs of {len(table)} releases in {TABLE}")
+    print(f"{sum(map(len, table.values()))} programs and units of {len(table)} releases in {TABLE}")
+
+
+def _add(seen: dict[str, list[str]], key: str, kinds: Iterable[str]) -> None:
+    seen[key] = sorted({*seen.get(key, ()), *kinds})
 
 
 if __name__ == "__main__":

@@ -127,7 +127,8 @@ Rung = Annotated[
 ]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
 Only = Annotated[
-    Texts, typer.Option("--only", metavar="SOURCE", help="Programs from here alone: seeds, operators, generated.")
+    Texts,
+    typer.Option("--only", metavar="SOURCE", help="These alone: seeds, operators, generated programs, passes."),
 ]
 Passes = Annotated[
     Texts, typer.Option("--pass", metavar="NAME", help="Units of Inductor alone: a name, a glob, a stage or a kind.")

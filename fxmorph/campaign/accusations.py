@@ -17,6 +17,7 @@ from fxmorph.campaign.schedule import case_of, result_of_loss
 from fxmorph.core.config import Settings
 from fxmorph.core.finding_parts import UnitCase
 from fxmorph.core.pool import Ended
+from fxmorph.core.seen_differences import unit_seen_before
 from fxmorph.core.versions import versions
 from fxmorph.events import Warned
 from fxmorph.inductor.derive.derived_graph import Derived
@@ -82,6 +83,8 @@ class Accusations:
         self._by_key: dict[_Key, Accusation] = {}
         #: Programs to be compiled as a whole, and those that are, by the index of the job.
         self._replays: deque[tuple[_Key, Pair, Case]] = deque()
+        #: The same of what the installed torch is known to do.
+        self._late_replays: deque[tuple[_Key, Pair, Case]] = deque()
         self._replaying: dict[int, tuple[_Key, Pair]] = {}
 
     def __len__(self) -> int:
@@ -116,13 +119,15 @@ class Accusations:
         case = replace(
             case_of(self._settings, seed, 0, Rung.PASS), plans=(ValuePlan.SEED,), compile=CompileConfig.make()
         )
-        self._replays.append((key, pair, case))
+        known = unit_seen_before(pair.place, pair.sort, pair.kinds)
+        (self._late_replays if known else self._replays).append((key, pair, case))
 
-    def next_replay(self, index: int) -> worker.Judge | None:
-        """The next program to be compiled as a whole, as the run's job ``index``."""
-        if not self._replays:
+    def next_replay(self, index: int, late: bool) -> worker.Judge | None:
+        """The next program to be compiled as a whole, as the run's job ``index``; ``late``: of what is known too."""
+        replays = self._replays or (self._late_replays if late else None)
+        if not replays:
             return None
-        key, pair, case = self._replays.popleft()
+        key, pair, case = replays.popleft()
         self._replaying[index] = key, pair
         return worker.Judge(index, case)
 

@@ -75,7 +75,7 @@ class Portfolio:
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), Cost().of, 0.35))
+            lanes.append(Lane(self._units.jobs(), Cost().of, 0.6))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 0.9, 0.1))
         yield from mixed(lanes)

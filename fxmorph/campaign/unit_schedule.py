@@ -36,8 +36,10 @@ from fxmorph.model import Rung, Seed, Status
 
 T = TypeVar("T")
 _ENDED = object()
-#: Entries that one job derives graphs from.
-ENTRIES_A_JOB = 3
+#: Entries that one job derives graphs from, and graphs of each, about.
+ENTRIES_A_JOB, NEAR = 3, 10
+#: The share of the time after which what the installed torch is known to do is compiled as a whole too.
+LATE = 0.7
 #: A seed's weight grows by this for each unit that its graphs made fire first.
 ENERGY = 3.0
 #: A source is tried again so often without the unit that crashed.
@@ -50,8 +52,8 @@ DERIVE_SECONDS = 400.0
 class Cost:
     """CPU seconds of a job, about, as ``bench/rung_costs.py`` measures."""
 
-    derive: float = 3.0
-    derived: float = 0.1
+    derive: float = 1.0
+    derived: float = 0.15
     made: float = 1.5
     samples: float = 1.2
     seed: float = 1.0
@@ -128,9 +130,12 @@ class UnitSchedule:
             yield None
         planned = mixed(self._lanes(self._chosen.coded))
         while True:
-            job = self._urgent(self._issued)
+            late = self._ledger.elapsed > LATE * self._settings.max_time
+            job = self._urgent(self._issued, late)
             if job is None:
                 job = next(planned, _ENDED)
+            if job is _ENDED:
+                job = self._urgent(self._issued, late=True) or _ENDED
             if job is _ENDED and not self._deriving and self._heard == self._issued:
                 return
             if job is None or job is _ENDED:
@@ -139,9 +144,9 @@ class UnitSchedule:
                 index, self._issued = self._issued, self._issued + 1
                 yield replace(job, index=index)
 
-    def _urgent(self, index: int) -> Any:
+    def _urgent(self, index: int, late: bool) -> Any:
         """What answers asked for: programs of findings, graphs derived from entries, what a crash cut off."""
-        replay = self._accusations.next_replay(index)
+        replay = self._accusations.next_replay(index, late)
         if replay is not None:
             return replay
         while self._derived:
@@ -152,14 +157,14 @@ class UnitSchedule:
 
     def _lanes(self, coded: Sequence[str]) -> list[Lane[Any]]:
         cost = Cost()
-        first = Lane[Any](self._of_seeds((Mode.INFERENCE,)), cost.seed, 0.2)
+        first = Lane[Any](self._of_seeds((Mode.INFERENCE,)), cost.seed, 0.15)
         others = itertools.chain(self._of_seeds((Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC)), self._variants())
         return [
-            Lane(self._samples(), cost.samples, 0.3),
+            Lane(self._samples(), cost.samples, 0.35),
             Lane(self._made(coded), cost.made, 0.25),
-            Lane(self._derivations(coded), cost.derive + 12 * ENTRIES_A_JOB * cost.derived, 0.25),
+            Lane(self._derivations(coded), cost.derive + NEAR * ENTRIES_A_JOB * cost.derived, 0.25),
             first,
-            Lane(others, cost.seed, 0.2, after=first),
+            Lane(others, cost.seed, 0.15, after=first),
         ]
 
     def _samples(self) -> Iterator[worker.JudgePasses]:

@@ -73,7 +73,12 @@ class Pair:
     @property
     def place(self) -> str:
         """Where the fault lies: the unit, or the patterns that are made like the one that does not see a change."""
-        return kin(self.unit) if self.sort else family(self.unit)
+        return place_of(self.unit, self.sort)
+
+
+def place_of(unit: str, sort: str) -> str:
+    """What a finding of a unit is about: entries like it where their patterns were changed, else those of its name."""
+    return kin(unit) if sort else family(unit)
 
 
 def kin(entry: str) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fxmorph.campaign.accusations import SEEN_ENOUGH, Accusations
+from fxmorph.core import seen_differences
+from fxmorph.core.seen_differences import unit_key
+from fxmorph.core.versions import version_of
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.rung import DERIVED
@@ -66,3 +70,18 @@ def test_near_misses_that_a_finding_speaks_of_are_left_out_after_a_few(accusatio
     assert not accusations.cover(near(CUMSUM, "add: alpha is 2"))
     accused(accusations, *[pair(CUMSUM)] * SEEN_ENOUGH)
     assert accusations.cover(near(CUMSUM, "another user of full"))
+
+
+def test_what_the_installed_torch_is_known_to_do_is_compiled_as_a_whole_late(
+    accusations: Accusations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = {version_of("torch").partition("+")[0]: {unit_key(pair(f"{FUSED}1_inference").place, ""): ["value"]}}
+    monkeypatch.setattr(seen_differences, "_table", lambda: table)
+    for unit in (f"{FUSED}1_inference", CUMSUM):
+        accusations.add(replace(pair(unit), program=f"{unit}.py"))
+    first = accusations.next_replay(0, late=False)
+    assert first is not None and first.case.seed.path == f"{CUMSUM}.py"
+    assert accusations.next_replay(1, late=False) is None
+    second = accusations.next_replay(1, late=True)
+    assert second is not None and second.case.seed.path == f"{FUSED}1_inference.py"
+    assert accusations.next_replay(2, late=True) is None
