@@ -22,9 +22,9 @@ from fxmorph.core.versions import versions
 from fxmorph.events import Warned
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.derive.near_misses import sort_of
+from fxmorph.inductor.graphs_from_code import MADE
 from fxmorph.inductor.pair_record import Pair, family, kin
 from fxmorph.inductor.rung import DERIVED
-from fxmorph.inductor.unit_graphs import MADE
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.folder.unit_finding import write_pass_finding

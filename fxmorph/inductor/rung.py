@@ -24,6 +24,7 @@ from torch import fx
 from fxmorph.core.units import Stage, Unit, matches
 from fxmorph.inductor.apply import Applied, CannotRun, NotInEager, apply_unit
 from fxmorph.inductor.derive.derived_graph import Derived
+from fxmorph.inductor.graphs_from_code import has_code, made_graphs
 from fxmorph.inductor.inventory import inventory, listed
 from fxmorph.inductor.pair_check import check_pair, graph_key
 from fxmorph.inductor.pair_record import Pair
@@ -31,7 +32,6 @@ from fxmorph.inductor.pairs import PLANS, SAFE_PLANS
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.sampled_calls import SAMPLED, decomposes, sampled_graphs
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
-from fxmorph.inductor.unit_graphs import has_code, made_graphs
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed
