@@ -2,7 +2,8 @@
 
     python bench/rung_costs.py [STATE] [--slowest N]
 
-``campaign/portfolio.py`` gives each sort a cost, by which the time is divided: these are the numbers behind it.
+``campaign/portfolio.py`` and ``campaign/unit_schedule.py`` give each sort a cost, by which the time is divided: these
+are the numbers behind it.  Of units alone a case is a source of graphs.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def main(argv: Sequence[str]) -> int:
     with Store(given.state, write=False) as store:
         run = store.last_run()
         rows = store.cases(run[0]) if run else []
+        alone = store.passes(run[0]) if run else []
     seconds: dict[str, list[float]] = defaultdict(list)
     came_to: dict[str, Counter[str]] = defaultdict(Counter)
 
@@ -43,6 +45,11 @@ def main(argv: Sequence[str]) -> int:
     for _, case, result in rows:
         seconds[sort_of(case)].append(cost(result))
         came_to[sort_of(case)][result.status.value] += 1
+    for source, judged in alone:
+        words = source.split(" ")
+        sort = "units " + (words[0] if words[0] in ("operator", "graphs", "pattern") else words[1])
+        seconds[sort].append(judged["seconds"])
+        came_to[sort].update(pair["status"] for pair in judged["pairs"])
     print(f"{'':24}{'cases':>7}{'CPU s':>9}{'mean':>7}{'median':>8}")
     for sort, used in sorted(seconds.items()):
         verdicts = ", ".join(f"{n} {status}" for status, n in came_to[sort].most_common())

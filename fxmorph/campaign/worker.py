@@ -221,7 +221,8 @@ def _about_units(
                 job.source, units, prover if job.prove else None, rules, job.campaign_seed, Path(job.folder), job.skip,
                 tell,
             )  # fmt: skip
-        return judged, clock.take()
+        spent = clock.take()
+        return replace(judged, seconds=round(sum(used for _, used in spent), 3)), spent
     from fxmorph.inductor.derive.entries import derive_all
     from fxmorph.torchapi.patterns import entries
 

@@ -240,6 +240,11 @@ class Store:
             (run_id, index, source, _dump(judged)),
         )
 
+    def passes(self, run_id: str) -> list[tuple[str, dict[str, Any]]]:
+        """Sources and what units did on their graphs, in the order of the run."""
+        rows = self._read("SELECT source, judged FROM passes WHERE run = ? ORDER BY position", (run_id,))
+        return [(source, self._table(text)) for source, text in rows]
+
     def summaries(self) -> list[tuple[str, dict[str, Any]]]:
         """Id and summary of each run that ended or was interrupted, newest first."""
         rows = self._read("SELECT id, summary FROM runs WHERE summary IS NOT NULL ORDER BY rowid DESC")

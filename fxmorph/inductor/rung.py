@@ -103,7 +103,8 @@ class PassesJudged:
     """The answer to one source.
 
     ``tried`` counts graphs by unit where it had something to look at, fired or not; ``cannot`` says why a
-    unit did not run alone.  ``skipped`` says why the source gave nothing; ``recipe`` is that of a variant.
+    unit did not run alone.  ``skipped`` says why the source gave nothing; ``recipe`` is that of a variant;
+    ``seconds`` of CPU are what all of it took.
     """
 
     pairs: tuple[Pair, ...] = ()
@@ -112,6 +113,7 @@ class PassesJudged:
     graphs: int = 0
     skipped: str = ""
     recipe: str = ""
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,7 @@ def _checked(
         Pair(unit.name, source.label, graph.part, key, applied.matches, Status.CLEAN, change=change, nodes=nodes),
         graph,
         applied.after,
-        prover if source.samples is None else None,
+        prover if source.samples is None and not source.made else None,
         aliases=of_program and _real_aliases(graph),
         strides=of_program and _final_strides(graph),
         notes=not source.made or graph.stage is not Stage.PRE_GRAD,

@@ -1,4 +1,4 @@
-"""Programs of calls of one operator, on the arguments that torch's own tests have for it.
+"""Programs of calls of one operator, on the arguments that torch's own tests have for it, and on varied ones.
 
 Several calls are one program: a compile costs a third of a second whatever there is in it, a call some milliseconds.
 """
@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram, Setting
 from fxmorph.torchapi.dispatch import DispatchMode, is_random
 from fxmorph.torchapi.operator_samples import operator_tests
+from fxmorph.torchapi.varied_calls import varied
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
 CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
@@ -139,7 +140,10 @@ def _is_no_test(test: Any, sample: _Sample) -> bool:
 
 
 def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
-    """Samples whose arguments differ in more than values: first one of each set of arguments that are no tensors."""
+    """Samples whose arguments differ in more than values: first one of each set of arguments that are no tensors.
+
+    After each a variation of it, which eager may refuse.
+    """
     wanted = setting is Setting.BACKWARD and test.supports_autograd
     differentiable = wanted and (dtype.is_floating_point or dtype.is_complex)
     alike: dict[str, list[_Sample]] = {}
@@ -155,7 +159,21 @@ def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
                 seen.add(key)
                 alike.setdefault(str(tree_map(_spelled, call[1:])), []).append(call)
     rounds = itertools.zip_longest(*alike.values())
-    return [call for one_of_each in rounds for call in one_of_each if call is not None]
+    calls = [call for one_of_each in rounds for call in one_of_each if call is not None]
+    return [each for place, call in enumerate(calls) for each in _with_variation(test.name, place, call, seen)]
+
+
+def _with_variation(name: str, place: int, call: _Sample, seen: set[str]) -> list[_Sample]:
+    """The call, and one with some things otherwise, where that can be made and was not seen."""
+    try:
+        other: _Sample = varied(call, f"{name} {place}")
+    except Exception:  # what no tensor of the dtype can be made of
+        return [call]
+    key = str(tree_map(_described, other))
+    if key in seen:
+        return [call]
+    seen.add(key)
+    return [call, other]
 
 
 def _plain(call: Any) -> bool:

@@ -35,7 +35,7 @@ BASES, STEPS = 8, 12
 SEARCHING, STATED = 0.5, 0.15
 #: Programs, and near misses, that are tried whatever the time, as the author's own patterns are, up to so many times
 #: the seconds: a slow machine drops none of the likeliest.
-FIRST, LIKELIEST, LENIENCY = 150, 60, 4.0
+FIRST, LIKELIEST, LENIENCY = 150, 100, 4.0
 #: Programs of the same calls that near misses are made of.
 ALIKE = 2
 #: Near misses that are changed once more, by ten things each.

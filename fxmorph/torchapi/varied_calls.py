@@ -1,0 +1,78 @@
+"""Calls of an operator with one thing otherwise: torch's own tests have few sizes, and many switches in one position.
+
+A flag is turned, a number is one more, a list is in another order, a size is one more or 1, a tensor is laid out
+otherwise.  What eager refuses of it nobody has to judge.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+#: Changes of one call.
+CHANGES = 2
+
+
+def varied(call: Any, key: str) -> Any:
+    """The call (nested arguments) with some things otherwise; the same for equal keys."""
+    rng = random.Random(key)
+    leaves, spec = tree_flatten(call)
+    for change in rng.sample(_CHANGES, CHANGES):
+        leaves = change(leaves, rng)
+    return tree_unflatten(leaves, spec)
+
+
+def _one_otherwise(leaves: list[Any], rng: random.Random, wanted: Any, change: Callable[[Any], Any]) -> list[Any]:
+    places = [i for i, leaf in enumerate(leaves) if wanted(leaf)]
+    if not places:
+        return leaves
+    place = rng.choice(places)
+    return [change(leaf) if i == place else leaf for i, leaf in enumerate(leaves)]
+
+
+def _turned_flag(leaves: list[Any], rng: random.Random) -> list[Any]:
+    return _one_otherwise(leaves, rng, lambda leaf: type(leaf) is bool, lambda flag: not flag)
+
+
+def _one_more(leaves: list[Any], rng: random.Random) -> list[Any]:
+    step = rng.choice((1, -1))
+    return _one_otherwise(leaves, rng, lambda leaf: type(leaf) is int, lambda number: number + step)
+
+
+def _other_size(leaves: list[Any], rng: random.Random) -> list[Any]:
+    """A dimension, counted from the last, is larger by one, or 1, in all tensors that are as large as the largest."""
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
+    if not tensors:
+        return leaves
+    first = max(tensors, key=lambda t: t.dim())
+    dim = -rng.randint(1, min(first.dim(), 3))
+    size, single = first.shape[dim], rng.random() < 0.2
+
+    def resized(leaf: Any) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.dim() < -dim or leaf.shape[dim] != size or not size:
+            return leaf
+        with torch.no_grad():
+            begin = leaf.narrow(dim, 0, 1)
+            made = begin.clone() if single else torch.cat([leaf, begin], dim)
+        return made.requires_grad_(leaf.requires_grad)
+
+    return [resized(leaf) for leaf in leaves]
+
+
+def _other_layout(leaves: list[Any], rng: random.Random) -> list[Any]:
+    """The last two dimensions of one tensor are laid out the other way round."""
+
+    def relaid(t: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            return t.mT.contiguous().mT.requires_grad_(t.requires_grad)
+
+    return _one_otherwise(leaves, rng, lambda leaf: isinstance(leaf, torch.Tensor) and leaf.dim() > 1, relaid)
+
+
+_CHANGES: tuple[Callable[[list[Any], random.Random], list[Any]], ...] = (
+    _turned_flag, _one_more, _other_size, _other_size, _other_layout,
+)  # fmt: skip
