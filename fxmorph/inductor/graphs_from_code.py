@@ -20,6 +20,8 @@ from fxmorph.torchapi.pipelines import Step
 
 #: The part that such a graph is.
 MADE = "made"
+#: Programs, and near misses, that are tried whatever the time.
+FIRST, LIKELIEST = 150, 100
 #: Where the code of Inductor's passes lies.
 _HOME = "torch._inductor.fx_passes"
 

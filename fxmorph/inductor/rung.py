@@ -54,7 +54,7 @@ MAX_NODES, MAX_ELEMENTS = 600, 4_000_000
 #: CPU seconds after which no further unit is tried on a source.
 SOURCE_SECONDS = 60.0
 #: CPU seconds for the search for graphs that one unit changes, and how many of them are judged.
-MADE_SECONDS, MADE_GRAPHS = 0.6, 80
+MADE_SECONDS, MADE_GRAPHS = 0.8, 120
 #: The part that a graph made from a pattern is.
 DERIVED = "derived"
 

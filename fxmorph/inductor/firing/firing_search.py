@@ -33,15 +33,17 @@ from fxmorph.torchapi.patterns import Source
 BASES, STEPS = 8, 12
 #: The share of the time after which no further program is looked for, once there are some; where those are patterns.
 SEARCHING, STATED = 0.5, 0.15
-#: Programs, and near misses, that are tried whatever the time, as the author's own patterns are, up to so many times
-#: the seconds: a slow machine drops none of the likeliest.
-FIRST, LIKELIEST, LENIENCY = 150, 100, 4.0
+#: Near misses that are tried whatever the time, as the author's own patterns are, up to so many times the seconds: a
+#: slow machine drops none of the likeliest.
+LIKELIEST, LENIENCY = 40, 3.0
 #: Programs of the same calls that near misses are made of.
 ALIKE = 2
 #: Near misses that are changed once more, by ten things each.
 FURTHER = 20
 #: Targets of a pass that looks at so few that each is called in several ways at once.
 FEW = 6
+#: Programs of one call that are begun with.
+BEGUN = 400
 #: Calls between which others are put.
 _BEFORE, _BEHIND = torch.ops.aten.sin.default, torch.ops.aten.cos.default
 #: Ways of spelling one call before, or behind.
@@ -62,7 +64,8 @@ class Attempt:
 class FiringSearch:
     """Looks for programs of one level: ATen's operators (``aten``), or torch's functions.
 
-    ``apply`` runs the pass on a graph; ``writes``: graphs may write into their inputs.
+    ``apply`` runs the pass on a graph; ``writes``: graphs may write into their inputs.  So many programs (``first``)
+    and near misses (``likeliest``) are tried whatever the time.
     """
 
     apply: Callable[[Built], Applied]
@@ -70,6 +73,8 @@ class FiringSearch:
     noted: Sequence[Source]
     aten: bool
     writes: bool
+    first: int = 0
+    likeliest: int = LIKELIEST
     tried: int = 0
     places: set[Place] = field(default_factory=set)
     bases: list[SmallProgram] = field(default_factory=list)
@@ -88,7 +93,7 @@ class FiringSearch:
             if time.process_time() > lenient or len(self.bases) >= 2 * BASES:
                 break
             yield from self._try(program, False)
-        first = 0 if self.bases else FIRST
+        first = 0 if self.bases else self.first
         for number, program in enumerate(self._begun()):
             if time.process_time() > (began + self._share * seconds if number >= first else lenient):
                 break
@@ -98,7 +103,7 @@ class FiringSearch:
                 break
             yield from self._try(program, False)
         for number, program in enumerate(itertools.chain(self._near(), self._further())):
-            if time.process_time() > (end if number >= LIKELIEST else lenient):
+            if time.process_time() > (end if number >= self.likeliest else lenient):
                 break
             yield from self._try(program, True)
 
@@ -182,22 +187,21 @@ class FiringSearch:
             yield both
         targets = self._targets
         most = 4 if len(targets) <= FEW else 1
-        singles = [self._placed(begun(target, self._vocabulary, most)) for target in targets]
-        yield from itertools.islice(_in_turn(singles), 400)
-        yield from commonplace(self.aten)
-
-    def _placed(self, programs: Iterator[SmallProgram]) -> Iterator[SmallProgram]:
-        """Each; between other calls, where neither what it reads is an input nor what it gives a result; and on what
-        is constant throughout.
-        """
-        for program in programs:
+        plain: list[SmallProgram] = []
+        for program in itertools.islice(_in_turn([begun(t, self._vocabulary, most) for t in targets]), BEGUN):
+            plain.append(program)
             yield program
-            for front in prepended(program, 0, _BEFORE if self.aten else torch.sin, self._vocabulary):
-                yield from itertools.islice(
-                    appended(front, _BEHIND if self.aten else torch.cos, self._vocabulary), 1
-                )  # fmt: skip
-                break
-            yield from uniform(program)
+        yield from commonplace(self.aten)
+        yield from _in_turn([self._placed(program) for program in plain])
+
+    def _placed(self, program: SmallProgram) -> Iterator[SmallProgram]:
+        """Between other calls, where neither what it reads is an input nor what it gives a result; and on what is
+        constant throughout.
+        """
+        before, behind = (_BEFORE, _BEHIND) if self.aten else (torch.sin, torch.cos)
+        for front in itertools.islice(prepended(program, 0, before, self._vocabulary), 1):
+            yield from itertools.islice(appended(front, behind, self._vocabulary), 1)
+        yield from uniform(program)
 
     def _grown(self) -> Iterator[SmallProgram]:
         """Changes of what was read on, the latest first, and of every other in turn."""

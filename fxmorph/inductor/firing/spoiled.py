@@ -32,12 +32,12 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         _dtypes(program),
         _results(program),
         _sizes(program),
-        uniform(program),
-        _viewed(program),
         *([arguments] if program.stated else []),
         *([_writes(program), _layouts(program)] if writes else []),
         merged_inputs(program),
         crossed(program),
+        uniform(program),
+        _viewed(program),
     ]
     for turn in itertools.zip_longest(*sorts):
         yield from (each for each in turn if each is not None and not _shares_what_is_written(each))
