@@ -1,7 +1,6 @@
 """Calls of an operator with one thing otherwise: torch's own tests have few sizes, and many switches in one position.
 
-A flag is turned, a number is one more, a list is in another order, a size is one more or 1, a tensor is laid out
-otherwise.  What eager refuses of it nobody has to judge.
+A flag is turned, a number is one more or less, a size is one more or 1.  What eager refuses of it nobody has to judge.
 """
 
 from __future__ import annotations
@@ -63,16 +62,6 @@ def _other_size(leaves: list[Any], rng: random.Random) -> list[Any]:
     return [resized(leaf) for leaf in leaves]
 
 
-def _other_layout(leaves: list[Any], rng: random.Random) -> list[Any]:
-    """The last two dimensions of one tensor are laid out the other way round."""
-
-    def relaid(t: torch.Tensor) -> torch.Tensor:
-        with torch.no_grad():
-            return t.mT.contiguous().mT.requires_grad_(t.requires_grad)
-
-    return _one_otherwise(leaves, rng, lambda leaf: isinstance(leaf, torch.Tensor) and leaf.dim() > 1, relaid)
-
-
 _CHANGES: tuple[Callable[[list[Any], random.Random], list[Any]], ...] = (
-    _turned_flag, _one_more, _other_size, _other_size, _other_layout,
+    _turned_flag, _one_more, _other_size, _other_size,
 )  # fmt: skip

@@ -13,10 +13,9 @@ def variations(call: Any) -> list[Any]:
     return [varied(call, f"key {i}") for i in range(200)]
 
 
-def test_flags_numbers_sizes_and_layouts_change() -> None:
+def test_flags_numbers_and_sizes_change() -> None:
     made = variations((torch.ones(2, 3, 4), [3, (2, 1), True], {"dim": 1}))
     assert {first.shape for first, _, _ in made} > {(2, 3, 4), (2, 3, 5), (2, 4, 4), (3, 3, 4), (2, 3, 1)}
-    assert any(not first.is_contiguous() for first, _, _ in made)
     assert {rest[2] for _, rest, _ in made} == {True, False}
     assert {rest[0] for _, rest, _ in made} == {2, 3, 4}
     assert {keywords["dim"] for _, _, keywords in made} == {0, 1, 2}
