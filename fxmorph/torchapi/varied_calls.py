@@ -43,7 +43,11 @@ def _one_more(leaves: list[Any], rng: random.Random) -> list[Any]:
 
 
 def _other_size(leaves: list[Any], rng: random.Random) -> list[Any]:
-    """A dimension, counted from the last, is larger by one, or 1, in all tensors that are as large as the largest."""
+    """A dimension, counted from the last, is larger by one, or 1, in all tensors that have its size there.
+
+    Where another tensor has that size elsewhere, as the weights of channels do, nothing changes: some operators take
+    such calls in eager without a look.
+    """
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.dim()]
     if not tensors:
         return leaves
@@ -51,8 +55,14 @@ def _other_size(leaves: list[Any], rng: random.Random) -> list[Any]:
     dim = -rng.randint(1, min(first.dim(), 3))
     size, single = first.shape[dim], rng.random() < 0.2
 
+    def concerned(t: torch.Tensor) -> bool:
+        return t.dim() >= -dim and t.shape[dim] == size
+
+    if not size or any(size in t.shape for t in tensors if not concerned(t)):
+        return leaves
+
     def resized(leaf: Any) -> Any:
-        if not isinstance(leaf, torch.Tensor) or leaf.dim() < -dim or leaf.shape[dim] != size or not size:
+        if not isinstance(leaf, torch.Tensor) or not concerned(leaf):
             return leaf
         with torch.no_grad():
             begin = leaf.narrow(dim, 0, 1)

@@ -26,6 +26,11 @@ def test_tensors_that_go_together_stay_so() -> None:
         assert torch.broadcast_shapes(first.shape, rest[0].shape, rest[1].shape) == first.shape
 
 
+def test_a_size_that_another_tensor_has_elsewhere_stays() -> None:
+    for first, _, _ in variations((torch.ones(4, 2, 5), [torch.ones(2)], {})):
+        assert first.shape[1] == 2
+
+
 def test_the_same_key_gives_the_same_and_nothing_is_written() -> None:
     first = torch.arange(6.0).reshape(2, 3).requires_grad_()
     one, other = (varied((first, [1], {}), "a") for _ in range(2))
