@@ -192,7 +192,7 @@ class UnitSchedule:
         names = [unit.name for unit in entries if unit.name not in coded]
         for i in range(0, len(names), ENTRIES_A_JOB):
             self._deriving += 1
-            yield worker.Derive(0, tuple(names[i : i + ENTRIES_A_JOB]), self._settings.seed, near=True)
+            yield worker.Derive(0, tuple(names[i : i + ENTRIES_A_JOB]), self._settings.seed)
 
     def _of_seeds(self, modes: Sequence[Mode]) -> Iterator[worker.JudgePasses]:
         """Every seed under each of the modes, in another one each time."""

@@ -112,12 +112,11 @@ class JudgePasses:
 
 @dataclass(frozen=True)
 class Derive:
-    """Job: graphs that pattern entries fire on, with near misses or without; answers (``Derivation`` s, seconds)."""
+    """Job: graphs that pattern entries fire on, with near misses; answers (``Derivation`` s, seconds)."""
 
     index: int
     entries: tuple[str, ...]
     seed: int
-    near: bool
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,7 @@ def _about_units(
 
     with clock.activity("derive"):
         wanted = [e for e in entries() if e.full_name in job.entries]
-        made = tuple(derive_all(wanted, job.seed, near=job.near))
+        made = tuple(derive_all(wanted, job.seed))
     return made, clock.take()
 
 

@@ -78,7 +78,6 @@ class _Reader:
         self._functions: dict[Any, None] = {}
         self._read: set[Any] = set()
         self._seen: set[int] = set()
-        self._homes: set[str] = set()
 
     # -- objects --------------------------------------------------------------------
 
@@ -176,7 +175,6 @@ class _Reader:
 
     def _read_function(self, function: types.FunctionType) -> None:
         self.words.files.add(function.__code__.co_filename)
-        self._homes.add(function.__module__ or "")
         scope = _scope(function)
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
