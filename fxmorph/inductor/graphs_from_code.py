@@ -18,7 +18,7 @@ from fxmorph.inductor.stages import StageGraph, stages_of
 from fxmorph.torchapi.optional_passes import Extra, NoopRule, Opted
 from fxmorph.torchapi.pipelines import Step
 
-#: The part that such a graph is.
+#: The part that a graph is which is made from code, of a unit or of a user's pass.
 MADE = "made"
 #: Programs, and near misses, that are tried whatever the time.
 FIRST, LIKELIEST = 150, 100

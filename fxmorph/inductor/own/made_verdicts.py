@@ -18,6 +18,7 @@ from fxmorph.inductor.firing.firing_search import Attempt, FiringSearch
 from fxmorph.inductor.firing.reached_lines import unmet
 from fxmorph.inductor.firing.small_program import Built
 from fxmorph.inductor.firing.vocabulary import Vocabulary, vocabulary
+from fxmorph.inductor.graphs_from_code import MADE
 from fxmorph.inductor.metadata import wrong_notes
 from fxmorph.inductor.own.own_pass import MalformedGraph, OwnPass, PassError, apply_pass
 from fxmorph.inductor.pair_check import graph_key
@@ -28,8 +29,6 @@ from fxmorph.programs.graph import copy_graph
 from fxmorph.torchapi.optional_passes import lazy_module
 from fxmorph.torchapi.patterns import Source
 
-#: What a graph that is made is called in the place of a seed, and the part that it is.
-MADE, PART = "made", "made"
 #: What stages are called.
 _LEVEL = {Stage.AOT: "export"}
 #: Exceptions that say that the pass does not understand a graph which it should have left alone.
@@ -112,7 +111,7 @@ class MadeGraphs:
         return apply_pass(self.own, _of_its_own(built.gm), stage, lambda: built.inputs().rebuild())
 
     def _judged(self, attempt: Attempt, stage: Stage) -> Pair | None:
-        graph = StageGraph(stage, PART, attempt.built.gm, attempt.built.inputs())
+        graph = StageGraph(stage, MADE, attempt.built.gm, attempt.built.inputs())
         assert attempt.applied is not None
         prove = not attempt.near and self.proved < PROOF_SECONDS
         began = time.process_time()
@@ -130,7 +129,7 @@ class MadeGraphs:
         nodes = len(built.gm.graph.nodes)
         label = f"{MADE}: {built.program.made}"
         key, level = graph_key(graph), _LEVEL.get(stage, stage.value)
-        return Pair(self.own.name, label, PART, key, 0, Status.CLEAN, fired=True, nodes=nodes, stage=level)
+        return Pair(self.own.name, label, MADE, key, 0, Status.CLEAN, fired=True, nodes=nodes, stage=level)
 
     def _misunderstands(self, error: Exception) -> bool:
         """Whether an exception accuses the pass: it comes out of its own code, and is none that refuses."""
@@ -144,7 +143,7 @@ class MadeGraphs:
         return bool(frames) and frames[-1] in self.words.files
 
     def _of_error(self, attempt: Attempt, stage: Stage) -> Pair:
-        graph = StageGraph(stage, PART, attempt.built.gm, attempt.built.inputs())
+        graph = StageGraph(stage, MADE, attempt.built.gm, attempt.built.inputs())
         record = self._record(attempt.built, stage, graph)
         error = attempt.error
         said = " ".join(str(error).split())[:300]

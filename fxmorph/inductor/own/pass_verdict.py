@@ -14,6 +14,7 @@ from torch import fx
 
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied, clone_module
+from fxmorph.inductor.graphs_from_code import MADE
 from fxmorph.inductor.own.graph_source import GraphSource, seed_graphs
 from fxmorph.inductor.own.guilty_step import guilty_step
 from fxmorph.inductor.own.made_verdicts import MadeGraphs
@@ -107,7 +108,7 @@ class Checker:
 
     def _judged(self, record: Pair, graph: StageGraph, applied: Applied, prove: bool) -> Pair:
         """A pass for exported graphs is not asked for memory that is shared, nor for notes that its caller renews."""
-        made, exported = graph.part == "made", self.own.exported
+        made, exported = graph.part == MADE, self.own.exported
         graph, applied = replace(graph, gm=_expanded(graph.gm)), replace(applied, after=_expanded(applied.after))
         if any(n.op == "call_module" for gm in (graph.gm, applied.after) for n in gm.graph.nodes):
             graph, applied = _of_operators(graph, applied)
