@@ -149,13 +149,14 @@ def _die_with(parent: int) -> None:
 class Pool:
     """``size`` workers that run ``serve(connection, *arguments)``, which ends in :func:`answer_jobs`.
 
-    ``preload`` names modules that the workers share, imported once before they are forked.
+    ``preload`` names modules that the workers share, imported once before they are forked; such workers see no GPU.
     """
 
     def __init__(self, size: int, serve: Callable[..., None], arguments: tuple[Any, ...], preload: list[str]) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(preload)
-        with _interrupts_ignored():  # while it imports, Ctrl-C is the parent's business
+        # While it imports, Ctrl-C is the parent's business.
+        with _interrupts_ignored(), _gpus_hidden() if preload else contextlib.nullcontext():
             multiprocessing.forkserver.ensure_running()
         self._serve, self._arguments, self._size = serve, arguments, size
         self._workers: list[_Worker] = []
@@ -304,6 +305,26 @@ def _noted(jobs: Iterable[Any], begun: deque[Any]) -> Iterator[Any]:
     for job in jobs:
         begun.append(job.job if isinstance(job, Ended) else job)
         yield job
+
+
+@contextlib.contextmanager
+def _gpus_hidden() -> Iterator[None]:
+    """For what is started here: no GPU is visible, and who asks whether there is one does not touch the driver.
+
+    Torch's compiler and its tests ask when they are imported, and the driver does not survive a fork: a worker that
+    asks again gets an error or a segmentation fault.
+    """
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    before = {name: os.environ.get(name) for name in hidden}
+    os.environ.update(hidden)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 @contextlib.contextmanager

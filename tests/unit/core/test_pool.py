@@ -278,3 +278,26 @@ def test_an_interrupt_while_the_server_starts_prints_nothing(tmp_path: Path) -> 
     os.killpg(child.pid, signal.SIGINT)
     _, said = child.communicate(timeout=60)
     assert (child.returncode, said) == (130, "")
+
+
+SEEN = """
+import os
+from fxmorph.core.pool import Pool, answer_jobs
+def serve(connection): answer_jobs(connection, os.environ.get)
+if __name__ == "__main__":
+    with Pool(1, serve, (), ["looks_for_gpus"]) as pool:
+        for ended in pool.run(["CUDA_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK"], 10, ordered=True):
+            print(repr(ended.value))
+    print(os.environ["CUDA_VISIBLE_DEVICES"], "PYTORCH_NVML_BASED_CUDA_CHECK" in os.environ)
+"""
+
+
+def test_workers_of_a_server_with_the_compiler_see_no_gpu(tmp_path: Path) -> None:
+    """Its modules ask for GPUs when they are imported, and CUDA does not survive the fork."""
+    (tmp_path / "sees.py").write_text(SEEN)
+    (tmp_path / "looks_for_gpus.py").write_text("import os\nprint(repr(os.environ['CUDA_VISIBLE_DEVICES']), flush=True)")
+    root = str(Path(__file__).parents[3])
+    environment = {k: v for k, v in os.environ.items() if k != "PYTORCH_NVML_BASED_CUDA_CHECK"}
+    environment |= {"PYTHONPATH": os.pathsep.join((root, str(tmp_path))), "CUDA_VISIBLE_DEVICES": "0"}
+    child = subprocess.run([sys.executable, "sees.py"], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert (child.stdout.splitlines(), child.stderr) == (["''", "''", "'1'", "0 False"], "")
