@@ -20,18 +20,26 @@ from torch.utils._pytree import tree_leaves, tree_map
 from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram, Setting
 from fxmorph.torchapi.dispatch import DispatchMode, is_random
 from fxmorph.torchapi.operator_samples import operator_tests
-from fxmorph.torchapi.varied_calls import varied
+from fxmorph.torchapi.varied_calls import passes_shape_check, varied
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
 CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
 #: The first argument of a call, the other ones, and those by name.
-_Sample = tuple[Any, list[Any], dict[str, Any]]
+_Call = tuple[Any, list[Any], dict[str, Any]]
 #: Operators whose results are whatever memory holds.
 _UNINITIALISED = ("empty", "new_empty", "resize")
 
 
 class NoProgram(Exception):
     """There is no such program; the message says why."""
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A call, and whether it is a variation: not one of torch's own."""
+
+    call: _Call
+    varied: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,7 +66,7 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
         numpy.random.seed(seed % 2**32)
         torch.manual_seed(seed)
         samples = _distinct(test, dtype, setting)[part * CALLS : (part + 1) * CALLS]
-        accepted = [s for s in samples if _accepted(called, s, setting)]
+        accepted = [s.call for s in samples if _accepted(called, s, setting)]
         if not accepted:
             raise NoProgram(f"{name} has no calls of {program.dtype} that eager takes in part {part}")
         return _written(called, accepted, setting)
@@ -85,7 +93,7 @@ def _listed(test: Any) -> ListedOperator | None:
     known = [d for d in _DTYPES if d in test.dtypes]
     try:
         samples = _distinct(test, known[0], Setting.ALONE)
-        if not samples or _is_no_test(test, samples[0]):
+        if not samples or _is_no_test(test, samples[0].call):
             return None
     except Exception:  # samples that cannot be drawn, or that eager refuses
         return None
@@ -126,9 +134,9 @@ class _Random(DispatchMode):
         return func(*args, **kwargs)
 
 
-def _is_no_test(test: Any, sample: _Sample) -> bool:
+def _is_no_test(test: Any, call: _Call) -> bool:
     """Whether the operator draws random numbers, or gives what is not judged; raises what eager raises."""
-    first, rest, keywords = sample
+    first, rest, keywords = call
     mode = _Random()
     with mode, torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -146,7 +154,7 @@ def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
     """
     wanted = setting is Setting.BACKWARD and test.supports_autograd
     differentiable = wanted and (dtype.is_floating_point or dtype.is_complex)
-    alike: dict[str, list[_Sample]] = {}
+    alike: dict[str, list[_Call]] = {}
     seen: set[str] = set()
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
@@ -163,17 +171,17 @@ def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
     return [each for place, call in enumerate(calls) for each in _with_variation(test.name, place, call, seen)]
 
 
-def _with_variation(name: str, place: int, call: _Sample, seen: set[str]) -> list[_Sample]:
+def _with_variation(name: str, place: int, call: _Call, seen: set[str]) -> list[_Sample]:
     """The call, and one with some things otherwise, where that can be made and was not seen."""
     try:
-        other: _Sample = varied(call, f"{name} {place}")
+        other: _Call = varied(call, f"{name} {place}")
     except Exception:  # what no tensor of the dtype can be made of
-        return [call]
+        return [_Sample(call)]
     key = str(tree_map(_described, other))
     if key in seen:
-        return [call]
+        return [_Sample(call)]
     seen.add(key)
-    return [call, other]
+    return [_Sample(call), _Sample(other, varied=True)]
 
 
 def _plain(call: Any) -> bool:
@@ -194,16 +202,16 @@ def _spelled(value: Any) -> str:
 
 
 def _accepted(called: Any, sample: _Sample, setting: Setting) -> bool:
-    """Whether eager takes the call with tensors that have memory of their own."""
-    if setting is Setting.IN_PLACE and not isinstance(sample[0], torch.Tensor):
+    """Whether eager takes the call with tensors that have memory of their own, and a variation is no misuse."""
+    if setting is Setting.IN_PLACE and not isinstance(sample.call[0], torch.Tensor):
         return False
-    first, rest, keywords = tree_map(lambda v: _leaf(v).detach() if isinstance(v, torch.Tensor) else v, sample)
+    first, rest, keywords = tree_map(lambda v: _leaf(v).detach() if isinstance(v, torch.Tensor) else v, sample.call)
     try:
         with torch.no_grad():
             called(first, *rest, **keywords)
     except Exception:
         return False
-    return True
+    return not sample.varied or passes_shape_check(called, sample.call)
 
 
 def _leaf(value: torch.Tensor) -> torch.Tensor:
@@ -215,7 +223,7 @@ def _leaf(value: torch.Tensor) -> torch.Tensor:
 # -- programs ------------------------------------------------------------------------
 
 
-def _written(called: Callable[..., Any], samples: Sequence[_Sample], setting: Setting) -> _Drawn:
+def _written(called: Callable[..., Any], calls: Sequence[_Call], setting: Setting) -> _Drawn:
     """The calls as text, one a line: Dynamo then has nothing to trace but them."""
     known: dict[str, Any] = {"called": called, "negated": _twice_negated, "doubled": _doubled}
     tensors: list[torch.Tensor] = []
@@ -233,11 +241,11 @@ def _written(called: Callable[..., Any], samples: Sequence[_Sample], setting: Se
         return f"c{len(known) - 1}"
 
     lines = []
-    for place, (first, rest, keywords) in enumerate(samples):
+    for place, (first, rest, keywords) in enumerate(calls):
         given = [spelled(first), *map(spelled, rest), *(f"{k}={spelled(v)}" for k, v in keywords.items())]
         lines.append(f"    out{place} = called({', '.join(given)})")
     names = [f"t{i}" for i in range(len(tensors))]
-    results = [f"out{i}" for i in range(len(samples))]
+    results = [f"out{i}" for i in range(len(calls))]
     if setting is Setting.FUSED:
         lines[:0] = [f"    {name} = negated({name})" for name in names]
         results += [f"doubled({name})" for name in results]

@@ -5,15 +5,29 @@ A flag is turned, a number is one more or less, a size is one more or 1.  What e
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 #: Changes of one call.
 CHANGES = 2
+#: What a shape function says that cannot answer without values, or is missing.
+_NO_ANSWER = (
+    DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)  # fmt: skip
 
 
 def varied(call: Any, key: str) -> Any:
@@ -23,6 +37,34 @@ def varied(call: Any, key: str) -> Any:
     for change in rng.sample(_CHANGES, CHANGES):
         leaves = change(leaves, rng)
     return tree_unflatten(leaves, spec)
+
+
+def passes_shape_check(called: Callable[..., Any], call: tuple[Any, list[Any], dict[str, Any]]) -> bool:
+    """Whether torch's shape functions take the call (first argument, others, those by name).
+
+    Eager may look at less: of an empty tensor many operators return a copy, whatever dimension they are asked for.
+    """
+    try:
+        with FakeTensorMode() as mode, torch.no_grad(), _without_logs():
+            first, rest, keywords = tree_map(lambda v: mode.from_tensor(v) if isinstance(v, torch.Tensor) else v, call)
+            called(first, *rest, **keywords)
+    except _NO_ANSWER:
+        return True
+    except Exception:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _without_logs() -> Iterator[None]:
+    """A shape function that refuses is what is asked for here, and torch logs the whole trace of it."""
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def _one_otherwise(leaves: list[Any], rng: random.Random, wanted: Any, change: Callable[[Any], Any]) -> list[Any]:

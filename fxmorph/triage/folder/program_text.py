@@ -9,12 +9,8 @@ from collections.abc import Mapping
 
 from fxmorph.triage.folder.public_names import with_public_names
 
-#: Operators that return several tensors, or may.
-SEVERAL = frozenset(
-    "split chunk unbind tensor_split hsplit vsplit dsplit split_with_sizes meshgrid broadcast_tensors sort topk "
-    "max min median nanmedian mode kthvalue cummax cummin var_mean std_mean aminmax frexp slogdet svd eigh qr "
-    "unique".split()
-)
+#: Namespaces of torch whose functions' operators are named with them.
+_NAMESPACES = ("linalg", "fft", "special")
 
 
 def readable(program: str) -> str:
@@ -50,26 +46,49 @@ def holds_containers(make_inputs: ast.AST) -> bool:
     return False
 
 
-def returns_tuples(function: ast.AST) -> bool:
-    """Whether a function returns tuples, none of whose parts is one: the result of a call that gives several."""
+def returns_flat_tuples(function: ast.AST) -> bool:
+    """Whether a function returns tuples, and it can be told of each part that it is no tuple or list itself.
+
+    What an operator that is called by name returns is in its schemas; a call of anything else may return several.
+    """
     returned = [n.value for n in ast.walk(function) if isinstance(n, ast.Return)]
     several = {
         target.id
         for n in ast.walk(function)
-        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and _gives_several(n.value.func)
+        if isinstance(n, ast.Assign) and not _is_one(n.value)
         for target in n.targets
         if isinstance(target, ast.Name)
     }
     return bool(returned) and all(
         isinstance(value, ast.Tuple)
-        and not any(isinstance(part, ast.Tuple) or getattr(part, "id", "") in several for part in value.elts)
+        and all(_is_one(part) and getattr(part, "id", "") not in several for part in value.elts)
         for value in returned
     )
 
 
-def _gives_several(function: ast.expr) -> bool:
+def _is_one(value: ast.expr) -> bool:
+    """Whether an expression that is no name of something else is one tensor or number."""
+    if isinstance(value, ast.Call):
+        return _gives_one(value.func)
+    if isinstance(value, ast.IfExp):
+        return _is_one(value.body) and _is_one(value.orelse)
+    return not isinstance(value, (ast.Tuple, ast.List, ast.Starred, ast.ListComp))
+
+
+def _gives_one(function: ast.expr) -> bool:
+    """Whether all overloads of the operator of this name return one tensor, by their schemas."""
+    import torch  # what only reads a program does without
+
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-    return name in SEVERAL or name.startswith("_foreach")
+    inside = getattr(getattr(function, "value", None), "attr", "")
+    operator = f"aten::{inside}_{name}" if inside in _NAMESPACES else f"aten::{name}"
+    # The others are of TorchScript's lists and numbers.
+    schemas = [
+        schema
+        for schema in torch._C._jit_get_schemas_for_operator(operator)
+        if any("Tensor" in str(argument.type) for argument in schema.arguments)
+    ]
+    return bool(schemas) and all([str(r.type) for r in schema.returns] == ["Tensor"] for schema in schemas)
 
 
 def defined(program: str) -> Mapping[str, ast.AST]:

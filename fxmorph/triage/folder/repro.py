@@ -16,7 +16,7 @@ from typing import Any
 
 from fxmorph.core.exits import ReproExit
 from fxmorph.model import Finding, Kind
-from fxmorph.triage.folder.program_text import defined, holds_containers, readable, returns_tuples, without_inputs
+from fxmorph.triage.folder.program_text import defined, holds_containers, readable, returns_flat_tuples, without_inputs
 from fxmorph.triage.folder.script_parts import (
     HELD_IN,
     MEMORY,
@@ -155,7 +155,7 @@ class Script:
             or (Kind.MUTATION in self.kinds and self.holders)
         )  # fmt: skip
         fn = self.defined.get("fn")
-        self.nested = "drive" in self.defined or fn is None or not returns_tuples(fn)
+        self.nested = "drive" in self.defined or fn is None or not returns_flat_tuples(fn)
 
     def head(self) -> list[str]:
         """Comment, imports, settings, and the program."""

@@ -295,7 +295,8 @@ if __name__ == "__main__":
 def test_workers_of_a_server_with_the_compiler_see_no_gpu(tmp_path: Path) -> None:
     """Its modules ask for GPUs when they are imported, and CUDA does not survive the fork."""
     (tmp_path / "sees.py").write_text(SEEN)
-    (tmp_path / "looks_for_gpus.py").write_text("import os\nprint(repr(os.environ['CUDA_VISIBLE_DEVICES']), flush=True)")
+    looks = "import os\nprint(repr(os.environ['CUDA_VISIBLE_DEVICES']), flush=True)"
+    (tmp_path / "looks_for_gpus.py").write_text(looks)
     root = str(Path(__file__).parents[3])
     environment = {k: v for k, v in os.environ.items() if k != "PYTORCH_NVML_BASED_CUDA_CHECK"}
     environment |= {"PYTHONPATH": os.pathsep.join((root, str(tmp_path))), "CUDA_VISIBLE_DEVICES": "0"}
