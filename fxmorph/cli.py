@@ -400,6 +400,17 @@ def capture(command: Program, out: SeedFolder = "captured", window: Window = 40)
     return capture_program(list(command), Path(out), window)
 
 
+@app.command()
+@_exits
+def corpus() -> int:
+    """Print the path of the corpus that is installed with fxmorph."""
+    from fxmorph.commands.columns import print_line
+    from fxmorph.core.seeds import shipped_corpus
+
+    print_line(shipped_corpus())
+    return Exit.OK
+
+
 app.add_typer(seeds_app, name="seeds")
 
 
