@@ -18,6 +18,7 @@ from fxmorph.commands.usage import fail, one_line_errors, require_word, settings
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.units import Stage, UnitKind
+from fxmorph.model import Status
 
 Parameters = ParamSpec("Parameters")
 
@@ -157,6 +158,15 @@ AllFindings = Annotated[bool, typer.Option("--all", help="Every finding that is 
 AllLeft = Annotated[bool, typer.Option("--all", help="All that runs left for later.")]
 Pythons = Annotated[
     Texts, typer.Option("--python", metavar="PATH", help="Instead run repro.py by this interpreter too. Repeatable.")
+]
+CaseVerdict = Annotated[str, typer.Option("--verdict", metavar="WORD", help="Those with this verdict, as finding.")]
+CaseSeed = Annotated[
+    str, typer.Option("--seed", metavar="GLOB", help="Those of these seeds: a glob or a part of the path.")
+]
+CaseRule = Annotated[str, typer.Option("--rule", metavar="GLOB", help="Those with a rewrite by these rules.")]
+CaseUnit = Annotated[
+    str,
+    typer.Option("--unit", metavar="GLOB", help="Those whose compile used these units, or that blame them."),
 ]
 Duplicates = Annotated[bool, typer.Option("--duplicates", help="Show duplicates too.")]
 Case = Annotated[str, typer.Argument(metavar="CASE", help="Its id, its number in the last run, or a seed file.")]
@@ -660,6 +670,20 @@ def explain(
     from fxmorph.commands.explain import explain
 
     return explain(settings, case, print_line)
+
+
+@app.command("cases")
+@_exits
+def list_cases(
+    verdict: CaseVerdict = "", seed: CaseSeed = "", rule: CaseRule = "", unit: CaseUnit = "", state: State = None,
+    json: Json = None,
+) -> int:  # fmt: skip
+    """List the cases of the last run, with the numbers that `fxmorph explain` takes."""
+    require_word("--verdict", verdict, Status)
+    settings = _settings(locals(), "verdict", "seed", "rule", "unit")
+    from fxmorph.commands.cases import Wanted, list_cases
+
+    return list_cases(settings, Wanted(verdict, seed, rule, unit))
 
 
 @app.command()
