@@ -121,6 +121,7 @@ Threads = Annotated[
 Transforms = Annotated[
     Texts, typer.Option("--transforms", metavar="DIR", help="More rules, as loose files. Repeatable.")
 ]
+Oracles = Annotated[Texts, typer.Option("--oracles", metavar="DIR", help="More oracles, as loose files. Repeatable.")]
 Cases = Annotated[Text, typer.Option("--cases", metavar="FILE", help="Judge the cases listed there and no others.")]
 GraphLevel = Annotated[Text, typer.Option("--level", metavar="torch|aten", help="Graphs that rules rewrite [torch].")]
 Rung = Annotated[
@@ -307,6 +308,7 @@ def run(
     context: Context = None,
     threads: Threads = None,
     transforms: Transforms = None,
+    oracles: Oracles = None,
     cases: Cases = None,
     level: GraphLevel = None,
     no_rewrites: NoRewrites = None,
@@ -351,6 +353,7 @@ def check(
     dtype: Dtype = None,
     context: Context = None,
     threads: Threads = None,
+    oracles: Oracles = None,
     quick: Quick = None,
     all: AllSeeds = None,
     baseline: Baseline = None,
@@ -662,6 +665,7 @@ def explain(
     quick: Quick = None,
     device: Device = None,
     transforms: Transforms = None,
+    oracles: Oracles = None,
     state: State = None,
 ) -> int:
     """Judge one case again and say every step of the judgement."""

@@ -81,9 +81,10 @@ def require_seeds(settings: Settings) -> None:
             raise ConfigError(f"{path}: no such file or folder{hint}")
         if colon or path.startswith(PREFIX):
             find_seeds([path])  # refuses what the file does not define, and what names no operator
-    for folder in settings.transforms:
-        if not Path(folder).is_dir():
-            raise ConfigError(f"--transforms {folder}: no such folder")
+    for option, folders in (("--transforms", settings.transforms), ("--oracles", settings.oracles)):
+        for folder in folders:
+            if not Path(folder).is_dir():
+                raise ConfigError(f"{option} {folder}: no such folder")
     if settings.baseline is not None and not Path(settings.baseline).is_file():
         raise ConfigError(f"--baseline {settings.baseline}: no such file")
     if settings.paths and not any(map(_may_hold_seeds, settings.paths)):

@@ -70,6 +70,7 @@ USAGE = [
     (["run", "seeds", "--level", "ir"], 2, "fxmorph: --level: want torch or aten"),
     (["run", "seeds", "--fail-on", "all"], 2, "fxmorph: --fail-on: want new or known"),
     (["run", "seeds", "--transforms", "none"], 2, "fxmorph: --transforms none: no such folder"),
+    (["run", "seeds", "--oracles", "none"], 2, "fxmorph: --oracles none: no such folder"),
     (["run", "seeds", "--baseline", "none"], 2, "fxmorph: --baseline none: no such file"),
     (["passes", "--help"], 0, "--stage"),
     (["passes", "--stage", "grad"], 2, "fxmorph: --stage grad: want one of dynamo, pre_grad"),
