@@ -181,7 +181,8 @@ Window = Annotated[
     int, typer.Option("--window", metavar="N", min=2, help="Cut graphs of more than N nodes into windows of N.")
 ]
 
-# -- of seeds --
+# -- of init and seeds --
+Scaffold = Annotated[str, typer.Argument(metavar="[DIR]", help="Where; made where it is missing.")]
 ProgramCount = Annotated[int, typer.Option("--count", metavar="K", min=1, help="How many.")]
 FirstProgram = Annotated[int, typer.Option("--first", metavar="N", min=0, help="The number of the first one.")]
 ProgramFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Write files there [print them].")]
@@ -411,6 +412,16 @@ def capture(command: Program, out: SeedFolder = "captured", window: Window = 40)
     from fxmorph.programs.harvest import capture_program
 
     return capture_program(list(command), Path(out), window)
+
+
+@app.command("init")
+@_exits
+def init_folder(folder: Scaffold = ".") -> int:
+    """Write a seed, a rule, an oracle, a pass, tests of them and a CI workflow to start from."""
+    from fxmorph.commands.columns import print_line
+    from fxmorph.commands.init import init
+
+    return init(Path(folder), print_line)
 
 
 @app.command()
