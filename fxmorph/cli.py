@@ -14,6 +14,7 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from fxmorph import __version__
+from fxmorph.commands.help_page import Command, Group, SettingsCommand
 from fxmorph.commands.usage import fail, one_line_errors, require_word, settings_of
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
@@ -24,17 +25,17 @@ Parameters = ParamSpec("Parameters")
 
 app = typer.Typer(
     name="fxmorph",
+    cls=Group,
     help="Find silent miscompilations in torch.compile.  Seeds are programs: fxmorph executes them.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-rules_app = typer.Typer(help="List the rules, with the level that was shown of each.")
-passes_app = typer.Typer(help="List the passes, pattern entries, decompositions and lowerings of Inductor.")
+rules_app = typer.Typer(cls=Group, help="List the rules, with the level that was shown of each.")
+passes_app = typer.Typer(cls=Group, help="List the passes, pattern entries, decompositions and lowerings of Inductor.")
 
-seeds_app = typer.Typer(help="Make seeds from other sources than files and programs.", no_args_is_help=True)
+seeds_app = typer.Typer(cls=Group, help="Make seeds from other sources than files and programs.", no_args_is_help=True)
 
 
 def main() -> None:
@@ -160,7 +161,12 @@ AllLeft = Annotated[bool, typer.Option("--all", help="All that runs left for lat
 Pythons = Annotated[
     Texts, typer.Option("--python", metavar="PATH", help="Instead run repro.py by this interpreter too. Repeatable.")
 ]
-CaseVerdict = Annotated[str, typer.Option("--verdict", metavar="WORD", help="Those with this verdict, as finding.")]
+CaseVerdict = Annotated[
+    str,
+    typer.Option(
+        "--verdict", metavar="WORD", help="Those with this verdict, as finding.", autocompletion=lambda: list(Status)
+    ),
+]
 CaseSeed = Annotated[
     str, typer.Option("--seed", metavar="GLOB", help="Those of these seeds: a glob or a part of the path.")
 ]
@@ -206,8 +212,15 @@ FuzzTime = Annotated[
 LevelsFile = Annotated[str, typer.Option("--record", metavar="FILE", help="Write the levels there too.")]
 ModelledDevice = Annotated[Text, typer.Option("--device", help="Of --conformance: cpu or cuda.")]
 UnitName = Annotated[str, typer.Argument(metavar="NAME", help="As `fxmorph passes` lists it.")]
-UnitStage = Annotated[str, typer.Option("--stage", metavar="NAME", help="Those of one stage.")]
-UnitSort = Annotated[str, typer.Option("--kind", metavar="NAME", help="pass, entry, decomposition or lowering.")]
+UnitStage = Annotated[
+    str, typer.Option("--stage", metavar="NAME", help="Those of one stage.", autocompletion=lambda: list(Stage))
+]
+UnitSort = Annotated[
+    str,
+    typer.Option(
+        "--kind", metavar="NAME", help="pass, entry, decomposition or lowering.", autocompletion=lambda: list(UnitKind)
+    ),
+]
 OwnPass = Annotated[str, typer.Argument(metavar="PASS", help="module:NAME, file.py:NAME, or the name of a plug-in.")]
 GraphPaths = Annotated[
     Texts, typer.Argument(metavar="PATHS", help="Seeds, as for run [the corpus that comes with fxmorph].")
@@ -288,8 +301,8 @@ def _top(version: Version = False) -> None:
     pass
 
 
-@app.command("fuzz", help="The same without end: go on until --max-time or Ctrl-C; --resume goes on later.")
-@app.command("run")
+@app.command("fuzz", cls=SettingsCommand, help="Run without end: until --max-time or Ctrl-C; --resume goes on later.")
+@app.command("run", cls=SettingsCommand)
 @_exits
 def run(
     command: typer.Context,
@@ -337,7 +350,7 @@ def run(
     return fuzz(settings)
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 @_exits
 def check(
     paths: Paths = None,
@@ -373,7 +386,7 @@ def check(
     return check(settings)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def replay(
     ids: FindingIds = None, every: AllFindings = False, jobs: Jobs = None, state: State = None, verbose: Verbose = 0
@@ -385,7 +398,7 @@ def replay(
     return replay(settings, ids or (), every)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def reduce(
     ids: FindingIds = None,
@@ -405,7 +418,7 @@ def reduce(
     return reduce(settings, ids or (), every, python or ())
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
+@app.command(cls=Command, context_settings={"allow_interspersed_args": False})
 @_exits
 def capture(command: Program, out: SeedFolder = "captured", window: Window = 40) -> int:
     """Record the graphs that a program compiles, as seeds."""
@@ -414,7 +427,7 @@ def capture(command: Program, out: SeedFolder = "captured", window: Window = 40)
     return capture_program(list(command), Path(out), window)
 
 
-@app.command("init")
+@app.command("init", cls=Command)
 @_exits
 def init_folder(folder: Scaffold = ".") -> int:
     """Write a seed, a rule, an oracle, a pass, tests of them and a CI workflow to start from."""
@@ -424,7 +437,7 @@ def init_folder(folder: Scaffold = ".") -> int:
     return init(Path(folder), print_line)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def corpus() -> int:
     """Print the path of the corpus that is installed with fxmorph."""
@@ -438,7 +451,7 @@ def corpus() -> int:
 app.add_typer(seeds_app, name="seeds")
 
 
-@seeds_app.command("generate")
+@seeds_app.command("generate", cls=Command)
 @_exits
 def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = "") -> int:
     """Draw random programs that are valid by construction; the same --seed gives the same ones everywhere."""
@@ -448,7 +461,7 @@ def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgr
     return generate(settings.seed, first, count, Path(out) if out else None)
 
 
-@seeds_app.command("ops")
+@seeds_app.command("ops", cls=Command)
 @_exits
 def list_operators(json: Json = None) -> int:
     """List the operators of torch's own tests, which `fxmorph check op:NAME` and campaigns over a corpus try."""
@@ -457,7 +470,7 @@ def list_operators(json: Json = None) -> int:
     return list_operators(bool(json))
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def doctor(device: Device = None, backend: Backend = None, transforms: Transforms = None, state: State = None) -> int:
     """Say what this machine and this torch offer, and show that a planted fault is seen."""
@@ -486,7 +499,7 @@ def _list_rules(transforms: list[str] | None, json: bool | None) -> int:
     return list_rules(settings)
 
 
-@rules_app.command("show")
+@rules_app.command("show", cls=Command)
 @_exits
 def show_rule(name: RuleName, transforms: Transforms = None, state: State = None, json: Json = None) -> int:
     """Say what a rule does and why, its two sides, what it takes and keeps, and what was shown of it."""
@@ -496,7 +509,7 @@ def show_rule(name: RuleName, transforms: Transforms = None, state: State = None
     return show_rule(settings, name)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def prove(
     names: RuleNames = None,
@@ -522,7 +535,7 @@ def prove(
     return prove(settings, names or (), every, conformance, solver, recheck, Path(record) if record else None, fuzz)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def propose(
     command: typer.Context,
@@ -587,7 +600,7 @@ def _refuse_beside_synthesise(command: typer.Context) -> None:
             raise ConfigError(f"--synthesise asks no model and reads no packs: {word} does not go with it")
 
 
-@app.command("check-pass")
+@app.command("check-pass", cls=Command)
 @_exits
 def check_pass(
     name: OwnPass,
@@ -642,7 +655,7 @@ def _list_units(stage: str, kind: str, state: str | None, json: bool) -> int:
     return list_units(_settings({}, state=state), stage, kind, json)
 
 
-@passes_app.command("show")
+@passes_app.command("show", cls=Command)
 @_exits
 def show_pass(name: UnitName) -> int:
     """Say where a unit is written, what it matches, and how to do without it."""
@@ -651,7 +664,7 @@ def show_pass(name: UnitName) -> int:
     return show_unit(name)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def coverage(state: State = None, json: Json = None) -> int:
     """Say which units of Inductor fired in the last run; of one with --pass, why the others did not too."""
@@ -661,7 +674,7 @@ def coverage(state: State = None, json: Json = None) -> int:
     return coverage(settings)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def explain(
     case: Case,
@@ -687,7 +700,7 @@ def explain(
     return explain(settings, case, print_line)
 
 
-@app.command("cases")
+@app.command("cases", cls=Command)
 @_exits
 def list_cases(
     verdict: CaseVerdict = "", seed: CaseSeed = "", rule: CaseRule = "", unit: CaseUnit = "", state: State = None,
@@ -701,7 +714,7 @@ def list_cases(
     return list_cases(settings, Wanted(verdict, seed, rule, unit))
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def findings(duplicates: Duplicates = False, state: State = None, json: Json = None) -> int:
     """List the findings that are stored."""
@@ -711,7 +724,7 @@ def findings(duplicates: Duplicates = False, state: State = None, json: Json = N
     return list_findings(settings, duplicates)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def show(id: FindingId, state: State = None) -> int:
     """Print the report of a finding."""
@@ -721,7 +734,7 @@ def show(id: FindingId, state: State = None) -> int:
     return show_finding(settings, id)
 
 
-@app.command("report")
+@app.command("report", cls=Command)
 @_exits
 def write_report(states: States = None, out: Page = "", report: Reports = None, state: State = None) -> int:
     """Write report.html for the runs of one or more state folders."""
