@@ -4,6 +4,7 @@
 FROM python:3.12-slim
 
 # Inductor compiles its kernels with g++.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*

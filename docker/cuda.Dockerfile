@@ -8,6 +8,7 @@ ENV NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 
 # Inductor compiles kernels for the CPU with g++, and Triton its launchers with gcc.
+# hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends gcc g++ \
     && rm -rf /var/lib/apt/lists/*

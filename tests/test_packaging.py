@@ -115,6 +115,11 @@ def test_a_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None
     assert (int(rules) >= 60, int(oracles) >= 6, int(seeds) >= 80, refused) == (True, True, True, "0")
 
 
+def test_a_docker_build_is_given_what_the_wheel_is_made_of() -> None:
+    given = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert given == {*FOLDERS, "pyproject.toml", "README.md", "LICENSE", "constraints.txt"}
+
+
 def test_every_package_of_the_tree_is_listed() -> None:
     listed = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"])
     packages = {
