@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -44,18 +45,41 @@ def test_its_help_shows_them(words: str) -> None:
     assert [line.strip() for line in done.output.partition("Examples:\n")[2].splitlines()] == list(EXAMPLES[words])
 
 
-@pytest.mark.parametrize("words, line", [(words, line) for words, lines in EXAMPLES.items() for line in lines])
-def test_an_example_is_a_command_line(words: str, line: str, tmp_path: Path) -> None:
-    program, *arguments = shlex.split(line)
+def parsed(line: str, folder: Path) -> str:
+    """The words of the command that a line runs; raises what the command line does not take."""
+    program, *arguments = shlex.split(line, comments=True)
+    assert program == "fxmorph"
     command, named = TOP, []
     while arguments and arguments[0] in getattr(command, "commands", {}):
         named.append(arguments.pop(0))
         command = command.commands[named[-1]]
-    assert program == "fxmorph" and (" ".join(named) == words or not words or words in named)
-    given = command.make_context(line, arguments).params  # raises for what it does not take
-    if words in ("run", "fuzz", "check"):
+    given = command.make_context(line, arguments).params
+    if named and named[0] in ("run", "fuzz", "check"):
         settings = {name: value for name, value in given.items() if value not in (None, False, 0, [])}
-        load_settings(settings, tmp_path, {})
+        load_settings(settings, folder, {})
+    return " ".join(named)
+
+
+@pytest.mark.parametrize("words, line", [(words, line) for words, lines in EXAMPLES.items() for line in lines])
+def test_an_example_is_a_command_line(words: str, line: str, tmp_path: Path) -> None:
+    named = parsed(line, tmp_path)
+    assert named == words or named.split()[: len(words.split())] == words.split()
+
+
+def command_lines(page: Path) -> list[str]:
+    """What the code blocks of a page tell the reader to type."""
+    blocks = page.read_text(encoding="utf-8").split("```")[1::2]
+    lines = [line.strip().removeprefix("$ ").partition(" | ")[0] for block in blocks for line in block.splitlines()]
+    header = re.compile(r"fxmorph \w+ [0-9a-f]{8}: ")  # of a run, which is output
+    return [line for line in lines if line.startswith("fxmorph ") and "…" not in line and not header.match(line)]
+
+
+def test_documented_command_lines_are_taken(tmp_path: Path) -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+    lines = [line for page in pages for line in command_lines(page)]
+    assert len(lines) > 30
+    for line in lines:
+        assert parsed(line, tmp_path), line
 
 
 def test_options_of_run_are_under_a_heading() -> None:
