@@ -1,4 +1,7 @@
-"""CPU seconds until `--help` and usage errors answer, against those of `import torch`, in one run."""
+"""CPU seconds until commands that need no torch answer, against those of `import torch`, in one run.
+
+A state folder as the argument: those that read what a run stored, too.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ COMMANDS = {
     "fxmorph run --help": (*FXMORPH, "run", "--help"),
     "fxmorph run missing": (*FXMORPH, "run", "missing"),
     "fxmorph rnu": (*FXMORPH, "rnu"),
+    "fxmorph passes": (*FXMORPH, "passes"),
     "import torch": ("-c", "import torch"),
 }
+STORED = ("coverage", "cases", "findings")
 ROUNDS = 5
 
 
@@ -26,9 +31,13 @@ def cpu_seconds(arguments: tuple[str, ...]) -> float:
 
 
 def main() -> None:
-    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    commands = dict(COMMANDS)
+    for state in sys.argv[1:]:
+        commands |= {f"fxmorph {name}": (*FXMORPH, name, "--state", state) for name in STORED}
+    cpu_seconds(commands["fxmorph passes"])  # which lists the units once, and remembers them
+    times: dict[str, list[float]] = {name: [] for name in commands}
     for _ in range(ROUNDS):
-        for name, arguments in COMMANDS.items():
+        for name, arguments in commands.items():
             times[name].append(cpu_seconds(arguments))
     torch = median(times["import torch"])
     for name, seconds in times.items():

@@ -14,26 +14,28 @@ from typing import Annotated, Any, ParamSpec
 import typer
 
 from fxmorph import __version__
+from fxmorph.commands.help_page import Command, Group, SettingsCommand
 from fxmorph.commands.usage import fail, one_line_errors, require_word, settings_of
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.units import Stage, UnitKind
+from fxmorph.model import Status
 
 Parameters = ParamSpec("Parameters")
 
 app = typer.Typer(
     name="fxmorph",
+    cls=Group,
     help="Find silent miscompilations in torch.compile.  Seeds are programs: fxmorph executes them.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-rules_app = typer.Typer(help="List the rules, with the level that was shown of each.")
-passes_app = typer.Typer(help="List the passes, pattern entries, decompositions and lowerings of Inductor.")
+rules_app = typer.Typer(cls=Group, help="List the rules, with the level that was shown of each.")
+passes_app = typer.Typer(cls=Group, help="List the passes, pattern entries, decompositions and lowerings of Inductor.")
 
-seeds_app = typer.Typer(help="Make seeds from other sources than files and programs.", no_args_is_help=True)
+seeds_app = typer.Typer(cls=Group, help="Make seeds from other sources than files and programs.", no_args_is_help=True)
 
 
 def main() -> None:
@@ -120,6 +122,7 @@ Threads = Annotated[
 Transforms = Annotated[
     Texts, typer.Option("--transforms", metavar="DIR", help="More rules, as loose files. Repeatable.")
 ]
+Oracles = Annotated[Texts, typer.Option("--oracles", metavar="DIR", help="More oracles, as loose files. Repeatable.")]
 Cases = Annotated[Text, typer.Option("--cases", metavar="FILE", help="Judge the cases listed there and no others.")]
 GraphLevel = Annotated[Text, typer.Option("--level", metavar="torch|aten", help="Graphs that rules rewrite [torch].")]
 Rung = Annotated[
@@ -158,6 +161,20 @@ AllLeft = Annotated[bool, typer.Option("--all", help="All that runs left for lat
 Pythons = Annotated[
     Texts, typer.Option("--python", metavar="PATH", help="Instead run repro.py by this interpreter too. Repeatable.")
 ]
+CaseVerdict = Annotated[
+    str,
+    typer.Option(
+        "--verdict", metavar="WORD", help="Those with this verdict, as finding.", autocompletion=lambda: list(Status)
+    ),
+]
+CaseSeed = Annotated[
+    str, typer.Option("--seed", metavar="GLOB", help="Those of these seeds: a glob or a part of the path.")
+]
+CaseRule = Annotated[str, typer.Option("--rule", metavar="GLOB", help="Those with a rewrite by these rules.")]
+CaseUnit = Annotated[
+    str,
+    typer.Option("--unit", metavar="GLOB", help="Those whose compile used these units, or that blame them."),
+]
 Duplicates = Annotated[bool, typer.Option("--duplicates", help="Show duplicates too.")]
 Case = Annotated[str, typer.Argument(metavar="CASE", help="Its id, its number in the last run, or a seed file.")]
 States = Annotated[Texts, typer.Argument(metavar="[STATE...]", help="State folders of runs; theirs are merged.")]
@@ -170,7 +187,8 @@ Window = Annotated[
     int, typer.Option("--window", metavar="N", min=2, help="Cut graphs of more than N nodes into windows of N.")
 ]
 
-# -- of seeds --
+# -- of init and seeds --
+Scaffold = Annotated[str, typer.Argument(metavar="[DIR]", help="Where; made where it is missing.")]
 ProgramCount = Annotated[int, typer.Option("--count", metavar="K", min=1, help="How many.")]
 FirstProgram = Annotated[int, typer.Option("--first", metavar="N", min=0, help="The number of the first one.")]
 ProgramFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Write files there [print them].")]
@@ -194,8 +212,15 @@ FuzzTime = Annotated[
 LevelsFile = Annotated[str, typer.Option("--record", metavar="FILE", help="Write the levels there too.")]
 ModelledDevice = Annotated[Text, typer.Option("--device", help="Of --conformance: cpu or cuda.")]
 UnitName = Annotated[str, typer.Argument(metavar="NAME", help="As `fxmorph passes` lists it.")]
-UnitStage = Annotated[str, typer.Option("--stage", metavar="NAME", help="Those of one stage.")]
-UnitSort = Annotated[str, typer.Option("--kind", metavar="NAME", help="pass, entry, decomposition or lowering.")]
+UnitStage = Annotated[
+    str, typer.Option("--stage", metavar="NAME", help="Those of one stage.", autocompletion=lambda: list(Stage))
+]
+UnitSort = Annotated[
+    str,
+    typer.Option(
+        "--kind", metavar="NAME", help="pass, entry, decomposition or lowering.", autocompletion=lambda: list(UnitKind)
+    ),
+]
 OwnPass = Annotated[str, typer.Argument(metavar="PASS", help="module:NAME, file.py:NAME, or the name of a plug-in.")]
 GraphPaths = Annotated[
     Texts, typer.Argument(metavar="PATHS", help="Seeds, as for run [the corpus that comes with fxmorph].")
@@ -276,8 +301,8 @@ def _top(version: Version = False) -> None:
     pass
 
 
-@app.command("fuzz", help="The same without end: go on until --max-time or Ctrl-C; --resume goes on later.")
-@app.command("run")
+@app.command("fuzz", cls=SettingsCommand, help="Run without end: until --max-time or Ctrl-C; --resume goes on later.")
+@app.command("run", cls=SettingsCommand)
 @_exits
 def run(
     command: typer.Context,
@@ -297,6 +322,7 @@ def run(
     context: Context = None,
     threads: Threads = None,
     transforms: Transforms = None,
+    oracles: Oracles = None,
     cases: Cases = None,
     level: GraphLevel = None,
     no_rewrites: NoRewrites = None,
@@ -324,7 +350,7 @@ def run(
     return fuzz(settings)
 
 
-@app.command()
+@app.command(cls=SettingsCommand)
 @_exits
 def check(
     paths: Paths = None,
@@ -341,6 +367,7 @@ def check(
     dtype: Dtype = None,
     context: Context = None,
     threads: Threads = None,
+    oracles: Oracles = None,
     quick: Quick = None,
     all: AllSeeds = None,
     baseline: Baseline = None,
@@ -359,7 +386,7 @@ def check(
     return check(settings)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def replay(
     ids: FindingIds = None, every: AllFindings = False, jobs: Jobs = None, state: State = None, verbose: Verbose = 0
@@ -371,7 +398,7 @@ def replay(
     return replay(settings, ids or (), every)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def reduce(
     ids: FindingIds = None,
@@ -391,7 +418,7 @@ def reduce(
     return reduce(settings, ids or (), every, python or ())
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
+@app.command(cls=Command, context_settings={"allow_interspersed_args": False})
 @_exits
 def capture(command: Program, out: SeedFolder = "captured", window: Window = 40) -> int:
     """Record the graphs that a program compiles, as seeds."""
@@ -400,10 +427,31 @@ def capture(command: Program, out: SeedFolder = "captured", window: Window = 40)
     return capture_program(list(command), Path(out), window)
 
 
+@app.command("init", cls=Command)
+@_exits
+def init_folder(folder: Scaffold = ".") -> int:
+    """Write a seed, a rule, an oracle, a pass, tests of them and a CI workflow to start from."""
+    from fxmorph.commands.columns import print_line
+    from fxmorph.commands.init import init
+
+    return init(Path(folder), print_line)
+
+
+@app.command(cls=Command)
+@_exits
+def corpus() -> int:
+    """Print the path of the corpus that is installed with fxmorph."""
+    from fxmorph.commands.columns import print_line
+    from fxmorph.core.seeds import shipped_corpus
+
+    print_line(shipped_corpus())
+    return Exit.OK
+
+
 app.add_typer(seeds_app, name="seeds")
 
 
-@seeds_app.command("generate")
+@seeds_app.command("generate", cls=Command)
 @_exits
 def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = "") -> int:
     """Draw random programs that are valid by construction; the same --seed gives the same ones everywhere."""
@@ -413,7 +461,7 @@ def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgr
     return generate(settings.seed, first, count, Path(out) if out else None)
 
 
-@seeds_app.command("ops")
+@seeds_app.command("ops", cls=Command)
 @_exits
 def list_operators(json: Json = None) -> int:
     """List the operators of torch's own tests, which `fxmorph check op:NAME` and campaigns over a corpus try."""
@@ -422,7 +470,7 @@ def list_operators(json: Json = None) -> int:
     return list_operators(bool(json))
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def doctor(device: Device = None, backend: Backend = None, transforms: Transforms = None, state: State = None) -> int:
     """Say what this machine and this torch offer, and show that a planted fault is seen."""
@@ -451,7 +499,7 @@ def _list_rules(transforms: list[str] | None, json: bool | None) -> int:
     return list_rules(settings)
 
 
-@rules_app.command("show")
+@rules_app.command("show", cls=Command)
 @_exits
 def show_rule(name: RuleName, transforms: Transforms = None, state: State = None, json: Json = None) -> int:
     """Say what a rule does and why, its two sides, what it takes and keeps, and what was shown of it."""
@@ -461,7 +509,7 @@ def show_rule(name: RuleName, transforms: Transforms = None, state: State = None
     return show_rule(settings, name)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def prove(
     names: RuleNames = None,
@@ -487,7 +535,7 @@ def prove(
     return prove(settings, names or (), every, conformance, solver, recheck, Path(record) if record else None, fuzz)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def propose(
     command: typer.Context,
@@ -552,7 +600,7 @@ def _refuse_beside_synthesise(command: typer.Context) -> None:
             raise ConfigError(f"--synthesise asks no model and reads no packs: {word} does not go with it")
 
 
-@app.command("check-pass")
+@app.command("check-pass", cls=Command)
 @_exits
 def check_pass(
     name: OwnPass,
@@ -607,7 +655,7 @@ def _list_units(stage: str, kind: str, state: str | None, json: bool) -> int:
     return list_units(_settings({}, state=state), stage, kind, json)
 
 
-@passes_app.command("show")
+@passes_app.command("show", cls=Command)
 @_exits
 def show_pass(name: UnitName) -> int:
     """Say where a unit is written, what it matches, and how to do without it."""
@@ -616,7 +664,7 @@ def show_pass(name: UnitName) -> int:
     return show_unit(name)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def coverage(state: State = None, json: Json = None) -> int:
     """Say which units of Inductor fired in the last run; of one with --pass, why the others did not too."""
@@ -626,7 +674,7 @@ def coverage(state: State = None, json: Json = None) -> int:
     return coverage(settings)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def explain(
     case: Case,
@@ -641,6 +689,7 @@ def explain(
     quick: Quick = None,
     device: Device = None,
     transforms: Transforms = None,
+    oracles: Oracles = None,
     state: State = None,
 ) -> int:
     """Judge one case again and say every step of the judgement."""
@@ -651,7 +700,21 @@ def explain(
     return explain(settings, case, print_line)
 
 
-@app.command()
+@app.command("cases", cls=Command)
+@_exits
+def list_cases(
+    verdict: CaseVerdict = "", seed: CaseSeed = "", rule: CaseRule = "", unit: CaseUnit = "", state: State = None,
+    json: Json = None,
+) -> int:  # fmt: skip
+    """List the cases of the last run, with the numbers that `fxmorph explain` takes."""
+    require_word("--verdict", verdict, Status)
+    settings = _settings(locals(), "verdict", "seed", "rule", "unit")
+    from fxmorph.commands.cases import Wanted, list_cases
+
+    return list_cases(settings, Wanted(verdict, seed, rule, unit))
+
+
+@app.command(cls=Command)
 @_exits
 def findings(duplicates: Duplicates = False, state: State = None, json: Json = None) -> int:
     """List the findings that are stored."""
@@ -661,7 +724,7 @@ def findings(duplicates: Duplicates = False, state: State = None, json: Json = N
     return list_findings(settings, duplicates)
 
 
-@app.command()
+@app.command(cls=Command)
 @_exits
 def show(id: FindingId, state: State = None) -> int:
     """Print the report of a finding."""
@@ -671,7 +734,7 @@ def show(id: FindingId, state: State = None) -> int:
     return show_finding(settings, id)
 
 
-@app.command("report")
+@app.command("report", cls=Command)
 @_exits
 def write_report(states: States = None, out: Page = "", report: Reports = None, state: State = None) -> int:
     """Write report.html for the runs of one or more state folders."""

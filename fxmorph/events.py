@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, get_args
 from fxmorph.core.finding_parts import Likely
 from fxmorph.core.json_schema import Words, record_schema
 from fxmorph.core.records import to_json as record_to_json
-from fxmorph.model import BugClass, Finding, Kind, Level, Status
+from fxmorph.model import BugClass, Case, CaseResult, Finding, Kind, Level, Status
 
 Triangle = Annotated[str, Words(("", "seed-miscompiled", "variant-miscompiled", "both"))]
 LevelWord = Annotated[str, Words(tuple(level.value for level in Level))]
@@ -81,6 +81,15 @@ class CaseDone(_Event):
     unit: str = ""
     wall_s: float = 0.0
     cpu_s: float = 0.0
+
+    @classmethod
+    def of(cls, index: int, case: Case, result: CaseResult) -> CaseDone:
+        """The event of the case at the place ``index`` in the order of its run."""
+        return cls(
+            index, result.case_id, case.seed.label, case.number, result.status, result.kinds, result.reason,
+            result.recipe, result.triangle, result.stage, result.unit, result.wall,
+            round(sum(seconds for _, seconds in result.seconds), 3),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

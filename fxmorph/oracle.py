@@ -11,22 +11,27 @@ yields verdicts::
             yield Verdict(Status.FINDING, Kind.STRIDE, name, "...")
 
 Oracles run in the order of ``step`` (the policy's order of judgement); clean slots yield
-nothing.  Plug-ins register a module under the entry-point group ``fxmorph.oracles``.
+nothing.  Plug-ins register a module under the entry-point group ``fxmorph.oracles``; loose files
+come from the folders of ``--oracles``.
 """
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 
+from fxmorph.core.config import ConfigError
+from fxmorph.core.loose_files import import_file, loose_files
 from fxmorph.judge.numeric import CLEAN, Comparison, NonFinite, compare
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.shadows import Shadows, Taken
@@ -41,7 +46,7 @@ PLAIN_TOLERANCE = 1e-6
 FAR_OFF = 1000.0
 
 
-class OracleError(ValueError):
+class OracleError(ConfigError):
     """An oracle is not well formed or defined twice; the message names where."""
 
 
@@ -185,19 +190,31 @@ def oracle(*, kinds: tuple[Kind, ...], step: int) -> Callable[[Callable[[Evidenc
     def make(judge: Callable[[Evidence], Iterable[Verdict]]) -> Oracle:
         if not judge.__doc__:
             raise OracleError(f"oracle {judge.__name__!r} ({judge.__module__}): no docstring")
-        return Oracle(judge.__name__, kinds, step, judge, judge.__module__)
+        return Oracle(judge.__name__, kinds, step, judge, judge.__code__.co_filename)
 
     return make
 
 
+#: Folders of loose files whose oracles this process uses too.
+_folders: list[Path] = []
+
+
+def use_oracles(folders: Sequence[Path]) -> None:
+    """Let this process use the oracles of these folders too; raises :class:`OracleError` for what does not load."""
+    _folders[:] = folders
+    load_oracles.cache_clear()
+    load_oracles()
+
+
 @cache
 def load_oracles() -> tuple[Oracle, ...]:
-    """Shipped oracles and those of plug-ins, in the order of judgement."""
+    """Shipped oracles, those of plug-ins and those of :func:`use_oracles`, in the order of judgement."""
     import fxmorph.oracles as shipped
 
     found: dict[str, Oracle] = {}
     modules = [importlib.import_module(f"fxmorph.oracles.{m.name}") for m in pkgutil.iter_modules(shipped.__path__)]
     modules += [point.load() for point in metadata.entry_points(group="fxmorph.oracles")]
+    modules += [_loose(file) for folder in _folders for file in loose_files(folder)]
     for module in modules:
         for value in vars(module).values():
             if isinstance(value, Oracle):
@@ -206,6 +223,15 @@ def load_oracles() -> tuple[Oracle, ...]:
                     raise OracleError(f"oracle {value.name!r} is defined twice: {old.source} and {value.source}")
                 found[value.name] = value
     return tuple(sorted(found.values(), key=lambda o: (o.step, o.name)))
+
+
+def _loose(file: Path) -> ModuleType:
+    try:
+        return import_file(file)
+    except OracleError:
+        raise
+    except Exception as error:
+        raise OracleError(f"oracles in {file} do not load: {type(error).__name__}: {error}") from error
 
 
 def verdict_of(comparison: Comparison, kind: Kind | None, slot: str) -> Verdict:

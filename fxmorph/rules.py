@@ -24,11 +24,9 @@ from __future__ import annotations
 
 import difflib
 import functools
-import importlib.util
 import inspect
 import linecache
 import re
-import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +35,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from fxmorph.core.loose_files import import_file, loose_files
 from fxmorph.model import FLOATS, Level
 
 #: What a rule may promise to leave as it was.  The returned value is always promised.
@@ -333,26 +332,11 @@ def load_rules(extra_dirs: Sequence[Path] = ()) -> Registry:
     for folder in folders:
         if not folder.is_dir():
             raise RuleError(f"no folder of rules at {folder}")
-        for file in sorted(folder.glob("*.py")):
-            if not file.name.startswith("_"):
-                _load_file(registry, file)
+        for file in loose_files(folder):
+            _load_into(registry, str(file), functools.partial(import_file, file))
     for point in metadata.entry_points(group=PLUG_INS):
         _load_into(registry, f"plug-in {point.name} ({point.value})", point.load)
     return registry
-
-
-def _load_file(registry: Registry, file: Path) -> None:
-    name = f"_fxmorph_rules_{file.stem}_{abs(hash(str(file.resolve())))}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-
-    def run() -> ModuleType:
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        spec.loader.exec_module(module)  # type: ignore[union-attr]
-        return module
-
-    _load_into(registry, str(file), run)
 
 
 def _load_into(registry: Registry, what: str, load: Callable[[], object]) -> None:

@@ -110,8 +110,8 @@ def check_pass(
     Raises ``AssertionError`` with the first counterexample, ``ValueError`` for what is no pass, what cannot be
     called or made, and what is no corpus.
     """
-    from fxmorph.core.seeds import find_seeds
-    from fxmorph.inductor.own.check import Count, SeedPlan, ordered, pass_source, shipped_corpus, told
+    from fxmorph.core.seeds import find_seeds, shipped_corpus
+    from fxmorph.inductor.own.check import Count, SeedPlan, ordered, pass_source, told
     from fxmorph.inductor.own.loading import checker_of
     from fxmorph.inductor.own.own_pass import source_of
     from fxmorph.inductor.own.pass_request import PassRequest

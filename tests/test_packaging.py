@@ -20,7 +20,7 @@ FOLDERS = {
     "oracles": "fxmorph/oracles",
     "corpus": "fxmorph/corpus",
 }
-PARTS = (*FOLDERS, "pyproject.toml", "README.md", "cli.py")
+PARTS = (*FOLDERS, "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CHANGELOG.md", "constraints.txt", "cli.py")
 
 
 def shipped() -> set[str]:
@@ -89,7 +89,7 @@ def test_the_sdist_can_be_built_from(built: Path) -> None:
     (file,) = built.glob("*.tar.gz")
     with tarfile.open(file) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    assert {"pyproject.toml", "README.md"} <= names
+    assert {part for part in PARTS if (ROOT / part).is_file()} <= names
     homes = {home: folder for folder, home in FOLDERS.items()}
     for path in shipped():
         home = next(h for h in sorted(homes, key=len, reverse=True) if path.startswith(f"{h}/"))
@@ -103,8 +103,8 @@ def test_a_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None
         "import fxmorph, sys; from pathlib import Path; from fxmorph.rules import load_rules;"
         "from fxmorph.oracle import load_oracles; from fxmorph.triage.known.known_issues import load_known;"
         "from fxmorph.triage.known.public_index import load_index; load_known(); load_index();"
-        "import fxmorph.corpus; from fxmorph.core.seeds import find_seeds;"
-        "seeds, refused = find_seeds([fxmorph.corpus.__path__[0]]);"
+        "from fxmorph.core.seeds import find_seeds, shipped_corpus;"
+        "seeds, refused = find_seeds([shipped_corpus()]);"
         "print(Path(fxmorph.__file__).parent, len(load_rules()), len(load_oracles()), len(seeds), len(refused))"
     )
     env = {"PYTHONPATH": str(tmp_path / "site"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
@@ -113,6 +113,11 @@ def test_a_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None
     where, rules, oracles, seeds, refused = done.stdout.split()
     assert where == str(tmp_path / "site" / "fxmorph")
     assert (int(rules) >= 60, int(oracles) >= 6, int(seeds) >= 80, refused) == (True, True, True, "0")
+
+
+def test_a_docker_build_is_given_what_the_wheel_is_made_of() -> None:
+    given = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    assert given == {*FOLDERS, "pyproject.toml", "README.md", "LICENSE", "constraints.txt"}
 
 
 def test_every_package_of_the_tree_is_listed() -> None:

@@ -178,13 +178,7 @@ class CaseSchedule:
             self._tell_checked(case.seed.label, result)
             return
         self._ledger.counts[result.status.value] += 1
-        cpu = sum(seconds for _, seconds in result.seconds)
-        self._emit(
-            CaseDone(
-                index, result.case_id, case.seed.label, case.number, result.status, result.kinds, result.reason,
-                result.recipe, result.triangle, result.stage, result.unit, result.wall, round(cpu, 3),
-            )
-        )  # fmt: skip
+        self._emit(CaseDone.of(index, case, result))
 
     def _tell_checked(self, seed: str, result: CaseResult) -> None:
         """What differs is known where the baseline lists it, and new else."""

@@ -21,7 +21,7 @@ from fxmorph.core.store import Store
 from fxmorph.core.versions import version_of
 from fxmorph.judge.plans import PLANS
 from fxmorph.model import Case, CaseResult, Finding, Seed, ValuePlan
-from fxmorph.oracle import load_oracles
+from fxmorph.oracle import use_oracles
 from fxmorph.torchapi.compiling import check_settings, cpp_compiler
 from fxmorph.triage.known.known_issues import load_known
 
@@ -58,7 +58,7 @@ def prepare(
     seeds, refusals = find_seeds(list(settings.paths), regressions=settings.all)
     packs = Packs(settings)
     seeds = [*seeds, *packs.take(pack_folders_of(settings, check), seeds)]
-    load_oracles()
+    use_oracles([Path(folder) for folder in settings.oracles])
     known, baseline = load_known(), read_baseline(settings.baseline)
     _refuse_what_cannot_work(settings)
     listed = None

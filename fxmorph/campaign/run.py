@@ -112,6 +112,7 @@ class Run:
             str(state / "workers.log"),
             str(state / "proofs"),
             [str(p.resolve()) for p in self._made.packs.folders],
+            [str(Path(p).resolve()) for p in self._settings.oracles],
         )
 
     # -- the loop --------------------------------------------------------------

@@ -20,6 +20,7 @@ from fxmorph.core.pool import Lost, Unequipped, answer_jobs, phases, print_to
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, CaseResult, Finding, Status
+from fxmorph.oracle import use_oracles
 from fxmorph.programs.subnormals import subnormals_kept
 from fxmorph.propose.admitted import rules_with
 from fxmorph.prove.certificates import Certificates
@@ -153,11 +154,18 @@ class WriteUp:
 
 
 def serve(
-    connection: Connection, transforms: Sequence[str], cache: str, log: str, proofs: str, packs: Sequence[str] = ()
+    connection: Connection,
+    transforms: Sequence[str],
+    cache: str,
+    log: str,
+    proofs: str,
+    packs: Sequence[str] = (),
+    oracles: Sequence[str] = (),
 ) -> None:
     """Answer jobs until the connection closes; what programs and compilers print goes to ``log``.
 
-    ``proofs`` is the folder of certificates, ``packs`` folders of proposals whose admitted rules are used.
+    ``proofs`` is the folder of certificates, ``packs`` folders of proposals whose admitted rules are used,
+    ``transforms`` and ``oracles`` folders of loose files.
     """
     import torch
 
@@ -167,6 +175,7 @@ def serve(
     torch.set_num_threads(1)
     rules = rules_with([Path(p) for p in packs], [Path(p) for p in transforms])
     prover = Prover(Certificates(Path(proofs)), RUN_BUDGET)
+    use_oracles([Path(p) for p in oracles])
 
     tell = phases(connection)
     clock = Clock(on_change=tell, since_birth=True)

@@ -31,6 +31,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
 
     from fxmorph.judge.case import judge_case
     from fxmorph.judge.journal import noting
+    from fxmorph.oracle import use_oracles
     from fxmorph.propose.admitted import rules_with
     from fxmorph.torchapi.compiling import check_settings, quiet
 
@@ -39,6 +40,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     except ValueError as error:
         raise ConfigError(str(error)) from None
     quiet()
+    use_oracles([Path(p) for p in settings.oracles])
     rules = rules_with(packs, [Path(p) for p in settings.transforms])
     what = "as it is" if not case.number and case.recipe is None else f"variant {case.number}"
     under = [case.compile.backend, case.device, *filter(None, (case.dtype, case.context))]

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 from fxmorph.commands.columns import print_line
+from fxmorph.commands.installed_units import installed_units
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.last_run import last_coverage
 from fxmorph.core.store import Store
+from fxmorph.core.units import PLURALS, UnitKind, kind_of
+from fxmorph.report.unit_table import summary_lines, unit_rows
 
 
 def coverage(settings: Settings) -> Exit:
@@ -15,7 +23,45 @@ def coverage(settings: Settings) -> Exit:
         found = last_coverage(store)
     if found is None:
         raise ConfigError(f"no run in {settings.state} says which units fired (fxmorph run corpus/)")
-    from fxmorph.commands.passes import show_coverage
-
-    show_coverage(*found, settings.json, print_line)
+    for line in _lines(*found, settings.json):
+        print_line(line)
     return Exit.OK
+
+
+def _lines(run_id: str, coverage: Mapping[str, Any], json_line: bool) -> Iterator[str]:
+    """The units that a run saw, with counts (``last_coverage``); as one JSON line if ``json_line``."""
+    alone, compiled = coverage.get("passes"), coverage.get("units", {})
+    if json_line:
+        table = {**alone, "compiled": compiled} if alone else {"units": compiled}
+        yield json.dumps({"event": "coverage", "run_id": run_id, **table})
+        return
+    if alone:
+        yield from _pair_lines(alone)
+    if compiled and alone:
+        yield ""
+    if compiled or not alone:
+        yield from _case_lines(compiled)
+
+
+def _pair_lines(table: Mapping[str, Any]) -> Iterator[str]:
+    """What a run of the pass rung saw of each unit."""
+    rows = list(unit_rows(table["units"]))
+    width = max((len(row[0]) for row in rows), default=0)
+    for name, tried, fired, verdicts, rest in rows:
+        yield f"{name:{width}}  {fired:>5} of {tried:>5}  {verdicts}{'; ' if verdicts else ''}{rest}"
+    yield from summary_lines(table)
+
+
+def _case_lines(units: Mapping[str, int]) -> Iterator[str]:
+    """In how many cases of a run of whole compiles each unit fired, and what is on by default and did not."""
+    width = max((len(name) for name in units), default=0)
+    for name, count in sorted(units.items(), key=lambda item: (-item[1], item[0])):
+        yield f"{name:{width}}  {count:>5}"
+    installed = installed_units()
+    for unit in installed:
+        idle = unit.default and unit.device != "cuda" and unit.name not in units
+        if idle and unit.kind in (UnitKind.PASS, UnitKind.ENTRY):
+            yield f"{unit.name:{width}}      0"
+    of = Counter(unit.kind for unit in installed)
+    fired = Counter(map(kind_of, units))
+    yield "Fired in whole compiles: " + ", ".join(f"{fired[k]} of {of[k]} {PLURALS[k]}" for k in UnitKind)

@@ -14,6 +14,8 @@ from fxmorph.core.config import ConfigError, Settings, load_settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.operator_seeds import PREFIX
 
+_SHIPPED = "`fxmorph corpus` prints the path of the corpus that is installed with fxmorph"
+
 
 def fail(message: str, code: Exit, error: Exception | None = None) -> NoReturn:
     """End with one line on stderr, and the traceback of ``error`` below it."""
@@ -69,18 +71,20 @@ def require_seeds(settings: Settings) -> None:
         if not Path(settings.cases).is_file():
             raise ConfigError(f"--cases {settings.cases}: no such file")
     elif not settings.paths and not settings.resume:
-        raise ConfigError("no paths given: name a corpus folder, a seed file, or module.py:Name")
+        raise ConfigError(f"no paths given: name a corpus folder, a seed file, or module.py:Name ({_SHIPPED})")
     from fxmorph.core.seeds import find_seeds
 
     for path in settings.paths:
         file, colon, _ = path.partition(".py:")
         if not path.startswith(PREFIX) and not Path(file + ".py" if colon else path).exists():
-            raise ConfigError(f"{path}: no such file or folder")
+            hint = f" ({_SHIPPED})" if Path(path).name == "corpus" else ""
+            raise ConfigError(f"{path}: no such file or folder{hint}")
         if colon or path.startswith(PREFIX):
             find_seeds([path])  # refuses what the file does not define, and what names no operator
-    for folder in settings.transforms:
-        if not Path(folder).is_dir():
-            raise ConfigError(f"--transforms {folder}: no such folder")
+    for option, folders in (("--transforms", settings.transforms), ("--oracles", settings.oracles)):
+        for folder in folders:
+            if not Path(folder).is_dir():
+                raise ConfigError(f"{option} {folder}: no such folder")
     if settings.baseline is not None and not Path(settings.baseline).is_file():
         raise ConfigError(f"--baseline {settings.baseline}: no such file")
     if settings.paths and not any(map(_may_hold_seeds, settings.paths)):

@@ -66,6 +66,7 @@ class Settings:
     inductor: Pairs = ()
     dynamo: Pairs = ()
     transforms: tuple[str, ...] = ()
+    oracles: tuple[str, ...] = ()
     baseline: str | None = None
     cases: str | None = None
     level: str = "torch"
@@ -312,6 +313,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "inductor": pairs,
     "dynamo": pairs,
     "transforms": _texts,
+    "oracles": _texts,
     "baseline": _text,
     "cases": _text,
     "level": _word(*LEVELS),
@@ -339,7 +341,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
 #: Keys whose field has another name.
 _FIELDS = {"fail_on": "fail_on_known"}
 
-_ON_DISK = ("paths", "transforms", "baseline", "cases", "state", "report")
+_ON_DISK = ("paths", "transforms", "oracles", "baseline", "cases", "state", "report")
 
 
 def _as_option(name: str) -> str:

@@ -30,6 +30,13 @@ class Refusal:
 SUFFIXES = (".py", ".pt2")
 
 
+def shipped_corpus() -> str:
+    """The folder of the corpus that is installed with fxmorph."""
+    import fxmorph.corpus as shipped
+
+    return str(next(iter(shipped.__path__)))
+
+
 def find_seeds(paths: list[str], regressions: bool = False) -> tuple[list[Seed], list[Refusal]]:
     """Seeds at the paths, in order of path, and the files refused.
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import torch
 from torch._ops import OpOverload
 
 #: Subsystems of ``torch._inductor.compiler_bisector``, by stage.
@@ -90,8 +89,3 @@ def pattern_text(entry: Any) -> str:
         return str(PatternPrettyPrinter.run(entry.pattern))
     except Exception:  # the printer does not cover every pattern
         return repr(entry.pattern)
-
-
-def release() -> str:
-    """torch's version, as printed."""
-    return str(torch.__version__)

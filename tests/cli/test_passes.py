@@ -21,6 +21,20 @@ def passes(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, env=env, timeout=180)
 
 
+def test_a_remembered_list_needs_no_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; from fxmorph.core.unit_cache import remember;"
+        "from fxmorph.core.units import Stage, Unit, UnitKind;"
+        "remember([Unit('joint.one', Stage.JOINT, UnitKind.PASS, 'm', True, '', 'all', True)]);"
+        "sys.argv[1:] = ['passes']; from fxmorph.cli import app; app(standalone_mode=False);"
+        "assert 'torch' not in sys.modules"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split() == ["joint.one", "joint", "pass", "all", "default"]
+
+
 def test_one_stage_and_kind_as_a_table() -> None:
     done = passes("--stage", "joint", "--kind", "pass")
     *rows, summary = done.stdout.splitlines()

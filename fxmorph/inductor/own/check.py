@@ -19,7 +19,7 @@ from pathlib import Path
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool, Trouble
-from fxmorph.core.seeds import find_seeds
+from fxmorph.core.seeds import find_seeds, shipped_corpus
 from fxmorph.events import PairJudged, PassChecked, Warned
 from fxmorph.inductor.own.pass_jobs import CheckMade, CheckSeed, LoadPass
 from fxmorph.inductor.own.pass_request import PassRequest
@@ -43,13 +43,6 @@ _SPELLED = {
     "unsqueeze": ("unsqueeze", "None"), "rsqrt": ("rsqrt", "sqrt"), "full": ("full", "zeros", "ones"),
 }  # fmt: skip
 _OPERATOR = re.compile(r"\b(?:aten|prims|torch|ops)\.(\w+)")
-
-
-def shipped_corpus() -> str:
-    """The folder of the corpus that is installed with fxmorph."""
-    import fxmorph.corpus as shipped
-
-    return str(next(iter(shipped.__path__)))
 
 
 def check_pass(request: PassRequest, settings: Settings, every: bool, emit: Callable[[object], None]) -> int:

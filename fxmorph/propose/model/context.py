@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.core.config import ConfigError
-from fxmorph.core.seeds import find_seeds
+from fxmorph.core.seeds import find_seeds, shipped_corpus
 from fxmorph.core.units import UnitKind, matches
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.derive.entries import candidates
 from fxmorph.inductor.description import functions_of, matches_of
 from fxmorph.inductor.inventory import Listed, inventory, listed, unwrapped
-from fxmorph.inductor.own.check import shipped_corpus
 from fxmorph.inductor.rung import chosen_units
 from fxmorph.model import BugClass, CompileConfig, Seed
 from fxmorph.programs.capture import CaptureFailed, capture_torch

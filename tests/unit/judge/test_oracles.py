@@ -7,7 +7,8 @@ nothing: none may end in a finding.  The second holds small injected errors: eac
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ import torch.nn.functional as F
 
 from fxmorph.judge.journal import noting
 from fxmorph.model import Kind, Status, ValuePlan
-from fxmorph.oracle import OracleError, load_oracles, oracle
+from fxmorph.oracle import OracleError, load_oracles, oracle, use_oracles
 
 Judge = Callable[..., tuple[Status, set[str]]]
 QUIET = {Status.CLEAN, Status.EXPECTED, Status.TIE, Status.ILL_CONDITIONED, Status.EDGE_CASE, Status.SKIPPED}
@@ -625,3 +626,36 @@ def test_an_oracle_without_a_docstring_is_refused() -> None:
         @oracle(kinds=(Kind.VALUE,), step=5)
         def bare(evidence: Any) -> Any:
             return ()
+
+
+@pytest.fixture
+def loose(tmp_path: Path) -> Iterator[Path]:
+    """A folder for oracles as loose files, which this process forgets afterwards."""
+    yield tmp_path
+    use_oracles([])
+
+
+LOOSE = """from fxmorph.model import Kind
+from fxmorph.oracle import oracle
+
+@oracle(kinds=(Kind.VALUE,), step=5)
+def {name}(evidence):
+    'Sees nothing.'
+    return ()
+"""
+
+
+def test_oracles_of_a_folder_are_used(loose: Path) -> None:
+    (loose / "mine.py").write_text(LOOSE.format(name="sees_nothing"))
+    (loose / "_helper.py").write_text("raise ValueError")
+    use_oracles([loose])
+    assert "sees_nothing" in [o.name for o in load_oracles()]
+    use_oracles([])
+    assert "sees_nothing" not in [o.name for o in load_oracles()]
+
+
+@pytest.mark.parametrize("text, words", [(LOOSE.format(name="layout"), "twice"), ("1 / 0", "do not load: Zero")])
+def test_what_does_not_load_is_said(text: str, words: str, loose: Path) -> None:
+    (loose / "mine.py").write_text(text)
+    with pytest.raises(OracleError, match=words):
+        use_oracles([loose])

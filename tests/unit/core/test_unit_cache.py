@@ -1,0 +1,63 @@
+"""What is remembered of the installed torch, and when it is not believed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import fxmorph
+from fxmorph.core import unit_cache
+from fxmorph.core.unit_cache import remember, remembered
+from fxmorph.core.units import Stage, Unit, UnitKind
+
+UNITS = (
+    Unit("joint.one", Stage.JOINT, UnitKind.PASS, "torch.one", True, "", "all", True),
+    Unit("lowering.two", Stage.LOWERING, UnitKind.LOWERING, "torch.two", False, "two=True", "cuda", False, "x"),
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "fxmorph" / "units.json"
+
+
+def test_nothing_is_remembered_at_first() -> None:
+    assert remembered() is None
+
+
+def test_units_come_back_as_they_were() -> None:
+    remember(UNITS)
+    assert remembered() == UNITS
+
+
+def test_another_release_is_another_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember(UNITS)
+    monkeypatch.setattr(fxmorph, "__version__", "0")
+    assert remembered() is None
+
+
+def test_a_changed_file_is_another_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = tmp_path / "inductor" / "passes.py"
+    code.parent.mkdir()
+    code.write_text("")
+    monkeypatch.setattr(unit_cache, "_OWN", (str(code.parent),))
+    remember(UNITS)
+    assert remembered() == UNITS
+    os.utime(code, ns=(0, 2**62))
+    assert remembered() is None
+
+
+@pytest.mark.parametrize("text", ["", "{}", '["x", []]', "[1, 2, 3]"])
+def test_a_damaged_file_is_no_list(cache: Path, text: str) -> None:
+    remember(UNITS)
+    cache.write_text(text)
+    assert remembered() is None
+
+
+def test_a_folder_that_cannot_be_written(cache: Path) -> None:
+    cache.parent.write_text("a file in the way")
+    remember(UNITS)
+    assert remembered() is None
