@@ -16,7 +16,7 @@ from typing import Any
 from fxmorph.campaign.case_results import Answers
 from fxmorph.campaign.configurations import Configurations
 from fxmorph.campaign.generated_seeds import generated_seed
-from fxmorph.campaign.operator_order import ordered_programs
+from fxmorph.campaign.operator_order import ordered_programs, reaching_operators
 from fxmorph.campaign.schedule import case_of
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.campaign.unit_schedule import Cost, UnitSchedule
@@ -123,17 +123,17 @@ class Portfolio:
     # -- operators -------------------------------------------------------------------
 
     def _lanes_of_operators(self) -> list[Lane[Any]]:
-        """Each operator once has a larger part of the time, until that is done; what comes after it less."""
+        """Until each lowering that an operator has was reached, they have a larger part of the time, later less."""
         if not self._interprets:
             return [Lane(self._compiled_operators(), 1.2, 0.4)]
         looks = self._interpreted_operators()
-        once: Lane[Any] = Lane(self._each_once(looks), 0.4, 0.4)
-        return [once, Lane(looks, 0.4, 0.15, after=once), Lane(self._compiled_operators(), 1.4, 0.1)]
+        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.45, 0.4)
+        return [first, Lane(looks, 0.4, 0.25, after=first), Lane(self._compiled_operators(), 1.4, 0.2)]
 
-    def _each_once(self, looks: Iterator[Case | None]) -> Iterator[Case | None]:
-        """The first round, which has a program of every operator."""
+    def _lowerings_once(self, looks: Iterator[Case | None]) -> Iterator[Case | None]:
+        """The first group of the first round, which reaches every lowering."""
         given = 0
-        while self._listed is None or given < len(self._listed):
+        while self._listed is None or given < len(reaching_operators(self._listed)):
             look = next(looks, None)
             given += look is not None
             yield look

@@ -39,7 +39,7 @@ _ENDED = object()
 #: Entries that one job derives graphs from, and graphs of each, about.
 ENTRIES_A_JOB, NEAR = 3, 10
 #: The share of the time after which what the installed torch is known to do is compiled as a whole too.
-LATE = 0.7
+LATE = 0.85
 #: A seed's weight grows by this for each unit that its graphs made fire first.
 ENERGY = 3.0
 #: A source is tried again so often without the unit that crashed.

@@ -1,6 +1,7 @@
 """Seeds that are no files: calls of an operator on the samples of torch's own tests.
 
-``op:NAME``, ``op:NAME:DTYPE`` or ``op:NAME:DTYPE[SETTING PART]``, as in ``op:roll:int64[fused 2]``.
+``op:NAME``, ``op:NAME:DTYPE`` or ``op:NAME:DTYPE[SETTING PART]``, as in ``op:roll:int64[fused 2]``; the dtype may be
+``mixed``: half of the calls in the one that most programs have, the others each in another.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from fxmorph.core.versions import version_of
 from fxmorph.model import Seed, digest
 
 FORM, PREFIX = "operator", "op:"
+#: In the place of a dtype.
+MIXED = "mixed"
 
 
 class Setting(StrEnum):
@@ -50,7 +53,8 @@ class OperatorProgram:
 class ListedOperator:
     """An operator of the tests: in which dtypes programs of it are made, preferred ones first, and in how many parts.
 
-    Whether it has gradients in the first of them, and a variant that works in place.
+    Whether it has gradients in the first of them, and a variant that works in place; ``lowerings`` are the overloads
+    that its first call reaches and Inductor lowers itself.
     """
 
     name: str
@@ -58,6 +62,7 @@ class ListedOperator:
     parts: int
     differentiable: bool
     in_place: bool
+    lowerings: frozenset[str] = frozenset()
 
 
 def operator_seeds(text: str) -> list[Seed]:

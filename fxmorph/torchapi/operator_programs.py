@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy
 import torch
+from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves, tree_map
 
-from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram, Setting
+from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
+from fxmorph.torchapi.decompose import inductor_decompositions
 from fxmorph.torchapi.dispatch import DispatchMode, is_random
 from fxmorph.torchapi.operator_samples import operator_tests
 from fxmorph.torchapi.varied_calls import passes_shape_check, varied
@@ -53,8 +55,9 @@ class _Drawn:
 def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..., Any], list[Any]]]:
     """What makes the program and its inputs anew, under the RNG seed of then; raises :class:`NoProgram`."""
     name, setting, part = program.operator, program.setting, program.part
-    test, dtype = _test(name), getattr(torch, program.dtype, None)
-    if dtype is None or dtype not in test.dtypes:
+    test = _test(name)
+    dtypes = _known_dtypes(test) if program.dtype == MIXED else [getattr(torch, program.dtype, None)]
+    if not dtypes or not set(dtypes) <= set(test.dtypes):
         raise NoProgram(f"{name} has no samples of {program.dtype}")
     called = test.inplace_variant if setting is Setting.IN_PLACE else test.op
     if called is None:
@@ -65,7 +68,7 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
         random.seed(seed)  # samples are drawn from all three
         numpy.random.seed(seed % 2**32)
         torch.manual_seed(seed)
-        samples = _distinct(test, dtype, setting)[part * CALLS : (part + 1) * CALLS]
+        samples = _chosen([_distinct(test, dtype, setting) for dtype in dtypes[: 1 + CALLS // 2]], part)
         accepted = [s.call for s in samples if _accepted(called, s, setting)]
         if not accepted:
             raise NoProgram(f"{name} has no calls of {program.dtype} that eager takes in part {part}")
@@ -79,6 +82,14 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
     return make
 
 
+def _chosen(samples: Sequence[list[_Sample]], part: int) -> list[_Sample]:
+    """Those of one part; of several dtypes half from the first, one from each other, of other calls each."""
+    first, others = samples[0], samples[1:]
+    size = CALLS - len(others)
+    later = [of_one[(place + part) % len(of_one)] for place, of_one in enumerate(others, 1) if of_one]
+    return [*first[part * size : (part + 1) * size], *later]
+
+
 def listed_operators() -> tuple[ListedOperator, ...]:
     """Operators of the tests that programs are made of; those that draw random numbers are left out.
 
@@ -90,17 +101,32 @@ def listed_operators() -> tuple[ListedOperator, ...]:
 def _listed(test: Any) -> ListedOperator | None:
     if test.name.rpartition(".")[2].startswith(_UNINITIALISED):
         return None
-    known = [d for d in _DTYPES if d in test.dtypes]
+    known = _known_dtypes(test)
     try:
         samples = _distinct(test, known[0], Setting.ALONE)
-        if not samples or _is_no_test(test, samples[0].call):
-            return None
+        called = _overloads_called(test, samples[0].call) if samples else None
     except Exception:  # samples that cannot be drawn, or that eager refuses
+        return None
+    if called is None:
         return None
     differentiable = bool(test.supports_autograd) and known[0].is_floating_point
     names = tuple(str(d).removeprefix("torch.") for d in known)
     parts = -(-len(samples) // CALLS)
-    return ListedOperator(_name(test), names, parts, differentiable, test.inplace_variant is not None)
+    lowered = frozenset(str(overload) for overload in called if _is_lowered(overload))
+    return ListedOperator(_name(test), names, parts, differentiable, test.inplace_variant is not None, lowered)
+
+
+def _is_lowered(overload: OpOverload) -> bool:
+    """Whether Inductor has a lowering of its own for the operator, and does not take it apart before."""
+    from torch._inductor import lowering
+
+    own = overload in lowering.lowerings and overload not in lowering.fallbacks
+    return own and overload not in inductor_decompositions()
+
+
+def _known_dtypes(test: Any) -> list[torch.dtype]:
+    """Those of programs that the operator has, preferred ones first."""
+    return [d for d in _DTYPES if d in test.dtypes]
 
 
 #: Dtypes of programs, in the order in which they are preferred.
@@ -126,22 +152,29 @@ def _test(name: str) -> Any:
     return found
 
 
-class _Random(DispatchMode):
-    found = False
+class _Noted(DispatchMode):
+    """Notes which overloads are called, and whether one draws random numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.overloads: set[OpOverload] = set()
+        self.random = False
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self.found |= isinstance(func, torch._ops.OpOverload) and is_random(func, args, kwargs)
+        if isinstance(func, OpOverload):
+            self.overloads.add(func)
+            self.random |= is_random(func, args, kwargs)
         return func(*args, **kwargs)
 
 
-def _is_no_test(test: Any, call: _Call) -> bool:
-    """Whether the operator draws random numbers, or gives what is not judged; raises what eager raises."""
+def _overloads_called(test: Any, call: _Call) -> set[OpOverload] | None:
+    """None where the operator draws random numbers, or gives what is not judged; raises what eager raises."""
     first, rest, keywords = call
-    mode = _Random()
+    mode = _Noted()
     with mode, torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = test.op(first, *rest, **keywords)
-    return mode.found or not _plain(out)
+    return None if mode.random or not _plain(out) else mode.overloads
 
 
 # -- samples -------------------------------------------------------------------------
