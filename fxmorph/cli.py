@@ -94,7 +94,15 @@ Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker pr
 MaxTime = Annotated[
     Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m; fuzz: no limit].")
 ]
-MaxCases = Annotated[Text, typer.Option("--max-cases", metavar="N", help="Stop after N cases.")]
+MaxCases = Annotated[
+    Text, typer.Option("--max-cases", metavar="N", help="Stop after N cases; with --shard: N of all shards together.")
+]
+ShardOf = Annotated[
+    Text,
+    typer.Option(
+        "--shard", metavar="I/N", help="Do the I-th of N parts; --max-time is each part's own. `merge` joins them."
+    ),
+]
 CaseTimeout = Annotated[
     Text, typer.Option("--case-timeout", metavar="TIME", help="CPU time that one case may take [120s].")
 ]
@@ -286,6 +294,7 @@ def run(
     jobs: Jobs = None,
     max_time: MaxTime = None,
     max_cases: MaxCases = None,
+    shard: ShardOf = None,
     case_timeout: CaseTimeout = None,
     device: Device = None,
     backend: Backend = None,
