@@ -169,6 +169,8 @@ Pythons = Annotated[
 Duplicates = Annotated[bool, typer.Option("--duplicates", help="Show duplicates too.")]
 Case = Annotated[str, typer.Argument(metavar="CASE", help="Its id, its number in the last run, or a seed file.")]
 States = Annotated[Texts, typer.Argument(metavar="[STATE...]", help="State folders of runs; theirs are merged.")]
+MergedStates = Annotated[list[str], typer.Argument(metavar="STATE...", help="State folders of runs.")]
+MergeTarget = Annotated[str, typer.Option("--into", metavar="DIR", help="State folder that takes them.")]
 Page = Annotated[str, typer.Option("--out", metavar="FILE", help="The page [STATE/report.html].")]
 
 # -- of capture --
@@ -678,6 +680,15 @@ def show(id: FindingId, state: State = None) -> int:
     from fxmorph.commands.findings import show_finding
 
     return show_finding(settings, id)
+
+
+@app.command()
+@_exits
+def merge(states: MergedStates, into: MergeTarget) -> int:
+    """Join the runs of several state folders, as of shards, in one: each run, case and cause once."""
+    from fxmorph.commands.merge import merge
+
+    return merge(states, into)
 
 
 @app.command("report")

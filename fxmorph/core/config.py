@@ -32,6 +32,13 @@ REPORTS = {"junit": True, "sarif": True, "github": False}
 MAX_DEFAULT_JOBS = 8
 
 
+#: Fields that decide how a run is told, how long it goes on and what counts, and not what a case is.
+ANEW = (
+    "jobs", "max_time", "max_cases", "baseline", "fail_on_known", "state", "report", "json", "quiet", "verbose",
+    "resume",
+)  # fmt: skip
+
+
 class Source(StrEnum):
     """Where the programs of a campaign come from."""
 

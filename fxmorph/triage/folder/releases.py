@@ -45,7 +45,7 @@ def try_releases(
                     rows[release] = said_by(code)
                     say(f"{finding.id} torch {release}: {rows[release]}")
                 made = replace(finding, releases=tuple(rows.items()))
-                _write(folder, made, {**versions, "torch": str(run.header.get("torch", versions["torch"]))})
+                write_releases(folder, made, {**versions, "torch": str(run.header.get("torch", versions["torch"]))})
                 store.add_finding(run.id, made, str(folder))
                 tried += 1
     return tried
@@ -65,7 +65,8 @@ def release_of(python: str) -> str:
     return last
 
 
-def _write(folder: Path, finding: Finding, versions: dict[str, str]) -> None:
+def write_releases(folder: Path, finding: Finding, versions: dict[str, str]) -> None:
+    """The files that say what releases show, anew; raises :class:`DiskError`."""
     files = {
         "issue.md": issue_text(finding, versions, finding.ladder),
         "finding.json": json.dumps(to_json(finding), indent=1, ensure_ascii=False) + "\n",
