@@ -169,6 +169,8 @@ Pythons = Annotated[
 Duplicates = Annotated[bool, typer.Option("--duplicates", help="Show duplicates too.")]
 Case = Annotated[str, typer.Argument(metavar="CASE", help="Its id, its number in the last run, or a seed file.")]
 States = Annotated[Texts, typer.Argument(metavar="[STATE...]", help="State folders of runs; theirs are merged.")]
+RunBefore = Annotated[str, typer.Argument(metavar="RUN_A", help="A state folder, or the id of a run in --state.")]
+RunAfter = Annotated[str, typer.Argument(metavar="RUN_B", help="The same, of a later release.")]
 MergedStates = Annotated[list[str], typer.Argument(metavar="STATE...", help="State folders of runs.")]
 MergeTarget = Annotated[str, typer.Option("--into", metavar="DIR", help="State folder that takes them.")]
 Page = Annotated[str, typer.Option("--out", metavar="FILE", help="The page [STATE/report.html].")]
@@ -680,6 +682,16 @@ def show(id: FindingId, state: State = None) -> int:
     from fxmorph.commands.findings import show_finding
 
     return show_finding(settings, id)
+
+
+@app.command()
+@_exits
+def compare(before: RunBefore, after: RunAfter, state: State = None, json: Json = None) -> int:
+    """Say what changed from one run to another, as under another torch; exit code 1 where something is new."""
+    settings = _settings(locals(), "before", "after")
+    from fxmorph.commands.compare import compare
+
+    return compare(settings, before, after)
 
 
 @app.command()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import reduce
 from typing import Any
 
 from fxmorph.core.config import ANEW, Settings
@@ -20,13 +21,17 @@ def last_coverage(store: Store) -> tuple[str, dict[str, Any]] | None:
     runs = [run for run in store.runs() if run.summary.get("coverage", {}).keys() & {"passes", "units"}]
     if not runs:
         return None
-    last = runs.pop()
-    coverage = last.summary["coverage"]
-    if last.settings.shard is not None:
-        for other in (run for run in runs if run.settings.shard is not None and _campaign(run) == _campaign(last)):
-            if other.settings.shard != last.settings.shard:
-                coverage = _joined(coverage, other.summary["coverage"])
-    return last.id, coverage
+    parts = [run.summary["coverage"] for run in campaign_of(runs[-1], runs)]
+    return runs[-1].id, reduce(_joined, parts)
+
+
+def campaign_of(run: StoredRun, runs: Sequence[StoredRun]) -> list[StoredRun]:
+    """The run, and of ``runs``, which are oldest first, the last one of each other shard of its campaign."""
+    if run.settings.shard is None:
+        return [run]
+    shards = {other.settings.shard: other for other in runs if _campaign(other) == _campaign(run)}
+    shards.pop(None, None)
+    return [run, *(other for shard, other in shards.items() if shard != run.settings.shard)]
 
 
 def _campaign(run: StoredRun) -> tuple[Any, ...]:
