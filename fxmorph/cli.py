@@ -166,6 +166,10 @@ AllLeft = Annotated[bool, typer.Option("--all", help="All that runs left for lat
 Pythons = Annotated[
     Texts, typer.Option("--python", metavar="PATH", help="Instead run repro.py by this interpreter too. Repeatable.")
 ]
+Releases = Annotated[
+    Texts, typer.Option("--python", metavar="PATH", help="An interpreter with another release of torch. Repeatable.")
+]
+AllReleases = Annotated[bool, typer.Option("--all", help="Run it under every one, and not only around the change.")]
 Duplicates = Annotated[bool, typer.Option("--duplicates", help="Show duplicates too.")]
 Case = Annotated[str, typer.Argument(metavar="CASE", help="Its id, its number in the last run, or a seed file.")]
 States = Annotated[Texts, typer.Argument(metavar="[STATE...]", help="State folders of runs; theirs are merged.")]
@@ -402,6 +406,16 @@ def reduce(
     from fxmorph.commands.reduce_findings import reduce
 
     return reduce(settings, ids or (), every, python or ())
+
+
+@app.command()
+@_exits
+def bisect(id: FindingId, python: Releases = None, every: AllReleases = False, state: State = None) -> int:
+    """Run a finding's repro under other releases of torch: the first that shows it, or the first that does not."""
+    settings = _settings(locals(), "id", "python", "every")
+    from fxmorph.commands.bisect_releases import bisect
+
+    return bisect(settings, id, python or (), every)
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

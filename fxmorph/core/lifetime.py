@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 #: What a repro, or a run that judged the same program, shows under a release.
 STILL_THERE, GONE, BREAKS = "still there", "gone", "breaks"
@@ -34,6 +35,28 @@ def lifetime(shown: Iterable[tuple[str, str]]) -> Lifetime:
     last = release_key(seen[-1])
     gone = [release for release, word in rows if word == GONE and release_key(release) > last]
     return Lifetime(seen[0], seen[-1], gone[0] if gone else "")
+
+
+def first_change(shown: Sequence[str | None]) -> tuple[int, int] | None:
+    """The first two places in an order of releases that show different things, with nothing between them that tells.
+
+    ``shown`` has None where a release was not tried; one that breaks tells nothing.  None where nothing changes.
+    """
+    telling = [place for place, word in enumerate(shown) if word in (STILL_THERE, GONE)]
+    return next(((a, b) for a, b in pairwise(telling) if shown[a] != shown[b]), None)
+
+
+def next_to_try(shown: Sequence[str | None]) -> int | None:
+    """The release that bisection tries next: both ends, then the middle around the change; None at its end."""
+    untried = [place for place, word in enumerate(shown) if word is None]
+    # Where an end breaks its neighbour stands in for it.
+    working = [place for place, word in enumerate(shown) if word != BREAKS]
+    for end in (*working[:1], *working[-1:]):
+        if shown[end] is None:
+            return end
+    change = first_change(shown)
+    between = [place for place in untried if change is not None and change[0] < place < change[1]]
+    return between[len(between) // 2] if between else None
 
 
 def release_key(release: str) -> tuple[tuple[int, ...], bool, tuple[int, ...]]:
