@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.core.config import ANEW, ConfigError, Settings, option_of
+from fxmorph.core.shard import Shard
 from fxmorph.core.store import Store
 
 #: Of what ``--resume`` may be told anew, what is as it was in the first part unless it is given.
@@ -51,5 +52,5 @@ def _comparable(name: str, value: Any) -> Any:
 
 def _spelled(value: Any) -> str:
     if not isinstance(value, tuple):
-        return repr(value)
+        return repr(str(value) if isinstance(value, Shard) else value)
     return repr(" ".join(f"{v[0]}={v[1]}" if isinstance(v, tuple) else str(v) for v in value))
