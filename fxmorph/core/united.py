@@ -70,7 +70,15 @@ class United:
                     found = of_other.get(mine.get(finding.case_id, ""))
                     if found is not None and found[1].status is Status.CLEAN:
                         gone[finding.id][ran[other]] = GONE
-        return {id: {**gone[id], **still[id], **tried[id]} for id in tried}
+                    elif found is not None and found[1].status is Status.FINDING:
+                        still[finding.id][ran[other]] = STILL_THERE
+        for id, of_repro in tried.items():
+            keys = {release_key(release) for release in of_repro}  # of a run the build is not always named
+            of_runs = {
+                release: word for release, word in {**gone[id], **still[id]}.items() if release_key(release) not in keys
+            }
+            of_repro |= of_runs
+        return tried
 
 
 def programs(cases: Sequence[tuple[int, Case, CaseResult]]) -> dict[str, tuple[Case, CaseResult]]:

@@ -92,8 +92,9 @@ def compare(before: Ran, after: Ran) -> Iterator[Compared]:
         case, result = after.cases.get(program) or before.cases[program]
         one, other = before.side(program), after.side(program)
         change = _change(one, other, *(ran.cases[program][1] for ran in (before, after) if program in ran.cases))
-        finding = after.findings.get(other.finding) or before.findings.get(one.finding)
-        yield Compared(change, case.seed.label, result.recipe, finding.unit if finding else "", one, other)
+        blamed = (after.findings.get(other.finding), before.findings.get(one.finding))
+        unit = next((finding.unit for finding in blamed if finding is not None and finding.unit), "")
+        yield Compared(change, case.seed.label, result.recipe, unit, one, other)
     alone = [f for f in (*before.findings.values(), *after.findings.values()) if f.unit_case is not None]
     for finding in {f.id: f for f in alone}.values():
         one, other = _alone(before, finding), _alone(after, finding)

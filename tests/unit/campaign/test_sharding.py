@@ -26,7 +26,13 @@ def verdict(case: Case) -> Status:
     return (Status.FINDING, Status.UNSUPPORTED, Status.CLEAN, Status.CLEAN, Status.CLEAN)[int(case.id, 16) % 5]
 
 
-def walked(campaign: Any, behind: int = 0, most: int = 10_000, alone: Any = None) -> dict[int, str]:
+def clean(case: Case) -> Status:
+    return Status.CLEAN
+
+
+def walked(
+    campaign: Any, behind: int = 0, most: int = 10_000, alone: Any = None, verdict: Any = verdict, variants: bool = True
+) -> dict[int, str]:
     """Ids of the cases that a run gives out by their place, with so many in flight; units' sources go to ``alone``."""
     given: dict[int, str] = {}
     flying: list[Any] = []
@@ -53,7 +59,8 @@ def walked(campaign: Any, behind: int = 0, most: int = 10_000, alone: Any = None
             continue
         flying.append(job)
         if isinstance(job, worker.Judge):
-            given[job.index] = job.case.id
+            if variants or not job.case.number:
+                given[job.index] = job.case.id
         elif isinstance(job, worker.JudgePasses) and alone is not None:
             alone.append(job.source.label)
         if len(given) >= most:
@@ -75,6 +82,15 @@ def test_shards_have_together_the_cases_of_one_process(
     assert sum(map(len, parts)) == len(one) > 60
     assert {place: id for part in parts for place, id in part.items()} == one
     assert all(part and max(part) < 160 for part in parts)
+
+
+def test_what_is_no_variant_has_its_place_without_shards_too(new_campaign: Any, tmp_path: Path) -> None:
+    (tmp_path / "corpus" / "seeds").mkdir(parents=True)
+    told = {"seeds": SEEDS, "max_cases": 120, "paths": (str(tmp_path / "corpus"),)}
+    whole, one = (
+        walked(new_campaign(**told, shard=shard), verdict=clean, variants=False) for shard in (None, Shard(1, 1))
+    )
+    assert whole == one and len(one) > 60
 
 
 def test_units_alone_are_shared_out_too(new_campaign: Any, tmp_path: Path) -> None:

@@ -71,16 +71,25 @@ def test_runs_under_several_releases_tell_since_when_a_finding_shows(tmp_path: P
     states = [
         state(tmp_path / "new", "2.15.0", "c"),
         state(tmp_path / "old", "2.8.0+cpu", "c"),
-        state(tmp_path / "mid", "2.13.0", "f", [("aa", 0, {"releases": (("2.11.0", "still there"),)})]),
+        state(
+            tmp_path / "mid",
+            "2.13.0",
+            "f",
+            [("aa", 0, {"releases": (("2.11.0", "still there"), ("2.13.0+cu130", "still there"))})],
+        ),
     ]
     with united(states) as runs:
         (row,) = (row for _, run in runs.runs for row in runs.findings(run.id))
     assert row.finding.releases == (
-        ("2.8.0+cpu", "gone"), ("2.11.0", "still there"), ("2.13.0", "still there"), ("2.15.0", "gone"),
+        ("2.8.0+cpu", "gone"), ("2.11.0", "still there"), ("2.13.0+cu130", "still there"), ("2.15.0", "gone"),
     )  # fmt: skip
-    assert row.finding.lifetime == Lifetime("2.11.0", "2.13.0", "2.15.0")
+    assert row.finding.lifetime == Lifetime("2.11.0", "2.13.0+cu130", "2.15.0")
     body = to_json(row.finding)
-    assert [body["extra"][word] for word in ("first_seen", "last_seen", "fixed_in")] == ["2.11.0", "2.13.0", "2.15.0"]
+    assert [body["extra"][word] for word in ("first_seen", "last_seen", "fixed_in")] == [
+        "2.11.0",
+        "2.13.0+cu130",
+        "2.15.0",
+    ]
     assert from_json(Finding, body) == row.finding
 
 
