@@ -26,9 +26,10 @@ GRACE = 15.0
 
 
 def command(options: argparse.Namespace, state: Path, resume: bool) -> list[str]:
-    told = ["--state", str(state), "-j", str(options.jobs), "-q", "--max-time", "2h"]
+    told = ["--state", str(state), "-j", str(options.jobs), "-q", "--max-time", options.max_time]
     # Units alone are not counted by --max-cases, and what is judged of them hangs on the time.
     cases = [*options.paths, "--only", "seeds", "--seed", str(options.seed), "--max-cases", str(options.cases)]
+    cases += options.run
     return [sys.executable, "-m", "fxmorph", "run", *(["--resume"] if resume else cases), *told]
 
 
@@ -68,7 +69,8 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1)
-    options = parser.parse_args()
+    parser.add_argument("--max-time", default="5m", help="of each part; a quarter of it may go to findings")
+    options, options.run = parser.parse_known_args()  # the rest is for `fxmorph run`
     rng = random.Random(options.seed)
     with TemporaryDirectory(prefix="fxmorph-killed-") as folder:
         started = time.monotonic()
@@ -93,7 +95,7 @@ def main() -> int:
                     env={**os.environ, MARK: mark},
                 ) as parent:  # fmt: skip
                     try:
-                        parent.wait(rng.uniform(1.0, took * 0.7) if kills < options.kills else None)
+                        parent.wait(rng.uniform(1.0, took * 0.35) if kills < options.kills else None)
                         ended = True
                     except subprocess.TimeoutExpired:
                         parent.send_signal(signal.SIGKILL)
