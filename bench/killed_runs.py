@@ -95,7 +95,7 @@ def main() -> int:
                     env={**os.environ, MARK: mark},
                 ) as parent:  # fmt: skip
                     try:
-                        parent.wait(rng.uniform(1.0, took * 0.35) if kills < options.kills else None)
+                        parent.wait(rng.uniform(1.0, took * 0.7) if kills < options.kills else None)
                         ended = True
                     except subprocess.TimeoutExpired:
                         parent.send_signal(signal.SIGKILL)
@@ -109,6 +109,9 @@ def main() -> int:
                 lost += sum(now.get(id) != verdict for id, verdict in before.items())
                 lost_findings += len(seen - of_findings)
                 before, seen = now, of_findings
+                what = "ended" if ended else f"kill {kills}"
+                told = f"{len(now)} cases and {len(of_findings)} of findings stored"
+                print(f"{what}: {told}; so far {lost} + {lost_findings} lost, {remained} processes left", flush=True)
             others |= {
                 id: (expected.get(id), now.get(id)) for id in {*expected, *now} if expected.get(id) != now.get(id)
             }
