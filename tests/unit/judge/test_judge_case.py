@@ -209,7 +209,9 @@ def test_on_other_values_both_may_raise(tmp_path: Path, rules: Registry) -> None
         ("{'config': 5}", "META['config'] is 5, want a dict"),
     ],
 )
-def test_what_a_seed_says_wrongly_of_itself_is_an_error(tmp_path: Path, rules: Registry, meta: str, words: str) -> None:
+def test_what_a_seed_says_wrongly_of_itself_is_an_error(
+    tmp_path: Path, rules: Registry, meta: str, words: str
+) -> None:
     got = judge(tmp_path, rules, f"{SOFTMAX}META = {meta}\n")
     assert got.status is Status.ERROR and words in got.reason
 

@@ -351,7 +351,9 @@ RAMP = torch.arange(3000.0).repeat_interleave(16).reshape(3000, 16)
         pytest.param(two_values(6000), id="two values"),
     ],
 )
-def test_a_variance_may_be_summed_in_any_way(computed: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> None:
+def test_a_variance_may_be_summed_in_any_way(
+    computed: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+) -> None:
     def variance(x: torch.Tensor) -> torch.Tensor:
         return x.var(0, correction=0)
 

@@ -184,7 +184,9 @@ def test_elided_casts_are_held_against_a_compiler_that_was_told_to_keep_them(
 def test_tolerances_of_scripts_hang_on_codes(
     off: float, text: str, exact: bool, tmp_path: Path, rules: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fxmorph.judge.trial.compile_callable", lambda fn, config: lambda *args: fn(*args) + off)
+    monkeypatch.setattr(
+        "fxmorph.judge.trial.compile_callable", lambda fn, config: lambda *args: fn(*args) + off
+    )
     case = case_at(tmp_path, text, "aot_eager")
 
     def decide() -> tuple[Any, ...]:

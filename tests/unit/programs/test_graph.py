@@ -98,7 +98,7 @@ HAND_MADE = {
     "large int": call(torch.add, "x", 2**62),
     "bool": call(torch.sum, "x", 0, True),
     "text": call(torch.einsum, "ij->ji", "x"),
-    "text with quotes": call(torch.einsum, 'it\'s "quoted"\n', "x"),
+    "text with quotes": call(torch.einsum, "it's \"quoted\"\n", "x"),
     "complex": call(torch.mul, "x", complex(1.5, -2)),
     "complex minus zero real": call(torch.mul, "x", complex(-0.0, 1.0)),
     "complex minus zero imaginary": call(torch.mul, "x", complex(1.0, -0.0)),

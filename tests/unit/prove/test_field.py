@@ -250,9 +250,7 @@ def test_false_identity_is_not(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    """softmax/softmax permuted/layer_norm by var/layer_norm/attention/silu/gelu/gelu by tanh/relu as where/leaky relu/mse/variance/addmm/conv with bias/sigmoid/tanh/cross entropy/log_softmax/rms_norm/avg_pool as conv/group_norm/product of three""".split(
-        "/"
-    ),
+    """softmax/softmax permuted/layer_norm by var/layer_norm/attention/silu/gelu/gelu by tanh/relu as where/leaky relu/mse/variance/addmm/conv with bias/sigmoid/tanh/cross entropy/log_softmax/rms_norm/avg_pool as conv/group_norm/product of three""".split("/"),
 )
 def test_gradients_are_compared(name: str) -> None:
     before, after = TRUE[name.strip()]

@@ -162,10 +162,8 @@ WRONG: dict[str, Rule] = {
     "roll across rows": made(lambda x: x.flatten().roll(1), lambda x: x.roll(1, 1).flatten()),
     "repeat as interleave": made(lambda x: x.repeat(2, 1), lambda x: x.repeat_interleave(2, 0)),
     "stack in the other dim": made(
-        lambda x, y: torch.stack([x, y], 0).flatten(0, 1),
-        lambda x, y: torch.stack([x, y], 1).flatten(0, 1),
-        x="m n",
-        y="m n",
+        lambda x, y: torch.stack([x, y], 0).flatten(0, 1), lambda x, y: torch.stack([x, y], 1).flatten(0, 1),
+        x="m n", y="m n",
     ),
     "order of cat": made(
         lambda x, y: torch.cat([x, y]).flip(0), lambda x, y: torch.cat([x.flip(0), y.flip(0)]), x="a n", y="b n"
@@ -189,9 +187,7 @@ WRONG: dict[str, Rule] = {
     "not for one row": made(lambda x: x.unsqueeze(0).squeeze(), lambda x: x),
     "rank 2 only": made(lambda x: x.flip(-1), lambda x: x.flip(1), ("x.ndim >= 2",), x="..."),
     "rank 3 is not its own inverse": made(
-        lambda x: x,
-        lambda x: x.permute(*range(1, x.dim()), 0).permute(*range(1, x.dim()), 0),
-        ("x.ndim >= 1",),
+        lambda x: x, lambda x: x.permute(*range(1, x.dim()), 0).permute(*range(1, x.dim()), 0), ("x.ndim >= 1",),
         x="...",
     ),
     "negative dim of unsqueeze": made(lambda x: x.unsqueeze(-1), lambda x: x.unsqueeze(x.dim() - 1), x="..."),
@@ -371,7 +367,6 @@ def test_operations_are_those_of_eager(seed: int) -> None:
     rng = random.Random(seed)
     fs = [rng.choice(operations(rng)) for _ in range(rng.choice((1, 1, 2, 3)))]
     rank = rng.choice((1, 2, 2, 3))
-
     def run(answers: tuple[bool, ...]) -> list[tuple[bool, ...]]:
         case = Case(answers)
         atoms = [case.atom(f"n{k}") for k in range(rank)]
