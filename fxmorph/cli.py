@@ -96,7 +96,15 @@ Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker pr
 MaxTime = Annotated[
     Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m; fuzz: no limit].")
 ]
-MaxCases = Annotated[Text, typer.Option("--max-cases", metavar="N", help="Stop after N cases.")]
+MaxCases = Annotated[
+    Text, typer.Option("--max-cases", metavar="N", help="Stop after N cases; with --shard: N of all shards together.")
+]
+ShardOf = Annotated[
+    Text,
+    typer.Option(
+        "--shard", metavar="I/N", help="Do the I-th of N parts; --max-time is each part's own. `merge` joins them."
+    ),
+]
 CaseTimeout = Annotated[
     Text, typer.Option("--case-timeout", metavar="TIME", help="CPU time that one case may take [120s].")
 ]
@@ -175,9 +183,17 @@ CaseUnit = Annotated[
     str,
     typer.Option("--unit", metavar="GLOB", help="Those whose compile used these units, or that blame them."),
 ]
+Releases = Annotated[
+    Texts, typer.Option("--python", metavar="PATH", help="An interpreter with another release of torch. Repeatable.")
+]
+AllReleases = Annotated[bool, typer.Option("--all", help="Run it under every one, and not only around the change.")]
 Duplicates = Annotated[bool, typer.Option("--duplicates", help="Show duplicates too.")]
 Case = Annotated[str, typer.Argument(metavar="CASE", help="Its id, its number in the last run, or a seed file.")]
 States = Annotated[Texts, typer.Argument(metavar="[STATE...]", help="State folders of runs; theirs are merged.")]
+RunBefore = Annotated[str, typer.Argument(metavar="RUN_A", help="A state folder, or the id of a run in --state.")]
+RunAfter = Annotated[str, typer.Argument(metavar="RUN_B", help="The same, of a later release.")]
+MergedStates = Annotated[list[str], typer.Argument(metavar="STATE...", help="State folders of runs.")]
+MergeTarget = Annotated[str, typer.Option("--into", metavar="DIR", help="State folder that takes them.")]
 Page = Annotated[str, typer.Option("--out", metavar="FILE", help="The page [STATE/report.html].")]
 
 # -- of capture --
@@ -311,6 +327,7 @@ def run(
     jobs: Jobs = None,
     max_time: MaxTime = None,
     max_cases: MaxCases = None,
+    shard: ShardOf = None,
     case_timeout: CaseTimeout = None,
     device: Device = None,
     backend: Backend = None,
@@ -416,6 +433,16 @@ def reduce(
     from fxmorph.commands.reduce_findings import reduce
 
     return reduce(settings, ids or (), every, python or ())
+
+
+@app.command(cls=Command)
+@_exits
+def bisect(id: FindingId, python: Releases = None, every: AllReleases = False, state: State = None) -> int:
+    """Run a finding's repro under other releases of torch: the first that shows it, or the first that does not."""
+    settings = _settings(locals(), "id", "python", "every")
+    from fxmorph.commands.bisect_releases import bisect
+
+    return bisect(settings, id, python or (), every)
 
 
 @app.command(cls=Command, context_settings={"allow_interspersed_args": False})
@@ -732,6 +759,25 @@ def show(id: FindingId, state: State = None) -> int:
     from fxmorph.commands.findings import show_finding
 
     return show_finding(settings, id)
+
+
+@app.command(cls=Command)
+@_exits
+def compare(before: RunBefore, after: RunAfter, state: State = None, json: Json = None) -> int:
+    """Say what changed from one run to another, as under another torch; exit code 1 where something is new."""
+    settings = _settings(locals(), "before", "after")
+    from fxmorph.commands.compare import compare
+
+    return compare(settings, before, after)
+
+
+@app.command(cls=Command)
+@_exits
+def merge(states: MergedStates, into: MergeTarget) -> int:
+    """Join the runs of several state folders, as of shards, in one: each run, case and cause once."""
+    from fxmorph.commands.merge import merge
+
+    return merge(states, into)
 
 
 @app.command("report", cls=Command)

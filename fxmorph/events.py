@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, get_args
 
 from fxmorph.core.finding_parts import Likely
@@ -16,6 +17,7 @@ from fxmorph.core.records import to_json as record_to_json
 from fxmorph.model import BugClass, Case, CaseResult, Finding, Kind, Level, Status
 
 Triangle = Annotated[str, Words(("", "seed-miscompiled", "variant-miscompiled", "both"))]
+VerdictWord = Annotated[str, Words(("", *(status.value for status in Status)))]
 LevelWord = Annotated[str, Words(tuple(level.value for level in Level))]
 
 
@@ -203,6 +205,49 @@ class RunFinished(_Event):
     seconds: dict[str, float] = field(default_factory=dict)
     wall_s: float = 0.0
     report: str = ""
+
+
+class Change(StrEnum):
+    """What became of a program from the first run to the second."""
+
+    NEW = "new"  #: right in the first, fails in the second
+    FIXED = "fixed"  #: the reverse
+    STILL_FAILING = "still failing"
+    ROUNDING = "changed only in rounding"  #: right in both; other elements are ties, ill-conditioned, ...
+    EXPLAINED = "explained otherwise"  #: right in both; another rule of the policy speaks of it
+    NOT_JUDGED = "not judged in one"
+    SAME = "same"
+
+
+@dataclass(frozen=True)
+class ProgramCompared(_Event):
+    """What became of a program, or of a unit alone, from one run to another (``fxmorph compare``).
+
+    ``verdict_before`` and ``verdict_after`` are "" where the run did not have it; ``finding_before`` and
+    ``finding_after`` are ids, "" where there is none.
+    """
+
+    event: ClassVar[str] = "compared"
+    change: Change
+    seed: str
+    recipe: str
+    unit: str
+    verdict_before: VerdictWord
+    kinds_before: tuple[Kind, ...]
+    finding_before: str
+    verdict_after: VerdictWord
+    kinds_after: tuple[Kind, ...]
+    finding_after: str
+
+
+@dataclass(frozen=True)
+class RunsCompared(_Event):
+    """The end of ``fxmorph compare``: the releases of torch, and programs by what became of them."""
+
+    event: ClassVar[str] = "comparison"
+    torch_before: str
+    torch_after: str
+    counts: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -511,6 +556,8 @@ Event = (
     | Progress
     | Warned
     | RunFinished
+    | ProgramCompared
+    | RunsCompared
     | UnitFired
     | RuleListed
     | RuleShown

@@ -17,6 +17,7 @@ from typing import Any
 
 from fxmorph.core.exhibit import Exhibit
 from fxmorph.core.finding_parts import Blame, Draft, Draw, Likely, Reduced, Repro, UnitCase, gathered, taken_apart
+from fxmorph.core.lifetime import Lifetime, lifetime
 from fxmorph.core.records import SPARSE, to_json, untagged
 
 
@@ -623,6 +624,11 @@ class Finding:
         """What ``finding.json`` holds under that name: the fields of the parts side by side."""
         extra: dict[str, Any] = untagged(to_json(self)["extra"])
         return extra
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """Since when it shows and until when, as far as ``releases`` say."""
+        return lifetime(self.releases or ())
 
     def to_stored(self, body: dict[str, Any]) -> dict[str, Any]:
         return gathered(body)

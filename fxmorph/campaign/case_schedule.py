@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from statistics import median
 from typing import Any
 
@@ -19,6 +20,7 @@ from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.packs import Packs
 from fxmorph.campaign.portfolio import Portfolio
 from fxmorph.campaign.schedule import can_interpret, case_of, placed, result_of_loss, rung_of
+from fxmorph.campaign.sharding import Passed, VariantsApart, places
 from fxmorph.campaign.unit_schedule import UnitSchedule
 from fxmorph.campaign.variants import Place, Variants
 from fxmorph.core.config import Settings, Source
@@ -48,6 +50,8 @@ class CaseSchedule:
         self.until = 1.0 if check else 0.85
         self.unjudged = 0
         self.answers = Answers()
+        #: How far the order was gone through, and how many cases of it were given out.
+        self._places = self._given = 0
         #: The seed's label by the index of its case.
         self._label: dict[int, str] = {}
         #: How many cases of each rung were judged.
@@ -78,38 +82,57 @@ class CaseSchedule:
     # -- the order of cases ----------------------------------------------------
 
     def jobs(self) -> Iterator[Any]:
-        issued = 0
-        for job in self._order():
+        limit, order = self._settings.max_cases, self._order()
+        while limit is None or self._places < limit:
+            try:
+                job = next(order)
+            except StopIteration:
+                return
+            place = self._places
+            self._places += isinstance(job, (Case, Passed))
             if isinstance(job, Case):
-                yield worker.Judge(issued, job)
-                issued += 1
-            else:
+                self._given += 1
+                yield worker.Judge(place, job)
+            elif not isinstance(job, Passed):
                 yield job
 
     def _order(self) -> Iterator[Any]:
-        settings = self._settings
+        settings, shard = self._settings, self._settings.shard
         if self._listed is not None:
-            yield from self._listed
+            yield from places(shard, zip(self._listed))
         elif not settings.rewrites:
-            for place, seed in enumerate(self._seeds):
-                yield placed(settings, self._case(seed), place)
+            yield from places(shard, zip(self._as_they_are(self._seeds)))
         elif self._portfolio is not None:
             yield from self._portfolio.cases(self._variants(self._portfolio.variant))
         else:
-            looks = [placed(settings, self._case(seed), place) for place, seed in enumerate(self._own_seeds)]
-            yield from looks
-            yield from self._variants(lambda case, place: placed(settings, case, place)).after(looks)
+            looks = self._as_they_are(self._own_seeds)
+            yield from places(shard, zip(looks))
+            variants = self._variants(lambda case, place: placed(settings, case, place))
+            yield from takewhile(lambda _: not variants.dry, variants.after(looks))
+
+    def _as_they_are(self, seeds: Sequence[Seed]) -> list[Case]:
+        return [placed(self._settings, self._case(seed), place) for place, seed in enumerate(seeds)]
 
     @property
     def _own_seeds(self) -> list[Seed]:
         """Seeds that are not proposals: those come with the variants."""
         return [seed for seed in self._seeds if seed.hash not in self._packs.seeds]
 
+    @property
+    def _to_be_judged(self) -> Sequence[Seed]:
+        """Seeds that this run, or shard, judges as they are where it has the time."""
+        shard, ordered = self._settings.shard, self._portfolio.seeds if self._portfolio is not None else self._seeds
+        return ordered if shard is None else [seed for place, seed in enumerate(ordered) if shard.takes(place)]
+
     def _case(self, seed: Seed) -> Case:
         return case_of(self._settings, seed, 0, self.rung)
 
-    def _variants(self, place: Place) -> Variants:
-        return Variants(self._settings, self._seeds, self._packs, self._ledger, self.answers, self.rung, place)
+    def _variants(self, place: Place) -> Variants | VariantsApart:
+        def steered(place: Place) -> Variants:
+            return Variants(self._settings, self._seeds, self._packs, self._ledger, self.answers, self.rung, place)
+
+        shard = self._settings.shard
+        return steered(place) if shard is None else VariantsApart(shard, steered, place)
 
     def limit(self, job: Any) -> float:
         if isinstance(job, (worker.ListOperators, worker.ListUnits)):
@@ -197,10 +220,11 @@ class CaseSchedule:
         Where --max-cases ended the run that is what was asked for.
         """
         judged = {self._label[index] for index in self.answers.by_index}
-        enough = self._settings.max_cases is not None and len(self.answers) >= self._settings.max_cases
+        limit = self._settings.max_cases
+        enough = limit is not None and self._places >= limit and self._given == len(self.answers)
         if self._units is not None:
             self._units.end()
-        left = [s.label for s in self._seeds if s.label not in judged and s.hash not in self._packs.seeds]
+        left = [s.label for s in self._to_be_judged if s.label not in judged and s.hash not in self._packs.seeds]
         if not left or enough or self._listed is not None:
             return
         self._ledger.counts["unreached"] = len(left)

@@ -19,8 +19,10 @@ from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.seen_findings import SeenFindings
 from fxmorph.core.config import Settings
 from fxmorph.core.finding_parts import Draw, Match, Reduced, Repro
+from fxmorph.core.lifetime import STILL_THERE
 from fxmorph.core.pool import Ended
 from fxmorph.core.seen_differences import seen_before
+from fxmorph.core.versions import version_of
 from fxmorph.events import FindingMade, Warned
 from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
 from fxmorph.triage.blame.culprit import bug_class
@@ -309,7 +311,8 @@ class FindingQueue:
                 shutil.rmtree(job.folder, ignore_errors=True)
                 self._duplicate(finding, earlier)
             else:
-                finding = replace(finding, evidence=(*finding.evidence, str(shown)))
+                shows = ((version_of("torch"), STILL_THERE),)
+                finding = replace(finding, evidence=(*finding.evidence, str(shown)), releases=shows)
                 with self._ledger.activity("store"):
                     self.place(finding, write, match)
                 self.placed += 1

@@ -18,6 +18,7 @@ from fxmorph.campaign.configurations import Configurations
 from fxmorph.campaign.generated_seeds import generated_seed
 from fxmorph.campaign.operator_order import ordered_programs, reaching_operators
 from fxmorph.campaign.schedule import case_of
+from fxmorph.campaign.sharding import Passed, VariantsApart, places
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.campaign.unit_schedule import Cost, UnitSchedule
 from fxmorph.campaign.variants import Variants
@@ -42,8 +43,9 @@ class Portfolio:
     ) -> None:  # fmt: skip
         self._settings, self._answers, self._rung, self._interprets = settings, answers, rung, interprets
         self._units = units
-        self._seeds = list(seeds)
-        random.Random(f"seeds {settings.seed}").shuffle(self._seeds)
+        #: In their order.
+        self.seeds = list(seeds)
+        random.Random(f"seeds {settings.seed}").shuffle(self.seeds)
         self._configurations = Configurations(settings)
         #: Operators of torch's tests, once a worker has listed them.
         self._listed: Sequence[ListedOperator] | None = None
@@ -54,7 +56,7 @@ class Portfolio:
         """A worker answered :class:`ListOperators`."""
         self._listed = listed
 
-    def cases(self, variants: Variants) -> Iterator[Any]:
+    def cases(self, variants: Variants | VariantsApart) -> Iterator[Any]:
         """In order, with jobs that list operators and jobs of units alone between them; None where results must come
         in first.
 
@@ -63,22 +65,30 @@ class Portfolio:
         sources = self._settings.sources
         lanes: list[Lane[Any]] = []
         if Source.SEEDS in sources:
-            looks = [self._as_it_is(seed, place) for place, seed in enumerate(self._seeds)]
+            looks = [self._as_it_is(seed, place) for place, seed in enumerate(self.seeds)]
             self._looked |= {look.id for look in looks}
-            looking = Lane[Any](iter(looks), 1.0, 0.4)
-            lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking)]
+            looking = Lane[Any](self._own(zip(looks)), 1.0, 0.4)
+            lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:
-            compiled = [self._compiled(seed, place) for place, seed in enumerate(self._seeds)]
+            compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
             lanes.append(Lane(self._compiled_seeds(zip(looks, compiled, strict=True)), 3.0, 0.1, after=looking))
         if Source.OPERATORS in sources:
             yield ListOperators()
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), Cost().of, 0.6))
+            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 0.6))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 0.9, 0.1))
         yield from mixed(lanes)
+
+    def _own(self, turns: Iterable[Iterable[Case | None]]) -> Iterator[Case | Passed | None]:
+        return places(self._settings.shard, turns)
+
+    def _cost_of_units(self, job: Any) -> float:
+        """Units have the same part of a shard's time: its jobs stand for those of the others too."""
+        shard = self._settings.shard
+        return Cost().of(job) * (shard.of if shard else 1)
 
     def variant(self, case: Case, place: int) -> Case:
         """How a variant is run that has so many cases before it; proposed seeds as they are compiled by default."""
@@ -109,9 +119,8 @@ class Portfolio:
     def _threaded(self, case: Case, place: int) -> Case:
         return replace(case, compile=replace(case.compile, threads=threads_of(self._settings, place)))
 
-    def _compiled_seeds(self, pairs: Iterable[tuple[Case, Case]]) -> Iterator[Case | None]:
-        for look, case in pairs:
-            yield from self._unless_settled(look, case)
+    def _compiled_seeds(self, pairs: Iterable[tuple[Case, Case]]) -> Iterator[Case | Passed | None]:
+        return self._own(self._unless_settled(look, case) for look, case in pairs)
 
     def _unless_settled(self, look: Case, case: Case) -> Iterator[Case | None]:
         """The compiled case, unless the interpreted one came before it and showed that it needs no more."""
@@ -130,7 +139,7 @@ class Portfolio:
         first: Lane[Any] = Lane(self._lowerings_once(looks), 0.45, 0.4)
         return [first, Lane(looks, 0.4, 0.25, after=first), Lane(self._compiled_operators(), 1.4, 0.2)]
 
-    def _lowerings_once(self, looks: Iterator[Case | None]) -> Iterator[Case | None]:
+    def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""
         given = 0
         while self._listed is None or given < len(reaching_operators(self._listed)):
@@ -138,36 +147,44 @@ class Portfolio:
             given += look is not None
             yield look
 
-    def _operators(self) -> Iterator[tuple[int, Case] | None]:
-        """Programs by their place, compiled; None until a worker has listed them."""
-        while self._listed is None:
-            yield None
+    def _operators(self) -> Iterator[tuple[int, Case]]:
+        """Programs by their place, compiled, once a worker has listed them."""
+        assert self._listed is not None
         for place, program in enumerate(ordered_programs(self._listed, self._settings.seed)):
             yield place, replace(case_of(self._settings, program.seed(), 0, self._rung), plans=MADE_PLANS)
 
-    def _interpreted_operators(self) -> Iterator[Case | None]:
-        for entry in self._operators():
-            look = None if entry is None else _flavoured(entry[1], entry[0])
-            self._looked |= {look.id} if look else set()
+    def _listing(self) -> Iterator[None]:
+        """None again and again until a worker has listed the operators."""
+        while self._listed is None:
+            yield None
+
+    def _interpreted_operators(self) -> Iterator[Case | Passed | None]:
+        yield from self._listing()
+        yield from self._own(zip(self._looks_at_operators()))
+
+    def _looks_at_operators(self) -> Iterator[Case]:
+        for place, case in self._operators():
+            look = _flavoured(case, place)
+            self._looked.add(look.id)
             yield look
 
-    def _compiled_operators(self) -> Iterator[Case | None]:
+    def _compiled_operators(self) -> Iterator[Case | Passed | None]:
         """The same programs."""
-        for entry in self._operators():
-            if entry is None:
-                yield None
-                continue
-            place, case = entry
-            yield from self._unless_settled(_flavoured(case, place), self._threaded(case, place))
+        yield from self._listing()
+        yield from self._own(
+            self._unless_settled(_flavoured(case, place), self._threaded(case, place))
+            for place, case in self._operators()
+        )
 
     # -- generated programs ----------------------------------------------------------
 
-    def _generated(self) -> Iterator[Case]:
-        folder = self._settings.state_dir / "generated"
-        for number in itertools.count():
-            seed = generated_seed(folder, self._settings.seed, number)
-            case = replace(case_of(self._settings, seed, 0, self._rung), plans=MADE_PLANS)
-            yield self._varied(case, number)
+    def _generated(self) -> Iterator[Case | Passed | None]:
+        return self._own(map(self._generated_program, itertools.count()))
+
+    def _generated_program(self, number: int) -> Iterator[Case]:
+        seed = generated_seed(self._settings.state_dir / "generated", self._settings.seed, number)
+        case = replace(case_of(self._settings, seed, 0, self._rung), plans=MADE_PLANS)
+        yield self._varied(case, number)
 
 
 #: Nothing is learned from compiling what came to this where kernels were interpreted.

@@ -57,6 +57,8 @@ def prepare(
     clock, started = Clock(since_birth=not resumed), time.monotonic()
     seeds, refusals = find_seeds(list(settings.paths), regressions=settings.all)
     packs = Packs(settings)
+    if settings.shard is not None and pack_folders_of(settings, check):
+        raise ConfigError("--shard: what is tried of proposals hangs on the results of all shards: leave them out")
     seeds = [*seeds, *packs.take(pack_folders_of(settings, check), seeds)]
     use_oracles([Path(folder) for folder in settings.oracles])
     known, baseline = load_known(), read_baseline(settings.baseline)

@@ -6,15 +6,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from fxmorph.core.config import ConfigError, Settings, option_of
+from fxmorph.core.config import ANEW, ConfigError, Settings, option_of
+from fxmorph.core.shard import Shard
 from fxmorph.core.store import Store
 
-#: What decides how a run is told, how long it goes on and what counts, and not what a case is.
-ANEW = (
-    "jobs", "max_time", "max_cases", "baseline", "fail_on_known", "state", "report", "json", "quiet", "verbose",
-    "resume",
-)  # fmt: skip
-#: Of those, what is as it was in the first part unless it is given.
+#: Of what ``--resume`` may be told anew, what is as it was in the first part unless it is given.
 _KEPT = ("jobs", "max_cases", "baseline", "fail_on_known")
 
 
@@ -56,5 +52,5 @@ def _comparable(name: str, value: Any) -> Any:
 
 def _spelled(value: Any) -> str:
     if not isinstance(value, tuple):
-        return repr(value)
+        return repr(str(value) if isinstance(value, Shard) else value)
     return repr(" ".join(f"{v[0]}={v[1]}" if isinstance(v, tuple) else str(v) for v in value))

@@ -79,7 +79,8 @@ class Run:
         """The header, and the seeds that do not load."""
         s, made = self._settings, self._made
         run_id = self._ledger.run_id
-        notes = [f"resuming run {run_id}: {len(made.done)} cases are done"] if made.resumed else []
+        notes = [f"shard {s.shard} of the campaign"] if s.shard is not None else []
+        notes += [f"resuming run {run_id}: {len(made.done)} cases are done"] if made.resumed else []
         versions = {"fxmorph": version_of("fxmorph"), "torch": version_of("torch"), "python": sys.version.split()[0]}
         self._emit(
             RunStarted(
@@ -150,7 +151,7 @@ class Run:
         """The schedule's next job; None where there is none now."""
         if self._exhausted:
             return None
-        packs, limit = len(self._made.packs.folders), self._settings.max_cases
+        packs = len(self._made.packs.folders)
         try:
             job = next(self._jobs)
         except StopIteration:
@@ -158,8 +159,6 @@ class Run:
         if len(self._made.packs.folders) > packs:
             pool.renew(self._workers_arguments())
             self._ledger.set_header(header(self._settings, self._made.packs))
-        if job is not None and limit is not None and job.index >= limit:
-            job, self._exhausted = None, True
         return job
 
     def _hear(self, ended: Ended) -> None:

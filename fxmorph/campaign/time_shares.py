@@ -19,7 +19,7 @@ class Lane(Generic[T]):
     proportion to ``share``.
 
     A job that is None says that results must come in first.  A lane that comes ``after`` another has no part before
-    that one has ended.
+    that one has ended.  One that is ``dry`` gives nothing more that counts: where all are, the order ends.
     """
 
     jobs: Iterator[T | None]
@@ -27,6 +27,7 @@ class Lane(Generic[T]):
     share: float
     after: Lane[T] | None = None
     spent: float = 0.0
+    dry: Callable[[], bool] = lambda: False
 
     @property
     def progress(self) -> float:
@@ -36,7 +37,7 @@ class Lane(Generic[T]):
 def mixed(lanes: Sequence[Lane[T]]) -> Iterator[T | None]:
     """The jobs of all lanes until each has ended; a lane that waits keeps its place, and all wait with it."""
     left = [lane for lane in lanes if lane.after is None]
-    while left:
+    while not all(lane.dry() for lane in left):
         lane = min(left, key=lambda lane: lane.progress)
         try:
             job = next(lane.jobs)

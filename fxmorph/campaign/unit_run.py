@@ -19,6 +19,8 @@ def run_passes(settings: Settings, emit: Emit) -> int:
         raise ConfigError(
             "--pass runs on the CPU, on seeds as they are: leave out --device, --dtype, --context, --cases"
         )
+    if settings.shard is not None and settings.max_cases is not None:
+        raise ConfigError("--pass --shard: how many jobs all shards have nobody knows: leave out --max-cases")
     from fxmorph.inductor.inventory import UnknownUnit
 
     with Store(settings.state_dir) as store:
@@ -27,6 +29,6 @@ def run_passes(settings: Settings, emit: Emit) -> int:
         except UnknownUnit as error:
             raise ConfigError(f"--pass: {error}") from None
         made = prepare(settings, store, emit)
-        schedule = UnitSchedule(settings, made.seeds, made.ledger, made.queue, emit)
+        schedule = UnitSchedule(settings, made.seeds, made.ledger, made.queue, emit, limit=settings.max_cases)
         schedule.told(units)
         return Run(made, schedule, "interrupted; the findings told so far are stored").run()

@@ -74,7 +74,7 @@ class UnitSchedule:
     """Jobs on ``seeds``, and on what is made for the units that :meth:`told` hears of; programs of findings go to a
     folder of the state.
 
-    ``prove``: what does not differ is proved where that can be done.
+    ``prove``: what does not differ is proved where that can be done.  After ``limit`` jobs there are no more.
     """
 
     rung = Rung.PASS
@@ -83,9 +83,11 @@ class UnitSchedule:
 
     def __init__(
         self, settings: Settings, seeds: Sequence[Seed], ledger: Ledger, queue: FindingQueue, emit: Emit,
-        prove: bool = True,
+        prove: bool = True, limit: int | None = None,
     ) -> None:  # fmt: skip
-        self._settings, self._seeds, self._prove = settings, list(seeds), prove
+        self._settings, self._prove = settings, prove
+        self._seeds = list(self._own(seeds))
+        self._most = limit
         self._chosen: Chosen | None = None
         self._ledger, self._emit = ledger, emit
         self.tally = Coverage()
@@ -129,7 +131,7 @@ class UnitSchedule:
         while self._chosen is None:
             yield None
         planned = mixed(self._lanes(self._chosen.coded))
-        while True:
+        while self._most is None or self._issued < self._most:
             late = self._ledger.elapsed > LATE * self._settings.max_time
             job = self._urgent(self._issued, late)
             if job is None:
@@ -171,14 +173,14 @@ class UnitSchedule:
         """Decompositions on the samples that torch's own tests have for operators, in all dtypes in turn."""
         if any(u.kind is UnitKind.DECOMPOSITION for u in self._units):
             for turn in range(TURNS):
-                for part in self._shuffled(f"samples {turn}", range(PARTS)):
+                for part in self._own(self._shuffled(f"samples {turn}", range(PARTS))):
                     yield self._job(Source(samples=part, turn=turn))
 
     def _made(self, coded: Sequence[str]) -> Iterator[worker.JudgePasses]:
         """Whole passes on graphs made from their code, those that run by default first."""
         default = {u.name for u in self._units if u.default}
         ordered = sorted(self._shuffled("made", coded), key=lambda name: name not in default)
-        yield from (self._job(Source(made=name)) for name in ordered)
+        yield from (self._job(Source(made=name)) for name in self._own(ordered))
 
     def _derivations(self, coded: Sequence[str]) -> Iterator[worker.Derive]:
         """One entry of each family of patterns first, those that run by default before others."""
@@ -190,7 +192,7 @@ class UnitSchedule:
             before[family(unit.name)] += 1
         entries.sort(key=lambda unit: place[unit.name])
         names = [unit.name for unit in entries if unit.name not in coded]
-        for i in range(0, len(names), ENTRIES_A_JOB):
+        for i in self._own(range(0, len(names), ENTRIES_A_JOB)):
             self._deriving += 1
             yield worker.Derive(0, tuple(names[i : i + ENTRIES_A_JOB]), self._settings.seed)
 
@@ -199,6 +201,11 @@ class UnitSchedule:
         for turn in range(len(modes)):
             for i, seed in enumerate(self._shuffled(f"seeds {modes[0]}", self._seeds)):
                 yield self._job(Source(seed, modes[(i + turn) % len(modes)]))
+
+    def _own(self, things: Iterable[T]) -> Iterator[T]:
+        """Those that are this shard's."""
+        shard = self._settings.shard
+        return (thing for place, thing in enumerate(things) if shard is None or shard.takes(place))
 
     def _shuffled(self, what: str, things: Iterable[T]) -> list[T]:
         drawn = list(things)

@@ -33,6 +33,9 @@ class Variants:
     ``place`` says how a case runs by how many there were before it.
     """
 
+    #: They end where there are no more, and give no empty places before.
+    dry = False
+
     def __init__(
         self, settings: Settings, seeds: list[Seed], packs: Packs, ledger: Ledger, answers: Answers, rung: Rung,
         place: Place,

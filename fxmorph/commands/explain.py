@@ -12,6 +12,7 @@ from pathlib import Path
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
+from fxmorph.core.last_run import campaign_of
 from fxmorph.core.operator_seeds import PREFIX
 from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
@@ -79,10 +80,10 @@ def _seed_case(settings: Settings, path: str) -> Case:
 
 
 def _stored_case(settings: Settings, name: str) -> tuple[Case, list[Path]]:
-    """From the last run: by position, or by the start of the id; with the packs of proposals of that run."""
+    """From the last run, with other shards of its campaign: by position, or by the start of the id; with its packs."""
     with Store(settings.state_dir, write=False) as store:
-        run = store.last_run()
-        rows = store.cases(run[0]) if run else []
+        runs = store.runs()
+        rows = [row for run in campaign_of(runs[-1], runs) for row in store.cases(run.id)] if runs else []
     found = [
         (i, c, r) for i, c, r in rows if (str(i) == name if name.isdigit() and len(name) < 8 else c.id.startswith(name))
     ]
@@ -92,4 +93,4 @@ def _stored_case(settings: Settings, name: str) -> tuple[Case, list[Path]]:
     _, case, result = found[0]
     if result.recipe and case.recipe is None:
         case = replace(case, recipe=Recipe.parse(result.recipe))
-    return case, [Path(p) for p in run[1].get("packs", ())] if run else []
+    return case, [Path(p) for p in runs[-1].header.get("packs", ())]

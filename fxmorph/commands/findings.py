@@ -47,6 +47,7 @@ def show_finding(settings: Settings, prefix: str) -> Exit:
         from fxmorph.triage.folder.issue import issue_text
 
         text = issue_text(finding, (header[1] if header else {}).get("versions", {}), finding.ladder)
+    shows = [str(finding.lifetime)] if str(finding.lifetime) else []
     known = [f"known: {known_as(finding)}"] if finding.known else []
-    print_line("\n".join([text.rstrip("\n"), *known, *likely_lines(finding)]))
+    print_line("\n".join([text.rstrip("\n"), *shows, *known, *likely_lines(finding)]))
     return Exit.OK

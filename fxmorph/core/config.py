@@ -18,6 +18,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fxmorph.core.shard import Shard
 from fxmorph.model import CONTEXTS, FLOATS, Rung, check_arguments
 
 Pairs = tuple[tuple[str, Any], ...]
@@ -29,6 +30,13 @@ LEVELS = ("torch", "aten")
 #: Forms of ``--report``, and whether each is written to a file.
 REPORTS = {"junit": True, "sarif": True, "github": False}
 MAX_DEFAULT_JOBS = 8
+
+
+#: Fields that decide how a run is told, how long it goes on and what counts, and not what a case is.
+ANEW = (
+    "jobs", "max_time", "max_cases", "baseline", "fail_on_known", "state", "report", "json", "quiet", "verbose",
+    "resume",
+)  # fmt: skip
 
 
 class Source(StrEnum):
@@ -52,7 +60,7 @@ class Settings:
     one worker per core.  ``device`` may name several, as in ``"cpu,cuda"``.  ``compile``,
     ``inductor`` and ``dynamo`` are sorted pairs: keyword arguments of ``torch.compile`` and
     settings of ``torch._inductor.config`` and ``torch._dynamo.config``.  ``threads`` 0 means what ``plans.threads_of``
-    draws.
+    draws.  ``shard`` is the part of the campaign that is done, None where one run is all of it.
     """
 
     paths: tuple[str, ...] = ()
@@ -60,6 +68,7 @@ class Settings:
     jobs: int = 0
     max_time: float = 900.0
     max_cases: int | None = None
+    shard: Shard | None = None
     device: str = "cpu"
     backend: str = "inductor"
     compile: Pairs = ()
@@ -296,6 +305,10 @@ def _sources(raw: Any) -> tuple[str, ...]:
     return names
 
 
+def _shard(raw: Any) -> Shard:
+    return Shard.parse(_text(raw))
+
+
 def _fail_on(raw: Any) -> bool:
     return _word("new", "known")(raw) == "known"
 
@@ -307,6 +320,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "jobs": _whole(0),
     "max_time": duration,
     "max_cases": _whole(1),
+    "shard": _shard,
     "device": _devices,
     "backend": _text,
     "compile": _compile_arguments,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from fxmorph.core.lifetime import Lifetime, lifetime
 from fxmorph.core.units import Stage
 
 #: Of each call that says something its name and which calls before it it depends on.
@@ -158,6 +159,7 @@ def gathered(body: dict[str, Any]) -> dict[str, Any]:
     extra = {key: value for key, value in said if value is not None}
     # Of a case it is said too that nothing is blamed.
     extra |= {n: parts[n] for n in _NAMED if parts[n] not in _UNSAID or (n == "blame" and "number" in extra)}
+    extra |= {key: value for key, value in vars(lifetime(parts["releases"] or ())).items() if value}
     return {**body, "extra": extra, "confirmed": confirmed}
 
 
@@ -169,6 +171,8 @@ def taken_apart(body: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(f"extra: want an object, got {body['extra']!r}")
     extra = dict(body["extra"])
     parts: dict[str, Any] = {name: extra.pop(name) for name in _NAMED if name in extra}
+    for of_lifetime in fields(Lifetime):  # it follows from the releases
+        extra.pop(of_lifetime.name, None)
     for name, cls in _SIDE_BY_SIDE.items():
         if cls is UnitCase and "rung" not in extra:
             continue  # operations are the reduced graph's

@@ -49,6 +49,10 @@ CREATE TABLE seconds(run TEXT NOT NULL REFERENCES runs(id), activity TEXT NOT NU
     PRIMARY KEY(run, activity));
 """
 
+#: The tables that say something of a run, and the column that has its id.
+_OF_A_RUN = {
+    "runs": "id", "results": "run", "findings": "run", "refusals": "run", "passes": "run", "seconds": "run",
+}  # fmt: skip
 #: Besides the tables of runs, so that folders of before have it too: proposals, what the gate said of them
 #: with which versions, and the exchange with a language model that they came from.
 _PROPOSALS = """
@@ -128,7 +132,7 @@ class Store:
 
     def unfinished_run(self) -> tuple[str, Settings] | None:
         """The latest run, if it did not finish, with the settings that it began with."""
-        rows = self._read("SELECT id, settings, finished FROM runs ORDER BY rowid DESC LIMIT 1")
+        rows = self._read("SELECT id, settings, finished FROM runs ORDER BY started DESC, rowid DESC LIMIT 1")
         if not rows or rows[0][2] is not None:
             return None
         return rows[0][0], self._record(Settings, rows[0][1])
@@ -142,7 +146,7 @@ class Store:
 
     def last_run(self) -> tuple[str, dict[str, Any], dict[str, Any]] | None:
         """Id, header and summary (empty until it ended or was interrupted) of the latest run."""
-        rows = self._read("SELECT id, header, summary FROM runs ORDER BY rowid DESC LIMIT 1")
+        rows = self._read("SELECT id, header, summary FROM runs ORDER BY started DESC, rowid DESC LIMIT 1")
         if not rows:
             return None
         run_id, header, summary = rows[0]
@@ -150,7 +154,7 @@ class Store:
 
     def runs(self) -> list[StoredRun]:
         """Every run, oldest first."""
-        rows = self._read("SELECT id, started, finished, settings, header, summary FROM runs ORDER BY rowid")
+        rows = self._read("SELECT id, started, finished, settings, header, summary FROM runs ORDER BY started, rowid")
         return [
             StoredRun(
                 run_id, started, finished, self._record(Settings, settings), self._table(header),
@@ -166,6 +170,31 @@ class Store:
     def set_header(self, run_id: str, header: Mapping[str, Any]) -> None:
         """Replace the header of a run."""
         self._write("UPDATE runs SET header = ? WHERE id = ?", (_dump(to_json(dict(header))), run_id))
+
+    def progress(self, run_id: str) -> tuple[bool, int, int]:
+        """How far a run is: whether it finished, how many cases are judged, how many findings are confirmed."""
+        (row,) = self._read(
+            "SELECT (SELECT finished IS NOT NULL FROM runs WHERE id = :run),"
+            " (SELECT count(*) FROM results WHERE run = :run),"
+            " (SELECT count(*) FROM findings WHERE run = :run AND json_extract(finding, '$.confirmed'))",
+            {"run": run_id},
+        )
+        return bool(row[0]), row[1], row[2]
+
+    def adopt(self, other: Store, run_id: str) -> None:
+        """Take all that another store has of a run, in place of what this one has of it."""
+        with self._guard():
+            self._db.execute("ATTACH ? AS other", (f"{other._file.resolve().as_uri()}?mode=ro",))
+            try:
+                with self._transaction():
+                    for table, key in _OF_A_RUN.items():
+                        self._db.execute(f"DELETE FROM main.{table} WHERE {key} = ?", (run_id,))
+                        self._db.execute(
+                            f"INSERT INTO main.{table} SELECT * FROM other.{table} WHERE {key} = ? ORDER BY rowid",
+                            (run_id,),
+                        )
+            finally:
+                self._db.execute("DETACH other")
 
     # What runs record
 
@@ -224,6 +253,11 @@ class Store:
             raise StoreError(f"finding {id_prefix!r} is ambiguous: {', '.join(row[0] for row in rows)}")
         return self._record(Finding, rows[0][1]), rows[0][2]
 
+    def placed(self, run_id: str) -> list[tuple[Finding, str, str]]:
+        """Each finding of a run, oldest first, with its folder and the id of which it is a duplicate."""
+        rows = self._read("SELECT finding, folder, duplicate_of FROM findings WHERE run = ? ORDER BY rowid", (run_id,))
+        return [(self._record(Finding, text), folder, duplicate_of) for text, folder, duplicate_of in rows]
+
     def place(self, finding_id: str) -> tuple[str, str]:
         """Folder of the finding with exactly this id, and the id of which it is a duplicate."""
         row = self._one(
@@ -247,7 +281,7 @@ class Store:
 
     def summaries(self) -> list[tuple[str, dict[str, Any]]]:
         """Id and summary of each run that ended or was interrupted, newest first."""
-        rows = self._read("SELECT id, summary FROM runs WHERE summary IS NOT NULL ORDER BY rowid DESC")
+        rows = self._read("SELECT id, summary FROM runs WHERE summary IS NOT NULL ORDER BY started DESC, rowid DESC")
         return [(run_id, self._table(text)) for run_id, text in rows]
 
     def add_refusal(self, run_id: str, seed_path: str, reason: str) -> None:
@@ -365,7 +399,7 @@ class Store:
         with self._guard(), self._transaction():
             self._db.execute(statement, values)
 
-    def _read(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    def _read(self, statement: str, values: tuple[Any, ...] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
         with self._guard():
             return self._db.execute(statement, values).fetchall()
 

@@ -14,6 +14,7 @@ from typing import Any
 from fxmorph.core.exhibit import Exhibit, GraphPair
 from fxmorph.core.finding_parts import NOBODY, Blame
 from fxmorph.core.store import Store, StoredRun
+from fxmorph.core.united import United, united
 from fxmorph.model import SEVERITY, CaseResult, Finding, Recipe, Status
 from fxmorph.triage.folder.graph_files import exhibit_of
 
@@ -110,11 +111,10 @@ def collect(states: Sequence[Path]) -> Report:
     A finding that several runs made is one card, as it was last recorded.
     """
     gathered = _Gathered()
-    for state in states:
-        with Store(state, write=False) as store:
-            for run in store.runs():
-                gathered.add(state, store, run)
-    return gathered.report()
+    with united(states) as runs:
+        for store, run in runs.runs:
+            gathered.add(runs, store, run)
+        return gathered.report()
 
 
 class _Gathered:
@@ -129,15 +129,15 @@ class _Gathered:
         self.reasons: Counter[tuple[str, str]] = Counter()
         self.refused: dict[str, str] = {}
 
-    def add(self, state: Path, store: Store, run: StoredRun) -> None:
+    def add(self, runs: United, store: Store, run: StoredRun) -> None:
         found = []
-        for finding in store.findings(run.id, duplicates=True):
-            folder, duplicate_of = store.place(finding.id)
-            if duplicate_of:
-                self.duplicates[duplicate_of] += 1
+        for placed in runs.findings(run.id):
+            finding = placed.finding
+            if placed.duplicate_of:
+                self.duplicates[placed.duplicate_of] += 1
                 continue
             found.append(finding.id)
-            self.findings[finding.id] = finding, state, _folder(state, folder, finding.id)
+            self.findings[finding.id] = finding, store.path, placed.folder
             self.found_by[finding.id].append(run.id)
             if finding.unit_case is None:  # those of the pass rung are in its own table
                 verdict = Status.KNOWN if finding.known else Status.FINDING
@@ -150,7 +150,7 @@ class _Gathered:
         for unit, row in (passes.get("units") or {}).items():
             self.units[unit].update(row.get("verdicts") or {})
             self.outcomes[unit].update(row.get("outcomes") or {})
-        self.runs.append(_run(state, store, run, cases, frozenset(found)))
+        self.runs.append(_run(store, run, cases, frozenset(found)))
 
     def _count(self, result: CaseResult) -> None:
         families = {"(seed as it is)"}
@@ -174,28 +174,20 @@ class _Gathered:
             )  # fmt: skip
         cards.sort(key=lambda c: (bool(c.known), c.finding.stage, c.finding.unit, c.finding.id))
         reasons = [(status, reason, n) for (status, reason), n in self.reasons.most_common(MOST_REASONS)]
-        runs = tuple(sorted(self.runs, key=lambda r: r.started))
         return Report(
-            runs, tuple(cards), _matrix(self.units), _matrix(self.outcomes, ("proved", "refuted", "unknown")),
-            _matrix(self.families), tuple(reasons), self.refused,
+            tuple(self.runs), tuple(cards), _matrix(self.units),
+            _matrix(self.outcomes, ("proved", "refuted", "unknown")), _matrix(self.families), tuple(reasons),
+            self.refused,
         )  # fmt: skip
 
 
-def _folder(state: Path, stored: str, id: str) -> Path:
-    """Where the finding's files are now: a state folder may have been moved since."""
-    here = next((place for of in ("findings", "seen") if (place := state / of / id).is_dir()), None)
-    return here or (Path(stored) if stored else state / "findings" / id)
-
-
-def _run(
-    state: Path, store: Store, run: StoredRun, cases: Sequence[tuple[str, CaseResult]], found: frozenset[str]
-) -> Run:
+def _run(store: Store, run: StoredRun, cases: Sequence[tuple[str, CaseResult]], found: frozenset[str]) -> Run:
     """``cases`` are results with their seeds."""
     summary, results = run.summary, [result for _, result in cases]
     counts = summary.get("counts") or dict(Counter(r.status.value for r in results))
     return Run(
         id=run.id,
-        state=str(state),
+        state=str(store.path),
         started=datetime.fromtimestamp(run.started),
         finished=run.finished is not None,
         torch=str(run.header.get("torch", "")),

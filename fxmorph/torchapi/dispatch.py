@@ -65,6 +65,17 @@ def aten_packet(name: str) -> OpOverloadPacket | None:
     return packet if isinstance(packet, OpOverloadPacket) else None
 
 
+def gives_one_tensor(name: str) -> bool:
+    """Whether aten has an operator of this name, and all overloads of it return one tensor, by their schemas."""
+    # The others are of TorchScript's lists and numbers.
+    schemas = [
+        schema
+        for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+        if any("Tensor" in str(argument.type) for argument in schema.arguments)
+    ]
+    return bool(schemas) and all([str(r.type) for r in schema.returns] == ["Tensor"] for schema in schemas)
+
+
 def decomposition_of(overload: OpOverload) -> Callable[..., Any] | None:
     """torch's own spelling of an operator in simpler ones, or None."""
     from torch._decomp import decomposition_table

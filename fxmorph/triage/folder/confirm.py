@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit, ReproExit
 from fxmorph.core.finding_parts import Match
+from fxmorph.core.lifetime import BREAKS, GONE, STILL_THERE
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
@@ -32,7 +33,7 @@ REPRO_SECONDS = 300
 #: Fresh processes that must all show the difference, where there is time: `fxmorph reduce`.
 TIMES = 3
 
-_SAID: dict[int, str] = {ReproExit.GONE: "gone", ReproExit.STILL_THERE: "still there"}
+_SAID: dict[int, str] = {ReproExit.GONE: GONE, ReproExit.STILL_THERE: STILL_THERE}
 _REPLAYED: dict[int, str] = {ReproExit.GONE: "FIXED", ReproExit.STILL_THERE: "FAILS"}
 _QUOTED_CUDA = re.compile(r"""(['"])cuda(:\d+)?\1""")
 
@@ -65,7 +66,7 @@ def write_finding(folder: Path, finding: Finding, versions: Mapping[str, str], p
 
 def said_by(code: int) -> str:
     """What a repro's exit code says."""
-    return _SAID.get(code, "breaks")
+    return _SAID.get(code, BREAKS)
 
 
 def run_repro(

@@ -203,9 +203,11 @@ def _by_hand(finding: Finding) -> Iterator[str]:
 
 
 def _releases(finding: Finding) -> Iterator[str]:
-    """What other releases show, where they were tried."""
-    if finding.releases:
-        yield table(("torch", "result"), finding.releases)
+    """Which releases are affected, where others were tried than the one that it was found with."""
+    if len(finding.releases or ()) > 1:
+        if str(finding.lifetime):
+            yield f"Affected releases: {finding.lifetime}."
+        yield table(("torch", "result"), finding.releases or ())
 
 
 def _related(finding: Finding) -> Iterator[str]:

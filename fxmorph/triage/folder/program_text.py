@@ -76,19 +76,12 @@ def _is_one(value: ast.expr) -> bool:
 
 
 def _gives_one(function: ast.expr) -> bool:
-    """Whether all overloads of the operator of this name return one tensor, by their schemas."""
-    import torch  # what only reads a program does without
+    """Whether the operator of this name returns one tensor."""
+    from fxmorph.torchapi.dispatch import gives_one_tensor
 
     name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
     inside = getattr(getattr(function, "value", None), "attr", "")
-    operator = f"aten::{inside}_{name}" if inside in _NAMESPACES else f"aten::{name}"
-    # The others are of TorchScript's lists and numbers.
-    schemas = [
-        schema
-        for schema in torch._C._jit_get_schemas_for_operator(operator)
-        if any("Tensor" in str(argument.type) for argument in schema.arguments)
-    ]
-    return bool(schemas) and all([str(r.type) for r in schema.returns] == ["Tensor"] for schema in schemas)
+    return gives_one_tensor(f"{inside}_{name}" if inside in _NAMESPACES else name)
 
 
 def defined(program: str) -> Mapping[str, ast.AST]:

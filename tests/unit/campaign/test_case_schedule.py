@@ -109,6 +109,7 @@ def test_a_run_that_did_not_reach_a_seed_is_not_green(new_campaign: Any) -> None
 
 def test_a_number_of_cases_that_was_asked_for_is_enough(new_campaign: Any) -> None:
     campaign = new_campaign(seeds=(seed_of("s"), seed_of("t")), max_cases=1)
+    assert [job.index for job in campaign.schedule.jobs()] == [0]
     judge(campaign, s=Status.CLEAN)
     assert campaign.end().exit_code == Exit.OK
 

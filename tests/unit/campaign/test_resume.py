@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fxmorph.campaign.resume import ANEW, resumed_settings, unfinished
-from fxmorph.core.config import ConfigError, Settings, load_settings
+from fxmorph.campaign.resume import resumed_settings, unfinished
+from fxmorph.core.config import ANEW, ConfigError, Settings, load_settings
+from fxmorph.core.shard import Shard
 from fxmorph.core.store import Store
 
 BEFORE = Settings(paths=("corpus",), seed=5, jobs=2, max_cases=9, dtype="bfloat16", compile=(("dynamic", True),))
@@ -49,6 +51,7 @@ def test_what_is_given_again_alike_is_no_trouble(tmp_path: Path) -> None:
         ("rewrites", False, "--no-rewrites"),
         ("device", "cuda", "--device"),
         ("level", "aten", "--level"),
+        ("shard", "1/2", "--shard: '1/2' is not what the run to be resumed had, None"),
         ("edge_cases", True, "--edge-cases"),
         ("case_timeout", "3s", "--case-timeout"),
     ],
@@ -57,6 +60,16 @@ def test_what_shapes_cases_cannot_be_changed(tmp_path: Path, name: str, raw: Any
     with pytest.raises(ConfigError) as error:
         resumed_settings(BEFORE, now(tmp_path, **{name: raw}))
     assert words in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_shard_goes_on_as_one(tmp_path: Path) -> None:
+    before = replace(BEFORE, shard=Shard(2, 3))
+    assert resumed_settings(before, now(tmp_path)).shard == resumed_settings(before, now(tmp_path, shard="2/3")).shard
+    with pytest.raises(ConfigError, match="--shard: '1/3' is not what the run to be resumed had, '2/3'"):
+        resumed_settings(before, now(tmp_path, shard="1/3"))
+    with Store(tmp_path / "state") as store:
+        store.create_run(before, {})
+        assert unfinished(store, now(tmp_path))[1].shard == Shard(2, 3)
 
 
 def test_a_file_gives_too(tmp_path: Path) -> None:
