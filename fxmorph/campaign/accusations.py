@@ -65,14 +65,16 @@ class Accusation:
     @property
     def shows(self) -> bool:
         """Whether a whole compile of one of its programs showed a difference that the unit may make."""
-        return any(r.status is Status.FINDING and set(r.kinds) & _SHOWN for r in self.compiled)
+        made = _SHOWN | set(self.pair.kinds)
+        return any(r.status is Status.FINDING and set(r.kinds) & made for r in self.compiled)
 
     @property
     def doubtful(self) -> bool:
         """Whether no whole compile shows it, and the graph may be none that a program gives, or the trouble our own:
-        what a unit leaves unfinished alone, later ones may finish.
+        what a unit leaves unfinished alone, later ones may finish, as strides, which Inductor mends at the end.
         """
-        return not self.shows and (self.pair.part in _MADE_UP or set(self.pair.kinds) <= {Kind.RAISES, Kind.SHAPE})
+        unfinished = {Kind.RAISES, Kind.SHAPE, Kind.STRIDE}
+        return not self.shows and (self.pair.part in _MADE_UP or set(self.pair.kinds) <= unfinished)
 
 
 class Accusations:

@@ -28,7 +28,6 @@ from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
-from fxmorph.triage.known.known_issues import Known
 from fxmorph.triage.known.likeness import likely_issues
 
 #: CPU seconds for blaming and reducing one finding of a run: this share of all that it has, within these bounds.
@@ -77,16 +76,16 @@ class Found:
 class FindingQueue:
     """The findings of one run; of a run that goes on it begins with what is stored.
 
-    ``known`` are public issues, ``baseline`` fingerprints that do not count.  ``again`` are findings that are
-    reduced further, by case; they keep their ids.
+    ``baseline`` are fingerprints that do not count.  ``again`` are findings that are reduced further, by case; they
+    keep their ids.
     """
 
     def __init__(
-        self, settings: Settings, ledger: Ledger, emit: Emit, known: Known, baseline: frozenset[str],
+        self, settings: Settings, ledger: Ledger, emit: Emit, baseline: frozenset[str],
         effort: Effort | None = None, again: Mapping[str, Finding] | None = None,
     ) -> None:  # fmt: skip
         self._settings, self._ledger, self._emit = settings, ledger, emit
-        self._identity = Identification(known, baseline)
+        self._identity = Identification(baseline)
         self._effort, self._again = effort or Effort.within(settings), again or {}
         stored = ledger.findings()
         confirmed = [f for f in stored if f.confirmed]
@@ -177,9 +176,7 @@ class FindingQueue:
         if isinstance(ended.job, worker.Investigate):
             self._conclude(ended.job, ended)
         elif isinstance(ended.job, worker.Identify):
-            match, used = ended.value if ended.value is not None else (Match(), ())
-            self._ledger.add_seconds(used)
-            self.place(*self._identifying.pop(ended.job.finding.id), match)
+            self._identified(ended.job, ended)
         elif isinstance(ended.job, worker.Confirm):
             self._confirmed(ended.job, ended)
         else:
@@ -369,12 +366,13 @@ class FindingQueue:
     def place(self, finding: Finding, write: Write, match: Match | None = None) -> None:
         """A finding shows its difference: ``write`` its folder, store it and tell.
 
-        ``match`` is the public issue that it was shown to be; None where it was not asked yet, and is told later.
+        ``match`` is the public issue that it was shown to be; None where its repro was not run in a fresh process yet,
+        which is done before it is told.
         """
-        later = match is None and self._identity.wanted(finding)
         finding = self._identity.named(finding, match or Match())
         folder = self._folder(finding)
         write(folder, finding)
+        later = match is None and (folder / "repro.py").is_file()  # a graph that has no text has none
         self.seen.give_way(finding, folder)
         self.findings[finding.fingerprint] = finding
         if later:
@@ -383,9 +381,31 @@ class FindingQueue:
         else:
             self._emit(FindingMade(finding, str(folder), finding.known, ""))
 
+    def _identified(self, job: worker.Identify, ended: Ended) -> None:
+        """The repro of a unit's finding was run: it is told, or has its place no more."""
+        finding, write = self._identifying.pop(job.finding.id)
+        shown, used = ended.value if ended.value is not None else (None, ())
+        self._ledger.add_seconds(used)
+        if shown is None or shown.stands:
+            said = (str(shown),) if shown else ()
+            match = shown.match if shown and shown.match else Match()
+            self.place(replace(finding, evidence=(*finding.evidence, *said)), write, match)
+            return
+        del self.findings[finding.fingerprint]
+        self._ledger.forget_finding(finding)
+        folder = self._settings.state_dir / "unconfirmed" / finding.id
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(self._folder(finding), folder)
+        self._ledger.counts["unconfirmed"] += 1
+        said_by_it = f"{folder}/repro.py does not show the difference in a fresh process: {shown}: {shown.said}"
+        self._emit(Warned(f"{finding.unit} alone differs; {said_by_it}"))
+
     def amend(self, finding: Finding) -> None:
-        """Store more of a finding that has its place."""
-        placed = self.findings[finding.fingerprint]
+        """Store more of a finding that has its place, if it still has it."""
+        placed = self.findings.get(finding.fingerprint)
+        if placed is None:
+            return
         finding = replace(finding, known=placed.known, known_by=placed.known_by)
         self.findings[finding.fingerprint] = finding
         if finding.id in self._identifying:

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from fxmorph.core.finding_parts import Match
-from fxmorph.core.versions import version_of
 from fxmorph.model import Finding, digest
-from fxmorph.triage.known.known_issues import Known
 
 #: What a finding is known as that the baseline lists.
 BASELINE = "baseline"
@@ -18,19 +16,15 @@ TRIED_ALIKE = 3
 
 
 class Identification:
-    """``issues`` are public ones, ``baseline`` fingerprints that do not count."""
+    """``baseline`` are fingerprints that do not count."""
 
-    def __init__(self, issues: Known, baseline: frozenset[str]) -> None:
-        self._issues, self._baseline = issues, baseline
+    def __init__(self, baseline: frozenset[str]) -> None:
+        self._baseline = baseline
         self._tried_alike: Counter[str] = Counter()
 
     def listed(self, print_: str) -> bool:
         """Whether the baseline has the fingerprint."""
         return print_ in self._baseline
-
-    def wanted(self, finding: Finding) -> bool:
-        """Whether it may be one of the issues, which a run of its repro would show."""
-        return bool(self._issues.worth_a_run(finding, version_of("torch")))
 
     def named(self, finding: Finding, match: Match) -> Finding:
         """The finding with what it is known as, and with what else the match says."""

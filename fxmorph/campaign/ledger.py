@@ -71,6 +71,9 @@ class Ledger:
         """``folder`` is None for a duplicate, which has none; the finding with the id ``instead_of`` goes."""
         self._store.add_finding(self.run_id, finding, str(folder or ""), duplicate_of, instead_of)
 
+    def forget_finding(self, finding: Finding) -> None:
+        self._store.forget_finding(self.run_id, finding)
+
     def write_folder(self, folder: Path, finding: Finding) -> None:
         """The finding with its repro; raises ``ValueError`` where its program is none that scripts are made of."""
         with self.activity("store"):

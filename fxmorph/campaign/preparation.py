@@ -23,7 +23,6 @@ from fxmorph.judge.plans import PLANS
 from fxmorph.model import Case, CaseResult, Finding, Seed, ValuePlan
 from fxmorph.oracle import use_oracles
 from fxmorph.torchapi.compiling import check_settings, cpp_compiler
-from fxmorph.triage.known.known_issues import load_known
 
 #: The compile cache is emptied between runs when it passes this many MiB.
 CACHE_MIB = 2048
@@ -61,7 +60,7 @@ def prepare(
         raise ConfigError("--shard: what is tried of proposals hangs on the results of all shards: leave them out")
     seeds = [*seeds, *packs.take(pack_folders_of(settings, check), seeds)]
     use_oracles([Path(folder) for folder in settings.oracles])
-    known, baseline = load_known(), read_baseline(settings.baseline)
+    baseline = read_baseline(settings.baseline)
     _refuse_what_cannot_work(settings)
     listed = None
     if settings.cases is not None:
@@ -69,7 +68,7 @@ def prepare(
         listed = tuple(read_list(Path(settings.cases), replace(some, plans=(*PLANS, ValuePlan.RESEED))))
         seeds = list(dict.fromkeys(case.seed for case in listed))
     ledger = Ledger(store, resumed or store.create_run(settings, header(settings, packs)), clock, started)
-    queue = FindingQueue(settings, ledger, emit, known, baseline, effort, again)
+    queue = FindingQueue(settings, ledger, emit, baseline, effort, again)
     return Preparation(
         settings, store, emit, tuple(seeds), tuple(refusals), packs, listed, ledger, queue,
         ledger.results() if resumed else {}, resumed is not None, _cache(settings),

@@ -137,7 +137,10 @@ class Confirm:
 
 @dataclass(frozen=True)
 class Identify:
-    """Job: which public issue the finding in ``folder`` is; answers (a ``Match``, seconds)."""
+    """Job: run the repro of a unit's finding in ``folder``, and find out which public issue it is.
+
+    Answers (a ``Confirmation``, seconds).
+    """
 
     finding: Finding
     folder: str
@@ -285,11 +288,9 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str,
     assert isinstance(job, (Confirm, Identify, WriteUp))
     with clock.activity("confirm"):
         where = Path(job.folder), Path(cache)
-        if isinstance(job, Identify):
-            return exact_match(job.finding, *where, shown=False), clock.take()
         if isinstance(job, WriteUp):
             return written_up(*where), clock.take()
-        answer = confirm(*where, job.times)
+        answer = confirm(*where, 1 if isinstance(job, Identify) else job.times)
         if answer.stands:
             answer = replace(answer, match=exact_match(job.finding, *where, shown=True))
     return answer, clock.take()

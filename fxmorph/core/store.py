@@ -230,6 +230,11 @@ class Store:
                 (run_id, finding.id, folder, duplicate_of, _dump(to_json(finding))),
             )
 
+    def forget_finding(self, run_id: str, finding: Finding) -> None:
+        """It was none."""
+        with self._guard(), self._transaction():
+            self._db.execute("DELETE FROM findings WHERE run = ? AND id = ?", (run_id, finding.id))
+
     def findings(self, run_id: str | None = None, duplicates: bool = False) -> list[Finding]:
         """Findings of a run, or of all runs (each id once, as last recorded), oldest first."""
         rows = self._read(

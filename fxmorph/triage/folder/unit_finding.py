@@ -11,7 +11,7 @@ from fxmorph.core.finding_parts import Draft
 from fxmorph.core.records import to_json
 from fxmorph.core.store import DiskError
 from fxmorph.inductor.pair_record import Pair
-from fxmorph.model import Finding
+from fxmorph.model import Finding, Kind
 from fxmorph.triage.folder.environment import anonymous
 from fxmorph.triage.folder.issue import NOUN, environment_part
 from fxmorph.triage.folder.markdown import block, folded
@@ -32,9 +32,9 @@ def run(f):  # what is returned, and what the inputs hold afterwards
     inputs = seed.make_inputs()
     return [t for t in torch.utils._pytree.tree_leaves([f(*inputs), inputs]) if isinstance(t, torch.Tensor)]
 
-def same(a, b):
+{strides}def same(a, b):
     rtol, atol = (1e-2, 1e-2) if a.dtype.itemsize == 2 else (1e-4, 1e-5)
-    return a.dtype == b.dtype and a.shape == b.shape and torch.allclose(a, b, rtol, atol, equal_nan=True)
+    return a.dtype == b.dtype and a.shape == b.shape{alike} and torch.allclose(a, b, rtol, atol, equal_nan=True)
 
 with torch.no_grad():
     eager = run(seed.fn)
@@ -44,9 +44,14 @@ with torch.no_grad():
         sys.exit(f"torch.compile raises {{type(error).__name__}}: {{error}}")
 for i, (a, b) in enumerate(zip(eager, compiled)):
     if not same(a, b):
-        print(f"tensor {{i}}:\\n  eager    {{a}}\\n  compiled {{b}}")
+        print(f"tensor {{i}}:\\n  eager    {{a}}\\n  compiled {{b}}"{said})
         sys.exit(1)
 sys.exit(len(eager) != len(compiled))
+"""
+#: Those of dimensions of one element say nothing.
+_STRIDES = """def strides(t):
+    return [step for step, size in zip(t.stride(), t.shape) if size > 1]
+
 """
 _ALONE = """# fxmorph {id}: {unit} alone changes what this graph means
 # Exits 1 while it does, 0 once it does not.  Needs fxmorph, seed.py and inputs.pt; {compiled}
@@ -65,7 +70,15 @@ def write_pass_finding(
     ``compiled`` says what whole compiles of the graph showed, ``shows`` whether that is a difference.
     """
     template = _WHOLE if shows else _ALONE
-    text = template.format(id=finding.id, unit=finding.unit, compiled="; ".join(compiled) or "not compiled as a whole")
+    of_strides = Kind.STRIDE in finding.kinds
+    text = template.format(
+        id=finding.id,
+        unit=finding.unit,
+        compiled="; ".join(compiled) or "not compiled as a whole",
+        alike=" and strides(a) == strides(b)" if of_strides else "",
+        strides=_STRIDES if of_strides else "",
+        said=', strides(a), strides(b), sep="\n"' if of_strides else "",
+    )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if pair.program:

@@ -24,7 +24,6 @@ from fxmorph.core.store import Store
 from fxmorph.events import RunFinished
 from fxmorph.model import Case, CaseResult, Finding, Seed
 from fxmorph.triage.conclusion import Investigated
-from fxmorph.triage.known.known_issues import Known
 
 
 @dataclass
@@ -44,7 +43,7 @@ class Campaign:
         s, tell = self.settings, self.told.append
         self.run_id = self.run_id or self.store.create_run(s, {})
         self.ledger = Ledger(self.store, self.run_id, Clock(), time.monotonic())
-        self.queue = FindingQueue(s, self.ledger, tell, Known(()), self.baseline, again=self.again)
+        self.queue = FindingQueue(s, self.ledger, tell, self.baseline, again=self.again)
         packs = Packs(s)
         done = self.ledger.results()
         self.schedule = CaseSchedule(s, self.seeds, packs, self.ledger, self.queue, tell, None, done, self.check)

@@ -11,13 +11,12 @@ import pytest
 from test_finding_queue import PROGRAM, STANDS, case_of, conclude, idle, investigated, made, next_job, see
 
 from fxmorph.campaign import worker
-from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.identification import TRIED_ALIKE
 from fxmorph.core.exits import Exit
 from fxmorph.core.finding_parts import Match, UnitCase
 from fxmorph.core.pool import Ended
 from fxmorph.model import Finding
-from fxmorph.triage.known.known_issues import Known, KnownIssue
+from fxmorph.triage.folder.confirm import Confirmation
 
 ISSUE = "pytorch/pytorch#1"
 MATCH = Match(ISSUE, "gone with the mend of #1: it is mended")
@@ -91,7 +90,7 @@ def test_of_those_only_blamed_a_few_are_tried_as_they_were_found(campaign: Any, 
     assert (campaign.queue.new, campaign.queue.known) == ((), 1)
 
 
-# -- findings of units, which no confirmation comes before --------------------------
+# -- findings of units, which have their place before their repro is run ------------
 
 
 def of_a_unit() -> Finding:
@@ -103,32 +102,35 @@ def of_a_unit() -> Finding:
     )  # fmt: skip
 
 
-@pytest.fixture
-def units(campaign: Any) -> Any:
-    known = Known((KnownIssue(ISSUE, "t", "cumsum-fill", ("value",), ("flip",)),))
-    ledger, tell = campaign.ledger, campaign.told.append
-    campaign.queue = campaign.run._queue = FindingQueue(campaign.settings, ledger, tell, known, frozenset())
-    return campaign
-
-
 def written(folder: Path, finding: Finding) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "known").write_text(finding.known)
+    (folder / "repro.py").touch()
 
 
-def test_a_finding_of_a_unit_is_told_once_it_is_shown_what_it_is(units: Any) -> None:
-    units.queue.place(of_a_unit(), written)
-    assert not made(units) and len(units.queue.new) == 1 and units.store.findings()
-    job = next_job(units)
+def test_a_finding_of_a_unit_is_told_once_its_repro_was_run(campaign: Any) -> None:
+    campaign.queue.place(of_a_unit(), written)
+    assert not made(campaign) and len(campaign.queue.new) == 1 and campaign.store.findings()
+    job = next_job(campaign)
     assert isinstance(job, worker.Identify) and Path(job.folder, "known").read_text() == ""
-    units.queue.hear(Ended(job, (MATCH, (("confirm", 2.0),))))
-    (told,) = made(units)
-    assert (told.known, units.queue.known, units.queue.new) == (ISSUE, 1, ())
-    assert Path(told.folder, "known").read_text() == ISSUE
+    campaign.queue.hear(Ended(job, (Confirmation(1, 1, "still there", match=MATCH), (("confirm", 2.0),))))
+    (told,) = made(campaign)
+    assert (told.known, campaign.queue.known, campaign.queue.new) == (ISSUE, 1, ())
+    assert Path(told.folder, "known").read_text() == ISSUE and "a fresh process" in told.finding.evidence[-1]
 
 
-def test_one_that_nothing_was_shown_of_is_new(units: Any) -> None:
-    units.queue.place(of_a_unit(), written)
-    finished = units.finish()
-    (told,) = made(units)
+def test_one_whose_repro_shows_nothing_is_no_finding(campaign: Any) -> None:
+    campaign.queue.place(of_a_unit(), written)
+    job = next_job(campaign)
+    campaign.queue.hear(Ended(job, (Confirmation(0, 1, "gone"), ())))
+    campaign.queue.amend(of_a_unit())
+    assert not made(campaign) and not campaign.queue.new and not Path(job.folder).exists()
+    assert (campaign.settings.state_dir / "unconfirmed" / of_a_unit().id / "repro.py").is_file()
+    assert campaign.ledger.counts["unconfirmed"] == 1 and not campaign.store.findings()
+
+
+def test_one_whose_repro_was_not_run_is_new(campaign: Any) -> None:
+    campaign.queue.place(of_a_unit(), written)
+    finished = campaign.finish()
+    (told,) = made(campaign)
     assert (told.known, finished.exit_code, finished.findings) == ("", Exit.FINDINGS, (told.finding.id,))

@@ -161,17 +161,22 @@ def test_every_stage_has_logs_that_torch_knows() -> None:
         assert all(log_registry.is_log(name) or log_registry.is_artifact(name) for name in said.split(",")), stage
 
 
-def test_a_unit_alone_has_a_report_of_the_same_form(tmp_path: Path) -> None:
-    program = tmp_path / "made" / "seed.py"
-    program.parent.mkdir()
+def of_a_unit(folder: Path, *kinds: Kind) -> tuple[Pair, Finding]:
+    """A pair whose program is in ``folder``, and the finding of it."""
+    program = folder / "made" / "seed.py"
+    program.parent.mkdir(exist_ok=True)
     program.write_text(
         '"""x"""\nimport torch\n\nMETA = {}\n\ndef fn(x):\n    return (x + 1,)\n\ndef make_inputs():\n    pass\n'
     )
     for name in ("before", "after"):
         (program.parent / f"{name}.txt").write_text(f"{UNIT} of /home/somebody/a.py\n\ngraph():\n    return {name}\n")
-    pair = Pair(UNIT, "/home/somebody/a.py", "inference", "g", 1, Status.FINDING, (Kind.VALUE,), program=str(program))
+    pair = Pair(UNIT, "/home/somebody/a.py", "inference", "g", 1, Status.FINDING, kinds, program=str(program))
     unit = UnitCase("pass", "g", "inference", "seed", operations=("add", "cat"))
-    made = replace(MADE, program="", kinds=(Kind.VALUE,), unit_case=unit, reduced=Reduced(), recipe="", proofs=())
+    return pair, replace(MADE, program="", kinds=kinds, unit_case=unit, reduced=Reduced(), recipe="", proofs=())
+
+
+def test_a_unit_alone_has_a_report_of_the_same_form(tmp_path: Path) -> None:
+    pair, made = of_a_unit(tmp_path, Kind.VALUE)
     for shows in (True, False):
         write_pass_finding(tmp_path / "ab", made, pair, ["compiled as a whole: value"], shows, VERSIONS)
         text = (tmp_path / "ab" / "issue.md").read_text(encoding="utf-8")
@@ -179,3 +184,12 @@ def test_a_unit_alone_has_a_report_of_the_same_form(tmp_path: Path) -> None:
         read = above_the_fold(text)
         assert not OURS.findall(read) and "/home/" not in text and "def fn(x):\n    return (x + 1,)" in read
         assert "return before" in text and ("No compile of a whole program" in read) is not shows
+
+
+def test_the_script_of_a_unit_compares_strides_where_they_differ(tmp_path: Path) -> None:
+    for kind in (Kind.STRIDE, Kind.VALUE):
+        pair, made = of_a_unit(tmp_path, kind)
+        write_pass_finding(tmp_path / "ab", made, pair, [], True, VERSIONS)
+        script = (tmp_path / "ab" / "repro.py").read_text(encoding="utf-8")
+        compile(script, "repro.py", "exec")
+        assert ("strides(a) == strides(b)" in script) is (kind is Kind.STRIDE)
