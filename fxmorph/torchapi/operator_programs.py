@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
 from fxmorph.torchapi.decompose import inductor_decompositions
-from fxmorph.torchapi.dispatch import DispatchMode, is_random
+from fxmorph.torchapi.dispatch import DispatchMode, is_random, tensors_of
 from fxmorph.torchapi.operator_samples import operator_tests
 from fxmorph.torchapi.varied_calls import passes_shape_check, varied
 
@@ -28,8 +28,8 @@ from fxmorph.torchapi.varied_calls import passes_shape_check, varied
 CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
 #: The first argument of a call, the other ones, and those by name.
 _Call = tuple[Any, list[Any], dict[str, Any]]
-#: Operators whose results are whatever memory holds.
-_UNINITIALISED = ("empty", "new_empty", "resize")
+#: Operators whose results are whatever memory holds, and those that look at less than they need.
+_UNINITIALISED, _UNCHECKED = ("empty", "new_empty", "resize"), "unsafe"
 
 
 class NoProgram(Exception):
@@ -42,6 +42,14 @@ class _Sample:
 
     call: _Call
     varied: bool = False
+
+
+@dataclass(frozen=True)
+class _Accepted:
+    """A call that eager takes, and whether it gives views: alone they are no kernel's work."""
+
+    call: _Call
+    views: bool
 
 
 @dataclass(frozen=True)
@@ -70,7 +78,7 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
         numpy.random.seed(seed % 2**32)
         torch.manual_seed(seed)
         samples = _chosen([_distinct(test, dtype, setting) for dtype in dtypes[: 1 + CALLS // 2]], part)
-        accepted = [s.call for s in samples if _accepted(called, s, setting)]
+        accepted = [a for s in samples if (a := _accepted(called, s, setting)) is not None]
         if not accepted:
             raise NoProgram(f"{name} has no calls of {program.dtype} that eager takes in part {part}")
         return _written(called, accepted, setting)
@@ -100,7 +108,7 @@ def listed_operators() -> tuple[ListedOperator, ...]:
 
 
 def _listed(test: Any) -> ListedOperator | None:
-    if test.name.rpartition(".")[2].startswith(_UNINITIALISED):
+    if test.name.rpartition(".")[2].startswith(_UNINITIALISED) or _UNCHECKED in test.name:
         return None
     known = _known_dtypes(test)
     try:
@@ -235,17 +243,20 @@ def _spelled(value: Any) -> str:
     return f"tensor of rank {value.dim()}" if isinstance(value, torch.Tensor) else repr(value)
 
 
-def _accepted(called: Any, sample: _Sample, setting: Setting) -> bool:
-    """Whether eager takes the call with tensors that have memory of their own, and a variation is no misuse."""
+def _accepted(called: Any, sample: _Sample, setting: Setting) -> _Accepted | None:
+    """None where eager does not take the call with tensors that have memory of their own, or a variation is misuse."""
     if setting is Setting.IN_PLACE and not isinstance(sample.call[0], torch.Tensor):
-        return False
+        return None
     first, rest, keywords = tree_map(lambda v: _leaf(v).detach() if isinstance(v, torch.Tensor) else v, sample.call)
     try:
         with torch.no_grad():
-            called(first, *rest, **keywords)
+            out = called(first, *rest, **keywords)
     except Exception:
-        return False
-    return not sample.varied or passes_shape_check(called, sample.call)
+        return None
+    if sample.varied and not passes_shape_check(called, sample.call):
+        return None
+    given = {t.untyped_storage().data_ptr() for t in tensors_of((first, rest, keywords))}
+    return _Accepted(sample.call, any(t.untyped_storage().data_ptr() in given for t in tensors_of(out)))
 
 
 def _leaf(value: torch.Tensor) -> torch.Tensor:
@@ -257,8 +268,11 @@ def _leaf(value: torch.Tensor) -> torch.Tensor:
 # -- programs ------------------------------------------------------------------------
 
 
-def _written(called: Callable[..., Any], calls: Sequence[_Call], setting: Setting) -> _Drawn:
-    """The calls as text, one a line: Dynamo then has nothing to trace but them."""
+def _written(called: Callable[..., Any], calls: Sequence[_Accepted], setting: Setting) -> _Drawn:
+    """The calls as text, one a line: Dynamo then has nothing to trace but them.
+
+    Views are read by a kernel, too.
+    """
     known: dict[str, Any] = {"called": called, "negated": _twice_negated, "doubled": _doubled}
     tensors: list[torch.Tensor] = []
 
@@ -275,7 +289,7 @@ def _written(called: Callable[..., Any], calls: Sequence[_Call], setting: Settin
         return f"c{len(known) - 1}"
 
     lines = []
-    for place, (first, rest, keywords) in enumerate(calls):
+    for place, (first, rest, keywords) in enumerate(accepted.call for accepted in calls):
         given = [spelled(first), *map(spelled, rest), *(f"{k}={spelled(v)}" for k, v in keywords.items())]
         lines.append(f"    out{place} = called({', '.join(given)})")
     names = [f"t{i}" for i in range(len(tensors))]
@@ -283,6 +297,8 @@ def _written(called: Callable[..., Any], calls: Sequence[_Call], setting: Settin
     if setting is Setting.FUSED:
         lines[:0] = [f"    {name} = negated({name})" for name in names]
         results += [f"doubled({name})" for name in results]
+    elif setting is not Setting.IN_PLACE:
+        results += [f"doubled(out{place})" for place, accepted in enumerate(calls) if accepted.views]
     text = "\n".join([f"def fn({', '.join(names)}):", *lines, f"    return [{', '.join(results)}]"])
     exec(compile(text, "<operator program>", "exec"), known)
     return _Drawn(known["fn"], tuple(tensors))

@@ -77,7 +77,7 @@ def write_pass_finding(
         compiled="; ".join(compiled) or "not compiled as a whole",
         alike=" and strides(a) == strides(b)" if of_strides else "",
         strides=_STRIDES if of_strides else "",
-        said=', strides(a), strides(b), sep="\n"' if of_strides else "",
+        said=', strides(a), strides(b), sep="\\n"' if of_strides else "",
     )
     try:
         folder.mkdir(parents=True, exist_ok=True)
