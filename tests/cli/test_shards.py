@@ -11,6 +11,7 @@ from test_run import FAST, GRADIENT, SOFTMAX, WRITES, cases, events, folder_of, 
 RUN = ("run", "seeds", *FAST, "--max-cases", "8", "--seed", "7", "-j1")
 
 
+@pytest.mark.slow
 def test_two_shards_are_joined_in_one_folder(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
     parts = [fxmorph(*RUN, "--shard", f"{n}/2", "--state", f"s{n}", cwd=folder) for n in (1, 2)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -44,7 +45,19 @@ RIGHT: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRONG)
+#: The others, of the same forms and sorts of errors, take some five seconds each, too.
+QUICK = frozenset(
+    "merge_splits fold_add_into_addmm SumOfProducts drop_copies drop_what_nothing_reads FoldTransposes UnpackReductions"
+    " HalfBeforeAdding NormFusion register_softmax PIPELINE GeluByTanh"
+    " view_to_reshape AddsToOne FoldPermutes NeedsALevel register_neg PAIR ReluByClamp".split()
+)
+
+
+def with_markers(names: Iterable[str]) -> list[Any]:
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("name", with_markers(WRONG))
 def test_a_wrong_pass_is_found_without_a_seed(name: str) -> None:
     with pytest.raises(AssertionError, match="WRONG") as error:
         check_pass(getattr(wrong_passes, name), ())
@@ -52,7 +65,7 @@ def test_a_wrong_pass_is_found_without_a_seed(name: str) -> None:
     assert set(said.partition(":")[0].split(", ")) & WRONG[name], said
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("name", with_markers(RIGHT))
 def test_a_right_pass_fires_and_is_not_accused(name: str) -> None:
     assert check_pass(getattr(right_passes, name), (), args=RIGHT[name]) > 0
 
