@@ -141,10 +141,12 @@ class Portfolio:
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""
-        given = 0
-        while self._listed is None or given < len(reaching_operators(self._listed)):
+        while self._listed is None:
+            yield next(looks, None)
+        left = len(reaching_operators(self._listed))
+        while left:
             look = next(looks, None)
-            given += look is not None
+            left -= look is not None
             yield look
 
     def _operators(self) -> Iterator[tuple[int, Case]]:
