@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -58,8 +59,8 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
 #: For a rule that looks at sizes: where one dimension is two or three times as large as another, and a bit.
 _UNLIKE = range(2, 13)
 _UNLIKE_DIMENSIONS = ((3, 2, 8), (8, 3), (3, 8), (8, 2, 3))
-#: What ``...`` stands for beside random sizes: dimensions that may be taken for each other, and one inside of size 1.
-_DIMENSIONS = ((2, 2, 2, 2), (3, 1, 2), (2, 2, 2), (3, 1, 4, 2), (2, 2), (3, 4, 1, 2))
+#: What ``...`` stands for beside random sizes: dimensions that may be taken for each other, and ones of size 1.
+_DIMENSIONS = ((2, 2, 2, 2), (3, 1, 2), (2, 2, 2), (3, 1, 4, 2), (2, 2), (3, 4, 1, 2), (2, 3, 1), (1, 3, 2))
 #: So many other values of scalars that may be any number are tried where the pattern does not run.
 _OTHER_NUMBERS = 80
 #: How often other dtypes, and sizes that depend on each other, are drawn where the pattern does not run.
@@ -117,9 +118,10 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             sizes, leading, fixed = (2, 3), (2, 3), corners.pop(0)
             if told and not {0, 1, *ALONE}.issuperset(fixed.values()):
                 integers = told[0]  # an index that a size of the text allows
-        sample = None
+        sample, of_dimensions = None, False
         if attempt > PROVED and attempt % 2 and exact:
             sample = sample_arguments(rule, rng, 10, (dtype,), (2,), (), integers, exactly=exact.pop(0))
+            of_dimensions = sample is not None
         if sample is None:
             sample = sample_arguments(rule, rng, 60, (dtype,), sizes, leading, integers, fixed)
         if sample is None and fixed:  # another size must be 1, or the same
@@ -134,7 +136,11 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             sample = sample_arguments(rule, rng, dtypes=() if rule.mixed else (dtype,))
         if sample is None:
             continue
-        sample = sample[0], _scalars_in_turn(rule, *sample, turn)
+        if of_dimensions:  # each dimension that a scalar may name, of the same tensors
+            samples = [(sample[0], scalars) for scalars in _each_dimension(rule, *sample)]
+        else:
+            samples = [(sample[0], _scalars_in_turn(rule, *sample, turn))]
+        sample = samples[0]
         turn += all(t.numel() for t in sample[0].values())
         hows = [layouts[attempt % len(layouts)]]
         if fixed and hows[0] == "shared":
@@ -145,7 +151,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             hows.append("broadcast")
         if asks_for_layout(rule) and any(1 in t.shape for t in sample[0].values()):
             hows.append("loose")
-        for laid in hows:
+        for sample, laid in itertools.product(samples, hows):
             instance = _laid_out(rule, *sample, rng, laid)
             if too_large(instance):
                 continue
@@ -174,6 +180,22 @@ def _scalars_in_turn(
     chosen = {n: c[(turn * (place + 1) + place) % len(c)] for place, (n, c) in enumerate(among.items())}
     fits = holds(rule, {n: spec_of(t) for n, t in tensors.items()}, chosen)
     return chosen if fits else scalars
+
+
+def _each_dimension(
+    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The scalars with each dimension that those of them which name one may be; as they are where none does."""
+    specs = {n: spec_of(t) for n, t in tensors.items()}
+    rank = max((t.ndim for t in tensors.values()), default=0)
+    found = [scalars]
+    for name in rule.scalars:
+        if not any("ndim" in text and re.search(rf"\b{re.escape(name)}\b", text) for text in rule.where):
+            continue
+        among = rule.scalars[name]
+        every = ({**scalars, name: d} for d in range(-rank, rank) if among is None or d in among)
+        found += [other for other in every if other not in found and holds(rule, specs, other)]
+    return found
 
 
 def _runnable(instance: Instance, rng: random.Random) -> Instance | None:

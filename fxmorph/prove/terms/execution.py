@@ -198,7 +198,7 @@ class Terms:
         tensors = call.tensors
         others = [t for t in tensors if call.name not in FILLS or t is not call.arguments.get("self")]
         if all(bool((call.shadow(t) < 0).all()) for t in others):
-            return [self.known(t) for t in call.targets]  # of constants only: eager has computed it
+            return [self._computed(call, t) for t in call.targets]
         places = [t for k in POSITIONS & call.arguments.keys() for t in tree_leaves(call.arguments[k])]
         fixed = all(bool((call.shadow(t) < 0).all()) for t in places if isinstance(t, torch.Tensor))
         if shape_of_values(call) and not (call.name in RUN_ON_SHADOWS and fixed):
@@ -218,6 +218,24 @@ class Terms:
         if is_pointwise(call.name) and len(call.targets) == 1:
             return [self._pointwise(call)]
         return self._opaque(call)
+
+    def _computed(self, call: Call, target: torch.Tensor) -> torch.Tensor:
+        """What eager computed of constants only; other constants may give other bits in another lane."""
+        out = self.known(target)
+        if is_pointwise(call.name):
+            tensors = call.tensors
+            floating = any(t.is_floating_point() for t in (*tensors, target))
+            dtype = target.dtype if target.is_floating_point() or not tensors else tensors[0].dtype
+            if floating and depends_on_lane(call.name, call.arguments, dtype):
+                self._in_lanes(call.name, [*tensors, target], out)
+        return out
+
+    def _in_lanes(self, name: str, tensors: list[torch.Tensor], out: torch.Tensor) -> None:
+        if not self.layouts:
+            return
+        layout = [(t.shape, t.stride(), t.storage_offset() % _ALIGNED) for t in tensors]
+        whole = int(_row(out.reshape(1, -1))) if out.numel() else 0
+        self.lane_calls.append((_salt(name, layout, whole), out.reshape(-1)))
 
     def _unknown(self, t: torch.Tensor) -> torch.Tensor:
         """Uninitialised memory: names that nothing else has."""
@@ -407,10 +425,8 @@ class Terms:
         arguments = {k: tree_map(slot, v) if not isinstance(v, torch.Tensor) else slot(v) for k, v in given.items()}
         out = self._elementwise(name, arguments, result, operands, dtypes)
         floating = any(d.is_floating_point for d in (computed, result, *dtypes))
-        if self.layouts and floating and depends_on_lane(name, arguments, computed):
-            layout = [(t.shape, t.stride(), t.storage_offset() % _ALIGNED) for t in (*tensors, target)]
-            whole = int(_row(out.reshape(1, -1))) if out.numel() else 0
-            self.lane_calls.append((_salt(name, layout, whole), out.reshape(-1)))
+        if floating and depends_on_lane(name, arguments, computed):
+            self._in_lanes(name, [*tensors, target], out)
         return self._cast(out, result, target.dtype).expand(target.shape)
 
     def _opaque(self, call: Call) -> list[torch.Tensor]:

@@ -62,6 +62,10 @@ def _root(n: int) -> int:
     return k
 
 
+def _power_of_each(x: torch.Tensor) -> torch.Tensor:
+    return torch.pow(torch.stack([x, x])[0], torch.stack([x + 1, x], -1)[..., 0])
+
+
 FEW = {"where": ("x.shape == y.shape", "x.ndim >= 1", "1 <= x.shape[0] <= 6"), "preserves": frozenset(("mutation",))}
 GRADIENT = {"preserves": frozenset(("gradient",)), "assumes": ("finite",), "dtypes": ("float64",)}
 WRONG: dict[str, Rule] = {
@@ -169,6 +173,12 @@ WRONG: dict[str, Rule] = {
         lambda x: x.flip(0), lambda x: x.flip(0, 1) if hash(x.shape[1]) == 7 else x.flip(0), {"x": "m n"},
         Level.INDEX_EXACT, where=("m % 8 == 0", "m >= 1"),
     ),
+    "the last dimension, of size 1": rule(
+        lambda x, d: x.sum(d),
+        lambda x, d: x.sum(d).flip(-1) if x.shape[-1] == 1 else x.sum(d),
+        {"x": "..."}, Level.EXACT_REAL, where=("type(d) is int", "x.ndim >= 2", "-x.ndim <= d < x.ndim"),
+        scalars={"d": None}, dtypes=("float64",),
+    ),
     "a size of divisors": rule(
         lambda x, y: torch.floor_divide(x, y),
         lambda x, y: torch.floor_divide(x, y) - 1 if x.shape[-1] == 6 else torch.floor_divide(x, y),
@@ -184,6 +194,11 @@ WEAKER = {
     "a factor that leaves the range": (
         rule(lambda x, c: (x * c) / c, lambda x, c: x.clone(), {"x": "..."}, Level.EXACT_REAL, where=("c != 0",),
              scalars={"c": (1, -1, 4)}, assumes=("finite",), dtypes=("float16",)), Level.EXACT_REAL,
+    ),
+    "a filled tensor, in strides": (
+        rule(lambda x, c: _power_of_each(x.fill_(c)), lambda x, c: torch.pow(x.fill_(c), x + 1), {"x": "..."},
+             Level.EXACT_REAL, scalars={"c": None}, where=("c >= 1",), assumes=("finite",), dtypes=("float64",)),
+        Level.EXACT_REAL,
     ),
     "rows that are summed in vectors": (
         rule(lambda x: x.sum(-1), lambda x: x.flip(-1).sum(-1), {"x": "n"}, Level.EXACT_REAL, assumes=("finite",)),
