@@ -90,8 +90,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     rng = random.Random(rule.id)  # the same shapes for all dtypes
     seen: set[str] = set()
     words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
-    places = [*words, *([FIRST] if "..." in words else [])]
-    corners = [{place: size} for size in _each_alone(rule) for place in places]
+    corners = [{place: size} for size in _each_alone(rule) for place in _places(rule)]
     if decides(rule) or asks_for_text(rule):
         corners += [corner for corner in corners if not {0, 1, *ALONE}.issuperset(corner.values())]
     whole = sorted({int(n) for n in told_numbers(rule) if n == int(n)})
@@ -166,6 +165,22 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
                     return
 
 
+def arguments_of_each_size(rule: Rule, dtype: str) -> Iterator[Instance]:
+    """Arguments with each small size alone, for a rule one of whose sides does not run for every size."""
+    rng = random.Random(rule.id)
+    for place in _places(rule):
+        for size in range(1, EACH_SIZE + 1):
+            sample = sample_arguments(rule, rng, 60, (dtype,), (2, 3), (2, 3), fixed={place: size})
+            if sample is not None:
+                yield Instance(rule, *sample)
+
+
+def _places(rule: Rule) -> list[str]:
+    """Sizes of the arguments: named ones, and the first and last of those that ``...`` stands for."""
+    words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
+    return [*words, *([FIRST] if "..." in words else [])]
+
+
 def scalar_choices(rule: Rule, name: str) -> tuple[Any, ...]:
     """What a scalar is drawn from: its own choices, else common numbers, bounds of conditions, numbers of the text."""
     told = (n for n in told_numbers(rule) if abs(n) <= LARGE) if rule.scalars[name] is None else ()
@@ -182,9 +197,7 @@ def _scalars_in_turn(
     return chosen if fits else scalars
 
 
-def _each_dimension(
-    rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _each_dimension(rule: Rule, tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> list[dict[str, Any]]:
     """The scalars with each dimension that those of them which name one may be; as they are where none does."""
     specs = {n: spec_of(t) for n, t in tensors.items()}
     rank = max((t.ndim for t in tensors.values()), default=0)

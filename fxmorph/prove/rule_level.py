@@ -7,12 +7,12 @@ sizes at once (``sizes/``).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from fxmorph.model import Level, Proof
 from fxmorph.programs.subnormals import subnormals_kept
-from fxmorph.prove.argument_draws import PROVED, arguments_of, scalar_choices, tried_for
+from fxmorph.prove.argument_draws import PROVED, arguments_of, arguments_of_each_size, scalar_choices, tried_for
 from fxmorph.prove.certificates import (
     Asked,
     Certificate,
@@ -101,7 +101,8 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     if tried is None:
         tried = tried_for(rule, dtype)
     met_scalars = set[str]()
-    for instance in arguments_of(rule, dtype, proved + tried):
+    failures = raised[ProofCode.AFTER_RAISES]
+    for instance in _arguments(rule, dtype, proved + tried, failures):
         scalars = repr(instance.scalars)
         known = scalars in met_scalars
         met_scalars.add(scalars)
@@ -138,7 +139,6 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
     level = weakest([p.level for p in proofs]) if full else Level.UNKNOWN
     if proofs and not full and not reason:
         reason, code = "only empty arguments were compared", ProofCode.ONLY_EMPTY
-    failures = raised[ProofCode.AFTER_RAISES]
     raising = f"; the replacement raises on {len(failures)} others" if failures else ""
     if len(failures) > covered.shapes + more.shapes:
         level, code = Level.UNKNOWN, ProofCode.AFTER_RAISES
@@ -166,6 +166,13 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
         round(time.process_time() - started, 3), len(proofs), refuted, reason,
         tuple(keys), code, contradicts,
     )  # fmt: skip
+
+
+def _arguments(rule: Rule, dtype: str, count: int, failures: Sequence[str]) -> Iterator[Instance]:
+    """Up to ``count``; where there were ``failures`` each size alone after that, as few may be left to differ on."""
+    yield from arguments_of(rule, dtype, count)
+    if failures:
+        yield from arguments_of_each_size(rule, dtype)
 
 
 def _numbers(rule: Rule) -> str:

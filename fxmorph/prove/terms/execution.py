@@ -222,7 +222,7 @@ class Terms:
     def _computed(self, call: Call, target: torch.Tensor) -> torch.Tensor:
         """What eager computed of constants only; other constants may give other bits in another lane."""
         out = self.known(target)
-        if is_pointwise(call.name):
+        if is_pointwise(call.name) and target.numel():
             tensors = call.tensors
             floating = any(t.is_floating_point() for t in (*tensors, target))
             dtype = target.dtype if target.is_floating_point() or not tensors else tensors[0].dtype

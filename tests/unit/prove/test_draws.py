@@ -62,6 +62,15 @@ def _root(n: int) -> int:
     return k
 
 
+def _every_third_for_every_second(x: torch.Tensor) -> torch.Tensor:
+    """Runs for few sizes, and is wrong for one of those."""
+    out = x.clone()
+    kept = out[::2].clone()
+    out[::2] = 0
+    out[::3] = kept
+    return out
+
+
 def _power_of_each(x: torch.Tensor) -> torch.Tensor:
     return torch.pow(torch.stack([x, x])[0], torch.stack([x + 1, x], -1)[..., 0])
 
@@ -178,6 +187,9 @@ WRONG: dict[str, Rule] = {
         lambda x, d: x.sum(d).flip(-1) if x.shape[-1] == 1 else x.sum(d),
         {"x": "..."}, Level.EXACT_REAL, where=("type(d) is int", "x.ndim >= 2", "-x.ndim <= d < x.ndim"),
         scalars={"d": None}, dtypes=("float64",),
+    ),
+    "the one size that fits and is wrong": rule(
+        lambda x: x, _every_third_for_every_second, {"x": "n"}, Level.INDEX_EXACT, where=("n >= 1",), dtypes=("int32",),
     ),
     "a size of divisors": rule(
         lambda x, y: torch.floor_divide(x, y),
