@@ -24,6 +24,7 @@ from fxmorph.prove.rule_text import (
     computed_sizes,
     computes_sizes,
     decides,
+    divides_sizes,
     told_numbers,
     told_sizes,
     writes,
@@ -59,8 +60,15 @@ LARGE_POOLS: tuple[tuple[int, ...], ...] = (
 #: For a rule that looks at sizes: where one dimension is two or three times as large as another, and a bit.
 _UNLIKE = range(2, 13)
 _UNLIKE_DIMENSIONS = ((3, 2, 8), (8, 3), (3, 8), (8, 2, 3))
+#: Sizes whose product a dtype does not count.
+_UNCOUNTED = {"int8": ((3, 100), (40, 41), (12, 13)), "uint8": ((3, 100), (40, 41), (16, 17)), "int16": ((200, 201),)}
+#: Pairs of sizes of a rule that divides one by another: few of all pairs round to another whole number.
+_DIVIDED = 250
 #: What ``...`` stands for beside random sizes: dimensions that may be taken for each other, and ones of size 1.
-_DIMENSIONS = ((2, 2, 2, 2), (3, 1, 2), (2, 2, 2), (3, 1, 4, 2), (2, 2), (3, 4, 1, 2), (2, 3, 1), (1, 3, 2))
+_DIMENSIONS = (
+    (2, 2, 2, 2), (3, 1, 2), (2, 2, 2), (3, 1, 4, 2), (2, 2), (3, 4, 1, 2), (2, 3, 1), (1, 3, 2), (2, 1, 3, 2, 2),
+    (1, 2, 1, 2, 1, 3),
+)  # fmt: skip
 #: So many other values of scalars that may be any number are tried where the pattern does not run.
 _OTHER_NUMBERS = 80
 #: How often other dtypes, and sizes that depend on each other, are drawn where the pattern does not run.
@@ -173,6 +181,26 @@ def arguments_of_each_size(rule: Rule, dtype: str) -> Iterator[Instance]:
             sample = sample_arguments(rule, rng, 60, (dtype,), (2, 3), (2, 3), fixed={place: size})
             if sample is not None:
                 yield Instance(rule, *sample)
+
+
+def aimed_arguments(rule: Rule, dtype: str) -> Iterator[Instance]:
+    """More of a rule whose dtypes or operators say what it may get wrong, for eager alone.
+
+    Integers of few bits beside sizes that those do not count; two sizes that an operator divides in floating point.
+    """
+    rng = random.Random(rule.id)
+    for narrow in (d for d in ("int8", "uint8", "int16") if rule.mixed and d in rule.dtypes):
+        for sizes in _UNCOUNTED[narrow]:
+            pool = range(-(2**7), 2**7)
+            beside = [narrow, narrow, *(d for d in rule.dtypes if d != dtype and getattr(torch, d).is_floating_point)]
+            sample = sample_arguments(rule, rng, 60, (dtype,), sizes, sizes, pool, beside=beside)
+            if sample is not None and not too_large(instance := Instance(rule, *sample)):
+                yield instance
+    if divides_sizes(rule):
+        for _ in range(_DIVIDED):
+            sample = sample_arguments(rule, rng, 20, (dtype,), range(1, 65), (1, 2), fixed={})
+            if sample is not None and not too_large(instance := Instance(rule, *sample)):
+                yield instance
 
 
 def _places(rule: Rule) -> list[str]:

@@ -249,6 +249,9 @@ def _laid_out(name: str, t: torch.Tensor, tensors: Mapping[str, torch.Tensor]) -
     text = f"{dtype_name(t.dtype)}{list(t.shape)} strides {list(t.stride())}"
     if t.storage_offset():
         text += f" offset {t.storage_offset()}"
+    same = next(n for n, other in tensors.items() if other is t)
+    if same != name:
+        return f"{same} itself"
     first = next(n for n, other in tensors.items() if storage_key(other) == storage_key(t))
     return text if first == name else f"{text} in the memory of {first}"
 

@@ -180,16 +180,17 @@ FLOATING: dict[str, Fill] = {
     "moderate": lambda t, r: _uniform(t, -2, 2, r),
     "integers": lambda t, r: _pick(t, [-3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0], r),
     "zeros": lambda t, r: _pick(t, [0.0, -0.0, 0.0, -0.0, 1.0, -1.0], r),
+    "alike": lambda t, r: _pick(t, [r.choice((1.0, 1.0, -1.0, 3.0))], r),
     "halves": lambda t, r: _pick(t, [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.25], r),
     "wide": _wide,
     "extreme": _extreme,
     "infinite": lambda t, r: _pick(t, [_INF, -_INF, 0.0, -0.0, 1.0, -2.0, 0.5], r),
     "nan": lambda t, r: _pick(t, [_NAN, _NAN, _INF, 0.0, -1.0, 2.0], r),
 }
-QUICK = ("moderate", "zeros", "wide", "nan")
+QUICK = ("moderate", "zeros", "alike", "wide", "nan")
 #: Kinds that are finite and of moderate size, on which real equality shows in fp64.
-REAL_KINDS = ("moderate", "integers", "zeros", "halves", "told")
-_FINITE = ("moderate", "integers", "zeros", "halves", "told", "wide", "extreme")
+REAL_KINDS = ("moderate", "integers", "zeros", "alike", "halves", "told")
+_FINITE = ("moderate", "integers", "zeros", "alike", "halves", "told", "wide", "extreme")
 
 
 #: Around what 8, 16, 24, 32 and 53 bits can hold.
@@ -198,12 +199,13 @@ WIDE_INTEGERS = (127, 128, 255, 256, 32767, 65536, 2**24 + 1, 2**24 - 1, 2**31 -
 
 def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
     if t.dtype == torch.bool:
-        return _pick(t, {"zeros": [0], "wide": [1]}.get(kind, [0, 1]), rng)
+        return _pick(t, {"zeros": [0], "alike": [1], "wide": [1]}.get(kind, [0, 1]), rng)
     limits = torch.iinfo(t.dtype)
     pool = {
         "moderate": [0, 1, 2, 3, 5, 7],
         "integers": [-3, -2, -1, 0, 1, 2, 3] if limits.min < 0 else [0, 1, 2, 3],
         "zeros": [0],
+        "alike": [rng.choice((1, 1, 2, 100))],
         "wide": [v for v in WIDE_INTEGERS if limits.min <= v <= limits.max],
         # Without -1: the least integer divided by it ends the process (SIGFPE).
         "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1],
@@ -242,7 +244,7 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
                 return t.clone()  # indices, masks
             return _assumed(rule, _whole(t, told, rng) if kind == "told" else _integers(t, kind, rng))
 
-        if floating or kind in ("moderate", "integers", "zeros", "told", "wide", "extreme"):
+        if floating or kind in ("moderate", "integers", "zeros", "alike", "told", "wide", "extreme"):
             yield kind, over_memory(instance.tensors, fill)
 
 

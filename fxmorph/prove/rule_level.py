@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 
 from fxmorph.model import Level, Proof
 from fxmorph.programs.subnormals import subnormals_kept
-from fxmorph.prove.argument_draws import PROVED, arguments_of, arguments_of_each_size, scalar_choices, tried_for
+from fxmorph.prove.argument_draws import (
+    PROVED,
+    aimed_arguments,
+    arguments_of,
+    arguments_of_each_size,
+    scalar_choices,
+    tried_for,
+)
 from fxmorph.prove.certificates import (
     Asked,
     Certificate,
@@ -169,8 +176,9 @@ def prove_rule(rule: Rule, dtype: str, prover: Prover, proved: int = PROVED, tri
 
 
 def _arguments(rule: Rule, dtype: str, count: int, failures: Sequence[str]) -> Iterator[Instance]:
-    """Up to ``count``; where there were ``failures`` each size alone after that, as few may be left to differ on."""
+    """Up to ``count``, aimed ones, and after ``failures`` each size alone: few may be left to differ on."""
     yield from arguments_of(rule, dtype, count)
+    yield from aimed_arguments(rule, dtype)
     if failures:
         yield from arguments_of_each_size(rule, dtype)
 

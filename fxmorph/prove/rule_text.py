@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -12,7 +13,11 @@ from typing import Any
 from fxmorph.rules import Rule
 
 #: Numbers above these are not tried as sizes, and not as values.
-LARGEST_SIZE, LARGEST_VALUE = 2050, 1e6
+LARGEST_SIZE, LARGEST_VALUE = 10_000, 1e6
+#: Powers above these are not tried as sizes.
+_LARGEST_POWER = 2050
+#: Sizes below are met by other draws, in sums too.
+_LARGE = 300
 #: Of so many numbers what they make of each other is tried too.
 _FEW = 8
 #: Numbers that every draw has.
@@ -29,6 +34,8 @@ _OF_TEXT = frozenset("str repr hash id type isinstance format bit_length __class
 _WHOLE = frozenset("arange int round floor ceil trunc divmod isqrt bit_length str repr format len".split())
 #: So many of something a narrow dtype cannot count.
 _COUNTED = {"uint8": 256, "int8": 128, "int16": 32768, "bfloat16": 256, "float16": 2048, "half": 2048}
+#: Operators whose positions are ratios of sizes.
+_RATIOS = frozenset("interpolate upsample upsample_nearest upsample_bilinear Upsample affine_grid grid_sample".split())
 _SIZES = frozenset("shape size numel ndim dim nelement".split())
 
 
@@ -94,7 +101,9 @@ def told_values(rule: Rule) -> tuple[float, ...]:
 def told_sizes(rule: Rule) -> tuple[int, ...]:
     """Sizes at which a side may change its ways: its whole numbers and their neighbours, where draws may miss them."""
     whole = [int(n) for n in told_numbers(rule) if n == int(n) and 3 < n <= LARGEST_SIZE]
-    near = dict.fromkeys(size for n in whole for size in (n, n + 1, n - 1))
+    sums = [sum(pair) for pair in itertools.combinations_with_replacement(whole[:_FEW], 2) if max(pair) > _LARGE]
+    every = [*whole, *(n for n in sums if n <= LARGEST_SIZE)]
+    near = dict.fromkeys(size for n in every for size in (n, n + 1, n - 1))
     names = {name for code in codes(rule) for name in code.co_names}
     counts = dict.fromkeys(n for dtype, count in _COUNTED.items() if dtype in names for n in (count, count + 1))
     return (*near, *(n for n in counts if n not in near))
@@ -133,9 +142,14 @@ def computes_sizes(rule: Rule) -> bool:
     return bool(_SIZES & names and _WHOLE & names and fractions)
 
 
+def divides_sizes(rule: Rule) -> bool:
+    """Whether an operator of a side makes positions of the ratio of two sizes, in floating point."""
+    return any(_RATIOS & set(code.co_names) for code in codes(rule))
+
+
 def computed_sizes() -> tuple[int, ...]:
     """Sizes where roundings of logarithms, roots, fractions and digits show: small ones, powers and those beside."""
-    powers = {k**e for k in range(2, 46) for e in range(2, 12) if k**e <= LARGEST_SIZE}
+    powers = {k**e for k in range(2, 46) for e in range(2, 12) if k**e <= _LARGEST_POWER}
     return tuple(sorted({*range(2, 210), *(size for power in powers for size in (power - 1, power, power + 1))}))
 
 

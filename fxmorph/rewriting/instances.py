@@ -65,11 +65,15 @@ def over_memory(
 ) -> dict[str, torch.Tensor]:
     """The same views over other memory: what ``make`` makes of each memory, whole and 1-D, with as many elements.
 
-    A conjugate or negative view becomes what it shows.
+    A conjugate or negative view becomes what it shows.  What is one tensor stays one: a side may ask for that.
     """
     made: dict[tuple[int, torch.dtype], torch.Tensor] = {}
-    out = {}
+    out: dict[str, torch.Tensor] = {}
+    names: dict[int, str] = {}
     for name, tensor in tensors.items():
+        if names.setdefault(id(tensor), name) != name:
+            out[name] = out[names[id(tensor)]]
+            continue
         t = tensor.detach().resolve_conj().resolve_neg()
         key = storage_key(t), t.dtype
         if key not in made:

@@ -53,18 +53,19 @@ def sample_arguments(
     fixed: Mapping[str, int] = MappingProxyType({}),
     linked: bool = False,
     exactly: Sequence[int] | None = None,
+    beside: Sequence[str] = (),
 ) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
     """Random small contiguous arguments that a rule holds for, or None when none were found.
 
     ``dtypes`` are the rule's own unless given, one of them is always there; of a mixed rule other arguments have any
-    of its own too.  Named sizes come from ``sizes``, those that ``...`` stands for from ``leading``, integers that are
-    arguments of a mixed rule from ``integers``: 0 and 1 unless given.
+    of its own too, or of ``beside``.  Named sizes come from ``sizes``, those that ``...`` stands for from ``leading``,
+    integers that are arguments of a mixed rule from ``integers``: 0 and 1 unless given.
     ``fixed`` are sizes by name, of ``...`` that of its last dimension, of ``FIRST`` that of the first.
     ``linked``: the dimensions of ``...`` are named ones, as where a bias is broadcast to a product.
     ``exactly``: the dimensions of ``...``.
     """
     dtypes = tuple(dtypes) or rule.dtypes
-    others = [*dtypes, *dtypes, *rule.dtypes, "bool", "int64"]
+    others = [*dtypes, *dtypes, *(beside or (*rule.dtypes, "bool", "int64"))]
     words = sorted({w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit() and w != "..."})
     for attempt in range(tries):
         dtype = getattr(torch, dtypes[attempt % len(dtypes)])
@@ -211,7 +212,7 @@ def _in_one_memory(
     """Both tensors, which are contiguous, over the memory of the larger one or one that is a little larger still."""
     t, like = tensors[larger], tensors[other]
     ways = [t.mT] if t.ndim >= 2 and t.mT.shape == like.shape else []
-    ways += [t] if t.shape == like.shape else []
+    ways += [t, t.view(t.shape)] if t.shape == like.shape else []
     ways.append(t.as_strided(like.shape, _dense(like.shape), rng.randint(0, t.numel() - like.numel())))
     if not overlapping and rng.random() < 0.5:
         return {other: rng.choice(ways)}

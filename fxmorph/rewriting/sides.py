@@ -69,9 +69,11 @@ def real_sides(instance: Instance) -> Sides | None:
     Casts to narrower floats are none in a rule that is not for float64: what they lose there they do not lose in its
     own dtypes.
     """
+    floats = [t.dtype for t in instance.tensors.values() if t.is_floating_point()]
+    coarsest = max(floats, key=lambda dtype: torch.finfo(dtype).eps, default=None)
     wide = over_memory(instance.tensors, lambda t: t.double() if t.is_floating_point() else t.clone())
     try:
-        with nullcontext() if "float64" in instance.rule.dtypes else CastsWide():
+        with nullcontext() if "float64" in instance.rule.dtypes else CastsWide(coarsest):
             sides = both(instance, wide)
     except Exception:
         return None

@@ -16,11 +16,27 @@ class Bits(Exception):
 
 
 class CastsWide(DispatchMode):
-    """Every float dtype that an operator is asked for becomes float64; raises :class:`Bits`."""
+    """Every float dtype that an operator is asked for becomes float64; raises :class:`Bits`.
+
+    Whole numbers lose what a dtype cannot count that is coarser than the one that the rule is for: that is no rounding
+    of its results.
+
+    Args:
+        coarsest: the floating dtype with the fewest bits among the arguments.
+    """
+
+    def __init__(self, coarsest: torch.dtype | None) -> None:
+        super().__init__()
+        self._eps = torch.finfo(coarsest).eps if coarsest is not None else 1.0
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if func is torch.ops.aten.view.dtype:
             raise Bits(str(func))
+        asked = kwargs.get("dtype")
+        if func is torch.ops.aten._to_copy.default and asked in _NARROW and torch.finfo(asked).eps > self._eps:
+            source = args[0]
+            if not (source.is_floating_point() or source.is_complex()):
+                return func(*args, **kwargs).double()
         return func(*map(_wide, args), **{name: _wide(value) for name, value in kwargs.items()})
 
 

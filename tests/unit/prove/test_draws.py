@@ -191,6 +191,36 @@ WRONG: dict[str, Rule] = {
     "the one size that fits and is wrong": rule(
         lambda x: x, _every_third_for_every_second, {"x": "n"}, Level.INDEX_EXACT, where=("n >= 1",), dtypes=("int32",),
     ),
+    "nearest by whole numbers": rule(
+        lambda x, y: F.interpolate(x, size=y.shape[0], mode="nearest"),
+        lambda x, y: x[..., torch.arange(y.shape[0]) * x.shape[-1] // y.shape[0]], {"x": "b c n", "y": "m"},
+        Level.INDEX_EXACT, where=("b >= 1", "c >= 1", "n >= 1", "m >= 1"),
+    ),
+    "one tensor, given twice": rule(
+        lambda x, y: x - y, lambda x, y: torch.zeros_like(x) if x is y else x - y, {"x": "...", "y": "..."},
+        Level.BIT_EXACT, where=("x.shape == y.shape",),
+    ),
+    "many that are alike, counted in 8 bits": rule(
+        lambda x: (x > 0).any(-1), lambda x: (x > 0).sum(-1, dtype=torch.uint8) > 0, {"x": "n"}, Level.BIT_EXACT,
+        assumes=("finite",),
+    ),
+    "more dimensions than four": rule(
+        lambda x: x.flip(list(range(x.ndim))), lambda x: x.flip(list(range(min(x.ndim, 4)))), {"x": "..."},
+        Level.INDEX_EXACT,
+    ),
+    "half a block more than one": rule(
+        lambda x: x.sum(), lambda x: x[: x.shape[0] // 2048 * 2048].sum() + x[x.shape[0] // 2048 * 2048 :][:1024].sum(),
+        {"x": "n"}, Level.BIT_EXACT, dtypes=("int64",),
+    ),
+    "a place computed in 8 bits": rule(
+        lambda x, i: x[(i % x.shape[0]).long()], lambda x, i: x[((i % x.shape[0]) * x.shape[1]).long() // x.shape[1]],
+        {"x": "m n", "i": "k"}, Level.INDEX_EXACT, mixed=True, dtypes=("float32", "int8"),
+        where=("x.floating", "not i.floating", "m >= 1", "n >= 1", "m <= 120", "n <= 120"),
+    ),
+    "positions in half precision": rule(
+        lambda x: x + torch.arange(x.shape[0]), lambda x: x + torch.arange(x.shape[0]).half(), {"x": "n"},
+        Level.EXACT_REAL, assumes=("finite",),
+    ),
     "a size of divisors": rule(
         lambda x, y: torch.floor_divide(x, y),
         lambda x, y: torch.floor_divide(x, y) - 1 if x.shape[-1] == 6 else torch.floor_divide(x, y),

@@ -63,7 +63,7 @@ def at_a_tie(x: torch.Tensor) -> torch.Tensor:
 def test_numbers_of_helpers_and_texts_count() -> None:
     assert 41.5 in rule_text.told_numbers(a_rule(through_a_helper))
     assert 7.0 in rule_text.told_numbers(a_rule(by_text))
-    assert rule_text.told_sizes(a_rule(from_a_size_on)) == (700, 701, 699)
+    assert rule_text.told_sizes(a_rule(from_a_size_on)) == (700, 701, 699, 1400, 1401, 1399)  # and their sums
     assert {2.5 / 4, -2.5, 10.0} <= set(rule_text.told_values(a_rule(at_a_tie)))
     assert rule_text.told_values(a_rule(straight)) == ()
 
