@@ -50,8 +50,11 @@ def without_stages(*stages: Stage) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def graph_functions(stage: Stage) -> Iterator[list[GraphFunction]]:
-    """Functions that the stage calls with a graph in compiles inside, the innermost first."""
+def graph_functions(stage: Stage, within: str = "") -> Iterator[list[GraphFunction]]:
+    """Functions that the stage calls with a graph in compiles inside, the innermost first.
+
+    ``within``: those alone that a function of this name calls, itself or by way of others.
+    """
     module, name = _RUNS[stage]
     home = importlib.import_module(module)
     found: list[GraphFunction] = []
@@ -64,7 +67,8 @@ def graph_functions(stage: Stage) -> Iterator[list[GraphFunction]]:
         if any(isinstance(frame.f_locals.get(n), fx.Graph | fx.GraphModule) for n in names):
             made = isinstance(result, fx.Graph | fx.GraphModule)
             function = GraphFunction(frame.f_globals["__name__"], frame.f_code.co_name, made)
-            if function not in found and callable(frame.f_globals.get(function.name)):
+            known = callable(frame.f_globals.get(function.name))
+            if known and function not in found and (not within or _called_by(frame, within)):
                 found.append(function)
 
     @functools.wraps(original)
@@ -78,6 +82,13 @@ def graph_functions(stage: Stage) -> Iterator[list[GraphFunction]]:
 
     with mock.patch.object(home, name, watched):
         yield found
+
+
+def _called_by(frame: FrameType, name: str) -> bool:
+    outer = frame.f_back
+    while outer is not None and outer.f_code.co_name != name:
+        outer = outer.f_back
+    return outer is not None
 
 
 @contextlib.contextmanager

@@ -315,6 +315,12 @@ def views_of_a_product(x: torch.Tensor, y: torch.Tensor) -> Any:
 
 #: Of parts that work between graphs: each is found by doing it otherwise.
 CASES |= {
+    "function of a pass": Case(
+        text("torch._inductor.fx_passes.joint_graph", "remove_no_ops",
+             "not any(e in zeros for e in node.args)\n                    or node.kwargs.get(\"alpha\", 1) != 1",
+             "not any(e in ones for e in node.args)"),
+        lambda x, y: (x + torch.ones_like(x)) * y, XY, "joint.constant_fold_uniform_value/remove_no_ops",
+    ),
     "saved values in another order": Case(
         text(PARTITIONERS, "_extract_fwd_bwd_modules",
              "            + saved_values\n            + saved_opaque_objects\n"
@@ -509,6 +515,7 @@ CASES |= {
 
 #: Some that need few compiles: what the default run has.
 QUICK = (
+    "function of a pass",
     "dynamo",
     "decomposition",
     "joint pass",

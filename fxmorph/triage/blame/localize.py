@@ -110,7 +110,25 @@ def _blame_pass(probe: Probe) -> Blame:
     unit = next((u for u in units if u in at_home and u.partition(".")[2] == units[0].partition(".")[2]), units[0])
     if len(units) > 1:
         evidence.append(f"the same fault comes in by {', '.join(u for u in units if u != unit)} too")
-    return _confirmed(probe, Stage(unit.partition(".")[0]), unit, Held().without(*units), *evidence)
+    found = _confirmed(probe, Stage(unit.partition(".")[0]), unit, Held().without(*units), *evidence)
+    return _inside_of_pass(probe, found) if len(units) == 1 and found.confirmed and "/" not in unit else found
+
+
+def _inside_of_pass(probe: Probe, found: Blame) -> Blame:
+    """The same with the function over graphs named that the pass calls and without which the finding is gone."""
+    stage, _, name = found.unit.partition(".")
+    if Stage(stage) not in STAGES:
+        return found
+    try:
+        with graph_functions(Stage(stage), within=name) as functions:
+            probe.ask(IN_EAGER)
+        for function in functions:
+            if probe.ask(replace(IN_EAGER, function=function)) is Answer.GONE:
+                said = f"gone where {function.module}.{function.name} does nothing"
+                return replace(found, unit=f"{found.unit}/{function.name}", evidence=(*found.evidence, said))
+    except OutOfTime:
+        pass
+    return found
 
 
 def _blame_unseen(probe: Probe, bare: Held) -> Blame | None:

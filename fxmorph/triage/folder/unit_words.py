@@ -78,6 +78,8 @@ def unit_in_words(unit: str) -> str:
     within, _, entry = name.partition("/")
     if stage in _PASS_STAGES:
         where = _PASS_STAGES[stage]
+        if entry and "pattern" not in within:  # a function that a pass calls
+            return f"`{entry}` of `{within}` ({where})"
         return f"the pattern `{entry}` ({where})" if entry else f"`{within}` ({where})"
     if stage in ("decomposition", "lowering"):
         if name.startswith(("aten.", "prims.")):

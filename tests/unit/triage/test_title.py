@@ -107,6 +107,7 @@ def test_essential_facts_of_inputs_and_compile_are_told() -> None:
     ("unit", "words"),
     [
         ("post_grad.pass_patterns[1]/pointless_cumsum_replacement", "the pattern `pointless_cumsum_replacement`"),
+        ("joint.constant_fold_uniform_value/remove_no_ops", "`remove_no_ops` of `constant_fold_uniform_value` (joint"),
         ("joint.remove_noop_ops", "`remove_noop_ops` (joint graph passes)"),
         ("decomposition.aten.addmm.default", "the decomposition of `aten.addmm`"),
         ("lowering.aten.max.dim", "the lowering of `aten.max.dim`"),
