@@ -220,7 +220,8 @@ Solver = Annotated[
     str, typer.Option("--solver", metavar="cvc5|bitwuzla", help="Ask this solver too; disagreement is an error.")
 ]
 Recheck = Annotated[
-    bool, typer.Option("--recheck", help="Let z3 and cvc5 decide every query again from its text; disagreement: error.")
+    bool,
+    typer.Option("--recheck", help="Decide proofs again: queries by z3 and cvc5 from their text, the rest anew."),
 ]
 FuzzTime = Annotated[
     Text, typer.Option("--fuzz", metavar="TIME", help="Make wrong rules of the rules for so long; none must be proved.")

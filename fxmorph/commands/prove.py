@@ -22,7 +22,7 @@ def prove(
 ) -> int:
     """Prove the rules with these ids or globs, or every one, or compare the model; returns the exit code.
 
-    ``recheck``: z3 and cvc5 decide each query again from its text.
+    ``recheck``: z3 and cvc5 decide each query again from its text, and the rest is computed again.
     With ``fuzz``, a time as ``30m``, wrong rules are made of them for so long, of all where none is named.
     """
     seconds = read_option("--fuzz", duration, fuzz)
@@ -45,7 +45,9 @@ def prove(
     elif conformance:
         code = check_conformance(settings.device, table.handle)
     else:
-        again = ("z3", "cvc5") if recheck else ()
+        from fxmorph.prove.recheck import COMPUTED
+
+        again = ("z3", "cvc5", COMPUTED) if recheck else ()
         code = prove_rules(settings, names, again or ((solver,) if solver else ()), record, table.handle)
     table.close()
     return code

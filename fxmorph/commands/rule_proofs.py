@@ -17,6 +17,7 @@ from fxmorph.prove.certificates import versions as made_with
 from fxmorph.prove.levels import record_levels
 from fxmorph.prove.proof_worker import ProveRule, serve, unproved
 from fxmorph.prove.prover import BUDGET
+from fxmorph.prove.recheck import COMPUTED
 from fxmorph.prove.rule_level import RuleProof
 from fxmorph.prove.smt.second_opinion import SolverMissing, version
 from fxmorph.rules import Registry, Rule, load_rules
@@ -52,12 +53,13 @@ def prove_rules(
 ) -> int:
     """Prove, tell each as a :class:`Proved`; 4 where one is refuted, 1 where less is shown than is claimed, else 0.
 
-    ``again`` are solvers that decide the queries again.
+    ``again`` are solvers that decide the queries again, and ``COMPUTED``.
     """
     rules = load_rules([Path(p) for p in settings.transforms])
     wanted = chosen(rules, names)
     for solver in again:
-        _require(solver)
+        if solver != COMPUTED:
+            _require(solver)
     # What is shown for all dtypes at once is shown with the first, so that this one runs ahead of the others.
     places = [(i + AHEAD * (k > 0), k, i) for i, rule in enumerate(wanted) for k in range(len(rule.dtypes))]
     jobs = [ProveRule(wanted[i].id, wanted[i].dtypes[k], again) for _, k, i in sorted(places)]

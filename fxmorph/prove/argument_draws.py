@@ -158,8 +158,8 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
             hows.append("broadcast")
         if asks_for_layout(rule) and any(1 in t.shape for t in sample[0].values()):
             hows.append("loose")
-        for sample, laid in itertools.product(samples, hows):
-            instance = _laid_out(rule, *sample, rng, laid)
+        for (tensors, scalars), laid in itertools.product(samples, hows):
+            instance = _laid_out(rule, tensors, scalars, rng, laid)
             if too_large(instance):
                 continue
             draw = functools.partial(sample_arguments, rule, rng, 20, (dtype,), sizes, leading, integers, fixed)

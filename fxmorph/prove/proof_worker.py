@@ -27,7 +27,7 @@ MEMORY = 6 << 30
 
 @dataclass(frozen=True)
 class ProveRule:
-    """Job: prove a rule for a dtype; answers a :class:`RuleProof`.  ``again``: solvers that are to decide it again."""
+    """Job: prove a rule for a dtype; answers a :class:`RuleProof`.  ``again``: what decides it again."""
 
     rule: str
     dtype: str
@@ -43,7 +43,7 @@ def serve(connection: Connection, transforms: Sequence[str], folder: str, budget
 
     def answer(job: ProveRule) -> RuleProof:
         proof = prove_rule(rules[job.rule], job.dtype, prover)
-        return recheck.of(proof, prover.certificates, job.again) if job.again else proof
+        return recheck.of(rules[job.rule], proof, prover, job.again) if job.again else proof
 
     limit_memory(MEMORY)
     answer_jobs(connection, answer)

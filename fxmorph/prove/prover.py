@@ -102,11 +102,14 @@ class _Run:
 
 
 class Prover:
-    """Proves instances; ``certificates`` holds what is known already, ``budget`` limits each query to the solver."""
+    """Proves instances; ``certificates`` holds what is known already, ``budget`` limits each query to the solver.
 
-    def __init__(self, certificates: Certificates | None = None, budget: int = BUDGET) -> None:
+    ``draw``: which names terms have, and which random elements a field gives.
+    """
+
+    def __init__(self, certificates: Certificates | None = None, budget: int = BUDGET, draw: int = 0) -> None:
         self.certificates = certificates or Certificates()
-        self.budget = budget
+        self.budget, self.draw = budget, draw
 
     def prove(self, instance: Instance) -> Certificate:
         """The certificate of a rule for these arguments; never raises for what cannot be shown."""
@@ -179,7 +182,7 @@ class Prover:
     def _bits(self, instance: Instance, falsified: Falsified) -> Shown | None:
         """What is shown of bits; None where nothing is."""
         try:
-            run = in_terms(instance.on("cpu"), layouts=True)
+            run = in_terms(instance.on("cpu"), True, self.draw)
         except NotModelled:
             return None
         noted = _noted(instance)
@@ -262,7 +265,7 @@ class Prover:
         noted = _noted(instance)
         run: _Run | None = None
         try:
-            run = in_terms(instance.on("cpu"), layouts=False)
+            run = in_terms(instance.on("cpu"), False, self.draw)
             if run.equal:
                 return Shown(Level.EXACT_REAL, "TERM", (*noted, "names-do-not-collide", "reduction-order-free"))
         except NotModelled:
@@ -272,7 +275,8 @@ class Prover:
         from fxmorph.prove.field.identity_testing import prove_field
 
         rule = instance.rule
-        fielded = prove_field(rule.before, rule.after, instance.on("cpu").tensors, instance.scalars)
+        tensors = instance.on("cpu").tensors
+        fielded = prove_field(rule.before, rule.after, tensors, instance.scalars, seed=self.draw)
         if fielded.shown:
             method = f"PIT(trials={fielded.trials}, error<{fielded.error:.1g})"
             return Shown(Level.EXACT_REAL, method, (*noted, *fielded.assumptions))
@@ -357,9 +361,9 @@ def _replayed(instance: Instance, difference: Difference, part: Shown) -> Counte
     return None if broken(instance.rule.assumes, values) else contradiction(instance, values)
 
 
-def in_terms(instance: Instance, layouts: bool) -> _Run:
+def in_terms(instance: Instance, layouts: bool, draw: int = 0) -> _Run:
     """Run both sides in terms; raises :class:`NotModelled`."""
-    terms = Terms(layouts)
+    terms = Terms(layouts, draw=draw)
     known = instance.known()
     names = {
         n: terms.input(n, t.untyped_storage().nbytes() // max(t.element_size(), 1), t.dtype)

@@ -88,13 +88,13 @@ class Terms:
     ``layouts``: operators whose rounding depends on how their operands lie in memory (sums, matrix
     products, kernels) are told apart by shape and strides; equal names are then equal bits.  Without,
     equal names are equal over the reals.  ``leaves``: what expressions are made of, beyond which they
-    are not taken apart.
+    are not taken apart.  ``draw``: which of many sets of names; by chance two terms may have one name in one of them.
     """
 
     dtype = torch.int64
 
-    def __init__(self, layouts: bool = True, leaves: int = MAX_LEAVES) -> None:
-        self.layouts, self.leaves = layouts, leaves
+    def __init__(self, layouts: bool = True, leaves: int = MAX_LEAVES, draw: int = 0) -> None:
+        self.layouts, self.leaves, self._draw = layouts, leaves, draw
         self.entries: list[Applied] = []
         self._inputs: list[tuple[str, torch.dtype, int]] = []  # (argument, dtype, first name)
         self._next = 1
@@ -105,6 +105,9 @@ class Terms:
 
     # -- names -----------------------------------------------------------------
 
+    def _salt(self, *parts: object) -> int:
+        return _salt(*parts, self._draw) if self._draw else _salt(*parts)
+
     def input(self, argument: str, elements: int, dtype: torch.dtype) -> torch.Tensor:
         """Names of the elements of an argument's memory (``elements``,)."""
         self._inputs.append((argument, dtype, self._next))
@@ -113,7 +116,7 @@ class Terms:
         return out
 
     def known(self, native: torch.Tensor) -> torch.Tensor:
-        salt = _salt("const", dtype_name(native.dtype))
+        salt = self._salt("const", dtype_name(native.dtype))
         if native.is_complex():
             raise NotModelled("complex constants")
         values = native.detach().double() if native.is_floating_point() else native.detach().long()
@@ -149,7 +152,8 @@ class Terms:
     ) -> torch.Tensor:
         given = tuple(sorted(arguments.items()))
         operands = list(torch.broadcast_tensors(*operands)) if operands else []
-        salt = _salt(name, [(k, _argument_text(v)) for k, v in given], dtype_name(dtype), list(map(dtype_name, dtypes)))
+        texts = [(k, _argument_text(v)) for k, v in given]
+        salt = self._salt(name, texts, dtype_name(dtype), list(map(dtype_name, dtypes)))
         flat = [o.reshape(-1) for o in operands]
         hashed = list(flat)
         if name in COMMUTES and len(flat) == 2 and "alpha" not in arguments:
@@ -187,7 +191,7 @@ class Terms:
                 return self.known(values.view(new))
         if bool((shadow < 0).any()):
             raise NotModelled("bits of constants among others")
-        salt = _salt("bitcast", *sorted((dtype_name(old), dtype_name(new)))) & _LOW
+        salt = self._salt("bitcast", *sorted((dtype_name(old), dtype_name(new)))) & _LOW
         return shadow ^ (salt | 1 << 60)
 
     # -- operators -------------------------------------------------------------
@@ -235,7 +239,7 @@ class Terms:
             return
         layout = [(t.shape, t.stride(), t.storage_offset() % _ALIGNED) for t in tensors]
         whole = int(_row(out.reshape(1, -1))) if out.numel() else 0
-        self.lane_calls.append((_salt(name, layout, whole), out.reshape(-1)))
+        self.lane_calls.append((self._salt(name, layout, whole), out.reshape(-1)))
 
     def _unknown(self, t: torch.Tensor) -> torch.Tensor:
         """Uninitialised memory: names that nothing else has."""
@@ -344,9 +348,9 @@ class Terms:
     def _over_rows(
         self, name: str, target: torch.Tensor, rows: torch.Tensor, layout: tuple[Any, ...], source: torch.dtype
     ) -> torch.Tensor:
-        salt = _salt(name, dtype_name(target.dtype), layout, dtype_name(source) if name in ("any", "all") else "")
+        salt = self._salt(name, dtype_name(target.dtype), layout, dtype_name(source) if name in ("any", "all") else "")
         ids = (_mix(_row(rows), salt) & _LOW) | OPERATOR
-        told = (("layout", _salt(layout)),) if layout else ()
+        told = (("layout", self._salt(layout)),) if layout else ()
         operand = source if name in ("any", "all") else target.dtype
         entry = Applied(name, told, target.dtype, ids, [rows], [operand], row=True, opaque=rows.shape[1] > MAX_ROW)
         return self._enter(entry).reshape(target.shape)
@@ -447,9 +451,9 @@ class Terms:
             else:
                 parts += [key, repr(value)]
         outs = []
-        given = _salt(*parts)
+        given = self._salt(*parts)
         for i, t in enumerate(call.targets):
-            ids = _mix(torch.arange(t.numel()), _salt(i, given, *rows))
+            ids = _mix(torch.arange(t.numel()), self._salt(i, given, *rows))
             ids = (ids & _LOW) | OPERATOR
             told = (("output", i), ("given", given))
             entry = Applied(call.name, told, t.dtype, ids, [], [], opaque=True, whole=tuple(whole))
