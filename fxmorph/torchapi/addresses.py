@@ -39,7 +39,12 @@ class Indices(PythonReferenceAnalysis):
 
     @staticmethod
     def modular_indexing(x: Any, y: Any, z: Any) -> Any:
-        return (x // y) % z
+        return Indices.mod(x // y, z)
+
+    @staticmethod
+    def mod(x: Any, y: Any) -> Any:
+        """As generated code has it, with the sign of what is divided: where that may be negative it is another one."""
+        return torch.fmod(as_tensor(x), as_tensor(y))
 
     @staticmethod
     def identity(x: Any) -> Any:

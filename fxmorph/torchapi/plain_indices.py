@@ -10,9 +10,10 @@ from unittest import mock
 
 import sympy
 
-#: Division and remainder that round down: C++'s round towards zero.
+#: Division and remainder that round down: C++'s round towards zero, as those of ``Mod`` and ``ModularIndexing`` may.
 _DIVIDE = "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1}))"
 _REMAINDER = "(static_cast<int64_t>({0}) - static_cast<int64_t>({1}) * " + _DIVIDE + ")"
+_TRUNCATING = "(static_cast<int64_t>({0}) % static_cast<int64_t>({1}))"
 
 
 @contextlib.contextmanager
@@ -86,8 +87,10 @@ def _text(expr: Any) -> str:
         return f"({(' + ' if kind == 'Add' else ' * ').join(parts)})"
     if kind in ("FloorDiv", "CleanDiv"):
         return _DIVIDE.format(*parts)
-    if kind in ("Mod", "PythonMod"):
+    if kind == "PythonMod":
         return _REMAINDER.format(*parts)
+    if kind == "Mod":
+        return _TRUNCATING.format(*parts)
     if kind == "ModularIndexing":
-        return _REMAINDER.format(_DIVIDE.format(*parts[:2]), parts[2])
+        return _TRUNCATING.format(_DIVIDE.format(*parts[:2]), parts[2])
     return ""

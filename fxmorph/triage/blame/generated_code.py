@@ -29,7 +29,9 @@ _REDUCTION, _VECTOR_REDUCTION = "codegen.CppKernel.reduction", "codegen.CppVecKe
 _OF_MEMORY = tuple(
     f"scheduler.{n}" for n in ("memory_planning", "inplace_buffers", "allow_buffer_reuse", "reorder_for_peak_memory")
 )
-_LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, *_OF_MEMORY))
+#: Makes index expressions of what lowerings say, whatever the lowering.
+_PROPAGATION = "lowering.constant_and_index_propagation"
+_LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, _PROPAGATION, *_OF_MEMORY))
 #: The Python text around kernels; what makes a program's views of it comes before, which looks at what it returned.
 _WRAPPER_TEXT = (
     "functionalization.gen_alias_from_base", *(u for u in PLAIN_PARTS if u.startswith("codegen.PythonWrapperCodegen")),
@@ -94,6 +96,7 @@ def blame_backend(probe: Probe) -> Blame:
     if probe.device == "cpu":
         found = found or _kernels(probe, kernels) or _parts(probe, _WRAPPER_TEXT)
     found = found or _parts(probe, _INDICES) or _parts(probe, _AROUND)
+    found = found or _by_setting(probe, (_PROPAGATION,))
     found = found or _lowering(probe, steps[Group.LOWERING], kernels)
     found = found or _passes(probe, steps[Group.PASS])
     found = found or _by_setting(probe, _LAST)

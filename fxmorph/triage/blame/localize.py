@@ -115,20 +115,24 @@ def _blame_pass(probe: Probe) -> Blame:
 
 
 def _inside_of_pass(probe: Probe, found: Blame) -> Blame:
-    """The same with the function over graphs named that the pass calls and without which the finding is gone."""
+    """The same with the function over graphs named that the pass calls, where it goes without that one alone.
+
+    Functions that work together are not told apart by leaving out one of them.
+    """
     stage, _, name = found.unit.partition(".")
     if Stage(stage) not in STAGES:
         return found
     try:
         with graph_functions(Stage(stage), within=name) as functions:
             probe.ask(IN_EAGER)
-        for function in functions:
-            if probe.ask(replace(IN_EAGER, function=function)) is Answer.GONE:
-                said = f"gone where {function.module}.{function.name} does nothing"
-                return replace(found, unit=f"{found.unit}/{function.name}", evidence=(*found.evidence, said))
+        without = {function: probe.ask(replace(IN_EAGER, function=function)) for function in functions}
     except OutOfTime:
-        pass
-    return found
+        return found
+    gone = [function for function, answer in without.items() if answer is Answer.GONE]
+    if len(gone) != 1 or Answer.BROKEN in without.values():
+        return found
+    said = f"gone where {gone[0].module}.{gone[0].name} does nothing"
+    return replace(found, unit=f"{found.unit}/{gone[0].name}", evidence=(*found.evidence, said))
 
 
 def _blame_unseen(probe: Probe, bare: Held) -> Blame | None:

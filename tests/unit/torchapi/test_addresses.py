@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.functions import FloorDiv, Mod, ModularIndexing, PythonMod
 
 from fxmorph.torchapi.addresses import addresses
 
@@ -32,3 +32,10 @@ def test_a_constant_is_the_same_in_each_iteration() -> None:
 
 def test_loops_of_too_many_iterations_are_not_gone_through() -> None:
     assert addresses(ROW, {ROW: 1 << 40}, {}) is None
+
+
+def test_remainders_are_those_of_generated_code() -> None:
+    """``Mod`` is printed as C's, and whoever divides negative numbers has to ask for Python's."""
+    negative = ROW - 3
+    made = [addresses(e, {ROW: 4}, {}) for e in (Mod(negative, 2, evaluate=False), PythonMod(negative, 2))]
+    assert [m.tolist() for m in made if m is not None] == [[-1, 0, -1, 0], [1, 0, 1, 0]]
