@@ -13,8 +13,10 @@ import torch
 
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of, tree_map
 
-#: So far a result is moved, up or down, of itself.
-_UNIT = 2.0**-52
+#: So far a result is moved, up or down, of itself; where it is sure to be rounded so far that a sum shows it.
+_UNIT, _SURELY = 2.0**-50, 2.0**-40
+#: Numbers above are rounded in what is computed of them and of small ones.
+_LARGE = 2.0**40
 #: Functions whose value at an argument that floating point has is none that it has, but for arguments of 0 and 1.
 _TRANSCENDENTAL = frozenset(
     "acos acosh asin asinh atan atanh cos cosh erf erfc erfinv exp exp2 expm1 log log10 log1p log2 logit sigmoid sin"
@@ -28,7 +30,8 @@ class RoundingsMoved(DispatchMode):
     """Each floating-point result that an operator makes, rather than writes or views, is moved by a unit.
 
     ``towards`` is one of ``TOWARDS``.
-    ``certain``: only results that are sure to be rounded, as a hyperbolic tangent of 155, which is 1 only in numbers.
+    ``certain``: only results that are sure to be rounded, as a hyperbolic tangent of 155, which is 1 only in numbers,
+    and large ones, beside which small ones are lost.
     """
 
     def __init__(self, rng: random.Random, towards: int, certain: bool = False) -> None:
@@ -44,11 +47,16 @@ class RoundingsMoved(DispatchMode):
         if not self._certain:
             return tree_map(self._moved, out)
         if func.overloadpacket.__name__ not in _TRANSCENDENTAL:
-            return out
+            return tree_map(self._moved_where_large, out)
         return torch.where((args[0] == 0) | (args[0] == 1), out, self._moved(out))
+
+    def _moved_where_large(self, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
+            return value
+        return torch.where(value.abs() > _LARGE, self._moved(value), value)
 
     def _moved(self, value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype != torch.float64:
             return value
         up = 2 * torch.randint(2, value.shape, generator=self._generator).double() - 1
-        return value * (1 + _UNIT * (self._towards or up))
+        return value * (1 + (_SURELY if self._certain else _UNIT) * (self._towards or up))

@@ -27,6 +27,8 @@ _TURNS = 1000
 _GAP, _ROUNDINGS = 1e-9, 1e3
 #: The same where constants stand for what they were rounded from in fewer bits, and where no rounding is as large.
 _COARSE, _BLATANT = 1e-6, 1e-3
+#: Where roundings move a result by such a part of a difference, they may make all of it.
+_PART = 0.01
 #: The same of a rule that casts to dtypes of few bits, in these words.
 _BY_CAST = 0.05
 _NARROW = ("half", "float16", "float32", ".float(", "to_copy")
@@ -59,15 +61,16 @@ def refutation(mutant: Mutant, dtype: str, proof: RuleProof, seconds: float, rng
         if instance is None or too_large(instance):
             continue
         for values in wide_values(instance, told, rng):
-            found = _contradicted(instance, values, proof, narrow, rng)
+            found = contradicted(instance, values, proof, narrow, rng)
             if found is not None:
                 return found
     return None
 
 
-def _contradicted(
+def contradicted(
     instance: Instance, values: dict[str, torch.Tensor], proof: RuleProof, narrow: bool, rng: random.Random
 ) -> Witness | None:
+    """What these values show against the proof; ``narrow``: the rule casts to dtypes of few bits."""
     real = proof.level in (Level.EXACT_REAL, Level.TESTED, Level.UNKNOWN)
     if real and any(t.is_floating_point() for t in values.values()):
         return _over_reals(instance, values, proof, narrow, rng)
@@ -172,7 +175,7 @@ def _over_reals(
                 moved = _run(instance, wide)
             if moved is not None and moved.before.shape == moved.after.shape == gap.shape:
                 apart = (moved.before.double() - a).abs() + (moved.after.double() - b).abs()
-                blatant &= ~(apart > _BLATANT * scale)
+                blatant &= ~(apart > (gap * _PART).clamp(max=_BLATANT * scale))
         if bool(blatant.any()):
             return _witness(wide, a, b, blatant)
     allowed = torch.full_like(a, close * scale)

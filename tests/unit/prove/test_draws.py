@@ -12,9 +12,10 @@ import torch
 
 from fxmorph.model import Level
 from fxmorph.prove.fuzz.mutants import Family, Mutant
-from fxmorph.prove.fuzz.refutation import refutation
+from fxmorph.prove.fuzz.refutation import contradicted, refutation
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule_level import RuleProof, prove_rule
+from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule
 
 pytestmark = [pytest.mark.usefixtures("torch_quiet"), pytest.mark.filterwarnings("ignore:where received a uint8")]
@@ -306,6 +307,23 @@ def test_a_value_that_only_rounding_gives_refutes_no_proof() -> None:
 
     assert not refuted(torch.tanh, 1.0) and not refuted(lambda x: torch.sigmoid(x) * 2 - 1, 1.0)
     assert refuted(lambda x: 2 * x, 6.0) and refuted(torch.cos, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "values"),
+    [
+        (lambda x: F.softmax(x, 0), lambda x: F.softmax(x - x.prod(0, keepdim=True), 0), [262.0, *[258.0] * 8]),
+        (lambda x: torch.where(F.elu(x) + 3 > 2, x / 256, 0),
+         lambda x: torch.where(torch.where(x > 0, x, torch.expm1(x)) + 3 >= 2, x / 256, 0), [-262.0] * 99),
+    ],
+)  # fmt: skip
+def test_what_only_rounding_makes_refutes_no_proof(before: Program, after: Program, values: list[float]) -> None:
+    """Small numbers that are lost beside large ones, and bounds that a function only comes near to."""
+    made = rule(before, after, {"x": "n"}, Level.EXACT_REAL, dtypes=("float64",))
+    given = {"x": torch.tensor(values, dtype=torch.float64)}
+    proof = RuleProof("r", "float64", Level.EXACT_REAL, Level.EXACT_REAL, "", "")
+    assert contradicted(Instance(made, given, {}), given, proof, False, random.Random(1)) is None
+
 
 
 def test_what_raises_now_and_then_is_told() -> None:
