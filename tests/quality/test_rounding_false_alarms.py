@@ -118,3 +118,33 @@ def test_rounding_to_decimals_may_be_off_in_the_last_place(judged: Any) -> None:
     assert not accused(judged(lambda x: torch.round(x, decimals=3), scaled, [x]))
     assert accused(judged(lambda x: torch.round(x, decimals=1), lambda x: x.clone(), [x]))
     assert accused(judged(torch.round, lambda x: x.round() + 1e-7, [x]))
+
+
+# -- sums of large terms that cancel ------------------------------------------------------
+
+
+def large_that_cancel() -> torch.Tensor:
+    x = normal(4, 32)
+    x[1, 2], x[1, 3], x[0, 4] = 3e18, -3e18, torch.nan
+    return x
+
+
+SUMS: dict[str, Program] = {
+    "nansum": lambda x: torch.nansum(x, 1),
+    "nanmean": lambda x: torch.nanmean(x, 1),
+    "avg_pool2d": lambda x: torch.nn.functional.avg_pool2d(x[1:].view(1, 1, 3, 32), (1, 16)),
+    "trace": lambda x: torch.trace(x[1:2].nan_to_num().t() @ torch.ones(1, 32)),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_of_large_terms_that_cancel_are_judged_by_their_terms(name: str, judged: Any) -> None:
+    program = SUMS[name]
+
+    def turned(x: torch.Tensor) -> torch.Tensor:
+        """The same terms, added from the other end."""
+        return program(x.flip(1)).flip(-1) if name == "avg_pool2d" else program(x.flip(1))
+
+    undecided = (Status.FINDING, Status.INCONCLUSIVE)
+    assert not [v for v in judged(program, turned, [large_that_cancel()]) if v.status in undecided]
+    assert accused(judged(program, lambda x: program(x) * 1.001 + 1e16, [large_that_cancel()]))

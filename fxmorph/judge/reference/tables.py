@@ -43,7 +43,8 @@ SUMS = frozenset(
 )
 #: Of SUMS, those whose result on absolute values is Σ|terms|.
 ABSOLUTE = frozenset(
-    "sum mean mm bmm mv dot cumsum addmm baddbmm addmv convolution index_add scatter_add linear matmul".split()
+    """sum nansum mean mm bmm mv dot cumsum addmm baddbmm addbmm addmv trace convolution linear matmul
+    index_add index_add_ scatter_add scatter_add_ embedding_dense_backward avg_pool2d _adaptive_avg_pool2d""".split()
 )
 
 #: Exact in integers while results fit: add, sub, mul (also in place and with scalars).
