@@ -198,7 +198,7 @@ def aimed_arguments(rule: Rule, dtype: str) -> Iterator[Instance]:
                 yield instance
     if divides_sizes(rule):
         for _ in range(_DIVIDED):
-            sample = sample_arguments(rule, rng, 20, (dtype,), range(1, 65), (1, 2), fixed={})
+            sample = sample_arguments(rule, rng, 20, (dtype,), range(1, 65), (1, 2))
             if sample is not None and not too_large(instance := Instance(rule, *sample)):
                 yield instance
 

@@ -101,7 +101,7 @@ def told_values(rule: Rule) -> tuple[float, ...]:
 def told_sizes(rule: Rule) -> tuple[int, ...]:
     """Sizes at which a side may change its ways: its whole numbers and their neighbours, where draws may miss them."""
     whole = [int(n) for n in told_numbers(rule) if n == int(n) and 3 < n <= LARGEST_SIZE]
-    sums = [sum(pair) for pair in itertools.combinations_with_replacement(whole[:_FEW], 2) if max(pair) > _LARGE]
+    sums = [sum(pair) for pair in itertools.combinations_with_replacement(whole[-_FEW:], 2) if max(pair) > _LARGE]
     every = [*whole, *(n for n in sums if n <= LARGEST_SIZE)]
     near = dict.fromkeys(size for n in every for size in (n, n + 1, n - 1))
     names = {name for code in codes(rule) for name in code.co_names}
