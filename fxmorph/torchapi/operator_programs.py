@@ -22,7 +22,7 @@ from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, 
 from fxmorph.torchapi.decompose import inductor_decompositions
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, tensors_of
 from fxmorph.torchapi.operator_samples import operator_tests
-from fxmorph.torchapi.varied_calls import passes_shape_check, varied
+from fxmorph.torchapi.varied_calls import passes_shape_check, varied, with_other_numbers
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
 CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
@@ -214,16 +214,18 @@ def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
 
 
 def _with_variation(name: str, place: int, call: _Call, seen: set[str]) -> list[_Sample]:
-    """The call, and one with some things otherwise, where that can be made and was not seen."""
-    try:
-        other: _Call = varied(call, f"{name} {place}")
-    except Exception:  # what no tensor of the dtype can be made of
-        return [_Sample(call)]
-    key = str(tree_map(_described, other))
-    if key in seen:
-        return [_Sample(call)]
-    seen.add(key)
-    return [_Sample(call), _Sample(other, varied=True)]
+    """The call, and ones with some things otherwise, where they can be made and were not seen."""
+    made = [_Sample(call)]
+    for variation in (varied, with_other_numbers):
+        try:
+            other: _Call | None = variation(call, f"{name} {place}")
+        except Exception:  # what no tensor of the dtype can be made of
+            continue
+        key = str(tree_map(_described, other))
+        if other is not None and key not in seen:
+            seen.add(key)
+            made.append(_Sample(other, varied=True))
+    return made
 
 
 def _plain(call: Any) -> bool:

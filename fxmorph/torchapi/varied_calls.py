@@ -1,6 +1,7 @@
 """Calls of an operator with one thing otherwise: torch's own tests have few sizes, and many switches in one position.
 
-A flag is turned, a number is one more or less, a size is one more or 1.  What eager refuses of it nobody has to judge.
+A flag is turned, a number is one more or less, a size is one more or 1; or whole numbers that go together (a window and
+its step, strides, paddings) are other small ones.  What eager refuses of it nobody has to judge.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 #: Changes of one call.
 CHANGES = 2
+_SMALL = (1, 2, 3)
 #: What a shape function says that cannot answer without values, or is missing.
 _NO_ANSWER = (
     DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
@@ -37,6 +39,17 @@ def varied(call: Any, key: str) -> Any:
     for change in rng.sample(_CHANGES, CHANGES):
         leaves = change(leaves, rng)
     return tree_unflatten(leaves, spec)
+
+
+def with_other_numbers(call: Any, key: str) -> Any | None:
+    """The call with half of its whole numbers small other ones; None where it has fewer than two."""
+    rng = random.Random(key)
+    leaves, spec = tree_flatten(call)
+    places = [i for i, leaf in enumerate(leaves) if type(leaf) is int]
+    if len(places) < 2:
+        return None
+    chosen = rng.sample(places, max(len(places) // 2, 2))
+    return tree_unflatten([rng.choice(_SMALL) if i in chosen else leaf for i, leaf in enumerate(leaves)], spec)
 
 
 def passes_shape_check(called: Callable[..., Any], call: tuple[Any, list[Any], dict[str, Any]]) -> bool:

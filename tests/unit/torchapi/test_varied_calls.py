@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.torchapi.varied_calls import passes_shape_check, varied
+from fxmorph.torchapi.varied_calls import passes_shape_check, varied, with_other_numbers
 
 
 def variations(call: Any) -> list[Any]:
@@ -45,3 +45,10 @@ def test_calls_that_eager_takes_without_a_look_are_told() -> None:
     assert not passes_shape_check(torch.roll, (empty, [0, 3], {}))
     assert passes_shape_check(torch.roll, (empty, [0, 2], {}))
     assert passes_shape_check(torch.nonzero, (torch.ones(3), [], {}))  # its shape depends on values
+
+
+def test_numbers_that_go_together_are_other_small_ones() -> None:
+    made = [with_other_numbers((torch.ones(4, 9), [1, 4, 2], {}), f"key {i}") for i in range(60)]
+    assert any(step > size for _, (_, size, step), _ in made)  # windows that lie apart
+    assert all(sum(n in (1, 2, 3) for n in rest) >= 2 for _, rest, _ in made)
+    assert with_other_numbers((torch.ones(4), [2], {"dim": True}), "a") is None
