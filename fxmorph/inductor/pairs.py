@@ -16,7 +16,7 @@ from torch import fx
 
 from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
-from fxmorph.judge.reference.shadows import differ_in_fp64, same_in_fp64
+from fxmorph.judge.reference.shadows import differ_in_fp64, loses_float64, same_in_fp64, tolerance_of
 from fxmorph.judge.trial import TOLD, GraphSubject, Trial, summary
 from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict, VerdictCode
 from fxmorph.programs.bits import plain, same_bits
@@ -70,15 +70,21 @@ class _Pair(Trial):
     def rounds_otherwise(self, plan: ValuePlan, slot: str, old: Observation, new: Observation) -> str:
         """How both graphs give the same in fp64, explicit casts rounded and not; "" where they do not.
 
+        Results that are float64 themselves must come out so, and not from float32 in between.
+
         The envelope is that of ``before``, and a fused kernel may have a wider one: what it computes
         is the same nevertheless.
         """
         other = GraphSubject(self._after, self.subject.inputs, lambda c: c, no_grad=True)  # type: ignore[attr-defined]
         mine = self.reference(plan, old).shadows(slot)
         theirs = Trial(other, CompileConfig.make(), 0, Clock()).reference(plan, new).shadows(slot)
-        if not all(differ_in_fp64(mine, theirs, lane, strict=True) is False for lane in ("wide", "cast")):
+        value, other_value = old.slots()[slot].value, new.slots()[slot].value
+        if loses_float64(value, other_value):
             return ""
-        if mine is not None and theirs is not None and same_in_fp64(mine, theirs):
+        near = tolerance_of(value)
+        if not all(differ_in_fp64(mine, theirs, lane, True, near) is False for lane in ("wide", "cast")):
+            return ""
+        if mine is not None and theirs is not None and same_in_fp64(mine, theirs, near):
             return "equal in fp64"
         return "in fp64 they differ where a comparison ties or a number is not finite, and nowhere else"
 

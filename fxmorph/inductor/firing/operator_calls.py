@@ -85,6 +85,8 @@ _PYTHON = {
 }  # fmt: skip
 #: Names of tensors that an operator writes.
 _RESULTS = frozenset("result out output".split())
+#: A number that each floating dtype rounds otherwise.
+_ROUNDED = 0.1
 #: Words that arguments take.
 _WORDS = {"rounding_mode": ("floor", "trunc"), "approximate": ("tanh",), "reduce": ("sum", "amax")}
 _OVERLOADS = ("default", "Tensor", "Scalar", "dim", "int", "self", "dim_IntList", "Tensor_Scalar", "dtype", "sizes")
@@ -295,7 +297,7 @@ def _options(name: str, argument: Any, value: torch.Tensor | None, words: Words)
         tensors = [New(spec) for spec in _tensors(name, own, value)]
         yield from tensors[:1]
         if own == "other" and name not in ("matmul", "mm"):  # graphs have numbers where tensors may be
-            yield from dict.fromkeys((*words.numbers[:4], 2, 1, 0, 0.5, -1))
+            yield from dict.fromkeys((*words.numbers[:4], 2, 1, 0, 0.5, -1, _ROUNDED))
         yield from tensors[1:]
     elif inner == "List[Tensor]" or inner == "List[Optional[Tensor]]":
         if value is not None:
@@ -411,7 +413,7 @@ def _numbers(own: str, words: Words) -> Iterator[float]:
     elif own == "scale":
         yield from (0.5, 0.125)
     else:
-        yield from dict.fromkeys((2, *told, 0.5, 0, 1, -1, 3.0))
+        yield from dict.fromkeys((2, *told, 0.5, 0, 1, -1, 3.0, _ROUNDED))
 
 
 def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:

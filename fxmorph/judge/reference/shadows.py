@@ -35,17 +35,24 @@ class Taken:
 
 #: How far two programs that are equal over the reals may differ in fp64, relative to the largest value.
 FP64_TOLERANCE = 1e-7
+#: The same of results that are float64 themselves: a constant that was rounded to float32 is another one there.
+OWN_TOLERANCE = 1e-11
 #: What sums and kernels in fp64 round off, relative to the largest of the usual values, and what is beyond those.
 FP64_ROUNDING, HUGE = 1e-13, 1e18
 
 
 def differ_in_fp64(
-    mine: Shadows | None, theirs: Shadows | None, lane: str = "wide", strict: bool = False
+    mine: Shadows | None,
+    theirs: Shadows | None,
+    lane: str = "wide",
+    strict: bool = False,
+    tolerance: float = FP64_TOLERANCE,
 ) -> bool | None:
     """Whether two programs that should be equal over the reals are not, on what no tie decides; None: cannot tell.
 
     ``lane`` ``cast`` has explicit casts round, ``wide`` has nothing round.  Differences are measured against
-    the largest value; if ``strict`` each against its own element, but for what fp64 itself rounds.
+    the largest value; if ``strict`` each against its own element, but for what fp64 itself rounds, and no wider than
+    ``tolerance``.
     """
     if mine is None or theirs is None or not mine.lanes.keys() & theirs.lanes.keys() >= {lane, "tie:+", "tie:-"}:
         return None
@@ -63,25 +70,40 @@ def differ_in_fp64(
     if not strict:
         scale = float(a[firm].abs().max())
         return float((a - b)[firm].abs().max()) > FP64_TOLERANCE * max(scale, 1e-30)
-    return not bool(_same_elements(a, b, firm).all())
+    return not bool(_same_elements(a, b, firm, tolerance).all())
 
 
-def same_in_fp64(mine: Shadows, theirs: Shadows) -> bool:
+def same_in_fp64(mine: Shadows, theirs: Shadows, tolerance: float = FP64_TOLERANCE) -> bool:
     """Whether two programs give the same in fp64 for every element, those that ties decide too."""
     a, b = mine.lanes["wide"], theirs.lanes["wide"]
     if a.shape != b.shape:
         return False
     if not is_float_dtype(a.dtype) or not is_float_dtype(b.dtype):
         return not bool(unequal(a, b).any())
-    return bool(_same_elements(a, b, torch.isfinite(a)).all())
+    return bool(_same_elements(a, b, torch.isfinite(a), tolerance).all())
 
 
-def _same_elements(a: torch.Tensor, b: torch.Tensor, firm: torch.Tensor) -> torch.Tensor:
+def tolerance_of(value: object) -> float:
+    """How far two programs may be apart in fp64 in a result of this dtype, relative to it."""
+    own = isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128)
+    return OWN_TOLERANCE if own else FP64_TOLERANCE
+
+
+def loses_float64(value: object, other: object) -> bool:
+    """Whether two results are float64 and further apart than what is computed in float64 should be."""
+    if not isinstance(value, torch.Tensor) or not isinstance(other, torch.Tensor) or value.shape != other.shape:
+        return False
+    if {value.dtype, other.dtype} != {torch.float64}:
+        return False
+    return not bool(_same_elements(value, other, torch.isfinite(value), OWN_TOLERANCE).all())
+
+
+def _same_elements(a: torch.Tensor, b: torch.Tensor, firm: torch.Tensor, tolerance: float) -> torch.Tensor:
     """Where elements are the same but for what fp64 itself rounds, next to those that are ``firm``."""
     # Masks such as the least float32 say nothing of how large the rest is.
     usual = a[firm & (a.abs() < HUGE)].abs()
     floor = FP64_ROUNDING * (float(usual.max()) if usual.numel() else 0.0)
-    near = (a - b).abs() <= FP64_TOLERANCE * a.abs() + floor
+    near = (a - b).abs() <= tolerance * a.abs() + floor
     return near | (a == b) | (a.isnan() & b.isnan())
 
 

@@ -31,10 +31,21 @@ SAME = [
     (lambda x: (x + x) * 0.5, lambda x: x * 1, Level.UNDER_PRECONDITION),  # x + x overflows where x does not
     (lambda x: x.softmax(1), lambda x: (x - 1).exp() / (x - 1).exp().sum(1, keepdim=True), Level.EXACT_REAL),
     (lambda x: x.sum() * 2, lambda x: (2 * x).sum(), Level.BIT_EXACT),
+    (
+        lambda x: x.double().softmax(1),
+        lambda x: (x.double() - 1).exp() / (x.double() - 1).exp().sum(1, keepdim=True),
+        Level.EXACT_REAL,
+    ),
+    (
+        lambda x: x.double().var(1),
+        lambda x: (x.double() - x.double().mean(1, True)).square().sum(1) / 4,
+        Level.EXACT_REAL,
+    ),
 ]
+SAME_IDS = ["times one", "halves", "softmax", "scaled sum", "double softmax", "double variance"]
 
 
-@pytest.mark.parametrize("before,after,best", SAME, ids=["times one", "halves", "softmax", "scaled sum"])
+@pytest.mark.parametrize("before,after,best", SAME, ids=SAME_IDS)
 def test_what_means_the_same_is_no_finding(before: Any, after: Any, best: Level) -> None:
     verdict = judged(before, after, X)
     assert verdict.status is not Status.FINDING, verdict.reason
@@ -51,6 +62,9 @@ WRONG = [
     (lambda x, y: x.add_(1) + y, lambda x, y: (x + 1) + y, Kind.MUTATION),
     (lambda x, y: x + 1, lambda x, y: x.add_(1).clone(), Kind.MUTATION),
     (lambda x, y: x / y.abs().clamp(min=1), lambda x, y: x / 0, Kind.NONFINITE),
+    (lambda x, y: x.double() * 0.1 + y, lambda x, y: x.double() * 0.10000000149011612 + y, Kind.VALUE),
+    (lambda x, y: x.double() / 3 - y, lambda x, y: x.double() * 0.3333333432674408 - y, Kind.VALUE),
+    (lambda x, y: x.double().exp() * y, lambda x, y: x.exp().double() * y, Kind.VALUE),
 ]
 
 
