@@ -205,12 +205,21 @@ def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
         "moderate": [0, 1, 2, 3, 5, 7],
         "integers": [-3, -2, -1, 0, 1, 2, 3] if limits.min < 0 else [0, 1, 2, 3],
         "zeros": [0],
-        "alike": [rng.choice((1, 1, 2, 100))],
+        "alike": [(1, 2, 100)[t.numel() % 3]],
         "wide": [v for v in WIDE_INTEGERS if limits.min <= v <= limits.max],
         # Without -1: the least integer divided by it ends the process (SIGFPE).
         "extreme": [limits.min, limits.min + 1, limits.max, limits.max - 1, limits.max // 2 + 1, 0, 1],
     }.get(kind)  # fmt: skip
-    return t.clone() if pool is None else _pick(t, pool, rng)
+    if pool is None:
+        return t.clone()
+    return _each(t, pool, rng) if kind == "extreme" else _pick(t, pool, rng)
+
+
+def _each(t: torch.Tensor, pool: Sequence[int], rng: random.Random) -> torch.Tensor:
+    """Of ``t``'s dtype and shape: all of ``pool`` in some order, again and again in another."""
+    rounds = -(-t.numel() // len(pool))
+    values = [v for _ in range(rounds) for v in rng.sample(pool, len(pool))][: t.numel()]
+    return torch.tensor(values, dtype=t.dtype).reshape(t.shape)
 
 
 def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
