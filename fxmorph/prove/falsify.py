@@ -19,7 +19,7 @@ import torch
 from fxmorph.model import Level
 from fxmorph.programs.bits import neighbours, same_bits
 from fxmorph.programs.inputs import dtype_name, flat_storage
-from fxmorph.prove.rule_text import asks_python_for_numbers, told_values
+from fxmorph.prove.rule_text import asks_python_for_numbers, counts_in_few_bits, told_values
 from fxmorph.rewriting.instances import Instance, over_memory
 from fxmorph.rewriting.passed_numbers import passed_numbers
 from fxmorph.rewriting.preconditions import meet
@@ -188,6 +188,8 @@ FLOATING: dict[str, Fill] = {
     "nan": lambda t, r: _pick(t, [_NAN, _NAN, _INF, 0.0, -1.0, 2.0], r),
 }
 QUICK = ("moderate", "zeros", "alike", "wide", "nan")
+#: So many orders of extreme values are drawn before they come again.
+_ORDERS = 16
 #: Kinds that are finite and of moderate size, on which real equality shows in fp64.
 REAL_KINDS = ("moderate", "integers", "zeros", "alike", "halves", "told")
 _FINITE = ("moderate", "integers", "zeros", "alike", "halves", "told", "wide", "extreme")
@@ -216,10 +218,10 @@ def _integers(t: torch.Tensor, kind: str, rng: random.Random) -> torch.Tensor:
 
 
 def _each(t: torch.Tensor, pool: Sequence[int], rng: random.Random) -> torch.Tensor:
-    """Of ``t``'s dtype and shape: all of ``pool`` in some order, again and again in another."""
-    rounds = -(-t.numel() // len(pool))
-    values = [v for _ in range(rounds) for v in rng.sample(pool, len(pool))][: t.numel()]
-    return torch.tensor(values, dtype=t.dtype).reshape(t.shape)
+    """Of ``t``'s dtype and shape: all of ``pool`` in some order, then in others."""
+    orders = min(-(-t.numel() // len(pool)), _ORDERS)
+    values = torch.tensor([v for _ in range(orders) for v in rng.sample(pool, len(pool))], dtype=t.dtype)
+    return values.repeat(-(-t.numel() // max(len(values), 1)))[: t.numel()].reshape(t.shape) if orders else t.clone()
 
 
 def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[str, torch.Tensor]]]:
@@ -235,7 +237,8 @@ def kinds(instance: Instance, quick: bool = False) -> Iterator[tuple[str, dict[s
     if asks_python_for_numbers(rule):
         told += passed_numbers(instance)
     near = functools.partial(_beside, [instance.tensors[name] for name in sorted(instance.known())])
-    wanted = [*(["told"] if told else []), *FLOATING]
+    counted = counts_in_few_bits(rule)
+    wanted = [*(["told"] if told else []), *(k for k in FLOATING if k != "alike" or counted)]
     floating = any(t.is_floating_point() for t in instance.tensors.values())
     if "finite" in rule.assumes:
         wanted = [k for k in wanted if k in _FINITE]

@@ -104,9 +104,18 @@ def told_sizes(rule: Rule) -> tuple[int, ...]:
     sums = [sum(pair) for pair in itertools.combinations_with_replacement(whole[-_FEW:], 2) if max(pair) > _LARGE]
     every = [*whole, *(n for n in sums if n <= LARGEST_SIZE)]
     near = dict.fromkeys(size for n in every for size in (n, n + 1, n - 1))
-    names = {name for code in codes(rule) for name in code.co_names}
-    counts = dict.fromkeys(n for dtype, count in _COUNTED.items() if dtype in names for n in (count, count + 1))
+    counts = dict.fromkeys(n for dtype in _narrow(rule) for n in (_COUNTED[dtype], _COUNTED[dtype] + 1))
     return (*near, *(n for n in counts if n not in near))
+
+
+def counts_in_few_bits(rule: Rule) -> bool:
+    """Whether a side names a dtype that many alike may be too many for."""
+    return bool(_narrow(rule))
+
+
+def _narrow(rule: Rule) -> list[str]:
+    names = {name for code in codes(rule) for name in code.co_names}
+    return [dtype for dtype in _COUNTED if dtype in names]
 
 
 def decides(rule: Rule) -> bool:
