@@ -186,14 +186,19 @@ def arguments_of_each_size(rule: Rule, dtype: str) -> Iterator[Instance]:
 def aimed_arguments(rule: Rule, dtype: str) -> Iterator[Instance]:
     """More of a rule whose dtypes or operators say what it may get wrong, for eager alone.
 
-    Integers of few bits beside sizes that those do not count; two sizes that an operator divides in floating point.
+    Indices from either end; integers of few bits beside sizes that those do not count; two sizes that an operator
+    divides in floating point.
     """
     rng = random.Random(rule.id)
+    floats = [d for d in rule.dtypes if d != dtype and getattr(torch, d).is_floating_point]
+    for integers in INTEGERS if rule.mixed else ():  # of an integer dtype other draws may find few beside floats
+        sample = sample_arguments(rule, rng, 60, (dtype,), (3, 5), (3, 5), integers, beside=[dtype, *floats])
+        if sample is not None:
+            yield Instance(rule, *sample)
     for narrow in (d for d in ("int8", "uint8", "int16") if rule.mixed and d in rule.dtypes):
         for sizes in _UNCOUNTED[narrow]:
             pool = range(-(2**7), 2**7)
-            beside = [narrow, narrow, *(d for d in rule.dtypes if d != dtype and getattr(torch, d).is_floating_point)]
-            sample = sample_arguments(rule, rng, 60, (dtype,), sizes, sizes, pool, beside=beside)
+            sample = sample_arguments(rule, rng, 60, (dtype,), sizes, sizes, pool, beside=[narrow, narrow, *floats])
             if sample is not None and not too_large(instance := Instance(rule, *sample)):
                 yield instance
     if divides_sizes(rule):
