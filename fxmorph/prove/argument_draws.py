@@ -97,7 +97,7 @@ def arguments_of(rule: Rule, dtype: str, count: int) -> Iterator[Instance]:
     """Distinct arguments, the same in every process; fewer than ``count`` where none are found."""
     rng = random.Random(rule.id)  # the same shapes for all dtypes
     seen: set[str] = set()
-    words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
+    words = _words(rule)
     corners = [{place: size} for size in _each_alone(rule) for place in _places(rule)]
     if decides(rule) or asks_for_text(rule):
         corners += [corner for corner in corners if not {0, 1, *ALONE}.issuperset(corner.values())]
@@ -208,9 +208,14 @@ def aimed_arguments(rule: Rule, dtype: str) -> Iterator[Instance]:
                 yield instance
 
 
+def _words(rule: Rule) -> list[str]:
+    """Sizes of the arguments by name, ``...`` among them, each once."""
+    return list(dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit()))
+
+
 def _places(rule: Rule) -> list[str]:
     """Sizes of the arguments: named ones, and the first and last of those that ``...`` stands for."""
-    words = dict.fromkeys(w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit())
+    words = _words(rule)
     return [*words, *([FIRST] if "..." in words else [])]
 
 
@@ -325,7 +330,7 @@ def tried_for(rule: Rule, dtype: str) -> int:
     asks = decides(rule) or asks_for_layout(rule) or asks_for_text(rule) or (writes(rule) and len(rule.args) > 1)
     if not told_sizes(rule) and not asks and not computes_sizes(rule):
         return TRIED if dtype == rule.dtypes[0] or asks_for_sizes(rule) else TRIED_AGAIN
-    words = {w for text in rule.args.values() for w in sizes_of(text) if not w.isdigit()}
+    words = _words(rule)
     return TRIED + 3 * (len(words) + ("..." in words)) * len(_each_alone(rule))
 
 
