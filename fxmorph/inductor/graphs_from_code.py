@@ -20,8 +20,9 @@ from fxmorph.torchapi.pipelines import Step
 
 #: The part that a graph is which is made from code, of a unit or of a user's pass.
 MADE = "made"
-#: Programs, and near misses, that are tried whatever the time.
-FIRST, LIKELIEST = 150, 100
+#: Programs, and near misses, that are tried whatever the time, up to so many times the seconds: what is found is to
+#: depend little on the machine.
+FIRST, LIKELIEST, LENIENCE = 150, 100, 8.0
 #: Where the code of Inductor's passes lies.
 _HOME = "torch._inductor.fx_passes"
 
@@ -37,7 +38,10 @@ def made_graphs(unit: Unit, seconds: float) -> Iterator[StageGraph]:
     at_aten = stage is not Stage.PRE_GRAD
     handle = listed(unit.name).handle
     words = vocabulary(_origin(handle), "" if isinstance(handle, NoopRule) else _HOME)
-    search = FiringSearch(lambda built: apply_unit(unit, built.gm), words, (), at_aten, writes=stage is Stage.POST_GRAD)
+    search = FiringSearch(
+        lambda built: apply_unit(unit, built.gm), words, (), at_aten, writes=stage is Stage.POST_GRAD, first=FIRST,
+        likeliest=LIKELIEST, lenience=LENIENCE,
+    )  # fmt: skip
     for attempt in search.attempts(seconds):
         if attempt.applied is not None:
             yield StageGraph(stage, MADE, attempt.built.gm, attempt.built.inputs())

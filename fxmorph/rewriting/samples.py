@@ -249,7 +249,8 @@ def sample_values(
 
 def too_large(instance: Instance) -> bool:
     """Whether a side makes tensors that are too large to be tried, as far as shapes alone tell."""
-    if sum(t.numel() for t in instance.tensors.values()) < _MANY:
+    # A product over a dimension of size 0 is as large as one over a dimension of size 1.
+    if sum(math.prod(max(n, 1) for n in t.shape) for t in instance.tensors.values()) < _MANY:
         return False
     for side in (instance.before, instance.after):
         try:

@@ -35,7 +35,7 @@ BASES, STEPS = 8, 12
 SEARCHING, STATED = 0.5, 0.15
 #: Near misses that are tried whatever the time, as the author's own patterns are, up to so many times the seconds: a
 #: slow machine drops none of the likeliest.
-LIKELIEST, LENIENCY = 40, 3.0
+LIKELIEST, LENIENCE = 40, 3.0
 #: Programs of the same calls that near misses are made of.
 ALIKE = 2
 #: Near misses that are changed once more, by ten things each.
@@ -65,7 +65,7 @@ class FiringSearch:
     """Looks for programs of one level: ATen's operators (``aten``), or torch's functions.
 
     ``apply`` runs the pass on a graph; ``writes``: graphs may write into their inputs.  So many programs (``first``)
-    and near misses (``likeliest``) are tried whatever the time.
+    and near misses (``likeliest``) are tried whatever the time, up to ``lenience`` times the seconds.
     """
 
     apply: Callable[[Built], Applied]
@@ -75,6 +75,7 @@ class FiringSearch:
     writes: bool
     first: int = 0
     likeliest: int = LIKELIEST
+    lenience: float = LENIENCE
     tried: int = 0
     places: set[Place] = field(default_factory=set)
     bases: list[SmallProgram] = field(default_factory=list)
@@ -88,7 +89,7 @@ class FiringSearch:
         """What is worth judging, for so many CPU seconds."""
         began = time.process_time()
         end = began + seconds
-        lenient = end + (LENIENCY - 1) * seconds
+        lenient = began + self.lenience * seconds
         for program in self._of_patterns():
             if time.process_time() > lenient or len(self.bases) >= 2 * BASES:
                 break
