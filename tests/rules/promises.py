@@ -49,8 +49,11 @@ class Side:
         return {n: t.grad for n, t in self.inputs.items() if t.grad is not None}
 
 
-def broken(rule: Rule, given: dict[str, Any]) -> str:
-    """The promise that the rule breaks on these inputs, or "".  Raises where ``before`` does."""
+def broken(rule: Rule, given: dict[str, Any], real: float = REAL) -> str:
+    """The promise that the rule breaks on these inputs, or "".  Raises where ``before`` does.
+
+    ``real`` is how far sides may be apart in fp64 that are to agree over the reals.
+    """
     tensors = {n: t for n, t in given.items() if n in rule.args}
     scalars = {n: c[0] for n, c in rule.scalars.items() if c is not None}
     scalars |= {n: v for n, v in given.items() if n not in rule.args}
@@ -76,7 +79,7 @@ def broken(rule: Rule, given: dict[str, Any]) -> str:
         if wide is None:
             wide = _in_fp64(rule, frozen, names, scalars)
         a, b = wide[name]
-        if bool((a.isfinite() != b.isfinite()).any()) or not _near(a, b, REAL):
+        if bool((a.isfinite() != b.isfinite()).any()) or not _near(a, b, real):
             return f"{name} in fp64: {a.flatten()[:8].tolist()} becomes {b.flatten()[:8].tolist()}"
     a, b = meta_of(old.out), meta_of(new.out)
     if "stride" in rule.preserves and a.visible_strides != b.visible_strides:
