@@ -12,6 +12,8 @@ from fxmorph.programs.inputs import is_float_dtype
 
 #: Dtypes of several numbers in a byte.
 PACKED = frozenset(d for d in (getattr(torch, "float4_e2m1fn_x2", None),) if d is not None)
+#: An integer dtype as wide as a number.
+_INTEGER_OF_WIDTH = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def is_narrow(dtype: torch.dtype) -> bool:
@@ -56,12 +58,11 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
         return torch.equal(a, b)
     if a.is_complex():
         return same_bits(torch.view_as_real(a.resolve_conj()), torch.view_as_real(b.resolve_conj()))
+    whole = _INTEGER_OF_WIDTH[a.dtype.itemsize]
+    if not a.is_neg() and not b.is_neg() and torch.equal(a.detach().view(whole), b.detach().view(whole)):
+        return True  # the usual case, at a third of the time
     equal = (a == b) | (a.isnan() & b.isnan())
     return bool(equal.all()) and bool((a.signbit() == b.signbit())[~a.isnan()].all())
-
-
-#: An integer dtype as wide as a number.
-_INTEGER_OF_WIDTH = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def neighbours(t: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 import torch
@@ -84,8 +86,17 @@ def over_memory(
 
 def call(function: Callable[..., Any], tensors: dict[str, torch.Tensor], scalars: dict[str, Any]) -> Any:
     """A rule's body with the arguments that it names."""
-    names = inspect.signature(function).parameters
-    return function(**{n: tensors[n] if n in tensors else scalars[n] for n in names})
+    return function(**{n: tensors[n] if n in tensors else scalars[n] for n in _parameters(function)})
+
+
+@functools.lru_cache(maxsize=4096)
+def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(inspect.signature(function).parameters)
+
+
+@functools.lru_cache(maxsize=4096)
+def _expression(text: str) -> CodeType:
+    return compile(text, "<where>", "eval")
 
 
 def sizes_of(spec: str) -> list[str]:
@@ -148,7 +159,7 @@ def holds(rule: Rule, specs: dict[str, TensorSpec], scalars: dict[str, Any]) -> 
     names: dict[str, Any] = {**words, **sizes, **scalars, **{n: _SpecView(s) for n, s in specs.items()}}
     for text in rule.where:
         try:
-            if not eval(text, {"__builtins__": _SAFE, **names}):
+            if not eval(_expression(text), {"__builtins__": _SAFE, **names}):
                 return False
         except NameError as error:
             raise RuleError(f"rule {rule.id!r} ({rule.source}): where {text!r}: {error}") from None
