@@ -19,7 +19,7 @@ from fxmorph.triage.folder.public_threads import known_as, related_line
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 from fxmorph.triage.folder.snippet import MOST_LINES, line_count
 from fxmorph.triage.folder.title import main_kind, title
-from fxmorph.triage.folder.unit_words import logs, module_label, unit_in_words
+from fxmorph.triage.folder.unit_words import done_without, logs, module_label, unit_in_words
 
 #: What differs, as a noun.
 NOUN: Mapping[Kind, str] = {
@@ -190,7 +190,7 @@ def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
         yield table(("backend or setting", "result"), rows)
     blame = finding.blame or NOBODY
     if finding.unit and blame.confirmed:
-        yield f"It is gone with {unit_in_words(finding.unit)} switched off."
+        yield f"It is gone with {unit_in_words(finding.unit)} {done_without(finding.unit)}."
     elif finding.unit:
         yield f"It shows where {unit_in_words(finding.unit)} comes in; switching that off was not seen to help."
 

@@ -47,6 +47,8 @@ _OF_AOT: Mapping[str, str] = {
     "runtime_wrappers": "AOTAutograd's runtime",
     "partitioner": "the partitioner",
 }
+#: In which language kernels are, by how the name of their class begins; longer beginnings first.
+_LANGUAGES: Mapping[str, str] = {"CppVec": "vectorised C++", "Cpp": "C++", "Triton": "Triton"}
 _OVERLOAD = re.compile(r"\.default$")
 
 
@@ -72,6 +74,13 @@ def pass_name(unit: str) -> str:
     return entry if stage in _PASS_STAGES and entry.isidentifier() else ""
 
 
+def done_without(unit: str) -> str:
+    """How the unit is done without: some parts have no switch, and what they do is done in a plain way instead."""
+    stage, _, name = unit.partition(".")
+    plain = stage in ("functionalization", "runtime_wrappers") or (stage == "codegen" and not name.startswith("CppVec"))
+    return "replaced by a plain version" if plain else "switched off"
+
+
 def unit_in_words(unit: str) -> str:
     """The unit as PyTorch's engineers call it."""
     stage, _, name = unit.partition(".")
@@ -87,8 +96,10 @@ def unit_in_words(unit: str) -> str:
         return f"the setting `{name}`" if stage == "lowering" else f"the decomposition `{name}`"
     if stage == "codegen":
         kernel, _, operation = name.partition(".")
-        vector = "vectorised C++" if kernel.startswith("CppVec") else "C++" if kernel.startswith("Cpp") else "Triton"
-        return f"{vector} code" + (f" of `{operation}`" if operation else "")
+        language = next((words for start, words in _LANGUAGES.items() if kernel.startswith(start)), "")
+        if language and kernel.endswith(("Kernel", "Overrides")):
+            return f"{language} code" + (f" of `{operation}`" if operation else "")
+        return f"`{name.replace('/', '.')}` (code generation)"
     if stage == "scheduler":
         return f"the scheduler (`{name}`)" if name else "the scheduler"
     if stage in _OF_AOT:
