@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from importlib import metadata
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs, worker
 from fxmorph.campaign.finding_queue import Effort
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.seeds import find_seeds
@@ -119,7 +119,7 @@ def _judge(arm: Arm, pool: Pool, seeds: list[Seed], campaign_seed: int, cases: i
             if case is None:
                 cases = sent
                 break
-            pool.submit(worker.Judge(index, case), CASE_SECONDS)
+            pool.submit(jobs.Judge(index, case), CASE_SECONDS)
             sent += 1
         if not pool.busy:
             return
@@ -151,7 +151,7 @@ def _blame(arm: Arm, pool: Pool, limit: int) -> None:
         while pool.idle and queue:
             j = queue.pop(0)
             seconds = Effort().seconds
-            pool.submit(worker.Investigate(j.index, j.case, j.result, seconds), seconds * 4)
+            pool.submit(jobs.Investigate(j.index, j.case, j.result, seconds), seconds * 4)
         for ended in pool.ended(timeout=1.0):
             j = by_index[ended.job.index]
             got = ended.value

@@ -6,6 +6,9 @@ answer at once.  Exit codes are those of :class:`~fxmorph.core.exits.Exit`.
 
 from __future__ import annotations
 
+import atexit
+import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -42,10 +45,25 @@ def main() -> None:
     """Run the command line and exit; nothing but an :class:`Exit` leaves here."""
     try:
         app()
+    except SystemExit as ended:
+        _leave(ended)
     except KeyboardInterrupt:
         fail("interrupted", Exit.INTERRUPTED)
     except Exception as error:
         fail(f"internal error: {type(error).__name__}: {error}", Exit.INTERNAL, error)
+
+
+def _leave(ended: SystemExit) -> None:
+    """End without taking torch apart module by module, which takes a second; raises ``ended`` where that is due."""
+    if not isinstance(ended.code, int) or "torch" not in sys.modules:
+        raise ended
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # a reader that went away: Python says so in its own way
+        raise ended from None
+    os._exit(ended.code)
 
 
 def _exits(body: Callable[Parameters, int]) -> Callable[Parameters, None]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs
 from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.schedule import case_of, result_of_loss
@@ -124,16 +124,16 @@ class Accusations:
         known = unit_seen_before(pair.place, pair.sort, pair.kinds)
         (self._late_replays if known else self._replays).append((key, pair, case))
 
-    def next_replay(self, index: int, late: bool) -> worker.Judge | None:
+    def next_replay(self, index: int, late: bool) -> jobs.Judge | None:
         """The next program to be compiled as a whole, as the run's job ``index``; ``late``: of what is known too."""
         replays = self._replays or (self._late_replays if late else None)
         if not replays:
             return None
         key, pair, case = replays.popleft()
         self._replaying[index] = key, pair
-        return worker.Judge(index, case)
+        return jobs.Judge(index, case)
 
-    def replayed(self, job: worker.Judge, ended: Ended) -> None:
+    def replayed(self, job: jobs.Judge, ended: Ended) -> None:
         """A whole compile ended."""
         key, pair = self._replaying.pop(job.index)
         accused = self._by_key[key]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs
 from fxmorph.campaign.identification import BASELINE, Identification
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.seen_findings import SeenFindings
@@ -67,7 +67,7 @@ class Found:
     index: int
     case: Case
     result: CaseResult
-    manner: worker.Manner = worker.Manner.HERE
+    manner: jobs.Manner = jobs.Manner.HERE
 
     def novelty(self) -> tuple[Any, ...]:
         return (self.result.kinds, self.result.stage, self.case.seed.hash if not self.result.recipe else "")
@@ -107,11 +107,11 @@ class FindingQueue:
         self._investigated: Counter[Any] = Counter()
         #: The rewrites that each finding so far was reduced to.
         self._needed: set[frozenset[str]] = set()
-        self._to_confirm: deque[worker.Confirm | worker.Identify] = deque()
+        self._to_confirm: deque[jobs.Confirm | jobs.Identify] = deque()
         #: Fingerprints being confirmed, with the other findings that have them.
         self._confirming: dict[str, list[Finding]] = {}
         #: What is confirmed, and has no report that can be sent yet.
-        self._to_write_up: deque[worker.WriteUp] = deque()
+        self._to_write_up: deque[jobs.WriteUp] = deque()
         #: Fingerprints by group of what was reduced.
         self._groups: dict[str, str] = {}
         #: Findings of units, by id, that are told once it is shown whether they are known, and what writes them.
@@ -157,7 +157,7 @@ class FindingQueue:
         """Whether there is something to do, and time for it while ``cases_left`` or after."""
         return bool(self._to_confirm) or self._wants_investigation(cases_left) or self._wants_report(cases_left)
 
-    def next_job(self) -> tuple[worker.Investigate | worker.Confirm | worker.Identify | worker.WriteUp, float]:
+    def next_job(self) -> tuple[jobs.Investigate | jobs.Confirm | jobs.Identify | jobs.WriteUp, float]:
         """What is to be done first, and its limit in CPU seconds; something must be to do."""
         if self._to_confirm:
             return self._to_confirm.popleft(), CONFIRM_SECONDS
@@ -168,16 +168,16 @@ class FindingQueue:
         self._waiting.remove(best)
         self._investigated[best.novelty()] += 1
         seconds = self._effort.seconds
-        job = worker.Investigate(best.index, best.case, best.result, seconds, tuple(self._groups), best.manner)
+        job = jobs.Investigate(best.index, best.case, best.result, seconds, tuple(self._groups), best.manner)
         return job, seconds * 4
 
     def hear(self, ended: Ended) -> None:
         """One of the queue's jobs ended."""
-        if isinstance(ended.job, worker.Investigate):
+        if isinstance(ended.job, jobs.Investigate):
             self._conclude(ended.job, ended)
-        elif isinstance(ended.job, worker.Identify):
+        elif isinstance(ended.job, jobs.Identify):
             self._identified(ended.job, ended)
-        elif isinstance(ended.job, worker.Confirm):
+        elif isinstance(ended.job, jobs.Confirm):
             self._confirmed(ended.job, ended)
         else:
             self._written_up(ended.job, ended)
@@ -206,7 +206,7 @@ class FindingQueue:
         rules = {r.rule for r in Recipe.parse(found.result.recipe).rewrites}
         return any(needed <= rules for needed in self._needed)
 
-    def _conclude(self, job: worker.Investigate, ended: Ended) -> None:
+    def _conclude(self, job: jobs.Investigate, ended: Ended) -> None:
         got = ended.value
         if isinstance(got, Investigated):
             self._ledger.add_seconds(got.seconds)
@@ -231,17 +231,17 @@ class FindingQueue:
             self._groups[got.group] = finding.fingerprint
         if got.rewrites:
             self._needed.add(frozenset(got.rewrites))
-        self._settle(worker.Confirm(job.index, job.case, finding, ""))
+        self._settle(jobs.Confirm(job.index, job.case, finding, ""))
 
-    def _next_manner(self, job: worker.Investigate, ended: Ended) -> worker.Manner | None:
+    def _next_manner(self, job: jobs.Investigate, ended: Ended) -> jobs.Manner | None:
         """How a case whose investigation came to nothing is investigated again; None where it is not."""
-        if job.manner is worker.Manner.AS_FOUND:
+        if job.manner is jobs.Manner.AS_FOUND:
             return None
         # A GPU's context does not survive a fork.
-        if ended.trouble == "crash" and job.manner is worker.Manner.HERE and job.case.device == "cpu":
-            return worker.Manner.APART
+        if ended.trouble == "crash" and job.manner is jobs.Manner.HERE and job.case.device == "cpu":
+            return jobs.Manner.APART
         # A finding that is there already says more than its case does as found.
-        return None if job.case.id in self._again else worker.Manner.AS_FOUND
+        return None if job.case.id in self._again else jobs.Manner.AS_FOUND
 
     def _with_old_id(self, case_id: str, finding: Finding) -> Finding:
         """One that is reduced further keeps its id, and its place is free until it is confirmed."""
@@ -253,7 +253,7 @@ class FindingQueue:
 
     # -- confirmed -------------------------------------------------------------------
 
-    def _settle(self, job: worker.Confirm) -> None:
+    def _settle(self, job: jobs.Confirm) -> None:
         """A duplicate is stored as one; anything new is written and goes to be confirmed."""
         finding = job.finding
         earlier = self.findings.get(finding.fingerprint)
@@ -287,7 +287,7 @@ class FindingQueue:
         self.seen.give_way(finding, None, duplicate_of=earlier.id)
         self._emit(FindingMade(finding, "", "", earlier.id))
 
-    def _confirmed(self, job: worker.Confirm, ended: Ended) -> None:
+    def _confirmed(self, job: jobs.Confirm, ended: Ended) -> None:
         finding = job.finding
         shown, used = ended.value if ended.value is not None else (None, ())
         self._ledger.add_seconds(used)
@@ -317,14 +317,14 @@ class FindingQueue:
         for other in same:  # where this one was not confirmed, their programs may be
             self._settle(replace(job, finding=other))
 
-    def _with_one_thread(self, job: worker.Confirm, same: list[Finding]) -> None:
+    def _with_one_thread(self, job: jobs.Confirm, same: list[Finding]) -> None:
         """Confirm the finding on one thread, as it was found: loops that run in parallel are other code."""
         finding = replace(job.finding, repro=job.finding.repro.with_config(threads=1))
         self._ledger.write_folder(Path(job.folder), finding)
         self._confirming[finding.fingerprint] = same
         self._to_confirm.append(replace(job, finding=finding))
 
-    def _not_confirmed(self, job: worker.Confirm, said: str) -> None:
+    def _not_confirmed(self, job: jobs.Confirm, said: str) -> None:
         finding = job.finding
         self._groups = {g: f for g, f in self._groups.items() if f != finding.fingerprint}
         self._emit(Warned(f"{job.folder}/repro.py does not show the difference in a fresh process: {said}"))
@@ -342,13 +342,13 @@ class FindingQueue:
 
     def write_up(self, index: int, case: Case, finding: Finding) -> None:
         """The finding, which stands, waits for its report; what is not known comes first."""
-        job = worker.WriteUp(index, case, finding, str(self._folder(finding)))
+        job = jobs.WriteUp(index, case, finding, str(self._folder(finding)))
         if finding.known:
             self._to_write_up.append(job)
         else:
             self._to_write_up.appendleft(job)
 
-    def _written_up(self, job: worker.WriteUp, ended: Ended) -> None:
+    def _written_up(self, job: jobs.WriteUp, ended: Ended) -> None:
         """Where nothing was made of it the report stays as it is."""
         draft, used = ended.value if ended.value is not None else (None, ())
         self._ledger.add_seconds(used)
@@ -377,11 +377,11 @@ class FindingQueue:
         self.findings[finding.fingerprint] = finding
         if later:
             self._identifying[finding.id] = finding, write
-            self._to_confirm.append(worker.Identify(finding, str(folder)))
+            self._to_confirm.append(jobs.Identify(finding, str(folder)))
         else:
             self._emit(FindingMade(finding, str(folder), finding.known, ""))
 
-    def _identified(self, job: worker.Identify, ended: Ended) -> None:
+    def _identified(self, job: jobs.Identify, ended: Ended) -> None:
         """The repro of a unit's finding was run: it is told, or has its place no more."""
         finding, write = self._identifying.pop(job.finding.id)
         shown, used = ended.value if ended.value is not None else (None, ())

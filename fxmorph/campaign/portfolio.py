@@ -16,13 +16,13 @@ from typing import Any
 from fxmorph.campaign.case_results import Answers
 from fxmorph.campaign.configurations import Configurations
 from fxmorph.campaign.generated_seeds import generated_seed
+from fxmorph.campaign.jobs import ListOperators, ListUnits
 from fxmorph.campaign.operator_order import ordered_programs, reaching_operators
 from fxmorph.campaign.schedule import case_of
 from fxmorph.campaign.sharding import Passed, VariantsApart, places
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.campaign.unit_schedule import Cost, UnitSchedule
 from fxmorph.campaign.variants import Variants
-from fxmorph.campaign.worker import ListOperators, ListUnits
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.judge.plans import LOOK, MADE_PLANS, threads_of

@@ -11,7 +11,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs
 from fxmorph.campaign.preparation import Preparation, header
 from fxmorph.campaign.schedule import Schedule
 from fxmorph.core.exits import Exit
@@ -65,7 +65,7 @@ class Run:
         try:
             # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
             preload = ["fxmorph.campaign.worker"] if s.devices == ("cpu",) and not self._with_cuda else []
-            with Pool(s.effective_jobs, worker.serve, self._workers_arguments(), preload) as pool:
+            with Pool(s.effective_jobs, _serve, self._workers_arguments(), preload) as pool:
                 self._loop(pool)
                 self._ledger.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
@@ -162,7 +162,7 @@ class Run:
         return job
 
     def _hear(self, ended: Ended) -> None:
-        mine = isinstance(ended.job, (worker.Investigate, worker.Confirm, worker.Identify, worker.WriteUp))
+        mine = isinstance(ended.job, (jobs.Investigate, jobs.Confirm, jobs.Identify, jobs.WriteUp))
         (self._queue if mine else self._schedule).hear(ended)
 
     def _tell_progress(self, case_time: bool) -> None:
@@ -211,3 +211,10 @@ class Run:
         ledger.finish(finished.to_json(), resumable=code == Exit.INTERRUPTED)
         self._emit(finished)
         return code
+
+
+def _serve(*arguments: Any) -> None:
+    """The worker's :func:`fxmorph.campaign.worker.serve`, whose modules are the compiler's: no parent loads them."""
+    from fxmorph.campaign.worker import serve
+
+    serve(*arguments)

@@ -9,17 +9,29 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from fxmorph.campaign.jobs import (
+    Confirm,
+    Derive,
+    Identify,
+    Investigate,
+    Judge,
+    Judged,
+    JudgePasses,
+    ListOperators,
+    ListUnits,
+    Manner,
+    WriteUp,
+)
 from fxmorph.core.clock import Clock
 from fxmorph.core.pool import Lost, Unequipped, answer_jobs, phases, print_to
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
-from fxmorph.model import Case, CaseResult, Finding, Status
+from fxmorph.model import Case, Status
 from fxmorph.oracle import use_oracles
 from fxmorph.programs.subnormals import subnormals_kept
 from fxmorph.propose.admitted import rules_with
@@ -36,124 +48,6 @@ from fxmorph.triage.investigate import as_found, investigate
 from fxmorph.triage.known.exact_match import exact_match
 
 warm_imports()
-
-
-@dataclass(frozen=True)
-class Judge:
-    """Job: judge a case; answers a :class:`Judged`."""
-
-    index: int
-    case: Case
-
-
-@dataclass(frozen=True)
-class ListOperators:
-    """Job: which operators torch's own tests have; answers (``ListedOperator`` s, seconds)."""
-
-    index: int = 0
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What a judgement says, and of a case that differs the program that shows it, as it was found.
-
-    ``found`` is None where nothing differs, or where no text holds the program.
-    """
-
-    result: CaseResult
-    found: Investigated | None = None
-
-
-class Manner(StrEnum):
-    """How a found case is investigated; the next where the one before took a worker with it."""
-
-    HERE = "here"  #: in the worker
-    APART = "apart"  #: what is compiled runs in processes of its own; the units' graphs are not drawn
-    AS_FOUND = "as-found"  #: neither blamed nor reduced
-
-
-@dataclass(frozen=True)
-class Investigate:
-    """Job: blame and reduce a found case within ``seconds`` of CPU; answers an ``Investigated``.
-
-    A case of one of ``groups`` is blamed alone.
-    """
-
-    index: int
-    case: Case
-    result: CaseResult
-    seconds: float
-    groups: tuple[str, ...] = ()
-    manner: Manner = Manner.HERE
-
-
-@dataclass(frozen=True)
-class ListUnits:
-    """Job: units of Inductor that names, globs, stages or kinds choose; answers (a ``Chosen``, seconds)."""
-
-    patterns: tuple[str, ...]
-    index: int = 0
-
-
-@dataclass(frozen=True)
-class JudgePasses:
-    """Job: units of Inductor by name on the graphs of ``source``; answers (a ``PassesJudged``, seconds).
-
-    ``prove``: what does not differ is proved where that can be done.
-    """
-
-    index: int
-    source: Any
-    units: tuple[str, ...]
-    campaign_seed: int
-    folder: str
-    skip: tuple[str, ...] = ()
-    prove: bool = True
-
-
-@dataclass(frozen=True)
-class Derive:
-    """Job: graphs that pattern entries fire on, with near misses; answers (``Derivation`` s, seconds)."""
-
-    index: int
-    entries: tuple[str, ...]
-    seed: int
-
-
-@dataclass(frozen=True)
-class Confirm:
-    """Job: run the repro in ``folder`` in ``times`` fresh processes; answers (a ``Confirmation``, seconds).
-
-    ``like`` is the fingerprint of a known finding that it looks like, or "".
-    """
-
-    index: int
-    case: Case
-    finding: Finding
-    folder: str
-    times: int = 1
-    like: str = ""
-
-
-@dataclass(frozen=True)
-class Identify:
-    """Job: run the repro of a unit's finding in ``folder``, and find out which public issue it is.
-
-    Answers (a ``Confirmation``, seconds).
-    """
-
-    finding: Finding
-    folder: str
-
-
-@dataclass(frozen=True)
-class WriteUp:
-    """Job: make what the report of the finding in ``folder`` needs; answers (a ``Draft``, seconds)."""
-
-    index: int
-    case: Case
-    finding: Finding
-    folder: str
 
 
 def serve(

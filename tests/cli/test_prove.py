@@ -23,13 +23,13 @@ def prove(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_wrong_rules_are_made_and_counted(tmp_path: Path) -> None:
-    arguments = ("--fuzz", "1h", "--max-cases", "6", "--seed", "3", "algebra_c*")
+    arguments = ("--fuzz", "1h", "--max-cases", "4", "--seed", "3", "algebra_c*")
     done = prove(*arguments, "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     for line in lines:
         jsonschema.validate(line, SCHEMA)
-    assert 3 <= len(lines) <= 6 and {line["event"] for line in lines} == {"mutant"}
+    assert 2 <= len(lines) <= 4 and {line["event"] for line in lines} == {"mutant"}
     told = prove(*arguments, cwd=tmp_path).stdout.splitlines()
     assert told[-1].startswith(f"{len(lines)} mutants, ") and " not proved, 0 proved; " in told[-1]
 

@@ -266,8 +266,9 @@ def test_a_fault_that_only_a_variant_shows_is_the_variants(tmp_path: Path, rules
 
 @pytest.mark.parametrize(
     ("where", "kind", "slot"),
-    [("made", Kind.VALUE, "out1"), pytest.param("cache", Kind.MUTATION, "after:arg1", marks=pytest.mark.slow)],
+    [("made", Kind.VALUE, "out1"), ("cache", Kind.MUTATION, "after:arg1")],
 )
+@pytest.mark.slow
 def test_it_is_found_within_an_object(where: str, kind: Kind, slot: str, tmp_path: Path, rules: Any) -> None:
     """Two graphs and an object between them: nothing is reduced, and the source itself must show it."""
     with fresh_caches(), planted_lowering("sin", "cos"):

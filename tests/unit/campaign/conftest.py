@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs
 from fxmorph.campaign.case_schedule import CaseSchedule
 from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.ledger import Ledger
@@ -54,7 +54,7 @@ class Campaign:
 
     def hear(self, index: int, case: Case, result: CaseResult, found: Investigated | None = None) -> None:
         """A worker judged the case."""
-        self.schedule.hear(Ended(worker.Judge(index, case), worker.Judged(result, found)))
+        self.schedule.hear(Ended(jobs.Judge(index, case), jobs.Judged(result, found)))
 
     def end(self) -> RunFinished:
         """Time is over; the end of the run as it is told."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs
 from fxmorph.campaign.finding_queue import Found
-from fxmorph.campaign.worker import Manner
+from fxmorph.campaign.jobs import Manner
 from fxmorph.core.exits import Exit
 from fxmorph.core.finding_parts import Blame, Draft
 from fxmorph.core.pool import Ended
@@ -34,7 +34,7 @@ def differs(case: Case) -> CaseResult:
 
 
 def conclude(campaign: Any, case: Case, got: Investigated | None) -> None:
-    campaign.queue.hear(Ended(worker.Investigate(0, case, differs(case), 60.0), got))
+    campaign.queue.hear(Ended(jobs.Investigate(0, case, differs(case), 60.0), got))
 
 
 def investigated(case: Case, group: str, program: str = PROGRAM, skeleton: Any = (("flip", ()),)) -> Investigated:
@@ -53,9 +53,9 @@ def next_job(campaign: Any) -> Any:
     return job
 
 
-def confirm(campaign: Any, shown: Confirmation = STANDS, threads: int | None = None) -> worker.Confirm:
+def confirm(campaign: Any, shown: Confirmation = STANDS, threads: int | None = None) -> jobs.Confirm:
     job = next_job(campaign)
-    assert isinstance(job, worker.Confirm) and job.finding.config.get("threads") == threads
+    assert isinstance(job, jobs.Confirm) and job.finding.config.get("threads") == threads
     campaign.queue.hear(Ended(job, (shown, ())))
     while campaign.queue._to_write_up:  # nothing comes of them
         campaign.queue.hear(Ended(campaign.queue._to_write_up.popleft(), None, "timeout"))
@@ -92,10 +92,10 @@ def test_what_is_confirmed_gets_a_report_when_nothing_is_left_to_confirm(campaig
     conclude(campaign, second, investigated(second, "", skeleton=(("roll", ()),)))
     for _ in range(2):
         job = next_job(campaign)
-        assert isinstance(job, worker.Confirm)
+        assert isinstance(job, jobs.Confirm)
         campaign.queue.hear(Ended(job, (STANDS, ())))
     reports = [next_job(campaign), next_job(campaign)]
-    assert idle(campaign) and all(isinstance(job, worker.WriteUp) for job in reports)
+    assert idle(campaign) and all(isinstance(job, jobs.WriteUp) for job in reports)
     draft = Draft(snippet="import torch\n", printed="eager: 1\ncompiled: 2")
     campaign.queue.hear(Ended(reports[0], (draft, (("confirm", 1.0),))))
     campaign.queue.hear(Ended(reports[1], None, "timeout"))
@@ -120,7 +120,7 @@ def see(campaign: Any, case: Case, program: str = "") -> Path:
 def test_a_case_that_is_being_investigated_when_time_ends_is_a_finding(campaign: Any) -> None:
     case = case_of("s")
     place = see(campaign, case, PROGRAM)
-    assert isinstance(next_job(campaign), worker.Investigate)  # a worker has it
+    assert isinstance(next_job(campaign), jobs.Investigate)  # a worker has it
     finished = campaign.end()
     (told,) = made(campaign)
     (stored,) = campaign.store.findings()
@@ -138,7 +138,7 @@ def test_what_is_seen_is_stored_at_once_and_read_again_by_a_run_that_goes_on(new
     after = new_campaign(run_id=before.run_id)
     assert after.queue.new == before.queue.new == (stored.id,)
     see(after, case)
-    assert isinstance(next_job(after), worker.Investigate) and after.store.findings() == [stored]
+    assert isinstance(next_job(after), jobs.Investigate) and after.store.findings() == [stored]
 
 
 def test_a_confirmed_finding_takes_the_place_of_what_was_seen(campaign: Any) -> None:
@@ -169,7 +169,7 @@ def test_a_reduced_program_that_shows_nothing_gives_way_to_the_one_that_was_seen
 def test_what_no_fresh_process_shows_is_told_as_it_was_seen(new_campaign: Any, program: str) -> None:
     case, campaign = case_of("s"), new_campaign()
     see(campaign, case, program)
-    assert isinstance(next_job(campaign), worker.Investigate)
+    assert isinstance(next_job(campaign), jobs.Investigate)
     conclude(campaign, case, investigated(case, "g"))
     confirm(campaign, Confirmation(0, 1, "gone"))
     confirm(campaign, Confirmation(0, 1, "gone"), threads=1)
@@ -265,7 +265,7 @@ def test_a_finding_that_is_reduced_further_is_not_investigated_as_found(new_camp
     conclude(before, case, investigated(case, "g"))
     confirm(before)
     after = new_campaign(run_id=before.run_id, again={case.id: next(iter(before.queue.findings.values()))})
-    after.queue.hear(Ended(worker.Investigate(0, case, differs(case), 60.0), None, "timeout", detail="60 s"))
+    after.queue.hear(Ended(jobs.Investigate(0, case, differs(case), 60.0), None, "timeout", detail="60 s"))
     assert idle(after) and len(after.queue.findings) == 1
 
 
@@ -295,7 +295,7 @@ def test_an_investigation_that_failed_is_made_again_in_other_manners_and_then_to
     campaign: Any, trouble: str, device: str, manners: list[Manner]
 ) -> None:
     case = replace(case_of("s"), device=device)
-    job = worker.Investigate(0, case, CaseResult(case.id, Status.FINDING), 60.0)
+    job = jobs.Investigate(0, case, CaseResult(case.id, Status.FINDING), 60.0)
     for manner in manners:
         campaign.queue.hear(Ended(job, None, trouble, detail="why"))
         assert not campaign.ledger.counts["unconfirmed"] and not campaign.told
@@ -346,7 +346,7 @@ def test_a_kill_between_any_two_writes_loses_no_differing_case_and_tells_none_tw
     assert differing <= set(stored) and len(stored) == len(set(stored))
     after = new_campaign(run_id=before.run_id)
     for case in (first, second):  # those without a result are judged again
-        job = worker.Judge(case.number, case)
+        job = jobs.Judge(case.number, case)
         if not after.schedule.recalled(job):
             after.hear(case.number, case, differs(case), investigated(case, "", PROGRAM, skeleton=()))
     finished = after.end()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from test_finding_queue import PROGRAM, STANDS, case_of, conclude, idle, investigated, made, next_job, see
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs
 from fxmorph.campaign.identification import TRIED_ALIKE
 from fxmorph.core.exits import Exit
 from fxmorph.core.finding_parts import Match, UnitCase
@@ -28,7 +28,7 @@ def confirm(campaign: Any) -> Callable[..., None]:
 
     def confirmed(match: Match | None = None) -> None:
         job = next_job(campaign)
-        assert isinstance(job, worker.Confirm)
+        assert isinstance(job, jobs.Confirm)
         campaign.queue.hear(Ended(job, (replace(STANDS, match=match), ())))
 
     return confirmed
@@ -72,7 +72,7 @@ def test_what_looks_like_a_known_finding_is_tried_for_itself(
     conclude(campaign, second, investigated(second, "g", program=PROGRAM.replace("flip(0)", "flip(-1)")))
     confirm(match)
     assert (campaign.queue.known, len(campaign.queue.new), campaign.queue.duplicates) == (known, new, 2 - known - new)
-    assert all(isinstance(next_job(campaign), worker.WriteUp) for _ in campaign.queue.findings)
+    assert all(isinstance(next_job(campaign), jobs.WriteUp) for _ in campaign.queue.findings)
     assert idle(campaign)
 
 
@@ -112,7 +112,7 @@ def test_a_finding_of_a_unit_is_told_once_its_repro_was_run(campaign: Any) -> No
     campaign.queue.place(of_a_unit(), written)
     assert not made(campaign) and len(campaign.queue.new) == 1 and campaign.store.findings()
     job = next_job(campaign)
-    assert isinstance(job, worker.Identify) and Path(job.folder, "known").read_text() == ""
+    assert isinstance(job, jobs.Identify) and Path(job.folder, "known").read_text() == ""
     campaign.queue.hear(Ended(job, (Confirmation(1, 1, "still there", match=MATCH), (("confirm", 2.0),))))
     (told,) = made(campaign)
     assert (told.known, campaign.queue.known, campaign.queue.new) == (ISSUE, 1, ())

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from fxmorph.campaign.jobs import WriteUp
 from fxmorph.campaign.leftover_schedule import LeftoverSchedule, leftovers, unchanged
 from fxmorph.campaign.schedule import case_of
-from fxmorph.campaign.worker import WriteUp
 from fxmorph.core.finding_parts import Draft, Reduced, UnitCase
 from fxmorph.core.seeds import find_seeds
 from fxmorph.events import Warned

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fxmorph.campaign import worker
+from fxmorph.campaign.jobs import Derive, Judge, JudgePasses, ListOperators, ListUnits
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.core.pool import Ended
 from fxmorph.core.units import Stage, Unit, UnitKind
@@ -42,15 +42,15 @@ def walk(
 
     def land() -> None:
         job = flying.pop(0)
-        if isinstance(job, worker.ListOperators):
+        if isinstance(job, ListOperators):
             campaign.schedule.hear(Ended(job, (LISTED, ())))
             return
-        if isinstance(job, worker.ListUnits):
+        if isinstance(job, ListUnits):
             campaign.schedule.hear(Ended(job, (Chosen(UNITS, ("joint.fold",)), ())))
             return
-        if isinstance(job, (worker.JudgePasses, worker.Derive)):
+        if isinstance(job, (JudgePasses, Derive)):
             alone.append(job)
-            campaign.schedule.hear(Ended(job, (() if isinstance(job, worker.Derive) else PassesJudged(), ())))
+            campaign.schedule.hear(Ended(job, (() if isinstance(job, Derive) else PassesJudged(), ())))
             return
         found = status(job.case)
         kinds = (Kind.VALUE,) if found is Status.FINDING else ()
@@ -63,7 +63,7 @@ def walk(
         if job is None:
             continue
         flying.append(job)
-        if isinstance(job, worker.Judge):
+        if isinstance(job, Judge):
             assert job.index == len(given)
             given.append(job.case)
     return given
@@ -122,11 +122,11 @@ def test_without_a_list_of_operators_the_run_goes_on(new_campaign: Any, corpus: 
     campaign = new_campaign(seeds=seeds(8), paths=(corpus,))
     jobs = campaign.schedule.jobs()
     first = next(jobs)
-    assert isinstance(first, worker.ListOperators)
+    assert isinstance(first, ListOperators)
     campaign.schedule.hear(Ended(first, None, detail="no tests"))
     assert any("no tests" in e.message for e in campaign.told)
     units = next(jobs)
-    assert isinstance(units, worker.ListUnits)
+    assert isinstance(units, ListUnits)
     campaign.schedule.hear(Ended(units, None, detail="no units"))
     assert any("no units" in e.message for e in campaign.told)
     assert next(jobs).case.seed.form == "module"
@@ -135,12 +135,12 @@ def test_without_a_list_of_operators_the_run_goes_on(new_campaign: Any, corpus: 
 def test_units_alone_have_a_part_of_the_run(new_campaign: Any, corpus: str) -> None:
     jobs: list[Any] = []
     walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 300, alone=jobs)
-    judged = [job for job in jobs if isinstance(job, worker.JudgePasses)]
+    judged = [job for job in jobs if isinstance(job, JudgePasses)]
     assert not any(job.prove for job in judged)
     assert {job.source.made for job in judged} >= {"joint.fold"}
     assert {(job.source.seed.path, job.source.mode) for job in judged if job.source.seed} >= {("s3.py", Mode.INFERENCE)}
     assert {job.source.samples is not None for job in judged} == {True, False}
-    assert [job.entries for job in jobs if isinstance(job, worker.Derive)] == [("joint.patterns/one",)]
+    assert [job.entries for job in jobs if isinstance(job, Derive)] == [("joint.patterns/one",)]
 
 
 def test_units_alone_are_left_out_where_programs_are_asked_for(new_campaign: Any, corpus: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, FindingMade, Warned
@@ -42,11 +42,11 @@ class OneWorker:
 
 def answer(job: Any) -> Ended:
     """Seed b differs, and nothing stands alone of it; all else is clean."""
-    if isinstance(job, worker.Investigate):
+    if isinstance(job, jobs.Investigate):
         return Ended(job, None, "timeout", detail="60 s")
     differs = job.case.seed.path == "b.py"
     kinds = (Kind.VALUE,) if differs else ()
-    return Ended(job, worker.Judged(CaseResult(job.case.id, Status.FINDING if differs else Status.CLEAN, kinds, "off")))
+    return Ended(job, jobs.Judged(CaseResult(job.case.id, Status.FINDING if differs else Status.CLEAN, kinds, "off")))
 
 
 def went_out(pool: OneWorker) -> list[tuple[str, str]]:

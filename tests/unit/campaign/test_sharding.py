@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs
 from fxmorph.core.config import ConfigError, Settings, load_settings
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.core.pool import Ended
@@ -39,12 +39,12 @@ def walked(
 
     def land() -> None:
         job = flying.pop(0)
-        if isinstance(job, worker.ListOperators):
+        if isinstance(job, jobs.ListOperators):
             campaign.schedule.hear(Ended(job, (LISTED, ())))
-        elif isinstance(job, worker.ListUnits):
+        elif isinstance(job, jobs.ListUnits):
             campaign.schedule.hear(Ended(job, (Chosen(UNITS, tuple(u.name for u in UNITS)), ())))
-        elif isinstance(job, (worker.JudgePasses, worker.Derive)):
-            campaign.schedule.hear(Ended(job, (() if isinstance(job, worker.Derive) else PassesJudged(), ())))
+        elif isinstance(job, (jobs.JudgePasses, jobs.Derive)):
+            campaign.schedule.hear(Ended(job, (() if isinstance(job, jobs.Derive) else PassesJudged(), ())))
         else:
             status, recipe = verdict(job.case), f"rule_{job.case.number}@x" if job.case.number else ""
             kinds = (Kind.VALUE,) if status is Status.FINDING else ()
@@ -58,10 +58,10 @@ def walked(
         if job is None:
             continue
         flying.append(job)
-        if isinstance(job, worker.Judge):
+        if isinstance(job, jobs.Judge):
             if variants or not job.case.number:
                 given[job.index] = job.case.id
-        elif isinstance(job, worker.JudgePasses) and alone is not None:
+        elif isinstance(job, jobs.JudgePasses) and alone is not None:
             alone.append(job.source.label)
         if len(given) >= most:
             break

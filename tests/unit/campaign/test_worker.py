@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fxmorph.campaign import worker
+from fxmorph.campaign import jobs, worker
 from fxmorph.core.clock import Clock
 from fxmorph.torchapi.devices import DeviceLost
 
@@ -31,7 +31,7 @@ def serve(monkeypatch: pytest.MonkeyPatch, judge: Any) -> list[Any]:
     monkeypatch.setattr(worker, "print_to", lambda log: None)
     monkeypatch.setattr(worker, "rules_with", lambda *folders: {})
     monkeypatch.setattr(worker, "judge_case", judge)
-    connection = Script([worker.Judge(0, None), worker.Judge(1, None)])  # type: ignore[arg-type]
+    connection = Script([jobs.Judge(0, None), jobs.Judge(1, None)])  # type: ignore[arg-type]
     try:
         worker.serve(connection, [], "cache", "log", "proofs")  # type: ignore[arg-type]
     except EOFError:
