@@ -13,9 +13,9 @@ from itertools import takewhile
 from statistics import median
 from typing import Any
 
-from fxmorph.campaign import jobs
 from fxmorph.campaign.case_results import Answers
 from fxmorph.campaign.finding_queue import FindingQueue
+from fxmorph.campaign.jobs import Judge, Judged, ListOperators, ListUnits
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.packs import Packs
 from fxmorph.campaign.portfolio import Portfolio
@@ -92,7 +92,7 @@ class CaseSchedule:
             self._places += isinstance(job, (Case, Passed))
             if isinstance(job, Case):
                 self._given += 1
-                yield jobs.Judge(place, job)
+                yield Judge(place, job)
             elif not isinstance(job, Passed):
                 yield job
 
@@ -135,7 +135,7 @@ class CaseSchedule:
         return steered(place) if shard is None else VariantsApart(shard, steered, place)
 
     def limit(self, job: Any) -> float:
-        if isinstance(job, (jobs.ListOperators, jobs.ListUnits)):
+        if isinstance(job, (ListOperators, ListUnits)):
             return LISTING_SECONDS
         if self._units is not None and _is_of_units(job):
             return self._units.limit(job)
@@ -149,7 +149,7 @@ class CaseSchedule:
     # -- results ---------------------------------------------------------------
 
     def recalled(self, job: Any) -> bool:
-        if not isinstance(job, jobs.Judge) or _is_of_units(job):
+        if not isinstance(job, Judge) or _is_of_units(job):
             return False
         stored = self._done.get(job.case.id)
         if stored is not None:
@@ -160,13 +160,13 @@ class CaseSchedule:
 
     def hear(self, ended: Ended) -> None:
         job = ended.job
-        if isinstance(job, jobs.ListOperators):
+        if isinstance(job, ListOperators):
             return self._told_operators(ended)
-        if isinstance(job, jobs.ListUnits):
+        if isinstance(job, ListUnits):
             return self._told_units(ended)
         if self._units is not None and _is_of_units(job):
             return self._units.hear(ended)
-        judged = ended.value or jobs.Judged(result_of_loss(job.case, ended))
+        judged = ended.value or Judged(result_of_loss(job.case, ended))
         if judged.result.status is Status.FINDING and not self._check:
             # Before its result: a run that is killed between the two judges the case again, and has it already.
             self._queue.see(job.index, job.case, judged.result, judged.found)
@@ -251,7 +251,7 @@ class CaseSchedule:
 
 def _is_of_units(job: Any) -> bool:
     """Whether it is one of units alone: of their pairs, or a whole compile of what they were given."""
-    return not isinstance(job, jobs.Judge) or job.case.rung is Rung.PASS
+    return not isinstance(job, Judge) or job.case.rung is Rung.PASS
 
 
 def summary_of_proofs(proofs: Sequence[RewriteProof]) -> dict[str, Any]:

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from fxmorph.campaign import jobs
 from fxmorph.campaign.accusations import Accusations
 from fxmorph.campaign.credit import Credit
 from fxmorph.campaign.finding_queue import FindingQueue
+from fxmorph.campaign.jobs import Derive, JudgePasses
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.core.config import Settings
@@ -60,9 +60,9 @@ class Cost:
     replay: float = 4.0
 
     def of(self, job: Any) -> float:
-        if isinstance(job, jobs.Derive):
+        if isinstance(job, Derive):
             return self.derive
-        if not isinstance(job, jobs.JudgePasses):
+        if not isinstance(job, JudgePasses):
             return self.replay
         source = job.source
         if source.samples is not None:
@@ -99,7 +99,7 @@ class UnitSchedule:
         self._deriving = 0
         self._accusations = Accusations(settings, ledger, queue, emit)
         self._skip: dict[str, set[str]] = defaultdict(set)
-        self._later: deque[jobs.JudgePasses] = deque()
+        self._later: deque[JudgePasses] = deque()
         self._sources = 0
         #: Where programs of findings lie.
         self.programs = settings.state_dir.resolve() / "programs"
@@ -169,20 +169,20 @@ class UnitSchedule:
             Lane(others, cost.seed, 0.15, after=first),
         ]
 
-    def _samples(self) -> Iterator[jobs.JudgePasses]:
+    def _samples(self) -> Iterator[JudgePasses]:
         """Decompositions on the samples that torch's own tests have for operators, in all dtypes in turn."""
         if any(u.kind is UnitKind.DECOMPOSITION for u in self._units):
             for turn in range(TURNS):
                 for part in self._own(self._shuffled(f"samples {turn}", range(PARTS))):
                     yield self._job(Source(samples=part, turn=turn))
 
-    def _made(self, coded: Sequence[str]) -> Iterator[jobs.JudgePasses]:
+    def _made(self, coded: Sequence[str]) -> Iterator[JudgePasses]:
         """Whole passes on graphs made from their code, those that run by default first."""
         default = {u.name for u in self._units if u.default}
         ordered = sorted(self._shuffled("made", coded), key=lambda name: name not in default)
         yield from (self._job(Source(made=name)) for name in self._own(ordered))
 
-    def _derivations(self, coded: Sequence[str]) -> Iterator[jobs.Derive]:
+    def _derivations(self, coded: Sequence[str]) -> Iterator[Derive]:
         """One entry of each family of patterns first, those that run by default before others."""
         entries = [u for u in self._shuffled("entries", self._units) if u.kind is UnitKind.ENTRY]
         before: Counter[str] = Counter()
@@ -194,9 +194,9 @@ class UnitSchedule:
         names = [unit.name for unit in entries if unit.name not in coded]
         for i in self._own(range(0, len(names), ENTRIES_A_JOB)):
             self._deriving += 1
-            yield jobs.Derive(0, tuple(names[i : i + ENTRIES_A_JOB]), self._settings.seed)
+            yield Derive(0, tuple(names[i : i + ENTRIES_A_JOB]), self._settings.seed)
 
-    def _of_seeds(self, modes: Sequence[Mode]) -> Iterator[jobs.JudgePasses]:
+    def _of_seeds(self, modes: Sequence[Mode]) -> Iterator[JudgePasses]:
         """Every seed under each of the modes, in another one each time."""
         for turn in range(len(modes)):
             for i, seed in enumerate(self._shuffled(f"seeds {modes[0]}", self._seeds)):
@@ -212,27 +212,27 @@ class UnitSchedule:
         random.Random(f"{what} {self._settings.seed}").shuffle(drawn)
         return drawn
 
-    def _variants(self) -> Iterator[jobs.JudgePasses]:
+    def _variants(self) -> Iterator[JudgePasses]:
         rng = random.Random(f"passes {self._settings.seed}")
         numbers: Counter[str] = Counter()
         while self._settings.rewrites and self._seeds:
             yield self._variant(rng, numbers)
 
-    def _variant(self, rng: random.Random, numbers: Counter[str]) -> jobs.JudgePasses:
+    def _variant(self, rng: random.Random, numbers: Counter[str]) -> JudgePasses:
         weights = [1.0 + ENERGY * self._credit.seeds[s.label] for s in self._seeds]
         seed = rng.choices(self._seeds, weights)[0]
         numbers[seed.label] += 1
         mode = rng.choice((Mode.INFERENCE, Mode.TRAINING, Mode.DYNAMIC))
         return self._job(Source(seed, mode, numbers[seed.label], favour=self._credit.rules))
 
-    def _job(self, source: Source) -> jobs.JudgePasses:
+    def _job(self, source: Source) -> JudgePasses:
         names = tuple(u.name for u in self._units)
         skip = tuple(sorted(self._skip[source.label]))
-        return jobs.JudgePasses(0, source, names, self._settings.seed, str(self.programs), skip, self._prove)
+        return JudgePasses(0, source, names, self._settings.seed, str(self.programs), skip, self._prove)
 
     def limit(self, job: Any) -> float:
-        sampled = isinstance(job, jobs.JudgePasses) and job.source.samples is not None
-        return DERIVE_SECONDS if sampled or isinstance(job, jobs.Derive) else self._settings.case_timeout
+        sampled = isinstance(job, JudgePasses) and job.source.samples is not None
+        return DERIVE_SECONDS if sampled or isinstance(job, Derive) else self._settings.case_timeout
 
     # -- answers ---------------------------------------------------------------
 
@@ -242,14 +242,14 @@ class UnitSchedule:
     def hear(self, ended: Ended) -> None:
         job = ended.job
         self._heard += 1
-        if isinstance(job, jobs.JudgePasses):
+        if isinstance(job, JudgePasses):
             self._judged(job, ended)
-        elif isinstance(job, jobs.Derive):
+        elif isinstance(job, Derive):
             self._made_graphs(job, ended)
         else:
             self._accusations.replayed(job, ended)
 
-    def _made_graphs(self, job: jobs.Derive, ended: Ended) -> None:
+    def _made_graphs(self, job: Derive, ended: Ended) -> None:
         self._deriving -= 1
         if ended.value is None:
             self._emit(Warned(f"deriving graphs from {job.entries[0]} and others: {ended.detail or ended.trouble}"))
@@ -260,7 +260,7 @@ class UnitSchedule:
             self.tally.derived(derivation)
             self._derived.extend(graph for graph in derivation.graphs if not graph.change or graph.fires)
 
-    def _judged(self, job: jobs.JudgePasses, ended: Ended) -> None:
+    def _judged(self, job: JudgePasses, ended: Ended) -> None:
         self._sources += 1
         if ended.value is None:
             unit = ended.phase
