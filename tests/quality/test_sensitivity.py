@@ -622,7 +622,13 @@ GRAPHS: dict[str, Graph] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=GRAPHS)
+#: The others take some five seconds each, too.
+QUICK = ("pointwise chain", "small matmul", "softmax", "one bfloat16 product")
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(g, marks=() if g in QUICK else pytest.mark.slow) for g in GRAPHS]
+)
 def big(request: pytest.FixtureRequest, torch_quiet: None) -> tuple[str, Evidence]:
     graph = GRAPHS[request.param]
     return request.param, evidence(graph.fn, graph.inputs())

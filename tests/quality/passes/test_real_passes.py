@@ -49,7 +49,7 @@ RIGHT: dict[str, dict[str, Any]] = {
 QUICK = frozenset(
     "merge_splits fold_add_into_addmm SumOfProducts drop_copies drop_what_nothing_reads FoldTransposes UnpackReductions"
     " HalfBeforeAdding NormFusion register_softmax PIPELINE GeluByTanh"
-    " view_to_reshape AddsToOne FoldPermutes NeedsALevel register_neg PAIR ReluByClamp".split()
+    " view_to_reshape FoldPermutes PAIR ReluByClamp".split()
 )
 
 
