@@ -293,8 +293,9 @@ _EASIEST = (
     Kind.GRADIENT, Kind.MUTATION, Kind.ALIAS, Kind.IDENTITY, Kind.STRIDE, Kind.OFFSET, Kind.REQUIRES_GRAD,
     Kind.DEVICE, Kind.RNG, Kind.STRUCTURE,
 )  # fmt: skip
-#: What makes a scalar of an output, plainest first: a sum may hide what is wrong with its gradient.
-_LOSSES = (".sum()", ".square().sum()", ".sin().sum()")
+#: What makes a scalar of an output, plainest first: a sum may hide what is wrong with its gradient.  The last one gives
+#: each element another gradient, whatever the strides of the output are.
+_LOSSES = (".sum()", ".square().sum()", ".sin().sum()", ".flatten().cumsum(0).sum()")
 
 
 def forms(snippet: Snippet, kinds: Sequence[Kind], calls: int = 1) -> Iterator[Form]:
@@ -350,6 +351,7 @@ def _of_gradients(snippet: Snippet, parts: Sequence[str]) -> Iterator[Form]:
         written = [(snippet.call, f"{name}{loss}.backward()") for name in snippet.names if name not in leaves]
         for statements in (*((f"{out}.backward()",) for out in outs), *written):
             yield from (Form(Kind.GRADIENT, grad, statements) for grad in wanted)
+    yield from (Form(Kind.REQUIRES_GRAD, f"{part}.requires_grad") for part in parts)  # where there is none at all
 
 
 def _of_pairs(snippet: Snippet, kind: Kind, parts: Sequence[str]) -> Iterator[Form]:

@@ -148,6 +148,22 @@ def test_each_kind_has_its_form(kind: Kind) -> None:
     assert draft.eager != draft.compiled
 
 
+#: Statements of a program whose gradients are wrong in a way that few losses show, and what shows it.
+GRADIENTS = [
+    (f"return (x.detach() if {C} else x * 1,)", 'print(f"{name}:", g(x).requires_grad)'),
+    (f"return (x.mT.clone().mT * 1 + (x.sin() - x.mT.sin() if {C} else 0),)", ".flatten().cumsum(0).sum().backward()"),
+]
+
+
+@pytest.mark.parametrize(("body", "shown"), GRADIENTS, ids=["none at all", "of other elements"])
+def test_what_a_sum_hides_of_gradients_is_shown(body: str, shown: str) -> None:
+    program = (
+        "def make_inputs():\n    return [torch.zeros(2, 2).requires_grad_()]\n\ndef fn(x):\n" f"    {body}\n"
+    )
+    draft = shortest(finding(program, Kind.GRADIENT, backend="eager"), 60)
+    assert shown in draft.snippet and draft.eager != draft.compiled
+
+
 def test_of_several_outputs_the_one_that_differs_is_printed() -> None:
     body = f"    return (x + 1, torch.zeros(40, 40) + x * (3 if {C} else 2))\n"
     program = f"def make_inputs():\n    return [torch.tensor(2.5)]\n\ndef fn(x):\n{body}"
