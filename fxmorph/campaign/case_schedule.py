@@ -153,8 +153,8 @@ class CaseSchedule:
             return False
         stored = self._done.get(job.case.id)
         if stored is not None:
-            if stored.status is Status.FINDING and not self._check:  # it may not have been investigated to the end
-                self._queue.see(job.index, job.case, stored, None)
+            if stored.status is Status.FINDING and not self._check:
+                self._queue.recall(job.index, job.case, stored)
             self._take(job.index, job.case, stored)
         return stored is not None
 

@@ -87,7 +87,7 @@ class FindingQueue:
         self._settings, self._ledger, self._emit = settings, ledger, emit
         self._identity = Identification(baseline)
         self._effort, self._again = effort or Effort.within(settings), again or {}
-        stored = ledger.findings()
+        stored = [finding for finding, _, _ in ledger.placed()]
         confirmed = [f for f in stored if f.confirmed]
         #: Cases that differ and that no finding is confirmed of (yet).
         self.seen = SeenFindings(settings.state_dir, ledger, (f for f in stored if not f.confirmed))
@@ -127,6 +127,28 @@ class FindingQueue:
         """Ids of findings that are not known, those only seen too; of ``check``, which makes none, fingerprints."""
         found = (*self.findings.values(), *self.seen)
         return (*self._differing, *(f.id for f in found if not f.known))
+
+    # -- of a run that goes on -----------------------------------------------------
+
+    def tell_stored(self) -> None:
+        """Tell what an earlier part of the run confirmed, as it is known or listed now."""
+        for finding, folder, duplicate_of in self._ledger.placed():
+            if not finding.confirmed:
+                continue
+            now = self._identity.again(finding)
+            if now != finding:
+                self._ledger.add_finding(now, Path(folder) if folder else None, duplicate_of)
+                if finding.fingerprint in self.findings and not duplicate_of:
+                    self.findings[finding.fingerprint] = now
+            self.duplicates += bool(duplicate_of)
+            self._emit(FindingMade(now, folder, now.known, duplicate_of))
+
+    def recall(self, index: int, case: Case, result: CaseResult) -> None:
+        """A case that differs was judged by an earlier part, which may have made of it all, some or nothing."""
+        self.see(index, case, result, None)
+        for finding in self.findings.values():
+            if finding.case_id == case.id and finding.program and finding.draft is None:
+                self.write_up(index, case, finding)
 
     # -- seen ----------------------------------------------------------------------
 

@@ -26,6 +26,12 @@ class Identification:
         """Whether the baseline has the fingerprint."""
         return print_ in self._baseline
 
+    def again(self, finding: Finding) -> Finding:
+        """A stored finding under this baseline, which may be another than the one that it was stored under."""
+        if finding.known not in ("", BASELINE):
+            return finding
+        return replace(finding, known=BASELINE if self.listed(finding.fingerprint) else "")
+
     def named(self, finding: Finding, match: Match) -> Finding:
         """The finding with what it is known as, and with what else the match says."""
         known, by, said = "", "", match.untried

@@ -50,9 +50,9 @@ class Ledger:
         """By case id, in the order of the run."""
         return self._store.results(self.run_id)
 
-    def findings(self) -> list[Finding]:
-        """Those only seen and duplicates too, oldest first."""
-        return self._store.findings(self.run_id, duplicates=True)
+    def placed(self) -> list[tuple[Finding, str, str]]:
+        """Findings, those only seen and duplicates too, oldest first: each with its folder and what it duplicates."""
+        return self._store.placed(self.run_id)
 
     def add_result(self, index: int, case: Case, result: CaseResult) -> None:
         with self.activity("store"):
@@ -68,7 +68,7 @@ class Ledger:
     def add_finding(
         self, finding: Finding, folder: Path | None, duplicate_of: str = "", instead_of: str = ""
     ) -> None:  # fmt: skip
-        """``folder`` is None for a duplicate, which has none; the finding with the id ``instead_of`` goes."""
+        """``folder`` is None for a duplicate, which has none; it takes the place of the one with the id ``instead_of``."""
         self._store.add_finding(self.run_id, finding, str(folder or ""), duplicate_of, instead_of)
 
     def forget_finding(self, finding: Finding) -> None:

@@ -45,7 +45,7 @@ class Run:
 
     def run(self) -> int:
         """The whole run, from the first event to the last; returns the exit code."""
-        self._tell_start()
+        self.start()
         if not self._made.seeds:
             return self.finish(self.exit_code())
         return self.finish(self.exit_code() if self.work() else Exit.INTERRUPTED)
@@ -75,8 +75,8 @@ class Run:
 
     # -- before ----------------------------------------------------------------
 
-    def _tell_start(self) -> None:
-        """The header, and the seeds that do not load."""
+    def start(self) -> None:
+        """Tell the header, of a run that goes on what it has confirmed, and the seeds that do not load."""
         s, made = self._settings, self._made
         run_id = self._ledger.run_id
         notes = [f"shard {s.shard} of the campaign"] if s.shard is not None else []
@@ -99,6 +99,8 @@ class Run:
                 command="check" if self._check else "run",
             )
         )
+        if made.resumed:
+            self._queue.tell_stored()
         for refusal in made.refusals:
             self._ledger.add_refusal(refusal.path, refusal.reason)
             checked = Checked(refusal.path, Status.ERROR, reason=refusal.reason)

@@ -12,7 +12,7 @@ from fxmorph.model import Finding, digest
 
 
 class SeenFindings:
-    """By case; each lies in ``STATE/seen/ID`` and in the store until another stands for it.
+    """By case; each lies in ``STATE/seen/ID`` and in the store until another stands for it, in all runs of a state.
 
     ``stored`` are those that an earlier part of the run, or the run that is reduced, left.
     """

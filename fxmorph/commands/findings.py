@@ -9,25 +9,30 @@ from fxmorph.commands.columns import print_columns, print_line
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.store import Store
+from fxmorph.core.united import Placed, united
 from fxmorph.events import FindingMade
 from fxmorph.triage.folder.public_threads import known_as, likely_lines
 
 
 def list_findings(settings: Settings, duplicates: bool) -> Exit:
-    """Print the stored findings, as event lines or in a table."""
-    with Store(settings.state_dir, write=False) as store:
-        found = [(finding, *store.place(finding.id)) for finding in store.findings(duplicates=duplicates)]
+    """Print the stored findings of all runs, each once, as event lines or in a table."""
+    found: dict[str, Placed] = {}
+    with united([settings.state_dir]) as runs:
+        for _, run in runs.runs:
+            found |= {placed.finding.id: placed for placed in runs.findings(run.id)}
+    listed = [placed for placed in found.values() if duplicates or not placed.duplicate_of]
     if settings.json:
-        for finding, folder, duplicate_of in found:
-            made = FindingMade(finding, folder, finding.known, duplicate_of)
+        for placed in listed:
+            finding, folder = placed.finding, "" if placed.duplicate_of else str(placed.folder)
+            made = FindingMade(finding, folder, finding.known, placed.duplicate_of)
             print_line(json.dumps(made.to_json(), ensure_ascii=False))
-    elif found:
+    elif listed:
         rows = [
             (
                 f.id, ",".join(f.kinds), f.stage, f.unit, "yes" if f.confirmed else "no", f.known, f.seed,
                 f.recipe or "(as it is)",
             )
-            for f, _, _ in found
+            for f in (placed.finding for placed in listed)
         ]  # fmt: skip
         print_columns(("id", "kinds", "stage", "unit", "confirmed", "known", "seed", "recipe"), rows)
     else:

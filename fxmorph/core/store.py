@@ -220,14 +220,19 @@ class Store:
     ) -> None:
         """Record a finding; ``duplicate_of`` is the id of the one that has its root cause.
 
-        The one with the id ``instead_of`` is forgotten in the same transaction: at each moment one of them is there.
+        It takes the place of the one with the id ``instead_of``, whose folder goes, in all runs that have that one and
+        in one transaction: at each moment one of them is there.
         """
+        row = (finding.id, folder, duplicate_of, _dump(to_json(finding)))
         with self._guard(), self._transaction():
             if instead_of:
-                self._db.execute("DELETE FROM findings WHERE run = ? AND id = ?", (run_id, instead_of))
+                self._db.execute(
+                    "UPDATE OR REPLACE findings SET id = ?, folder = ?, duplicate_of = ?, finding = ? WHERE id = ?",
+                    (*row, instead_of),
+                )
             self._db.execute(
                 "INSERT OR REPLACE INTO findings(run, id, folder, duplicate_of, finding) VALUES(?, ?, ?, ?, ?)",
-                (run_id, finding.id, folder, duplicate_of, _dump(to_json(finding))),
+                (run_id, *row),
             )
 
     def forget_finding(self, run_id: str, finding: Finding) -> None:

@@ -152,6 +152,38 @@ def test_a_confirmed_finding_takes_the_place_of_what_was_seen(campaign: Any) -> 
     assert campaign.end().findings == tuple(campaign.queue.findings)
 
 
+def test_what_an_earlier_run_saw_gives_way_too(new_campaign: Any) -> None:
+    case, before, after = case_of("s"), new_campaign(), new_campaign()
+    assert before.run_id != after.run_id and see(before, case, PROGRAM) == see(after, case, PROGRAM)
+    conclude(after, case, investigated(case, "g"))
+    confirm(after)
+    for run in (before, after):
+        ((finding, folder, _),) = run.store.placed(run.run_id)
+        assert finding.confirmed and Path(folder, "repro.py").is_file()
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_run_that_goes_on_tells_what_was_confirmed_and_writes_its_report(new_campaign: Any, listed: bool) -> None:
+    cases, before = [case_of("s", 0), case_of("s", 1)], new_campaign()
+    for case in cases:
+        see(before, case, PROGRAM)
+    conclude(before, cases[0], investigated(cases[0], "g"))
+    conclude(before, cases[1], investigated(cases[1], "g", program=""))
+    confirm(before)
+    (print_,) = before.queue.findings
+    after = new_campaign(run_id=before.run_id, baseline=frozenset([print_] if listed else []))
+    after.run.start()
+    for case in cases:
+        assert after.schedule.recalled(jobs.Judge(case.number, case))
+    job = next_job(after)
+    assert isinstance(job, jobs.WriteUp) and job.finding.fingerprint == print_ and idle(after)
+    finished = after.end()
+    assert [(e.folder != "", e.known, e.duplicate_of) for e in made(after)] == [
+        (True, "baseline" if listed else "", ""), (False, "baseline" if listed else "", print_),
+    ]  # fmt: skip
+    assert (finished.exit_code, finished.duplicates) == (Exit.OK if listed else Exit.FINDINGS, 1)
+
+
 def test_a_reduced_program_that_shows_nothing_gives_way_to_the_one_that_was_seen(campaign: Any) -> None:
     case = case_of("s")
     whole = PROGRAM.replace("x.flip(0)", "x.flip(0).flip(0).flip(0)")
