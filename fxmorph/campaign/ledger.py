@@ -68,7 +68,7 @@ class Ledger:
     def add_finding(
         self, finding: Finding, folder: Path | None, duplicate_of: str = "", instead_of: str = ""
     ) -> None:  # fmt: skip
-        """``folder`` is None for a duplicate, which has none; it takes the place of the one with the id ``instead_of``."""
+        """``folder`` is None for a duplicate, which has none; the finding takes the place of ``instead_of``, an id."""
         self._store.add_finding(self.run_id, finding, str(folder or ""), duplicate_of, instead_of)
 
     def forget_finding(self, finding: Finding) -> None:

@@ -45,6 +45,9 @@ COARSE_UNITS = 4.0
 #: counts where it is more than such a part of the largest value.
 ALIKE, ASIDE = 0.95, 1e-3
 
+#: Of what bits of rounded numbers have a part in, this part of the elements must be wrong, and so many.
+MANY, LEAST_MANY = 0.25, 4
+
 #: A finite value of this part of the largest of its dtype is near where a rounding may overflow.
 NEAR_LIMIT = 0.25
 
@@ -121,8 +124,7 @@ def _judged(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.
         text = "values pass through a random operator, where rounding is not tracked"
         return Comparison(Status.SKIPPED, text, code=VerdictCode.RANDOM_VALUES)
     if gates.bit_cast:
-        text = "values pass through a bit cast, where rounding is not tracked"
-        return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.BIT_CAST)
+        return _through_bits(eager, compiled, lanes)
     if not _computed_in_floats(eager) or not _computed_in_floats(compiled):
         return _discrete(eager, compiled, lanes, gates)
     return _floating(eager, compiled, lanes, gates)
@@ -131,6 +133,28 @@ def _judged(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.
 def _computed_in_floats(t: torch.Tensor) -> bool:
     """Whether its numbers may be off by a rounding.  A complex number where a real one belongs is none of that."""
     return t.dtype.is_floating_point and t.dtype not in PACKED
+
+
+def _through_bits(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor]) -> Comparison:
+    """Values that were computed with the bits of rounded numbers, which the lanes have all over what rounding makes.
+
+    What is made of bits may jump anywhere, so that a few elements say nothing: only :data:`MANY` are a finding.
+    """
+    text = "values pass through the bits of rounded numbers"
+    if lanes and eager.dtype == compiled.dtype and not eager.is_complex():
+        every = torch.stack([t.double() for t in (eager, *lanes.values())])
+        low, high = every.amin(0), every.amax(0)
+        c, width = compiled.double(), high - low
+        beyond = torch.maximum(low - c, c - high)
+        unit = UNIT.get(eager.dtype, 0.0)
+        bad = (beyond > width + FAR_OUTSIDE * ROUNDED_TWICE * unit * torch.maximum(low.abs(), high.abs())) & (
+            beyond > 0
+        )
+        bad |= torch.isfinite(every).all(0) & ~torch.isfinite(c)
+        if int(bad.sum()) >= max(LEAST_MANY, MANY * bad.numel()):
+            said = f"{text}; {_where(bad)}: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}"
+            return Comparison(Status.FINDING, f"{said}, and no rounding does that", code=VerdictCode.BIT_CAST)
+    return Comparison(Status.INCONCLUSIVE, f"{text}, which may be others", code=VerdictCode.BIT_CAST)
 
 
 def _where(bad: torch.Tensor) -> str:

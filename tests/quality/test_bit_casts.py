@@ -1,4 +1,4 @@
-"""Bits of what no rounding has reached are judged exactly; of what one has, nothing is said.
+"""Bits of what no rounding has reached are judged exactly; of what one has, only what no rounding could do.
 
 The compiler is damaged in its table of decompositions, so that nothing needs a C++ compiler.
 """
@@ -23,6 +23,7 @@ GENERATOR = torch.Generator().manual_seed(0)
 WORDS = torch.randint(-(2**31), 2**31 - 1, (64,), generator=GENERATOR, dtype=torch.int32)
 BYTES = torch.randint(0, 255, (64,), generator=GENERATOR).to(torch.uint8)
 FLOATS = torch.randn(64, generator=GENERATOR)
+MATRICES = [torch.randn(8, 8, generator=GENERATOR), torch.randn(8, 8, generator=GENERATOR)]
 
 
 def packed(x: torch.Tensor) -> torch.Tensor:
@@ -57,6 +58,36 @@ def test_bits_that_no_rounding_has_reached_are_judged(name: str) -> None:
     assert (got.status, got.kinds) == (Status.FINDING, (Kind.VALUE,)), got.reason
 
 
+def halves_beside_a_product(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    bits = (x @ w).view(torch.int16)
+    return bits.flip(0)[:, ::2].to(torch.float32) + w @ x
+
+
+#: Programs whose bits rounding decides in part, and exchanges that no rounding explains.
+FAR: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
+    "halves of products": (halves_beside_a_product, MATRICES, instead("flip", lambda x, dims: x.clone())),
+    "exponents": (
+        lambda x: ((x * 1.1).sin().view(torch.int32) >> 23) & 255, [FLOATS],
+        instead("bitwise_and __and__", lambda a, b: a | b),
+    ),
+    "truncated by bits": (
+        lambda x: ((x * 1.1).sin().view(torch.int32) & -65536).view(torch.float32), [FLOATS],
+        instead("sin", lambda x: x.cos()),
+    ),
+    "returned as bits": (
+        lambda x, w: (x @ w).view(torch.int16), MATRICES,
+        instead("mm", lambda a, b: (a.flip(0).unsqueeze(2) * b.unsqueeze(0)).sum(1)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_bits_of_rounded_values_that_no_rounding_gives_are_judged(name: str) -> None:
+    program, inputs, damage = FAR[name]
+    got = judge(program, inputs, damage)
+    assert (got.status, got.kinds) == (Status.FINDING, (Kind.VALUE,)), got.reason
+
+
 def written_by_rounding(x: torch.Tensor) -> torch.Tensor:
     y = x.clone()
     bits = y.view(torch.int32)
@@ -75,6 +106,17 @@ RIGHT: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     "floats made of bits": (magnitude, [FLOATS], nullcontext()),
     "bits of rounded values": (
         lambda x: (x * 1.1).sin().view(torch.int32) & 255, [FLOATS], instead("sin", lambda x: (x - math.pi / 2).cos()),
+    ),
+    "hashes of rounded values": (
+        lambda x: ((x * 1.1).sin().view(torch.int32) * -1640531527 >> 31) & 1, [FLOATS],
+        instead("sin", lambda x: (x - math.pi / 2).cos()),
+    ),
+    "products as bits": (
+        lambda x, w: (x @ w).view(torch.int16), MATRICES,
+        instead("mm", lambda a, b: (a.unsqueeze(2) * b.unsqueeze(0)).sum(1)),
+    ),
+    "halves of products": (
+        halves_beside_a_product, MATRICES, instead("mm", lambda a, b: (a.unsqueeze(2) * b.unsqueeze(0)).sum(1)),
     ),
     "bits of values that are written": (written_by_rounding, [FLOATS], nullcontext()),
     "bits of decisions": (

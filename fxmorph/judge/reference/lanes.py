@@ -13,7 +13,6 @@ import torch
 
 from fxmorph.judge.reference.precision import widened
 from fxmorph.programs.inputs import flat_storage, storage_key
-from fxmorph.torchapi.dispatch import no_dispatch
 
 #: Perturbed lanes around each reference.
 SPREAD = 4
@@ -126,14 +125,16 @@ class Lanes:
                     g = torch.Generator(device="cpu").manual_seed(seed)
                     row = k + SPREAD * (kind == "cast")
                     self._all.append(Lane(f"{kind}:{k}", alive, kind == "cast", g, row))
-        #: The dtype that a storage had when it was first viewed under another one.
-        self._viewed: dict[int, torch.dtype] = {}
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._all)
 
     def know(self, t: torch.Tensor) -> bool:
         return self.wide.knows(t)
+
+    def know_memory(self, t: torch.Tensor) -> bool:
+        """Whether they know what lies under ``t``, be it under another dtype."""
+        return any(storage == storage_key(t) for storage, _ in self.wide.bases)
 
     def start_again(self, t: torch.Tensor) -> None:
         """Take the native memory of ``t`` for all lanes'."""
@@ -155,36 +156,3 @@ class Lanes:
         for lane in self._all:
             if lane.perturb is not None:
                 lane.shadow(t).copy_(self.wide.shadow(t))
-
-    # -- memory seen under two dtypes --------------------------------------------
-
-    def note_bits(self, t: torch.Tensor) -> None:
-        """``t`` is viewed under another dtype."""
-        self._viewed.setdefault(storage_key(t), t.dtype)
-
-    def hold_bits(self, t: torch.Tensor) -> bool:
-        """Whether ``t`` shows the memory of a tensor of another dtype in which a lane has other values than eager."""
-        return self._viewed.get(storage_key(t), t.dtype) != t.dtype and self._moved(t, any_dtype=True)
-
-    def move_bits(self, t: torch.Tensor) -> bool:
-        """The same of what was just written into ``t``, for those who see its memory under another dtype."""
-        return storage_key(t) in self._viewed and self._moved(t)
-
-    def _moved(self, t: torch.Tensor, any_dtype: bool = False) -> bool:
-        """Whether some lane has other values than eager of the memory of ``t``, under its dtype or any."""
-        with no_dispatch():
-            key, bits = storage_key(t), flat_storage(t.detach()).view(torch.uint8)
-            for lane in self._all:
-                for (storage, dtype), base in lane.bases.items():
-                    if storage == key and (any_dtype or dtype == t.dtype):
-                        native = bits[: bits.numel() // dtype.itemsize * dtype.itemsize].view(dtype).to(base.dtype)
-                        if not torch.allclose(base, native, rtol=0, atol=0, equal_nan=True):
-                            return True
-            return False
-
-    def forget_other_dtypes(self, written: list[torch.Tensor]) -> None:
-        """A storage that is seen under two dtypes (bit casts) and written: the other view starts again."""
-        for t in written:
-            for lane in self._all:
-                for key in [k for k in lane.bases if k[0] == storage_key(t) and k[1] != t.dtype]:
-                    del lane.bases[key]

@@ -28,6 +28,7 @@ from typing import Any
 import torch
 
 from fxmorph.judge.reference.attention import RemadeWeights
+from fxmorph.judge.reference.bit_casts import BitCasts
 from fxmorph.judge.reference.decisions import decided_both_ways
 from fxmorph.judge.reference.divisions import is_decided, rounds_quotient
 from fxmorph.judge.reference.exactness import check_exactness, on_grid
@@ -61,18 +62,21 @@ class ReferenceRun(DispatchMode):
         self._execution = LaneExecution(self.lanes, self._rounding, self.gates)
         self._remade = RemadeWeights(self.lanes)
         self._closed = ClosedBefore()
+        self._bits = BitCasts(self.lanes)
 
     def keep(self, t: torch.Tensor) -> Shadows:
         """The shadows of ``t`` now, cloned; for :func:`fxmorph.programs.observe.observe`."""
         if t.layout != torch.strided:
             return Shadows(t.detach().clone(), {})
         t = t.detach()
-        known = self.lanes.know(t)
-        if self.lanes.hold_bits(t):
-            self._bit_cast()
+        known = self.lanes.know_memory(t)
+        if known:
+            self._bits.see(t, self.gates.exact)
+        closed = self._closed.of(t) | ({"bit_cast"} if self._bits.rounded(t) else set())
+        self.gates.bit_cast |= "bit_cast" in closed
         with no_dispatch():
             lanes = {lane.name: lane.shadow(t).clone() for lane in self.lanes if not lane.broken and known}
-            return Shadows(t.clone(), lanes, self._closed.of(t))
+            return Shadows(t.clone(), lanes, closed)
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(func, OpOverload):
@@ -92,8 +96,7 @@ class ReferenceRun(DispatchMode):
         self.gates.ops += 1
         self._rounding.note(call.name)
         for t in call.tensors:
-            for lane in self.lanes:
-                lane.memory(t)
+            self._bits.see(t, self.gates.exact)
         check_operands(self.gates, call)
         operands_on_grid = self.gates.exact and all(map(on_grid, call.tensors))
         if rounds_quotient(call):
@@ -101,7 +104,7 @@ class ReferenceRun(DispatchMode):
             self.gates.decided_quotient |= call.decided
         generator = torch.get_rng_state() if is_random(call.func, call.args, call.kwargs) else None
         lane_calls = self._execution.calls(call)
-        of_bits = any(map(self.lanes.hold_bits, call.tensors))
+        of_bits = any(map(self._bits.rounded, call.tensors))
 
         out = call.run()
 
@@ -109,8 +112,11 @@ class ReferenceRun(DispatchMode):
             self._note_taken(call, lane_calls, out)
             return out
         fresh = [o for o in strided(tree_leaves(out)) if not self.lanes.know(o)]
-        if self._only_memory(call, fresh, of_bits):
+        if self._only_memory(call, fresh):
             return out
+        if of_bits:
+            self.gates.bit_cast = True
+            self.gates.not_exact("view.dtype")
         made = [*fresh, *call.written]
         if generator is not None:
             self.gates.random = True
@@ -122,9 +128,7 @@ class ReferenceRun(DispatchMode):
         if self._differentiated and self._rounding.multiplied:
             self._remade.note_weights(call, out)
         self._remade.follow(call, out)
-        if any(map(self.lanes.move_bits, call.written)):
-            self._bit_cast()
-        self.lanes.forget_other_dtypes(call.written)
+        self._bits.note(call, made)
         check_overflow(self.gates, made, self.lanes.wide)
         check_exactness(self.gates, call, operands_on_grid, made, self.lanes.wide)
         if self.gates.exact:
@@ -134,34 +138,21 @@ class ReferenceRun(DispatchMode):
                     self.lanes.settle(t)
         return out
 
-    def _only_memory(self, call: OperatorCall, fresh: list[torch.Tensor], of_bits: bool) -> bool:
-        """Whether a call that has run computed nothing; what it did to memory the lanes have then.
-
-        ``of_bits``: its operands hold bits that a rounding has a part in.
-        """
+    def _only_memory(self, call: OperatorCall, fresh: list[torch.Tensor]) -> bool:
+        """Whether a call that has run computed nothing; what it did to memory the lanes have then."""
         if call.name in EMPTY:
             self.gates.uninitialised = True
         if call.name in ("set_", "resize_"):
             for t in call.written:
                 self.lanes.start_again(t)
             return True
-        as_bits = call.func is torch.ops.aten.view.dtype
-        if as_bits:
-            self.lanes.note_bits(call.args[0])
-        if not fresh and not call.written:
+        if call.func is torch.ops.aten.view.dtype or (not fresh and not call.written):
             return True  # a view
-        if not as_bits and of_bits:
-            self._bit_cast()
-        if call.name in EMPTY or as_bits:
+        if call.name in EMPTY:
             for t in (*fresh, *call.written):
                 self.lanes.start_again(t)
             return True
         return False
-
-    def _bit_cast(self) -> None:
-        """Bits that a rounding has a part in are computed with: lanes start again from eager's, without spread."""
-        self.gates.bit_cast = True
-        self.gates.not_exact("view.dtype")
 
     def _note_taken(self, call: OperatorCall, lane_calls: list[OperatorCall], out: Any) -> None:
         """A number or a truth value leaves the tensors: whether all lanes agree on it.
