@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import torch
 
-from fxmorph.judge.reference.lanes import Lane, Lanes
+from fxmorph.judge.reference.lanes import Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import UNIT, widened
 from fxmorph.programs.inputs import storage_key
