@@ -43,7 +43,7 @@ class Gates:
     overlapping_write: str = ""
     overflow: bool = False
     bit_cast: bool = False
-    #: A float was cast to a narrower one.
+    #: A number was cast to a float of a narrower type.
     narrowing_cast: bool = False
     #: A float was cast to an integer type that cannot hold it.
     cast_out_of_range: bool = False
@@ -210,7 +210,7 @@ def _cannot_hold(source: torch.Tensor, wanted: torch.dtype) -> bool:
 
 
 def _cast_rounds(source: torch.Tensor, wanted: torch.dtype) -> bool:
-    """Whether floats are cast to a narrower type that does not have all of them."""
-    if UNIT.get(source.dtype, 1.0) >= UNIT.get(wanted, 0.0):
+    """Whether numbers are cast to floats of a narrower type that does not have all of them."""
+    if UNIT.get(source.dtype, 0.0) >= UNIT.get(wanted, 0.0):
         return False
     return not bool(torch.isclose(source.to(wanted).to(source.dtype), source, rtol=0, atol=0, equal_nan=True).all())

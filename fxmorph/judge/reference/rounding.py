@@ -81,7 +81,7 @@ class Rounding:
         if dtype not in UNIT:
             return shadow
         if name in CASTS or (name == CONVERSION and dtype in NARROW):
-            narrows = any(UNIT.get(t.dtype, 1.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
+            narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
             return shadow.to(dtype).to(shadow.dtype) if lane.casts_round and dtype in WIDE and narrows else shadow
         if lane.perturb is None:
             return shadow
