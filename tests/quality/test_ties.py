@@ -5,6 +5,7 @@ The compiler is damaged in its table of decompositions, so that nothing needs a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -13,7 +14,7 @@ from unittest.mock import patch
 import pytest
 import torch
 import torch.nn.functional as F
-from decompositions_exchanged import judge
+from decompositions_exchanged import instead, judge
 from torch._inductor import decomposition
 
 from fxmorph.model import Kind, Status
@@ -81,6 +82,15 @@ def in_any_order(x: torch.Tensor) -> tuple[Any, ...]:
     return x.sort(1), x.topk(3, 1), x.median(1), x.mode(1), x.kthvalue(2, 1), x.nanmedian(0), x.argsort(1)
 
 
+def turned(x: torch.Tensor, dim: int = -1, descending: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """Equal rows sorted so that every element comes from two places on."""
+    return x.clone(), torch.arange(x.shape[dim]).roll(2).expand(x.shape).clone()
+
+
+def of_the_other_sign(x: torch.Tensor) -> torch.Tensor:
+    return torch.where(x.isnan(), x.view(torch.int32) >= 0, x.view(torch.int32) < 0)
+
+
 UNDAMAGED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     "first of equals": (chosen, [TIED], nullcontext()),
     "first of equals after rounding": (lambda x: chosen((x * 0.3).exp()), [TIED], nullcontext()),
@@ -89,6 +99,14 @@ UNDAMAGED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     "orders that are free": (in_any_order, [TIED], nullcontext()),
     "pooling": (lambda x: F.max_pool2d(x[None], 3, return_indices=True), [TIED], nullcontext()),
     "another of equals after rounding": (lambda x: (x * 0.3).exp().argmax(1), [TIED], last("argmax")),
+    **{
+        f"any order of {n}": (lambda x: x.sort(1), [torch.ones(2, n)], instead("sort.default", turned))
+        for n in (3, 5, 7)
+    },
+    "the sign of NaN": (
+        lambda x, y: (x * y).signbit(), [torch.tensor([0.0, 1.0, -1.0]), torch.tensor([math.inf, 2.0, 2.0])],
+        instead("signbit", of_the_other_sign),
+    ),
     "a comparison after rounding": (lambda x: torch.gt((x * 0.1).exp(), x.exp() ** 0.1), [TIED], also_equal("gt")),
 }
 

@@ -27,6 +27,8 @@ INDEX_GIVING = frozenset(
 #: Of them, those that may take any of equal elements, and sorts that are not told to be stable.  The documentation of
 #: argmax, argmin, max and min promises the first; kernels of the others agree on one.
 ANY_OF_EQUALS = frozenset("topk kthvalue median nanmedian mode".split())
+#: Operators that give an order, and after which argument the dimension may be named.
+ORDERS = {"sort": 1, "topk": 2}
 #: Operators whose operands round in the lanes whose casts do.
 DISCRETE = (
     COMPARISONS
@@ -36,7 +38,7 @@ DISCRETE = (
         "searchsorted isin nonzero heaviside remainder fmod frac".split()
     )
 )
-#: Operators whose result depends on the sign of zero, which compiled code does not keep.
+#: Operators whose result depends on the sign of zero, which compiled code does not keep, and of NaN, which has none.
 ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".split())
 
 
@@ -85,17 +87,27 @@ def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]
 
 
 def _sign_zeros(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], gates: Gates) -> None:
-    """Zeros are +0 in one tie lane and -0 in the other."""
-    if any(bool((t == 0).any()) for t in call.tensors if t.dtype in UNIT):
-        gates.not_exact(f"{call.name} of zero")
+    """Zeros and NaN are positive in one tie lane and negative in the other."""
+    if any(bool(_has_no_sign(t).any()) for t in call.tensors if t.dtype in UNIT):
+        gates.not_exact(f"{call.name} of zero or NaN")
     for slot, lane in enumerate(lanes):
         if lane.tie:
-            zero = 0.0 if lane.tie > 0 else -0.0
             args, kwargs = tree_map(
-                lambda s, zero=zero: torch.where(s == 0, torch.full_like(s, zero), s) if is_wide(s) else s,
+                lambda s, sign=float(lane.tie): _signed(s, sign) if is_wide(s) else s,
                 (lane_calls[slot].args, lane_calls[slot].kwargs),
             )
             lane_calls[slot] = call.of_lane(args, kwargs)
+
+
+def _has_no_sign(t: torch.Tensor) -> torch.Tensor:
+    return (t == 0) | t.isnan()
+
+
+def _signed(s: torch.Tensor, sign: float) -> torch.Tensor:
+    """With this sign where there is none."""
+    if s.is_complex():
+        return torch.where(s == 0, torch.full_like(s, sign * 0.0), s)
+    return torch.where(_has_no_sign(s), s.copysign(torch.full_like(s, sign)), s)
 
 
 def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any:
@@ -118,13 +130,28 @@ def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any
         y = _finite_in_order(call.name, y)
         size = float(torch.nan_to_num(y.abs(), nan=0.0).max())
         reach = torch.tensor(max(size, 1e-300) * 2.0**-40 if x.is_floating_point() else 0.25)
-    ramp = torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
-    shifted = call.func(y + lane.tie * reach * ramp, *call.args[1:], **call.kwargs)
+    ramp = reach * torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
+    shifted = call.func(y + lane.tie * ramp, *call.args[1:], **call.kwargs)
+    if lane.tie < 0 and call.name in ORDERS:
+        shifted = _without_fixed(call, shifted, call.func(y + ramp, *call.args[1:], **call.kwargs), 2 * reach)
     # Only indices are taken from there: the ramp is no error of the values.
     values = call.run()
     if isinstance(shifted, torch.Tensor):
         return values if shifted.is_floating_point() else shifted
     return tuple(p if s.is_floating_point() else s for p, s in zip(values, shifted, strict=True))
+
+
+def _without_fixed(call: OperatorCall, reverse: Any, order: Any, reach: torch.Tensor) -> Any:
+    """The reverse order of equals without those that stay where they are: the middle ones change with a neighbour."""
+    dim = call.kwargs.get("dim", next((a for a in call.args[ORDERS[call.name] :] if type(a) is int), -1))
+    values, places = (t.movedim(dim, -1) if t.ndim else t[None] for t in reverse)
+    tied = (values[..., 1:] - values[..., :-1]).abs() <= reach
+    stays = (places == (order[1].movedim(dim, -1) if order[1].ndim else order[1][None]))[..., 1:] & tied
+    swapped = torch.arange(places.shape[-1], device=places.device).expand(places.shape).clone()
+    swapped[..., 1:] -= stays.long()
+    swapped[..., :-1] += stays.long()
+    places = places.gather(-1, swapped)
+    return reverse[0], places.movedim(-1, dim) if reverse[1].ndim else places[0]
 
 
 def _finite_in_order(name: str, y: torch.Tensor) -> torch.Tensor:
