@@ -48,7 +48,7 @@ def _on_each_device(settings: Settings, store: Store, emit: Emit, resumed: str |
             one, made.seeds, made.packs, made.ledger, made.queue, emit, made.listed, made.done, check
         )
         told = "interrupted; what was judged is stored, go on with --resume"
-        run = Run(made, schedule, told, check=check, with_cuda="cuda" in settings.devices)
+        run = Run(made, schedule, told, check=check, devices=settings.devices)
         code, resumed = _worse(code, run.run()), None
         if code == Exit.INTERRUPTED:
             break

@@ -5,13 +5,13 @@ This process never imports torch's compiler; it plans, stores and tells.  It is 
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fxmorph.campaign import jobs
+from fxmorph.campaign import jobs, worker_server
 from fxmorph.campaign.preparation import Preparation, header
 from fxmorph.campaign.schedule import Schedule
 from fxmorph.core.exits import Exit
@@ -28,15 +28,15 @@ TOO_MANY_ERRORS = 0.2
 class Run:
     """One run on one device.
 
-    ``interrupted`` is what Ctrl-C is answered with; ``check``: it is one of ``fxmorph check``; ``with_cuda``: this
-    process runs on a GPU too.
+    ``interrupted`` is what Ctrl-C is answered with; ``check``: it is one of ``fxmorph check``; ``devices`` are those
+    that this process runs on in turn, where there are more.
     """
 
     def __init__(
-        self, made: Preparation, schedule: Schedule, interrupted: str, check: bool = False, with_cuda: bool = False
+        self, made: Preparation, schedule: Schedule, interrupted: str, check: bool = False, devices: Sequence[str] = ()
     ) -> None:
         self._made, self._schedule, self._interrupted = made, schedule, interrupted
-        self._check, self._with_cuda = check, with_cuda
+        self._check, self._devices = check, devices or made.settings.devices
         self._settings, self._emit = made.settings, made.emit
         self._ledger, self._queue = made.ledger, made.queue
         self._jobs = schedule.jobs()
@@ -53,19 +53,12 @@ class Run:
     def work(self) -> bool:
         """All jobs; whether they came to their end, and were not interrupted."""
         s = self._settings
-        # Forked workers inherit the environment: how many threads they have is theirs to say, not OpenMP's, which
-        # starts as many as a loop asks for, on fewer cores too.
-        os.environ.pop("OMP_THREAD_LIMIT", None)
-        os.environ.update(
-            OMP_NUM_THREADS="1", OMP_DYNAMIC="FALSE", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1",
-            TORCHINDUCTOR_CACHE_DIR=str(self._made.cache),
-        )  # fmt: skip
+        worker_server.begin(self._devices)
         (s.state_dir / "workers.log").write_text("")
         self._made.packs.ask_where_stalled(self._made.store, self._ledger.run_id, self._emit)
         try:
-            # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
-            preload = ["fxmorph.campaign.worker"] if s.devices == ("cpu",) and not self._with_cuda else []
-            with Pool(s.effective_jobs, _serve, self._workers_arguments(), preload) as pool:
+            preload = worker_server.preloaded(self._devices)
+            with Pool(s.effective_jobs, worker_server.serve, self._workers_arguments(), preload) as pool:
                 self._loop(pool)
                 self._ledger.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
@@ -213,10 +206,3 @@ class Run:
         ledger.finish(finished.to_json(), resumable=code == Exit.INTERRUPTED)
         self._emit(finished)
         return code
-
-
-def _serve(*arguments: Any) -> None:
-    """The worker's :func:`fxmorph.campaign.worker.serve`, whose modules are the compiler's: no parent loads them."""
-    from fxmorph.campaign.worker import serve
-
-    serve(*arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fxmorph.campaign import worker_server
 from fxmorph.commands.reporters import reporting
 from fxmorph.commands.usage import require_seeds
 from fxmorph.core.config import Settings
@@ -10,6 +11,7 @@ from fxmorph.core.config import Settings
 def check(settings: Settings) -> int:
     """Returns the exit code; raises ``ConfigError`` for paths that hold nothing."""
     require_seeds(settings)
+    worker_server.begin(settings.devices)
     from fxmorph.campaign.case_run import check_seeds
 
     with reporting(settings) as emit:

@@ -146,6 +146,17 @@ def _die_with(parent: int) -> None:
             os.killpg(0, signal.SIGKILL)
 
 
+def start_server(preload: list[str]) -> None:
+    """Start the server that this process forks workers from, if it does not run yet; it imports ``preload`` meanwhile.
+
+    Workers of a server that has modules to share see no GPU.
+    """
+    multiprocessing.get_context("forkserver").set_forkserver_preload(preload)
+    # While it imports, Ctrl-C is the parent's business.
+    with _interrupts_ignored(), _gpus_hidden() if preload else contextlib.nullcontext():
+        multiprocessing.forkserver.ensure_running()
+
+
 class Pool:
     """``size`` workers that run ``serve(connection, *arguments)``, which ends in :func:`answer_jobs`.
 
@@ -153,11 +164,8 @@ class Pool:
     """
 
     def __init__(self, size: int, serve: Callable[..., None], arguments: tuple[Any, ...], preload: list[str]) -> None:
+        start_server(preload)
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(preload)
-        # While it imports, Ctrl-C is the parent's business.
-        with _interrupts_ignored(), _gpus_hidden() if preload else contextlib.nullcontext():
-            multiprocessing.forkserver.ensure_running()
         self._serve, self._arguments, self._size = serve, arguments, size
         self._workers: list[_Worker] = []
 

@@ -1,0 +1,36 @@
+"""The server that a run's workers are forked from.
+
+It loads torch's compiler for seconds.  A command begins it before it loads what it needs itself: on two cores neither
+waits for the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from fxmorph.core.pool import start_server
+
+
+def begin(devices: Sequence[str]) -> None:
+    """Start the server, if it does not run yet; all workers of this process, for all ``devices``, are forked from it."""
+    # Forked workers inherit the environment: how many threads they have is theirs to say, not OpenMP's, which
+    # starts as many as a loop asks for, on fewer cores too.
+    os.environ.pop("OMP_THREAD_LIMIT", None)
+    os.environ.update(
+        OMP_NUM_THREADS="1", OMP_DYNAMIC="FALSE", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1"
+    )
+    start_server(preloaded(devices))
+
+
+def preloaded(devices: Sequence[str]) -> list[str]:
+    """Modules that workers share.  The compiler's touch CUDA when imported, and CUDA does not survive a fork."""
+    return ["fxmorph.campaign.worker"] if set(devices) == {"cpu"} else []
+
+
+def serve(*arguments: Any) -> None:
+    """The worker's :func:`fxmorph.campaign.worker.serve`, whose modules are the compiler's: no parent loads them."""
+    from fxmorph.campaign.worker import serve as of_worker
+
+    of_worker(*arguments)
