@@ -134,6 +134,7 @@ class VerdictCode(StrEnum):
     # Mitigations of the ladder (fxmorph/judge/ladder.py).
     NOT_SEEN_AGAIN = "not-seen-again"  #: a fresh compile does not show it
     LAYOUT_CHOSEN = "layout-chosen"  #: layout optimisation or a fused kernel chose the strides
+    OTHER_DTYPE = "other-dtype"  #: only the program in another dtype shows it, whatever came before
     ACCEPTED_FOLD = "accepted-fold"  #: a fold that PyTorch accepts loses NaN or Inf
     CASTS_EMULATED = "casts-emulated"  #: it vanishes under ``emulate_precision_casts``
 

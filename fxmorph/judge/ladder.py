@@ -142,6 +142,11 @@ class Ladder:
             note("without caches", left)
             if not again & left:
                 return Climbed(Status.FINDING, "", "cache", again, tuple(rows))
+            if self.subject.changes_dtype(self.plan):
+                again -= left
+                if not again:
+                    reason = "the program in another dtype, without caches too, which --dtype judges"
+                    return Climbed(Status.CLEAN, reason, stage, accused, tuple(rows), VerdictCode.OTHER_DTYPE)
         for backend in BACKEND_LADDER if inductor else ():
             seen = self.kinds(backend=backend)
             note(backend, seen)

@@ -83,6 +83,10 @@ class Subject(Protocol):
         """Whether it is a test where eager raises on its own inputs: of whether compiled code raises too."""
         ...
 
+    def changes_dtype(self, plan: ValuePlan) -> bool:
+        """Whether the plan has the program called in another dtype too, which is another program."""
+        ...
+
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         """Raises ``NotApplicable`` when the plan changes nothing in this program, ``Unsupported`` of its inputs."""
         ...
@@ -124,6 +128,9 @@ class SeedSubject:
 
     def refuses(self, input_seed: int) -> bool:
         return bool(self.loaded.meta.get("raises")) or mixes_dtypes(self.loaded, input_seed)
+
+    def changes_dtype(self, plan: ValuePlan) -> bool:
+        return plan is ValuePlan.CACHED and any(t.of_dtype for t in self._turns)
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS:
@@ -171,6 +178,9 @@ class GraphSubject:
 
     def refuses(self, input_seed: int) -> bool:
         return True  # it was captured from a program that ran, or whoever gives a function means it
+
+    def changes_dtype(self, plan: ValuePlan) -> bool:
+        return False
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS and plan not in self.inputs:

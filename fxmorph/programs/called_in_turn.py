@@ -71,6 +71,11 @@ class Turns:
     changes: tuple[Change, ...]
     plain_first: bool
 
+    @property
+    def of_dtype(self) -> bool:
+        """Whether the dtype is what changes."""
+        return _DTYPE in self.changes
+
     def of(self, loaded: LoadedSeed, input_seed: int) -> Invocation:
         """One program that makes all calls, each on arguments of its own, and returns what each returned."""
         from fxmorph.programs.load import Invocation

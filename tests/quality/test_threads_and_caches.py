@@ -12,7 +12,7 @@ import torch
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.case import judge_case
-from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan
+from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan, VerdictCode
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import cpp_compiler, register_backend
 from fxmorph.triage.folder.repro import Script
@@ -222,6 +222,23 @@ def test_a_stale_entry_of_a_cache_is_a_finding(tmp_path: Path, name: str) -> Non
     assert (got.status, got.stage) == (FINDING, "cache"), got.reason
     assert Kind.SECOND_CALL in got.kinds
     assert dict(got.ladder)["without caches"] == "agrees"
+
+
+@pytest.mark.parametrize("wrong", [torch.float64, torch.float32])
+def test_what_another_dtype_alone_shows_is_another_program(tmp_path: Path, wrong: torch.dtype) -> None:
+    def damaged(gm: Any, inputs: Any) -> Any:
+        def call(*args: Any) -> Any:
+            return [t * 1.5 if t.dtype == wrong else t for t in gm.forward(*args)]
+
+        return call
+
+    backend = f"fxmorph_wrong_{str(wrong).rpartition('.')[2]}"
+    register_backend(backend, damaged)
+    _, got = judge(tmp_path, KEPT["a dtype that changes nothing"], backend, ValuePlan.CACHED)
+    if wrong == torch.float64:
+        assert (got.status, {v.code for v in got.verdicts}) == (CLEAN, {VerdictCode.OTHER_DTYPE})
+    else:
+        assert got.status is FINDING
 
 
 @pytest.mark.parametrize("name", [*STALE, *KEPT])

@@ -82,6 +82,8 @@ class Rounding:
             return shadow
         if name in CASTS or (name == CONVERSION and dtype in NARROW):
             narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
+            if lane.perturb is not None and dtype in AMPLITUDE and any(t.dtype == torch.float64 for t in call.tensors):
+                shadow = jittered(lane, shadow, 1.0, torch.float32)  # kernels have 16-bit numbers in float32
             return shadow.to(dtype).to(shadow.dtype) if lane.casts_round and dtype in WIDE and narrows else shadow
         if lane.perturb is None:
             return shadow

@@ -659,3 +659,18 @@ def test_what_does_not_load_is_said(text: str, words: str, loose: Path) -> None:
     (loose / "mine.py").write_text(text)
     with pytest.raises(OracleError, match=words):
         use_oracles([loose])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("wide", [torch.float64, torch.float32, torch.int64])
+def test_a_cast_that_is_elided_may_keep_what_float32_keeps(
+    dtype: torch.dtype, wide: torch.dtype, status_of: Judge
+) -> None:
+    x = torch.arange(3000, 3064) if wide == torch.int64 else draw(64).to(wide)
+
+    def program(x: torch.Tensor, by: torch.dtype) -> torch.Tensor:
+        return (x * 3).to(by).double() / 7
+
+    eager, compiled = (lambda x: program(x, dtype)), (lambda x: program(x, torch.float32))
+    assert status_of(eager, compiled, [x]) == (Status.EXPECTED, set())
+    assert status_of(eager, lambda x: program(x * 1.001, torch.float32), [x])[0] is Status.FINDING
