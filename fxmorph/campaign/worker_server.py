@@ -14,7 +14,7 @@ from fxmorph.core.pool import start_server
 
 
 def begin(devices: Sequence[str]) -> None:
-    """Start the server, if it does not run yet; all workers of this process, for all ``devices``, are forked from it."""
+    """Start the server, if it does not run yet; all workers of this process are forked from it, for all ``devices``."""
     # Forked workers inherit the environment: how many threads they have is theirs to say, not OpenMP's, which
     # starts as many as a loop asks for, on fewer cores too.
     os.environ.pop("OMP_THREAD_LIMIT", None)
