@@ -32,6 +32,8 @@ from fxmorph.model import Case, CaseResult, Level, RewriteProof, Rung, Seed, Sta
 
 #: CPU seconds for a list of the operators of torch's tests, and for a program that nobody wrote.
 LISTING_SECONDS, MADE_SECONDS = 120.0, 40.0
+#: After this part of what a case may take it is compiled for no other layout, threads or caches.
+ENOUGH = 0.5
 
 
 class CaseSchedule:
@@ -92,7 +94,7 @@ class CaseSchedule:
             self._places += isinstance(job, (Case, Passed))
             if isinstance(job, Case):
                 self._given += 1
-                yield Judge(place, job)
+                yield Judge(place, job, ENOUGH * self._case_seconds(job))
             elif not isinstance(job, Passed):
                 yield job
 
@@ -139,8 +141,11 @@ class CaseSchedule:
             return LISTING_SECONDS
         if self._units is not None and _is_of_units(job):
             return self._units.limit(job)
+        return self._case_seconds(job.case)
+
+    def _case_seconds(self, case: Case) -> float:
         limit = self._settings.case_timeout
-        return min(limit, MADE_SECONDS) if self._is_made(job.case) else limit
+        return min(limit, MADE_SECONDS) if self._is_made(case) else limit
 
     def _is_made(self, case: Case) -> bool:
         """Whether nobody wrote the program."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -12,10 +13,14 @@ from fxmorph.triage.conclusion import Investigated
 
 @dataclass(frozen=True)
 class Judge:
-    """Job: judge a case; answers a :class:`Judged`."""
+    """Job: judge a case; answers a :class:`Judged`.
+
+    After ``enough`` CPU seconds nothing is compiled once more for another set of values.
+    """
 
     index: int
     case: Case
+    enough: float = math.inf
 
 
 @dataclass(frozen=True)

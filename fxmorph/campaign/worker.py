@@ -172,6 +172,7 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str,
     ``tell`` hears which unit of Inductor runs.
     """
     if isinstance(job, Judge):
+        clock.enough = job.enough
         return _judged(job.case, rules, prover, clock)
     if isinstance(job, ListOperators):
         return _listed(clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import resource
 from collections.abc import Callable, Iterator
 
@@ -22,6 +23,8 @@ class Clock:
 
     def __init__(self, on_change: Callable[[str], None] | None = None, since_birth: bool = False) -> None:
         self.seconds: dict[str, float] = {}
+        #: CPU seconds since the last :meth:`take` after which nothing long should be begun.
+        self.enough = math.inf
         self._outside = "start" if since_birth else "idle"
         self._on_change = on_change
         self._stack: list[str] = []
@@ -66,10 +69,16 @@ class Clock:
         if self._on_change is not None:
             self._on_change(self._stack[-1] if self._stack else "idle")
 
+    @property
+    def is_enough(self) -> bool:
+        """Whether more than ``enough`` was used."""
+        self._settle()
+        return sum(self.seconds.values()) > self.enough
+
     def take(self) -> tuple[tuple[str, float], ...]:
         """The seconds since the last call, by activity."""
         self._settle()
         out = tuple(sorted((k, round(v, 4)) for k, v in self.seconds.items() if v > 0))
         self.seconds = {}
-        self.failed_in = ""
+        self.failed_in, self.enough = "", math.inf
         return out

@@ -281,7 +281,11 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
     rows: tuple[tuple[str, str], ...] = ()
     excused: dict[Kind, Climbed] = {}
     elides = apart = False
+    left: list[ValuePlan] = []
     for plan in case.plans:
+        if plan in APART and clock.is_enough:
+            left.append(plan)
+            continue
         config, inputs = under(plan, case.compile)
         if plan in APART or apart:  # in the same trial other strides would be compiled as dynamic ones
             trial, apart = Trial(subject, config, case.input_seed, clock), plan in APART
@@ -321,6 +325,9 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
             trial = Trial(subject, case.compile, case.input_seed, clock)
         verdicts += [_excuse(v, excused) for v in found]
     status, kinds, reason = summary(_deciding(case, verdicts))
+    if left:
+        untried = f"not judged under {', '.join(left)}, which more of --case-timeout allows"
+        reason = f"{reason}; {untried}" if reason else untried
     return CaseResult(case.id, status, kinds, reason, tuple(verdicts), ladder=rows, fired=tuple(sorted(fired)))
 
 
