@@ -25,7 +25,7 @@ from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.unstable import move, moves_as_far
-from fxmorph.model import SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode, worst
+from fxmorph.model import DRAWN_PLANS, SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode, worst
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.called_in_turn import Turns, turns
@@ -113,6 +113,8 @@ class SeedSubject:
     _turns: list[Turns] = field(default_factory=list)
     #: The seed in another layout, or None, once it was asked for.
     _layouts: list[LoadedSeed | None] = field(default_factory=list)
+    #: Whether the program runs on the CPU on a plan's values: asked before a GPU is given them.
+    _runs_on_cpu: dict[tuple[ValuePlan, int, int], bool] = field(default_factory=dict)
 
     @property
     def no_grad(self) -> bool:
@@ -152,7 +154,27 @@ class SeedSubject:
         return other.fresh(input_seed)
 
     def _at(self, plan: ValuePlan, input_seed: int, step: Step) -> Invocation:
-        made = self.loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
+        # An operator that refuses values on a GPU takes the process with it: the CPU refuses them with an exception.
+        if plan in DRAWN_PLANS and self.loaded.device == "cuda" and isinstance(step, int):
+            runs = self._on_cpu(plan, input_seed, step)
+            if not runs and self._on_cpu(ValuePlan.SEED, input_seed, 0):
+                raise NotApplicable("the CPU refuses these values")
+        return self._on(self.loaded, plan, input_seed, step)
+
+    def _on_cpu(self, plan: ValuePlan, input_seed: int, step: int) -> bool:
+        key = plan, input_seed, step
+        if key not in self._runs_on_cpu:
+            try:
+                made = self._on(replace(self.loaded, device="cpu"), plan, input_seed, step)
+                with torch.no_grad():
+                    made.drive(made.fn)
+                self._runs_on_cpu[key] = True
+            except Exception:
+                self._runs_on_cpu[key] = False
+        return self._runs_on_cpu[key]
+
+    def _on(self, loaded: LoadedSeed, plan: ValuePlan, input_seed: int, step: Step) -> Invocation:
+        made = loaded.fresh(input_seed + (RESEED if plan is ValuePlan.RESEED else 0))
         tensors = made.tensors
         layout = next((t.layout for t in tensors if t.layout != torch.strided), None)
         if layout is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 
 from fxmorph.model import TensorSpec
 from fxmorph.programs.contents import look_into
-from fxmorph.torchapi.dispatch import tree_map
+from fxmorph.torchapi.dispatch import tensors_of, tree_map
 
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -58,6 +59,31 @@ class _View:
     requires_grad: bool
     conj: bool
     neg: bool
+    #: It is a view, as PyTorch calls it: of a tensor that it knows.
+    viewed: bool
+
+
+class _Memory:
+    """Memory that tensors are made in; those that are views are views of one tensor, as they were before.
+
+    For inputs that share memory and are views of nothing AOTAutograd makes a base, as large as they need, and 2.13
+    refuses its own base where the memory is larger.
+    """
+
+    def __init__(self, raw: torch.Tensor) -> None:
+        self._raw = raw
+        self._bases: dict[torch.dtype, torch.Tensor] = {}
+
+    def tensor(
+        self, dtype: torch.dtype, size: Sequence[int], stride: Sequence[int], offset: int, viewed: bool
+    ) -> torch.Tensor:
+        if not viewed:
+            t = torch.empty(0, dtype=dtype, device=self._raw.device)
+            return t.set_(self._raw.untyped_storage(), offset, size, stride)
+        if dtype not in self._bases:
+            self._bases[dtype] = _flat(self._raw.untyped_storage(), dtype, self._raw.device)
+        with torch.enable_grad():  # autograd does not let views be written that were made without it
+            return self._bases[dtype].as_strided(size, stride, offset)
 
 
 class InputSet:
@@ -102,21 +128,23 @@ class InputSet:
                     value.requires_grad,
                     value.is_conj(),
                     value.is_neg(),
+                    value._is_view(),
                 )
             )
         return InputSet(storages, items)
 
     def rebuild(self) -> list[Any]:
         """Fresh inputs, equal to those frozen."""
-        raws = [s.clone() for s in self._storages]
+        shared = Counter(item.storage for item in self._items if isinstance(item, _View))
+        memories = [_Memory(s.clone()) for s in self._storages]
         out: list[Any] = []
         with torch.no_grad():
             for item in self._items:
                 if isinstance(item, _Plain):
                     out.append(copy.deepcopy(item.value))
                     continue
-                t = torch.empty(0, dtype=item.dtype, device=raws[item.storage].device)
-                t.set_(raws[item.storage].untyped_storage(), item.offset, item.size, item.stride)
+                viewed = item.viewed and shared[item.storage] > 1
+                t = memories[item.storage].tensor(item.dtype, item.size, item.stride, item.offset, viewed)
                 t = t.conj() if item.conj else t
                 t = torch._neg_view(t) if item.neg else t
                 out.append(t.requires_grad_(True) if item.requires_grad else t)
@@ -166,8 +194,11 @@ def spec_of(t: torch.Tensor, storage: int = 0) -> TensorSpec:
 
 def flat_storage(t: torch.Tensor) -> torch.Tensor:
     """The whole memory under ``t`` as a 1-D tensor of its dtype, sharing it."""
-    n = t.untyped_storage().nbytes() // t.element_size()
-    return torch.empty(0, dtype=t.dtype, device=t.device).set_(t.untyped_storage(), 0, (n,), (1,))
+    return _flat(t.untyped_storage(), t.dtype, t.device)
+
+
+def _flat(storage: torch.UntypedStorage, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    return torch.empty(0, dtype=dtype, device=device).set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
 
 
 def relocate(values: Any, device: str, dtype: torch.dtype | None = None) -> Any:
@@ -175,7 +206,8 @@ def relocate(values: Any, device: str, dtype: torch.dtype | None = None) -> Any:
 
     ``dtype`` converts floating-point tensors (complex ones stay as they are).
     """
-    moved: dict[tuple[int, torch.dtype | None], torch.Tensor] = {}
+    shared = Counter(storage_key(t) for t in tensors_of(values) if t.layout == torch.strided)
+    moved: dict[tuple[int, torch.dtype | None], _Memory] = {}
 
     def move(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
@@ -183,13 +215,13 @@ def relocate(values: Any, device: str, dtype: torch.dtype | None = None) -> Any:
         converts = dtype is not None and value.is_floating_point() and value.dtype != dtype
         if value.device.type == device and not converts:
             return value
-        wanted = dtype if converts else value.dtype
+        wanted = dtype if dtype is not None and converts else value.dtype
         key = (storage_key(value), value.dtype if converts else None)
         if key not in moved:
             raw = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
-            moved[key] = flat_storage(value.detach()).to(device, dtype) if converts else raw.to(device)
-        t = torch.empty(0, dtype=wanted, device=device)
-        t.set_(moved[key].untyped_storage(), value.storage_offset(), value.shape, value.stride())
+            moved[key] = _Memory(flat_storage(value.detach()).to(device, dtype) if converts else raw.to(device))
+        viewed = value._is_view() and shared[storage_key(value)] > 1
+        t = moved[key].tensor(wanted, value.shape, value.stride(), int(value.storage_offset()), viewed)
         return t.requires_grad_(value.requires_grad)
 
     with torch.no_grad():

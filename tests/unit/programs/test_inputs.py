@@ -58,6 +58,27 @@ def test_two_dtypes_may_share_memory() -> None:
     assert b[0] == 0x3F800000
 
 
+AGAIN = [lambda v: InputSet.snapshot(v).rebuild(), lambda v: relocate(v, "cpu", torch.float64)]
+
+
+@pytest.mark.parametrize("again", AGAIN)
+def test_views_of_one_tensor_are_again(again: Any) -> None:
+    """Not so the compiler refuses this program: it makes a base of 18 elements and is given one of 20."""
+
+    def program(a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        a.add_(1)
+        return b.mul_(2) + 1, a
+
+    base = torch.arange(20.0)
+    values = [base[:12], base[6:18]]
+    mine, theirs = again(values), again(values)
+    assert mine[0]._base is mine[1]._base and mine[0]._base.shape == (20,)
+    compiled = torch.compile(program, backend="aot_eager")
+    assert all(map(torch.equal, compiled(*mine), program(*theirs)))
+    alone = again([base[:12].clone(), base[6:18].clone()])
+    assert alone[0]._base is None
+
+
 def test_rebuilding_twice_gives_separate_memory() -> None:
     frozen = InputSet.snapshot([torch.zeros(2)])
     frozen.rebuild()[0].fill_(5)
