@@ -32,7 +32,7 @@ from fxmorph.model import Case, CaseResult, Level, RewriteProof, Rung, Seed, Sta
 
 #: CPU seconds for a list of the operators of torch's tests, and for a program that nobody wrote.
 LISTING_SECONDS, MADE_SECONDS = 120.0, 40.0
-#: After this part of what a case may take it is compiled for no other layout, threads or caches.
+#: After this part of what a case may take it is judged on no other set of values.
 ENOUGH = 0.5
 
 

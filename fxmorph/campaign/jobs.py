@@ -15,7 +15,7 @@ from fxmorph.triage.conclusion import Investigated
 class Judge:
     """Job: judge a case; answers a :class:`Judged`.
 
-    After ``enough`` CPU seconds nothing is compiled once more for another set of values.
+    After ``enough`` CPU seconds it is judged on no other set of values.
     """
 
     index: int
