@@ -37,7 +37,7 @@ from fxmorph.core.seeds import find_seeds
 from fxmorph.judge import numeric
 from fxmorph.judge.case import judge_subject, make_variant
 from fxmorph.judge.reference.gates import Gates
-from fxmorph.judge.reference.precision import UNIT
+from fxmorph.judge.reference.precision import SPREAD_FACTOR, UNIT
 from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.judge.reference.tables import KERNELS
 from fxmorph.judge.trial import LazyReference, SeedSubject, Subject, Trial, summary
@@ -489,7 +489,7 @@ def _write(
         "seed": options.seed,
         "policy": {
             "EAGER_FACTOR": numeric.EAGER_FACTOR,
-            "SPREAD_FACTOR": numeric.SPREAD_FACTOR,
+            "SPREAD_FACTOR": SPREAD_FACTOR,
             "ILL_CONDITIONED": numeric.ILL_CONDITIONED,
             "FAR_OUTSIDE": numeric.FAR_OUTSIDE,
         },

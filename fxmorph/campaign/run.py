@@ -53,12 +53,11 @@ class Run:
     def work(self) -> bool:
         """All jobs; whether they came to their end, and were not interrupted."""
         s = self._settings
-        worker_server.begin(self._devices)
+        shared = worker_server.begin(self._devices)
         (s.state_dir / "workers.log").write_text("")
         self._made.packs.ask_where_stalled(self._made.store, self._ledger.run_id, self._emit)
         try:
-            preload = worker_server.preloaded(self._devices)
-            with Pool(s.effective_jobs, worker_server.serve, self._workers_arguments(), preload) as pool:
+            with Pool(s.effective_jobs, worker_server.serve, self._workers_arguments(), shared) as pool:
                 self._loop(pool)
                 self._ledger.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:

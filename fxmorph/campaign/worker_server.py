@@ -13,20 +13,21 @@ from typing import Any
 from fxmorph.core.pool import start_server
 
 
-def begin(devices: Sequence[str]) -> None:
-    """Start the server, if it does not run yet; all workers of this process are forked from it, for all ``devices``."""
+def begin(devices: Sequence[str]) -> list[str]:
+    """Start the server, if it does not run yet; returns the modules that workers share.
+
+    All workers of this process, for all ``devices``, are forked from it.
+    """
     # Forked workers inherit the environment: how many threads they have is theirs to say, not OpenMP's, which
     # starts as many as a loop asks for, on fewer cores too.
     os.environ.pop("OMP_THREAD_LIMIT", None)
     os.environ.update(
         OMP_NUM_THREADS="1", OMP_DYNAMIC="FALSE", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1"
     )
-    start_server(preloaded(devices))
-
-
-def preloaded(devices: Sequence[str]) -> list[str]:
-    """Modules that workers share.  The compiler's touch CUDA when imported, and CUDA does not survive a fork."""
-    return ["fxmorph.campaign.worker"] if set(devices) == {"cpu"} else []
+    # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
+    shared = ["fxmorph.campaign.worker"] if set(devices) == {"cpu"} else []
+    start_server(shared)
+    return shared
 
 
 def serve(*arguments: Any) -> None:

@@ -13,22 +13,17 @@ from enum import StrEnum
 import torch
 
 from fxmorph.judge.reference.gates import Gates
-from fxmorph.judge.reference.precision import AMPLITUDE, UNIT, flushed
+from fxmorph.judge.reference.precision import AMPLITUDE, ROUNDED_TWICE, SPREAD_FACTOR, UNIT, flushed
 from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.model import Kind, Status, VerdictCode
 from fxmorph.programs.bits import PACKED, plain, same_bits, unequal
 
 #: What eager's own error has beyond the envelope counts this many times for the compiled one.
 EAGER_FACTOR = 4.0
-#: The envelope is this many times the root mean square deviation of the perturbed lanes: with four of
-#: them around each reference one that decides otherwise covers its step.
-SPREAD_FACTOR = 3.0
 #: The part of the median spread that all elements get.
 FLOOR_PART = 0.6
 #: How far above the median relative spread the median absolute one may lift a small element's.
 FLOOR_REACH = 16.0
-#: Units of roundoff that every element is allowed.
-ROUNDED_TWICE = 2
 #: An element whose envelope exceeds this part of its magnitude (in 8 bits: twice what every element is
 #: allowed, which is more) is ill-conditioned, and judged
 #: only where the error is this many times what is allowed: true zeros are such elements, and a
@@ -146,10 +141,8 @@ def _through_bits(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, 
         low, high = every.amin(0), every.amax(0)
         c, width = compiled.double(), high - low
         beyond = torch.maximum(low - c, c - high)
-        unit = UNIT.get(eager.dtype, 0.0)
-        bad = (beyond > width + FAR_OUTSIDE * ROUNDED_TWICE * unit * torch.maximum(low.abs(), high.abs())) & (
-            beyond > 0
-        )
+        least = ROUNDED_TWICE * UNIT.get(eager.dtype, 0.0) * torch.maximum(low.abs(), high.abs())
+        bad = beyond > width + FAR_OUTSIDE * least
         bad |= torch.isfinite(every).all(0) & ~torch.isfinite(c)
         if int(bad.sum()) >= max(LEAST_MANY, MANY * bad.numel()):
             said = f"{text}; {_where(bad)}: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}"

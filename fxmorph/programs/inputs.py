@@ -116,8 +116,7 @@ class InputSet:
             key = storage_key(value)
             if key not in numbers:
                 numbers[key] = len(storages)
-                raw = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
-                storages.append(raw.clone())
+                storages.append(memory_of(value).clone())
             items.append(
                 _View(
                     numbers[key],
@@ -197,6 +196,11 @@ def flat_storage(t: torch.Tensor) -> torch.Tensor:
     return _flat(t.untyped_storage(), t.dtype, t.device)
 
 
+def memory_of(t: torch.Tensor) -> torch.Tensor:
+    """The whole memory under ``t`` as bytes, sharing it."""
+    return _flat(t.untyped_storage(), torch.uint8, t.device)
+
+
 def _flat(storage: torch.UntypedStorage, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     return torch.empty(0, dtype=dtype, device=device).set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
 
@@ -218,8 +222,8 @@ def relocate(values: Any, device: str, dtype: torch.dtype | None = None) -> Any:
         wanted = dtype if dtype is not None and converts else value.dtype
         key = (storage_key(value), value.dtype if converts else None)
         if key not in moved:
-            raw = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
-            moved[key] = _Memory(flat_storage(value.detach()).to(device, dtype) if converts else raw.to(device))
+            flat = flat_storage(value) if converts else memory_of(value)
+            moved[key] = _Memory(flat.to(device, dtype if converts else None))
         viewed = value._is_view() and shared[storage_key(value)] > 1
         t = moved[key].tensor(wanted, value.shape, value.stride(), int(value.storage_offset()), viewed)
         return t.requires_grad_(value.requires_grad)

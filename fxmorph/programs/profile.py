@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from fxmorph.model import TensorSpec
-from fxmorph.programs.inputs import InputSet, spec_of, storage_key, strided_clone
+from fxmorph.programs.inputs import InputSet, memory_of, spec_of, storage_key, strided_clone
 from fxmorph.programs.observe import loss_of
 from fxmorph.torchapi.dispatch import tree_leaves
 
@@ -61,11 +61,6 @@ def _readable(t: Any) -> bool:
     return isinstance(t, torch.Tensor) and t.layout == torch.strided and not t.is_quantized
 
 
-def _bytes(t: torch.Tensor) -> torch.Tensor:
-    """The memory under ``t`` as bytes, sharing it."""
-    return torch.empty(0, dtype=torch.uint8, device=t.device).set_(t.detach().untyped_storage())
-
-
 class _Profiler(fx.Interpreter):
     def __init__(self, graph: fx.Graph) -> None:
         super().__init__(fx.GraphModule(torch.nn.Module(), graph), garbage_collect_values=False)
@@ -99,7 +94,7 @@ class _Profiler(fx.Interpreter):
         self._unannounced_writes(k, read if n.op != "output" else [])
         for t in (*read, *tree_leaves(result)):
             if _readable(t):
-                self._contents[storage_key(t)] = _bytes(t).clone()
+                self._contents[storage_key(t)] = memory_of(t).clone()
         if self._total > MAX_ELEMENTS:
             raise GraphTooLarge("graph too large to profile")
         if isinstance(result, torch.Tensor) and result.layout == torch.strided and not result.is_quantized:
@@ -113,7 +108,7 @@ class _Profiler(fx.Interpreter):
         """Some operators write without counting a version (batch_norm its running statistics)."""
         for t in filter(_readable, read):
             key = storage_key(t)
-            before, now = self._contents.get(key), _bytes(t)
+            before, now = self._contents.get(key), memory_of(t)
             changed = before is not None and before.shape == now.shape and not torch.equal(before, now)
             if changed and (order, key) not in self.profile.writes:
                 self.profile.writes.append((order, key))

@@ -11,15 +11,13 @@ import torch
 
 from fxmorph.judge.reference.lanes import Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
-from fxmorph.judge.reference.precision import UNIT, widened
-from fxmorph.programs.inputs import storage_key
+from fxmorph.judge.reference.precision import ROUNDED_TWICE, SPREAD_FACTOR, UNIT, widened
+from fxmorph.programs.inputs import memory_of, storage_key
 from fxmorph.programs.operators import MOVES
 from fxmorph.torchapi.dispatch import no_dispatch
 
 #: Units in the last place of eager's number at which lanes have theirs, by their row of signs; the rest have the ends.
 STEPS = {0: 1.0, 1: -1.0, 2: 2.0, 3: -2.0, 4: 3.0, 5: -3.0}
-#: Deviations of the perturbed lanes that the ends are away, and units of roundoff.
-REACH, ROUNDED_TWICE = 3.0, 2.0
 #: A complex number is two real ones, not other bits.
 REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
 
@@ -40,8 +38,8 @@ class BitCasts:
         ``exact``: all that was computed so far is what any legal program has, but for the signs of zeros.
         """
         with no_dispatch():
-            before = self._known_as(t)
-            if before is None:
+            before = self._lanes.known_as(t)
+            if before in (None, t.dtype):
                 for lane in self._lanes:
                     lane.memory(t)
             elif REAL.get(before, before) == REAL.get(t.dtype, t.dtype):
@@ -67,15 +65,9 @@ class BitCasts:
                     del lane.bases[place]
                     self._rounded.discard(place)
 
-    def _known_as(self, t: torch.Tensor) -> torch.dtype | None:
-        """The dtype under which lanes know the memory of ``t``, where they do not know it under its own."""
-        if self._lanes.know(t):
-            return None
-        return next((dtype for storage, dtype in self._lanes.wide.bases if storage == storage_key(t)), None)
-
     def _cast(self, t: torch.Tensor, before: torch.dtype, exact: bool) -> None:
         key = storage_key(t)
-        raw = torch.empty(0, dtype=torch.uint8, device=t.device).set_(t.untyped_storage())
+        raw = memory_of(t)
         whole = raw.numel() // before.itemsize * before.itemsize
         native = raw[:whole].view(before)
         numbers = {lane.name: lane.bases[key, before] for lane in self._lanes}
@@ -149,7 +141,7 @@ def _spread(native: torch.Tensor, numbers: dict[str, torch.Tensor], lanes: Lanes
             square += (own - wide).square()
             count += 1
     unit = UNIT[native.dtype]
-    bound = REACH * (square / max(count, 1)).sqrt() + unit * ROUNDED_TWICE * wide.abs() + (eager - wide).abs()
+    bound = SPREAD_FACTOR * (square / max(count, 1)).sqrt() + unit * ROUNDED_TWICE * wide.abs() + (eager - wide).abs()
     last_place = 2 * unit * torch.exp2(eager.abs().clamp(min=torch.finfo(native.dtype).smallest_normal).log2().floor())
     made = {}
     for lane in lanes:

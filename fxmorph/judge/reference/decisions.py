@@ -144,14 +144,13 @@ def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any
 def _without_fixed(call: OperatorCall, reverse: Any, order: Any, reach: torch.Tensor) -> Any:
     """The reverse order of equals without those that stay where they are: the middle ones change with a neighbour."""
     dim = call.kwargs.get("dim", next((a for a in call.args[ORDERS[call.name] :] if type(a) is int), -1))
-    values, places = (t.movedim(dim, -1) if t.ndim else t[None] for t in reverse)
+    values, places, ordered = (t.movedim(dim, -1) for t in (*reverse, order[1]))
     tied = (values[..., 1:] - values[..., :-1]).abs() <= reach
-    stays = (places == (order[1].movedim(dim, -1) if order[1].ndim else order[1][None]))[..., 1:] & tied
+    stays = (places == ordered)[..., 1:] & tied
     swapped = torch.arange(places.shape[-1], device=places.device).expand(places.shape).clone()
     swapped[..., 1:] -= stays.long()
     swapped[..., :-1] += stays.long()
-    places = places.gather(-1, swapped)
-    return reverse[0], places.movedim(-1, dim) if reverse[1].ndim else places[0]
+    return reverse[0], places.gather(-1, swapped).movedim(-1, dim)
 
 
 def _finite_in_order(name: str, y: torch.Tensor) -> torch.Tensor:

@@ -132,9 +132,11 @@ class Lanes:
     def know(self, t: torch.Tensor) -> bool:
         return self.wide.knows(t)
 
-    def know_memory(self, t: torch.Tensor) -> bool:
-        """Whether they know what lies under ``t``, be it under another dtype."""
-        return any(storage == storage_key(t) for storage, _ in self.wide.bases)
+    def known_as(self, t: torch.Tensor) -> torch.dtype | None:
+        """The dtype under which they know what lies under ``t``: its own if they know it so; None where they do not."""
+        if self.know(t):
+            return t.dtype
+        return next((dtype for storage, dtype in self.wide.bases if storage == storage_key(t)), None)
 
     def start_again(self, t: torch.Tensor) -> None:
         """Take the native memory of ``t`` for all lanes'."""

@@ -47,6 +47,11 @@ PRECISION: dict[torch.dtype, int] = {
 #: round the result of finer arithmetic.
 AMPLITUDE: dict[torch.dtype, float] = {torch.float16: 2.0, torch.bfloat16: 2.0, **dict.fromkeys(NARROW, 2.0)}
 DEFAULT_AMPLITUDE = 8.0
+#: The envelope is this many times the root mean square deviation of the perturbed lanes: with four of
+#: them around each reference one that decides otherwise covers its step.
+SPREAD_FACTOR = 3.0
+#: Units of roundoff that every element is allowed.
+ROUNDED_TWICE = 2
 #: The shadows of float64 are float64 too: eager's rounding is in the difference with the compiled one's.
 OWN_PRECISION = {torch.float64: 2.0, torch.complex128: 2.0}
 

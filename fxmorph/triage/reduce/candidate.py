@@ -12,7 +12,7 @@ from torch import fx
 
 from fxmorph.model import CompileConfig
 from fxmorph.programs.graph import calls, print_graph
-from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.inputs import InputSet, memory_of
 from fxmorph.programs.profile import Profile, profile
 
 
@@ -48,8 +48,7 @@ class Candidate:
         for value in self.values:
             if isinstance(value, torch.Tensor):
                 made.update(f"{value.dtype} {value.shape} {value.stride()} {value.requires_grad}".encode())
-                raw = torch.empty(0, dtype=torch.uint8, device=value.device).set_(value.untyped_storage())
-                made.update(raw.cpu().numpy().tobytes())
+                made.update(memory_of(value).cpu().numpy().tobytes())
             else:
                 made.update(repr(value).encode())
         return made.hexdigest()
