@@ -30,8 +30,10 @@ from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
 from fxmorph.triage.known.likeness import likely_issues
 
-#: CPU seconds for blaming and reducing one finding of a run: this share of all that it has, within these bounds.
-SECONDS_SHARE, LEAST_SECONDS, MOST_SECONDS = 0.025, 12.0, 60.0
+#: CPU seconds for blaming and reducing one finding of a run.
+LEAST_SECONDS, MOST_SECONDS = 12.0, 60.0
+#: How much of what is left for investigations those get that wait; the others are still to be found.
+FOR_WAITING = 0.5
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
 #: CPU seconds for the snippets of a report.
@@ -44,20 +46,24 @@ Write = Callable[[Path, Finding], None]
 class Effort:
     """How much is made of what is found.
 
-    ``seconds`` of CPU are for blaming and reducing one finding; ``times`` fresh processes must show it.  ``share`` of
-    the budget may go to investigations: of what was spent so far while cases are left, then of all of it (None: no
-    limit).  What it does not reach waits for ``fxmorph reduce``.
+    ``seconds`` of CPU at most are for blaming and reducing one finding; ``times`` fresh processes must show it.
+    ``share`` of the budget may go to investigations: of what was spent so far while cases are left, then of all of it
+    (None: no limit).  What it does not reach waits for ``fxmorph reduce``.
     """
 
     seconds: float = MOST_SECONDS
     times: int = 1
     share: float | None = 0.25
 
-    @staticmethod
-    def within(settings: Settings) -> Effort:
-        """Of a short run less is for each finding, so that several are reached."""
-        part = SECONDS_SHARE * settings.max_time * settings.effective_jobs
-        return Effort(seconds=min(max(part, LEAST_SECONDS), MOST_SECONDS))
+    def for_one(self, budget: float, spent: float, waiting: int) -> float:
+        """CPU seconds for one of the findings that wait, of a run that has ``budget`` in all and has ``spent`` some.
+
+        Where many wait each gets less, so that several are reached.
+        """
+        if self.share is None:
+            return self.seconds
+        left = self.share * budget - spent
+        return min(max(FOR_WAITING * left / waiting, LEAST_SECONDS), self.seconds)
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,9 @@ class FindingQueue:
     ) -> None:  # fmt: skip
         self._settings, self._ledger, self._emit = settings, ledger, emit
         self._identity = Identification(baseline)
-        self._effort, self._again = effort or Effort.within(settings), again or {}
+        self._effort, self._again = effort or Effort(), again or {}
+        #: CPU seconds that the run has.
+        self._budget = settings.max_time * settings.effective_jobs
         stored = [finding for finding, _, _ in ledger.placed()]
         confirmed = [f for f in stored if f.confirmed]
         #: Cases that differ and that no finding is confirmed of (yet).
@@ -187,9 +195,9 @@ class FindingQueue:
             return self._to_write_up.popleft(), WRITE_UP_SECONDS
         # The finding least like those already looked at goes first.
         best = min(self._waiting, key=lambda f: (self._looks_known(f), self._investigated[f.novelty()], f.index))
+        seconds = self._effort.for_one(self._budget, self._spent, len(self._waiting))
         self._waiting.remove(best)
         self._investigated[best.novelty()] += 1
-        seconds = self._effort.seconds
         job = jobs.Investigate(best.index, best.case, best.result, seconds, tuple(self._groups), best.manner)
         return job, seconds * 4
 
@@ -218,7 +226,7 @@ class FindingQueue:
         if share is None:
             return True
         if not cases_left:
-            return self._spent < share * self._settings.max_time * self._settings.effective_jobs
+            return self._spent < share * self._budget
         return self._spent <= share * max(sum(self._ledger.seconds.values()), 1.0)
 
     def _looks_known(self, found: Found) -> bool:

@@ -66,11 +66,15 @@ def aten_packet(name: str) -> OpOverloadPacket | None:
 
 
 def gives_one_tensor(name: str) -> bool:
-    """Whether aten has an operator of this name, and all overloads of it return one tensor, by their schemas."""
+    """Whether aten has an operator of this name, and all overloads of it return one tensor, by their schemas.
+
+    Functions that return indices where they are asked to (``max_pool2d``) have a sibling that always does.
+    """
     # The others are of TorchScript's lists and numbers.
     schemas = [
         schema
-        for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+        for sibling in (name, f"{name}_with_indices")
+        for schema in torch._C._jit_get_schemas_for_operator(f"aten::{sibling}")
         if any("Tensor" in str(argument.type) for argument in schema.arguments)
     ]
     return bool(schemas) and all([str(r.type) for r in schema.returns] == ["Tensor"] for schema in schemas)

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 _PERTURB = -6
 #: Neither the complement's floats, about -3e-16, nor its integers are values that programs have.
 _BYTE = 0x5A
+#: How many blocks with garbage are open.
+_inside = 0
 
 
 @contextlib.contextmanager
@@ -24,8 +26,12 @@ def garbage_in_new_memory() -> Iterator[None]:
     except (OSError, AttributeError):
         yield
         return
+    global _inside
+    _inside += 1
     mallopt(_PERTURB, _BYTE)
     try:
         yield
     finally:
-        mallopt(_PERTURB, 0)
+        _inside -= 1
+        if not _inside:
+            mallopt(_PERTURB, 0)

@@ -48,6 +48,7 @@ from fxmorph.programs.signature import Signature
 from fxmorph.programs.source import inputs_text, run_inputs
 from fxmorph.rewriting.claims import Inapplicable, Unsound
 from fxmorph.rules import Registry
+from fxmorph.torchapi.new_memory import garbage_in_new_memory
 from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
 from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.localize import IN_EAGER, localize
@@ -97,7 +98,7 @@ def investigate(
     A case of one of ``groups`` (:func:`fxmorph.triage.identity.group_of`) is blamed and left as it is.  ``apart``: all
     that is compiled runs in processes of its own, for cases of which a candidate took a worker with it.
     """
-    with clock.activity("reduce"), staged(case) as loaded:
+    with clock.activity("reduce"), staged(case) as loaded, garbage_in_new_memory():
         asked = _Investigation(case, result, loaded, rules, clock, seconds, groups, apart)
         # OpenMP's threads do not survive a fork.
         out = asked.as_found() if apart and asked.threads > 1 else asked.run()

@@ -38,8 +38,9 @@ Plant = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 def blame_of(
-    plant: Plant, fn: Callable[..., Any], inputs: Sequence[Any], config: CompileConfig, no_grad: bool = False
-) -> Blame:
+    plant: Plant, fn: Callable[..., Any], inputs: Sequence[Any], config: CompileConfig, no_grad: bool = False,
+    plan: ValuePlan = ValuePlan.SEED,
+) -> Blame:  # fmt: skip
     """What is blamed for the finding that ``fn`` shows under the plant; fails where there is no finding."""
     subject = GraphSubject(fn, {ValuePlan.SEED: InputSet.snapshot(inputs)}, lambda c: c, no_grad)
 
@@ -49,11 +50,11 @@ def blame_of(
     reset()
     try:
         with plant():
-            accused = kinds_of(trial(config).judge(ValuePlan.SEED))
+            accused = kinds_of(trial(config).judge(plan))
             assert accused, "the plant shows nothing"
-            early = CompileConfig.make("eager")
-            stage = "dynamo" if kinds_of(trial(early).judge(ValuePlan.SEED)) & accused else "inductor"
-            return localize(Probe(trial, config, ValuePlan.SEED, accused, 300.0), stage)
+            early = CompileConfig.make("eager", dict(config.options))
+            stage = "dynamo" if kinds_of(trial(early).judge(plan)) & accused else "inductor"
+            return localize(Probe(trial, config, plan, accused, 300.0), stage)
     finally:
         reset()
 
@@ -88,6 +89,7 @@ class Case:
     unit: str
     config: CompileConfig = field(default_factory=CompileConfig.make)
     no_grad: bool = False
+    plan: ValuePlan = ValuePlan.SEED
 
 
 def randn(*shape: int, grad: bool = False) -> torch.Tensor:
@@ -513,6 +515,29 @@ CASES |= {
 }  # fmt: skip
 
 
+SIZES, DYNAMIC = "torch._inductor.sizevars", CompileConfig.make(options={"dynamic": True})
+#: Of what is decided about a symbolic size and holds of the first call alone.
+CASES |= {
+    "size without a guard": Case(
+        text(SIZES, "SizeVarAllocator.guard_int", "        self.check_equals(expr, sympy.Integer(val))\n", ""),
+        lambda x: F.glu(x, 1) + 1, (randn(8, 8),), "codegen.SizeVarAllocator/guard_int", DYNAMIC,
+        plan=ValuePlan.SMALLER,
+    ),
+    "comparison without a guard": Case(
+        text(SIZES, "SizeVarAllocator.check", "        assert self.expect_true(expr)\n", ""),
+        lambda x: F.glu(x, 0) + 1, (randn(8, 6),), "codegen.SizeVarAllocator/check", DYNAMIC,
+        plan=ValuePlan.SMALLER,
+    ),
+    "what is known of the first size": Case(
+        text(SIZES, "SizeVarAllocator.statically_known_true",
+             "        return statically_known_true(self.shape_env, expr)\n",
+             "        return bool(sympy_subs(sympy.sympify(expr), self.backed_var_to_val))\n"),
+        lambda x: F.adaptive_avg_pool2d(x, 4), (randn(1, 2, 8, 8),),
+        "codegen.SizeVarAllocator/statically_known_true", DYNAMIC, plan=ValuePlan.LARGER,
+    ),
+}  # fmt: skip
+
+
 #: Some that need few compiles: what the default run has.
 QUICK = (
     "function of a pass",
@@ -532,7 +557,7 @@ PART = 0.9
 def rightly(name: str) -> tuple[bool, Blame]:
     """Whether stage and unit are the planted ones, and were seen to be by switching them off."""
     case = CASES[name]
-    blame = blame_of(case.plant, case.fn, case.inputs, case.config, case.no_grad)
+    blame = blame_of(case.plant, case.fn, case.inputs, case.config, case.no_grad, case.plan)
     return (blame.unit, blame.stage, blame.confirmed) == (case.unit, case.unit.partition(".")[0], True), blame
 
 

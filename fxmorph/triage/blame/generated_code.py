@@ -11,6 +11,7 @@ from fxmorph.core.units import Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.noted_operations import Noted, operations_noted
+from fxmorph.torchapi.plain_guards import DECISIONS
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.scheduler_checks import CHECKED, scheduler_watched
 from fxmorph.torchapi.scheduler_steps import scheduler_steps
@@ -36,7 +37,8 @@ _LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, _PROPAGATION
 _WRAPPER_TEXT = (
     "functionalization.gen_alias_from_base", *(u for u in PLAIN_PARTS if u.startswith("codegen.PythonWrapperCodegen")),
 )  # fmt: skip
-_INDICES = tuple(u for u in PLAIN_PARTS if u.startswith("codegen.SizeVarAllocator"))
+_SIZES = "codegen.SizeVarAllocator"
+_INDICES = tuple(u for u in PLAIN_PARTS if u.startswith(_SIZES))
 #: Around the code: it says of inputs that kernels wrote to them, which eager kernels say themselves.
 _AROUND = ("runtime_wrappers.ViewAndMutationMeta/__post_init__", "runtime_wrappers.RuntimeWrapper")
 #: What may be overwritten is said by AOTAutograd, and done by the scheduler.
@@ -95,7 +97,7 @@ def blame_backend(probe: Probe) -> Blame:
     found = found or _scheduling(probe, scheduling)
     if probe.device == "cpu":
         found = found or _kernels(probe, kernels) or _parts(probe, _WRAPPER_TEXT)
-    found = found or _parts(probe, _INDICES) or _parts(probe, _AROUND)
+    found = found or _parts(probe, _INDICES) or _sizes(probe) or _parts(probe, _AROUND)
     found = found or _by_setting(probe, (_PROPAGATION,))
     found = found or _lowering(probe, steps[Group.LOWERING], kernels)
     found = found or _passes(probe, steps[Group.PASS])
@@ -188,6 +190,17 @@ def _parts(probe: Probe, units: Sequence[str]) -> Blame | None:
         if probe.ask(ALL.with_plain(PLAIN_PARTS[unit])) is Answer.GONE:
             return _blame(Stage(unit.partition(".")[0]), unit, f"gone where {PLAIN_PARTS[unit]}")
     return None
+
+
+def _sizes(probe: Probe) -> Blame | None:
+    """Decisions about symbolic sizes, which are right of the sizes of the first call."""
+    if probe.ask(Held(sizes=tuple(DECISIONS))) is not Answer.GONE:
+        return None
+    said = "gone where all that is decided about symbolic sizes is decided and guarded by us"
+    for name in DECISIONS:
+        if probe.ask(Held(sizes=(name,))) is Answer.GONE:
+            return _blame(Stage.CODEGEN, f"{_SIZES}/{name}", said, f"gone where {name} alone is ours")
+    return _blame(Stage.CODEGEN, _SIZES, said)
 
 
 def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: Kernels) -> Blame | None:

@@ -22,6 +22,7 @@ from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.disabling import without_decompositions
 from fxmorph.torchapi.eager_pipeline import graphs_in_eager
 from fxmorph.torchapi.new_memory import garbage_in_new_memory
+from fxmorph.torchapi.plain_guards import plain_sizes
 from fxmorph.torchapi.plain_parts import Plain, plainly
 from fxmorph.torchapi.plain_runtime import without_graph_wrapper
 from fxmorph.torchapi.scheduler_checks import scheduler_mended
@@ -50,8 +51,8 @@ class Held:
     Of each group of steps those from number ``upto`` on; units and details in ``off``;
     ``decompositions`` by unit name (None: all of them); the backend (graphs then run in eager); one of the
     wrappers around a graph; a step of the scheduler; whole ``stages`` of passes, or a function over graphs.
-    ``plain`` parts are done by us, what the function ``mended`` of the scheduler does wrong is put right, and
-    ``settings`` of Inductor are changed besides.
+    ``plain`` parts are done by us, and so are those decisions of Inductor's about symbolic ``sizes``; what the function
+    ``mended`` of the scheduler does wrong is put right, and ``settings`` of Inductor are changed besides.
     """
 
     upto: tuple[tuple[Group, int], ...] = ()
@@ -63,6 +64,7 @@ class Held:
     stages: tuple[Stage, ...] = ()
     function: GraphFunction | None = None
     plain: tuple[Plain, ...] = ()
+    sizes: tuple[str, ...] = ()
     mended: str = ""
     settings: tuple[tuple[str, Any], ...] = ()
 
@@ -186,6 +188,8 @@ def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
         contexts.append(without_stages(*held.stages))
     if held.function is not None:
         contexts.append(without_graph_function(held.function))
+    if held.sizes:
+        contexts.append(plain_sizes(held.sizes))
     if held.mended:
         contexts.append(scheduler_mended(held.mended))
     contexts += [plainly(part) for part in held.plain]

@@ -35,6 +35,7 @@ def test_parts_that_are_one_tensor_each(lines: tuple[str, ...]) -> None:
         ("u = torch.unsafe_chunk(x, 1)", "return (u,)"),
         ("return (torch.linalg.qr(x),)",),
         ("u = x.max()", "return (u,)"),
+        ("u = torch.nn.functional.max_pool2d(x, 2, return_indices=True)", "return (u,)"),
         ("u = torch.ops.mine.several(x)", "return (u,)"),
         ("return ((x, y), x)",),
         ("u = [x, y]", "return (u,)"),
