@@ -70,7 +70,9 @@ class KeptTrial(Trial):
 
     kept: LazyReference | None = None
 
-    def reference(self, plan: ValuePlan, eager: Observation) -> LazyReference:
+    def reference(self, plan: ValuePlan, eager: Observation, draw: int = 0) -> LazyReference:
+        if draw:
+            return super().reference(plan, eager, draw)
         if self.kept is None:
             self.kept = super().reference(plan, eager)
         return self.kept

@@ -5,29 +5,59 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import sympy
 
-#: Division and remainder that round down: C++'s round towards zero, as those of ``Mod`` and ``ModularIndexing`` may.
-_DIVIDE = "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1}))"
-_REMAINDER = "(static_cast<int64_t>({0}) - static_cast<int64_t>({1}) * " + _DIVIDE + ")"
-_TRUNCATING = "(static_cast<int64_t>({0}) % static_cast<int64_t>({1}))"
+
+@dataclass(frozen=True)
+class _Language:
+    """How quotients and remainders of integers are written: rounded down, as those of ``Mod`` and ``ModularIndexing``
+    may be that have no negative parts."""
+
+    number: str
+    divide: str
+    remainder: str
+    of_naturals: str
 
 
-@contextlib.contextmanager
-def plain_indices() -> Iterator[None]:
+#: C++'s own operators round towards zero.
+_CPP = _Language(
+    "({0}L)",
+    "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1}))",
+    "(static_cast<int64_t>({0}) - static_cast<int64_t>({1}) * "
+    "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1})))",
+    "(static_cast<int64_t>({0}) % static_cast<int64_t>({1}))",
+)
+_PYTHON = _Language("({0})", "({0} // {1})", "({0} % {1})", "({0} % {1})")
+
+
+def plain_indices() -> AbstractContextManager[None]:
     """Sums, products, quotients and remainders of integers are printed by us, with a bracket around each."""
     from torch.utils._sympy.printers import CppPrinter
 
-    original: Any = CppPrinter._print
+    return _printed(CppPrinter, _CPP)
+
+
+def plain_sizes_in_python() -> AbstractContextManager[None]:
+    """The same of sizes, strides and offsets in the Python text around kernels."""
+    from torch._inductor.codegen.common import PythonPrinter  # guards have their own, with other names of symbols
+
+    return _printed(PythonPrinter, _PYTHON)
+
+
+@contextlib.contextmanager
+def _printed(printer: type, language: _Language) -> Iterator[None]:
+    original: Any = printer._print  # type: ignore[attr-defined]
 
     @functools.wraps(original)
     def print_(self: Any, expr: Any, **kwargs: Any) -> Any:
-        return _text(expr) or original(self, expr, **kwargs)
+        return _text(expr, language) or original(self, expr, **kwargs)
 
-    with mock.patch.object(CppPrinter, "_print", print_):
+    with mock.patch.object(printer, "_print", print_):
         yield
 
 
@@ -71,26 +101,26 @@ def one_dimensional_tiles() -> Iterator[None]:
         yield
 
 
-def _text(expr: Any) -> str:
-    """C++ of an expression; "" of one that is not about integers, or that holds something else."""
+def _text(expr: Any, language: _Language) -> str:
+    """The text of an expression; "" of one that is not about integers, or that holds something else."""
     if isinstance(expr, sympy.Symbol):
         return str(expr.name)
     if isinstance(expr, sympy.Integer):
-        return f"({int(expr)}L)" if abs(int(expr)) < 1 << 62 else ""
+        return language.number.format(int(expr)) if abs(int(expr)) < 1 << 62 else ""
     if not getattr(expr, "is_integer", False):
         return ""
-    parts = [_text(a) for a in expr.args]
+    parts = [_text(a, language) for a in expr.args]
     if not parts or not all(parts):
         return ""
     kind = type(expr).__name__
     if kind in ("Add", "Mul"):
         return f"({(' + ' if kind == 'Add' else ' * ').join(parts)})"
     if kind in ("FloorDiv", "CleanDiv"):
-        return _DIVIDE.format(*parts)
+        return language.divide.format(*parts)
     if kind == "PythonMod":
-        return _REMAINDER.format(*parts)
+        return language.remainder.format(*parts)
     if kind == "Mod":
-        return _TRUNCATING.format(*parts)
+        return language.of_naturals.format(*parts)
     if kind == "ModularIndexing":
-        return _TRUNCATING.format(_DIVIDE.format(*parts[:2]), parts[2])
+        return language.of_naturals.format(language.divide.format(*parts[:2]), parts[2])
     return ""

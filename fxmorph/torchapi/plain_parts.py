@@ -30,6 +30,7 @@ class Plain(StrEnum):
     KERNELS_IN_ORDER = "kernels are interpreted one iteration after the other"
     KERNELS_THAT_REDUCE = "kernels that reduce are interpreted, not generated"
     INDICES = "index expressions are printed by us"
+    SIZES_IN_PYTHON = "sizes around kernels are printed by us"
     RANGES = "indices are not simplified by the ranges of loops"
     LOOPS = "loops are not merged"
     TILES = "vectors lie along one dimension"
@@ -74,6 +75,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.KERNELS_IN_ORDER: partial(_interpreted, one_by_one=True),
     Plain.KERNELS_THAT_REDUCE: partial(_interpreted, reductions=True),
     Plain.INDICES: plain_indices.plain_indices,
+    Plain.SIZES_IN_PYTHON: plain_indices.plain_sizes_in_python,
     Plain.RANGES: plain_indices.unsimplified_indices,
     Plain.LOOPS: plain_indices.loops_apart,
     Plain.TILES: plain_indices.one_dimensional_tiles,

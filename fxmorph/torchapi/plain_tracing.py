@@ -105,7 +105,10 @@ def plain_numbers_of_kinds() -> Iterator[None]:
 
 @contextlib.contextmanager
 def plain_bases() -> Iterator[None]:
-    """What is said of the common base of several inputs: it is written, since one of them is."""
+    """What is said of the common base of several inputs, and of results that are views of inputs.
+
+    The base is written, since one of the inputs is.  A view keeps its input, which has another place now.
+    """
     from torch._functorch._aot_autograd import runtime_wrappers
 
     original = runtime_wrappers.create_synthetic_base_metadata
@@ -117,7 +120,12 @@ def plain_bases() -> Iterator[None]:
         for place, info in zip(places, meta.input_info, strict=True):
             groups.setdefault(place if isinstance(place, int) else place[0], []).append(info)
         infos = [_of_base(info, groups[i]) for i, info in enumerate(made.input_info)]
-        return (made if infos == list(made.input_info) else replace(made, input_info=infos), *more)
+        pairs = zip(made.output_info, meta.output_info, strict=False)
+        results = [_of_moved_base(info, before, places) for info, before in pairs]
+        results += made.output_info[len(results) :]  # inputs whose shape is written are results besides
+        if infos != list(made.input_info) or results != list(made.output_info):
+            made = replace(made, input_info=infos, output_info=results)
+        return made, *more
 
     with mock.patch.object(runtime_wrappers, original.__name__, create):
         yield
@@ -135,6 +143,13 @@ def _of_base(info: Any, views: Sequence[Any]) -> Any:
         mutations_under_no_grad_or_inference_mode=all(v.mutations_under_no_grad_or_inference_mode for v in views),
         requires_grad=any(v.requires_grad for v in views),
     )
+
+
+def _of_moved_base(info: Any, before: Any, places: Sequence[Any]) -> Any:
+    if before.base_idx is None:
+        return info
+    place = places[before.base_idx]
+    return replace(info, base_idx=place if isinstance(place, int) else place[0])
 
 
 @contextlib.contextmanager

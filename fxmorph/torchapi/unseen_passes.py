@@ -32,11 +32,15 @@ _HOMES = ("torch._inductor.", "torch._functorch.")
 
 @dataclass(frozen=True)
 class GraphFunction:
-    """A function of a module that was called with a graph; ``returns``: it gave one back."""
+    """A function of a module that was called with a graph; ``returns``: it gave one back.
+
+    ``outermost``: no other such function called it, of those that were looked for.
+    """
 
     module: str
     name: str
     returns: bool
+    outermost: bool = True
 
 
 @contextlib.contextmanager
@@ -63,13 +67,17 @@ def graph_functions(stage: Stage, within: str = "") -> Iterator[list[GraphFuncti
     def watch(frame: FrameType, event: str, result: Any) -> None:
         if event != "return" or not frame.f_globals.get("__name__", "").startswith(_HOMES):
             return
-        names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
-        if any(isinstance(frame.f_locals.get(n), fx.Graph | fx.GraphModule) for n in names):
+        if not _takes_graph(frame) or not callable(frame.f_globals.get(frame.f_code.co_name)):
+            return
+        if not isinstance(result, fx.Graph | fx.GraphModule | int | None):
+            return  # it tells something of a graph: none can do without
+        callers = _callers(frame, within)
+        if callers is None:
+            return
+        module, name = frame.f_globals["__name__"], frame.f_code.co_name
+        if (module, name) not in {(f.module, f.name) for f in found}:
             made = isinstance(result, fx.Graph | fx.GraphModule)
-            function = GraphFunction(frame.f_globals["__name__"], frame.f_code.co_name, made)
-            known = callable(frame.f_globals.get(function.name))
-            if known and function not in found and (not within or _called_by(frame, within)):
-                found.append(function)
+            found.append(GraphFunction(module, name, made, not any(map(_takes_graph, callers))))
 
     @functools.wraps(original)
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -84,11 +92,22 @@ def graph_functions(stage: Stage, within: str = "") -> Iterator[list[GraphFuncti
         yield found
 
 
-def _called_by(frame: FrameType, name: str) -> bool:
+def _takes_graph(frame: FrameType) -> bool:
+    """Whether the frame is a call, with a graph, of a function of one of the modules that hold passes."""
+    if not frame.f_globals.get("__name__", "").startswith(_HOMES):
+        return False
+    names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    return any(isinstance(frame.f_locals.get(n), fx.Graph | fx.GraphModule) for n in names)
+
+
+def _callers(frame: FrameType, name: str) -> list[FrameType] | None:
+    """Callers of a frame below that of the function ``name``; None where it is not among them, all where it is ""."""
+    callers: list[FrameType] = []
     outer = frame.f_back
     while outer is not None and outer.f_code.co_name != name:
+        callers.append(outer)
         outer = outer.f_back
-    return outer is not None
+    return callers if outer is not None or not name else None
 
 
 @contextlib.contextmanager

@@ -262,7 +262,7 @@ CASES: dict[str, Case] = {
     "in place": Case(
         planting_backend.planted_inplace,
         lambda x: (lambda s: s.flip(0) * 2)(torch.softmax(x, 1).cumsum(0)), (randn(16, 16),),
-        "scheduler.inplace_buffers",
+        "scheduler.SchedulerNode/can_inplace",
     ),
     "sort": Case(
         lambda: planting.planted_pass(SIN_TO_COS, "stable_topological_sort", "post_grad"),
@@ -409,6 +409,8 @@ CASES |= {
 
 
 AOT = "torch._functorch._aot_autograd"
+ROWS = randn(6, 6)
+OVERLAPPING = (ROWS[:4], ROWS[1:5], XY[1])
 #: Of what is told about a program, and of what is made of it.
 CASES |= {
     "views that require gradients": Case(
@@ -423,6 +425,19 @@ CASES |= {
              "        return True\n"),
         lambda x, y: (x.copy_(y * 2), (x * y).sum())[1], (XY[0].clone(), XY_GRAD[1]),
         "functionalization.run_functionalized_fw_and_collect_metadata",
+    ),
+    "place of a view's input": Case(
+        text(f"{AOT}.input_output_analysis", "create_synthetic_base_metadata",
+             "                synthetic_base_info_for_output\n                if isinstance",
+             "                o.base_idx\n                if isinstance"),
+        lambda a, b, c: (a.mul_(2), b + 1, c[1:])[1:], OVERLAPPING,
+        "functionalization.create_synthetic_base_metadata", no_grad=True,
+    ),
+    "order behind common bases": Case(
+        text(RUNTIME, "AOTSyntheticBaseWrapper.pre_compile", "other_arg_entries.sort()",
+             "other_arg_entries.sort(reverse=True)"),
+        lambda a, b, c, d: (a.mul_(2), b + 1, c - d * 3)[1:], (*OVERLAPPING, XY[0]),
+        "runtime_wrappers.AOTSyntheticBaseWrapper", no_grad=True,
     ),
 }  # fmt: skip
 
@@ -527,6 +542,11 @@ CASES |= {
         text(SIZES, "SizeVarAllocator.check", "        assert self.expect_true(expr)\n", ""),
         lambda x: F.glu(x, 0) + 1, (randn(8, 6),), "codegen.SizeVarAllocator/check", DYNAMIC,
         plan=ValuePlan.SMALLER,
+    ),
+    "brackets around a size": Case(
+        text("torch.utils._sympy.printers", "PythonPrinter._print_FloorDiv",
+             '(self.parenthesize(arg, PRECEDENCE["Atom"] - 0.5) for arg in expr.args)', "map(self._print, expr.args)"),
+        lambda x: x[::2] * 2, (randn(8, 4),), "codegen.PythonPrinter", DYNAMIC, no_grad=True,
     ),
     "what is known of the first size": Case(
         text(SIZES, "SizeVarAllocator.statically_known_true",

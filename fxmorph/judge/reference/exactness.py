@@ -9,10 +9,17 @@ from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import PRECISION, UNIT
 from fxmorph.judge.reference.tables import EXACT_OPS, RING, SUMS
+from fxmorph.torchapi.dispatch import tensors_of
 
 #: The common quantum of exact-arithmetic mode: all values are multiples of 2**-QUANTUM_BITS, and sums are exact while
 #: they stay below 2**PRECISION quanta.
 QUANTUM_BITS = 4
+#: Sums of a tensor's own elements.  Products of matrices may be made of operands that were scaled before, which
+#: round then (fused attention, folded batch norm); means are divided.
+_OF_ELEMENTS = frozenset(
+    """sum nansum cumsum trace index_add index_add_ scatter_add scatter_add_ index_put index_put_ _index_put_impl_
+    _unsafe_index_put select_backward slice_backward unfold_backward""".split()
+)
 
 
 def on_grid(t: torch.Tensor) -> bool:
@@ -51,6 +58,24 @@ def check_exactness(
         if _term_bound(name, call.tensors, t) >= 2.0 ** (PRECISION[t.dtype] - QUANTUM_BITS - 1):
             gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}", values)
             return
+
+
+def rounds_nothing(call: OperatorCall, dtype: torch.dtype, result: torch.Tensor) -> bool:
+    """Whether a sum, or product of two elements, of a lane's own values is exact in ``dtype``, in whatever order.
+
+    All of them are multiples of the quantum, and so few and so small that no partial sum leaves the dtype.
+    """
+    if call.name not in _OF_ELEMENTS | RING or dtype not in PRECISION:
+        return False
+    operands = tensors_of((call.args, call.kwargs))
+    if any(t.dtype in UNIT and t.numel() and not on_grid(t.flatten()[:1]) for t in operands):
+        return False  # most are not, and one number tells
+    factors = [v for v in (*call.args, *call.kwargs.values()) if isinstance(v, float)]
+    if not all((v * 2.0**QUANTUM_BITS).is_integer() for v in factors) or (factors and call.name not in RING):
+        return False
+    if not all(map(on_grid, operands)) or not on_grid(result):
+        return False
+    return _term_bound(call.name, operands, result) < 2.0 ** (PRECISION[dtype] - QUANTUM_BITS - 1)
 
 
 def _term_bound(name: str, tensors: list[torch.Tensor], result: torch.Tensor) -> float:

@@ -14,6 +14,7 @@ import torch
 
 from fxmorph.judge.reference.attention import with_logsumexp_rounded
 from fxmorph.judge.reference.divisions import rounded_once
+from fxmorph.judge.reference.exactness import rounds_nothing
 from fxmorph.judge.reference.kernels import ATTENTION
 from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.losses import MEAN
@@ -96,6 +97,8 @@ class Rounding:
             return rounded_once(lane, call, dtype, shadow)
         if stepped:
             return self._after_steps(lane, call, dtype, shadow)
+        if rounds_nothing(call, dtype, shadow):
+            return shadow
         accumulating = name in SUMS and not (name in INDEX_PUTS and not call.accumulates)
         if name in EXACT_OPS and not accumulating:
             return _stored(lane, call, dtype, shadow) if dtype in AMPLITUDE else shadow

@@ -44,6 +44,7 @@ PLAIN_PARTS = {
     "runtime_wrappers.AOTDispatchAutograd": Plain.AUTOGRAD_FUNCTION,
     "runtime_wrappers.AOTDispatchSubclassWrapper": Plain.SUBCLASSES,
     "codegen.CppPrinter": Plain.INDICES,
+    "codegen.PythonPrinter": Plain.SIZES_IN_PYTHON,
     "codegen.SizeVarAllocator/_simplify_with_ranges": Plain.RANGES,
     "codegen.SizeVarAllocator/_simplify_loops_impl": Plain.LOOPS,
     "codegen.CppKernel": Plain.KERNELS,

@@ -35,7 +35,9 @@ _PROPAGATION = "lowering.constant_and_index_propagation"
 _LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, _PROPAGATION, *_OF_MEMORY))
 #: The Python text around kernels; what makes a program's views of it comes before, which looks at what it returned.
 _WRAPPER_TEXT = (
-    "functionalization.gen_alias_from_base", *(u for u in PLAIN_PARTS if u.startswith("codegen.PythonWrapperCodegen")),
+    "functionalization.gen_alias_from_base",
+    "codegen.PythonPrinter",
+    *(u for u in PLAIN_PARTS if u.startswith("codegen.PythonWrapperCodegen")),
 )  # fmt: skip
 _SIZES = "codegen.SizeVarAllocator"
 _INDICES = tuple(u for u in PLAIN_PARTS if u.startswith(_SIZES))
@@ -141,7 +143,8 @@ def _of_memory(probe: Probe) -> Blame | None:
     found = _by_setting(probe, _OF_MEMORY)
     if found is None:
         return None
-    text = ("codegen.PythonWrapperCodegen/make_buffer_reuse",) if found.unit == "scheduler.allow_buffer_reuse" else ()
+    reuses = found.unit in ("scheduler.allow_buffer_reuse", "scheduler.inplace_buffers")
+    text = ("codegen.PythonWrapperCodegen/make_buffer_reuse",) if reuses else ()
     return _parts(probe, (*_DONATION, *text)) or found
 
 

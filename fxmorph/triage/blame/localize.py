@@ -117,7 +117,8 @@ def _blame_pass(probe: Probe) -> Blame:
 def _inside_of_pass(probe: Probe, found: Blame) -> Blame:
     """The same with the function over graphs named that the pass calls, where it goes without that one alone.
 
-    Functions that work together are not told apart by leaving out one of them.
+    Functions that work together are not told apart by leaving out one of them; those that another one calls work for
+    it.
     """
     stage, _, name = found.unit.partition(".")
     if Stage(stage) not in STAGES:
@@ -125,10 +126,11 @@ def _inside_of_pass(probe: Probe, found: Blame) -> Blame:
     try:
         with graph_functions(Stage(stage), within=name) as functions:
             probe.ask(IN_EAGER)
-        without = {function: probe.ask(replace(IN_EAGER, function=function)) for function in functions}
+        parts = [function for function in functions if function.outermost]
+        without = {part: probe.ask(replace(IN_EAGER, function=part)) for part in parts}
     except OutOfTime:
         return found
-    gone = [function for function, answer in without.items() if answer is Answer.GONE]
+    gone = [part for part, answer in without.items() if answer is Answer.GONE]
     if len(gone) != 1 or Answer.BROKEN in without.values():
         return found
     said = f"gone where {gone[0].module}.{gone[0].name} does nothing"

@@ -124,7 +124,13 @@ STAND_INS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Any], Ve
         lambda x: x.as_strided((4, 1), (1, 1)), lambda x: x.as_strided((4, 1), (1, 4)), [draw(4)],
         VerdictCode.ONE_SIZED_STRIDE,
     ),
-    "a number": (lambda x: float(x.sum()), lambda x: float(x.sum()) + 1, [WHOLE], VerdictCode.NUMBER_TAKEN),
+    "a number": (
+        lambda x: torch.full((2,), float(x.sum())), lambda x: torch.full((2,), float(x.sum()) + 1), [draw(4)],
+        VerdictCode.NUMBER_TAKEN,
+    ),
+    "an exact number": (
+        lambda x: float(x.sum()), lambda x: float(x.sum()) + 1, [WHOLE], VerdictCode.EXACT_ARITHMETIC,
+    ),
     "a text": (lambda x: "one", lambda x: "other", [WHOLE], VerdictCode.UNEQUAL),
 }  # fmt: skip
 
