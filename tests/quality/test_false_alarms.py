@@ -538,7 +538,9 @@ ALARMS: dict[str, Alarm] = {
 
 
 #: Twenty seconds each.
-SLOW = ("gradients of resized images", "resized images")
+SLOW = (
+    "gradients of resized images", "resized images", "losses of large scores", "gradients of activations in float64",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in ALARMS])

@@ -159,10 +159,11 @@ def judged(
 #: In bfloat16 what is beyond its rounding alone.
 ERRORS = [
     (torch.float32, 1.01),
-    (torch.float32, 0.95),
-    (torch.float32, 2.0),
     (torch.bfloat16, 1.2),
-    (torch.bfloat16, 2.0),
+    *(
+        pytest.param(*more, marks=pytest.mark.slow)
+        for more in ((torch.float32, 0.95), (torch.float32, 2.0), (torch.bfloat16, 2.0))
+    ),
 ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fxmorph.campaign import jobs
-from fxmorph.campaign.finding_queue import Found
+from fxmorph.campaign.finding_queue import LEAST_SECONDS, MOST_SECONDS, Effort, Found
 from fxmorph.campaign.jobs import Manner
 from fxmorph.core.exits import Exit
 from fxmorph.core.finding_parts import Blame, Draft
@@ -160,6 +160,14 @@ def test_what_an_earlier_run_saw_gives_way_too(new_campaign: Any) -> None:
     for run in (before, after):
         ((finding, folder, _),) = run.store.placed(run.run_id)
         assert finding.confirmed and Path(folder, "repro.py").is_file()
+
+
+def test_few_findings_have_more_time_each_than_many_and_each_has_some() -> None:
+    effort = Effort()
+    assert effort.for_one(3600.0, 0.0, 1) == MOST_SECONDS
+    assert LEAST_SECONDS < effort.for_one(600.0, 50.0, 3) < effort.for_one(600.0, 50.0, 2) < MOST_SECONDS
+    assert effort.for_one(600.0, 149.0, 5) == effort.for_one(20.0, 0.0, 1) == LEAST_SECONDS
+    assert Effort(300.0, share=None).for_one(20.0, 500.0, 9) == 300.0
 
 
 @pytest.mark.parametrize("listed", [False, True])
