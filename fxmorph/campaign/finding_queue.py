@@ -323,8 +323,9 @@ class FindingQueue:
         self._ledger.add_seconds(used)
         same = self._confirming.pop(finding.fingerprint, [])
         if shown is None or not shown.stands:
-            if shown is not None and not finding.config.get("threads"):
-                self._with_one_thread(job, same)
+            other = self._otherwise(finding) if shown is not None else None
+            if other is not None:
+                self._confirm_again(replace(job, finding=other), same)
                 return
             self._not_confirmed(job, f"{shown}: {shown.said}" if shown else ended.detail or ended.trouble)
         else:
@@ -347,12 +348,22 @@ class FindingQueue:
         for other in same:  # where this one was not confirmed, their programs may be
             self._settle(replace(job, finding=other))
 
-    def _with_one_thread(self, job: jobs.Confirm, same: list[Finding]) -> None:
-        """Confirm the finding on one thread, as it was found: loops that run in parallel are other code."""
-        finding = replace(job.finding, repro=job.finding.repro.with_config(threads=1))
-        self._ledger.write_folder(Path(job.folder), finding)
-        self._confirming[finding.fingerprint] = same
-        self._to_confirm.append(replace(job, finding=finding))
+    def _otherwise(self, finding: Finding) -> Finding | None:
+        """The finding with a script that has more of what it was found under; None where it has all of it.
+
+        On one thread, since loops that run in parallel are other code; then with garbage in new memory, which a
+        fresh process has little of.
+        """
+        on_cpu = (finding.config.get("device") or "cpu") == "cpu"
+        for name, value in (("threads", 1), *([("garbage", True)] if on_cpu else [])):
+            if not finding.config.get(name):
+                return replace(finding, repro=finding.repro.with_config(**{name: value}))
+        return None
+
+    def _confirm_again(self, job: jobs.Confirm, same: list[Finding]) -> None:
+        self._ledger.write_folder(Path(job.folder), job.finding)
+        self._confirming[job.finding.fingerprint] = same
+        self._to_confirm.append(job)
 
     def _not_confirmed(self, job: jobs.Confirm, said: str) -> None:
         finding = job.finding

@@ -52,6 +52,7 @@ from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import check_settings, spoken
 from fxmorph.torchapi.devices import out_of_memory
+from fxmorph.torchapi.new_memory import garbage_in_new_memory
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
 #: small programs compile fast, and rewrites meet in them.
@@ -85,6 +86,7 @@ def judge_case(case: Case, rules: Registry, clock: Clock, prover: Prover | None 
         with contextlib.ExitStack() as stage:
             with clock.activity("capture"):
                 loaded = stage.enter_context(staged(case))
+            stage.enter_context(garbage_in_new_memory())
             result = _judge(case, loaded, rules, clock, prover)
     except SeedFailed as error:
         result = _result(case, Status.ERROR, f"seed: {error}")

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 _PERTURB = -6
 #: Neither the complement's floats, about -3e-16, nor its integers are values that programs have.
 _BYTE = 0x5A
+#: The same in one line of a script.
+IN_A_SCRIPT = f"import ctypes; ctypes.CDLL(None).mallopt({_PERTURB}, {_BYTE:#x})  # new memory holds garbage"
 #: How many blocks with garbage are open.
 _inside = 0
 

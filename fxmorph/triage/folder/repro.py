@@ -16,6 +16,7 @@ from typing import Any
 
 from fxmorph.core.exits import ReproExit
 from fxmorph.model import Finding, Kind
+from fxmorph.torchapi.new_memory import IN_A_SCRIPT
 from fxmorph.triage.folder.program_text import defined, holds_containers, readable, returns_flat_tuples, without_inputs
 from fxmorph.triage.folder.script_parts import (
     HELD_IN,
@@ -103,8 +104,9 @@ def repro_text(finding: Finding) -> str:
     ``config``: ``backend``, ``compile``, ``inductor``, ``dynamo``, ``no_grad``, ``rng_seed``
     (before the call), ``device``, ``dtype`` (that the seed was converted to), ``context``,
     ``calls`` (on the same inputs; the last is compared), ``sizes`` (old and new: what is compared
-    is a call at another size, after one at the inputs' own), ``threads``, ``timeout`` (wall
-    seconds), ``grad_weights`` ("randn", "integers", "ones"), ``objects`` (are looked into).
+    is a call at another size, after one at the inputs' own), ``threads``, ``garbage`` (in new
+    memory, so that what nothing wrote shows), ``timeout`` (wall seconds), ``grad_weights``
+    ("randn", "integers", "ones"), ``objects`` (are looked into).
     Raises ``ValueError`` when the program is not Python or lacks these functions.
     """
     script = Script(finding)
@@ -183,6 +185,7 @@ class Script:
             *future,
             *start,
             "import torch" + (f"; torch.set_num_threads({threads})" if threads else ""),
+            *([IN_A_SCRIPT] if self.config.get("garbage") else []),
             *([f"from torch.utils._pytree import {', '.join(tree)}"] if tree else []),
             *self._settings(),
             "",

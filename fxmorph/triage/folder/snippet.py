@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fxmorph.model import Finding, Kind
+from fxmorph.torchapi.new_memory import IN_A_SCRIPT
 from fxmorph.triage.folder.hand_style import hand_calls, hand_function
 from fxmorph.triage.folder.program_text import defined, readable, without_inputs
 
@@ -260,6 +261,8 @@ def _configured(finding: Finding) -> tuple[tuple[str, ...], str, str]:
         settings = [*(f"import torch._{m}.config" for m in ("dynamo", "inductor") if _names(settings, m)), *settings]
     if config.get("threads"):
         settings.append(f"torch.set_num_threads({config['threads']})")
+    if config.get("garbage"):
+        settings.append(IN_A_SCRIPT)
     if config.get("no_grad"):
         settings.append("torch.set_grad_enabled(False)")
     device = config.get("device") or "cpu"

@@ -53,9 +53,12 @@ def next_job(campaign: Any) -> Any:
     return job
 
 
-def confirm(campaign: Any, shown: Confirmation = STANDS, threads: int | None = None) -> jobs.Confirm:
+def confirm(
+    campaign: Any, shown: Confirmation = STANDS, threads: int | None = None, garbage: bool | None = None
+) -> jobs.Confirm:
     job = next_job(campaign)
-    assert isinstance(job, jobs.Confirm) and job.finding.config.get("threads") == threads
+    assert isinstance(job, jobs.Confirm)
+    assert (job.finding.config.get("threads"), job.finding.config.get("garbage")) == (threads, garbage)
     campaign.queue.hear(Ended(job, (shown, ())))
     while campaign.queue._to_write_up:  # nothing comes of them
         campaign.queue.hear(Ended(campaign.queue._to_write_up.popleft(), None, "timeout"))
@@ -199,6 +202,7 @@ def test_a_reduced_program_that_shows_nothing_gives_way_to_the_one_that_was_seen
     conclude(campaign, case, investigated(case, "g"))
     confirm(campaign, Confirmation(0, 1, "gone"))
     confirm(campaign, Confirmation(0, 1, "gone"), threads=1)
+    confirm(campaign, Confirmation(0, 1, "gone"), threads=1, garbage=True)
     confirm(campaign)
     (one,) = made(campaign)
     assert (one.finding.program, one.finding.unit, one.finding.confirmed) == (whole, UNIT, True)
@@ -213,6 +217,7 @@ def test_what_no_fresh_process_shows_is_told_as_it_was_seen(new_campaign: Any, p
     conclude(campaign, case, investigated(case, "g"))
     confirm(campaign, Confirmation(0, 1, "gone"))
     confirm(campaign, Confirmation(0, 1, "gone"), threads=1)
+    confirm(campaign, Confirmation(0, 1, "gone"), threads=1, garbage=True)
     assert idle(campaign)
     finished = campaign.end()
     assert (finished.exit_code, finished.counts["unconfirmed"], len(finished.findings)) == (Exit.FINDINGS, 1, 1)
@@ -234,6 +239,7 @@ def test_what_is_not_confirmed_leaves_its_group_to_others(campaign: Any) -> None
     conclude(campaign, second, investigated(second, "g", program=""))
     confirm(campaign, Confirmation(0, 1, "equal"))
     confirm(campaign, Confirmation(1, 2, "equal"), threads=1)
+    confirm(campaign, Confirmation(1, 2, "equal"), threads=1, garbage=True)
     assert not made(campaign) and not campaign.queue.findings
     campaign.queue.add(Found(2, case_of("s", 2), differs(case_of("s", 2))))
     assert next_job(campaign).groups == ()
@@ -252,6 +258,16 @@ def test_what_one_thread_alone_shows_is_told_to_run_on_one(campaign: Any) -> Non
     one, other = made(campaign)
     assert other.duplicate_of == one.finding.id and campaign.ledger.counts["unconfirmed"] == 0
     assert "torch.set_num_threads(1)" in (Path(one.folder) / "repro.py").read_text()
+
+
+def test_what_shows_only_where_new_memory_holds_garbage_has_a_script_that_fills_it(campaign: Any) -> None:
+    case = case_of("s")
+    conclude(campaign, case, investigated(case, "g"))
+    confirm(campaign, Confirmation(0, 1, "gone"))
+    confirm(campaign, Confirmation(0, 1, "gone"), threads=1)
+    confirm(campaign, threads=1, garbage=True)
+    (one,) = made(campaign)
+    assert "mallopt(-6, 0x5a)" in (Path(one.folder) / "repro.py").read_text()
 
 
 def test_equal_graphs_from_two_seeds_are_one_finding_and_unlike_ones_two(campaign: Any) -> None:
@@ -294,6 +310,7 @@ def test_a_finding_that_is_reduced_further_keeps_its_id_and_stays_where_less_sho
     else:
         confirm(after, Confirmation(0, 1, "gone"))
         confirm(after, Confirmation(0, 1, "gone"), threads=1)
+        confirm(after, Confirmation(0, 1, "gone"), threads=1, garbage=True)
     (now,) = after.queue.findings.values()
     assert (now.id, now.fingerprint, "roll" in now.program) == (old.id, old.fingerprint, stands)
     assert after.queue.placed == 1
