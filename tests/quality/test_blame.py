@@ -405,6 +405,10 @@ CASES |= {
         text("torch._inductor.codegen.cpp_utils", "value_to_cpp", '({repr(value)})"', '({value:.2g})"'),
         lambda x: torch.sin(x * 1.2345), SQUARE[:1], "codegen.CppOverrides.constant", no_grad=True,
     ),
+    "scalar code beside right vectors": Case(
+        text(CPP, "CppOverrides.round", 'return f"std::nearbyint({x})"', 'return f"std::round({x})"'),
+        lambda x: torch.round(x.sum() / 4), (torch.arange(5.0),), "codegen.CppOverrides.round", no_grad=True,
+    ),
 }  # fmt: skip
 
 

@@ -62,16 +62,22 @@ class Kernels:
             answer = self.probe.ask(ALL.with_plain(Plain.KERNELS)) if self.probe.device == "cpu" else Answer.BROKEN
         return answer, noted
 
-    def wrong_operations(self, node: str = "") -> list[str]:
+    def wrong_operations(self, node: str = "", scalar: bool = False) -> list[str]:
         """Those operations, of one FX node where it is named, whose code alone is wrong.
 
-        On the CPU it runs in a process of its own, which it may end.
+        On the CPU it runs in a process of its own, which it may end.  ``scalar``: what is written for single numbers
+        is looked at too, where vectors of them are right; a loop of one has nothing else.
         """
         among = self.operations.get(node, ()) if node else set().union(*self.operations.values())
         noted, probe = self.interpreted[1], self.probe
 
         def wrong() -> list[str]:
-            return wrong_operations(noted, probe.config, probe.device, among)
+            found = wrong_operations(noted, probe.config, probe.device, among)
+            if found or not scalar or probe.device != "cpu":
+                return found
+            without_vectors = {**dict(probe.config.inductor), **SETTINGS[VECTORISED]}
+            config = replace(probe.config, inductor=tuple(sorted(without_vectors.items())))
+            return wrong_operations(noted, config, probe.device, among)
 
         if probe.device != "cpu":
             return wrong()
@@ -171,7 +177,7 @@ def _kernels(probe: Probe, kernels: Kernels) -> Blame | None:
     if kernels.interpreted[0] is not Answer.GONE:
         return None
     said = f"gone where {Plain.KERNELS}: what is lowered and scheduled is right"
-    wrong = kernels.wrong_operations()
+    wrong = kernels.wrong_operations(scalar=True)
     if wrong:
         more = f"code for the operation {wrong[0]} alone is wrong"
         return _blame(Stage.CODEGEN, _printer(probe.device, wrong[0]), said, more)
