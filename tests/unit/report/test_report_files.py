@@ -250,7 +250,7 @@ def test_an_issue_shows_expected_and_actual_values_beside_fp64() -> None:
         ({"reduced": Reduced(3, 9)}, ""),
         ({}, ""),
         ({"reduced": Reduced(0, 0)}, "needs the callable"),
-        ({"reduced": Reduced(0, 0, finished=False)}, "died"),
+        ({"reduced": Reduced(0, 0, finished=False)}, "took its process with it"),
         ({"reduced": Reduced(9, 7, finished=False)}, "`fxmorph reduce 0000beef0000` goes on"),
         ({"reduced": Reduced(0), "repro": Repro({"backend": "inductor", "sizes": [3, 5]})}, "another size"),
     ],
