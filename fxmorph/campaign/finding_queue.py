@@ -354,10 +354,11 @@ class FindingQueue:
         On one thread, since loops that run in parallel are other code; then with garbage in new memory, which a
         fresh process has little of.
         """
-        on_cpu = (finding.config.get("device") or "cpu") == "cpu"
-        for name, value in (("threads", 1), *([("garbage", True)] if on_cpu else [])):
-            if not finding.config.get(name):
-                return replace(finding, repro=finding.repro.with_config(**{name: value}))
+        config = finding.config
+        if not config.get("threads"):
+            return replace(finding, repro=finding.repro.with_config(threads=1))
+        if not config.get("garbage") and config.get("device", "cpu") == "cpu":
+            return replace(finding, repro=finding.repro.with_config(garbage=True))
         return None
 
     def _confirm_again(self, job: jobs.Confirm, same: list[Finding]) -> None:

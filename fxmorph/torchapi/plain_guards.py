@@ -55,24 +55,18 @@ def _known(self: Any, expr: Any) -> bool:
     return self.shape_env._maybe_evaluate_static(expr) in (True, sympy.true)
 
 
-def _decide(self: Any, expr: Any, *_: Any, **more: Any) -> Any:
+def _decide(self: Any, expr: Any, size_oblivious: bool = False, fallback_value: bool | None = None) -> Any:
     """What holds of the sizes at hand, with a guard; of a size that no input has what the caller falls back to."""
-    expr = _plainly(self, expr)
-    return self.shape_env.evaluate_expr(expr, fallback_value=more.get("fallback_value"))
+    return self.shape_env.evaluate_expr(_plainly(self, expr), fallback_value=fallback_value)
 
 
 def _falling_back(value: bool) -> Callable[[Any, Any], Any]:
     return lambda self, expr: _decide(self, expr, fallback_value=value)
 
 
-def _smaller(self: Any, left: Any, right: Any) -> Any:
+def _in_order(self: Any, left: Any, right: Any) -> tuple[Any, Any]:
     left, right = _plainly(self, left), _plainly(self, right)
-    return left if _decide(self, sympy.Le(left, right)) else right
-
-
-def _larger(self: Any, left: Any, right: Any) -> Any:
-    left, right = _plainly(self, left), _plainly(self, right)
-    return right if _decide(self, sympy.Le(left, right)) else left
+    return (left, right) if _decide(self, sympy.Le(left, right)) else (right, left)
 
 
 #: What is ours, by the method's name; none is called by those before it.
@@ -82,7 +76,7 @@ DECISIONS: dict[str, Callable[..., Any]] = {
     "guard_or_false": _falling_back(False),
     "guard_or_true": _falling_back(True),
     "check": _check,
-    "evaluate_min": _smaller,
-    "evaluate_max": _larger,
+    "evaluate_min": lambda self, left, right: _in_order(self, left, right)[0],
+    "evaluate_max": lambda self, left, right: _in_order(self, left, right)[1],
     "guard_int": _guard_int,
 }

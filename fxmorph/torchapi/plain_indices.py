@@ -25,11 +25,11 @@ class _Language:
 
 
 #: C++'s own operators round towards zero.
+_CPP_DIVIDE = "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1}))"
 _CPP = _Language(
     "({0}L)",
-    "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1}))",
-    "(static_cast<int64_t>({0}) - static_cast<int64_t>({1}) * "
-    "c10::div_floor_integer(static_cast<int64_t>({0}), static_cast<int64_t>({1})))",
+    _CPP_DIVIDE,
+    f"(static_cast<int64_t>({{0}}) - static_cast<int64_t>({{1}}) * {_CPP_DIVIDE})",
     "(static_cast<int64_t>({0}) % static_cast<int64_t>({1}))",
 )
 _PYTHON = _Language("({0})", "({0} // {1})", "({0} % {1})", "({0} % {1})")

@@ -65,17 +65,16 @@ def graph_functions(stage: Stage, within: str = "") -> Iterator[list[GraphFuncti
     original = getattr(home, name)
 
     def watch(frame: FrameType, event: str, result: Any) -> None:
-        if event != "return" or not frame.f_globals.get("__name__", "").startswith(_HOMES):
-            return
-        if not _takes_graph(frame) or not callable(frame.f_globals.get(frame.f_code.co_name)):
-            return
-        if not isinstance(result, fx.Graph | fx.GraphModule | int | None):
-            return  # it tells something of a graph: none can do without
-        callers = _callers(frame, within)
-        if callers is None:
+        if event != "return" or not _takes_graph(frame):
             return
         module, name = frame.f_globals["__name__"], frame.f_code.co_name
-        if (module, name) not in {(f.module, f.name) for f in found}:
+        # What tells something else of a graph none can do without.
+        if not callable(frame.f_globals.get(name)) or not isinstance(result, fx.Graph | fx.GraphModule | int | None):
+            return
+        if any((f.module, f.name) == (module, name) for f in found):
+            return
+        callers = _callers(frame, within)
+        if callers is not None:
             made = isinstance(result, fx.Graph | fx.GraphModule)
             found.append(GraphFunction(module, name, made, not any(map(_takes_graph, callers))))
 

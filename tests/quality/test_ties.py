@@ -118,9 +118,6 @@ UNDAMAGED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
         lambda x, y: (x * y).signbit(), [torch.tensor([0.0, 1.0, -1.0]), torch.tensor([math.inf, 2.0, 2.0])],
         instead("signbit", of_the_other_sign),
     ),
-    "half of a sum that rounds": (
-        lambda x: torch.round((x * 0.1).sum(1) / 0.4), [torch.arange(5.0).repeat(3, 1)], instead("round", half_away),
-    ),
     "a comparison of a product of matrices": (
         lambda x: torch.lt((x @ x.mT) * 0.3, (x @ x.mT).mT * 0.3), [TIED], also_equal("lt"),
     ),
@@ -132,4 +129,11 @@ UNDAMAGED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
 def test_what_rounding_decides_or_nobody_promises_is_not_judged(name: str) -> None:
     program, inputs, damage = UNDAMAGED[name]
     got = judge(program, inputs, damage)
-    assert got.status in (Status.CLEAN, Status.TIE, Status.ILL_CONDITIONED), (got.status, got.reason)
+    assert got.status in (Status.CLEAN, Status.TIE), (got.status, got.reason)
+
+
+def test_half_of_a_sum_that_rounds_is_not_judged() -> None:
+    got = judge(
+        lambda x: torch.round((x * 0.1).sum(1) / 0.4), [torch.arange(5.0).repeat(3, 1)], instead("round", half_away)
+    )
+    assert got.status is Status.ILL_CONDITIONED, got.reason

@@ -20,6 +20,7 @@ _OF_ELEMENTS = frozenset(
     """sum nansum cumsum trace index_add index_add_ scatter_add scatter_add_ index_put index_put_ _index_put_impl_
     _unsafe_index_put select_backward slice_backward unfold_backward""".split()
 )
+_IN_ANY_ORDER = _OF_ELEMENTS | RING
 
 
 def on_grid(t: torch.Tensor) -> bool:
@@ -55,7 +56,7 @@ def check_exactness(
         if t.dtype not in PRECISION or not bool((t.to(s.dtype) == s).all()) or not on_grid(t):
             gates.not_exact(f"{name}: rounds", values)
             return
-        if _term_bound(name, call.tensors, t) >= 2.0 ** (PRECISION[t.dtype] - QUANTUM_BITS - 1):
+        if not _fits(name, call.tensors, t, t.dtype):
             gates.not_exact(f"{name}: sums may pass 2^{PRECISION[t.dtype]}", values)
             return
 
@@ -65,17 +66,22 @@ def rounds_nothing(call: OperatorCall, dtype: torch.dtype, result: torch.Tensor)
 
     All of them are multiples of the quantum, and so few and so small that no partial sum leaves the dtype.
     """
-    if call.name not in _OF_ELEMENTS | RING or dtype not in PRECISION:
+    if call.name not in _IN_ANY_ORDER or dtype not in PRECISION:
         return False
     operands = tensors_of((call.args, call.kwargs))
-    if any(t.dtype in UNIT and t.numel() and not on_grid(t.flatten()[:1]) for t in operands):
+    if any(t.dtype in UNIT and t.numel() and not on_grid(t[(0,) * t.ndim]) for t in operands):
         return False  # most are not, and one number tells
     factors = [v for v in (*call.args, *call.kwargs.values()) if isinstance(v, float)]
     if not all((v * 2.0**QUANTUM_BITS).is_integer() for v in factors) or (factors and call.name not in RING):
         return False
     if not all(map(on_grid, operands)) or not on_grid(result):
         return False
-    return _term_bound(call.name, operands, result) < 2.0 ** (PRECISION[dtype] - QUANTUM_BITS - 1)
+    return _fits(call.name, operands, result, dtype)
+
+
+def _fits(name: str, tensors: list[torch.Tensor], result: torch.Tensor, dtype: torch.dtype) -> bool:
+    """Whether no partial sum of what lies on the grid leaves ``dtype``."""
+    return _term_bound(name, tensors, result) < 2.0 ** (PRECISION[dtype] - QUANTUM_BITS - 1)
 
 
 def _term_bound(name: str, tensors: list[torch.Tensor], result: torch.Tensor) -> float:
