@@ -227,6 +227,7 @@ class ValuePlan(StrEnum):
     THREADS = "threads"  #: the seed's, on several threads, on a compile of its own
     GPU = "gpu"  #: the seed's, its kernels fused as for a GPU and interpreted, on a compile of its own
     CACHED = "cached"  #: called again with something changed that guards and cache keys must notice, caches on
+    RANDOM = "random"  #: the seed's, with the compiler's own random numbers, on a compile of its own
 
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.

@@ -23,6 +23,7 @@ from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.capture import inputs_under
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.interpreter import draws, program
+from fxmorph.programs.load import Invocation
 from fxmorph.programs.observe import Observation
 
 #: The seed's own values, exact ones, masks outside {0, 1}, signed zeros with Inf and NaN.
@@ -64,8 +65,10 @@ class _Pair(Trial):
         super().__init__(subject, CompileConfig.make(), 0, Clock())
         self._after = after
 
-    def compiled(self, plan: ValuePlan) -> Observation:
-        return self.observe(plan, lambda _: self._after)
+    def compiled(
+        self, plan: ValuePlan, prepare: Callable[[Invocation], None] | None = None, **more: Any
+    ) -> Observation:
+        return self.observe(plan, lambda _: self._after, prepare, **more)
 
     def rounds_otherwise(self, plan: ValuePlan, slot: str, old: Observation, new: Observation) -> str:
         """How both graphs give the same in fp64, explicit casts rounded and not; "" where they do not.

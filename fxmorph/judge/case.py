@@ -194,7 +194,7 @@ def plan_inputs(
         return Invocation(fn, args, lambda g: g(*args))
 
     for plan in plans:
-        if plan in SIZE_PLANS or plan in APART:
+        if plan in SIZE_PLANS or (plan in APART and plan is not ValuePlan.RANDOM):
             continue  # made when asked for; of a seed as it is alone
         try:
             if plan is ValuePlan.SEED:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fxmorph.judge.trial import SeedSubject, same_observation
+from fxmorph.judge.trial import SeedSubject
 from fxmorph.model import CaseResult, Status, ValuePlan, VerdictCode
 from fxmorph.programs.load import LoadedSeed
-from fxmorph.programs.observe import observe
+from fxmorph.programs.observe import observe, same_observation
 
 _UNSTEADY = frozenset({VerdictCode.UNSTEADY_EAGER, VerdictCode.NOT_SEEN_AGAIN})
 

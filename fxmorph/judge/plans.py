@@ -25,7 +25,7 @@ MADE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.NEGATIVE, ValuePlan.AGA
 #: judged in another layout too, which takes a compile of its own; else every seed is.
 RELAID_EVERY = 3
 #: Each on a compile of its own, of seeds that are judged in another layout too.
-APART = (ValuePlan.LAYOUT, ValuePlan.THREADS, ValuePlan.GPU, ValuePlan.CACHED)
+APART = (ValuePlan.LAYOUT, ValuePlan.THREADS, ValuePlan.GPU, ValuePlan.CACHED, ValuePlan.RANDOM)
 #: Every so many cases of a campaign run on THREADS threads, as users' programs do: loops that run in parallel are
 #: other code.  Seeds as they are run on one, and under plan ``threads`` on so many.
 THREADED_EVERY, THREADS = 4, 4
@@ -51,6 +51,8 @@ def _tells(plan: ValuePlan, settings: Settings) -> bool:
         return settings.interprets
     if plan is ValuePlan.CACHED and settings.interprets:
         return False  # caches hold code
+    if plan is ValuePlan.RANDOM and (settings.interprets or "fallback_random" in dict(settings.inductor)):
+        return False  # interpreted kernels have no generators of their own
     return plan is ValuePlan.LAYOUT or settings.backend == "inductor"
 
 
@@ -79,5 +81,8 @@ def under(plan: ValuePlan, config: CompileConfig) -> tuple[CompileConfig, ValueP
         return replace(config, kernels=Kernels.GPU), ValuePlan.SEED
     if plan is ValuePlan.CACHED:
         inductor = {**dict(config.inductor), "fx_graph_cache": True}
+        return replace(config, inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))), plan
+    if plan is ValuePlan.RANDOM:
+        inductor = {**dict(config.inductor), "fallback_random": False}
         return replace(config, inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))), plan
     return config, plan

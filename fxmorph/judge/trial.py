@@ -18,6 +18,7 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.kernel_faults import faults_noted
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import NonFinite, compare
+from fxmorph.judge.own_numbers import judge_numbers
 from fxmorph.judge.plans import RACES
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.reference_run import ReferenceRun
@@ -27,12 +28,12 @@ from fxmorph.judge.steps import Steps
 from fxmorph.judge.unstable import move, moves_as_far
 from fxmorph.model import DRAWN_PLANS, SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode, worst
 from fxmorph.oracle import Evidence, load_oracles
-from fxmorph.programs.bits import plain, same_bits
+from fxmorph.programs.bits import plain
 from fxmorph.programs.called_in_turn import Turns, turns
 from fxmorph.programs.contents import differing, same_plain
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
-from fxmorph.programs.observe import Observation, observe
+from fxmorph.programs.observe import Observation, observe, same_observation
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.sizes import Sizes
 from fxmorph.programs.values import Step, apply_plan
@@ -277,8 +278,14 @@ class Trial:
         #: Of the exception that only one side raised in the last judgement.
         self.signature: Signature | None = None
 
-    def observe(self, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
+    def observe(
+        self, plan: ValuePlan, wrap: Callable[[Any], Any], prepare: Callable[[Invocation], None] | None = None,
+        **more: Any,
+    ) -> Observation:  # fmt: skip
+        """``prepare`` may change the values of the fresh program; ``more`` is told to ``observe``."""
         made = self.subject.fresh(plan, self.input_seed)
+        if prepare is not None:
+            prepare(made)
         return self._observe(made, plan, wrap, **more)
 
     def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
@@ -309,7 +316,9 @@ class Trial:
                 tensor.grad = None
         return Invocation(old.fn, made.args, made.drive, old.state)
 
-    def compiled(self, plan: ValuePlan) -> Observation:
+    def compiled(
+        self, plan: ValuePlan, prepare: Callable[[Invocation], None] | None = None, **more: Any
+    ) -> Observation:
         """Raises :class:`ToolchainMissing`."""
 
         def wrap(fn: Any) -> Any:
@@ -319,20 +328,23 @@ class Trial:
 
         units = contextlib.nullcontext() if self._fired is None else noting(self._fired)
         with self.clock.activity("compile"), configured(self.settings), units:
-            made = self._transplanted(self.subject.fresh(plan, self.input_seed))
+            made = self.subject.fresh(plan, self.input_seed)
+            if prepare is not None:
+                prepare(made)
+            made = self._transplanted(made)
             with faults_noted() as faults:
-                seen = self._observe(made, plan, wrap)
+                seen = self._observe(made, plan, wrap, **more)
             seen.faults = faults.found
         if seen.exception is not None and (trouble := toolchain_trouble(seen.exception)):
             raise ToolchainMissing(trouble)
         if seen.exception is not None and forget_unfinished(seen.exception):
             self._compiled.clear()
-            return self.compiled(plan)
+            return self.compiled(plan, prepare, **more)
         return seen
 
-    def eager(self, plan: ValuePlan) -> Observation:
+    def eager(self, plan: ValuePlan, **more: Any) -> Observation:
         with self.clock.activity("eager"):
-            return self.observe(plan, lambda f: f)
+            return self.observe(plan, lambda f: f, **more)
 
     def reference(self, plan: ValuePlan, eager: Observation, draw: int = 0) -> LazyReference:
         return LazyReference(self, plan, eager, draw)
@@ -361,6 +373,8 @@ class Trial:
             return [_unsupported(f"does not run in this dtype: {eager.raised}", plan, VerdictCode.REFUSED_DTYPE)]
         if "on the same device" in eager.raised or "on cpu" in eager.raised:  # as torch says it
             return [_unsupported(f"does not run on this device: {eager.raised}", plan, VerdictCode.REFUSED_DEVICE)]
+        if plan is ValuePlan.RANDOM:
+            return [replace(v, plan=plan) for v in judge_numbers(self, eager)]
         compiled = self.compiled(plan)
         self.sides = eager, compiled
         self.signature = None if eager.raised and compiled.raised else compiled.signature or eager.signature
@@ -428,7 +442,7 @@ class Trial:
                 note(lambda v=v: f"  {v.slot}: {v.kind or v.status}: {v.reason}")  # type: ignore[misc]
         if any(v.status is Status.FINDING for v in verdicts):
             again = self.eager(plan)
-            gate = self._closed_gate(eager, again, reference)
+            gate = self._closed_gate(plan, eager, again, reference)
             note(lambda: f"  gates: {gate.reason if gate else 'all open'}; {reference.gates().summary()}")
             if gate:
                 return [gate]
@@ -479,7 +493,9 @@ class Trial:
         floats = [plain(t) for t in made.tensors if t.is_floating_point()]
         return NonFinite.NONE if all(bool(torch.isfinite(t).all()) for t in floats) else NonFinite.ANY
 
-    def _closed_gate(self, eager: Observation, again: Observation, reference: LazyReference) -> Verdict | None:
+    def _closed_gate(
+        self, plan: ValuePlan, eager: Observation, again: Observation, reference: LazyReference
+    ) -> Verdict | None:
         """The verdict where nothing may be said of this run; ``again`` is another one in eager."""
         if bool(eager.raised) != bool(again.raised):
             return _skipped("call", "eager raises only sometimes", VerdictCode.UNSTEADY_EAGER)
@@ -488,7 +504,8 @@ class Trial:
         if not same_observation(eager, again):
             return _skipped("call", "eager gives different results when run twice", VerdictCode.UNSTEADY_EAGER)
         gates = reference.gates()
-        if gates.random and not dict(self.settings.inductor).get("fallback_random", True):
+        own_numbers = not dict(self.settings.inductor).get("fallback_random", True)
+        if gates.random and own_numbers and plan is not ValuePlan.RANDOM:
             text = "random numbers differ from eager's by design without fallback_random"
             return _skipped("call", text, VerdictCode.RANDOM_BY_DESIGN)
         return None
@@ -608,23 +625,6 @@ def _outcome(seen: Observation) -> str:
     if seen.raised:
         return f"raises {seen.raised}"
     return f"returns {len(seen.outputs)} values, {len(seen.gradients)} gradients"
-
-
-def same_observation(a: Observation, b: Observation) -> bool:
-    """Whether two runs of the same program show the same bits and relations."""
-    if bool(a.raised) != bool(b.raised) or a.aliases != b.aliases or a.structure != b.structure:
-        return False
-    mine, theirs = a.slots(), b.slots()
-    if mine.keys() != theirs.keys():
-        return False
-    for name, slot in mine.items():
-        other = theirs[name]
-        if isinstance(slot.value, torch.Tensor):
-            if not isinstance(other.value, torch.Tensor) or slot.meta != other.meta:
-                return False
-            if slot.value.layout == torch.strided and not same_bits(slot.value, other.value):
-                return False
-    return True
 
 
 #: Verdicts that the reason of a case tells of, at most.

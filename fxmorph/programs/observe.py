@@ -28,6 +28,9 @@ from fxmorph.programs.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.dispatch import no_dispatch, tree_flatten
 
+#: Of the random generators before the call.
+RNG_SEED = 2
+
 
 @dataclass(frozen=True)
 class Meta:
@@ -85,6 +88,8 @@ class Observation:
     signature: Signature | None = None
     in_backward: bool = False
     generators: str = ""
+    #: What gradients are of, where they were asked for.
+    loss: float | None = None
     objects: Contents = field(default_factory=Contents)
     objects_after: Contents = field(default_factory=Contents)
     own_memory: frozenset[str] = frozenset()
@@ -102,6 +107,10 @@ class Observation:
     def slots(self) -> dict[str, Slot]:
         """Every slot by name."""
         return {s.name: s for s in (*self.outputs, *self.after, *self.gradients, *self.backward)}
+
+    def meta(self) -> dict[str, Meta | None]:
+        """All but the values of every slot, by name."""
+        return {name: slot.meta for name, slot in self.slots().items()}
 
     def slot(self, name: str) -> Slot | None:
         """The slot of that name; of what a backward pass did not write, what the call left there."""
@@ -171,6 +180,7 @@ def observe(
     inference: bool = False,
     calls: int = 1,
     exact: bool = False,
+    rng_seed: int = RNG_SEED,
     mode: AbstractContextManager[Any] | None = None,
     keep: Callable[[torch.Tensor], Any] | None = None,
 ) -> Observation:
@@ -182,7 +192,7 @@ def observe(
     ``KeyboardInterrupt`` and the like pass through.
     """
     seen = Observation()
-    named = _held(invocation, look_into(_objects_in(invocation)), {})
+    named = named_tensors(invocation)
     histories = {id(t): t.grad_fn for t in named.values()}
     without_grad = [k for k, t in named.items() if _grad_of(t) is None]
     try:
@@ -191,7 +201,7 @@ def observe(
             with mode or contextlib.nullcontext():
                 held = []  # what earlier calls returned stays alive, as it may in a program
                 for _ in range(calls):
-                    torch.manual_seed(2)
+                    torch.manual_seed(rng_seed)
                     held.append(invocation.drive(g))
                 result = held[-1]
                 seen.generators = _generators()
@@ -217,6 +227,7 @@ def observe(
                     written = [None if t.grad_fn is histories.get(id(t)) else t for t in now.values()]
                     loss = loss_of([*tensors.values(), *written], exact)
                     if loss is not None and loss.requires_grad:
+                        seen.loss = float(loss.detach())
                         loss.backward()
                         changed = _changed({**now, **tensors}, seen)
                         seen.backward = [frozen(f"backward:{k}", t, keep) for k, t in changed.items()]
@@ -228,6 +239,34 @@ def observe(
         seen.signature = signature_of(error)
         seen.exception = _without_frames(error)
     return seen
+
+
+def same_observation(a: Observation, b: Observation) -> bool:
+    """Whether two runs of the same program show the same bits and relations."""
+    if bool(a.raised) != bool(b.raised) or a.aliases != b.aliases or a.structure != b.structure:
+        return False
+    mine, theirs = a.slots(), b.slots()
+    if mine.keys() != theirs.keys():
+        return False
+    for name, slot in mine.items():
+        other = theirs[name]
+        if isinstance(slot.value, torch.Tensor):
+            if not isinstance(other.value, torch.Tensor) or slot.meta != other.meta:
+                return False
+            if slot.value.layout == torch.strided and not same_bits(slot.value, other.value):
+                return False
+    return True
+
+
+def named_tensors(invocation: Invocation) -> dict[str, torch.Tensor]:
+    """The tensors in the arguments and the module of a fresh program, by the names that slots have."""
+    return _held(invocation, look_into(_objects_in(invocation)), {})
+
+
+def generators_before(rng_seed: int = RNG_SEED) -> str:
+    """The states of the random generators before a call, as ``Observation.generators`` has them after it."""
+    torch.manual_seed(rng_seed)
+    return _generators()
 
 
 def _grad_of(t: torch.Tensor) -> torch.Tensor | None:

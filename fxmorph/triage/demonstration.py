@@ -86,6 +86,8 @@ def _trial(found: Investigated, case: Case, clock: Clock, folder: str) -> Trial:
 def _values(shown: Exhibit, found: Investigated, case: Case, plan: ValuePlan, rules: Registry, clock: Clock) -> Exhibit:
     if plan in SIZE_PLANS:
         return replace(shown, trouble=(*shown.trouble, "values: seen at another size than the program's own"))
+    if plan is ValuePlan.RANDOM:
+        return replace(shown, trouble=(*shown.trouble, "values: random numbers differ from eager's by design"))
     plan = plan if plan is ValuePlan.AGAIN else ValuePlan.SEED  # the program makes the values of the others
     with tempfile.TemporaryDirectory() as folder:
         trial = _trial(found, case, clock, folder)

@@ -71,7 +71,7 @@ BACKEND_OF = {
     "decomposition": "aot_eager_decomp_partition",
 }
 #: Plans that leave a program's values as they are, and forms of seeds that are Python source.
-_OWN_VALUES = frozenset({ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS})
+_OWN_VALUES = frozenset({ValuePlan.SEED, ValuePlan.AGAIN, ValuePlan.RANDOM, *SIZE_PLANS})
 _SOURCES = frozenset({"module", "class"})
 #: How many other values are tried on a reduced program.
 OTHERS = 3
@@ -515,6 +515,7 @@ class _Investigation:
             "calls": self.loaded.meta.get("calls", 1) if not self.result.recipe else 1,
             "device": self.case.device,
             **({"threads": self.threads} if self.threads > 1 else {}),
+            **({"own_numbers": True} if self.plan is ValuePlan.RANDOM else {}),
             "context": self.case.context,
             "dtype": self.case.dtype if not self.result.recipe else "",
         }

@@ -20,11 +20,11 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows
-from fxmorph.judge.trial import SeedSubject, Trial, same_observation, summary
+from fxmorph.judge.trial import SeedSubject, Trial, summary
 from fxmorph.model import CompileConfig, Seed, Status, ValuePlan
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.load import load_seed
-from fxmorph.programs.observe import Observation, observe
+from fxmorph.programs.observe import Observation, observe, same_observation
 from fxmorph.torchapi.compiling import reset
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

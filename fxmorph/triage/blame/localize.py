@@ -17,7 +17,7 @@ from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.tracking import Group
 from fxmorph.torchapi.unseen_passes import STAGES, graph_functions
-from fxmorph.triage.blame.around_graphs import blame_around
+from fxmorph.triage.blame.around_graphs import blame_around, blame_partitioner
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
 from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_step
@@ -25,6 +25,8 @@ from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_ste
 #: Twins of one fault that are switched off one after the other before giving up.
 TWINS = 6
 IN_EAGER = Held(backend=True)
+#: What puts the compiler's own random numbers in the place of eager's.
+_OWN_NUMBERS = "joint.replace_random_passes"
 
 
 def localize(probe: Probe, ladder_stage: str) -> Blame:
@@ -64,7 +66,9 @@ def _blame_graphs(probe: Probe) -> Blame:
     """The finding shows where Inductor's graphs run in eager."""
     bare = IN_EAGER.below(Group.PASS, 0)
     if probe.ask(bare) is not Answer.SHOWS:
-        return _blame_pass(probe)
+        guilty = _blame_pass(probe)
+        # Without that pass nothing is drawn by the compiler, whoever is wrong about what is.
+        return (blame_partitioner(probe, IN_EAGER) if guilty.unit == _OWN_NUMBERS else None) or guilty
     found = _blame_unseen(probe, bare)
     if found is not None:
         return found

@@ -20,7 +20,7 @@ def regression_text(finding: Finding) -> str:
     name = "_".join(re.sub(r"\W+", "_", str(k)) for k in finding.kinds)
     where = re.sub(r"\W+", "_", finding.unit.partition(".")[2])
     title = f"test_{name}_{where.strip('_') or finding.stage}".lower()
-    body = _in_process(script, title) if not script.child else _in_child(title)
+    body = _beside(title) if script.child or script.own_numbers else _in_process(script, title)
     return "\n".join([*body, *_MAIN]) + "\n"
 
 
@@ -55,8 +55,9 @@ def _in_process(script: Script, title: str) -> list[str]:
     ]
 
 
-def _in_child(title: str) -> list[str]:
-    """A crash or a hang would take the test's process with it: it runs the script beside it."""
+def _beside(title: str) -> list[str]:
+    """Runs the script beside it: a crash or a hang would take the test's process with it, and a comparison of runs
+    under many seeds is too long to be written twice."""
     return [
         '# Owner(s): ["oncall: pt2"]',
         "import pathlib",

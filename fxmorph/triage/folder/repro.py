@@ -17,6 +17,7 @@ from typing import Any
 from fxmorph.core.exits import ReproExit
 from fxmorph.model import Finding, Kind
 from fxmorph.torchapi.new_memory import IN_A_SCRIPT
+from fxmorph.triage.folder.own_numbers_script import HANGING, compared, runs, samples, slope_off
 from fxmorph.triage.folder.program_text import defined, holds_containers, readable, returns_flat_tuples, without_inputs
 from fxmorph.triage.folder.script_parts import (
     HELD_IN,
@@ -105,8 +106,8 @@ def repro_text(finding: Finding) -> str:
     (before the call), ``device``, ``dtype`` (that the seed was converted to), ``context``,
     ``calls`` (on the same inputs; the last is compared), ``sizes`` (old and new: what is compared
     is a call at another size, after one at the inputs' own), ``threads``, ``garbage`` (in new
-    memory, so that what nothing wrote shows), ``timeout`` (wall seconds), ``grad_weights``
-    ("randn", "integers", "ones"), ``objects`` (are looked into).
+    memory, so that what nothing wrote shows), ``own_numbers`` (the compiler draws others than eager),
+    ``timeout`` (wall seconds), ``grad_weights`` ("randn", "integers", "ones"), ``objects`` (are looked into).
     Raises ``ValueError`` when the program is not Python or lacks these functions.
     """
     script = Script(finding)
@@ -123,6 +124,10 @@ class Script:
         self.check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
         self.kinds = {Kind.RAISES if kind is Kind.COMPILE_ERROR else kind for kind in finding.kinds}
         self.kinds -= {Kind.SECOND_CALL}  # which says when the others show
+        #: Whether the compiler draws numbers of its own, so that runs under several seeds are compared.
+        self.own_numbers = bool(self.config.get("own_numbers")) and bool(self.kinds & HANGING)
+        if self.own_numbers:
+            self.kinds = (self.kinds & HANGING) | ({Kind.VALUE} if Kind.RNG in self.kinds else set())
         self.defined = defined(finding.program)
         called = without_inputs(finding.program)
         self.random = bool(finding.repro.random) and bool(_RANDOM.search(called))
@@ -162,12 +167,13 @@ class Script:
     def head(self) -> list[str]:
         """Comment, imports, settings, and the program."""
         f = self.finding
+        copies = self.copied or (self.own_numbers and self.stateful)
         about = f"fxmorph {f.id}: {', '.join(f.kinds)} at {f.stage}" + (f" ({f.unit})" if f.unit else "")
         return self.program(
             [
                 *textwrap.wrap(about, 118, initial_indent="# ", subsequent_indent="# ", break_long_words=False),
                 "# Exits 1 while torch.compile differs from eager, 0 once it does not, 2 if it could not run.",
-                f"import {'copy, ' if self.copied else ''}os, {'subprocess, ' if self.child else ''}sys; "
+                f"import {'copy, ' if copies else ''}os, {'subprocess, ' if self.child else ''}sys; "
                 "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
             ]
         )
@@ -232,7 +238,7 @@ class Script:
         calls = int(self.config.get("calls") or 1)
         if Kind.SECOND_CALL in self.finding.kinds:
             calls *= 2
-        rng_seed = self.config.get("rng_seed", 2 if self.random else None)
+        rng_seed = "seed" if self.own_numbers else self.config.get("rng_seed", 2 if self.random else None)
         seeded = [] if rng_seed is None else [f"torch.manual_seed({rng_seed})"]
         call = [*seeded, *call]
         if calls > 1:
@@ -272,7 +278,7 @@ class Script:
         if self.sizes:
             first = "drive(f, *inputs)" if "drive" in self.defined else "f(*inputs)"
             made += [first, f"inputs = tree_map(resized, {inputs})"]
-        drawn = ["torch.manual_seed(0)"] if _DRAWS.search(self.finding.program) else []
+        drawn = ["torch.manual_seed(0)"] if self.own_numbers or _DRAWS.search(self.finding.program) else []
         lines = [*drawn, *made, *call]
         if self.config.get("context") == "autocast":
             device = self.config.get("device") or "cpu"
@@ -287,6 +293,8 @@ class Script:
 
     def comparison(self) -> list[str]:
         """Note the same of both sides, compare."""
+        if self.own_numbers:
+            return self._under_several_seeds()
         lines, equal = self.noted()
         unequal = equal.replace(" == ", " != ") if " == " in equal else f"not {equal}"
         if Kind.RAISES in self.kinds:  # a side that raised noted nothing else
@@ -299,9 +307,34 @@ class Script:
             "sys.exit(1 if different else 0)",
         ]
 
+    def _under_several_seeds(self) -> list[str]:
+        call = "drive(f, *inputs)" if "drive" in self.defined else "f(*inputs)"
+        slopes = Kind.GRADIENT in self.kinds and not self.differentiates
+        ready, function = self._fresh()
+        return [
+            *self._noting()[0],
+            *samples(),
+            "",
+            *([*slope_off(call), ""] if slopes else []),
+            *ready,
+            *runs(function, self._compiled(function), self.stateful),
+            *compared(self.kinds if slopes else self.kinds - {Kind.GRADIENT}),
+        ]
+
     def noted(self) -> tuple[list[str], str]:
         """Lines that note the same of ``eager`` and ``compiled``, and when ``what`` of it is equal."""
-        notes = [note for kind, note in _NOTES.items() if kind in self.kinds]
+        lines, equal = self._noting()
+        ready, function = self._fresh()
+        if ready:
+            lines += [*ready, f"eager = run({function})", *ready, f"compiled = run({self._compiled(function)})"]
+        else:
+            lines.append(f"eager, compiled = run({function}), run({self._compiled(function)})")
+        return lines, equal
+
+    def _noting(self) -> tuple[list[str], str]:
+        """The function that notes, and when ``what`` of two notes is equal."""
+        kinds = self.kinds - {Kind.RNG} if self.own_numbers else self.kinds
+        notes = [note for kind, note in _NOTES.items() if kind in kinds]
         if self.objects:
             changed = {_NOTES[kind][0]: what for kind, what in _LOOKED.items()}
             notes = [(name, changed.get(name, what)) for name, what in notes]
@@ -337,13 +370,9 @@ class Script:
             notes = [("raises", "False"), *notes]
         with_tensors = bool(self.kinds & _WITH_TENSORS)
         only_tensors = self.flat and all(name in _FLAT for name, _ in notes)
-        lines += ["", "def run(f):", *(_at_once(body, notes) or [*body, *_returned(notes)]), ""]
-        lines += [*self._same(only_tensors), ""] if with_tensors else []
-        ready, function = self._fresh()
-        if ready:
-            lines += [*ready, f"eager = run({function})", *ready, f"compiled = run({self._compiled(function)})"]
-        else:
-            lines.append(f"eager, compiled = run({function}), run({self._compiled(function)})")
+        head = "def run(f, seed):" if self.own_numbers else "def run(f):"
+        lines += ["", head, *(_at_once(body, notes) or [*body, *_returned(notes)]), ""]
+        lines += [*self._same(only_tensors and not self.own_numbers), ""] if with_tensors else []
         equal = "same(eager[what], compiled[what])" if with_tensors else "eager[what] == compiled[what]"
         return lines, "all(map(same, eager[what], compiled[what]))" if only_tensors else equal
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
@@ -44,18 +45,23 @@ OFFSET = [
 ]
 
 
-@cache
-def looking() -> list[str]:
-    """What looks and compares in ``fxmorph/programs/contents.py``, in a function: the program may use its names."""
-    tree = ast.parse((Path(__file__).parents[2] / "programs" / "contents.py").read_text(encoding="utf-8"))
-    told = ("differing", "_what", "shown")
-    kept = [n for n in tree.body[1:] if getattr(n, "name", "") not in told and getattr(n, "module", "") != "__future__"]
+def bare(module: Path, without: Collection[str] = ()) -> list[str]:
+    """The source of a module of this package, for a script: no docstrings, comments or functions of these names."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    kept = [n for n in tree.body[1:] if getattr(n, "name", "") not in without]
+    kept = [n for n in kept if getattr(n, "module", "") != "__future__"]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:]
+    return ast.unparse(ast.Module(kept, [])).replace("\n\n", "\n").split("\n")
+
+
+@cache
+def looking() -> list[str]:
+    """What looks and compares in ``fxmorph/programs/contents.py``, in a function: the program may use its names."""
     return [
         "def looking():  # what is in an object: tensors and plain values by place",
-        *indent(ast.unparse(ast.Module(kept, [])).replace("\n\n", "\n").split("\n")),
+        *indent(bare(Path(__file__).parents[2] / "programs" / "contents.py", ("differing", "_what", "shown"))),
         "    return look_into, same_plain",
         "look_into, same_plain = looking()",
     ]
