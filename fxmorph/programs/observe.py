@@ -227,7 +227,8 @@ def observe(
                     written = [None if t.grad_fn is histories.get(id(t)) else t for t in now.values()]
                     loss = loss_of([*tensors.values(), *written], exact)
                     if loss is not None and loss.requires_grad:
-                        seen.loss = float(loss.detach())
+                        # A reference run would take it for a number that the program has taken from a tensor.
+                        seen.loss = float(loss.detach()) if mode is None else None
                         loss.backward()
                         changed = _changed({**now, **tensors}, seen)
                         seen.backward = [frozen(f"backward:{k}", t, keep) for k, t in changed.items()]
