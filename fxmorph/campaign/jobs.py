@@ -90,11 +90,12 @@ class JudgePasses:
 
 @dataclass(frozen=True)
 class Derive:
-    """Job: graphs that pattern entries fire on, with near misses; answers (``Derivation`` s, seconds)."""
+    """Job: graphs that pattern entries fire on, with near misses if ``near``; answers (``Derivation`` s, seconds)."""
 
     index: int
     entries: tuple[str, ...]
     seed: int
+    near: bool
 
 
 @dataclass(frozen=True)

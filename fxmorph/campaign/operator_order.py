@@ -1,8 +1,9 @@
-"""In which order operators of torch's own tests are tried: each once before any of them again.
+"""In which order operators of torch's own tests are tried.
 
-First the calls that are most unlike each other, in several dtypes; then gradients, integers, fused calls, narrow floats
-and the rest; then further calls of the same operators.  Within a round those operators come first that reach a lowering
-which none before them reached: what is taken apart is looked at as a decomposition alone, too.
+First, of those that together reach every lowering, calls with arguments changed on purpose, gradients, fused calls and
+several dtypes: what is taken apart is looked at as a decomposition alone, too.  Then all, each once before any of them
+again: the calls that are most unlike each other, gradients, integers, fused calls, narrow floats and the rest; then
+further calls of the same operators.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ _ROUNDS: tuple[tuple[str | None, Setting], ...] = (
     (None, Setting.BACKWARD),
     ("int64", Setting.ALONE),
     (None, Setting.FUSED),
+    (None, Setting.CHANGED),
     ("bfloat16", Setting.FUSED),
     (None, Setting.IN_PLACE),
     ("bool", Setting.ALONE),
@@ -29,17 +31,38 @@ _ROUNDS: tuple[tuple[str | None, Setting], ...] = (
 )
 
 
+#: Rounds of the operators that together reach every lowering, before all others: with the part.
+_FIRST: tuple[tuple[str | None, Setting, int], ...] = (
+    (None, Setting.CHANGED, 0),
+    (None, Setting.BACKWARD, 0),
+    (None, Setting.CHANGED, 1),
+    (MIXED, Setting.ALONE, 0),
+    (None, Setting.CHANGED, 2),
+)
+
+
 def ordered_programs(listed: Sequence[ListedOperator], campaign_seed: int) -> Iterator[OperatorProgram]:
-    """All programs of the operators; within a round in an order drawn from the seed, in two groups."""
+    """All programs of the operators; within a round in an order drawn from the seed."""
+    given: set[OperatorProgram] = set()
+    for program in _every_round(listed, campaign_seed):
+        if program not in given:
+            given.add(program)
+            yield program
+
+
+def _every_round(listed: Sequence[ListedOperator], campaign_seed: int) -> Iterator[OperatorProgram]:
     reaching = reaching_operators(listed)
+    first = [operator for operator in listed if operator.name in reaching]
+    for number, (dtype, setting, part) in enumerate(_FIRST):
+        drawn = [p for operator in first if (p := _program(operator, dtype, setting, part)) is not None]
+        random.Random(f"first operators {campaign_seed} {number}").shuffle(drawn)
+        yield from drawn
     for part in range(max((operator.parts for operator in listed), default=0)):
         for number, (dtype, setting) in enumerate(_ROUNDS):
             rng = random.Random(f"operators {campaign_seed} {part} {number}")
-            for first in (True, False):
-                group = [operator for operator in listed if (operator.name in reaching) is first]
-                drawn = [p for operator in group if (p := _program(operator, dtype, setting, part)) is not None]
-                rng.shuffle(drawn)
-                yield from drawn
+            drawn = [p for operator in listed if (p := _program(operator, dtype, setting, part)) is not None]
+            rng.shuffle(drawn)
+            yield from drawn
 
 
 def reaching_operators(listed: Sequence[ListedOperator]) -> frozenset[str]:
@@ -70,4 +93,6 @@ def _program(operator: ListedOperator, dtype: str | None, setting: Setting, part
         return None
     if setting is Setting.IN_PLACE and not operator.in_place:
         return None
+    if setting is Setting.CHANGED:
+        return OperatorProgram(operator.name, chosen, setting, part)
     return OperatorProgram(operator.name, chosen, setting, part) if part < operator.parts else None

@@ -64,10 +64,11 @@ class Portfolio:
         """
         sources = self._settings.sources
         lanes: list[Lane[Any]] = []
+        looking: Lane[Any] | None = None
         if Source.SEEDS in sources:
             looks = [self._as_it_is(seed, place) for place, seed in enumerate(self.seeds)]
             self._looked |= {look.id for look in looks}
-            looking = Lane[Any](self._own(zip(looks)), 1.0, 0.4)
+            looking = Lane[Any](self._own(zip(looks)), 1.0, 0.35)
             lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
@@ -77,9 +78,9 @@ class Portfolio:
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 0.6))
+            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 0.9))
         if Source.GENERATED in sources:
-            lanes.append(Lane(self._generated(), 0.9, 0.1))
+            lanes.append(Lane(self._generated(), 1.4, 0.1, after=looking))
         yield from mixed(lanes)
 
     def _own(self, turns: Iterable[Iterable[Case | None]]) -> Iterator[Case | Passed | None]:
@@ -136,8 +137,8 @@ class Portfolio:
         if not self._interprets:
             return [Lane(self._compiled_operators(), 1.2, 0.4)]
         looks = self._interpreted_operators()
-        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.45, 0.4)
-        return [first, Lane(looks, 0.4, 0.25, after=first), Lane(self._compiled_operators(), 1.4, 0.2)]
+        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.45, 0.45)
+        return [first, Lane(looks, 0.45, 0.25, after=first), Lane(self._compiled_operators(), 1.4, 0.25)]
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""

@@ -36,8 +36,8 @@ from fxmorph.model import Rung, Seed, Status
 
 T = TypeVar("T")
 _ENDED = object()
-#: Entries that one job derives graphs from, and graphs of each, about.
-ENTRIES_A_JOB, NEAR = 3, 10
+#: Entries that one job derives graphs from, with near misses and without, and graphs of each, about.
+ENTRIES_A_JOB, ENTRIES_ALONE, NEAR = 3, 8, 10
 #: The share of the time after which what the installed torch is known to do is compiled as a whole too.
 LATE = 0.85
 #: A seed's weight grows by this for each unit that its graphs made fire first.
@@ -69,6 +69,10 @@ class Cost:
             return self.samples
         return self.made if source.made else self.derived if source.derived is not None else self.seed
 
+    def with_graphs(self, job: Derive) -> float:
+        """The judgement of what is derived, too."""
+        return self.derive + self.derived * (NEAR * ENTRIES_A_JOB if job.near else ENTRIES_ALONE)
+
 
 class UnitSchedule:
     """Jobs on ``seeds``, and on what is made for the units that :meth:`told` hears of; programs of findings go to a
@@ -97,6 +101,8 @@ class UnitSchedule:
         #: Graphs to be judged: derived from entries, and near misses of them.
         self._derived: deque[Derived] = deque()
         self._deriving = 0
+        #: Entries whose own graph was, or is to be, judged.
+        self._as_it_is: set[str] = set()
         self._accusations = Accusations(settings, ledger, queue, emit)
         self._skip: dict[str, set[str]] = defaultdict(set)
         self._later: deque[JudgePasses] = deque()
@@ -164,7 +170,7 @@ class UnitSchedule:
         return [
             Lane(self._samples(), cost.samples, 0.35),
             Lane(self._made(coded), cost.made, 0.25),
-            Lane(self._derivations(coded), cost.derive + NEAR * ENTRIES_A_JOB * cost.derived, 0.25),
+            Lane(self._derivations(coded), cost.with_graphs, 0.25),
             first,
             Lane(others, cost.seed, 0.15, after=first),
         ]
@@ -183,8 +189,11 @@ class UnitSchedule:
         yield from (self._job(Source(made=name)) for name in self._own(ordered))
 
     def _derivations(self, coded: Sequence[str]) -> Iterator[Derive]:
-        """One entry of each family of patterns first, those that run by default before others."""
+        """One entry of each family of patterns first, those that run by default before others; as it is, then with
+        near misses.  Of a family those for training come last: their graphs are large.
+        """
         entries = [u for u in self._shuffled("entries", self._units) if u.kind is UnitKind.ENTRY]
+        entries.sort(key=lambda unit: unit.name.endswith("_training"))
         before: Counter[str] = Counter()
         place: dict[str, tuple[int, bool]] = {}
         for unit in entries:
@@ -192,9 +201,11 @@ class UnitSchedule:
             before[family(unit.name)] += 1
         entries.sort(key=lambda unit: place[unit.name])
         names = [unit.name for unit in entries if unit.name not in coded]
-        for i in self._own(range(0, len(names), ENTRIES_A_JOB)):
-            self._deriving += 1
-            yield Derive(0, tuple(names[i : i + ENTRIES_A_JOB]), self._settings.seed)
+        first = [name for name in names if place[name][0] == 0]
+        for wanted, size, near in ((first, ENTRIES_ALONE, False), (names, ENTRIES_A_JOB, True)):
+            for i in self._own(range(0, len(wanted), size)):
+                self._deriving += 1
+                yield Derive(0, tuple(wanted[i : i + size]), self._settings.seed, near)
 
     def _of_seeds(self, modes: Sequence[Mode]) -> Iterator[JudgePasses]:
         """Every seed under each of the modes, in another one each time."""
@@ -258,7 +269,9 @@ class UnitSchedule:
         self._ledger.add_seconds(seconds)
         for derivation in derivations:
             self.tally.derived(derivation)
-            self._derived.extend(graph for graph in derivation.graphs if not graph.change or graph.fires)
+            told = derivation.entry in self._as_it_is
+            self._derived.extend(g for g in derivation.graphs if (g.fires if g.change else not told))
+            self._as_it_is.add(derivation.entry)
 
     def _judged(self, job: JudgePasses, ended: Ended) -> None:
         self._sources += 1

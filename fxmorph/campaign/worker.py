@@ -133,7 +133,7 @@ def _about_units(
 
     with clock.activity("derive"):
         wanted = [e for e in entries() if e.full_name in job.entries]
-        made = tuple(derive_all(wanted, job.seed))
+        made = tuple(derive_all(wanted, job.seed, near=job.near))
     return made, clock.take()
 
 

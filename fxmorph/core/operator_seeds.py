@@ -25,6 +25,7 @@ class Setting(StrEnum):
     BACKWARD = "backward"  #: their inputs require grad
     FUSED = "fused"  #: pointwise operators before and after each, the result used twice
     IN_PLACE = "in-place"  #: the variant of the operator that writes its first argument
+    CHANGED = "changed"  #: calls of the overloads that it is made of, with arguments changed on purpose
 
 
 @dataclass(frozen=True)

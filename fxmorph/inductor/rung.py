@@ -205,15 +205,14 @@ def judge_source(
 
 
 def _concerns(unit: Unit, source: Source, graph: StageGraph) -> bool:
-    """A graph derived from an entry is for that entry, and as it is for the entry's pass too."""
+    """A graph derived from an entry is for that entry."""
     if source.samples is not None:
         return decomposes(graph, unit)
     if source.made:
         return unit.name == source.made
     if source.derived is None:
         return True
-    entry = source.derived.entry
-    return unit.name == entry or (not source.derived.change and entry.startswith(f"{unit.name}/"))
+    return unit.name == source.derived.entry
 
 
 def _large(graph: fx.Graph) -> bool:

@@ -19,9 +19,11 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
+from fxmorph.programs.operators import EMPTY, operator_name
+from fxmorph.torchapi.changed_calls import changed_calls
 from fxmorph.torchapi.decompose import inductor_decompositions
-from fxmorph.torchapi.dispatch import DispatchMode, is_random, tensors_of
-from fxmorph.torchapi.operator_samples import operator_tests
+from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, tensors_of
+from fxmorph.torchapi.operator_samples import SampleCall, operator_tests, recorded_calls
 from fxmorph.torchapi.varied_calls import passes_shape_check, varied, with_other_numbers
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
@@ -46,8 +48,9 @@ class _Sample:
 
 @dataclass(frozen=True)
 class _Accepted:
-    """A call that eager takes, and whether it gives views: alone they are no kernel's work."""
+    """A call of something that eager takes, and whether it gives views: alone they are no kernel's work."""
 
+    called: Callable[..., Any]
     call: _Call
     views: bool
 
@@ -77,11 +80,18 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
         random.seed(seed)  # samples are drawn from all three
         numpy.random.seed(seed % 2**32)
         torch.manual_seed(seed)
-        samples = _chosen([_distinct(test, dtype, setting) for dtype in dtypes[: 1 + CALLS // 2]], part)
-        accepted = [a for s in samples if (a := _accepted(called, s, setting)) is not None]
+        if setting is Setting.CHANGED:
+            calls = _changed(test, dtypes[0], part)
+        else:
+            calls = [
+                (called, s) for s in _chosen([_distinct(test, d, setting) for d in dtypes[: 1 + CALLS // 2]], part)
+            ]
+        accepted = [a for one, sample in calls if (a := _accepted(one, sample, setting)) is not None]
         if not accepted:
             raise NoProgram(f"{name} has no calls of {program.dtype} that eager takes in part {part}")
-        return _written(called, accepted, setting)
+        return _written(
+            accepted, setting, fused=setting is Setting.FUSED or (setting is Setting.CHANGED and part % 2 == 1)
+        )
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
         # One function for all draws of a seed: another one would be compiled anew.
@@ -89,6 +99,41 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
         return made.fn, [_leaf(t) for t in made.tensors]
 
     return make
+
+
+def _changed(test: Any, dtype: torch.dtype, part: int) -> list[tuple[Callable[..., Any], _Sample]]:
+    """Calls of the overload that has the operator's name, or of those that it is made of and Inductor knows, with
+    arguments changed on purpose.
+    """
+    own = _recorded(_name(test), dtype)
+    rng = random.Random(f"{test.name} {part}")
+    made: list[tuple[Callable[..., Any], _Sample]] = []
+    for turn in range(2 * CALLS if own else 0):
+        near = rng.choice(own)
+        for args, kwargs in changed_calls(near.overload, near.args, near.kwargs, f"{test.name} {part} {turn}", 1):
+            if args and _plain((args, kwargs)):
+                made.append((near.overload, _Sample((args[0], [*args[1:]], kwargs))))
+        if len(made) == CALLS:
+            break
+    return made
+
+
+@functools.lru_cache(maxsize=64)
+def _recorded(name: str, dtype: torch.dtype) -> list[SampleCall]:
+    torch.manual_seed(0)
+    test, known = _test(name), _known_overloads()
+    namesakes = {o for o in known if o.overloadpacket.__name__ == test.name.rpartition(".")[2]}
+    return (recorded_calls(test, dtype, namesakes) if namesakes else []) or recorded_calls(test, dtype, known)
+
+
+@functools.cache
+def _known_overloads() -> frozenset[OpOverload]:
+    """Overloads that write nothing and that Inductor lowers itself, or takes apart."""
+    from torch._inductor import lowering
+
+    lowered = {o for o in lowering.lowerings if isinstance(o, OpOverload) and o not in lowering.fallbacks}
+    known = lowered | {o for o in inductor_decompositions() if isinstance(o, OpOverload)}
+    return frozenset(o for o in known if not mutated_arguments(o) and operator_name(o) not in EMPTY)
 
 
 def _chosen(samples: Sequence[list[_Sample]], part: int) -> list[_Sample]:
@@ -258,24 +303,32 @@ def _accepted(called: Any, sample: _Sample, setting: Setting) -> _Accepted | Non
     if sample.varied and not passes_shape_check(called, sample.call):
         return None
     given = {t.untyped_storage().data_ptr() for t in tensors_of((first, rest, keywords))}
-    return _Accepted(sample.call, any(t.untyped_storage().data_ptr() in given for t in tensors_of(out)))
+    return _Accepted(called, sample.call, any(t.untyped_storage().data_ptr() in given for t in tensors_of(out)))
 
 
 def _leaf(value: torch.Tensor) -> torch.Tensor:
     plain = value.detach().resolve_conj().resolve_neg()
-    copy = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype).copy_(plain)
+    if 0 in plain.stride() and plain.numel():  # elements that share a place cannot be written one by one
+        size = 1 + sum((n - 1) * stride for n, stride in zip(plain.shape, plain.stride(), strict=True))
+        copy = plain.as_strided((size,), (1,)).clone().as_strided(plain.shape, plain.stride()).detach()
+    else:
+        copy = torch.empty_strided(plain.shape, plain.stride(), dtype=plain.dtype).copy_(plain)
     return copy.requires_grad_(value.requires_grad)
 
 
 # -- programs ------------------------------------------------------------------------
 
 
-def _written(called: Callable[..., Any], calls: Sequence[_Accepted], setting: Setting) -> _Drawn:
+def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool) -> _Drawn:
     """The calls as text, one a line: Dynamo then has nothing to trace but them.
 
     Views are read by a kernel, too.
     """
-    known: dict[str, Any] = {"called": called, "negated": _twice_negated, "doubled": _doubled}
+    names = {
+        id(one): f"called{place or ''}" for place, one in enumerate({id(c.called): c.called for c in calls}.values())
+    }
+    known: dict[str, Any] = {"negated": _twice_negated, "doubled": _doubled}
+    known |= {names[id(c.called)]: c.called for c in calls}
     tensors: list[torch.Tensor] = []
 
     def spelled(value: Any) -> str:
@@ -291,17 +344,18 @@ def _written(called: Callable[..., Any], calls: Sequence[_Accepted], setting: Se
         return f"c{len(known) - 1}"
 
     lines = []
-    for place, (first, rest, keywords) in enumerate(accepted.call for accepted in calls):
+    for place, accepted in enumerate(calls):
+        first, rest, keywords = accepted.call
         given = [spelled(first), *map(spelled, rest), *(f"{k}={spelled(v)}" for k, v in keywords.items())]
-        lines.append(f"    out{place} = called({', '.join(given)})")
-    names = [f"t{i}" for i in range(len(tensors))]
+        lines.append(f"    out{place} = {names[id(accepted.called)]}({', '.join(given)})")
+    arguments = [f"t{i}" for i in range(len(tensors))]
     results = [f"out{i}" for i in range(len(calls))]
-    if setting is Setting.FUSED:
-        lines[:0] = [f"    {name} = negated({name})" for name in names]
+    if fused:
+        lines[:0] = [f"    {name} = negated({name})" for name in arguments]
         results += [f"doubled({name})" for name in results]
     elif setting is not Setting.IN_PLACE:
         results += [f"doubled(out{place})" for place, accepted in enumerate(calls) if accepted.views]
-    text = "\n".join([f"def fn({', '.join(names)}):", *lines, f"    return [{', '.join(results)}]"])
+    text = "\n".join([f"def fn({', '.join(arguments)}):", *lines, f"    return [{', '.join(results)}]"])
     exec(compile(text, "<operator program>", "exec"), known)
     return _Drawn(known["fn"], tuple(tensors))
 

@@ -11,18 +11,21 @@ import types
 import unittest
 import warnings
 import zlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
+from fxmorph.torchapi.changed_calls import changed_calls
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, no_dispatch, tensors_of, tree_leaves
 
 #: Samples of an operator and dtype that are run, and calls of one overload that they may give.
-SAMPLES, CALLS = 12, 6
+SAMPLES, CALLS = 12, 4
+#: Calls near those of an overload, with arguments changed: of the operator's own, and of others that it calls.
+CHANGED, CHANGED_INSIDE = 12, 2
 #: What samples are drawn in, turn by turn: the commonest, then finer, coarser and other ones.
 DTYPES = ((torch.float32, torch.int64), (torch.bfloat16, torch.bool), (torch.float64, torch.complex64))
 #: Results of more elements are left out.
@@ -58,15 +61,37 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: in
     for op, dtype in itertools.product(mine, DTYPES[turn]):
         if dtype not in op.dtypes:
             continue
-        recorder = _Recorder(op.name, dtype, functional)
         torch.manual_seed(0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with contextlib.suppress(Exception):  # a sample that cannot be drawn
-                for sample in itertools.islice(_drawn(op, dtype), SAMPLES):
-                    with contextlib.suppress(Exception):
-                        recorder.record(op, sample)
-        yield from recorder.calls
+        calls = recorded_calls(op, dtype, functional)
+        yield from calls
+        if dtype is DTYPES[turn][0]:
+            yield from _changed(calls, f"{op.name} {dtype}")
+
+
+def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload]) -> list[SampleCall]:
+    """Calls of overloads that are ``wanted``, on the first samples of one of the tests' operators."""
+    recorder = _Recorder(op.name, dtype, wanted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with contextlib.suppress(Exception):  # a sample that cannot be drawn
+            for sample in itertools.islice(_drawn(op, dtype), SAMPLES):
+                with contextlib.suppress(Exception):
+                    recorder.record(op, sample)
+    return recorder.calls
+
+
+def _changed(calls: Sequence[SampleCall], key: str) -> Iterator[SampleCall]:
+    """Calls of the same overloads with arguments changed on purpose."""
+    by_overload: dict[OpOverload, list[SampleCall]] = {}
+    for call in calls:
+        by_overload.setdefault(call.overload, []).append(call)
+    for overload, made in by_overload.items():
+        own = made[0].operator.rpartition(".")[2] == overload.overloadpacket.__name__
+        count = -(-(CHANGED if own else CHANGED_INSIDE) // len(made))
+        for place, call in enumerate(made[: CHANGED if own else CHANGED_INSIDE]):
+            for args, kwargs in changed_calls(overload, call.args, call.kwargs, f"{key} {overload} {place}", count):
+                if not is_random(overload, args, kwargs):
+                    yield replace(call, args=args, kwargs=kwargs)
 
 
 @functools.cache
@@ -132,7 +157,7 @@ class _Recorder(DispatchMode):
                     break
 
     def _try(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        if overload not in self._wanted or is_random(overload, args, kwargs):
+        if overload not in self._wanted or is_random(overload, args, kwargs) or _flag_for_a_number(overload, args):
             return False
         try:
             with no_dispatch():
@@ -157,6 +182,12 @@ class _Recorder(DispatchMode):
             with no_dispatch():
                 given, keywords = tree_map(_copied, (args, kwargs))
             self.calls.append(SampleCall(self._operator, self._dtype, func, given, keywords))
+
+
+def _flag_for_a_number(overload: OpOverload, args: tuple[Any, ...]) -> bool:
+    """Whether a flag stands where the overload takes dimensions: it is what another overload takes there."""
+    given = zip(args, overload._schema.arguments, strict=False)
+    return any(type(value) is bool and "int" in str(argument.type) for value, argument in given)
 
 
 def _copied(value: Any) -> Any:

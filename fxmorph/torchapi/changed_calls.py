@@ -1,0 +1,262 @@
+"""Calls of an overload with arguments changed on purpose: those that rewrites, decompositions and lowerings forget.
+
+The schema says what an argument is: numbers and flags that have a default leave it, dimensions become others, sizes
+become 1 or 0, tensors get another dtype or other strides than the rest, lists other lengths and orders.  What eager
+refuses of it nobody has to judge.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils._pytree import tree_map
+
+from fxmorph.torchapi.varied_calls import passes_shape_check
+
+#: Changes of one call at most, and calls that are tried for each that is wanted.
+CHANGES, TRIES = 3, 4
+#: What a number becomes, and one that has to be whole.
+_NUMBERS, _WHOLE = (2, -1, 0.5, 0, 3), (0, 1, 2, 3, -1)
+#: Dtypes that one of several tensors gets.
+_DTYPES = (torch.float16, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.float32)
+#: Names of arguments that say dimensions.
+_DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2", "axis", "start_dim", "end_dim", "tail_dims"})
+#: Arguments that decide how a result is made, promise what it is, or draw random numbers.
+_LEFT = frozenset(
+    {"generator", "out", "layout", "device", "pin_memory", "dtype", "memory_format", "names", "output_size", "implicit"}
+)
+#: Numbers that say one of a few.
+_CHOICES = {"reduction": (0, 1, 2)}
+
+_Values = dict[str, Any]
+_Change = Callable[[OpOverload, _Values, random.Random], None]
+
+
+def changed_calls(
+    overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, count: int
+) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+    """At most ``count`` calls near this one that eager and torch's shape functions take; the same for equal keys."""
+    name = overload.overloadpacket.__name__
+    if name.startswith("_") or "backward" in name or "unsafe" in name:
+        return  # what only torch itself calls need not look at what it is given
+    rng = random.Random(key)
+    seen = {_described(_unbound(overload, _bound(overload, args, kwargs)))}
+    for _ in range(TRIES * count):
+        if count <= 0:
+            return
+        values = _bound(overload, args, kwargs)
+        for change in rng.sample(_CHANGES, rng.randint(1, CHANGES)):
+            change(overload, values, rng)
+        call = _unbound(overload, values)
+        said = _described(call)
+        if said in seen:
+            continue
+        seen.add(said)
+        if _is_taken(overload, *call):
+            count -= 1
+            yield call
+
+
+def _bound(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Values:
+    """The value of each argument, by name; defaults too."""
+    values = {}
+    for place, argument in enumerate(overload._schema.arguments):
+        given = args[place] if place < len(args) else kwargs.get(argument.name, argument.default_value)
+        values[argument.name] = list(given) if isinstance(given, (list, tuple)) else given
+    return values
+
+
+def _unbound(overload: OpOverload, values: _Values) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments that have no default by place, others by name where they are not their default, as people write."""
+    arguments = overload._schema.arguments
+    given = next((i for i, a in enumerate(arguments) if a.kwarg_only or a.has_default_value()), len(arguments))
+    named = {a.name: values[a.name] for a in arguments[given:] if not _is_default(values[a.name], a.default_value)}
+    return tuple(values[a.name] for a in arguments[:given]), named
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    return not isinstance(value, torch.Tensor) and type(value) is type(default) and value == default
+
+
+def _is_taken(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Torch's shape functions first: kernels of some operators look at less, and read what is not theirs."""
+    first, *rest = args or (None,)
+    if not passes_shape_check(overload, (first, rest, kwargs)):
+        return False
+    try:
+        with torch.no_grad():
+            overload(*tree_map(_copied, args), **tree_map(_copied, kwargs))
+    except Exception:
+        return False
+    return True
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _described(value: Any) -> str:
+    def said(leaf: Any) -> Any:
+        return (leaf.dtype, leaf.shape, leaf.stride()) if isinstance(leaf, torch.Tensor) else leaf
+
+    return str(tree_map(said, value))
+
+
+# -- what arguments are --------------------------------------------------------------
+
+
+def _tensors(values: _Values) -> list[tuple[str, int | None, torch.Tensor]]:
+    """(argument, place in its list, tensor)."""
+    found: list[tuple[str, int | None, torch.Tensor]] = []
+    for name, value in values.items():
+        if isinstance(value, torch.Tensor):
+            found.append((name, None, value))
+        elif isinstance(value, list):
+            found += [(name, i, t) for i, t in enumerate(value) if isinstance(t, torch.Tensor)]
+    return found
+
+
+def _put(values: _Values, name: str, place: int | None, value: Any) -> None:
+    if place is None:
+        values[name] = value
+    else:
+        values[name] = [*values[name][:place], value, *values[name][place + 1 :]]
+
+
+def _rank(values: _Values) -> int:
+    return max((t.dim() for _, _, t in _tensors(values)), default=0)
+
+
+# -- changes -------------------------------------------------------------------------
+
+
+def _leave_default(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """A flag or a number that has a default is something else."""
+    chosen = [a for a in overload._schema.arguments if a.has_default_value() and a.name not in _LEFT | _DIMENSIONS]
+    chosen = [a for a in chosen if not isinstance(values[a.name], (torch.Tensor, list, str))]
+    if not chosen:
+        return
+    argument = rng.choice(chosen)
+    kind, now = str(argument.type), values[argument.name]
+    if "bool" in kind:
+        values[argument.name] = not now
+    elif "List" in kind or "Tensor" in kind or "str" in kind:
+        return
+    else:
+        numbers = _CHOICES.get(argument.name, _WHOLE if "int" in kind else _NUMBERS)
+        values[argument.name] = rng.choice([n for n in numbers if n != now])
+
+
+def _other_dimension(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """Dimensions are others, counted from the front or from the back; several are more, fewer, or in another order."""
+    names, rank = [n for n in values if n in _DIMENSIONS and values[n] is not None], _rank(values)
+    if not names or not rank:
+        return
+    drawn = rng.sample(range(rank), rank)
+    for name in names if rng.random() < 0.5 else [rng.choice(names)]:
+        if isinstance(values[name], list):
+            chosen = drawn if len(values[name]) == rank else drawn[: rng.randint(1, rank)]
+            values[name] = [d - rank if rng.random() < 0.3 else d for d in chosen]
+        elif type(values[name]) is int:
+            dim = drawn.pop() if drawn else 0
+            values[name] = dim - rank if rng.random() < 0.3 else dim
+
+
+def _other_number(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """A whole number, or one of a list of them, is one more or less, or small; or the list is in another order."""
+    names = [
+        n
+        for n, v in values.items()
+        if n not in _DIMENSIONS | _LEFT | set(_CHOICES) and (type(v) is int or _is_whole(v))
+    ]
+    if not names:
+        return
+    name = rng.choice(names)
+    value = values[name]
+    if isinstance(value, list):
+        place = rng.randrange(len(value))
+        moved = [*value[1:], value[0]]
+        values[name] = (
+            moved if rng.random() < 0.3 else [_near(v, rng) if i == place else v for i, v in enumerate(value)]
+        )
+    else:
+        values[name] = _near(value, rng)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(v) is int for v in value)
+
+
+def _near(number: int, rng: random.Random) -> int:
+    return rng.choice((number + 1, number - 1, -number, *_WHOLE))
+
+
+def _other_size(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """A size is 1, 0 or one more, in all tensors that have it there; or, of pointwise operators, in one of them alone.
+
+    Where another tensor has that size elsewhere, as the weights of channels do, nothing changes: some operators take
+    such calls in eager without a look, and read what is not theirs.
+    """
+    tensors = [(n, i, t) for n, i, t in _tensors(values) if t.dim()]
+    if not tensors:
+        return
+    chosen = rng.choice(tensors)
+    dim = -rng.randint(1, min(chosen[2].dim(), 3))
+    size, new = chosen[2].shape[dim], rng.choice((1, 1, 0, None))
+    concerned = [(n, i, t) for n, i, t in tensors if t.dim() >= -dim and t.shape[dim] == size]
+    if torch.Tag.pointwise in overload.tags:
+        concerned = [chosen] if rng.random() < 0.5 else concerned
+    elif any(size in t.shape for _, _, t in tensors if not any(t is c for _, _, c in concerned)):
+        return
+    for name, place, t in concerned if size else ():
+        first = t.narrow(dim, 0, 1)
+        made = torch.cat([t, first], dim) if new is None else t.narrow(dim, 0, min(new, size)).clone()
+        _put(values, name, place, made)
+
+
+def _other_dtype(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """One of several tensors is of another dtype."""
+    tensors = _tensors(values)
+    if len(tensors) > 1:
+        name, place, t = rng.choice(tensors)
+        _put(values, name, place, t.to(rng.choice([d for d in _DTYPES if d != t.dtype])))
+
+
+def _other_strides(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """One tensor is transposed in memory, a part of a larger one, or expanded."""
+    tensors = [(n, i, t) for n, i, t in _tensors(values) if t.dim()]
+    if not tensors:
+        return
+    name, place, t = rng.choice(tensors)
+    way = rng.choice(("transposed", "part", "expanded"))
+    if way == "transposed" and t.dim() > 1:
+        a, b = rng.sample(range(t.dim()), 2)
+        t = t.transpose(a, b).contiguous().transpose(a, b)
+    elif way == "part":
+        t = torch.stack([t, t], -1).select(-1, 0)
+    elif t.shape[0]:
+        t = t[:1].expand(t.shape)
+    _put(values, name, place, t)
+
+
+def _other_list(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """A list of tensors has an empty one more, the same one twice, or another order."""
+    names = [n for n, v in values.items() if isinstance(v, list) and v and all(isinstance(t, torch.Tensor) for t in v)]
+    if not names:
+        return
+    name = rng.choice(names)
+    tensors = values[name]
+    nothing = tensors[0].narrow(-1, 0, 0) if tensors[0].dim() else None
+    more = rng.choice((torch.empty(0, dtype=rng.choice(_DTYPES)), nothing, tensors[-1], None))
+    turned = rng.random() < 0.5
+    values[name] = [*reversed(tensors)] if more is None else [more, *tensors] if turned else [*tensors, more]
+
+
+_CHANGES: tuple[_Change, ...] = (
+    _leave_default, _leave_default, _other_dimension, _other_dimension, _other_number, _other_size, _other_size,
+    _other_dtype, _other_strides, _other_list,
+)  # fmt: skip
