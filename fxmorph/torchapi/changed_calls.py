@@ -27,7 +27,23 @@ _DTYPES = (torch.float16, torch.float64, torch.int64, torch.bool, torch.bfloat16
 _DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2", "axis", "start_dim", "end_dim", "tail_dims"})
 #: Arguments that decide how a result is made, promise what it is, or draw random numbers.
 _LEFT = frozenset(
-    {"generator", "out", "layout", "device", "pin_memory", "dtype", "memory_format", "names", "output_size", "implicit"}
+    {
+        "generator",
+        "out",
+        "layout",
+        "device",
+        "pin_memory",
+        "dtype",
+        "memory_format",
+        "names",
+        "output_size",
+        "implicit",
+        "scales",
+        "scales_d",
+        "scales_h",
+        "scales_w",
+        "scale_factors",
+    }
 )
 #: Numbers that say one of a few.
 _CHOICES = {"reduction": (0, 1, 2)}
@@ -40,9 +56,8 @@ def changed_calls(
     overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, count: int
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """At most ``count`` calls near this one that eager and torch's shape functions take; the same for equal keys."""
-    name = overload.overloadpacket.__name__
-    if name.startswith("_") or "backward" in name or "unsafe" in name:
-        return  # what only torch itself calls need not look at what it is given
+    if _is_torchs_own(overload):
+        return
     rng = random.Random(key)
     seen = {_described(_unbound(overload, _bound(overload, args, kwargs)))}
     for _ in range(TRIES * count):
@@ -59,6 +74,17 @@ def changed_calls(
         if _is_taken(overload, *call):
             count -= 1
             yield call
+
+
+def _is_torchs_own(overload: OpOverload) -> bool:
+    """Whether only torch itself calls it: such an overload need not look at what it is given.
+
+    Python's arithmetic with a number calls the overload that takes a tensor.
+    """
+    packet = overload.overloadpacket
+    name = packet.__name__
+    of_number = overload._overloadname == "Scalar" and "Tensor" in packet.overloads()
+    return of_number or name.startswith("_") or "backward" in name or "unsafe" in name
 
 
 def _bound(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Values:

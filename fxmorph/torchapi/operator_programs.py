@@ -123,7 +123,8 @@ def _recorded(name: str, dtype: torch.dtype) -> list[SampleCall]:
     torch.manual_seed(0)
     test, known = _test(name), _known_overloads()
     namesakes = {o for o in known if o.overloadpacket.__name__ == test.name.rpartition(".")[2]}
-    return (recorded_calls(test, dtype, namesakes) if namesakes else []) or recorded_calls(test, dtype, known)
+    own = recorded_calls(test, dtype, namesakes, kin=False) if namesakes else []
+    return own or recorded_calls(test, dtype, known, kin=False)
 
 
 @functools.cache

@@ -68,9 +68,12 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: in
             yield from _changed(calls, f"{op.name} {dtype}")
 
 
-def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload]) -> list[SampleCall]:
-    """Calls of overloads that are ``wanted``, on the first samples of one of the tests' operators."""
-    recorder = _Recorder(op.name, dtype, wanted)
+def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool = True) -> list[SampleCall]:
+    """Calls of overloads that are ``wanted``, on the first samples of one of the tests' operators.
+
+    ``kin``: of overloads that no sample calls too, with the arguments of one that is called.
+    """
+    recorder = _Recorder(op.name, dtype, wanted, kin)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(Exception):  # a sample that cannot be drawn
@@ -116,8 +119,9 @@ def _drawn(op: Any, dtype: torch.dtype) -> Iterator[Any]:
 class _Recorder(DispatchMode):
     """Notes what is called of ``wanted``."""
 
-    def __init__(self, operator: str, dtype: torch.dtype, wanted: Collection[OpOverload]) -> None:
+    def __init__(self, operator: str, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool) -> None:
         super().__init__()
+        self._kin = kin
         self.calls: list[SampleCall] = []
         self._operator, self._dtype, self._wanted = operator, dtype, wanted
         self._seen: set[tuple[Any, ...]] = set()
@@ -130,12 +134,14 @@ class _Recorder(DispatchMode):
             leaves = [t for t in tensors_of((sample.input, sample.args, sample.kwargs)) if t.requires_grad]
             if results and leaves:
                 torch.autograd.grad(results, leaves, [torch.randn_like(t) for t in results], allow_unused=True)
-        self._take_named(op, sample)
+        if self._kin:
+            self._take_named(op, sample)
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(func, OpOverload):
             self._note(func, args, kwargs)
-            self._note_kin(func, args, kwargs)
+            if self._kin:
+                self._note_kin(func, args, kwargs)
         return func(*args, **kwargs)
 
     def _take_named(self, op: Any, sample: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from fxmorph.campaign.jobs import Derive, Judge, JudgePasses, ListOperators, Lis
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.core.pool import Ended
 from fxmorph.core.units import Stage, Unit, UnitKind
+from fxmorph.inductor.derive.derived_graph import Derived
+from fxmorph.inductor.derive.entries import Derivation
 from fxmorph.inductor.rung import Chosen, Mode, PassesJudged
 from fxmorph.model import CaseResult, Kernels, Kind, Rung, Seed, Status
 
@@ -34,8 +37,9 @@ def corpus(tmp_path: Path) -> str:
 
 
 def walk(
-    campaign: Any, number: int, behind: int = 0, status: Any = lambda case: Status.CLEAN, alone: Any = ()
-) -> list[Any]:
+    campaign: Any, number: int, behind: int = 0, status: Any = lambda case: Status.CLEAN, alone: Any = (),
+    derivations: tuple[Derivation, ...] = (),
+) -> list[Any]:  # fmt: skip
     """The first cases of a run, with so many in flight at most; jobs of units alone go to the list ``alone``."""
     alone = alone if isinstance(alone, list) else []
     given, flying, jobs = [], [], campaign.schedule.jobs()
@@ -50,7 +54,8 @@ def walk(
             return
         if isinstance(job, (JudgePasses, Derive)):
             alone.append(job)
-            campaign.schedule.hear(Ended(job, (() if isinstance(job, Derive) else PassesJudged(), ())))
+            derived = tuple(derivation for derivation in derivations if derivation.entry in getattr(job, "entries", ()))
+            campaign.schedule.hear(Ended(job, (derived if isinstance(job, Derive) else PassesJudged(), ())))
             return
         found = status(job.case)
         kinds = (Kind.VALUE,) if found is Status.FINDING else ()
@@ -140,7 +145,18 @@ def test_units_alone_have_a_part_of_the_run(new_campaign: Any, corpus: str) -> N
     assert {job.source.made for job in judged} >= {"joint.fold"}
     assert {(job.source.seed.path, job.source.mode) for job in judged if job.source.seed} >= {("s3.py", Mode.INFERENCE)}
     assert {job.source.samples is not None for job in judged} == {True, False}
-    assert [job.entries for job in jobs if isinstance(job, Derive)] == [("joint.patterns/one",)]
+    derived = [(job.entries, job.near) for job in jobs if isinstance(job, Derive)]
+    assert derived == [(("joint.patterns/one",), False), (("joint.patterns/one",), True)]  # as it is before near misses
+
+
+def test_what_a_pattern_fires_on_is_judged_once_and_its_near_misses_that_fire(new_campaign: Any, corpus: str) -> None:
+    first = Derived("joint.patterns/one", "", (), "program")
+    graphs = (first, replace(first, change="x: size 1"), replace(first, change="y: size 1", fires=False))
+    jobs: list[Any] = []
+    made = (Derivation("joint.patterns/one", "graph", graphs),)
+    walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 300, alone=jobs, derivations=made)
+    judged = [job.source.derived for job in jobs if isinstance(job, JudgePasses) and job.source.derived is not None]
+    assert sorted(graph.change for graph in judged) == ["", "x: size 1", "x: size 1"]  # each job answers the same here
 
 
 def test_units_alone_are_left_out_where_programs_are_asked_for(new_campaign: Any, corpus: str) -> None:
