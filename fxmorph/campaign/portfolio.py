@@ -78,7 +78,7 @@ class Portfolio:
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 0.9))
+            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.2))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 1.4, 0.1, after=looking))
         yield from mixed(lanes)

@@ -53,9 +53,9 @@ class Cost:
     """CPU seconds of a job, about, as ``bench/rung_costs.py`` measures."""
 
     derive: float = 1.0
-    derived: float = 0.15
-    made: float = 1.5
-    samples: float = 1.2
+    derived: float = 0.1
+    made: float = 1.0
+    samples: float = 2.0
     seed: float = 1.0
     replay: float = 4.0
 
@@ -165,14 +165,14 @@ class UnitSchedule:
 
     def _lanes(self, coded: Sequence[str]) -> list[Lane[Any]]:
         cost = Cost()
-        first = Lane[Any](self._of_seeds((Mode.INFERENCE,)), cost.seed, 0.15)
+        first = Lane[Any](self._of_seeds((Mode.INFERENCE,)), cost.seed, 0.1)
         others = itertools.chain(self._of_seeds((Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC)), self._variants())
         return [
-            Lane(self._samples(), cost.samples, 0.35),
-            Lane(self._made(coded), cost.made, 0.25),
-            Lane(self._derivations(coded), cost.with_graphs, 0.25),
+            Lane(self._samples(), cost.samples, 0.3),
+            Lane(self._made(coded), cost.made, 0.3),
+            Lane(self._derivations(coded), cost.with_graphs, 0.3),
             first,
-            Lane(others, cost.seed, 0.15, after=first),
+            Lane(others, cost.seed, 0.1, after=first),
         ]
 
     def _samples(self) -> Iterator[JudgePasses]:

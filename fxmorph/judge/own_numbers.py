@@ -10,6 +10,7 @@ program itself, under one seed, bears them out, as eager's does.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -36,6 +37,9 @@ SLOPES, STEP = 4, 2.0**-11
 #: theirs those of a compiled program are that are wrong: ``WRONG`` and ``TIMES`` what eager's are.
 SMOOTH, WRONG, TIMES = 0.05, 0.02, 10.0
 
+#: CPU seconds of one eager run beyond which a program is not run under as many seeds.
+SLOW = 0.5
+
 _PLAN = ValuePlan.RANDOM
 
 
@@ -46,12 +50,16 @@ def judge_numbers(trial: Trial, eager: Observation) -> list[Verdict]:
     """
     if eager.raised or eager.generators == generators_before():
         raise NotApplicable("draws no random numbers")
+    began = time.process_time()
+    if not same_observation(eager, trial.eager(_PLAN)):
+        raise NotApplicable("eager gives other results when it is run again")
+    if time.process_time() - began > SLOW:
+        note("too slow to be run under many seeds: random numbers of the compiler's own are not judged")
+        raise NotApplicable("too slow")
     family = [eager, *(trial.eager(_PLAN, rng_seed=RNG_SEED + k) for k in range(1, EAGER))]
     if any(one.raised or (one.structure, one.aliases, one.meta()) != _form(eager) for one in family):
         raise NotApplicable("more than values hangs on random numbers")
     runs = _Runs(trial, family)
-    if not same_observation(eager, trial.eager(_PLAN)):
-        raise NotApplicable("eager gives other results when it is run again")
     compiled = runs.compiled(0)
     if compiled.raised:
         return trial.weigh(_PLAN, eager, compiled)
@@ -192,7 +200,8 @@ def _off(run: Callable[..., Observation], seed: int, wanted: list[str]) -> float
         def move(made: Invocation) -> None:
             with torch.no_grad():
                 for name, t in named_tensors(made).items():
-                    if name in towards and t.is_floating_point():
+                    # Elements that share a place cannot be moved one by one.
+                    if name in towards and t.is_floating_point() and 0 not in t.stride():
                         moved[name] = STEP * float(t.abs().amax()) if t.numel() else 0.0
                         t.add_(sign * moved[name] * towards[name].sign())
 

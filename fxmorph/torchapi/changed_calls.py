@@ -25,25 +25,10 @@ _NUMBERS, _WHOLE = (2, -1, 0.5, 0, 3), (0, 1, 2, 3, -1)
 _DTYPES = (torch.float16, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.float32)
 #: Names of arguments that say dimensions.
 _DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2", "axis", "start_dim", "end_dim", "tail_dims"})
-#: Arguments that decide how a result is made, promise what it is, or draw random numbers.
-_LEFT = frozenset(
-    {
-        "generator",
-        "out",
-        "layout",
-        "device",
-        "pin_memory",
-        "dtype",
-        "memory_format",
-        "names",
-        "output_size",
-        "implicit",
-        "scales",
-        "scales_d",
-        "scales_h",
-        "scales_w",
-        "scale_factors",
-    }
+#: Arguments that promise what a result is; those that decide how it is made, or draw random numbers, beside them.
+_PROMISES = frozenset({"output_size", "scales", "scales_d", "scales_h", "scales_w", "scale_factors"})
+_LEFT = _PROMISES | frozenset(
+    {"generator", "out", "layout", "device", "pin_memory", "dtype", "memory_format", "names", "implicit"}
 )
 #: Numbers that say one of a few.
 _CHOICES = {"reduction": (0, 1, 2)}
@@ -55,11 +40,16 @@ _Change = Callable[[OpOverload, _Values, random.Random], None]
 def changed_calls(
     overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, count: int
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    """At most ``count`` calls near this one that eager and torch's shape functions take; the same for equal keys."""
-    if _is_torchs_own(overload):
+    """At most ``count`` calls near this one that eager and torch's shape functions take; the same for equal keys.
+
+    None of one that promises what its result is: another call would break it.
+    """
+    promises = [a.name for a in overload._schema.arguments if a.name in _PROMISES and a.has_default_value()]
+    given = _bound(overload, args, kwargs)
+    if _is_torchs_own(overload) or any(given[name] is not None for name in promises):
         return
     rng = random.Random(key)
-    seen = {_described(_unbound(overload, _bound(overload, args, kwargs)))}
+    seen = {_described(_unbound(overload, given))}
     for _ in range(TRIES * count):
         if count <= 0:
             return

@@ -110,6 +110,7 @@ def test_what_is_a_promise_or_one_of_a_few_stays_so() -> None:
         assert named.get("reduction", 1) in (0, 1, 2)
     for _, named in near(aten.repeat_interleave.Tensor, torch.tensor([1, 2])):
         assert "output_size" not in named
+    assert near(aten.repeat_interleave.Tensor, torch.tensor([1, 2]), output_size=3) == []  # the promise would be broken
     assert not any("implicit" in named for _, named in near(aten.expand.default, ones(1, 3), [2, 3]))
 
 
