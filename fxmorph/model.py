@@ -239,6 +239,8 @@ RESHAPES = ("one", "empty", "larger", "deeper", "flatter")
 EXTRA_PLANS = (ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.NEGATIVE, ValuePlan.LIMITS)
 #: Plans of values that are not the program's own, nor drawn as those are.
 DRAWN_PLANS = (ValuePlan.EXACT, ValuePlan.MASK, *EXTRA_PLANS, ValuePlan.SPECIAL)
+#: Of the random generators before a call.
+RNG_SEED = 2
 #: What a program can be called under besides its own state (``""``: nothing).
 CONTEXTS = ("", "inference", "autocast")
 

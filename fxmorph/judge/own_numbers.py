@@ -3,9 +3,9 @@
 Under ``fallback_random`` a compiled program draws what eager draws, and every other plan is judged so.  But then
 Inductor's generators are not compiled, nor what the partitioner does with the seeds that a backward pass has to draw
 from again.  Here they are, and numbers are others by design: what does not hang on them must be what it is in eager,
-what does must be distributed as eager's is (``fxmorph/judge/samples.py``), each call must draw anew, a seed must give
-the same numbers again, and gradients must be those of the numbers that the call has drawn: the slope of the compiled
-program itself, under one seed, bears them out, as eager's does.
+what does must be distributed as eager's is (``fxmorph/judge/exchangeable.py``), each call must draw anew, a seed must
+give the same numbers again, and gradients must be those of the numbers that the call has drawn: the slope of the
+compiled program itself, under one seed, bears them out, as eager's does.
 """
 
 from __future__ import annotations
@@ -17,25 +17,20 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from fxmorph.judge.exchangeable import COMPILED, EAGER, SLOPES, SMOOTH, STEP, TIMES, WRONG, odd
 from fxmorph.judge.journal import note
-from fxmorph.judge.samples import COMPILED, EAGER, odd
-from fxmorph.model import Kind, Status, ValuePlan, Verdict
+from fxmorph.model import RNG_SEED, Kind, Status, ValuePlan, Verdict
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import differing, same_plain
 from fxmorph.programs.inputs import NotApplicable
 from fxmorph.programs.load import Invocation
-from fxmorph.programs.observe import RNG_SEED, Observation, Slot, generators_before, named_tensors, same_observation
+from fxmorph.programs.observe import Observation, Slot, generators_before, named_tensors, same_observation
 
 if TYPE_CHECKING:
     from fxmorph.judge.trial import Trial
 
 #: Compiled runs, each under another seed, that must all show an accusation of what does not hang on numbers.
 SHOWING = 4
-#: Seeds under which gradients are held against slopes, and by how much of its size a tensor is moved for one.
-SLOPES, STEP = 4, 2.0**-11
-#: How far eager's own gradients may be from its slopes, relative to them, for slopes to say anything; and how far from
-#: theirs those of a compiled program are that are wrong: ``WRONG`` and ``TIMES`` what eager's are.
-SMOOTH, WRONG, TIMES = 0.05, 0.02, 10.0
 
 #: CPU seconds of one eager run beyond which a program is not run under as many seeds.
 SLOW = 0.5

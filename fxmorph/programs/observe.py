@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from fxmorph.core.kernel_faults import KernelFault
+from fxmorph.model import RNG_SEED
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import Contents, is_tensor, look_into
 from fxmorph.programs.inputs import storage_key
@@ -27,9 +28,6 @@ from fxmorph.programs.memory import overlap
 from fxmorph.programs.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.dispatch import no_dispatch, tree_flatten
-
-#: Of the random generators before the call.
-RNG_SEED = 2
 
 
 @dataclass(frozen=True)

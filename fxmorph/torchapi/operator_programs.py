@@ -19,7 +19,6 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves, tree_map
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
-from fxmorph.programs.operators import EMPTY, operator_name
 from fxmorph.torchapi.changed_calls import changed_calls
 from fxmorph.torchapi.decompose import inductor_decompositions
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, tensors_of
@@ -134,7 +133,8 @@ def _known_overloads() -> frozenset[OpOverload]:
 
     lowered = {o for o in lowering.lowerings if isinstance(o, OpOverload) and o not in lowering.fallbacks}
     known = lowered | {o for o in inductor_decompositions() if isinstance(o, OpOverload)}
-    return frozenset(o for o in known if not mutated_arguments(o) and operator_name(o) not in EMPTY)
+    named = {o: o.overloadpacket.__name__ for o in known if not mutated_arguments(o)}
+    return frozenset(o for o, name in named.items() if not name.startswith(_UNINITIALISED))
 
 
 def _chosen(samples: Sequence[list[_Sample]], part: int) -> list[_Sample]:

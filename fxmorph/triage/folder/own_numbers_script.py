@@ -6,12 +6,11 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-from fxmorph.judge.own_numbers import SLOPES, SMOOTH, STEP, TIMES, WRONG
-from fxmorph.judge.samples import COMPILED, EAGER
-from fxmorph.model import Kind
-from fxmorph.programs.observe import RNG_SEED
+from fxmorph.model import RNG_SEED, Kind
 from fxmorph.triage.folder.script_parts import bare, indent
 
+#: What a script takes from ``fxmorph/judge/exchangeable.py``.
+_TAKEN = "odd, EAGER, COMPILED, SLOPES, STEP, SMOOTH, WRONG, TIMES"
 #: Kinds whose comparison hangs on the numbers.
 HANGING = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG})
 
@@ -21,9 +20,9 @@ def samples() -> list[str]:
     """What asks whether results are distributed alike, in a function: the program may use its names."""
     return [
         "def sampled():  # whether results under several seeds are distributed as others are",
-        *indent(bare(Path(__file__).parents[2] / "judge" / "samples.py")),
-        "    return odd",
-        "odd = sampled()",
+        *indent(bare(Path(__file__).parents[2] / "judge" / "exchangeable.py")),
+        f"    return {_TAKEN}",
+        f"{_TAKEN} = sampled()",
     ]
 
 
@@ -37,9 +36,9 @@ def runs(function: str, compiled: str, stateful: bool) -> list[str]:
         *([*keep, "    for seed in seeds:", *again, "    return noted"] if stateful else once),
         "",
         f"first, f = {RNG_SEED}, {function}",
-        f"eager = runs(f, range(first, first + {EAGER}))",
+        "eager = runs(f, range(first, first + EAGER))",
         f"g = {compiled.replace(function, 'f', 1)}",
-        f"compiled = runs(g, range(first, first + {COMPILED}))",
+        "compiled = runs(g, range(first, first + COMPILED))",
     ]
 
 
@@ -59,7 +58,7 @@ def compared(kinds: Collection[str]) -> list[str]:
     if Kind.RNG in kinds:
         lines += [
             "left = torch.get_rng_state()",
-            f"torch.manual_seed(first + {COMPILED - 1})",
+            "torch.manual_seed(first + COMPILED - 1)",
             "if torch.equal(left, torch.get_rng_state()):",
             "    different.append('the random generator is left as it was before the call')",
             "one, other = runs(g, [first, first])",
@@ -68,8 +67,8 @@ def compared(kinds: Collection[str]) -> list[str]:
         ]
     if Kind.GRADIENT in kinds:
         lines += [
-            f"mine, theirs = ([slope_off(h, first + k) for k in range({SLOPES})] for h in (f, g))",
-            f"if max(mine) <= {SMOOTH} and min(theirs) > {WRONG} + {TIMES:g} * max(mine):",
+            "mine, theirs = ([slope_off(h, first + k) for k in range(SLOPES)] for h in (f, g))",
+            "if max(mine) <= SMOOTH and min(theirs) > WRONG + TIMES * max(mine):",
             "    different.append(f'gradients are off by {min(theirs):.0%} from the slopes of their program under one "
             "seed; in eager by {max(mine):.1%}')",
         ]
@@ -103,7 +102,7 @@ def slope_off(call: str) -> list[str]:
         "                t.sub_(by)",
         "        return total.detach().double(), leaves, slopes",
         "    _, leaves, slopes = loss([])",
-        f"    by = [{STEP} * t.detach().abs().max() * g.sign() for t, g in zip(leaves, slopes)]",
+        "    by = [STEP * t.detach().abs().max() * g.sign() for t, g in zip(leaves, slopes)]",
         "    told = sum((2 * b * g).double().sum() for b, g in zip(by, slopes))",
         "    return float(abs((loss(by)[0] - loss([-b for b in by])[0]) / told - 1))",
     ]

@@ -15,6 +15,11 @@ EAGER, COMPILED, BASE = 56, 8, 24
 TOLERATED = 1 / 32
 #: Elements of which a result is called odd: one of so many, so that large results are not called odd by chance.
 ONE_OF = 10_000
+#: Seeds under which gradients are held against slopes, and by how much of its size a tensor is moved for one.
+SLOPES, STEP = 4, 2.0**-11
+#: How far eager's own gradients may be from its slopes, relative to them, for slopes to say anything; and how far from
+#: theirs those of a compiled program are that are wrong: ``WRONG`` and ``TIMES`` what eager's are.
+SMOOTH, WRONG, TIMES = 0.05, 0.02, 10.0
 
 
 def odd(eager: list[torch.Tensor], compiled: list[torch.Tensor]) -> str:
