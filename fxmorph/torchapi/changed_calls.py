@@ -7,6 +7,7 @@ refuses of it nobody has to judge.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -38,23 +39,24 @@ _Change = Callable[[OpOverload, _Values, random.Random], None]
 
 
 def changed_calls(
-    overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, count: int
+    overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], key: str, count: int, start: int = 0
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """At most ``count`` calls near this one that eager and torch's shape functions take; the same for equal keys.
 
-    None of one that promises what its result is: another call would break it.
+    Each begins with another change in turn, from number ``start`` on, so that every flag and number that has a default
+    leaves it before one does again.  None of a call that promises what its result is: another would break it.
     """
     promises = [a.name for a in overload._schema.arguments if a.name in _PROMISES and a.has_default_value()]
     given = _bound(overload, args, kwargs)
     if _is_torchs_own(overload) or any(given[name] is not None for name in promises):
         return
-    rng = random.Random(key)
+    leads = _leads(overload)
     seen = {_described(_unbound(overload, given))}
-    for _ in range(TRIES * count):
+    for number in range(start, start + TRIES * count):
         if count <= 0:
             return
-        values = _bound(overload, args, kwargs)
-        for change in rng.sample(_CHANGES, rng.randint(1, CHANGES)):
+        rng, values = random.Random(f"{key} {number}"), _bound(overload, args, kwargs)
+        for change in (leads[number % len(leads)], *rng.sample(_CHANGES, rng.randint(0, CHANGES - 1))):
             change(overload, values, rng)
         call = _unbound(overload, values)
         said = _described(call)
@@ -150,18 +152,30 @@ def _rank(values: _Values) -> int:
 # -- changes -------------------------------------------------------------------------
 
 
+def _leads(overload: OpOverload) -> list[_Change]:
+    """What calls begin with, in an order of the overload's own."""
+    leads: list[_Change] = [functools.partial(_leave, argument) for argument in _defaults(overload)]
+    leads += _BESIDE
+    random.Random(str(overload)).shuffle(leads)
+    return leads
+
+
+def _defaults(overload: OpOverload) -> list[Any]:
+    """Arguments that are flags or numbers and have a default."""
+    chosen = [a for a in overload._schema.arguments if a.has_default_value() and a.name not in _LEFT | _DIMENSIONS]
+    return [a for a in chosen if not any(kind in str(a.type) for kind in ("List", "Tensor", "str"))]
+
+
 def _leave_default(overload: OpOverload, values: _Values, rng: random.Random) -> None:
     """A flag or a number that has a default is something else."""
-    chosen = [a for a in overload._schema.arguments if a.has_default_value() and a.name not in _LEFT | _DIMENSIONS]
-    chosen = [a for a in chosen if not isinstance(values[a.name], (torch.Tensor, list, str))]
-    if not chosen:
-        return
-    argument = rng.choice(chosen)
+    if chosen := _defaults(overload):
+        _leave(rng.choice(chosen), overload, values, rng)
+
+
+def _leave(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:
     kind, now = str(argument.type), values[argument.name]
     if "bool" in kind:
         values[argument.name] = not now
-    elif "List" in kind or "Tensor" in kind or "str" in kind:
-        return
     else:
         numbers = _CHOICES.get(argument.name, _WHOLE if "int" in kind else _NUMBERS)
         values[argument.name] = rng.choice([n for n in numbers if n != now])
@@ -272,7 +286,7 @@ def _other_list(overload: OpOverload, values: _Values, rng: random.Random) -> No
     values[name] = [*reversed(tensors)] if more is None else [more, *tensors] if turned else [*tensors, more]
 
 
-_CHANGES: tuple[_Change, ...] = (
-    _leave_default, _leave_default, _other_dimension, _other_dimension, _other_number, _other_size, _other_size,
-    _other_dtype, _other_strides, _other_list,
+_BESIDE: tuple[_Change, ...] = (
+    _other_dimension, _other_number, _other_size, _other_size, _other_dtype, _other_strides, _other_list,
 )  # fmt: skip
+_CHANGES: tuple[_Change, ...] = (_leave_default, _leave_default, _other_dimension, *_BESIDE)

@@ -108,8 +108,8 @@ def _changed(test: Any, dtype: torch.dtype, part: int) -> list[tuple[Callable[..
     rng = random.Random(f"{test.name} {part}")
     made: list[tuple[Callable[..., Any], _Sample]] = []
     for turn in range(2 * CALLS if own else 0):
-        near = rng.choice(own)
-        for args, kwargs in changed_calls(near.overload, near.args, near.kwargs, f"{test.name} {part} {turn}", 1):
+        near, number = rng.choice(own), part * CALLS + turn
+        for args, kwargs in changed_calls(near.overload, near.args, near.kwargs, test.name, 1, number):
             if args and _plain((args, kwargs)):
                 made.append((near.overload, _Sample((args[0], [*args[1:]], kwargs))))
         if len(made) == CALLS:
@@ -304,7 +304,9 @@ def _accepted(called: Any, sample: _Sample, setting: Setting) -> _Accepted | Non
     if sample.varied and not passes_shape_check(called, sample.call):
         return None
     given = {t.untyped_storage().data_ptr() for t in tensors_of((first, rest, keywords))}
-    return _Accepted(called, sample.call, any(t.untyped_storage().data_ptr() in given for t in tensors_of(out)))
+    return _Accepted(
+        called, sample.call, any(t.numel() and t.untyped_storage().data_ptr() in given for t in tensors_of(out))
+    )
 
 
 def _leaf(value: torch.Tensor) -> torch.Tensor:

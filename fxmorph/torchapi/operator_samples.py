@@ -92,7 +92,7 @@ def _changed(calls: Sequence[SampleCall], key: str) -> Iterator[SampleCall]:
         own = made[0].operator.rpartition(".")[2] == overload.overloadpacket.__name__
         count = -(-(CHANGED if own else CHANGED_INSIDE) // len(made))
         for place, call in enumerate(made[: CHANGED if own else CHANGED_INSIDE]):
-            for args, kwargs in changed_calls(overload, call.args, call.kwargs, f"{key} {overload} {place}", count):
+            for args, kwargs in changed_calls(overload, call.args, call.kwargs, key, count, place * count):
                 if not is_random(overload, args, kwargs):
                     yield replace(call, args=args, kwargs=kwargs)
 
