@@ -125,6 +125,7 @@ def make_inputs(): return [torch.randn(16, 16, requires_grad=True)]
 def fn(x): return checkpoint(lambda y: F.dropout(y.sin(), 0.4).cos() * y, x, use_reentrant=False)
 """
 VARYING = "def make_inputs(): return [torch.randn(40)]\ndef fn(x): return x[torch.rand(40) > 0.5]\n"
+FEW = "def make_inputs(): return [torch.randn(1, 3, 4, 4)]\ndef fn(x): return F.dropout2d(x, 0.3), x > torch.rand(())\n"
 STEADY = "def make_inputs(): return [torch.randn(40)]\ndef fn(x): return x.sin() * 2\n"
 
 
@@ -148,7 +149,7 @@ def test_wrong_numbers_are_findings(tmp_path: Path, backend: str, text: str, kin
 
 
 @pytest.mark.parametrize("backend", ["fxmorph_own_numbers", "aot_eager"])
-@pytest.mark.parametrize("text", [UNIFORM, NUMBER, DROPPED, MODULE, MANY, WRITTEN, VARYING])
+@pytest.mark.parametrize("text", [UNIFORM, NUMBER, DROPPED, MODULE, MANY, WRITTEN, VARYING, FEW])
 def test_other_numbers_of_the_same_kind_are_clean(tmp_path: Path, text: str, backend: str) -> None:
     _, got = judge(tmp_path, text, backend)
     assert got.status is Status.CLEAN, got.reason

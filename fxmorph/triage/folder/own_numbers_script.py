@@ -57,9 +57,11 @@ def compared(kinds: Collection[str]) -> list[str]:
     ]
     if Kind.RNG in kinds:
         lines += [
-            "left = torch.get_rng_state()",
+            "def generators():",
+            "    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])]",
+            "left = generators()",
             "torch.manual_seed(first + COMPILED - 1)",
-            "if torch.equal(left, torch.get_rng_state()):",
+            "if all(map(torch.equal, left, generators())):",
             "    different.append('the random generator is left as it was before the call')",
             "one, other = runs(g, [first, first])",
             "if not all(map(same, [*one.values()], [*other.values()])):",
