@@ -58,7 +58,8 @@ def compared(kinds: Collection[str]) -> list[str]:
     if Kind.RNG in kinds:
         lines += [
             "def generators():",
-            "    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [])]",
+            "    of_gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []",
+            "    return [torch.get_rng_state(), *of_gpus]",
             "left = generators()",
             "torch.manual_seed(first + COMPILED - 1)",
             "if all(map(torch.equal, left, generators())):",
