@@ -47,8 +47,8 @@ def compared(kinds: Collection[str]) -> list[str]:
     lines = [
         "different = []",
         "for what in eager[0]:",
-        "    for k, (mine, theirs) in enumerate(zip(*([list(x) for x in zip(*(one[what] for one in side))] "
-        "for side in (eager, compiled)))):",
+        "    for k in range(len(eager[0][what])):",
+        "        mine, theirs = ([one[what][k] for one in side] for side in (eager, compiled))",
         "        if all(same(t, mine[0]) for t in mine):",
         "            odd_one = '' if any(same(t, mine[0]) for t in theirs) else f'{theirs[0]} for {mine[0]}'",
         "        else:",
@@ -72,8 +72,8 @@ def compared(kinds: Collection[str]) -> list[str]:
         lines += [
             "mine, theirs = ([slope_off(h, first + k) for k in range(SLOPES)] for h in (f, g))",
             "if max(mine) <= SMOOTH and min(theirs) > WRONG + TIMES * max(mine):",
-            "    different.append(f'gradients are off by {min(theirs):.0%} from the slopes of their program under one "
-            "seed; in eager by {max(mine):.1%}')",
+            "    said = f'gradients are off by {min(theirs):.0%} from the slopes of their program under one seed'",
+            "    different.append(f'{said}; in eager by {max(mine):.1%}')",
         ]
     return [
         *lines,

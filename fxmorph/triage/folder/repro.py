@@ -63,6 +63,11 @@ _NOTES: Mapping[Kind, tuple[str, str]] = {
     Kind.GRADIENT: ("gradients", "grads"),
     Kind.RNG: ("random generator after the call", "torch.get_rng_state().long().sum().item()"),
 }
+#: On a GPU, which has a generator of its own.
+_OF_GPU = (
+    "random generators after the call",
+    "[state.long().sum().item() for state in (torch.get_rng_state(), torch.cuda.get_rng_state())]",
+)
 #: What the short script notes, by name: lists of tensors, as many on both sides.
 _FLAT: Mapping[str, str] = {
     "output values": "[t.detach().clone() for t in outs]",
@@ -334,7 +339,8 @@ class Script:
     def _noting(self) -> tuple[list[str], str]:
         """The function that notes, and when ``what`` of two notes is equal."""
         kinds = self.kinds - {Kind.RNG} if self.own_numbers else self.kinds
-        notes = [note for kind, note in _NOTES.items() if kind in kinds]
+        on_gpu = self.config.get("device") == "cuda"
+        notes = [(_OF_GPU if on_gpu and kind is Kind.RNG else note) for kind, note in _NOTES.items() if kind in kinds]
         if self.objects:
             changed = {_NOTES[kind][0]: what for kind, what in _LOOKED.items()}
             notes = [(name, changed.get(name, what)) for name, what in notes]

@@ -425,6 +425,23 @@ def test_a_seed_found_on_a_gpu_runs_there() -> None:
     assert "moved" not in repro_text(finding(reduced, (Kind.ALIAS,), device="cuda"))
 
 
+def test_the_generator_of_a_gpu_is_looked_at_too() -> None:
+    program = GONE["random"].program
+    made = {device: repro_text(finding(program, (Kind.RNG,), device=device)) for device in ("cpu", "cuda")}
+    assert "torch.cuda.get_rng_state()" in made["cuda"] and "cuda" not in made["cpu"]
+    compile(made["cuda"], "repro.py", "exec")
+
+
+def test_runs_under_several_seeds_are_compared_where_the_compiler_draws_its_own_numbers(
+    run_repro: Callable[[str], subprocess.CompletedProcess[str]],
+) -> None:
+    made = finding(GONE["random"].program, (Kind.VALUE, Kind.RNG), own_numbers=True, backend="aot_eager")
+    text = repro_text(replace(made, repro=replace(made.repro, check={"exact": True})))
+    assert "eager = runs(f, range(first, first + EAGER))" in text and max(map(len, text.splitlines())) <= 120
+    done = run_repro(text)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_every_script_fits_its_line_length() -> None:
     for made in (*LIVE.values(), *GONE.values()):
         assert max(map(len, repro_text(made).splitlines())) <= 120
