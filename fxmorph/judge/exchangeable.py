@@ -40,7 +40,7 @@ def odd(eager: list[torch.Tensor], compiled: list[torch.Tensor]) -> str:
     if always > count // ONE_OF:
         return f"{always} of {count} elements lie outside of what eager gives under {EAGER} seeds, each time"
     usual = outside(mine[: -len(compiled)], mine[-len(compiled) :], eager[0].dtype)
-    least, most = float(apart.mean(1, dtype=torch.double).min()), float(usual.mean(1, dtype=torch.double).max())
+    least, most = float(apart.double().mean(1).min()), float(usual.double().mean(1).max())
     if least > 2 * most + 0.1:
         return f"each time {least:.0%} and more of the elements lie outside of what eager gives"
     if commonest(theirs) == len(compiled) and commonest(mine) * RARE <= len(eager):
@@ -51,7 +51,8 @@ def odd(eager: list[torch.Tensor], compiled: list[torch.Tensor]) -> str:
 def numbers(runs: list[torch.Tensor]) -> torch.Tensor:
     """(runs, elements) in float64; infinities are large numbers."""
     parts = [torch.view_as_real(t.resolve_conj()) if t.is_complex() else t for t in runs]
-    return torch.stack([t.detach().cpu().reshape(-1).double() for t in parts]).nan_to_num(float("nan"), 1e300, -1e300)
+    flat = torch.stack([t.detach().cpu().reshape(-1).double() for t in parts])
+    return flat.nan_to_num(float("nan"), 1e300, -1e300)
 
 
 def hull(runs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,11 +90,13 @@ def shifted(mine: torch.Tensor, theirs: torch.Tensor) -> str:
     def told(runs: torch.Tensor) -> dict[str, torch.Tensor]:
         at = ((runs - low) / (high - low))[:, wide].nan_to_num(0.5).clamp(0, 1)
         steps = at.diff(dim=1).abs() if at.shape[1] > 1 else at
-        return {"lie": at.mean(1), "spread": (at - 0.5).abs().mean(1), "change from one to the next": steps.mean(1)}
+        spread = (at - 0.5).abs()
+        return {"lie": at.mean(1), "spread": spread.mean(1), "change from one to the next": steps.mean(1)}
 
     for what, ours in told(mine[BASE:]).items():
         least, most, now = ours.min(), ours.max(), told(theirs)[what]
         margin = (most - least) / 4 + TOLERATED
         if bool((now > most + margin).all()) or bool((now < least - margin).all()):
-            return f"values {what} otherwise between eager's extremes: {now.mean():.3f}, eager's {ours.mean():.3f}"
+            both = f"{now.mean():.3f}, eager's {ours.mean():.3f}"
+            return f"values {what} otherwise between eager's extremes: {both}"
     return ""

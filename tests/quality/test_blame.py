@@ -25,6 +25,7 @@ from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi import planting, planting_backend
 from fxmorph.torchapi.compiling import cpp_compiler, reset
+from fxmorph.torchapi.new_memory import garbage_in_new_memory
 from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.triage.blame.localize import localize
 from fxmorph.triage.blame.probe import Probe
@@ -49,7 +50,8 @@ def blame_of(
 
     reset()
     try:
-        with plant():
+        # What is read before it is written must not hold the right value from an earlier run.
+        with garbage_in_new_memory(), plant():
             accused = kinds_of(trial(config).judge(plan))
             assert accused, "the plant shows nothing"
             early = CompileConfig.make("eager", dict(config.options))
