@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 #: Compiled runs, each under another seed, that must all show an accusation of what does not hang on numbers.
 SHOWING = 4
-
 #: CPU seconds of one eager run beyond which a program is not run under as many seeds.
 SLOW = 0.5
 
@@ -161,8 +160,11 @@ def _accused(kind: Kind, slot: str, text: str) -> Verdict:
 
 def _odd(runs: _Runs, name: str) -> Verdict | None:
     compiled = [runs.compiled(k) for k in range(COMPILED)]
-    mine, theirs = ([one.slots()[name].value for one in side] for side in (runs.eager, compiled))
-    if not all(isinstance(t, torch.Tensor) and t.layout == torch.strided for t in (*mine, *theirs)):
+    mine = [one.slots()[name].value for one in runs.eager]
+    theirs = [slot.value for one in compiled if (slot := one.slots().get(name)) is not None]
+    if len(theirs) < COMPILED or not all(isinstance(t, torch.Tensor) and t.shape == mine[0].shape for t in theirs):
+        return None  # what is not there, or of another shape, was told of the first run
+    if any(t.layout != torch.strided for t in (*mine, *theirs)):
         return None
     text = odd(mine, theirs)
     if not text:
