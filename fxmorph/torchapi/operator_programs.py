@@ -79,12 +79,10 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
         random.seed(seed)  # samples are drawn from all three
         numpy.random.seed(seed % 2**32)
         torch.manual_seed(seed)
-        if setting is Setting.CHANGED:
-            calls = _changed(test, dtypes[0], part)
-        else:
-            calls = [
-                (called, s) for s in _chosen([_distinct(test, d, setting) for d in dtypes[: 1 + CALLS // 2]], part)
-            ]
+        calls = _changed(test, dtypes[0], part) if setting is Setting.CHANGED else []
+        if not calls:  # where nothing can be changed the samples do
+            samples = _chosen([_distinct(test, d, setting) for d in dtypes[: 1 + CALLS // 2]], part)
+            calls = [(called, sample) for sample in samples]
         accepted = [a for one, sample in calls if (a := _accepted(one, sample, setting)) is not None]
         if not accepted:
             raise NoProgram(f"{name} has no calls of {program.dtype} that eager takes in part {part}")
