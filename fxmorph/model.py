@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
 from typing import Any
@@ -451,6 +451,11 @@ class CompileConfig:
             return tuple(sorted((d or {}).items()))
 
         return CompileConfig(backend, pairs(options), pairs(inductor), pairs(dynamo), threads, kernels)
+
+    def with_inductor(self, settings: Mapping[str, Any]) -> CompileConfig:
+        """The same with some of Inductor's settings changed or added."""
+        changed = {**dict(self.inductor), **settings}
+        return replace(self, inductor=tuple(sorted(changed.items(), key=lambda pair: pair[0])))
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,7 @@ def kinds_of(verdicts: Iterable[Verdict]) -> frozenset[Kind]:
 
 def emulating(config: CompileConfig) -> CompileConfig:
     """``config`` with every rounding of the program kept."""
-    inductor = {**dict(config.inductor), "emulate_precision_casts": True}
-    return replace(config, inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0])))
+    return config.with_inductor({"emulate_precision_casts": True})
 
 
 class Ladder:
@@ -65,11 +64,7 @@ class Ladder:
     def kinds(self, **change: object) -> frozenset[Kind]:
         """Finding kinds under a fresh compile with ``backend`` or Inductor settings changed."""
         backend = change.pop("backend", self.config.backend)
-        inductor = {**dict(self.config.inductor), **change}
-        config = replace(
-            self.config, backend=str(backend), inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))
-        )
-        return self._with(config)
+        return self._with(replace(self.config, backend=str(backend)).with_inductor(change))
 
     def _with(self, config: CompileConfig) -> frozenset[Kind]:
         with noting(None):

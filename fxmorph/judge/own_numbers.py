@@ -85,11 +85,11 @@ class _Runs:
 
     def compiled(self, number: int) -> Observation:
         if number not in self._compiled:
-            self._compiled[number] = self.trial.compiled(_PLAN, rng_seed=RNG_SEED + number)
+            self._compiled[number] = self.again(number)
         return self._compiled[number]
 
     def again(self, number: int) -> Observation:
-        """Another compiled run under the same seed."""
+        """A compiled run of its own."""
         return self.trial.compiled(_PLAN, rng_seed=RNG_SEED + number)
 
     def steady(self, compiled: Observation) -> Observation:

@@ -80,9 +80,7 @@ def under(plan: ValuePlan, config: CompileConfig) -> tuple[CompileConfig, ValueP
     if plan is ValuePlan.GPU:
         return replace(config, kernels=Kernels.GPU), ValuePlan.SEED
     if plan is ValuePlan.CACHED:
-        inductor = {**dict(config.inductor), "fx_graph_cache": True}
-        return replace(config, inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))), plan
+        return config.with_inductor({"fx_graph_cache": True}), plan
     if plan is ValuePlan.RANDOM:
-        inductor = {**dict(config.inductor), "fallback_random": False}
-        return replace(config, inductor=tuple(sorted(inductor.items(), key=lambda kv: kv[0]))), plan
+        return config.with_inductor({"fallback_random": False}), plan
     return config, plan

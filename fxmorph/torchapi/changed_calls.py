@@ -16,7 +16,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
-from fxmorph.torchapi.varied_calls import passes_shape_check
+from fxmorph.torchapi.varied_calls import described, passes_shape_check
 
 #: Changes of one call at most, and calls that are tried for each that is wanted.
 CHANGES, TRIES = 3, 4
@@ -51,7 +51,7 @@ def changed_calls(
     if _is_torchs_own(overload) or any(given[name] is not None for name in promises):
         return
     leads = _leads(overload)
-    seen = {_described(_unbound(overload, given))}
+    seen = {described(_unbound(overload, given))}
     for number in range(start, start + TRIES * count):
         if count <= 0:
             return
@@ -59,7 +59,7 @@ def changed_calls(
         for change in (leads[number % len(leads)], *rng.sample(_CHANGES, rng.randint(0, CHANGES - 1))):
             change(overload, values, rng)
         call = _unbound(overload, values)
-        said = _described(call)
+        said = described(call)
         if said in seen:
             continue
         seen.add(said)
@@ -115,13 +115,6 @@ def _is_taken(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
 
 def _copied(value: Any) -> Any:
     return value.clone() if isinstance(value, torch.Tensor) else value
-
-
-def _described(value: Any) -> str:
-    def said(leaf: Any) -> Any:
-        return (leaf.dtype, leaf.shape, leaf.stride()) if isinstance(leaf, torch.Tensor) else leaf
-
-    return str(tree_map(said, value))
 
 
 # -- what arguments are --------------------------------------------------------------

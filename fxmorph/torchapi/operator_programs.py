@@ -23,7 +23,7 @@ from fxmorph.torchapi.changed_calls import changed_calls
 from fxmorph.torchapi.decompose import inductor_decompositions
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, tensors_of
 from fxmorph.torchapi.operator_samples import SampleCall, operator_tests, recorded_calls
-from fxmorph.torchapi.varied_calls import passes_shape_check, varied, with_other_numbers
+from fxmorph.torchapi.varied_calls import described, passes_shape_check, varied, with_other_numbers
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
 CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
@@ -248,7 +248,7 @@ def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
         drawn = test.sample_inputs_func(test, "cpu", dtype, differentiable)
         for sample in itertools.islice(drawn, LOOKED_THROUGH):
             call = (sample.input, list(sample.args), dict(sample.kwargs))
-            key = str(tree_map(_described, call))
+            key = described(call)
             if key not in seen and _plain(call):
                 seen.add(key)
                 alike.setdefault(str(tree_map(_spelled, call[1:])), []).append(call)
@@ -265,7 +265,7 @@ def _with_variation(name: str, place: int, call: _Call, seen: set[str]) -> list[
             other: _Call | None = variation(call, f"{name} {place}")
         except Exception:  # what no tensor of the dtype can be made of
             continue
-        key = str(tree_map(_described, other))
+        key = described(other)
         if other is not None and key not in seen:
             seen.add(key)
             made.append(_Sample(other, varied=True))
@@ -277,12 +277,6 @@ def _plain(call: Any) -> bool:
     if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in tensors):
         return False
     return sum(t.numel() for t in tensors) <= ELEMENTS and not any(t.is_quantized for t in tensors)
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, torch.Tensor):
-        return f"{value.dtype} {tuple(value.shape)} {value.stride()}"
-    return repr(value)
 
 
 def _spelled(value: Any) -> str:

@@ -52,6 +52,15 @@ def with_other_numbers(call: Any, key: str) -> Any | None:
     return tree_unflatten([rng.choice(_SMALL) if i in chosen else leaf for i, leaf in enumerate(leaves)], spec)
 
 
+def described(call: Any) -> str:
+    """All of a call but the values of its tensors."""
+
+    def said(leaf: Any) -> Any:
+        return f"{leaf.dtype} {tuple(leaf.shape)} {leaf.stride()}" if isinstance(leaf, torch.Tensor) else repr(leaf)
+
+    return str(tree_map(said, call))
+
+
 def passes_shape_check(called: Callable[..., Any], call: tuple[Any, list[Any], dict[str, Any]]) -> bool:
     """Whether torch's shape functions take the call (first argument, others, those by name).
 

@@ -156,8 +156,7 @@ class Probe:
 
     def _watched(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
         tracker = Tracker(dict(held.upto), held.off, eager=held.backend)
-        inductor = {**dict(self.config.inductor), **dict(held.settings)}
-        trial = self.trial(replace(self.config, inductor=tuple(sorted(inductor.items()))))
+        trial = self.trial(self.config.with_inductor(dict(held.settings)))
         with holding_back(held, tracker), noting(None), garbage_in_new_memory():
             try:
                 kinds = kinds_of(trial.judge(self.plan))
