@@ -31,8 +31,9 @@ from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.pair_record import Pair, family
 from fxmorph.inductor.rung import Chosen, Mode, PassesJudged, Source
-from fxmorph.inductor.sampled_calls import PARTS, TURNS
+from fxmorph.inductor.sampled_calls import PARTS
 from fxmorph.model import Rung, Seed, Status
+from fxmorph.torchapi.operator_samples import TURNS
 
 T = TypeVar("T")
 _ENDED = object()

@@ -12,6 +12,7 @@ import itertools
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -31,7 +32,7 @@ from fxmorph.inductor.pair_check import check_pair, graph_key
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.pairs import PLANS, SAFE_PLANS
 from fxmorph.inductor.replaying import export_program
-from fxmorph.inductor.sampled_calls import SAMPLED, decomposes, sampled_graphs
+from fxmorph.inductor.sampled_calls import SAMPLED, Sampled, sampled_calls
 from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.programs.canon import canonical
@@ -155,64 +156,89 @@ def judge_source(
     """
     began = time.process_time()
     tell("capture")
+    judging = _Judging(source, prover, folder, tell)
+    at: dict[Stage, dict[str, Unit]] = {}
+    for unit in units:
+        if unit.eager and unit.name not in skip:
+            at.setdefault(stages_of(unit), {})[unit.name] = unit
     try:
+        if source.samples is not None:
+            wanted = at.get(Stage.DECOMPOSITION, {})
+            for sampled in sampled_calls(wanted.values(), source.samples, source.turn, tell):
+                if sampled.graph is None:
+                    judging.same(sampled)
+                else:
+                    judging.unit_on(wanted[sampled.unit], sampled.graph, graph_key(sampled.graph))
+            return judging.answer()
         graphs, recipe = _graphs(source, units, rules, campaign_seed)
     except (CaptureFailed, SeedFailed, Unsupported, NoSamples) as error:
         return PassesJudged(skipped=str(error))
-    pairs: list[Pair] = []
-    tried: dict[str, int] = {}
-    cannot: dict[str, str] = {}
-    seen: set[tuple[str, str]] = set()
-    judged = 0
-    by_stage: dict[Stage, list[Unit]] = {}
-    for unit in units:
-        if unit.eager and unit.name not in skip:
-            by_stage.setdefault(stages_of(unit), []).append(unit)
     for graph in graphs:
         if graph.inputs is None or _large(graph.gm.graph):
             continue
-        judged += 1
+        judging.graphs += 1
         key = graph_key(graph)
-        mine = [u for u in by_stage.get(graph.stage, ()) if _concerns(u, source, graph)]
-        for unit in mine:
-            if (unit.name, key) in seen:
-                continue
-            seen.add((unit.name, key))
-            tell(unit.name)
-            started = time.process_time()
-            if started - began > SOURCE_SECONDS and source.samples is None:
-                return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
+        only, there = _made_for(source), at.get(graph.stage, {})
+        for unit in there.values() if only is None else filter(None, [there.get(only)]):
+            if time.process_time() - began > SOURCE_SECONDS:
+                return judging.answer(recipe)
+            judging.unit_on(unit, graph, key)
+    return judging.answer(recipe)
+
+
+class _Judging:
+    """Units on the graphs of a source, each once on graphs that are the same."""
+
+    def __init__(self, source: Source, prover: Prover | None, folder: Path, tell: Callable[[str], None]) -> None:
+        self._source, self._prover, self._folder, self._tell = source, prover, folder, tell
+        self._pairs: list[Pair] = []
+        self._tried: Counter[str] = Counter()
+        self._cannot: dict[str, str] = {}
+        self._seen: set[tuple[str, str]] = set()
+        self.graphs = 0
+
+    def answer(self, recipe: str = "") -> PassesJudged:
+        return PassesJudged(tuple(self._pairs), dict(self._tried), self._cannot, self.graphs, recipe=recipe)
+
+    def same(self, sampled: Sampled) -> None:
+        """What a decomposition makes of a call is the same to the bit."""
+        self.graphs += 1
+        self._tried[sampled.unit] += 1
+        self._pairs.append(Pair(sampled.unit, self._source.label, sampled.part, "", 1, Status.CLEAN, nodes=1))
+
+    def unit_on(self, unit: Unit, graph: StageGraph, key: str) -> None:
+        """Raises nothing."""
+        if (unit.name, key) in self._seen:
+            return
+        self._seen.add((unit.name, key))
+        self._tell(unit.name)
+        started = time.process_time()
+        try:
+            applied = apply_unit(unit, graph.gm)
+        except (CannotRun, NotInEager) as error:
+            self._cannot[unit.name] = str(error)
+            return
+        except Exception as error:
+            self._cannot[unit.name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            return
+        if applied.after is graph.gm:
+            return
+        self._tried[unit.name] += 1
+        if applied.fired:
             try:
-                applied = apply_unit(unit, graph.gm)
-            except (CannotRun, NotInEager) as error:
-                cannot[unit.name] = str(error)
-                continue
-            except Exception as error:
-                cannot[unit.name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
-                continue
-            if applied.after is graph.gm:
-                continue
-            tried[unit.name] = tried.get(unit.name, 0) + 1
-            if applied.fired:
-                try:
-                    pair = _checked(unit, source, graph, applied, key, prover, folder)
-                except Exception as error:  # of ours, or of values that cannot be copied
-                    said = " ".join(str(error).split())[:160]
-                    cannot[unit.name] = f"it fires, and cannot be judged: {type(error).__name__}: {said}"
-                    continue
-                pairs.append(replace(pair, seconds=round(time.process_time() - started, 4)))
-    return PassesJudged(tuple(pairs), tried, cannot, judged, recipe=recipe)
+                pair = _checked(unit, self._source, graph, applied, key, self._prover, self._folder)
+            except Exception as error:  # of ours, or of values that cannot be copied
+                said = " ".join(str(error).split())[:160]
+                self._cannot[unit.name] = f"it fires, and cannot be judged: {type(error).__name__}: {said}"
+                return
+            self._pairs.append(replace(pair, seconds=round(time.process_time() - started, 4)))
 
 
-def _concerns(unit: Unit, source: Source, graph: StageGraph) -> bool:
-    """A graph derived from an entry is for that entry."""
-    if source.samples is not None:
-        return decomposes(graph, unit)
+def _made_for(source: Source) -> str | None:
+    """The one unit that the source's graphs are there for; None for every one of their stage."""
     if source.made:
-        return unit.name == source.made
-    if source.derived is None:
-        return True
-    return unit.name == source.derived.entry
+        return source.made
+    return source.derived.entry if source.derived is not None else None
 
 
 def _large(graph: fx.Graph) -> bool:
@@ -283,8 +309,6 @@ def _graphs(
     source: Source, units: Collection[Unit], rules: Registry, campaign_seed: int
 ) -> tuple[Iterable[StageGraph], str]:
     """The source's graphs, and the recipe of a variant."""
-    if source.samples is not None:
-        return sampled_graphs(units, source.samples, source.turn), ""
     if source.derived is not None:
         return [_derived_graph(source.derived)], ""
     if source.made:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,36 +13,107 @@ from torch import fx
 
 from fxmorph.core.units import Stage, Unit, UnitKind
 from fxmorph.inductor.inventory import Decomposition, listed
+from fxmorph.inductor.pairs import SAFE_PLANS
 from fxmorph.inductor.stages import StageGraph
-from fxmorph.programs.inputs import InputSet, dtype_name
+from fxmorph.model import ValuePlan
+from fxmorph.programs.bits import same_bits
+from fxmorph.programs.capture import inputs_under
+from fxmorph.programs.inputs import InputSet, NotApplicable, dtype_name, storage_key
 from fxmorph.programs.operators import EMPTY, operator_name
-from fxmorph.torchapi.dispatch import tree_map
+from fxmorph.torchapi.dispatch import tree_flatten, tree_map, tree_unflatten
 from fxmorph.torchapi.fake import annotate
-from fxmorph.torchapi.operator_samples import DTYPES, SampleCall, sample_calls
+from fxmorph.torchapi.operator_samples import SampleCall, sample_calls
 
 #: The part that such a graph is.
 SAMPLED = "sample"
 #: How many jobs the operators of torch's tests are divided among.
 PARTS = 96
-#: Turns of dtypes.
-TURNS = len(DTYPES)
 
 
-def decomposes(graph: StageGraph, unit: Unit) -> bool:
-    """Whether a sampled graph is there for the unit."""
-    return graph.part.startswith(f"{SAMPLED} {unit.name.removeprefix('decomposition.')} ")
+@dataclass(frozen=True)
+class Sampled:
+    """A call of an operator that ``unit`` decomposes: its graph, None where the decomposition, called in its place,
+    gives the same to the bit.
+    """
+
+    unit: str
+    part: str
+    graph: StageGraph | None
 
 
-def sampled_graphs(units: Collection[Unit], part: int, turn: int) -> Iterator[StageGraph]:
-    """The graphs of one part of :data:`PARTS` in one of :data:`TURNS`, of the decompositions among ``units``."""
-    handles = [listed(u.name).handle for u in units if u.kind is UnitKind.DECOMPOSITION]
-    wanted = {handle.operator for handle in handles if isinstance(handle, Decomposition)}
-    for call in sample_calls({o for o in wanted if operator_name(o) not in EMPTY}, part, PARTS, turn):
+def sampled_calls(
+    units: Collection[Unit], part: int, turn: int, tell: Callable[[str], None] = lambda _: None
+) -> Iterator[Sampled]:
+    """One part of :data:`PARTS` in one of the turns, of the decompositions among ``units``; ``tell`` hears the unit
+    that runs.
+
+    The first call of each has a graph in any case: tracing shows what noted dtypes and sizes are.
+    """
+    decompositions = {h.operator: (u.name, h.function) for u in units if (h := _handle(u)) is not None}
+    traced: set[str] = set()
+    wanted = {o for o in decompositions if operator_name(o) not in EMPTY}
+    for call in sample_calls(wanted, part, PARTS, turn):
+        unit, function = decompositions[call.overload]
+        said = f"{SAMPLED} {call.overload} {dtype_name(call.dtype)} of {call.operator}"
+        tell(unit)
+        if unit in traced and _gives_the_same(call, function):
+            yield Sampled(unit, said, None)
+            continue
+        traced.add(unit)
         with contextlib.suppress(Exception):  # what fake tensors do not take, or eager not twice
-            yield _graph_of(call)
+            yield Sampled(unit, said, graph_of(call, said))
 
 
-def _graph_of(call: SampleCall) -> StageGraph:
+def _handle(unit: Unit) -> Decomposition | None:
+    handle = listed(unit.name).handle if unit.kind is UnitKind.DECOMPOSITION else None
+    return handle if isinstance(handle, Decomposition) else None
+
+
+def _gives_the_same(call: SampleCall, function: Callable[..., Any]) -> bool:
+    """To the bit, in one layout and in the same memory, on the call's own values and on exact ones."""
+    leaves, form = tree_flatten((call.args, call.kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    try:
+        base = InputSet.snapshot([leaves[i] for i in places])
+        for plan in SAFE_PLANS:
+            given = base if plan is ValuePlan.SEED else inputs_under(plan, base, 0)
+            seen = []
+            for called in (call.overload, function):
+                tensors = given.rebuild()
+                values = dict(zip(places, tensors, strict=True))
+                args, kwargs = tree_unflatten([values.get(i, leaf) for i, leaf in enumerate(leaves)], form)
+                with torch.no_grad():
+                    seen.append((tensors, called(*args, **kwargs)))
+            if not _same(*seen):
+                return False
+    except NotApplicable:
+        return True
+    except Exception:  # what raises, or is declined, is looked at as a graph
+        return False
+    return True
+
+
+def _same(one: tuple[list[Any], Any], other: tuple[list[Any], Any]) -> bool:
+    (mine, form), (theirs, its_form) = tree_flatten(one), tree_flatten(other)
+    alike = form == its_form and all(map(_same_leaf, mine, theirs))
+    return alike and _shared(mine) == _shared(theirs)
+
+
+def _same_leaf(a: Any, b: Any) -> bool:
+    if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
+        return type(a) is type(b) and bool(a == b)
+    same_layout = a.layout == b.layout == torch.strided and a.stride() == b.stride()
+    return same_layout and a.dtype == b.dtype and a.shape == b.shape and same_bits(a, b)
+
+
+def _shared(leaves: Sequence[Any]) -> list[int]:
+    """For each tensor the first one in the same storage."""
+    keys = [storage_key(t) if isinstance(t, torch.Tensor) else None for t in leaves]
+    return [keys.index(key) for key in keys]
+
+
+def graph_of(call: SampleCall, part: str) -> StageGraph:
+    """The graph of one call, on its tensors; raises what fake tensors or eager raise."""
     graph, values = fx.Graph(), list[torch.Tensor]()
 
     def placed(value: Any) -> Any:
@@ -61,5 +133,4 @@ def _graph_of(call: SampleCall) -> StageGraph:
     gm = fx.GraphModule({}, graph)
     inputs = InputSet.snapshot(values)
     annotate(gm, inputs.rebuild())
-    part = f"{SAMPLED} {call.overload} {dtype_name(call.dtype)} of {call.operator}"
     return StageGraph(Stage.DECOMPOSITION, part, gm, inputs)

@@ -17,6 +17,7 @@ from fxmorph.programs.capture import CaptureFailed
 from fxmorph.programs.inputs import InputSet, Unsupported
 from fxmorph.programs.observe import loss_of
 from fxmorph.torchapi.compiling import configured, reset
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import tree_leaves, unset_fake_temporarily
 from fxmorph.torchapi.stage_graphs import stage_backend, undecomposed_backend
 
@@ -104,7 +105,7 @@ def _watched(
     why = "Dynamo found nothing to compile"
     try:
         with torch.set_grad_enabled(training), configured(CompileConfig.make("inductor", {}, settings, {})):
-            torch.manual_seed(2)
+            seed_generators(2)
             result = drive(torch.compile(fn, backend=make_backend(watching.see, watching.ran), dynamic=dynamic))
             if training:
                 _backward(result)

@@ -22,6 +22,7 @@ from fxmorph.programs.inputs import FLOATING, flat_storage, is_float_dtype, stor
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.operators import EMPTY, operator_name
 from fxmorph.programs.values import Found, Range, Step, held, mask_like, memories
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, tensors_of, tree_leaves, tree_map
 
 #: The program, made fresh with the values of a step, or with those found.
@@ -322,7 +323,7 @@ def _left(
                     followed[id(other)] = memory.as_strided(other.shape, other.stride(), other.storage_offset())
         mode = _Follow(followed, margin, wary)
         try:
-            torch.manual_seed(2)
+            seed_generators(2)
             with mode:
                 made.drive(made.fn)
         except _Left as left:

@@ -21,6 +21,7 @@ from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.values import Step, apply_plan
 from fxmorph.torchapi.compiling import configured, reset
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import tree_leaves, unset_fake_temporarily
 
 
@@ -112,7 +113,7 @@ class Recording:
 def _run(invocation: Invocation, backend: Callable[..., Any], config: CompileConfig, no_grad: bool) -> Any:
     reset()
     with torch.set_grad_enabled(not no_grad), configured(config):
-        torch.manual_seed(2)
+        seed_generators(2)
         return invocation.drive(torch.compile(invocation.fn, backend=backend, dynamic=False))
 
 

@@ -27,7 +27,7 @@ from fxmorph.programs.inputs import relocate
 from fxmorph.programs.layouts import layout_of, relaid
 from fxmorph.programs.meta import MetaError, read_meta
 from fxmorph.programs.sizes import Reshaping, reshapings
-from fxmorph.torchapi.devices import out_of_memory
+from fxmorph.torchapi.devices import out_of_memory, seed_generators
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves
 from fxmorph.torchapi.libraries import forget, noting_libraries, overrides
 
@@ -116,7 +116,7 @@ class LoadedSeed:
         """
         try:
             source = _LOADERS[self.seed.form](self.seed) if self.reloads else self
-            torch.manual_seed(input_seed)
+            seed_generators(input_seed)
             fn, args = source.make()
             dtype = getattr(torch, self.dtype) if self.dtype else None
             if self.device != "cpu" or dtype is not None:
@@ -311,7 +311,7 @@ def _module(seed: Seed) -> LoadedSeed:
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
         args = _inputs(module.make_inputs)
-        torch.manual_seed(1)
+        seed_generators(1)
         if hasattr(module, "make_fn"):
             return module.make_fn(), args
         return (copy.deepcopy(module.fn) if isinstance(module.fn, torch.nn.Module) else module.fn), args
@@ -328,7 +328,7 @@ def _class(seed: Seed) -> LoadedSeed:
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
         args = _inputs(inputs)
-        torch.manual_seed(1)
+        seed_generators(1)
         fn = factory()
         if isinstance(fn, torch.nn.Module):
             fn.train(seed.mode == "train")

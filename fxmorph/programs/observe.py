@@ -27,6 +27,7 @@ from fxmorph.programs.load import Invocation, state_of
 from fxmorph.programs.memory import overlap
 from fxmorph.programs.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import no_dispatch, tree_flatten
 
 
@@ -199,7 +200,7 @@ def observe(
             with mode or contextlib.nullcontext():
                 held = []  # what earlier calls returned stays alive, as it may in a program
                 for _ in range(calls):
-                    torch.manual_seed(rng_seed)
+                    seed_generators(rng_seed)
                     held.append(invocation.drive(g))
                 result = held[-1]
                 seen.generators = _generators()
@@ -264,7 +265,7 @@ def named_tensors(invocation: Invocation) -> dict[str, torch.Tensor]:
 
 def generators_before(rng_seed: int = RNG_SEED) -> str:
     """The states of the random generators before a call, as ``Observation.generators`` has them after it."""
-    torch.manual_seed(rng_seed)
+    seed_generators(rng_seed)
     return _generators()
 
 

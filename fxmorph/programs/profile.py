@@ -12,6 +12,7 @@ from torch import fx
 from fxmorph.model import TensorSpec
 from fxmorph.programs.inputs import InputSet, memory_of, spec_of, storage_key, strided_clone
 from fxmorph.programs.observe import loss_of
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: Graphs whose values exceed this many elements are not profiled.
@@ -119,7 +120,7 @@ def profile(graph: fx.Graph, inputs: InputSet, backward: bool = False, partial: 
 
     ``partial``: of a program that raises, what was seen until then.
     """
-    torch.manual_seed(2)
+    seed_generators(2)
     profiler = _Profiler(graph)
     try:
         out = profiler.run(*inputs.rebuild())

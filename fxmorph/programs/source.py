@@ -11,6 +11,7 @@ import torch
 from fxmorph.model import ValuePlan
 from fxmorph.programs.graph import function_of
 from fxmorph.programs.inputs import FLOATING, InputSet, dtype_name, flat_storage, storage_key
+from fxmorph.torchapi.devices import seed_generators
 
 #: Tensors with more elements than this are not written out value by value.
 LITERAL_NUMEL = 256
@@ -186,5 +187,5 @@ def _number(value: Any) -> str:
 
 def run_inputs(text: str) -> list[Any]:
     """The values that an ``make_inputs`` text makes, seeded as ``repro.py`` seeds."""
-    torch.manual_seed(0)
+    seed_generators(0)
     return list(function_of(text, "make_inputs")())

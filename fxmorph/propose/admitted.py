@@ -11,6 +11,7 @@ from fxmorph.propose.gate.outcomes import OUTCOMES, Chain, read_outcomes
 from fxmorph.propose.language.building import build_rule
 from fxmorph.propose.proposal import Judged, Line, Outcome, RecipeProposal, RuleProposal, SeedProposal, read_pack
 from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError, load_rules
+from fxmorph.torchapi.devices import seed_generators
 
 
 def admitted_rule(proposal: RuleProposal, judged: Judged) -> Rule:
@@ -106,12 +107,11 @@ def _programs(line: Line, judged: Judged) -> Iterator[tuple[str, Callable[[], st
 
 def _seed(proposal: SeedProposal) -> str:
     # Late, since it needs the engine, and rules do not.
-    import torch
 
     from fxmorph.programs.inputs import InputSet
     from fxmorph.propose.gate.seed_file import make_inputs, meta_of, record, seed_text
 
-    torch.manual_seed(0)
+    seed_generators(0)
     frozen = InputSet.snapshot(make_inputs(proposal))
     graph = record(proposal, frozen.rebuild())
     origin = f"proposal {proposal.name}, aimed at {proposal.aims}"

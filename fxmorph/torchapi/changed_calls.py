@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,8 +19,10 @@ from torch.utils._pytree import tree_map
 
 from fxmorph.torchapi.varied_calls import described, passes_shape_check
 
-#: Changes of one call at most, and calls that are tried for each that is wanted.
-CHANGES, TRIES = 3, 4
+#: Calls that are tried for each that is wanted.
+TRIES = 4
+#: One of so many calls has one change alone, and a third change.
+ALONE, THIRD = 4, 3
 #: What a number becomes, and one that has to be whole.
 _NUMBERS, _WHOLE = (2, -1, 0.5, 0, 3), (0, 1, 2, 3, -1)
 #: Dtypes that one of several tensors gets.
@@ -31,6 +34,22 @@ _PROMISES = frozenset({"output_size", "scales", "scales_d", "scales_h", "scales_
 _LEFT = _PROMISES | frozenset(
     {"generator", "out", "layout", "device", "pin_memory", "dtype", "memory_format", "names", "implicit"}
 )
+#: What the dimensions of a product's tensors are, letter by letter: equal ones have equal sizes.
+_PRODUCTS = {
+    "mm": ("mk", "kn"),
+    "bmm": ("bmk", "bkn"),
+    "mv": ("mk", "k"),
+    "dot": ("k", "k"),
+    "vdot": ("k", "k"),
+    "inner": ("mk", "nk"),
+    "outer": ("m", "n"),
+    "linear": ("mk", "nk", "n"),
+    "addmm": ("mn", "mk", "kn"),
+    "addmv": ("m", "mk", "k"),
+    "addr": ("mn", "m", "n"),
+    "addbmm": ("mn", "bmk", "bkn"),
+    "baddbmm": ("bmn", "bmk", "bkn"),
+}
 #: Numbers that say one of a few.
 _CHOICES = {"reduction": (0, 1, 2)}
 
@@ -43,8 +62,9 @@ def changed_calls(
 ) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
     """At most ``count`` calls near this one that eager and torch's shape functions take; the same for equal keys.
 
-    Each begins with another change in turn, from number ``start`` on, so that every flag and number that has a default
-    leaves it before one does again.  None of a call that promises what its result is: another would break it.
+    From number ``start`` on each begins with another change in turn, so that every flag and number that has a default
+    leaves it before one does again, and in the next turn goes on with another second one: code for one row forgets a
+    factor that code for many has.  None of a call that promises what its result is: another would break it.
     """
     promises = [a.name for a in overload._schema.arguments if a.name in _PROMISES and a.has_default_value()]
     given = _bound(overload, args, kwargs)
@@ -56,7 +76,7 @@ def changed_calls(
         if count <= 0:
             return
         rng, values = random.Random(f"{key} {number}"), _bound(overload, args, kwargs)
-        for change in (leads[number % len(leads)], *rng.sample(_CHANGES, rng.randint(0, CHANGES - 1))):
+        for change in _combined(leads, number, rng):
             change(overload, values, rng)
         call = _unbound(overload, values)
         said = described(call)
@@ -146,23 +166,36 @@ def _rank(values: _Values) -> int:
 
 
 def _leads(overload: OpOverload) -> list[_Change]:
-    """What calls begin with, in an order of the overload's own."""
+    """Changes that the overload has arguments for, in an order of its own."""
     leads: list[_Change] = [functools.partial(_leave, argument) for argument in _defaults(overload)]
-    leads += _BESIDE
+    arguments = {a.name: str(a.type) for a in overload._schema.arguments}
+    whole = {name for name, kind in arguments.items() if re.fullmatch(r"(Optional\[)?(List\[)?int\]*", kind)}
+    if arguments.keys() & _DIMENSIONS:
+        leads.append(_other_dimension)
+    if whole - _DIMENSIONS - _LEFT - _CHOICES.keys():
+        leads.append(_other_number)
+    if any("List" in kind and "Tensor" in kind for kind in arguments.values()):
+        leads += [_other_list, _other_list]
+    if sum("Tensor" in kind for kind in arguments.values()) > 1:
+        leads.append(_other_dtype)
+    leads += [_other_size, _other_size, _other_strides]
     random.Random(str(overload)).shuffle(leads)
     return leads
+
+
+def _combined(leads: list[_Change], number: int, rng: random.Random) -> list[_Change]:
+    """Two changes: in the first turn neighbours, in the next those two apart, and so on; at times one, or three."""
+    turn, place = divmod(number, len(leads))
+    changes = [leads[place], leads[(place + 1 + turn) % len(leads)]]
+    if number % ALONE == 1:
+        return changes[:1]
+    return [*changes, rng.choice(leads)] if rng.randrange(THIRD) == 0 else changes
 
 
 def _defaults(overload: OpOverload) -> list[Any]:
     """Arguments that are flags or numbers and have a default."""
     chosen = [a for a in overload._schema.arguments if a.has_default_value() and a.name not in _LEFT | _DIMENSIONS]
     return [a for a in chosen if not any(kind in str(a.type) for kind in ("List", "Tensor", "str"))]
-
-
-def _leave_default(overload: OpOverload, values: _Values, rng: random.Random) -> None:
-    """A flag or a number that has a default is something else."""
-    if chosen := _defaults(overload):
-        _leave(rng.choice(chosen), overload, values, rng)
 
 
 def _leave(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:
@@ -222,23 +255,36 @@ def _other_size(overload: OpOverload, values: _Values, rng: random.Random) -> No
     """A size is 1, 0 or one more, in all tensors that have it there; or, of pointwise operators, in one of them alone.
 
     Where another tensor has that size elsewhere, as the weights of channels do, nothing changes: some operators take
-    such calls in eager without a look, and read what is not theirs.
+    such calls in eager without a look, and read what is not theirs.  Of products it is known what belongs together.
     """
     tensors = [(n, i, t) for n, i, t in _tensors(values) if t.dim()]
     if not tensors:
         return
+    new = rng.choice((1, 1, 0, None))
+    axes = _PRODUCTS.get(overload.overloadpacket.__name__)
+    if axes is not None:
+        axis = rng.choice(sorted(set("".join(axes))))
+        for (name, place, t), named in zip(_tensors(values), axes, strict=False):
+            if axis in named and t.dim() == len(named):
+                _put(values, name, place, _with_size(t, named.index(axis), new))
+        return
     chosen = rng.choice(tensors)
     dim = -rng.randint(1, min(chosen[2].dim(), 3))
-    size, new = chosen[2].shape[dim], rng.choice((1, 1, 0, None))
+    size = chosen[2].shape[dim]
     concerned = [(n, i, t) for n, i, t in tensors if t.dim() >= -dim and t.shape[dim] == size]
     if torch.Tag.pointwise in overload.tags:
         concerned = [chosen] if rng.random() < 0.5 else concerned
     elif any(size in t.shape for _, _, t in tensors if not any(t is c for _, _, c in concerned)):
         return
-    for name, place, t in concerned if size else ():
-        first = t.narrow(dim, 0, 1)
-        made = torch.cat([t, first], dim) if new is None else t.narrow(dim, 0, min(new, size)).clone()
-        _put(values, name, place, made)
+    for name, place, t in concerned:
+        _put(values, name, place, _with_size(t, dim, new))
+
+
+def _with_size(t: torch.Tensor, dim: int, new: int | None) -> torch.Tensor:
+    """None is for one more."""
+    if new is None:
+        return torch.cat([t, t.narrow(dim, 0, min(1, t.shape[dim]))], dim)
+    return t.narrow(dim, 0, min(new, t.shape[dim])).clone()
 
 
 def _other_dtype(overload: OpOverload, values: _Values, rng: random.Random) -> None:
@@ -267,19 +313,14 @@ def _other_strides(overload: OpOverload, values: _Values, rng: random.Random) ->
 
 
 def _other_list(overload: OpOverload, values: _Values, rng: random.Random) -> None:
-    """A list of tensors has an empty one more, the same one twice, or another order."""
+    """A list of tensors is one alone, has an empty one more, of another dtype, the same one twice, or another order."""
     names = [n for n, v in values.items() if isinstance(v, list) and v and all(isinstance(t, torch.Tensor) for t in v)]
     if not names:
         return
     name = rng.choice(names)
-    tensors = values[name]
-    nothing = tensors[0].narrow(-1, 0, 0) if tensors[0].dim() else None
-    more = rng.choice((torch.empty(0, dtype=rng.choice(_DTYPES)), nothing, tensors[-1], None))
+    tensors = values[name][: 1 if rng.random() < 0.4 else None]
+    dtype = rng.choice([d for d in _DTYPES if d != tensors[0].dtype])
+    nothing = tensors[0].narrow(-1, 0, 0).to(dtype) if tensors[0].dim() else tensors[0]
+    more = rng.choice((torch.empty(0, dtype=dtype), nothing, tensors[-1], None))
     turned = rng.random() < 0.5
     values[name] = [*reversed(tensors)] if more is None else [more, *tensors] if turned else [*tensors, more]
-
-
-_BESIDE: tuple[_Change, ...] = (
-    _other_dimension, _other_number, _other_size, _other_size, _other_dtype, _other_strides, _other_list,
-)  # fmt: skip
-_CHANGES: tuple[_Change, ...] = (_leave_default, _leave_default, _other_dimension, *_BESIDE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,11 +81,16 @@ def require_device() -> None:
 
 
 def seed_generators(seed: int) -> None:
-    """``torch.manual_seed`` for the generators that exist.
+    """``torch.manual_seed`` for the generators that a program may draw from.
 
     For each kind of device that was not initialised, that one queues itself for later together with a
-    formatted stack trace, which takes most of a millisecond and is never given free.
+    formatted stack trace, which takes a millisecond or two and is never given free.
     """
     torch.default_generator.manual_seed(seed)
-    if torch.cuda.is_initialized():
+    if _has_gpu():
         torch.cuda.manual_seed_all(seed)
+
+
+@functools.cache
+def _has_gpu() -> bool:
+    return torch.cuda.is_available()

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
 from fxmorph.torchapi.changed_calls import changed_calls
 from fxmorph.torchapi.decompose import inductor_decompositions
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, tensors_of
 from fxmorph.torchapi.operator_samples import SampleCall, operator_tests, recorded_calls
 from fxmorph.torchapi.varied_calls import described, passes_shape_check, varied, with_other_numbers
@@ -78,7 +79,7 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
     def drawn(seed: int) -> _Drawn:
         random.seed(seed)  # samples are drawn from all three
         numpy.random.seed(seed % 2**32)
-        torch.manual_seed(seed)
+        seed_generators(seed)
         calls = _changed(test, dtypes[0], part) if setting is Setting.CHANGED else []
         if not calls:  # where nothing can be changed the samples do
             samples = _chosen([_distinct(test, d, setting) for d in dtypes[: 1 + CALLS // 2]], part)
@@ -117,7 +118,7 @@ def _changed(test: Any, dtype: torch.dtype, part: int) -> list[tuple[Callable[..
 
 @functools.lru_cache(maxsize=64)
 def _recorded(name: str, dtype: torch.dtype) -> list[SampleCall]:
-    torch.manual_seed(0)
+    seed_generators(0)
     test, known = _test(name), _known_overloads()
     namesakes = {o for o in known if o.overloadpacket.__name__ == test.name.rpartition(".")[2]}
     own = recorded_calls(test, dtype, namesakes, kin=False) if namesakes else []

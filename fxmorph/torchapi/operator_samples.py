@@ -11,7 +11,7 @@ import types
 import unittest
 import warnings
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
 from fxmorph.torchapi.changed_calls import changed_calls
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, no_dispatch, tensors_of, tree_leaves
 
 #: Samples of an operator and dtype that are run, and calls of one overload that they may give.
@@ -28,6 +29,10 @@ SAMPLES, CALLS = 12, 4
 CHANGED, CHANGED_INSIDE = 12, 2
 #: What samples are drawn in, turn by turn: the commonest, then finer, coarser and other ones.
 DTYPES = ((torch.float32, torch.int64), (torch.bfloat16, torch.bool), (torch.float64, torch.complex64))
+#: Turns: in all dtypes the calls of overloads by the tests that are for them, then those by other tests.
+TURNS = 2 * len(DTYPES)
+#: Overloads without a test of their own that tests of everything call.
+_CALLED_EVERYWHERE = frozenset({"detach", "_to_copy", "_unsafe_view", "slice_backward"})
 #: Results of more elements are left out.
 LARGE = 100_000
 #: In the place of an argument that another overload takes as a number.
@@ -48,9 +53,14 @@ class SampleCall:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """Equal for calls that differ in the values of tensors alone."""
+        return _signature_of(self.overload, self.args, self.kwargs)
+
 
 def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: int) -> Iterator[SampleCall]:
-    """Calls of overloads that are ``wanted``, in one of so many parts of the tests' operators and one turn of dtypes.
+    """Calls of overloads that are ``wanted``, in one of so many parts of the tests' operators and one of the turns.
 
     Forward and backward, of each signature once; of overloads that no sample calls those that take the arguments
     of one that is called, with a number for a tensor, or those of the operator of that name.  None of what draws
@@ -58,14 +68,40 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: in
     """
     functional = {o for o in wanted if not mutated_arguments(o)}
     mine = [op for op in operator_tests() if zlib.crc32(op.name.encode()) % parts == part]
-    for op, dtype in itertools.product(mine, DTYPES[turn]):
+    others, dtypes = divmod(turn, len(DTYPES))
+    for op, dtype in itertools.product(mine, DTYPES[dtypes]):
         if dtype not in op.dtypes:
             continue
-        torch.manual_seed(0)
-        calls = recorded_calls(op, dtype, functional)
-        yield from calls
-        if dtype is DTYPES[turn][0]:
-            yield from _changed(calls, f"{op.name} {dtype}")
+        seed_generators(0)
+        namesakes = set() if others else _namesakes(op)  # the gradients of one may be taken apart where it is not
+        recorded = recorded_calls(op, dtype, functional | namesakes)
+        calls = [c for c in recorded if c.overload in namesakes or _is_for(op, c.overload) != bool(others)]
+        yield from (call for call in calls if call.overload in functional)
+        if dtype is DTYPES[dtypes][0]:
+            changed = list(_changed(calls, f"{op.name} {dtype}"))
+            yield from (call for call in changed if call.overload in functional)
+            yield from _gradients(changed, functional, {call.signature for call in calls})
+
+
+def _is_for(op: Any, overload: OpOverload) -> bool:
+    """Whether this test is the one to try the overload with: it has its name, or none has."""
+    name = overload.overloadpacket.__name__
+    return name == _short(op) or name not in _names_of_tests() | _CALLED_EVERYWHERE
+
+
+def _namesakes(op: Any) -> set[OpOverload]:
+    packet = getattr(torch.ops.aten, _short(op), None) if _short(op).isidentifier() else None
+    overloads = [getattr(packet, known) for known in packet.overloads()] if packet is not None else []
+    return {overload for overload in overloads if not mutated_arguments(overload)}
+
+
+@functools.cache
+def _names_of_tests() -> frozenset[str]:
+    return frozenset(map(_short, operator_tests()))
+
+
+def _short(op: Any) -> str:
+    return str(op.name.rpartition(".")[2])
 
 
 def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool = True) -> list[SampleCall]:
@@ -79,8 +115,33 @@ def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], 
         with contextlib.suppress(Exception):  # a sample that cannot be drawn
             for sample in itertools.islice(_drawn(op, dtype), SAMPLES):
                 with contextlib.suppress(Exception):
-                    recorder.record(op, sample)
+                    recorder.record(op, (sample.input, *sample.args), sample.kwargs)
+                    if kin:
+                        recorder.take_named(op, sample)
     return recorder.calls
+
+
+def _gradients(
+    changed: Sequence[SampleCall], wanted: Collection[OpOverload], seen: Collection[tuple[Any, ...]]
+) -> Iterator[SampleCall]:
+    """Calls of backward overloads that the gradients of changed calls need, but for those whose like was ``seen``."""
+    backward = {o for o in wanted if "backward" in o.overloadpacket.__name__}
+    if not changed or not backward:
+        return
+    recorder = _Recorder(changed[0].operator, changed[0].dtype, backward, kin=False, most=CHANGED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for call in changed:
+            if not all(t.numel() for t in tensors_of((call.args, call.kwargs))):
+                continue  # backward kernels of some operators end the process on nothing
+            with contextlib.suppress(Exception):
+                recorder.record(call.overload, *tree_map(_leaf, (call.args, call.kwargs)))
+    yield from (call for call in recorder.calls if call.signature not in seen)
+
+
+def _leaf(value: Any) -> Any:
+    floats = isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+    return value.detach().clone().requires_grad_() if floats else value
 
 
 def _changed(calls: Sequence[SampleCall], key: str) -> Iterator[SampleCall]:
@@ -119,23 +180,24 @@ def _drawn(op: Any, dtype: torch.dtype) -> Iterator[Any]:
 class _Recorder(DispatchMode):
     """Notes what is called of ``wanted``."""
 
-    def __init__(self, operator: str, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool) -> None:
+    def __init__(
+        self, operator: str, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool, most: int = CALLS
+    ) -> None:
         super().__init__()
-        self._kin = kin
+        self._kin, self._most = kin, most
         self.calls: list[SampleCall] = []
         self._operator, self._dtype, self._wanted = operator, dtype, wanted
         self._seen: set[tuple[Any, ...]] = set()
         self._counts: dict[OpOverload, int] = {}
 
-    def record(self, op: Any, sample: Any) -> None:
+    def record(self, called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Forward, and backward where something requires grad."""
         with self:
-            out = op(sample.input, *sample.args, **sample.kwargs)
+            out = called(*args, **kwargs)
             results = [t for t in tensors_of(out) if t.requires_grad]
-            leaves = [t for t in tensors_of((sample.input, sample.args, sample.kwargs)) if t.requires_grad]
+            leaves = [t for t in tensors_of((args, kwargs)) if t.requires_grad]
             if results and leaves:
                 torch.autograd.grad(results, leaves, [torch.randn_like(t) for t in results], allow_unused=True)
-        if self._kin:
-            self._take_named(op, sample)
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(func, OpOverload):
@@ -144,9 +206,9 @@ class _Recorder(DispatchMode):
                 self._note_kin(func, args, kwargs)
         return func(*args, **kwargs)
 
-    def _take_named(self, op: Any, sample: Any) -> None:
+    def take_named(self, op: Any, sample: Any) -> None:
         """Of the operator of that name, which the dispatcher takes apart before a mode sees it."""
-        for name in {op.name.rpartition(".")[2], getattr(op, "aten_name", "")}:
+        for name in {_short(op), getattr(op, "aten_name", "")}:
             packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
             for overload in (getattr(packet, known) for known in packet.overloads()) if packet else ():
                 self._try(overload, (sample.input, *sample.args), sample.kwargs)
@@ -155,7 +217,7 @@ class _Recorder(DispatchMode):
         """Other overloads of the operator, as they are and with a number for the first or the second argument."""
         packet = func.overloadpacket
         for overload in (getattr(packet, known) for known in packet.overloads()):
-            if overload is func or self._counts.get(overload, 0) >= CALLS:
+            if overload is func or self._counts.get(overload, 0) >= self._most:
                 continue
             for place in (None, 1, 0):
                 given = args if place is None else (*args[:place], NUMBER, *args[place + 1 :])
@@ -174,14 +236,14 @@ class _Recorder(DispatchMode):
         return True
 
     def _note(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if func not in self._wanted or self._counts.get(func, 0) >= CALLS or is_random(func, args, kwargs):
+        if func not in self._wanted or self._counts.get(func, 0) >= self._most or is_random(func, args, kwargs):
             return
         tensors = tensors_of((args, kwargs))
         if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in tensors):
             return
         if sum(t.numel() for t in tensors) > LARGE:
             return
-        signature = (func, *map(_signature, tree_leaves((args, kwargs))))
+        signature = _signature_of(func, args, kwargs)
         if signature not in self._seen:
             self._seen.add(signature)
             self._counts[func] = self._counts.get(func, 0) + 1
@@ -203,5 +265,8 @@ def _copied(value: Any) -> Any:
     return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
 
 
-def _signature(value: Any) -> Any:
-    return (value.dtype, value.shape, value.stride()) if isinstance(value, torch.Tensor) else repr(value)
+def _signature_of(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    def said(value: Any) -> Any:
+        return (value.dtype, value.shape, value.stride()) if isinstance(value, torch.Tensor) else repr(value)
+
+    return (overload, *map(said, tree_leaves((args, kwargs))))

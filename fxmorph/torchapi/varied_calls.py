@@ -28,7 +28,7 @@ _SMALL = (1, 2, 3)
 #: What a shape function says that cannot answer without values, or is missing.
 _NO_ANSWER = (
     DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException,
-    UnsupportedOperatorException,
+    UnsupportedOperatorException, NotImplementedError,
 )  # fmt: skip
 
 
@@ -67,8 +67,8 @@ def passes_shape_check(called: Callable[..., Any], call: tuple[Any, list[Any], d
     Eager may look at less: of an empty tensor many operators return a copy, whatever dimension they are asked for.
     """
     try:
-        with FakeTensorMode() as mode, torch.no_grad(), _without_logs():
-            first, rest, keywords = tree_map(lambda v: mode.from_tensor(v) if isinstance(v, torch.Tensor) else v, call)
+        with torch.no_grad(), _without_logs(), _fake_mode(called) as fake:
+            first, rest, keywords = tree_map(lambda v: fake(v) if isinstance(v, torch.Tensor) else v, call)
             called(first, *rest, **keywords)
     except _NO_ANSWER:
         return True
@@ -78,15 +78,26 @@ def passes_shape_check(called: Callable[..., Any], call: tuple[Any, list[Any], d
 
 
 @contextlib.contextmanager
+def _fake_mode(called: Callable[..., Any]) -> Iterator[Callable[[torch.Tensor], torch.Tensor]]:
+    """What makes a tensor without values: one on device meta, which takes a fifth of the time, but for convolutions,
+    whose sizes only fake tensors look at.
+    """
+    if "conv" in str(called):
+        with FakeTensorMode() as mode:
+            yield mode.from_tensor
+    else:
+        yield lambda t: torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta")
+
+
+@contextlib.contextmanager
 def _without_logs() -> Iterator[None]:
     """A shape function that refuses is what is asked for here, and torch logs the whole trace of it."""
     log = logging.getLogger("torch._subclasses.fake_tensor")
-    level = log.level
-    log.setLevel(logging.CRITICAL)
+    before, log.disabled = log.disabled, True  # a level forgets what all loggers have looked up
     try:
         yield
     finally:
-        log.setLevel(level)
+        log.disabled = before
 
 
 def _one_otherwise(leaves: list[Any], rng: random.Random, wanted: Any, change: Callable[[Any], Any]) -> list[Any]:

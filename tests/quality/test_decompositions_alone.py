@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,10 +15,11 @@ import torch
 from fxmorph.inductor.apply import clone_module
 from fxmorph.inductor.inventory import Decomposition, listed
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
-from fxmorph.inductor.sampled_calls import PARTS, TURNS, decomposes, sampled_graphs
+from fxmorph.inductor.sampled_calls import PARTS, graph_of, sampled_calls
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.model import Kind, Status
 from fxmorph.torchapi.decompose import decompose_calls
+from fxmorph.torchapi.operator_samples import TURNS, sample_calls
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -39,15 +42,18 @@ def handle(name: str) -> Decomposition:
     return found
 
 
+def part(name: str) -> int:
+    return zlib.crc32(UNITS[name].encode()) % PARTS
+
+
 @cache
-def drawn(operator: str) -> list[StageGraph]:
-    units = [listed(name).unit for name, of in UNITS.items() if of == operator]
-    part = zlib.crc32(operator.encode()) % PARTS
-    return [graph for turn in range(TURNS) for graph in sampled_graphs(units, part, turn)]
-
-
 def graphs(name: str) -> list[StageGraph]:
-    return [g for g in drawn(UNITS[name]) if decomposes(g, listed(name).unit)]
+    made = []
+    for turn in range(TURNS):
+        for call in sample_calls({handle(name).operator}, part(name), PARTS, turn):
+            with contextlib.suppress(Exception):  # what fake tensors do not take
+                made.append(graph_of(call, f"{call.overload} {call.dtype}"))
+    return made
 
 
 def judged(name: str, graph: StageGraph, function: Callable[..., Any]) -> PairVerdict:
@@ -99,3 +105,44 @@ def test_writing_an_argument_is_found() -> None:
     right = handle(name).function
     got = judged(name, graph, lambda x, *a: right(x, *a) + x.add_(1) * 0)
     assert got.status is Status.FINDING and Kind.MUTATION in got.kinds
+
+
+def looked_at(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]) -> tuple[int, int]:
+    """(Calls that the function is found to treat as the operator does, calls that are judged as graphs.)"""
+    name = "decomposition.aten.leaky_relu.default"
+    item = listed(name)
+    planted = replace(handle(name), function=function)
+    monkeypatch.setattr("fxmorph.inductor.sampled_calls.listed", lambda _: replace(item, handle=planted))
+    got = list(sampled_calls([item.unit], part(name), 0))
+    return sum(s.graph is None for s in got), sum(s.graph is not None for s in got)
+
+
+def test_calls_that_come_out_the_same_need_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = handle("decomposition.aten.leaky_relu.default").function
+    same, judged_as_graphs = looked_at(monkeypatch, right)
+    assert same >= 5 and judged_as_graphs >= 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda out, x: out * 1.01,
+        lambda out, x: out.double(),
+        lambda out, x: out[None],
+        lambda out, x: torch.stack([out, out], -1)[..., 0],
+        lambda out, x: out + x.add_(1) * 0,
+        lambda out, x: (out, out),
+    ],
+    ids=["value", "dtype", "shape", "strides", "written", "structure"],
+)
+def test_what_comes_out_otherwise_is_judged_as_a_graph(
+    monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Any, Any], Any]
+) -> None:
+    right = handle("decomposition.aten.leaky_relu.default").function
+    same, judged_as_graphs = looked_at(monkeypatch, lambda x, *a, **k: wrong(right(x, *a, **k), x))
+    assert judged_as_graphs >= 5 and same <= 2  # of nothing, and of one element, some of it is the same
+
+
+def test_what_is_raised_or_declined_is_judged_as_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert looked_at(monkeypatch, lambda *a, **k: NotImplemented)[0] == 0
+    assert looked_at(monkeypatch, lambda *a, **k: [][0])[0] == 0

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import unset_fake_temporarily
 
 #: Modules made of the number of channels, of the size of the last dimension, or of nothing that depends on the value.
@@ -44,7 +45,7 @@ def module_calls(kind: type, value: Any) -> Iterator[functools.partial[nn.Module
 def made_module(make: Callable[[], nn.Module]) -> nn.Module:
     """The module in evaluation, with parameters and buffers that are the same each time and not those of a new one."""
     with unset_fake_temporarily(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        seed_generators(0)
         module = make().eval()
         with torch.no_grad():
             for value in [*module.parameters(), *module.buffers()]:

@@ -27,6 +27,7 @@ from fxmorph.rewriting.matching import pattern_of
 from fxmorph.rewriting.recipes import chain_step, draw_chain
 from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import PRESERVABLE, Registry, Rule, RuleError
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: Seeds that a recipe or a mutation is tried on, and how often a chain is drawn on one graph.
@@ -179,7 +180,7 @@ def _apart(old: fx.Graph, new: fx.Graph, inputs: InputSet, no_grad: bool) -> str
 
 
 def _results(graph: fx.Graph, inputs: InputSet, no_grad: bool) -> list[torch.Tensor]:
-    torch.manual_seed(2)
+    seed_generators(2)
     with torch.set_grad_enabled(not no_grad):
         out = fx.Interpreter(fx.GraphModule(torch.nn.Module(), graph)).run(*inputs.rebuild())
     return [t.detach() for t in tree_leaves(out) if isinstance(t, torch.Tensor)]

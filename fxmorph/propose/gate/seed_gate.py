@@ -23,6 +23,7 @@ from fxmorph.propose.gate.sources import CorpusGraphs, program_key
 from fxmorph.propose.gate.usefulness import fired_by
 from fxmorph.propose.proposal import Judged, Malformed, Outcome, SeedProposal, Task, Unsupported
 from fxmorph.torchapi.compiling import check_settings, configured
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import tree_leaves
 
 #: CPU seconds that the program may take in eager.
@@ -35,7 +36,7 @@ def judge_seed(proposal: SeedProposal, source: str, corpus: CorpusGraphs) -> Jud
     try:
         config = CompileConfig.make(inductor=allowed_settings(proposal.inductor))
         check_settings(config)
-        torch.manual_seed(0)
+        seed_generators(0)
         frozen = InputSet.snapshot(make_inputs(proposal))
         graph = record(proposal, frozen.rebuild())
         seed_text(graph, frozen.rebuild(), meta_of(proposal), proposal.doc, "")
@@ -91,7 +92,7 @@ def runs_alike(graph: fx.Graph, frozen: InputSet, no_grad: bool) -> str:
 def _run(graph: fx.Graph, frozen: InputSet, no_grad: bool) -> Sequence[torch.Tensor]:
     """What a run returns, leaves in its inputs and gives as gradients."""
     args = frozen.rebuild()
-    torch.manual_seed(2)
+    seed_generators(2)
     with torch.set_grad_enabled(not no_grad), configured(CompileConfig()):
         out = fx.Interpreter(fx.GraphModule(torch.nn.Module(), graph)).run(*args)
     returned = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]

@@ -20,6 +20,7 @@ from fxmorph.rewriting.samples import sample_arguments
 from fxmorph.rewriting.tracing import trace
 from fxmorph.rules import Rule
 from fxmorph.torchapi.compiling import compile_callable, configured, reset
+from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.firing import noting, written_only
 
 
@@ -33,7 +34,7 @@ def fired_by(graph: fx.Graph, inputs: InputSet, config: CompileConfig, no_grad: 
 
 def _compile(fn: Callable[..., Any], inputs: InputSet, config: CompileConfig, no_grad: bool, fired: set[str]) -> None:
     """What the compile or the call raises does not matter: campaigns will see it."""
-    torch.manual_seed(0)
+    seed_generators(0)
     grad = torch.set_grad_enabled(not no_grad)
     with configured(config), written_only(), noting(fired), grad, contextlib.suppress(Exception):
         compile_callable(fn, config)(*inputs.rebuild())
