@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +17,14 @@ from fxmorph.campaign.case_results import Answers
 from fxmorph.campaign.configurations import Configurations
 from fxmorph.campaign.generated_seeds import generated_seed
 from fxmorph.campaign.jobs import ListOperators, ListUnits
-from fxmorph.campaign.operator_order import ordered_programs, reaching_operators
+from fxmorph.campaign.operator_order import ordered_programs, packed, reaching_operators
 from fxmorph.campaign.schedule import case_of
 from fxmorph.campaign.sharding import Passed, VariantsApart, places
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.campaign.unit_schedule import Cost, UnitSchedule
 from fxmorph.campaign.variants import Variants
 from fxmorph.core.config import Settings, Source
-from fxmorph.core.operator_seeds import ListedOperator
+from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram
 from fxmorph.judge.plans import LOOK, MADE_PLANS, threads_of
 from fxmorph.model import Case, Kernels, Rung, Seed, Status
 
@@ -78,7 +78,7 @@ class Portfolio:
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.2))
+            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.4))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 1.4, 0.1, after=looking))
         yield from mixed(lanes)
@@ -137,8 +137,8 @@ class Portfolio:
         if not self._interprets:
             return [Lane(self._compiled_operators(), 1.2, 0.4)]
         looks = self._interpreted_operators()
-        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.45, 0.45)
-        return [first, Lane(looks, 0.45, 0.25, after=first), Lane(self._compiled_operators(), 1.4, 0.25)]
+        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.4, 0.45)
+        return [first, Lane(looks, 0.4, 0.25, after=first), Lane(self._compiled_operators(), 1.8, 0.5)]
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""
@@ -150,10 +150,12 @@ class Portfolio:
             left -= look is not None
             yield look
 
-    def _operators(self) -> Iterator[tuple[int, Case]]:
+    def _operators(
+        self, grouped: Callable[[Iterable[tuple[int, OperatorProgram]]], Iterable[tuple[int, OperatorProgram]]] = iter
+    ) -> Iterator[tuple[int, Case]]:
         """Programs by their place, compiled, once a worker has listed them."""
         assert self._listed is not None
-        for place, program in enumerate(ordered_programs(self._listed, self._settings.seed)):
+        for place, program in grouped(enumerate(ordered_programs(self._listed, self._settings.seed))):
             yield place, replace(case_of(self._settings, program.seed(), 0, self._rung), plans=MADE_PLANS)
 
     def _listing(self) -> Iterator[None]:
@@ -172,11 +174,11 @@ class Portfolio:
             yield look
 
     def _compiled_operators(self) -> Iterator[Case | Passed | None]:
-        """The same programs."""
+        """The same programs; of packs of them none was looked at."""
         yield from self._listing()
         yield from self._own(
             self._unless_settled(_flavoured(case, place), self._threaded(case, place))
-            for place, case in self._operators()
+            for place, case in self._operators(packed)
         )
 
     # -- generated programs ----------------------------------------------------------

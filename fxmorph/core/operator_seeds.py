@@ -1,7 +1,8 @@
 """Seeds that are no files: calls of an operator on the samples of torch's own tests.
 
 ``op:NAME``, ``op:NAME:DTYPE`` or ``op:NAME:DTYPE[SETTING PART]``, as in ``op:roll:int64[fused 2]``; the dtype may be
-``mixed``: half of the calls in the one that most programs have, the others each in another.
+``mixed``: half of the calls in the one that most programs have, the others each in another.  ``op:NAME+NAME`` is one
+program of the calls of several operators.
 """
 
 from __future__ import annotations
@@ -30,12 +31,19 @@ class Setting(StrEnum):
 
 @dataclass(frozen=True)
 class OperatorProgram:
-    """Some calls of ``operator``; ``part`` counts programs of calls that differ, the most unlike ones first."""
+    """Some calls of ``operator``, or of several with ``+`` between them.
+
+    ``part`` counts programs of calls that differ, the most unlike ones first.
+    """
 
     operator: str
     dtype: str = "float32"
     setting: Setting = Setting.ALONE
     part: int = 0
+
+    @property
+    def operators(self) -> list[str]:
+        return self.operator.split("+")
 
     def seed(self) -> Seed:
         """Samples are those of the installed torch, so that its release is a part of the hash."""
@@ -68,9 +76,11 @@ class ListedOperator:
 
 def operator_seeds(text: str) -> list[Seed]:
     """The seeds that the text names, one in each setting where it names none; raises ``ValueError``."""
-    found = re.fullmatch(r"op:([\w.]+)(?::(\w+))?(?:\[([\w-]+)(?: (\d+))?\])?", text)
+    found = re.fullmatch(r"op:([\w.]+(?:\+[\w.]+)*)(?::(\w+))?(?:\[([\w-]+)(?: (\d+))?\])?", text)
     if found is None:
-        raise ValueError("want op:NAME, op:NAME:DTYPE or op:NAME:DTYPE[SETTING PART]")
+        raise ValueError(
+            "want op:NAME, op:NAME:DTYPE or op:NAME:DTYPE[SETTING PART], or several NAMEs with + between them"
+        )
     name, dtype, setting, part = found.groups()
     if setting is not None and setting not in list(Setting):
         raise ValueError(f"no setting {setting!r}: want {', '.join(Setting)}")

@@ -65,31 +65,25 @@ class _Drawn:
 
 def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..., Any], list[Any]]]:
     """What makes the program and its inputs anew, under the RNG seed of then; raises :class:`NoProgram`."""
-    name, setting, part = program.operator, program.setting, program.part
-    test = _test(name)
-    named = [d for d in test.dtypes if str(d) == f"torch.{program.dtype}"]
-    dtypes = _known_dtypes(test) if program.dtype == MIXED else named
-    if not dtypes:
-        raise NoProgram(f"{name} has no samples of {program.dtype}")
-    called = test.inplace_variant if setting is Setting.IN_PLACE else test.op
-    if called is None:
-        raise NoProgram(f"{name} has no variant that works in place")
+    tests = [_test(name) for name in program.operators]
+    for test in tests:
+        _dtypes_of(program, test)
+        _called_by(program, test)
 
     @functools.cache
     def drawn(seed: int) -> _Drawn:
-        random.seed(seed)  # samples are drawn from all three
-        numpy.random.seed(seed % 2**32)
-        seed_generators(seed)
-        calls = _changed(test, dtypes[0], part) if setting is Setting.CHANGED else []
-        if not calls:  # where nothing can be changed the samples do
-            samples = _chosen([_distinct(test, d, setting) for d in dtypes[: 1 + CALLS // 2]], part)
-            calls = [(called, sample) for sample in samples]
-        accepted = [a for one, sample in calls if (a := _accepted(one, sample, setting)) is not None]
-        if not accepted:
-            raise NoProgram(f"{name} has no calls of {program.dtype} that eager takes in part {part}")
-        return _written(
-            accepted, setting, fused=setting is Setting.FUSED or (setting is Setting.CHANGED and part % 2 == 1)
-        )
+        calls = list[_Accepted]()
+        for test in tests:
+            random.seed(seed)  # samples are drawn from all three
+            numpy.random.seed(seed % 2**32)
+            seed_generators(seed)
+            made = _calls(program, test)
+            calls += [a for one, sample in made if (a := _accepted(one, sample, program.setting)) is not None]
+        if not calls:
+            said = f"{program.dtype} that eager takes in part {program.part}"
+            raise NoProgram(f"{program.operator} has no calls of {said}")
+        changed, odd = program.setting is Setting.CHANGED, program.part % 2 == 1
+        return _written(calls, program.setting, fused=program.setting is Setting.FUSED or (changed and odd))
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
         # One function for all draws of a seed: another one would be compiled anew.
@@ -97,6 +91,31 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
         return made.fn, [_leaf(t) for t in made.tensors]
 
     return make
+
+
+def _dtypes_of(program: OperatorProgram, test: Any) -> list[torch.dtype]:
+    named = [d for d in test.dtypes if str(d) == f"torch.{program.dtype}"]
+    dtypes = _known_dtypes(test) if program.dtype == MIXED else named
+    if not dtypes:
+        raise NoProgram(f"{_name(test)} has no samples of {program.dtype}")
+    return dtypes
+
+
+def _called_by(program: OperatorProgram, test: Any) -> Callable[..., Any]:
+    called: Callable[..., Any] | None = test.inplace_variant if program.setting is Setting.IN_PLACE else test.op
+    if called is None:
+        raise NoProgram(f"{_name(test)} has no variant that works in place")
+    return called
+
+
+def _calls(program: OperatorProgram, test: Any) -> list[tuple[Callable[..., Any], _Sample]]:
+    """Of one operator, with what is called; where nothing can be changed the samples as they are."""
+    dtypes = _dtypes_of(program, test)
+    changed = _changed(test, dtypes[0], program.part) if program.setting is Setting.CHANGED else []
+    if changed:
+        return changed
+    samples = _chosen([_distinct(test, d, program.setting) for d in dtypes[: 1 + CALLS // 2]], program.part)
+    return [(_called_by(program, test), sample) for sample in samples]
 
 
 def _changed(test: Any, dtype: torch.dtype, part: int) -> list[tuple[Callable[..., Any], _Sample]]:

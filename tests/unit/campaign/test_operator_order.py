@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 
-from fxmorph.campaign.operator_order import ordered_programs, reaching_operators
+from fxmorph.campaign.operator_order import PACK, ordered_programs, packed, reaching_operators
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, Setting
 
 
@@ -36,3 +37,17 @@ def test_each_program_comes_once_and_all_operators_come() -> None:
     assert len(set(programs)) == len(programs)
     assert {p.operator for p in programs} == {o.name for o in LISTED}
     assert list(ordered_programs(LISTED, 11)) == programs != list(ordered_programs(LISTED, 12))
+
+
+def test_programs_of_changed_arguments_are_packed_and_nothing_is_lost() -> None:
+    operators = [operator(f"op{i}", f"aten.op{i}.default") for i in range(2 * PACK + 1)]
+    alone = list(ordered_programs(operators, 3))
+    together = [program for _, program in packed(enumerate(alone))]
+    assert Counter(n for p in together for n in p.operators) == Counter(p.operator for p in alone)
+    assert [p for p in together if p.setting is not Setting.CHANGED] == [
+        p for p in alone if p.setting is not Setting.CHANGED
+    ]
+    first = together[0]
+    assert first.setting is Setting.CHANGED and len(first.operators) == PACK and first.part == 0
+    places = [place for place, _ in packed(enumerate(alone))][: -len(operators)]
+    assert places == sorted(places)

@@ -23,7 +23,16 @@ def test_what_is_left_out_is_float32_in_three_settings() -> None:
     assert len({s.hash for s in seeds}) == 3
 
 
-@pytest.mark.parametrize("text", ["op:", "op:add:", "op:add[sideways]", "op:add:int64[alone", "op:a b"])
+def test_several_operators_are_one_seed() -> None:
+    (seed,) = operator_seeds("op:add+roll:int64[changed 1]")
+    program = OperatorProgram("add+roll", "int64", Setting.CHANGED, 1)
+    assert OperatorProgram.of(seed) == program and program.operators == ["add", "roll"]
+    assert operator_seeds(seed.label) == [seed]
+
+
+@pytest.mark.parametrize(
+    "text", ["op:", "op:add:", "op:add+", "op:+add", "op:add[sideways]", "op:add:int64[alone", "op:a b"]
+)
 def test_what_names_no_program_is_refused(text: str) -> None:
     with pytest.raises(SeedError, match="op:"):
         find_seeds([text])

@@ -50,6 +50,19 @@ def test_calls_of_a_program_differ_in_more_than_values(monkeypatch: pytest.Monke
     assert len({text.rpartition("]) ")[2] for text in given}) > CALLS / 2  # most of them in what is no tensor
 
 
+def test_several_operators_are_one_program() -> None:
+    def called(name: str) -> list[torch.Tensor]:
+        fn, tensors = operator_program(OperatorProgram(name, setting=Setting.CHANGED))()
+        return list(fn(*tensors))
+
+    torch.manual_seed(0)
+    alone = [*called("add"), *called("roll")]
+    together = called("add+roll")
+    assert [(t.shape, t.dtype) for t in together] == [(t.shape, t.dtype) for t in alone]
+    with pytest.raises(NoProgram, match="no tests of an operator 'nosuch'"):
+        operator_program(OperatorProgram("add+nosuch"))
+
+
 def test_other_seeds_draw_other_values() -> None:
     make = operator_program(OperatorProgram("mul"))
     drawn = []
