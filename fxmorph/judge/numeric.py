@@ -344,7 +344,7 @@ def _nonfinite(
         return Comparison(Status.EDGE_CASE, text, code=VerdictCode.INFINITY_SIGN)
     # Eager is not to blame for these: it agrees with fp64, and the compiled program does not.
     right = (c == w) | (c.isnan() & w.isnan())
-    swayed = _finite_or_not(lanes, w) & odd & ~signs & ~right
+    swayed = _turned(lanes, w) & odd & ~signs & ~right
     wrong = odd & ~signs & ~right & ~swayed & (torch.isfinite(e) == torch.isfinite(w))
     half = eager.dtype in AMPLITUDE or gates.low_precision
     if half:
@@ -360,11 +360,13 @@ def _nonfinite(
     return Comparison(Status.INCONCLUSIVE, text, Kind.NONFINITE, code=VerdictCode.FINITENESS_DISPUTED)
 
 
-def _finite_or_not(lanes: dict[str, torch.Tensor], centre: torch.Tensor) -> torch.Tensor:
-    """Where roundings alone make a number of NaN or Inf, or the other way round: an arc cosine near 1."""
+def _turned(lanes: dict[str, torch.Tensor], centre: torch.Tensor) -> torch.Tensor:
+    """Where roundings alone make a number of NaN or Inf, or one of the other: an arc cosine near 1, a spread of what is
+    all the same over no degrees of freedom.
+    """
     out = torch.zeros_like(centre, dtype=torch.bool)
     for lane in lanes.values():
-        out |= torch.isfinite(lane) != torch.isfinite(centre)
+        out |= (torch.isfinite(lane) != torch.isfinite(centre)) | (lane.isnan() != centre.isnan())
     return out
 
 

@@ -7,6 +7,7 @@ torch's own partitioner with one of its two halves, the choice and the cutting, 
 from __future__ import annotations
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from unittest import mock
@@ -20,6 +21,8 @@ from fxmorph.torchapi.dispatch import OpOverload, schema_of
 MIN_CUT = "min_cut_rematerialization_partition"
 CHOICE = "choose_saved_values_set"
 CUTTING = "_extract_fwd_bwd_modules"
+#: What draws random numbers of checkpointed regions again, and what decides whether it has to.
+RNG, RNG_NOTICE = "functionalize_rng_ops", "has_recomputable_rng_ops"
 
 
 @contextlib.contextmanager
@@ -55,6 +58,40 @@ def plain_cutting() -> Iterator[None]:
 
     with mock.patch.object(partitioners, CUTTING, cut):
         yield
+
+
+@contextlib.contextmanager
+def random_saved() -> Iterator[None]:
+    """torch's partitioner draws no random number again, whatever checkpoints want."""
+    from torch._inductor import compile_fx
+    from torch.utils.checkpoint import CheckpointPolicy
+
+    original = getattr(compile_fx, MIN_CUT)
+
+    def partition(joint: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        for node in filter(_draws, joint.graph.nodes):
+            for drawn in (node, *(user for user in node.users if user.target is operator.getitem)):
+                drawn.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+        return original(joint, *args, **kwargs)
+
+    with mock.patch.object(compile_fx, MIN_CUT, partition):
+        yield
+
+
+@contextlib.contextmanager
+def plain_notice_of_random() -> Iterator[None]:
+    """Whether random numbers are to be drawn again is decided by us."""
+    from torch._functorch import partitioners
+
+    def notice(joint: fx.GraphModule) -> bool:
+        return any(partitioners.must_recompute(node) and _draws(node) for node in joint.graph.nodes)
+
+    with mock.patch.object(partitioners, RNG_NOTICE, notice):
+        yield
+
+
+def _draws(node: fx.Node) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 @contextlib.contextmanager

@@ -7,7 +7,15 @@ from contextlib import AbstractContextManager
 from enum import StrEnum
 from functools import partial
 
-from fxmorph.torchapi import plain_indices, plain_kernel, plain_partition, plain_runtime, plain_tracing, plain_wrapper
+from fxmorph.torchapi import (
+    plain_indices,
+    plain_kernel,
+    plain_partition,
+    plain_runtime,
+    plain_seeds,
+    plain_tracing,
+    plain_wrapper,
+)  # fmt: skip
 from fxmorph.torchapi.plain_subclasses import plain_subclasses
 
 
@@ -19,6 +27,8 @@ class Plain(StrEnum):
     DEFAULT_PARTITION = "default_partition"
     CHOICE = "what is saved is chosen by us"
     CUTTING = "the joint graph is cut by us"
+    RANDOM_SAVED = "no random number is drawn again for the backward pass"
+    RANDOM_NOTICED = "whether random numbers are to be drawn again is decided by us"
     AUTOGRAD_FUNCTION = "forward and backward graph are called by an autograd function of ours"
     WRITING = "inputs are written back by us"
     VIEWS = "views are made by us"
@@ -49,6 +59,7 @@ class Plain(StrEnum):
     DETACHED = "which inputs are cut off from autograd is decided by us"
     DONATED = "which saved tensors may be overwritten is decided by us"
     DONATED_PLACES = "where saved tensors that may be overwritten lie is decided by us"
+    SEEDS = "random numbers of the compiler's own have seeds that we hand out"
     REDUCTIONS = "no reduction in a kernel is used again for another"
 
 
@@ -64,6 +75,8 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.DEFAULT_PARTITION: plain_partition.default_partitioner,
     Plain.CHOICE: plain_partition.plain_choice,
     Plain.CUTTING: plain_partition.plain_cutting,
+    Plain.RANDOM_SAVED: plain_partition.random_saved,
+    Plain.RANDOM_NOTICED: plain_partition.plain_notice_of_random,
     Plain.AUTOGRAD_FUNCTION: plain_runtime.plain_autograd_function,
     Plain.WRITING: plain_runtime.plain_writing,
     Plain.VIEWS: plain_runtime.plain_views,
@@ -94,6 +107,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.DETACHED: plain_tracing.plain_detaching,
     Plain.DONATED: plain_tracing.plain_donation,
     Plain.DONATED_PLACES: plain_tracing.plain_places_of_donation,
+    Plain.SEEDS: plain_seeds.seeds_apart,
     Plain.REDUCTIONS: plain_kernel.reductions_anew,
 }
 

@@ -317,8 +317,28 @@ def views_of_a_product(x: torch.Tensor, y: torch.Tensor) -> Any:
     return x + y, t.view(-1), t[1:]
 
 
+def draws_again(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Two masks that the backward pass draws again."""
+    from torch.utils.checkpoint import checkpoint
+
+    def region(a: torch.Tensor) -> torch.Tensor:
+        return F.dropout(F.dropout(a.sin(), 0.5, True), 0.3, True).cos()
+
+    out: torch.Tensor = checkpoint(region, x * y, use_reentrant=False)
+    return out
+
+
 #: Of parts that work between graphs: each is found by doing it otherwise.
 CASES |= {
+    "random numbers drawn again unnoticed": Case(
+        text(PARTITIONERS, "has_recomputable_rng_ops", "            return True\n", "            return False\n"),
+        draws_again, (randn(16, 32, grad=True), randn(16, 32)), "partitioner.has_recomputable_rng_ops",
+    ),
+    "states of random numbers in another order": Case(
+        text(PARTITIONERS, "functionalize_rng_ops", "fw_rng_state_outputs.append(state)",
+             "fw_rng_state_outputs.insert(0, state)"),
+        draws_again, (randn(16, 32, grad=True), randn(16, 32)), "partitioner.functionalize_rng_ops",
+    ),
     "function of a pass": Case(
         text("torch._inductor.fx_passes.joint_graph", "remove_no_ops",
              "not any(e in zeros for e in node.args)\n                    or node.kwargs.get(\"alpha\", 1) != 1",

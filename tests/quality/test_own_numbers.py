@@ -22,6 +22,7 @@ from fxmorph.judge.plans import PLANS
 from fxmorph.model import BugClass, Case, CaseResult, CompileConfig, Finding, Kind, Status, ValuePlan
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import cpp_compiler, register_backend
+from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.triage.folder.repro import repro_text
 from fxmorph.triage.investigate import investigate
 
@@ -229,3 +230,19 @@ def test_a_mask_drawn_again_in_the_backward_pass_is_found_blamed_and_shown(
     wrong = run("wrong")
     assert wrong.returncode == 1, wrong.stdout + wrong.stderr
     assert "gradients are off by" in wrong.stdout
+
+
+@needs_compiler
+def test_one_seed_for_all_numbers_is_blamed_on_what_hands_seeds_out(tmp_path: Path) -> None:
+    """Two dropouts drop the same elements: which a program that compares them shows."""
+    text = (
+        "def make_inputs():\n    return [torch.rand(16, 32) + 1]\n"
+        "def fn(x):\n    return ((F.dropout(x, 0.5, True) == 0) == (F.dropout(x, 0.5, True) == 0)).all()\n"
+    )
+    home = "torch._inductor.fx_passes.replace_random"
+    with planted_text(home, "fuse_seed_creation_pass", "(combined, idx)", "(combined, 0)"):
+        case, got = judge(tmp_path, text)
+        assert (got.status, got.kinds) == (Status.FINDING, (Kind.VALUE,)), got.reason
+        found = investigate(case, got, Registry(), Clock(), 60.0)
+    assert found.blame is not None and found.blame.confirmed
+    assert found.blame.unit == "joint.replace_random_passes/fuse_seed_creation_pass", found.blame

@@ -148,3 +148,29 @@ def test_sums_of_large_terms_that_cancel_are_judged_by_their_terms(name: str, ju
     undecided = (Status.FINDING, Status.INCONCLUSIVE)
     assert not [v for v in judged(program, turned, [large_that_cancel()]) if v.status in undecided]
     assert accused(judged(program, lambda x: program(x) * 1.001 + 1e16, [large_that_cancel()]))
+
+
+# -- a spread of nothing, over nothing ----------------------------------------------------
+
+
+def two_pass_variance(x: torch.Tensor, correction: int) -> torch.Tensor:
+    """Around a mean that is rounded: the squares of what is all the same are not quite 0."""
+    mean = x.sum(1, keepdim=True) * torch.tensor(1 / x.shape[1], dtype=x.dtype)
+    return (x - mean).square().sum(1) / max(x.shape[1] - correction, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("value", [0.7, 1e6 + 0.3, -3.1])
+def test_the_spread_of_what_is_all_the_same_over_no_degrees_of_freedom(
+    dtype: torch.dtype, value: float, judged: Any
+) -> None:
+    x = torch.full((4, 1), value, dtype=dtype).expand(4, 6) + torch.zeros(1, dtype=dtype)
+    seen = judged(lambda x: x.var(1, correction=6), lambda x: two_pass_variance(x, 6), [x])
+    assert not accused(seen)
+
+
+def test_infinity_for_a_number_that_is_none_is_still_seen(judged: Any) -> None:
+    x = torch.tensor([[1.0, 2.0], [0.0, 4.0]])
+    assert accused(judged(lambda x: x.sqrt() - x, lambda x: x.sqrt() - x + (x == 4) * float("inf"), [x]))
+    nothing = torch.tensor([0.0, 1.0])
+    assert accused(judged(lambda x: x / x, lambda x: (x + 1) / x, [nothing]))  # Inf for 0 / 0, by no rounding

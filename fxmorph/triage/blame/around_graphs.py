@@ -12,7 +12,7 @@ from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.torchapi.collected_metadata import metadata_lie
 from fxmorph.torchapi.decompose import python_decomposition
-from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT
+from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT, RNG, RNG_NOTICE
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
 from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
@@ -76,6 +76,10 @@ def blame_partitioner(probe: Probe, bare: Held) -> Blame | None:
     if not gone:
         return None
     evidence = [f"gone where {part}" for part in gone]
+    for name in (RNG_NOTICE, RNG):
+        part = PLAIN_PARTS[f"partitioner.{name}"]
+        if _goes(probe, bare, part):
+            return _confirmed(probe, f"partitioner.{name}", *evidence, f"gone where {part}")
     default = _goes(probe, bare, Plain.DEFAULT_PARTITION)
     evidence.append(f"with default_partition, which computes less again: {'gone' if default else 'still there'}")
     halves = {f"partitioner.{MIN_CUT}/{CHOICE}": Plain.CHOICE, f"partitioner.{MIN_CUT}/{CUTTING}": Plain.CUTTING}

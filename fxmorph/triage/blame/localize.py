@@ -13,8 +13,10 @@ from dataclasses import replace
 
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
+from fxmorph.model import Kind
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.plain_parts import Plain
+from fxmorph.torchapi.plain_seeds import SEEDS
 from fxmorph.torchapi.tracking import Group
 from fxmorph.torchapi.unseen_passes import STAGES, graph_functions
 from fxmorph.triage.blame.around_graphs import blame_around, blame_partitioner
@@ -50,7 +52,8 @@ def _mended_behind_dynamo(probe: Probe) -> bool:
 
 
 def _behind_dynamo(probe: Probe) -> Blame:
-    if probe.ask(IN_EAGER) is Answer.SHOWS:
+    in_eager = probe.ask(IN_EAGER)
+    if in_eager is Answer.SHOWS:
         found = _blame_graphs(probe)
         if found.confirmed:
             return found
@@ -59,7 +62,27 @@ def _behind_dynamo(probe: Probe) -> Blame:
         except OutOfTime:
             return found
         return behind if behind.confirmed else found
-    return blame_backend(probe)
+    drawing = _blame_drawing(probe)
+    found = drawing or blame_backend(probe)
+    if in_eager is Answer.BROKEN and not found.confirmed and Kind.RAISES not in probe.accused:
+        # What is wrong there makes eager graphs raise, where compiled ones give a wrong value.
+        louder = replace(probe, accused=probe.accused | {Kind.RAISES})
+        if louder.ask(IN_EAGER) is Answer.SHOWS:
+            raising = _blame_graphs(louder)
+            return raising if raising.confirmed else found
+    return found
+
+
+def _blame_drawing(probe: Probe) -> Blame | None:
+    """What hands out seeds of the compiler's own random numbers: graphs in eager draw others, and without the whole
+    pass eager's are drawn.
+    """
+    if _OWN_NUMBERS not in {s.unit for s in probe.watch(Held())[1][Group.PASS] if s.changed}:
+        return None
+    held = Held().with_plain(Plain.SEEDS)
+    if probe.ask(held) is not Answer.GONE:
+        return None
+    return _confirmed(probe, Stage.JOINT, f"{_OWN_NUMBERS}/{SEEDS}", held, f"gone where {Plain.SEEDS}")
 
 
 def _blame_graphs(probe: Probe) -> Blame:
