@@ -233,6 +233,7 @@ def test_a_mask_drawn_again_in_the_backward_pass_is_found_blamed_and_shown(
 
 
 @needs_compiler
+@pytest.mark.slow
 def test_one_seed_for_all_numbers_is_blamed_on_what_hands_seeds_out(tmp_path: Path) -> None:
     """Two dropouts drop the same elements: which a program that compares them shows."""
     text = (
