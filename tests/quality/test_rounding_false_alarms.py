@@ -174,3 +174,32 @@ def test_infinity_for_a_number_that_is_none_is_still_seen(judged: Any) -> None:
     assert accused(judged(lambda x: x.sqrt() - x, lambda x: x.sqrt() - x + (x == 4) * float("inf"), [x]))
     nothing = torch.tensor([0.0, 1.0])
     assert accused(judged(lambda x: x / x, lambda x: (x + 1) / x, [nothing]))  # Inf for 0 / 0, by no rounding
+
+
+# -- functions whose kernels in torch are coarse ------------------------------------------
+
+
+def bessel(n: int, x: torch.Tensor) -> torch.Tensor:
+    """J_n by its integral, which is periodic, so that few points give all digits."""
+    angle = torch.arange(256, dtype=torch.float64) * (torch.pi / 128)
+    wide = x.double()
+    return torch.cos(n * angle - wide[..., None] * torch.sin(angle)).mean(-1).to(x.dtype)
+
+
+KERNELS = {0: torch.special.bessel_j0, 1: torch.special.bessel_j1}
+
+
+@pytest.mark.parametrize("n", KERNELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_better_bessel_function_than_torchs_is_no_error(n: int, dtype: torch.dtype, judged: Any) -> None:
+    zeros = [2.404825557695773, 5.520078110286311, 3.831705970207512, 7.015586669815619]
+    x = torch.tensor([*zeros, -5.1, 0.0, *range(20)], dtype=dtype)
+    assert not accused(judged(KERNELS[n], lambda x: bessel(n, x), [x]))
+    assert not accused(judged(lambda x: KERNELS[n](x) * 100, lambda x: bessel(n, x) * 100, [x]))
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda x: bessel(0, x) * 1.0001, lambda x: bessel(0, x + 1e-4), lambda x: bessel(1, x)]
+)
+def test_a_wrong_bessel_function_is_still_seen(wrong: Program, judged: Any) -> None:
+    assert accused(judged(torch.special.bessel_j0, wrong, [torch.linspace(0, 20, 60, dtype=torch.float64)]))

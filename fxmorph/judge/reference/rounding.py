@@ -33,6 +33,7 @@ from fxmorph.judge.reference.tables import (
     ABSOLUTE_UNITS,
     ALPHAS,
     CASTS,
+    COARSE_KERNELS,
     CONVERSION,
     CROSSING,
     CROSSING_UNITS,
@@ -174,6 +175,8 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     if base in ABSOLUTE_UNITS:
         factor = _factor_of_exponential(args) if base in ALPHAS else 1.0
         shadow = shadow + ABSOLUTE_UNITS[base] * factor * inside * lane.noise(shadow)
+    if base in COARSE_KERNELS:
+        shadow = shadow + COARSE_KERNELS[base] * lane.noise(shadow)
     if name in CROSSING and isinstance(args[0], torch.Tensor):
         size = CROSSING_UNITS * inside * OWN_PRECISION.get(dtype, 1.0) * _incoming(name, args)
         shadow = shadow + size * lane.noise(shadow)
