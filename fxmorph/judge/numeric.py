@@ -344,7 +344,7 @@ def _nonfinite(
         return Comparison(Status.EDGE_CASE, text, code=VerdictCode.INFINITY_SIGN)
     # Eager is not to blame for these: it agrees with fp64, and the compiled program does not.
     right = (c == w) | (c.isnan() & w.isnan())
-    swayed = _turned(lanes, w) & odd & ~signs & ~right
+    swayed = _turned(lanes, w, c) & odd & ~signs & ~right
     wrong = odd & ~signs & ~right & ~swayed & (torch.isfinite(e) == torch.isfinite(w))
     half = eager.dtype in AMPLITUDE or gates.low_precision
     if half:
@@ -360,13 +360,15 @@ def _nonfinite(
     return Comparison(Status.INCONCLUSIVE, text, Kind.NONFINITE, code=VerdictCode.FINITENESS_DISPUTED)
 
 
-def _turned(lanes: dict[str, torch.Tensor], centre: torch.Tensor) -> torch.Tensor:
-    """Where roundings alone make a number of NaN or Inf, or one of the other: an arc cosine near 1, a spread of what is
-    all the same over no degrees of freedom.
+def _turned(lanes: dict[str, torch.Tensor], centre: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
+    """Where roundings alone make a number of NaN or Inf, or the other way round: an arc cosine near 1.
+
+    Or of the one the other that ``c`` is: a spread of what is all the same, over no degrees of freedom.
     """
     out = torch.zeros_like(centre, dtype=torch.bool)
     for lane in lanes.values():
-        out |= (torch.isfinite(lane) != torch.isfinite(centre)) | (lane.isnan() != centre.isnan())
+        out |= torch.isfinite(lane) != torch.isfinite(centre)
+        out |= ~torch.isfinite(c) & ~torch.isfinite(lane) & (lane.isnan() != centre.isnan())
     return out
 
 

@@ -169,6 +169,11 @@ def test_the_spread_of_what_is_all_the_same_over_no_degrees_of_freedom(
     assert not accused(seen)
 
 
+def test_a_number_over_no_degrees_of_freedom_is_still_seen(judged: Any) -> None:
+    x = torch.full((4, 6), 0.7)
+    assert accused(judged(lambda x: x.var(1, correction=6), lambda x: two_pass_variance(x, 5) * 0, [x]))
+
+
 def test_infinity_for_a_number_that_is_none_is_still_seen(judged: Any) -> None:
     x = torch.tensor([[1.0, 2.0], [0.0, 4.0]])
     assert accused(judged(lambda x: x.sqrt() - x, lambda x: x.sqrt() - x + (x == 4) * float("inf"), [x]))
