@@ -165,6 +165,7 @@ def judge_source(
         if source.samples is not None:
             wanted = at.get(Stage.DECOMPOSITION, {})
             for sampled in sampled_calls(wanted.values(), source.samples, source.turn, tell):
+                judging.graphs += 1
                 if sampled.graph is None:
                     judging.same(sampled)
                 else:
@@ -202,7 +203,6 @@ class _Judging:
 
     def same(self, sampled: Sampled) -> None:
         """What a decomposition makes of a call is the same to the bit."""
-        self.graphs += 1
         self._tried[sampled.unit] += 1
         self._pairs.append(Pair(sampled.unit, self._source.label, sampled.part, "", 1, Status.CLEAN, nodes=1))
 

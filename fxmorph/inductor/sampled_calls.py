@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import operator
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -60,8 +59,11 @@ def sampled_calls(
             yield Sampled(unit, said, None)
             continue
         traced.add(unit)
-        with contextlib.suppress(Exception):  # what fake tensors do not take, or eager not twice
-            yield Sampled(unit, said, graph_of(call, said))
+        try:
+            graph = graph_of(call, said)
+        except Exception:  # what fake tensors do not take, or eager not twice
+            continue
+        yield Sampled(unit, said, graph)
 
 
 def _handle(unit: Unit) -> Decomposition | None:
