@@ -452,6 +452,11 @@ class CompileConfig:
 
         return CompileConfig(backend, pairs(options), pairs(inductor), pairs(dynamo), threads, kernels)
 
+    @property
+    def own_numbers(self) -> bool:
+        """Whether Inductor draws random numbers by generators of its own, which give others than eager's."""
+        return not dict(self.inductor).get("fallback_random", True)
+
     def with_inductor(self, settings: Mapping[str, Any]) -> CompileConfig:
         """The same with some of Inductor's settings changed or added."""
         changed = {**dict(self.inductor), **settings}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -150,13 +150,14 @@ class Portfolio:
             left -= look is not None
             yield look
 
-    def _operators(
-        self, grouped: Callable[[Iterable[tuple[int, OperatorProgram]]], Iterable[tuple[int, OperatorProgram]]] = iter
-    ) -> Iterator[tuple[int, Case]]:
-        """Programs by their place, compiled, once a worker has listed them."""
+    def _programs(self) -> Iterator[tuple[int, OperatorProgram]]:
+        """By their place, once a worker has listed operators."""
         assert self._listed is not None
-        for place, program in grouped(enumerate(ordered_programs(self._listed, self._settings.seed))):
-            yield place, replace(case_of(self._settings, program.seed(), 0, self._rung), plans=MADE_PLANS)
+        return enumerate(ordered_programs(self._listed, self._settings.seed))
+
+    def _operator(self, program: OperatorProgram) -> Case:
+        """The program, compiled."""
+        return replace(case_of(self._settings, program.seed(), 0, self._rung), plans=MADE_PLANS)
 
     def _listing(self) -> Iterator[None]:
         """None again and again until a worker has listed the operators."""
@@ -168,17 +169,17 @@ class Portfolio:
         yield from self._own(zip(self._looks_at_operators()))
 
     def _looks_at_operators(self) -> Iterator[Case]:
-        for place, case in self._operators():
-            look = _flavoured(case, place)
+        for place, program in self._programs():
+            look = _flavoured(self._operator(program), place)
             self._looked.add(look.id)
             yield look
 
     def _compiled_operators(self) -> Iterator[Case | Passed | None]:
         """The same programs; of packs of them none was looked at."""
         yield from self._listing()
+        turns = ((place, self._operator(program)) for place, program in packed(self._programs()))
         yield from self._own(
-            self._unless_settled(_flavoured(case, place), self._threaded(case, place))
-            for place, case in self._operators(packed)
+            self._unless_settled(_flavoured(case, place), self._threaded(case, place)) for place, case in turns
         )
 
     # -- generated programs ----------------------------------------------------------

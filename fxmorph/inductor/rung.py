@@ -158,8 +158,9 @@ def judge_source(
     tell("capture")
     judging = _Judging(source, prover, folder, tell)
     at: dict[Stage, dict[str, Unit]] = {}
+    only = _made_for(source)
     for unit in units:
-        if unit.eager and unit.name not in skip:
+        if unit.eager and unit.name not in skip and only in (None, unit.name):
             at.setdefault(stages_of(unit), {})[unit.name] = unit
     try:
         if source.samples is not None:
@@ -179,8 +180,7 @@ def judge_source(
             continue
         judging.graphs += 1
         key = graph_key(graph)
-        only, there = _made_for(source), at.get(graph.stage, {})
-        for unit in there.values() if only is None else filter(None, [there.get(only)]):
+        for unit in at.get(graph.stage, {}).values():
             if time.process_time() - began > SOURCE_SECONDS:
                 return judging.answer(recipe)
             judging.unit_on(unit, graph, key)

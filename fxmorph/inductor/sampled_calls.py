@@ -104,8 +104,7 @@ def _same(one: tuple[list[Any], Any], other: tuple[list[Any], Any]) -> bool:
 def _same_leaf(a: Any, b: Any) -> bool:
     if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)):
         return type(a) is type(b) and bool(a == b)
-    same_layout = a.layout == b.layout == torch.strided and a.stride() == b.stride()
-    return same_layout and a.dtype == b.dtype and a.shape == b.shape and same_bits(a, b)
+    return a.layout == b.layout == torch.strided and a.stride() == b.stride() and same_bits(a, b)
 
 
 def _shared(leaves: Sequence[Any]) -> list[int]:

@@ -504,8 +504,7 @@ class Trial:
         if not same_observation(eager, again):
             return _skipped("call", "eager gives different results when run twice", VerdictCode.UNSTEADY_EAGER)
         gates = reference.gates()
-        own_numbers = not dict(self.settings.inductor).get("fallback_random", True)
-        if gates.random and own_numbers and plan is not ValuePlan.RANDOM:
+        if gates.random and self.settings.own_numbers and plan is not ValuePlan.RANDOM:
             text = "random numbers differ from eager's by design without fallback_random"
             return _skipped("call", text, VerdictCode.RANDOM_BY_DESIGN)
         return None

@@ -21,7 +21,15 @@ from torch.utils._pytree import tree_map
 
 from fxmorph.torchapi.changed_calls import changed_calls
 from fxmorph.torchapi.devices import seed_generators
-from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, no_dispatch, tensors_of, tree_leaves
+from fxmorph.torchapi.dispatch import (
+    DispatchMode,
+    aten_packet,
+    is_random,
+    mutated_arguments,
+    no_dispatch,
+    tensors_of,
+    tree_leaves,
+)  # fmt: skip
 
 #: Samples of an operator and dtype that are run, and calls of one overload that they may give.
 SAMPLES, CALLS = 12, 4
@@ -86,22 +94,25 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: in
 def _is_for(op: Any, overload: OpOverload) -> bool:
     """Whether this test is the one to try the overload with: it has its name, or none has."""
     name = overload.overloadpacket.__name__
-    return name == _short(op) or name not in _names_of_tests() | _CALLED_EVERYWHERE
+    return name == _short(op.name) or name not in _names_of_tests() | _CALLED_EVERYWHERE
 
 
 def _namesakes(op: Any) -> set[OpOverload]:
-    packet = getattr(torch.ops.aten, _short(op), None) if _short(op).isidentifier() else None
-    overloads = [getattr(packet, known) for known in packet.overloads()] if packet is not None else []
-    return {overload for overload in overloads if not mutated_arguments(overload)}
+    return {overload for overload in _overloads_named(_short(op.name)) if not mutated_arguments(overload)}
+
+
+def _overloads_named(name: str) -> list[OpOverload]:
+    packet = aten_packet(name)
+    return [getattr(packet, known) for known in packet.overloads()] if packet is not None else []
 
 
 @functools.cache
 def _names_of_tests() -> frozenset[str]:
-    return frozenset(map(_short, operator_tests()))
+    return frozenset(_short(op.name) for op in operator_tests())
 
 
-def _short(op: Any) -> str:
-    return str(op.name.rpartition(".")[2])
+def _short(name: str) -> str:
+    return name.rpartition(".")[2]
 
 
 def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool = True) -> list[SampleCall]:
@@ -150,7 +161,7 @@ def _changed(calls: Sequence[SampleCall], key: str) -> Iterator[SampleCall]:
     for call in calls:
         by_overload.setdefault(call.overload, []).append(call)
     for overload, made in by_overload.items():
-        own = made[0].operator.rpartition(".")[2] == overload.overloadpacket.__name__
+        own = _short(made[0].operator) == overload.overloadpacket.__name__
         count = -(-(CHANGED if own else CHANGED_INSIDE) // len(made))
         for place, call in enumerate(made[: CHANGED if own else CHANGED_INSIDE]):
             for args, kwargs in changed_calls(overload, call.args, call.kwargs, key, count, place * count):
@@ -208,9 +219,8 @@ class _Recorder(DispatchMode):
 
     def take_named(self, op: Any, sample: Any) -> None:
         """Of the operator of that name, which the dispatcher takes apart before a mode sees it."""
-        for name in {_short(op), getattr(op, "aten_name", "")}:
-            packet = getattr(torch.ops.aten, name, None) if name.isidentifier() else None
-            for overload in (getattr(packet, known) for known in packet.overloads()) if packet else ():
+        for name in {_short(op.name), getattr(op, "aten_name", "")}:
+            for overload in _overloads_named(name):
                 self._try(overload, (sample.input, *sample.args), sample.kwargs)
 
     def _note_kin(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from unittest import mock
 import torch
 from torch import fx
 
-from fxmorph.torchapi.dispatch import OpOverload, schema_of
+from fxmorph.torchapi.dispatch import OpOverload, is_random, schema_of
 
 #: The partitioner that Inductor calls, and its parts that can be done by us.
 MIN_CUT = "min_cut_rematerialization_partition"
@@ -91,7 +91,7 @@ def plain_notice_of_random() -> Iterator[None]:
 
 
 def _draws(node: fx.Node) -> bool:
-    return torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+    return isinstance(node.target, OpOverload) and is_random(node.target, node.args, node.kwargs)
 
 
 @contextlib.contextmanager

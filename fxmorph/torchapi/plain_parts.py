@@ -15,7 +15,7 @@ from fxmorph.torchapi import (
     plain_seeds,
     plain_tracing,
     plain_wrapper,
-)  # fmt: skip
+)
 from fxmorph.torchapi.plain_subclasses import plain_subclasses
 
 

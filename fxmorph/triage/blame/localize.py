@@ -62,8 +62,7 @@ def _behind_dynamo(probe: Probe) -> Blame:
         except OutOfTime:
             return found
         return behind if behind.confirmed else found
-    drawing = _blame_drawing(probe)
-    found = drawing or blame_backend(probe)
+    found = _blame_drawing(probe) or blame_backend(probe)
     if in_eager is Answer.BROKEN and not found.confirmed and Kind.RAISES not in probe.accused:
         # What is wrong there makes eager graphs raise, where compiled ones give a wrong value.
         louder = replace(probe, accused=probe.accused | {Kind.RAISES})
@@ -77,10 +76,8 @@ def _blame_drawing(probe: Probe) -> Blame | None:
     """What hands out seeds of the compiler's own random numbers: graphs in eager draw others, and without the whole
     pass eager's are drawn.
     """
-    if _OWN_NUMBERS not in {s.unit for s in probe.watch(Held())[1][Group.PASS] if s.changed}:
-        return None
     held = Held().with_plain(Plain.SEEDS)
-    if probe.ask(held) is not Answer.GONE:
+    if not probe.config.own_numbers or probe.ask(held) is not Answer.GONE:
         return None
     return _confirmed(probe, Stage.JOINT, f"{_OWN_NUMBERS}/{SEEDS}", held, f"gone where {Plain.SEEDS}")
 
