@@ -478,15 +478,16 @@ class FindingQueue:
 def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed: int) -> Finding:
     """What was found out of a case that differs, as a finding."""
     threads = got.config.get("threads", case.compile.threads)
-    print_ = fingerprint(got.kinds, result.stage, got.unit, got.signature, got.skeleton, got.structure)
+    stage = got.stage(result.stage)
+    print_ = fingerprint(got.kinds, stage, got.unit, got.signature, got.skeleton, got.structure)
     finding = Finding(
         id=print_,
         case_id=result.case_id,
         seed=case.seed.label,
         recipe=got.recipe,
         kinds=got.kinds,
-        bug_class=bug_class(got.kinds, result.stage, got.unit),
-        stage=result.stage,
+        bug_class=bug_class(got.kinds, stage, got.unit),
+        stage=stage,
         unit=got.unit,
         triangle=result.triangle or "seed-miscompiled",
         fingerprint=print_,

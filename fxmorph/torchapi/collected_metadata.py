@@ -52,6 +52,9 @@ def _lie_about_results(seen: Tracing, inputs: Sequence[Any], results: Sequence[A
             return f"result {number} is no view of an input"
         if seen.joint and place and value._base is not None and not _one_of_many(value):
             shared.setdefault(place, []).append(number)
+        twin = next((n for n, other in enumerate(results) if _is_detached(value, other)), None)
+        if seen.joint and place and twin is not None and kinds[number] == "non_alias":
+            return f"results {twin} and {number} are not of one memory"
     for numbers in shared.values():
         if len(numbers) > 1 and own.issuperset(numbers):
             return f"results {numbers[0]} and {numbers[1]} are not of one memory"
@@ -61,6 +64,14 @@ def _lie_about_results(seen: Tracing, inputs: Sequence[Any], results: Sequence[A
 def _one_of_many(view: torch.Tensor) -> bool:
     """Whether one operator made the view with others, as ``split`` does: such views are not written together."""
     return view.grad_fn is None or view.grad_fn.name().startswith(("Split", "Unbind", "UnsafeSplit"))
+
+
+def _is_detached(value: torch.Tensor, other: Any) -> bool:
+    """Whether one is the other cut off from autograd, and nothing else."""
+    if not isinstance(other, torch.Tensor) or value.requires_grad or not other.requires_grad:
+        return False
+    same = _memory_of(value) == _memory_of(other) and value.storage_offset() == other.storage_offset()
+    return same and value.shape == other.shape and value.stride() == other.stride()
 
 
 def _memory_of(value: Any) -> int:

@@ -106,6 +106,17 @@ def _dep(access: Access) -> Any:
 
 def _accesses(body: Any, sizes: Sequence[Any], hidden: Sequence[Any]) -> tuple[list[Access], list[Access]]:
     """Loads and stores of a body that runs over loops of ours."""
+    recorder = _run(body, sizes, hidden)
+    return recorder.reads, recorder.writes
+
+
+def indices_of(body: Any, sizes: Sequence[Any]) -> list[tuple[Any, dict[Any, Any]]]:
+    """Index expressions of a body in the order in which it uses them, each with the loops around it."""
+    recorder = _run(body, sizes, ())
+    return [(index, dict(recorder.loops)) for index in recorder.indices]
+
+
+def _run(body: Any, sizes: Sequence[Any], hidden: Sequence[Any]) -> _Recorder:
     from torch._inductor.utils import sympy_index_symbol
     from torch._inductor.virtualized import V
 
@@ -121,7 +132,7 @@ def _accesses(body: Any, sizes: Sequence[Any], hidden: Sequence[Any]) -> tuple[l
     recorder = _Recorder(tuple(loops.items()))
     with V.set_ops_handler(recorder):
         body(*args, *hidden)
-    return recorder.reads, recorder.writes
+    return recorder
 
 
 class _Value:
@@ -136,6 +147,7 @@ class _Recorder(DefaultHandler):
         self.loops, self.read_from_memory = loops, itertools.count()
         self.reads: list[Access] = []
         self.writes: list[Access] = []
+        self.indices: list[Any] = []
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _Value()
@@ -148,7 +160,12 @@ class _Recorder(DefaultHandler):
 
         return make_symbol(SymT.TMP, next(self.read_from_memory))
 
+    def index_expr(self, index: Any, dtype: Any) -> Any:
+        self.indices.append(index)
+        return _Value()
+
     def load(self, name: str, index: Any) -> Any:
+        self.indices.append(index)
         self.reads.append(Access(name, index, self.loops))
         return _Value()
 
@@ -156,6 +173,7 @@ class _Recorder(DefaultHandler):
         return self.load(name, sympy.sympify(offset))
 
     def store(self, name: str, index: Any, value: Any, mode: Any = None) -> None:
+        self.indices.append(index)
         self.writes.append(Access(name, index, self.loops, mode))
 
     def store_reduction(self, name: str, index: Any, value: Any) -> None:

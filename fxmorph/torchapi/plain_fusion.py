@@ -177,3 +177,48 @@ def _one_nest(one: tuple[Sequence[Any], Sequence[Any]], other: tuple[Sequence[An
         return True
     elements = [sympy.expand(math.prod(sizes)) for sizes, _ in (one, other)]
     return not one[1] and not other[1] and bool(sympy.expand(elements[0] - elements[1]) == 0)
+
+
+def check_local(scope: Any, local: Any, kept: Sequence[Any] | None = None) -> After:
+    """What a row of memory of one thread holds is read in its own turn of the outer loop, and before the next value."""
+    from torch._inductor.virtualized import V
+
+    def after(result: Any) -> Correction | None:
+        why = _not_local(V.graph.scheduler, [b for b in kept or () if b.get_name() in scope.global_to_local])
+
+        def mend() -> Any:
+            """What was to be local stays where all threads see it."""
+            del scope.local_buffers[local.get_name()]
+            for buffer in kept or ():
+                name = buffer.get_name()
+                del scope.global_buffers[name], scope.global_to_local[name]
+                if name in scope.removed_buffers:
+                    scope.removed_buffers.remove(name)
+                    V.graph.removed_buffers.remove(name)
+            return result
+
+        return Correction(why, mend) if why else None
+
+    return after
+
+
+def _not_local(scheduler: Any, kept: Sequence[Any]) -> str:
+    read_until = dict[str, int]()
+    for buffer in kept:
+        made = scheduler.name_to_buf[buffer.get_name()]
+        nodes = scheduler.name_to_fused_node[made.defining_op_name()].get_nodes()
+        places = {node.get_name(): place for place, node in enumerate(nodes)}
+        maker = nodes[places[made.defining_op_name()]]
+        if any(user.get_name() not in places for user in made.users):
+            return f"{buffer.get_name()} is read outside of the loop in which it is made"
+        begin, end = places[maker.get_name()], max(places[user.get_name()] for user in made.users)
+        overwritten = next((other for other, until in read_until.items() if until > begin), "")
+        if overwritten:
+            return f"{buffer.get_name()} takes the memory of {overwritten}, which is read after that"
+        read_until[buffer.get_name()] = end
+        (write,) = (d for d in maker.read_writes.writes if d.name == buffer.get_name())
+        reads = [d for node in nodes for d in node.read_writes.reads if d.name == buffer.get_name()]
+        elsewhere = next((d for d in reads if not same_addresses(write.index, write.ranges, d.index, d.ranges)), None)
+        if elsewhere is not None:
+            return f"{elsewhere} is another element than {write}"
+    return ""

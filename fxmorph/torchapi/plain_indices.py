@@ -1,4 +1,4 @@
-"""Index expressions: printed by us, left as they were lowered, loops left apart, vectors along one dimension."""
+"""Index expressions: printed by us, left as they were lowered, vectors along one dimension."""
 
 from __future__ import annotations
 
@@ -70,18 +70,6 @@ def unsimplified_indices() -> Iterator[None]:
         return self.simplify(expr)
 
     with mock.patch.object(SizeVarAllocator, "_simplify_with_ranges", left):
-        yield
-
-
-@contextlib.contextmanager
-def loops_apart() -> Iterator[None]:
-    """No two loops of a kernel are made one."""
-    from torch._inductor.sizevars import SizeVarAllocator
-
-    def apart(self: Any, index_vars: Any, sizes: Any, index_formulas: Any) -> Any:
-        return [self.simplify(size) for size in sizes], list, list
-
-    with mock.patch.object(SizeVarAllocator, "_simplify_loops_impl", apart):
         yield
 
 

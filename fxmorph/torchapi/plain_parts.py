@@ -42,7 +42,6 @@ class Plain(StrEnum):
     INDICES = "index expressions are printed by us"
     SIZES_IN_PYTHON = "sizes around kernels are printed by us"
     RANGES = "indices are not simplified by the ranges of loops"
-    LOOPS = "loops are not merged"
     TILES = "vectors lie along one dimension"
     ALIASES = "each view of a base is made by us"
     WRAPPER_VIEWS = "views of buffers are written by us"
@@ -90,7 +89,6 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.INDICES: plain_indices.plain_indices,
     Plain.SIZES_IN_PYTHON: plain_indices.plain_sizes_in_python,
     Plain.RANGES: plain_indices.unsimplified_indices,
-    Plain.LOOPS: plain_indices.loops_apart,
     Plain.TILES: plain_indices.one_dimensional_tiles,
     Plain.ALIASES: plain_runtime.plain_aliases,
     Plain.WRAPPER_VIEWS: partial(plain_wrapper.plain_wrapper_text, "codegen_reinterpret_view"),

@@ -18,12 +18,23 @@ from fxmorph.torchapi.order_kept import order_watched
 
 _SCHEDULER = "torch._inductor.scheduler"
 _DEPENDENCIES = "torch._inductor.dependencies"
+_SIZES = "torch._inductor.sizevars"
+_IR = "torch._inductor.ir"
+_BODY = "torch._inductor.loop_body"
 _CPP = "torch._inductor.codegen.cpp"
+_CPP_BUFFERS = "torch._inductor.codegen.cpp_utils"
 T = TypeVar("T")
 #: Name of the unit, module and name where the function is looked up when it is called, our module and check.  What
 #: others rely on comes first.
 _CHECKED = (
     ("extract_read_writes", _DEPENDENCIES, "extract_read_writes", "plain_accesses", "check_accesses"),
+    ("SizeVarAllocator/_simplify_loops_impl", _SIZES, "SizeVarAllocator._simplify_loops_impl",
+     "plain_loops", "check_loops_merged"),
+    ("ComputedBuffer/simplify_and_reorder", _IR, "ComputedBuffer.simplify_and_reorder",
+     "plain_loops", "check_node_made"),
+    ("LoopBody/merge_loops", _BODY, "LoopBody.merge_loops", "plain_loops", "check_body_kept"),
+    ("LoopBody/reorder_iter_loops", _BODY, "LoopBody.reorder_iter_loops", "plain_loops", "check_body_kept"),
+    ("LoopBody/reindex_iter_loops", _BODY, "LoopBody.reindex_iter_loops", "plain_loops", "check_body_kept"),
     ("MemoryDep/rename", _DEPENDENCIES, "MemoryDep.rename", "plain_dependencies", "check_renamed"),
     ("StarDep/rename", _DEPENDENCIES, "StarDep.rename", "plain_dependencies", "check_renamed"),
     ("WeakDep/rename", _DEPENDENCIES, "WeakDep.rename", "plain_dependencies", "check_renamed"),
@@ -53,6 +64,8 @@ _CHECKED = (
     ("CppScheduling/can_fuse_horizontal", _CPP, "CppScheduling.can_fuse_horizontal", "plain_fusion", "check_loops"),
     ("CppScheduling/can_fuse_vertical", _CPP, "CppScheduling.can_fuse_vertical",
      "plain_fusion", "check_loops_of_reader"),
+    ("CppScheduling/codegen_outer_loop_node", _CPP_BUFFERS, "LocalBufferContext.add_local_buffer",
+     "plain_fusion", "check_local"),
 )  # fmt: skip
 #: Names of what has a check of its own.
 CHECKED = tuple(row[0] for row in _CHECKED)

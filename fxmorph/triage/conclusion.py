@@ -9,7 +9,18 @@ from typing import Any
 
 from fxmorph.core.exhibit import Exhibit
 from fxmorph.core.finding_parts import Blame, Skeleton
+from fxmorph.core.units import Stage
 from fxmorph.model import CaseResult, Kind, Status, Verdict
+
+#: Stages that a backend before Inductor shows, as the ladder calls them.
+_BACKENDS = {
+    Stage.DYNAMO: "dynamo",
+    Stage.AOT: "aot",
+    Stage.FUNCTIONALIZATION: "aot",
+    Stage.RUNTIME_WRAPPERS: "aot",
+    Stage.PARTITIONER: "partitioner",
+    Stage.DECOMPOSITION: "decomposition",
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,15 @@ class Investigated:
     def unit(self) -> str:
         """Name of the guilty unit; "" where none is known."""
         return self.blame.unit if self.blame is not None else ""
+
+    def stage(self, shown: str) -> str:
+        """Stage of the first backend that differs, as ``shown`` says; that of the guilty unit where Dynamo is innocent.
+
+        Random numbers of a checkpointed region are drawn anew where AOTAutograd does not see to them.
+        """
+        if shown != Stage.DYNAMO or self.blame is None or not self.blame.confirmed or not self.blame.stage:
+            return shown
+        return _BACKENDS.get(self.blame.stage, "inductor")
 
 
 def evidence_of(verdicts: Sequence[Verdict]) -> tuple[str, ...]:

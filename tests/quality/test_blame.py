@@ -445,6 +445,13 @@ CASES |= {
              "        if aliased_base_tensor.requires_grad and target_requires_grad:\n"),
         lambda x: (x * 2, x[1:]), XY_GRAD[:1], "functionalization.gen_alias_from_base",
     ),
+    "a result cut off from another": Case(
+        text(METADATA, "run_functionalized_fw_and_collect_metadata",
+             "len(outs_with_identical_metadata_that_require_grad) > 0\n",
+             "len(outs_with_identical_metadata_that_require_grad) > 1\n"),
+        lambda x: (lambda y: (y, y.detach()))(x.sin() * 2), XY_GRAD[:1],
+        "functionalization.run_functionalized_fw_and_collect_metadata",
+    ),
     "writes with gradients": Case(
         text(f"{AOT}.functional_utils", "are_all_mutations_hidden_from_autograd",
              "        return torch._functionalize_are_all_mutations_hidden_from_autograd(t.elem)\n",
@@ -501,6 +508,16 @@ def scaled_to_range(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (y - low) / (high - low + 0.1)
 
 
+def below_the_diagonal(x: torch.Tensor) -> torch.Tensor:
+    n = torch.arange(x.shape[-1])
+    return torch.where(n[:, None] >= n, x * 2, -1.0)
+
+
+def two_scores(x: torch.Tensor) -> torch.Tensor:
+    a, b = (x - x.amax(-1, keepdim=True)).exp(), x.sigmoid()
+    return a / a.sum(-1, keepdim=True) + b / b.sum(-1, keepdim=True)
+
+
 DEPENDENCIES = "torch._inductor.dependencies"
 #: Of order and memory that the scheduler loses, of what several nodes are made into, of what is forgotten in a kernel.
 CASES |= {
@@ -541,6 +558,22 @@ CASES |= {
         text(CPP, "CppVecKernel.reduction", "reduction_key = src_dtype, reduction_type, value",
              "reduction_key = src_dtype, argmax_or_argmin, value"),
         scaled_to_range, (randn(6, 48), randn(48)), "codegen.CppVecKernel.reduction",
+    ),
+    "loops merged whatever the index": Case(
+        text("torch._inductor.ir", "ComputedBuffer.simplify_and_reorder", "[*body.indexing_exprs.values()]",
+             "[*body.get_write_exprs(), *body.get_read_exprs()]"),
+        below_the_diagonal, (randn(3, 12, 12),), "scheduler.ComputedBuffer/simplify_and_reorder", no_grad=True,
+    ),
+    "loops merged by strides at one place": Case(
+        text("torch._inductor.sizevars", "SizeVarAllocator._simplify_loops_impl",
+             "if self.simplify(expr1) == self.simplify(expr2):", "if True:"),
+        lambda x, w: x * w.repeat_interleave(2)[:, None], (randn(6, 8), randn(3)),
+        "scheduler.SizeVarAllocator/_simplify_loops_impl", no_grad=True,
+    ),
+    "a row's memory shared too early": Case(
+        text(CPP, "CppScheduling.codegen_outer_loop_node", "user.node.get_name() in visited_scheduler_nodes",
+             "user.node in node.get_nodes()"),
+        two_scores, (randn(6, 64),), "scheduler.CppScheduling/codegen_outer_loop_node", no_grad=True,
     ),
     "index of two loops": Case(
         text(CPP, "CppKernel.reduction", "index = index * self.ranges[i] + self.itervars[i]",

@@ -5,6 +5,7 @@ None of it can be left out, so each part is done by us instead: the finding goes
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -22,6 +23,7 @@ from fxmorph.triage.blame.probe import Answer, Held, Probe
 
 #: Stages that are no passes, no decompositions and no code.
 AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Stage.PARTITIONER)
+_METADATA = "functionalization.run_functionalized_fw_and_collect_metadata"
 #: Functions with an answer that we can give too.
 _DECISIONS = (
     "functionalization._check_if_mutation_can_be_in_graph",
@@ -54,6 +56,21 @@ def blame_around(probe: Probe, bare: Held) -> Blame:
         or _inner_wrappers(probe, bare)
     )
     return found or _tracing(probe, bare)
+
+
+def blame_told(probe: Probe, bare: Held) -> Blame | None:
+    """What AOTAutograd says of a program before it traces it, where eager contradicts it."""
+    with tracing_watched() as seen:
+        if probe.ask(bare) is not Answer.SHOWS:
+            return None
+    with contextlib.suppress(Exception):  # what is not traced may not run
+        if lie := metadata_lie(seen):
+            return _lied(probe, lie)
+    return None
+
+
+def _lied(probe: Probe, lie: str, *evidence: str) -> Blame:
+    return _confirmed(probe, _METADATA, *evidence, f"what it says of the program is not so in eager: {lie}")
 
 
 # -- what is decided before and while tracing --------------------------------
@@ -124,9 +141,8 @@ def _outer_wrappers(probe: Probe, bare: Held) -> Blame | None:
     if pairs:
         more = f"{pairs[0]} share elements, one is written, and they are not made views of one base"
         return _confirmed(probe, "runtime_wrappers.merge_view_inputs", seen, more)
-    unit = "functionalization.run_functionalized_fw_and_collect_metadata"
     more = "still there with a runtime wrapper of ours, which is told what to write and to alias"
-    return _confirmed(probe, unit, seen, more, f"gone where {Plain.PROGRAM}")
+    return _confirmed(probe, _METADATA, seen, more, f"gone where {Plain.PROGRAM}")
 
 
 def _wrapper_of_arguments(probe: Probe, bare: Held, seen: str) -> Blame | None:
@@ -176,8 +192,7 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
             evidence.append(f"what was traced does not run by itself: {type(error).__name__}")
         else:
             if lie:
-                unit = "functionalization.run_functionalized_fw_and_collect_metadata"
-                return _confirmed(probe, unit, *evidence, f"what it says of the program is not so in eager: {lie}")
+                return _lied(probe, lie, *evidence)
     if step is None:
         evidence.append("no step of the tracing is seen to change what is computed")
         return Blame(Stage.AOT, "aot.graph_capture", False, tuple(evidence), redo)

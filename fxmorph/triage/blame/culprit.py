@@ -18,6 +18,8 @@ _SUBSYSTEMS = {
     Stage.LOWERING: "lowerings",
     Stage.DECOMPOSITION: "decomposition",
 }
+#: Classes that merge and order the loops of one node, which no setting keeps them from.
+_LOOPS = ("SizeVarAllocator", "ComputedBuffer", "LoopBody")
 #: Settings of ``torch._inductor.config`` that take a part of the backend away, by unit.
 SETTINGS: dict[str, dict[str, object]] = {
     "codegen.CppVecKernel": {"cpp.simdlen": 1},
@@ -48,7 +50,6 @@ PLAIN_PARTS = {
     "codegen.CppPrinter": Plain.INDICES,
     "codegen.PythonPrinter": Plain.SIZES_IN_PYTHON,
     "codegen.SizeVarAllocator/_simplify_with_ranges": Plain.RANGES,
-    "codegen.SizeVarAllocator/_simplify_loops_impl": Plain.LOOPS,
     "codegen.CppKernel": Plain.KERNELS,
     "codegen.CppTile2DKernel": Plain.TILES,
     "codegen.PythonWrapperCodegen/codegen_reinterpret_view": Plain.WRAPPER_VIEWS,
@@ -89,7 +90,7 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
     elif stage is Stage.LOWERING and name:
         op = f"torch.ops.{name}"
         lines = [f"torch._inductor.lowering.lowerings[{op}] = torch._inductor.lowering.fallback_handler({op})"]
-    elif stage is Stage.SCHEDULER:
+    elif stage is Stage.SCHEDULER and not name.startswith(_LOOPS):
         lines = ["torch._inductor.config.max_fusion_size = 1  # no fusion"]
     elif unit.startswith("codegen.CppVec"):
         lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]

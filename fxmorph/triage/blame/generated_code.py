@@ -40,7 +40,7 @@ _WRAPPER_TEXT = (
     *(u for u in PLAIN_PARTS if u.startswith("codegen.PythonWrapperCodegen")),
 )  # fmt: skip
 _SIZES = "codegen.SizeVarAllocator"
-_INDICES = tuple(u for u in PLAIN_PARTS if u.startswith(_SIZES))
+_INDICES = (f"{_SIZES}/_simplify_with_ranges",)
 #: Around the code: it says of inputs that kernels wrote to them, which eager kernels say themselves.
 _AROUND = ("runtime_wrappers.ViewAndMutationMeta/__post_init__", "runtime_wrappers.RuntimeWrapper")
 #: What may be overwritten is said by AOTAutograd, and done by the scheduler.

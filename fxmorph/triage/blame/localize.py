@@ -19,7 +19,7 @@ from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_seeds import SEEDS
 from fxmorph.torchapi.tracking import Group
 from fxmorph.torchapi.unseen_passes import STAGES, graph_functions
-from fxmorph.triage.blame.around_graphs import blame_around, blame_partitioner
+from fxmorph.triage.blame.around_graphs import blame_around, blame_partitioner, blame_told
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
 from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_step
@@ -95,8 +95,8 @@ def _blame_graphs(probe: Probe) -> Blame:
     undecomposed = probe.ask(replace(bare, decompositions=None))
     if undecomposed is not Answer.SHOWS:
         found = _blame_decomposition(probe, bare, undecomposed)
-        if found is not None:
-            return found
+        if found is not None:  # without a view there is nothing that could be said wrongly of it
+            return blame_told(probe, bare) or found
     return blame_around(probe, bare if undecomposed is Answer.BROKEN else replace(bare, decompositions=None))
 
 

@@ -16,6 +16,7 @@ from torch._inductor.dependencies import MemoryDep, StarDep, WeakDep
 from fxmorph.torchapi import scheduler_checks
 from fxmorph.torchapi.compiling import reset
 from fxmorph.torchapi.plain_dependencies import check_group, check_pruned, check_renamed, check_sorted
+from fxmorph.torchapi.plain_loops import check_body_kept
 from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.torchapi.program_order import ProgramOrder
 from fxmorph.torchapi.scheduler_checks import scheduler_mended, scheduler_watched
@@ -121,6 +122,7 @@ def test_a_dependency_that_lost_its_new_name_gets_it() -> None:
 # -- of compiles -------------------------------------------------------------
 
 SCHEDULER, DEPENDENCIES = "torch._inductor.scheduler", "torch._inductor.dependencies"
+IR, SIZES, CPP = (f"torch._inductor.{n}" for n in ("ir", "sizevars", "codegen.cpp"))
 
 
 def read_then_set(state: torch.Tensor, w: torch.Tensor, u: torch.Tensor) -> Any:
@@ -148,16 +150,36 @@ def added_by_rows(x: torch.Tensor) -> torch.Tensor:
     return x.index_add(0, torch.tensor([0, 1, 1]), x[:3]).sin()
 
 
+def below_the_diagonal(x: torch.Tensor) -> torch.Tensor:
+    n = torch.arange(x.shape[-1])
+    return torch.where(n[:, None] >= n, x * 2, -1.0)
+
+
+def two_scores(x: torch.Tensor) -> torch.Tensor:
+    """Two rows of a thread's own, the first of which is read when the second is made."""
+    a, b = (x - x.amax(-1, keepdim=True)).exp(), x.sigmoid()
+    return a / a.sum(-1, keepdim=True) + b / b.sum(-1, keepdim=True)
+
+
 class Scheduled(Exception):
     """A program has been scheduled: there is nothing more to see."""
 
 
-def watched(fn: Callable[..., Any], *shapes: tuple[int, ...]) -> Mapping[str, str]:
-    """What is told of a program that is scheduled; no code is generated."""
+def watched(
+    fn: Callable[..., Any], *shapes: tuple[int, ...], look: Callable[[Any], None] = lambda scheduler: None
+) -> Mapping[str, str]:
+    """What is told of a program that is scheduled and printed, but for no compiler; ``look`` sees its scheduler."""
     from torch._inductor.scheduler import Scheduler
 
+    original = Scheduler.codegen
+
+    def codegen(scheduler: Any) -> None:
+        original(scheduler)
+        look(scheduler)
+        raise Scheduled
+
     reset()
-    stop = mock.patch.object(Scheduler, "codegen", side_effect=Scheduled)
+    stop = mock.patch.object(Scheduler, "codegen", codegen)
     anew = torch._inductor.config.patch(force_disable_caches=True)
     with scheduler_watched() as told, torch.no_grad(), stop, anew, pytest.raises(Exception, match="Scheduled"):
         torch.compile(fn)(*(torch.ones(s) for s in shapes))
@@ -175,6 +197,22 @@ def test_each_check_is_there_and_its_function_too() -> None:
 
 def test_of_a_scheduler_that_is_right_nothing_is_told() -> None:
     assert watched(read_then_set, (8, 8), (8, 8), (8, 8)) == {}
+    assert watched(two_scores, (6, 64)) == {}
+    assert watched(below_the_diagonal, (3, 12, 12)) == {}
+
+
+def test_a_body_of_other_loops_goes_through_the_same_iterations() -> None:
+    said: dict[str, Any] = {}
+
+    def look(scheduler: Any) -> None:
+        body = scheduler.nodes[0]._body
+        after = check_body_kept(body)
+        said["reordered"] = after(body.reorder_iter_loops([1, 0]))
+        said["twice"] = after(body.expand_dimension_for_pointwise_node(0, 2 * body.sizes[0][0]))
+
+    assert watched(lambda x: x + x.t(), (8, 8), look=look) == {}
+    assert said["reordered"] is None
+    assert said["twice"] is not None and "are lost" in said["twice"].wrong
 
 
 #: Function of the unit, edit of its text, and the program that shows it.
@@ -214,6 +252,20 @@ FAULTS = {
     "SchedulerNode/can_inplace": (
         (SCHEDULER, "SchedulerNode.can_inplace", "return read_dep.index == write_dep.index and", "return"),
         (lambda x: (x.cumsum(0).flip(0) * 2), (96,)),
+    ),
+    "SizeVarAllocator/_simplify_loops_impl": (
+        (SIZES, "SizeVarAllocator._simplify_loops_impl", "if self.simplify(expr1) == self.simplify(expr2):", "if True:"),
+        (lambda x, w: x * w.repeat_interleave(2)[:, None], (6, 8), (3,)),
+    ),
+    "ComputedBuffer/simplify_and_reorder": (
+        (IR, "ComputedBuffer.simplify_and_reorder", "[*body.indexing_exprs.values()]",
+         "[*body.get_write_exprs(), *body.get_read_exprs()]"),
+        (below_the_diagonal, (3, 12, 12)),
+    ),
+    "CppScheduling/codegen_outer_loop_node": (
+        (CPP, "CppScheduling.codegen_outer_loop_node",
+         "user.node.get_name() in visited_scheduler_nodes", "user.node in node.get_nodes()"),
+        (two_scores, (6, 64)),
     ),
     "BaseSchedulerNode/prune_weak_deps": (
         (SCHEDULER, "BaseSchedulerNode.prune_weak_deps", "return op_name in V.graph.removed_operations", "return True"),
