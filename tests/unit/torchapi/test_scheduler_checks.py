@@ -254,7 +254,8 @@ FAULTS = {
         (lambda x: (x.cumsum(0).flip(0) * 2), (96,)),
     ),
     "SizeVarAllocator/_simplify_loops_impl": (
-        (SIZES, "SizeVarAllocator._simplify_loops_impl", "if self.simplify(expr1) == self.simplify(expr2):", "if True:"),
+        (SIZES, "SizeVarAllocator._simplify_loops_impl",
+         "if self.simplify(expr1) == self.simplify(expr2):", "if True:"),
         (lambda x, w: x * w.repeat_interleave(2)[:, None], (6, 8), (3,)),
     ),
     "ComputedBuffer/simplify_and_reorder": (
