@@ -7,6 +7,7 @@ decision could fall either way, or whose reference is missing are not judged.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -213,13 +214,13 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     e, c, w = eager.double(), compiled.double(), lanes["wide"].double()
     r = lanes["cast"].double() if "cast" in lanes else w
     unit = UNIT[eager.dtype]
-    floor = unit * ROUNDED_TWICE * torch.maximum(w.abs(), r.abs()) + torch.finfo(eager.dtype).smallest_normal * unit
-    floor = floor + flushed(eager)
-    around_wide, around_cast = _squares(lanes, "wide", w), _squares(lanes, "cast", r)
+    least = torch.finfo(eager.dtype).smallest_normal  # below it the last place is the same for all
+    floor = unit * ROUNDED_TWICE * torch.maximum(w.abs(), r.abs()).clamp(min=least) + flushed(eager)
+    around_wide, around_cast = _spread(lanes, "wide", w), _spread(lanes, "cast", r)
     # Where casts and decisions round nothing, all lanes are draws around one centre.
-    both = torch.where(w == r, 0.5 * (around_wide + around_cast), torch.nan)
-    wide_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_wide).sqrt(), w) + floor
-    cast_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_cast).sqrt(), r) + floor
+    both = torch.where(w == r, torch.hypot(around_wide, around_cast) * math.sqrt(0.5), torch.nan)
+    wide_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_wide), w) + floor
+    cast_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_cast), r) + floor
     bound = torch.maximum(wide_bound, cast_bound)
     ties = (lanes.get("tie:+", w).double() - w).abs().maximum((lanes.get("tie:-", w).double() - w).abs())
     low, high = torch.minimum(w, r), torch.maximum(w, r)
@@ -402,22 +403,28 @@ def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor
     if len(off) < 2:
         return torch.zeros_like(centre, dtype=torch.bool)
     deviations = torch.stack(off)
-    mean, square = deviations.mean(0), deviations.square().mean(0)
-    within = (square - mean.square()).clamp(min=0).sqrt()
+    largest = deviations.abs().amax(0)
+    mean, square = _over(deviations, largest).mean(0), _over(deviations, largest).square().mean(0)
+    within = largest * (square - mean.square()).clamp(min=0).sqrt()
     usual = centre.abs().nan_to_num(nan=0.0, posinf=0.0)
     peak = float(usual.max()) if usual.numel() else 0.0
-    alike = (mean.abs() >= ALIKE * square.sqrt()) & (mean.abs() > ASIDE * peak)
+    alike = (mean.abs() >= ALIKE * square.sqrt()) & (largest * mean.abs() > ASIDE * peak)
     return alike & (error > SPREAD_FACTOR * within) & (peak > 0)
 
 
-def _squares(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
-    """Mean square of the deviations of the perturbed lanes."""
+def _over(values: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
+    """Quotients by what no value exceeds, so that they may be squared whatever their size."""
+    return torch.where(size > 0, values / size, 0.0)
+
+
+def _spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
+    """Root mean square of the deviations of the perturbed lanes, of whatever size: none is squared as it is."""
     out, count = torch.zeros_like(centre), 0
     for name, lane in lanes.items():
         if name.startswith(f"{around}:"):
-            out += torch.nan_to_num((lane.double() - centre).square(), nan=torch.inf, posinf=torch.inf)
+            out = torch.hypot(out, (lane.double() - centre).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
             count += 1
-    return out / max(count, 1)
+    return out / math.sqrt(max(count, 1))
 
 
 def _lifted(spread: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:

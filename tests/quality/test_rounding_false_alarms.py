@@ -208,3 +208,119 @@ def test_a_better_bessel_function_than_torchs_is_no_error(n: int, dtype: torch.d
 )
 def test_a_wrong_bessel_function_is_still_seen(wrong: Program, judged: Any) -> None:
     assert accused(judged(torch.special.bessel_j0, wrong, [torch.linspace(0, 20, 60, dtype=torch.float64)]))
+
+
+# -- numbers so small or so large that their squares are none ----------------------------
+
+
+def stepped(t: torch.Tensor, steps: int) -> torch.Tensor:
+    """Neighbours in their dtype, so many away from zero and towards it in turn."""
+    ways = torch.where(torch.arange(t.numel()).view(t.shape) % 2 > 0, torch.inf, 0.0).to(t.dtype)
+    for _ in range(steps):
+        t = torch.nextafter(t, ways)
+    return t
+
+
+@pytest.mark.parametrize("low", [-745.0, -735.0, -710.0])
+def test_the_last_place_of_subnormal_numbers_is_rounded_too(low: float, judged: Any) -> None:
+    x = torch.linspace(low, low + 4, 40, dtype=torch.float64)
+    scores = torch.cat([torch.zeros(1, dtype=torch.float64), x])
+    for program in (torch.exp, lambda v: torch.softmax(v, 0)):
+        assert not accused(judged(program, lambda v, p=program: stepped(p(v), 1), [scores]))
+
+
+def test_wrong_subnormal_numbers_are_still_seen(judged: Any) -> None:
+    x = torch.linspace(-735, -731, 40, dtype=torch.float64)
+    assert accused(judged(torch.exp, lambda v: v.exp() * 1.1, [x]))
+
+
+@pytest.mark.parametrize("scale", [1e-170, 1e-200, 1e140, 1e180])
+def test_sums_are_judged_alike_at_every_scale(scale: float, judged: Any) -> None:
+    x = normal(6, 4000, seed=3).double() * scale
+
+    def halves(v: torch.Tensor) -> torch.Tensor:
+        return v.flip(1).view(6, 2, -1).sum(2).sum(1)
+
+    assert not accused(judged(lambda v: v.sum(1), halves, [x]))
+    assert accused(judged(lambda v: v.sum(1), lambda v: v.sum(1) * (1 + 1e-9), [x]))
+
+
+# -- what is exact of some operands alone -------------------------------------------------
+
+
+def test_the_sign_and_size_of_complex_numbers_are_rounded(judged: Any) -> None:
+    z = torch.complex(normal(600), normal(600, seed=1))
+
+    def by_reciprocals(v: torch.Tensor) -> Any:
+        size = (v.real.square() + v.imag.square()).sqrt()
+        return torch.complex(v.real * (1 / size), v.imag * (1 / size)), size
+
+    assert not accused(judged(lambda v: (v.sgn(), v.abs()), by_reciprocals, [z]))
+    assert accused(judged(lambda v: (v.sgn(), v.abs()), lambda v: (v.sgn() * (1 + 4e-6), v.abs()), [z]))
+    assert accused(judged(lambda v: (v.sgn(), v.abs()), lambda v: (v.sgn(), v.abs() * (1 + 4e-6)), [z]))
+
+
+def test_a_power_of_two_with_a_fraction_is_rounded(judged: Any) -> None:
+    x, exponents = normal(400), (torch.arange(400) % 7 - 3) / 2
+
+    def with_logarithm(v: torch.Tensor, e: torch.Tensor) -> torch.Tensor:
+        return v * torch.exp(e * 0.6931471805599453)
+
+    assert not accused(judged(torch.ldexp, with_logarithm, [x, exponents]))
+    assert accused(judged(torch.ldexp, lambda v, e: torch.ldexp(v, e) * (1 + 1e-5), [x, exponents]))
+
+
+def test_a_power_of_two_is_exact(judged: Any) -> None:
+    x, exponents = normal(400), torch.arange(400) % 7 - 3
+    assert accused(judged(torch.ldexp, lambda v, e: stepped(torch.ldexp(v, e), 3), [x, exponents]))
+
+
+# -- products and sums that leave their dtype in one order and not in another -------------
+
+LARGE_AND_SMALL = torch.tensor([1e30, 1e-30] * 8)
+
+
+def in_lanes(reduce: Program) -> Program:
+    """Every second element first, as two lanes of a vector are."""
+    return lambda x: torch.stack([reduce(x[..., ::2]), reduce(x[..., 1::2])], -1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_product_that_overflows_in_another_order_is_not_judged(dtype: torch.dtype, judged: Any) -> None:
+    x = LARGE_AND_SMALL.to(dtype)
+    both = in_lanes(lambda v: v.prod(-1))
+    assert not accused(judged(lambda v: v.prod(), lambda v: both(v).prod(), [x]))
+    rows = torch.stack([x, x.flip(0)])
+    assert not accused(judged(lambda v: v.prod(1), lambda v: both(v).prod(1), [rows]))
+    assert not accused(judged(lambda v: v.prod(1, keepdim=True), lambda v: both(v).prod(1, keepdim=True), [rows]))
+    zeros = torch.tensor([1e30, 0.0, 1e30, 1.0])
+    assert not accused(judged(lambda v: v.prod(), lambda v: both(v).prod(), [zeros]))
+
+
+def test_a_product_that_vanishes_in_another_order_is_not_judged(judged: Any) -> None:
+    x = torch.tensor([1e-30, 1e20, 1e-30, 1e20])
+    both = in_lanes(lambda v: v.prod(-1))
+    assert not accused(judged(lambda v: v.prod(), lambda v: both(v).prod(), [x]))
+
+
+def test_a_running_product_is_judged_until_it_may_overflow(judged: Any) -> None:
+    x = LARGE_AND_SMALL[:6]
+    lost = torch.tensor([0.0, 0.0, 0.0, torch.nan, 0.0, torch.nan])
+    assert not accused(judged(lambda v: v.cumprod(0), lambda v: v.cumprod(0) + lost, [x]))
+    assert accused(judged(lambda v: v.cumprod(0), lambda v: v.cumprod(0) + lost.roll(-2), [x]))
+
+
+def test_a_product_that_no_order_makes_overflow_is_judged(judged: Any) -> None:
+    x = normal(3, 40)
+    assert accused(judged(lambda v: v.prod(1), lambda v: v.prod(1) * torch.inf, [x]))
+    assert accused(judged(lambda v: v.prod(1), lambda v: v.prod(1) * 1.001, [x]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_sum_that_overflows_in_another_order_is_not_judged(dtype: torch.dtype, judged: Any) -> None:
+    largest = torch.finfo(dtype).max
+    x = torch.tensor([0.7, -0.7, 0.6, -0.65], dtype=dtype) * largest
+    both = in_lanes(lambda v: v.sum(-1))
+    for reduce in (torch.sum, torch.mean):
+        assert not accused(judged(reduce, lambda v, r=reduce: both(v).sum() * (r(v) / v.sum()), [x]))
+    assert accused(judged(lambda v: v.sum(), lambda v: v.sum() * torch.inf, [x / 4]))

@@ -10,6 +10,9 @@ import torch
 from fxmorph.programs.operators import RUNNING_STATISTICS, operator_name, written_tensors
 from fxmorph.torchapi.dispatch import OpOverload, tensors_of
 
+#: Of real numbers they are exact.
+_OF_COMPLEX_ROUNDED = frozenset({"abs", "sgn"})
+
 
 @dataclass(frozen=True)
 class OperatorCall:
@@ -44,10 +47,18 @@ def operator_call(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any
     name = operator_name(func)
     if str(func).endswith(".decimals"):
         name = f"{name}_decimals"  # it scales, rounds and scales back, which no binary format does exactly
+    if name.removesuffix("_") in _OF_COMPLEX_ROUNDED and any(t.is_complex() for t in tensors_of(args)):
+        name = f"{name}_complex"  # a root of squares, and a quotient by it
+    if name.removesuffix("_") == "ldexp" and any(map(_is_floating, args[1:])):
+        name = f"{name}_fraction"  # a power of 2 that is no number of the format
     written = written_tensors(func, args, kwargs)
     if name in RUNNING_STATISTICS and len(args) > 5 and args[5]:
         written += tensors_of(args[3:5])
     return OperatorCall(func, name, args, kwargs, tensors_of((args, kwargs)), written)
+
+
+def _is_floating(value: Any) -> bool:
+    return value.is_floating_point() if isinstance(value, torch.Tensor) else isinstance(value, float)
 
 
 def strided(values: list[Any]) -> list[torch.Tensor]:

@@ -38,6 +38,7 @@ from fxmorph.judge.reference.tables import (
     CROSSING,
     CROSSING_UNITS,
     EXACT_OPS,
+    FACTORS,
     INDEX_PUTS,
     INNER_PRODUCTS,
     KERNELS,
@@ -183,9 +184,23 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     if base == "pow" and not _small_exponent(args[1]):  # the exponent is rounded, or a product with a logarithm
         size = _logarithms(shadow)
         shadow = shadow * (1 + inside * size * lane.noise(shadow))
+    if name in FACTORS:
+        shadow = torch.where(_leaves_on_the_way(call, dtype), torch.nan, shadow)
     if name in INNER_PRODUCTS:
         shadow = shadow + UNIT[dtype] * _inner_product(name, args, shadow) * lane.noise(shadow)
     return shadow
+
+
+def _leaves_on_the_way(call: OperatorCall, dtype: torch.dtype) -> torch.Tensor:
+    """Of each product of many factors, whether those that are taken first may overflow, or vanish, in another order."""
+    x, *along = call.args
+    inner = torch.finfo(torch.float32 if dtype in AMPLITUDE else dtype)
+    add = torch.sum if call.name == "prod" else torch.cumsum
+    places = x.abs().log2()
+    low = add(places.clamp(max=0.0), *along, **call.kwargs)
+    high = add(places.clamp(min=0.0), *along, **call.kwargs)
+    vanishing = torch.isfinite(low) & (low < math.log2(inner.tiny)) & (low + high > math.log2(inner.tiny))
+    return (high > math.log2(inner.max)) | vanishing
 
 
 def _factor_of_exponential(args: tuple[Any, ...]) -> float:
@@ -248,6 +263,9 @@ def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tens
         reads = sum(t.numel() for t in tensors_of((call.args, call.kwargs)))
         size = 2 * max(reads / max(s.numel(), 1), 1.0) ** 0.5 + ROUNDED_ONCE_AMPLITUDE
     else:
+        whole = total * (terms if call.name == "mean" else 1)
+        if not finer and dtype.is_floating_point:  # in another order partial sums may leave the dtype
+            total = torch.where(whole > torch.finfo(dtype).max, torch.inf, total)
         size = summed_units(call.name, call.args, call.kwargs, terms, total, unit, s)
         if finer and call.name not in PLAIN:
             size = size + rounded_terms(call.name, call.args, terms) * (UNIT[dtype] / unit)

@@ -75,6 +75,8 @@ KERNELS = frozenset(
     """.split()
 )
 
+#: Of KERNELS, those that multiply the elements of a tensor.
+FACTORS = frozenset({"prod", "cumprod"})
 #: Of KERNELS, those whose perturbed lanes run steps of fxmorph's own, each operator of them rounded.
 #: In the others the native kernel runs, inputs are perturbed too, and outputs absolutely.
 STEPPED = VARIANCES | WRITTEN.keys()
