@@ -324,3 +324,45 @@ def test_a_sum_that_overflows_in_another_order_is_not_judged(dtype: torch.dtype,
     for reduce in (torch.sum, torch.mean):
         assert not accused(judged(reduce, lambda v, r=reduce: both(v).sum() * (r(v) / v.sum()), [x]))
     assert accused(judged(lambda v: v.sum(), lambda v: v.sum() * torch.inf, [x / 4]))
+
+
+# -- the same operators in place -----------------------------------------------------------
+
+A, B = normal(6, 3000, seed=5), normal(3000, 6, seed=6)
+PLACES = torch.arange(4000) % 5
+#: Written in place, and the same sums from the other end.
+IN_PLACE: dict[str, tuple[Program, Program, list[torch.Tensor]]] = {
+    "addmm_": (
+        lambda c, a, b: c.clone().addmm_(a, b), lambda c, a, b: c + a.flip(1) @ b.flip(0), [normal(6, 6), A, B],
+    ),
+    "addmv_": (
+        lambda c, a, b: c.clone().addmv_(a, b), lambda c, a, b: c + (a * b).flip(1).sum(1), [normal(6), A, B[:, 0]],
+    ),
+    "cumsum_": (
+        lambda c: c.clone().cumsum_(0), lambda c: c.double().cumsum(0).float() * (1 + 6e-8), [normal(4000)],
+    ),
+    "put_": (
+        lambda c, v: c.clone().put_(PLACES, v, accumulate=True),
+        lambda c, v: c.index_add(0, PLACES.flip(0), v.flip(0)), [normal(5), normal(4000, seed=2)],
+    ),
+    "scatter_": (
+        lambda c, v: c.clone().scatter_(0, PLACES, v, reduce="add"),
+        lambda c, v: c.index_add(0, PLACES.flip(0), v.flip(0)), [normal(5), normal(4000, seed=2)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_sums_in_place_are_judged_as_sums(name: str, judged: Any) -> None:
+    program, other, values = IN_PLACE[name]
+    assert not accused(judged(program, other, values))
+    assert accused(judged(program, lambda *v: program(*v) + 0.1, values))
+
+
+@pytest.mark.parametrize("name", ["abs_", "neg_", "sign_"])
+def test_what_is_exact_is_so_in_place(name: str, judged: Any) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = getattr(x.clone(), name)()
+        return made
+
+    assert accused(judged(program, lambda x: stepped(program(x), 3), [normal(300)]))

@@ -8,7 +8,7 @@ from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import PRECISION, UNIT
-from fxmorph.judge.reference.tables import EXACT_OPS, RING, SUMS
+from fxmorph.judge.reference.tables import EXACT_OPS, RING, SUMS, functional_name
 from fxmorph.torchapi.dispatch import tensors_of
 
 #: The common quantum of exact-arithmetic mode: all values are multiples of 2**-QUANTUM_BITS, and sums are exact while
@@ -39,7 +39,7 @@ def check_exactness(
     """Whether what a call ``made`` or wrote, beside the lane ``wide``, leaves the run exact."""
     if not gates.exact:
         return
-    name, floating = call.name, [t for t in made if t.dtype in UNIT]
+    name, floating = functional_name(call.name), [t for t in made if t.dtype in UNIT]
     if not floating:
         if "::" in name and any(t.dtype in UNIT for t in call.tensors):  # who knows what it rounds before it decides
             gates.not_exact(name)

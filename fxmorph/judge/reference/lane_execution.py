@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from fxmorph.judge.reference.lanes import Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
 from fxmorph.judge.reference.precision import UNIT, WIDE, flushed, widened
-from fxmorph.judge.reference.rounding import Opaque, Rounding
-from fxmorph.judge.reference.tables import KERNELS, RAMPS, STEPPED
+from fxmorph.judge.reference.rounding import Opaque, Rounding, accumulates
+from fxmorph.judge.reference.tables import FACTORS, KERNELS, RAMPS, STEPPED, functional_name
 from fxmorph.torchapi.dispatch import tensors_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
@@ -91,6 +92,7 @@ class LaneExecution:
         """``stepped``: perturbed lanes run the kernel's steps."""
         if call.name in RAMPS:
             call = call.of_lane(call.args, {**call.kwargs, "dtype": widened(out.dtype)})
+        given = _kept(call)
         result, opaque = self._result(lane, call, out, stepped)
         for native, shadow in zip(tree_leaves(out), tree_leaves(result), strict=False):
             if not isinstance(native, torch.Tensor) or not isinstance(shadow, torch.Tensor) or lane.knows(native):
@@ -99,11 +101,11 @@ class LaneExecution:
                 lane.broken = f"{call.name}: data-dependent shape"
                 self._gates.undecided = self._gates.undecided or f"the size of what {call.name} returns"
                 shadow = native
-            lane.adopt(native, self._rounding.rounded(lane, call, native.dtype, shadow, opaque, stepped))
+            lane.adopt(native, self._rounding.rounded(lane, given, native.dtype, shadow, opaque, stepped))
         for t in call.written:
             view = lane.shadow(t)
             with torch.no_grad():
-                new = self._rounding.rounded(lane, call, t.dtype, view, opaque, stepped)
+                new = self._rounding.rounded(lane, given, t.dtype, view, opaque, stepped)
                 if new is not view:
                     view.copy_(new)
 
@@ -129,6 +131,14 @@ class LaneExecution:
                 self._gates.blind.add(call.name)
             wide = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, narrow)
             return wide, Opaque.RUN if run_again else Opaque.TAKEN
+
+
+def _kept(call: OperatorCall) -> OperatorCall:
+    """The call with its operands as they are now, of a sum that overwrites some: what it rounds hangs on its terms."""
+    named = replace(call, name=functional_name(call.name))
+    if not call.written or not (accumulates(named) or named.name in FACTORS):
+        return call
+    return call.of_lane(*tree_map(lambda v: v.clone() if isinstance(v, torch.Tensor) else v, (call.args, call.kwargs)))
 
 
 def _in_native_dtypes(lane: Lane, call: OperatorCall, out: Any) -> tuple[bool, Any]:

@@ -7,6 +7,7 @@ arithmetic: Parker 1997; Denis et al. 2016).
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any
 
@@ -49,6 +50,7 @@ from fxmorph.judge.reference.tables import (
     SOFTMAXES,
     SUMS,
     UNITS,
+    functional_name,
 )
 from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tensors_of, tree_map
@@ -80,9 +82,10 @@ class Rounding:
 
         ``stepped``: each step of a kernel has been rounded.
         """
-        name = call.name
         if dtype not in UNIT:
             return shadow
+        call = replace(call, name=functional_name(call.name))
+        name = call.name
         if name in CASTS or (name == CONVERSION and dtype in NARROW):
             narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
             if lane.perturb is not None and dtype in AMPLITUDE and any(t.dtype == torch.float64 for t in call.tensors):
@@ -101,7 +104,7 @@ class Rounding:
             return self._after_steps(lane, call, dtype, shadow)
         if rounds_nothing(call, dtype, shadow):
             return shadow
-        accumulating = name in SUMS and not (name in INDEX_PUTS and not call.accumulates)
+        accumulating = accumulates(call)
         if name in EXACT_OPS and not accumulating:
             return _stored(lane, call, dtype, shadow) if dtype in AMPLITUDE else shadow
         if accumulating and dtype not in AMPLITUDE:
@@ -117,6 +120,13 @@ class Rounding:
             shadow = with_logsumexp_rounded(lane, call.name, inner, shadow, call.args)
         # Each step has rounded; 16-bit types round the result once more, and attention's weights before it.
         return jittered(lane, shadow, 1.0, dtype, call.name in ATTENTION) if dtype in AMPLITUDE else shadow
+
+
+def accumulates(call: OperatorCall) -> bool:
+    """Whether the operator adds up what it is given, by its functional name."""
+    if call.name in INDEX_PUTS or call.name in ("put", "put_"):
+        return call.accumulates
+    return call.name in SUMS or (call.name in ("scatter", "scatter_") and "reduce" in call.kwargs)
 
 
 def _stored(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:

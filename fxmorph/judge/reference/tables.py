@@ -27,8 +27,8 @@ EXACT_OPS = (
         copysign ldexp frexp nextafter unfold_backward col2im bernoulli _to_copy to set_ resize_ new_tensor
         _local_scalar_dense view_as_real view_as_complex bitwise_and bitwise_or bitwise_xor bitwise_not hardtanh
         relu6 conj_physical _conj_physical native_dropout_backward put put_ nonzero one_hot bucketize searchsorted
-        isin value_selecting_reduction_backward cumsum_ masked_select_backward max_pool2d_with_indices_backward
-        gather_backward lerp_0 real imag complex""".split()
+        isin value_selecting_reduction_backward masked_select_backward max_pool2d_with_indices_backward
+        gather_backward real imag complex""".split()
     )
 )
 
@@ -66,9 +66,11 @@ KERNELS = frozenset(
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
     _scaled_dot_product_attention_math _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
     _scaled_dot_product_cudnn_attention scaled_dot_product_attention logcumsumexp cumprod prod renorm cdist
-    _cdist_forward _cdist_backward _fused_rms_norm rms_norm gru_cell lstm_cell nll_loss_forward binary_cross_entropy
+    _cdist_forward _cdist_backward _fused_rms_norm _fused_rms_norm_backward rms_norm
+    gru_cell lstm_cell nll_loss_forward binary_cross_entropy
     upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d grid_sampler_2d softmax log_softmax
     layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss remainder fmod
+    _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
     upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
     grid_sampler_2d_backward remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex linalg_cholesky_ex
     linalg_lu linalg_qr linalg_svd
@@ -136,3 +138,11 @@ INNER_PRODUCTS = {
 #: them is; not those to 8 bits, where that would be half the value.
 CASTS, CONVERSION = frozenset({"_to_copy", "copy_", "copy"}), "convert_element_type"
 INDEX_PUTS = frozenset("index_put index_put_ _index_put_impl_ _unsafe_index_put".split())
+
+_TOLD = EXACT_OPS | SUMS | KERNELS | ROUNDED_ONCE | UNITS.keys() | INNER_PRODUCTS.keys()
+
+
+def functional_name(name: str) -> str:
+    """The name under which these tables tell of an operator: its own, or that of what it does in place."""
+    base = name.removesuffix("_")
+    return base if name not in _TOLD and base in _TOLD else name

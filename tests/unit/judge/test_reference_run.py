@@ -44,7 +44,7 @@ PROGRAMS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "pointwise": lambda x: (x.sin() + 2) * x.exp(),
     "reduction": lambda x: x.softmax(1).sum(0),
     "views": lambda x: (x.mT[1:] * 3).reshape(-1)[::2],
-    "write into a view": lambda x: x.clone().mT.contiguous().index_fill_(0, torch.tensor([1]), 0.1),
+    "write into a view": lambda x: (lambda y: (y[1].mul_(0.1), y)[1])(x.clone().mT.contiguous()),
     "chained writes": lambda x: x.clone().mul_(0.3).add_(x[0]),
     "out": lambda x: torch.mul(x, 0.1, out=torch.zeros_like(x)),
     "matmul": lambda x: x @ x.mT,
