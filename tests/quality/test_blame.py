@@ -23,9 +23,10 @@ from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.trial import GraphSubject, Trial
 from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.programs.inputs import InputSet
-from fxmorph.torchapi import planting, planting_backend
+from fxmorph.torchapi import plain_parts, planting, planting_backend
 from fxmorph.torchapi.compiling import cpp_compiler, reset
 from fxmorph.torchapi.new_memory import garbage_in_new_memory
+from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.triage.blame.localize import localize
 from fxmorph.triage.blame.probe import Probe
@@ -645,6 +646,16 @@ def test_blame_falls_where_the_fault_was_planted(name: str) -> None:
     right, blame = rightly(name)
     assert right, blame
     assert blame.evidence and bool(blame.redo) is (name not in UNSETTABLE)
+
+
+def test_what_this_torch_lacks_keeps_nobody_else_from_being_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lacking() -> Any:
+        raise AttributeError("module 'graph_compile' has no attribute 'collect'")
+
+    for part in (Plain.DETACHED, Plain.IN_GRAPH):
+        monkeypatch.setitem(plain_parts._CONTEXTS, part, lacking)
+    right, blame = rightly("only inputs saved")
+    assert right, blame
 
 
 def test_plants_are_spread_over_all_stages() -> None:

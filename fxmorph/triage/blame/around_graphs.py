@@ -19,7 +19,7 @@ from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_ov
 from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
 from fxmorph.torchapi.unseen_passes import graph_functions
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, redo_of
-from fxmorph.triage.blame.probe import Answer, Held, Probe
+from fxmorph.triage.blame.probe import Answer, Held, Missing, Probe, present
 
 #: Stages that are no passes, no decompositions and no code.
 AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Stage.PARTITIONER)
@@ -49,20 +49,24 @@ _TRACERS: Mapping[Step, str] = {
 
 def blame_around(probe: Probe, bare: Held) -> Blame:
     """The part to blame for what shows under ``bare``, where no pass and no decomposition runs."""
-    found = (
-        _decisions(probe, bare)
-        or blame_partitioner(probe, bare)
-        or _outer_wrappers(probe, bare)
-        or _inner_wrappers(probe, bare)
-    )
-    return found or _tracing(probe, bare)
+    for step in (_decisions, blame_partitioner, _outer_wrappers, _inner_wrappers):
+        with contextlib.suppress(Missing):
+            if (found := step(probe, bare)) is not None:
+                return found
+    try:
+        return _tracing(probe, bare)
+    except Missing as error:
+        return Blame(Stage.AOT, "aot.graph_capture", False, (f"tracing cannot be watched in this torch: {error}",), ())
 
 
 def blame_told(probe: Probe, bare: Held) -> Blame | None:
     """What AOTAutograd says of a program before it traces it, where eager contradicts it."""
-    with tracing_watched() as seen:
-        if probe.ask(bare) is not Answer.SHOWS:
-            return None
+    try:
+        with present(tracing_watched) as seen:
+            if probe.ask(bare) is not Answer.SHOWS:
+                return None
+    except Missing:
+        return None
     with contextlib.suppress(Exception):  # what is not traced may not run
         if lie := metadata_lie(seen):
             return _lied(probe, lie)
@@ -104,7 +108,7 @@ def blame_partitioner(probe: Probe, bare: Held) -> Blame | None:
     unit = goes[0] if len(goes) == 1 else f"partitioner.{MIN_CUT}"
     evidence += [f"gone where {halves[u]}" for u in goes]
     if goes == [f"partitioner.{MIN_CUT}/{CUTTING}"]:
-        with graph_functions(Stage.PARTITIONER) as functions:
+        with present(lambda: graph_functions(Stage.PARTITIONER)) as functions:
             probe.ask(bare)
         for function in functions:
             if probe.ask(replace(bare, function=function)) is Answer.GONE:
@@ -136,7 +140,7 @@ def _outer_wrappers(probe: Probe, bare: Held) -> Blame | None:
             if PLAIN_PARTS[name] is Plain.VIEWS and _goes(probe, bare, Plain.ALIASES):
                 return _confirmed(probe, "functionalization.gen_alias_from_base", seen, said)
             return _confirmed(probe, name, seen, said)
-    with overlaps_overlooked() as pairs:
+    with present(overlaps_overlooked) as pairs:
         probe.ask(bare)
     if pairs:
         more = f"{pairs[0]} share elements, one is written, and they are not made views of one base"
@@ -149,7 +153,7 @@ def _wrapper_of_arguments(probe: Probe, bare: Held, seen: str) -> Blame | None:
     """One of the wrappers that change the arguments, where all that is inside of it is the program."""
     if probe.ask(bare.with_plain(Plain.OUTERMOST)) is not Answer.GONE:
         return None
-    with wrappers_that_work() as names:
+    with present(wrappers_that_work) as names:
         probe.ask(bare)
     at_work = [n for n in names if n]
     if not at_work:
@@ -163,7 +167,7 @@ def _inner_wrappers(probe: Probe, bare: Held) -> Blame | None:
     for unit in ("runtime_wrappers.AOTDispatchSubclassWrapper", "runtime_wrappers.AOTDispatchAutograd"):
         if _goes(probe, bare, PLAIN_PARTS[unit]):
             return _confirmed(probe, unit, f"gone where {PLAIN_PARTS[unit]}")
-    with graph_wrappers_that_work() as names:
+    with present(graph_wrappers_that_work) as names:
         probe.ask(bare)
     for name in names:
         held = replace(bare, wrapper=name)
@@ -178,7 +182,7 @@ def _inner_wrappers(probe: Probe, bare: Held) -> Blame | None:
 
 def _tracing(probe: Probe, bare: Held) -> Blame:
     """The step from the program to a graph that changes what is computed."""
-    with tracing_watched() as seen:
+    with present(tracing_watched) as seen:
         answer = probe.ask(bare)
     dynamo = replace(probe, config=replace(probe.config, backend="eager")).ask(Held())
     before = "shows with no pass, no decomposition of Inductor's and no partitioner"

@@ -107,6 +107,10 @@ def apart(work: Callable[[], T]) -> T:
     return answer
 
 
+class Missing(Exception):
+    """This release of torch does not have what was to be held back, or watched."""
+
+
 class OutOfTime(Exception):
     """The CPU seconds of a probe are spent."""
 
@@ -157,11 +161,11 @@ class Probe:
     def _watched(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
         tracker = Tracker(dict(held.upto), held.off, eager=held.backend)
         trial = self.trial(self.config.with_inductor(dict(held.settings)))
-        with holding_back(held, tracker), noting(None), garbage_in_new_memory():
-            try:
+        try:
+            with holding_back(held, tracker), noting(None), garbage_in_new_memory():
                 kinds = kinds_of(trial.judge(self.plan))
-            except NotApplicable:
-                return Answer.BROKEN, tracker.steps
+        except (NotApplicable, Missing):
+            return Answer.BROKEN, tracker.steps
         return self._answer(kinds, trial.signature), tracker.steps
 
     def _answer(self, kinds: Collection[Kind], signature: Signature | None) -> Answer:
@@ -173,10 +177,18 @@ class Probe:
 
 @contextlib.contextmanager
 def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
-    """Compiles in this process are without what is held, but for ``settings``, which are the caller's to make."""
-    contexts: list[AbstractContextManager[Any]] = [
-        tracked(tracker or Tracker(dict(held.upto), held.off, eager=held.backend))
-    ]
+    """Compiles in this process are without what is held, but for ``settings``, which are the caller's to make.
+
+    Raises :class:`Missing`.
+    """
+    tracking = tracked(tracker or Tracker(dict(held.upto), held.off, eager=held.backend))
+    with present(lambda: tracking), present(lambda: _all_of(held)):
+        yield
+
+
+@contextlib.contextmanager
+def _all_of(held: Held) -> Iterator[None]:
+    contexts: list[AbstractContextManager[Any]] = []
     if held.backend:
         contexts.append(graphs_in_eager())
     if held.wrapper:
@@ -198,6 +210,17 @@ def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
         for context in contexts:
             stack.enter_context(context)
         yield
+
+
+@contextlib.contextmanager
+def present(make: Callable[[], AbstractContextManager[T]]) -> Iterator[T]:
+    """The context that ``make`` gives; raises :class:`Missing` where this torch lacks what it replaces."""
+    with contextlib.ExitStack() as stack:
+        try:
+            value = stack.enter_context(make())
+        except (AttributeError, ImportError) as error:
+            raise Missing(str(error)) from error
+        yield value
 
 
 def cpu_seconds() -> float:
