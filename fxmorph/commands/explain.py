@@ -5,7 +5,8 @@ Torch is imported once the case is found.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,10 +19,14 @@ from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
 from fxmorph.judge.plans import kernels_of, plans_of, threads_of
 from fxmorph.model import Case, CompileConfig, Kernels, Recipe, Rung
+from fxmorph.programs.forked import Crashed, forked
+
+#: Wall seconds that a judgement may take here: somebody waits for each of its lines, and may interrupt.
+LONGEST = 24 * 3600.0
 
 
 def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
-    """Judge the case that ``name`` means, in this process; exit code 0.
+    """Judge the case that ``name`` means, in a child that it may crash; exit code 0.
 
     ``name`` is a seed (judged as it is), the start of a case id, or the number of a case in the
     last run.  Raises :class:`ConfigError` where there is no such case, or no such backend or setting.
@@ -48,15 +53,34 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
     if case.compile.kernels is not Kernels.GENERATED:
         under.append(f"kernels interpreted ({case.compile.kernels})")
     say(f"case {case.id}: {case.seed.label}, {what}, {', '.join(under)}, torch {torch.__version__}")
-    lines: list[str] = []
-    with noting(lines):
-        result = judge_case(case, rules, Clock())
-    for line in lines:
-        say(line)
-    kinds = f" {','.join(result.kinds)}" if result.kinds else ""
-    where = f" at {result.stage}" if result.stage else ""
-    say(f"verdict {result.status}{kinds}{where}" + (f": {result.reason}" if result.reason else ""))
+
+    def judged(case: Case) -> Iterator[str]:
+        with noting(_Saying(say)):
+            result = judge_case(case, rules, Clock())
+        kinds = f" {','.join(result.kinds)}" if result.kinds else ""
+        where = f" at {result.stage}" if result.stage else ""
+        _aloud(say, f"verdict {result.status}{kinds}{where}" + (f": {result.reason}" if result.reason else ""))
+        yield result.status
+
+    ((_, ended),) = forked([case], judged, LONGEST)
+    if isinstance(ended, Crashed):
+        say(f"no verdict: {ended.reason} in the process that judged it; `fxmorph check` says on which side")
     return Exit.OK
+
+
+class _Saying(list[str]):
+    """Lines that are said as they come: who says them may crash before the next."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def append(self, line: str) -> None:
+        _aloud(self._say, line)
+
+
+def _aloud(say: Callable[[str], None], line: str) -> None:
+    say(line)
+    sys.stdout.flush()
 
 
 def _seed_case(settings: Settings, path: str) -> Case:

@@ -350,6 +350,16 @@ def test_explain_says_every_step_of_a_judgement(tmp_path: Path) -> None:
     assert "no such case" in unknown.stderr
 
 
+def test_explain_says_that_the_program_crashed(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, a=SOFTMAX)
+    (folder / "seeds" / "crash.py").write_text(
+        "import os\nimport torch\ndef make_inputs(): return [torch.ones(3)]\ndef fn(x): os.abort()\n"
+    )
+    done = fxmorph("explain", "seeds/crash.py", *FAST[:2], cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("no verdict: crashed (SIGABRT) in the process that judged it")
+
+
 def test_explain_refuses_a_backend_as_check_does(tmp_path: Path) -> None:
     registers = SOFTMAX + "@torch._dynamo.register_backend\ndef mine(gm, inputs): return gm\n"
     folder = folder_of(tmp_path, a=registers)
