@@ -22,6 +22,7 @@ def prove(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=240)
 
 
+@pytest.mark.slow
 def test_wrong_rules_are_made_and_counted(tmp_path: Path) -> None:
     arguments = ("--fuzz", "1h", "--max-cases", "4", "--seed", "3", "algebra_c*")
     done = prove(*arguments, "--json", cwd=tmp_path)

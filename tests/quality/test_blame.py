@@ -620,7 +620,6 @@ CASES |= {
 
 #: Some that need few compiles: what the default run has.
 QUICK = (
-    "function of a pass",
     "dynamo",
     "decomposition",
     "joint pass",

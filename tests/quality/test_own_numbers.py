@@ -184,6 +184,7 @@ def test_inductors_own_numbers_are_clean(tmp_path: Path, text: str) -> None:
 
 
 @needs_compiler
+@pytest.mark.slow
 def test_a_mask_drawn_again_in_the_backward_pass_is_found_blamed_and_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

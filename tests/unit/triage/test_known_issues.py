@@ -175,8 +175,13 @@ def shows(program: Program, folder: Path, mend: str = "") -> tuple[int, int]:
     return 0, used.times
 
 
-def _all(table: dict[str, tuple[Program, ...]]) -> list[Any]:
-    return [pytest.param(m, p, id=f"{m}: {p.name}") for m, programs in table.items() for p in programs]
+def _all(table: dict[str, tuple[Program, ...]], quick: int = 9) -> list[Any]:
+    """Each mend with its programs; those behind the first ``quick`` ones are slow tests."""
+    return [
+        pytest.param(m, p, id=f"{m}: {p.name}", marks=() if i < quick else pytest.mark.slow)
+        for m, programs in table.items()
+        for i, p in enumerate(programs)
+    ]
 
 
 @needs_2_13
@@ -187,7 +192,7 @@ def test_with_its_mend_a_program_is_right(mend: str, program: Program, tmp_path:
 
 
 @needs_2_13
-@pytest.mark.parametrize(("mend", "program"), _all(NEAR))
+@pytest.mark.parametrize(("mend", "program"), _all(NEAR, quick=1))
 def test_a_near_miss_is_not_mended(mend: str, program: Program, tmp_path: Path, torch_quiet: None) -> None:
     assert shows(program, tmp_path, mend)[0] == 1
 
