@@ -84,8 +84,9 @@ class Rounding:
         """
         if dtype not in UNIT:
             return shadow
-        call = replace(call, name=functional_name(call.name))
-        name = call.name
+        name = functional_name(call.name)
+        if name != call.name:
+            call = replace(call, name=name)
         if name in CASTS or (name == CONVERSION and dtype in NARROW):
             narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
             if lane.perturb is not None and dtype in AMPLITUDE and any(t.dtype == torch.float64 for t in call.tensors):
