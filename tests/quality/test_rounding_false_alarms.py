@@ -366,3 +366,19 @@ def test_what_is_exact_is_so_in_place(name: str, judged: Any) -> None:
         return made
 
     assert accused(judged(program, lambda x: stepped(program(x), 3), [normal(300)]))
+
+
+# -- casts of which some are kept -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("narrow", [torch.float16, torch.bfloat16])
+def test_a_chain_of_casts_may_keep_those_to_float32_alone(narrow: torch.dtype, judged: Any) -> None:
+    x = normal(800).double() * 100
+
+    def program(v: torch.Tensor) -> torch.Tensor:
+        return v.float().to(narrow).double()
+
+    for kept in (lambda v: v.float().double(), torch.clone):
+        assert not accused(judged(program, kept, [x]))
+    assert accused(judged(program, lambda v: program(v) * 1.05, [x]))
+    assert accused(judged(program, lambda v: v.float().double() * (1 + 1e-5), [x]))

@@ -89,8 +89,10 @@ class Rounding:
             call = replace(call, name=name)
         if name in CASTS or (name == CONVERSION and dtype in NARROW):
             narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
-            if lane.perturb is not None and dtype in AMPLITUDE and any(t.dtype == torch.float64 for t in call.tensors):
-                shadow = jittered(lane, shadow, 1.0, torch.float32)  # kernels have 16-bit numbers in float32
+            from_double = lane.perturb is not None and any(t.dtype == torch.float64 for t in call.tensors)
+            # Kernels have 16-bit numbers in float32, and keep a cast to that where they drop those to fewer bits.
+            if from_double and (dtype in AMPLITUDE or (dtype == torch.float32 and not lane.casts_round)):
+                shadow = jittered(lane, shadow, 1.0, torch.float32)
             return shadow.to(dtype).to(shadow.dtype) if lane.casts_round and dtype in WIDE and narrows else shadow
         if lane.perturb is None:
             return shadow
