@@ -240,6 +240,9 @@ class Script:
             called = call[0].removeprefix("out = ")
             called = f"torch.utils._pytree.tree_leaves({called})" if self.nested else called
             call = [f"{_COLLECTED} = [t for t in {called} if torch.is_tensor(t)]"]
+            if Kind.VALUE in self.kinds:  # of a number, too
+                kept = "isinstance(t, (torch.Tensor, int, float))"
+                call = [f"returned = {called}", f"{_COLLECTED} = [torch.as_tensor(t) for t in returned if {kept}]"]
         calls = int(self.config.get("calls") or 1)
         if Kind.SECOND_CALL in self.finding.kinds:
             calls *= 2

@@ -243,6 +243,18 @@ def test_a_fresh_interpreter_says_the_same(tmp_path: Path) -> None:
     assert done.returncode == 1 and done.stdout.endswith("still there\n"), done.stdout + done.stderr
 
 
+def test_a_number_that_is_returned_counts(run_repro: Run) -> None:
+    program = """\
+import torch
+def make_inputs():
+    return [torch.ones(4, 1, 3)]
+def fn(x):
+    return x * 2, 1 + 2 * torch.compiler.is_compiling()
+"""
+    done = run_repro(repro_text(with_backend(finding(program, (Kind.VALUE,)), "eager")))
+    assert done.returncode == 1 and "tensor(3)" in done.stdout, done.stdout + done.stderr
+
+
 def with_backend(of: Finding, backend: str) -> Finding:
     return replace(of, repro=of.repro.with_config(backend=backend))
 
