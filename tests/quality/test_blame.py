@@ -30,6 +30,7 @@ from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.triage.blame.localize import localize
 from fxmorph.triage.blame.probe import Probe
+from tests.loops import below_the_diagonal, two_scores
 
 pytestmark = [
     pytest.mark.usefixtures("torch_quiet"),
@@ -507,16 +508,6 @@ def scaled_to_range(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     y = x * b
     high, low = y.amax(1, keepdim=True), y.amin(1, keepdim=True)
     return (y - low) / (high - low + 0.1)
-
-
-def below_the_diagonal(x: torch.Tensor) -> torch.Tensor:
-    n = torch.arange(x.shape[-1])
-    return torch.where(n[:, None] >= n, x * 2, -1.0)
-
-
-def two_scores(x: torch.Tensor) -> torch.Tensor:
-    a, b = (x - x.amax(-1, keepdim=True)).exp(), x.sigmoid()
-    return a / a.sum(-1, keepdim=True) + b / b.sum(-1, keepdim=True)
 
 
 DEPENDENCIES = "torch._inductor.dependencies"

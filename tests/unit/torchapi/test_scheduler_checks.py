@@ -20,6 +20,7 @@ from fxmorph.torchapi.plain_loops import check_body_kept
 from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.torchapi.program_order import ProgramOrder
 from fxmorph.torchapi.scheduler_checks import scheduler_mended, scheduler_watched
+from tests.loops import below_the_diagonal, two_scores
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -148,17 +149,6 @@ def projected_then_set(state: torch.Tensor, w: torch.Tensor, u: torch.Tensor) ->
 
 def added_by_rows(x: torch.Tensor) -> torch.Tensor:
     return x.index_add(0, torch.tensor([0, 1, 1]), x[:3]).sin()
-
-
-def below_the_diagonal(x: torch.Tensor) -> torch.Tensor:
-    n = torch.arange(x.shape[-1])
-    return torch.where(n[:, None] >= n, x * 2, -1.0)
-
-
-def two_scores(x: torch.Tensor) -> torch.Tensor:
-    """Two rows of a thread's own, the first of which is read when the second is made."""
-    a, b = (x - x.amax(-1, keepdim=True)).exp(), x.sigmoid()
-    return a / a.sum(-1, keepdim=True) + b / b.sum(-1, keepdim=True)
 
 
 class Scheduled(Exception):
