@@ -406,7 +406,8 @@ def _function(spec: Any) -> type[torch.autograd.Function]:
             made = list(spec.compiled_fw_func(list(args)))
             saved = made[results:]
             ctx.numbers = [v for v in saved if not isinstance(v, torch.Tensor)]
-            ctx.kept = [v.detach() for v in saved if isinstance(v, torch.Tensor)]
+            # A view of what is returned would hold its own autograd function.
+            ctx.save_for_backward(*(v.detach() if v._is_view() else v for v in saved if isinstance(v, torch.Tensor)))
             out = [TensorAlias(v) if i in views else v for i, v in enumerate(made[:results])]
             fixed = [v for v, info in zip(out, known, strict=False) if not info.requires_grad]
             ctx.mark_non_differentiable(*(v for v in fixed if isinstance(v, torch.Tensor)))
@@ -417,9 +418,22 @@ def _function(spec: Any) -> type[torch.autograd.Function]:
             given = [gradients[i] for i in taken]
             laid = [_laid_out(g, n.meta.get("val")) for g, n in zip(given, tangents, strict=True)]
             run = compiler.get_or_compile(saved_tensors_use_once=False)
-            return tuple(run([*ctx.numbers, *ctx.kept, *laid]))
+            arguments = [*ctx.numbers, *ctx.saved_tensors, *laid]
+            return _Backward.apply(run, *arguments) if torch.is_grad_enabled() else tuple(run(arguments))
 
     return Plain
+
+
+class _Backward(torch.autograd.Function):
+    """A compiled backward pass whose results have a place in a graph, and no gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable[[list[Any]], Any], *arguments: Any) -> Any:
+        return tuple(run(list(arguments)))
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        raise RuntimeError("no gradients of compiled gradients")
 
 
 def _takes_gradient(number: int, written: Sequence[Any], meta: Any) -> bool:

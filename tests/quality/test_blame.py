@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from loop_programs import below_the_diagonal, two_scores
 from torch import fx
 
 from fxmorph.core.clock import Clock
@@ -30,7 +31,6 @@ from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.triage.blame.localize import localize
 from fxmorph.triage.blame.probe import Probe
-from tests.loops import below_the_diagonal, two_scores
 
 pytestmark = [
     pytest.mark.usefixtures("torch_quiet"),

@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 import torch
 import torch._inductor.config
+from loop_programs import below_the_diagonal, two_scores
 from torch._inductor.dependencies import MemoryDep, StarDep, WeakDep
 
 from fxmorph.torchapi import scheduler_checks
@@ -20,7 +21,6 @@ from fxmorph.torchapi.plain_loops import check_body_kept
 from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.torchapi.program_order import ProgramOrder
 from fxmorph.torchapi.scheduler_checks import scheduler_mended, scheduler_watched
-from tests.loops import below_the_diagonal, two_scores
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
