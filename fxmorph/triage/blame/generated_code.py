@@ -17,7 +17,7 @@ from fxmorph.torchapi.scheduler_checks import CHECKED, scheduler_watched
 from fxmorph.torchapi.scheduler_steps import scheduler_steps
 from fxmorph.torchapi.tracking import Group, Step
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, SETTINGS, redo_of
-from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart, first_step
+from fxmorph.triage.blame.probe import Answer, Died, Held, OutOfTime, Probe, apart, first_step
 
 ALL = Held()
 #: Names of the IR's operations by FX node.
@@ -255,6 +255,13 @@ def _vectorised(probe: Probe, kernels: Kernels) -> Blame | None:
     found = _by_setting(probe, (VECTORISED,))
     if found is None:
         return None
+    try:
+        return _finer_than_vectors(probe, kernels, found)
+    except OutOfTime:
+        return replace(found, evidence=(*found.evidence, "no time to look for the operation"))
+
+
+def _finer_than_vectors(probe: Probe, kernels: Kernels, found: Blame) -> Blame:
     wrong = kernels.wrong_operations()
     if not wrong:
         finer = _parts(probe, (_VECTOR_REDUCTION, "codegen.CppTile2DKernel"))
