@@ -404,17 +404,13 @@ def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor
         return torch.zeros_like(centre, dtype=torch.bool)
     deviations = torch.stack(off)
     largest = deviations.abs().amax(0)
-    mean, square = _over(deviations, largest).mean(0), _over(deviations, largest).square().mean(0)
+    parts = torch.where(largest > 0, deviations / largest, 0.0)  # these may be squared, whatever their size
+    mean, square = parts.mean(0), parts.square().mean(0)
     within = largest * (square - mean.square()).clamp(min=0).sqrt()
     usual = centre.abs().nan_to_num(nan=0.0, posinf=0.0)
     peak = float(usual.max()) if usual.numel() else 0.0
     alike = (mean.abs() >= ALIKE * square.sqrt()) & (largest * mean.abs() > ASIDE * peak)
     return alike & (error > SPREAD_FACTOR * within) & (peak > 0)
-
-
-def _over(values: torch.Tensor, size: torch.Tensor) -> torch.Tensor:
-    """Quotients by what no value exceeds, so that they may be squared whatever their size."""
-    return torch.where(size > 0, values / size, 0.0)
 
 
 def _spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:

@@ -52,9 +52,10 @@ def _lie_about_results(seen: Tracing, inputs: Sequence[Any], results: Sequence[A
             return f"result {number} is no view of an input"
         if seen.joint and place and value._base is not None and not _one_of_many(value):
             shared.setdefault(place, []).append(number)
-        twin = next((n for n, other in enumerate(results) if _is_detached(value, other)), None)
-        if seen.joint and place and twin is not None and kinds[number] == "non_alias":
-            return f"results {twin} and {number} are not of one memory"
+        if seen.joint and place and kinds[number] == "non_alias":
+            for twin, other in enumerate(results):
+                if _is_detached(value, other):
+                    return f"results {twin} and {number} are not of one memory"
     for numbers in shared.values():
         if len(numbers) > 1 and own.issuperset(numbers):
             return f"results {numbers[0]} and {numbers[1]} are not of one memory"

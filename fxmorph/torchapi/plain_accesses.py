@@ -113,7 +113,8 @@ def _accesses(body: Any, sizes: Sequence[Any], hidden: Sequence[Any]) -> tuple[l
 def indices_of(body: Any, sizes: Sequence[Any]) -> list[tuple[Any, dict[Any, Any]]]:
     """Index expressions of a body in the order in which it uses them, each with the loops around it."""
     recorder = _run(body, sizes, ())
-    return [(index, dict(recorder.loops)) for index in recorder.indices]
+    loops = dict(recorder.loops)
+    return [(index, loops) for index in recorder.indices]
 
 
 def _run(body: Any, sizes: Sequence[Any], hidden: Sequence[Any]) -> _Recorder:

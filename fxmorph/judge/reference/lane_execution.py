@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -135,8 +134,7 @@ class LaneExecution:
 
 def _kept(call: OperatorCall) -> OperatorCall:
     """The call with its operands as they are now, of a sum that overwrites some: what it rounds hangs on its terms."""
-    named = replace(call, name=functional_name(call.name))
-    if not call.written or not (accumulates(named) or named.name in FACTORS):
+    if not call.written or not (accumulates(call) or functional_name(call.name) in FACTORS):
         return call
     return call.of_lane(*tree_map(lambda v: v.clone() if isinstance(v, torch.Tensor) else v, (call.args, call.kwargs)))
 

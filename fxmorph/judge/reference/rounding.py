@@ -126,10 +126,10 @@ class Rounding:
 
 
 def accumulates(call: OperatorCall) -> bool:
-    """Whether the operator adds up what it is given, by its functional name."""
+    """Whether the operator adds up what it is given."""
     if call.name in INDEX_PUTS or call.name in ("put", "put_"):
         return call.accumulates
-    return call.name in SUMS or (call.name in ("scatter", "scatter_") and "reduce" in call.kwargs)
+    return functional_name(call.name) in SUMS or (call.name in ("scatter", "scatter_") and "reduce" in call.kwargs)
 
 
 def _stored(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:

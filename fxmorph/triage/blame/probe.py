@@ -181,14 +181,15 @@ def holding_back(held: Held, tracker: Tracker | None = None) -> Iterator[None]:
 
     Raises :class:`Missing`.
     """
-    tracking = tracked(tracker or Tracker(dict(held.upto), held.off, eager=held.backend))
-    with present(lambda: tracking), present(lambda: _all_of(held)):
+    with present(lambda: _all_of(held, tracker)):
         yield
 
 
 @contextlib.contextmanager
-def _all_of(held: Held) -> Iterator[None]:
-    contexts: list[AbstractContextManager[Any]] = []
+def _all_of(held: Held, tracker: Tracker | None) -> Iterator[None]:
+    contexts: list[AbstractContextManager[Any]] = [
+        tracked(tracker or Tracker(dict(held.upto), held.off, eager=held.backend))
+    ]
     if held.backend:
         contexts.append(graphs_in_eager())
     if held.wrapper:

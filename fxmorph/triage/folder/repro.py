@@ -239,8 +239,9 @@ class Script:
         if self.flat:
             called = call[0].removeprefix("out = ")
             called = f"torch.utils._pytree.tree_leaves({called})" if self.nested else called
-            call = [f"{_COLLECTED} = [t for t in {called} if torch.is_tensor(t)]"]
-            if Kind.VALUE in self.kinds:  # of a number, too
+            if Kind.VALUE not in self.kinds:
+                call = [f"{_COLLECTED} = [t for t in {called} if torch.is_tensor(t)]"]
+            else:  # of a number, too
                 kept = "isinstance(t, (torch.Tensor, int, float))"
                 call = [f"returned = {called}", f"{_COLLECTED} = [torch.as_tensor(t) for t in returned if {kept}]"]
         calls = int(self.config.get("calls") or 1)

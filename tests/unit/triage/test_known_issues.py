@@ -175,10 +175,10 @@ def shows(program: Program, folder: Path, mend: str = "") -> tuple[int, int]:
     return 0, used.times
 
 
-def _all(table: dict[str, tuple[Program, ...]], quick: int = 9) -> list[Any]:
-    """Each mend with its programs; those behind the first ``quick`` ones are slow tests."""
+def _all(table: dict[str, tuple[Program, ...]], quick: int | None = None) -> list[Any]:
+    """Each mend with its programs; those behind the first ``quick`` ones, if told, are slow tests."""
     return [
-        pytest.param(m, p, id=f"{m}: {p.name}", marks=() if i < quick else pytest.mark.slow)
+        pytest.param(m, p, id=f"{m}: {p.name}", marks=() if quick is None or i < quick else pytest.mark.slow)
         for m, programs in table.items()
         for i, p in enumerate(programs)
     ]
