@@ -19,6 +19,7 @@ __all__ = [
     "OpOverloadPacket",
     "aten_packet",
     "decomposition_of",
+    "in_backward_pass",
     "is_random",
     "mutated_arguments",
     "no_dispatch",
@@ -54,6 +55,11 @@ class DispatchMode(TorchDispatchMode):
 def tensors_of(values: Any) -> list[torch.Tensor]:
     """The tensors among nested values, in order."""
     return [t for t in tree_leaves(values) if isinstance(t, torch.Tensor)]
+
+
+def in_backward_pass() -> bool:
+    """Whether autograd calls what runs now."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def aten_packet(name: str) -> OpOverloadPacket | None:

@@ -59,11 +59,8 @@ class BitCasts:
         if call.name not in MOVES or any(storage_key(t) in self._computed for t in call.tensors):
             self._computed |= {storage_key(t) for t in made if t.dtype in UNIT}
         for t in call.written:
-            key = storage_key(t)
             for lane in self._lanes:
-                for place in [p for p in lane.bases if p[0] == key and p[1] != t.dtype]:
-                    del lane.bases[place]
-                    self._rounded.discard(place)
+                self._rounded.difference_update(lane.forget_others(t))
 
     def _cast(self, t: torch.Tensor, before: torch.dtype, exact: bool) -> None:
         key = storage_key(t)

@@ -13,13 +13,13 @@ from fxmorph.judge.reference.decisions import DISCRETE, tie_broken
 from fxmorph.judge.reference.divisions import as_operand, decided
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.kernels import same_over_the_reals
-from fxmorph.judge.reference.lanes import Lane, Lanes
+from fxmorph.judge.reference.lanes import BACKWARD_TOO, SPREAD, Anew, Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
 from fxmorph.judge.reference.precision import UNIT, WIDE, flushed, widened
 from fxmorph.judge.reference.rounding import Opaque, Rounding, accumulates
-from fxmorph.judge.reference.tables import FACTORS, KERNELS, RAMPS, STEPPED, functional_name
-from fxmorph.torchapi.dispatch import tensors_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
+from fxmorph.judge.reference.tables import COMPUTED_ANEW, FACTORS, KERNELS, RAMPS, STEPPED, functional_name
+from fxmorph.torchapi.dispatch import in_backward_pass, tensors_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
 class LaneExecution:
@@ -36,6 +36,8 @@ class LaneExecution:
         """The call in each lane, on its values as they are now."""
         common = _narrowed_to(call)
         flat, spec = tree_flatten((call.args, call.kwargs))
+        everywhere = _computed_anew(call)
+        backward = in_backward_pass()
 
         def convert(lane: Lane, value: Any) -> Any:
             if isinstance(value, torch.dtype):
@@ -48,11 +50,23 @@ class LaneExecution:
             if common is not None and value.ndim == 0 and value.dtype in UNIT:
                 s = s.to(common).to(s.dtype)
             written = any(value is t for t in call.written)
+            if written and not everywhere and isinstance(lane, Anew):
+                s = lane.beside.shadow(value)
             if lane.perturb is not None and not written and (least := flushed(value)):
                 s = torch.where(s.abs() < least, s + s * lane.noise(s), s)  # nothing, or twice as much
             return s
 
-        return [call.of_lane(*tree_unflatten([convert(lane, v) for v in flat], spec)) for lane in self._lanes]
+        def of(lane: Lane, anew: OperatorCall | None = None) -> OperatorCall:
+            return call.of_lane(*tree_unflatten([convert(lane, v) for v in flat], spec), anew)
+
+        def beside(lane: Lane, anew: Anew) -> OperatorCall:
+            if everywhere:
+                for t in call.written:
+                    anew.own(t)
+                return of(lane, of(anew))
+            return of(lane if backward and lane.row % SPREAD not in BACKWARD_TOO else anew)
+
+        return [of(lane) if lane.anew is None else beside(lane, lane.anew) for lane in self._lanes]
 
     def run(self, lane_calls: list[OperatorCall], out: Any) -> None:
         """Run each lane's call, beside the native result ``out``."""
@@ -89,6 +103,16 @@ class LaneExecution:
 
     def _run(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool = False) -> None:
         """``stepped``: perturbed lanes run the kernel's steps."""
+        if lane.anew is not None:
+            lane.anew.draw_as_beside()
+        self._run_alone(lane, call, out, stepped)
+        if lane.anew is not None and call.anew is not None:
+            self._run_alone(lane.anew, call.anew, out, stepped)
+        elif lane.anew is not None:
+            for t in call.written:
+                lane.anew.follow(t)
+
+    def _run_alone(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool) -> None:
         if call.name in RAMPS:
             call = call.of_lane(call.args, {**call.kwargs, "dtype": widened(out.dtype)})
         given = _kept(call)
@@ -130,6 +154,13 @@ class LaneExecution:
                 self._gates.blind.add(call.name)
             wide = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, narrow)
             return wide, Opaque.RUN if run_again else Opaque.TAKEN
+
+
+def _computed_anew(call: OperatorCall) -> bool:
+    """Whether compiled code computes what the operator gives at each of its uses, and keeps it in no memory."""
+    if torch.Tag.nondeterministic_seeded in call.func.tags:
+        return False
+    return torch.Tag.pointwise in call.func.tags or functional_name(call.name) in COMPUTED_ANEW
 
 
 def _kept(call: OperatorCall) -> OperatorCall:

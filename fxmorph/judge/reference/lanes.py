@@ -20,6 +20,8 @@ SPREAD = 4
 #: columns of a Hadamard matrix.  Any two are orthogonal, so that up to six roundings of one element add
 #: up by their squares exactly, not just on average; each has both signs, among the lanes of one kind too.
 SIGNS = [[(-1.0) ** (row & column).bit_count() for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
+#: Rows of either kind whose lanes have an :attr:`Lane.anew`, and of those the ones whose backward pass reads it too.
+ANEW, BACKWARD_TOO = (2, 3), (3,)
 #: Roundings that are orthogonal to each other.
 SPAN = len(SIGNS[0])
 
@@ -34,6 +36,10 @@ class Lane:
     """One reference computation; ``bases`` maps (storage, dtype) to its wide 1-D memory.
 
     ``alive`` holds the native storages that any lane has memory for, or an address would come to mean another tensor.
+
+    ``anew``, of some: what sums and other operators read that keep their results in memory.  Compiled code computes
+    what is pointwise at each of its uses, with other instructions at each, or for the backward pass.  So such values
+    are computed twice here: for those that read them, and for what the lane itself has of them.
     """
 
     name: str
@@ -46,6 +52,7 @@ class Lane:
     tie: int = 0
     bases: dict[tuple[int, torch.dtype], torch.Tensor] = field(default_factory=dict)
     broken: str = ""
+    anew: Anew | None = None
 
     def knows(self, t: torch.Tensor) -> bool:
         return (storage_key(t), t.dtype) in self.bases
@@ -65,6 +72,8 @@ class Lane:
 
     def start_again(self, t: torch.Tensor) -> torch.Tensor:
         """Take the native memory of ``t`` for the lane's."""
+        if self.anew is not None:
+            self.anew.bases.pop((storage_key(t), t.dtype), None)
         self.alive[storage_key(t)] = t.untyped_storage()
         base = self.bases[(storage_key(t), t.dtype)] = _native_memory(t)
         return base
@@ -77,6 +86,15 @@ class Lane:
         view = base.as_strided(native.shape, native.stride(), native.storage_offset())
         view.copy_(shadow.resolve_conj() if shadow.is_complex() and not native.is_conj() else shadow)
         self.bases[(storage_key(native), native.dtype)] = base
+
+    def forget_others(self, t: torch.Tensor) -> list[tuple[int, torch.dtype]]:
+        """Drop what it has of the memory under ``t`` by other dtypes; of which places that was."""
+        places = [place for place in self.bases if place[0] == storage_key(t) and place[1] != t.dtype]
+        for place in places:
+            del self.bases[place]
+        if self.anew is not None:
+            self.anew.forget_others(t)
+        return places
 
     def noise(self, s: torch.Tensor) -> torch.Tensor:
         """1 or -1: of all errors up to 1 those that spread most, and one operator's spread hangs on no chance."""
@@ -108,6 +126,45 @@ class Lane:
         return torch.Generator().manual_seed(self.perturb.initial_seed() + what)
 
 
+@dataclass
+class Anew(Lane):
+    """What :attr:`Lane.anew` says, of the lane ``beside``; in ``bases`` it has what is not the same as the lane's.
+
+    Its roundings are the opposite of the lane's: a difference of the two is off by twice of what one is, in half of the
+    lanes, so that its root mean square is that of two errors which know nothing of each other.
+    """
+
+    beside: Lane = field(kw_only=True)
+
+    @staticmethod
+    def of(lane: Lane) -> Anew:
+        assert lane.perturb is not None
+        g = torch.Generator(device="cpu").manual_seed(lane.perturb.initial_seed())
+        return Anew(f"{lane.name}:anew", lane.alive, lane.casts_round, g, lane.row, beside=lane)
+
+    def memory(self, t: torch.Tensor) -> torch.Tensor:
+        return super().memory(t) if self.knows(t) else self.beside.memory(t)
+
+    def noise(self, s: torch.Tensor) -> torch.Tensor:
+        return -super().noise(s)
+
+    def draw_as_beside(self) -> None:
+        """Have the noise of what the lane computes next."""
+        assert self.perturb is not None and self.beside.perturb is not None
+        self.perturb.set_state(self.beside.perturb.get_state())
+        self.roundings = self.beside.roundings
+
+    def own(self, t: torch.Tensor) -> None:
+        """Have memory of its own under ``t``, which is about to be written."""
+        if not self.knows(t):
+            self.bases[(storage_key(t), t.dtype)] = self.beside.memory(t).clone()
+
+    def follow(self, t: torch.Tensor) -> None:
+        """``t`` is in memory: it is the same for all that read it."""
+        if self.knows(t):
+            self.shadow(t).copy_(self.beside.shadow(t))
+
+
 class Lanes:
     """The lanes of one run: the two references, the tie lanes, and the perturbed ones, whose draws ``seed`` begins.
 
@@ -124,7 +181,9 @@ class Lanes:
                 for kind in ("wide", "cast"):
                     g = torch.Generator(device="cpu").manual_seed(seed)
                     row = k + SPREAD * (kind == "cast")
-                    self._all.append(Lane(f"{kind}:{k}", alive, kind == "cast", g, row))
+                    lane = Lane(f"{kind}:{k}", alive, kind == "cast", g, row)
+                    lane.anew = Anew.of(lane) if k in ANEW else None
+                    self._all.append(lane)
 
     def __iter__(self) -> Iterator[Lane]:
         return iter(self._all)
@@ -158,3 +217,5 @@ class Lanes:
         for lane in self._all:
             if lane.perturb is not None:
                 lane.shadow(t).copy_(self.wide.shadow(t))
+                if lane.anew is not None:
+                    lane.anew.follow(t)

@@ -19,7 +19,8 @@ class OperatorCall:
     """An operator and its arguments: the program's own, or a lane's in their place (:meth:`of_lane`).
 
     ``tensors``, the tensors among the arguments, and ``written``, those that it writes, are the program's in either.
-    ``decided``: it is a division whose whole quotient no rounding decides.
+    ``decided``: it is a division whose whole quotient no rounding decides.  ``anew``: the same call of the lane's
+    :attr:`~fxmorph.judge.reference.lanes.Lane.anew`, where it has one that computes the operator too.
     """
 
     func: OpOverload
@@ -29,9 +30,10 @@ class OperatorCall:
     tensors: list[torch.Tensor]
     written: list[torch.Tensor]
     decided: bool = False
+    anew: OperatorCall | None = None
 
-    def of_lane(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OperatorCall:
-        return replace(self, args=args, kwargs=kwargs)
+    def of_lane(self, args: tuple[Any, ...], kwargs: dict[str, Any], anew: OperatorCall | None = None) -> OperatorCall:
+        return replace(self, args=args, kwargs=kwargs, anew=anew)
 
     def run(self) -> Any:
         return self.func(*self.args, **self.kwargs)

@@ -137,6 +137,8 @@ INNER_PRODUCTS = {
 #: Operators that may cast and do nothing else.  Inductor's own conversions are perturbed, as what it computes between
 #: them is; not those to 8 bits, where that would be half the value.
 CASTS, CONVERSION = frozenset({"_to_copy", "copy_", "copy"}), "convert_element_type"
+#: What compiled code computes where it is used, beside what torch calls pointwise.
+COMPUTED_ANEW = (MOVES - frozenset({"scatter", "index_put", "_unsafe_index_put", "masked_select"})) | CASTS | {CONVERSION}
 INDEX_PUTS = frozenset("index_put index_put_ _index_put_impl_ _unsafe_index_put".split())
 
 _TOLD = EXACT_OPS | SUMS | KERNELS | ROUNDED_ONCE | UNITS.keys() | INNER_PRODUCTS.keys()
