@@ -51,6 +51,8 @@ from fxmorph.torchapi.firing import noting
 
 #: How the RNG seed of the inputs differs under RESEED, and that of another draw of perturbed lanes.
 RESEED, OTHER_DRAW = 7001, 104_729
+#: Draws more that an accusation of a value must stand.
+DRAWS = 2
 
 
 class ToolchainMissing(Exception):
@@ -451,23 +453,23 @@ class Trial:
             verdicts = [_undecided(v, reference.gates(), evidence) for v in verdicts]
             unsteady = _unsteady(eager, again)
             verdicts = [_of_one_run(v) if v.slot in unsteady else v for v in verdicts]
-            other = self.reference(plan, eager, draw=1)
-            verdicts = [self._outside_again(v, evidence, other) for v in verdicts]
+            others = [self.reference(plan, eager, draw) for draw in range(1, 1 + DRAWS)]
+            verdicts = [self._outside_again(v, evidence, others) for v in verdicts]
             verdicts = [self._unstable(v, plan, evidence) for v in verdicts]
         return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]
 
-    def _outside_again(self, verdict: Verdict, evidence: Evidence, other: LazyReference) -> Verdict:
-        """No accusation that another draw of the lanes does not bear out: eight of them miss some spread by chance."""
+    def _outside_again(self, verdict: Verdict, evidence: Evidence, others: list[LazyReference]) -> Verdict:
+        """No accusation that more lanes do not bear out: eight of them miss some spread by chance."""
         mine, theirs = (side.slots().get(verdict.slot) for side in (evidence.eager, evidence.compiled))
-        if verdict.code is not VerdictCode.OUTSIDE_ENVELOPE or verdict.far or mine is None or theirs is None:
+        if verdict.code is not VerdictCode.OUTSIDE_ENVELOPE or mine is None or theirs is None:
             return verdict
         if verdict.slot in evidence.numbers:  # which Python took from a tensor
             return verdict
-        shadows, gates = other.shadows(verdict.slot), other.gates(verdict.slot)
-        got = compare(mine.value, theirs.value, shadows, gates, evidence.inputs())
+        shadows = _of_all_draws([side.shadows(verdict.slot) for side in (evidence.reference, *others)])
+        got = compare(mine.value, theirs.value, shadows, evidence.reference.gates(verdict.slot), evidence.inputs())
         if got.status is Status.FINDING:
             return verdict
-        note(lambda: f"  {verdict.slot}: inside the envelope of another draw")
+        note(lambda: f"  {verdict.slot}: inside the envelope of more draws")
         return replace(verdict, status=got.status, kind=None, reason=got.reason, code=got.code)
 
     def _unstable(self, verdict: Verdict, plan: ValuePlan, evidence: Evidence) -> Verdict:
@@ -559,6 +561,17 @@ def _unsteady(a: Observation, b: Observation) -> set[str]:
     changed = {n for n, v in plain.items() if n in theirs and not same_plain(v, theirs[n].value)}
     changed |= {place for place, *_ in differing(a.objects, b.objects)}
     return changed | {f"after:{place}" for place, *_ in differing(a.objects_after, b.objects_after)}
+
+
+def _of_all_draws(draws: list[Shadows | None]) -> Shadows | None:
+    """One value's shadows, with the perturbed lanes of several draws."""
+    known = [shadows for shadows in draws if shadows is not None]
+    if not known:
+        return None
+    lanes = dict(known[0].lanes)
+    for draw, other in enumerate(known[1:], 1):
+        lanes |= {f"{name}:{draw}": lane for name, lane in other.lanes.items() if name.startswith(("wide:", "cast:"))}
+    return replace(known[0], lanes=lanes)
 
 
 def _of_one_run(verdict: Verdict) -> Verdict:

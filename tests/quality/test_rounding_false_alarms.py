@@ -382,3 +382,56 @@ def test_a_chain_of_casts_may_keep_those_to_float32_alone(narrow: torch.dtype, j
         assert not accused(judged(program, kept, [x]))
     assert accused(judged(program, lambda v: program(v) * 1.05, [x]))
     assert accused(judged(program, lambda v: v.float().double() * (1 + 1e-5), [x]))
+
+
+# -- the same rounding, or its opposite, in every lane -----------------------------------
+
+
+@pytest.mark.parametrize("before", [0, 11, 14, 17, 60])
+def test_products_that_are_taken_away_again_may_be_contracted(before: int, judged: Any) -> None:
+    """``a * b - a * b``: a fused multiply-add rounds one of them alone, however many roundings came before."""
+
+    def program(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        for _ in range(before):
+            a = a * 1.01
+        p, c = a * b, a
+        for _ in range(4):
+            c = c * 1.01
+        return a * b - p
+
+    def contracted(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        for _ in range(before):
+            a = a * 1.01
+        return (a.double() * b.double() - (a * b).double()).float()
+
+    assert not accused(judged(program, contracted, [normal(60, 50), normal(60, 50, seed=1)]))
+
+
+def test_what_products_leave_is_still_judged(judged: Any) -> None:
+    a, b = normal(60, 50), normal(60, 50, seed=1)
+    assert accused(judged(lambda a, b: a * b - a * b, lambda a, b: (a * b - a * b) + 3e-6 * a.abs(), [a, b]))
+
+
+# -- distances by products that cancel ----------------------------------------------------
+
+
+def distances(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return torch.cdist(x, y, compute_mode="use_mm_for_euclid_dist")
+
+
+def by_products(x: torch.Tensor, y: torch.Tensor, off: float = 0.0) -> torch.Tensor:
+    squares = x.square().sum(1, keepdim=True) + (y.square().sum(1) - 2 * (x @ y.T))
+    return squares.clamp(min=0).sqrt() + off
+
+
+@pytest.mark.parametrize("n", [3, 40, 300])
+@pytest.mark.parametrize("gradient", [False, True])
+def test_distances_by_products_are_judged_by_what_cancels(n: int, gradient: bool, judged: Any) -> None:
+    x = (normal(20, n) + 2).requires_grad_(gradient)
+    assert not accused(judged(lambda x: distances(x, x.flip(0)), lambda x: by_products(x, x.flip(0)), [x]))
+    assert not accused(judged(lambda x: distances(x, x * 1), lambda x: by_products(x, x * 1), [x]))
+
+
+def test_a_wrong_distance_by_products_is_still_seen(judged: Any) -> None:
+    x, y = normal(20, 5), normal(30, 5, seed=1)
+    assert accused(judged(distances, lambda x, y: by_products(x, y, 1e-4), [x, y]))

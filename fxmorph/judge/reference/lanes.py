@@ -20,10 +20,35 @@ SPREAD = 4
 #: columns of a Hadamard matrix.  Any two are orthogonal, so that up to six roundings of one element add
 #: up by their squares exactly, not just on average; each has both signs, among the lanes of one kind too.
 SIGNS = [[(-1.0) ** (row & column).bit_count() for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
-#: Rows of either kind whose lanes have an :attr:`Lane.anew`, and of those the ones whose backward pass reads it too.
-ANEW, BACKWARD_TOO = (2, 3), (3,)
 #: Roundings that are orthogonal to each other.
 SPAN = len(SIGNS[0])
+
+
+def _spans() -> list[list[list[float]]]:
+    """:data:`SIGNS`, and those of six spans of roundings after them; then they begin again.
+
+    No two of the 42 agree, or differ, in all lanes, or what one rounding adds another might take away in each of them:
+    they agree in a quarter of the lanes at least, and differ in as many.  Those of one span are orthogonal, and have
+    both signs among the lanes of one kind.  The next two combine the columns of either half otherwise; each of the last
+    four turns one lane of either kind, none of them the same two.
+    """
+    spans = [SIGNS]
+    for apart in (1, 2):
+        spans.append([SIGNS[row] if row < SPREAD else _shifted(SIGNS[row], apart) for row in range(2 * SPREAD)])
+    for k in range(SPREAD):
+        turned = (0, SPREAD + k)
+        spans.append([[-s if row in turned else s for s in signs] for row, signs in enumerate(SIGNS)])
+    return spans
+
+
+def _shifted(signs: list[float], by: int) -> list[float]:
+    """Each three of them one after the other."""
+    return [signs[3 * (k // 3) + (k + by) % 3] for k in range(SPAN)]
+
+
+SPANS = _spans()
+#: Rows of either kind whose lanes have an :attr:`Lane.anew`, and of those the ones whose backward pass reads it too.
+ANEW, BACKWARD_TOO = (2, 3), (3,)
 
 
 def _native_memory(t: torch.Tensor) -> torch.Tensor:
@@ -98,27 +123,15 @@ class Lane:
 
     def noise(self, s: torch.Tensor) -> torch.Tensor:
         """1 or -1: of all errors up to 1 those that spread most, and one operator's spread hangs on no chance."""
-        signs = torch.tensor(SIGNS[self.row], dtype=torch.float64).roll(self.roundings)
-        span = self.roundings // SPAN
-        self.roundings += 1
+        again, span = divmod(self.roundings // SPAN, len(SPANS))
         # Elements begin at different columns, so that the noise of a sum of them is not one draw for all lanes.
-        first = torch.randint(0, 6, s.shape, generator=self._drawn(0), dtype=torch.int32)
+        drawn = self._drawn(again)
+        column = (torch.randint(0, SPAN, s.shape, generator=drawn) - self.roundings) % SPAN
+        which = (torch.randint(0, len(SPANS), s.shape, generator=drawn) * bool(again) + span) % len(SPANS)
+        signs = torch.tensor([rows[self.row] for rows in SPANS], dtype=torch.float64)[which, column]
+        self.roundings += 1
         flip = torch.randint(0, 2, s.shape, generator=self.perturb, dtype=torch.int8, device="cpu")
-        return (signs[first] * (flip.double() * 2 - 1) * self._turned(span, s)).to(s.device)
-
-    def _turned(self, span: int, s: torch.Tensor) -> torch.Tensor | float:
-        """-1 in one lane of each kind, another one for each element, in all roundings after the first six.
-
-        Or two roundings that are six apart would have the same signs in all lanes, and half of them cancel in every
-        lane.  So the signs of the first six and of later ones agree in a quarter of the lanes at least, and differ in
-        as many; those within one span stay orthogonal, and have both signs among the lanes of one kind.
-        """
-        if not span:
-            return 1.0
-        kind, place = divmod(self.row, SPREAD)
-        which = torch.randint(0, SPREAD, s.shape, generator=self._drawn(2 * span + kind), dtype=torch.int8)
-        turned = which == place
-        return 1.0 - 2.0 * turned.double()
+        return (signs * (flip.double() * 2 - 1)).to(s.device)
 
     def _drawn(self, what: int) -> torch.Generator:
         """Of what is the same in all lanes, and another one in another draw of them."""

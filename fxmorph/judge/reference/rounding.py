@@ -38,6 +38,8 @@ from fxmorph.judge.reference.tables import (
     CONVERSION,
     CROSSING,
     CROSSING_UNITS,
+    DISTANCE_UNITS,
+    DISTANCES,
     EXACT_OPS,
     FACTORS,
     INDEX_PUTS,
@@ -182,6 +184,8 @@ def _ramp(lane: Lane, name: str, dtype: torch.dtype, shadow: torch.Tensor) -> to
 def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
     """The result of an operator of one rounding, and what else it rounds inside."""
     name, args, base = call.name, call.args, call.name.removesuffix("_")
+    if name == DISTANCES:
+        return _distances(lane, *args, dtype, shadow)
     once = name in ROUNDED_ONCE and name not in KERNELS
     units = ROUNDED_ONCE_AMPLITUDE if once else _units(dtype, UNITS.get(base, DEFAULT_AMPLITUDE), shadow)
     shadow = jittered(lane, shadow, units, dtype, absolute=name in KERNELS)
@@ -202,6 +206,13 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     if name in INNER_PRODUCTS:
         shadow = shadow + UNIT[dtype] * _inner_product(name, args, shadow) * lane.noise(shadow)
     return shadow
+
+
+def _distances(lane: Lane, x: torch.Tensor, y: torch.Tensor, dtype: torch.dtype, d: torch.Tensor) -> torch.Tensor:
+    """Roots of x² + y² - 2xy, of vectors along the last dimension, whose terms may cancel."""
+    squares = x.square().sum(-1)[..., :, None] + y.square().sum(-1)[..., None, :]
+    size = UNIT[dtype] * OWN_PRECISION.get(dtype, 1.0) * DISTANCE_UNITS * (x.shape[-1] + 2) ** 0.5 * squares
+    return (d.square() + size * lane.noise(d)).clamp(min=0.0).sqrt()
 
 
 def _leaves_on_the_way(call: OperatorCall, dtype: torch.dtype) -> torch.Tensor:

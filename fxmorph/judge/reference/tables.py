@@ -134,6 +134,9 @@ INNER_PRODUCTS = {
     "_foreach_addcmul": (1, 2), "_foreach_addcmul_": (1, 2), "lerp": (0, 1), "lerp_": (0, 1),
 }  # fmt: skip
 
+#: Distances by a product of matrices, and units of roundoff of what cancels there, for each root of the terms.
+DISTANCES, DISTANCE_UNITS = "_euclidean_dist", 2.0
+
 #: Operators that may cast and do nothing else.  Inductor's own conversions are perturbed, as what it computes between
 #: them is; not those to 8 bits, where that would be half the value.
 CASTS, CONVERSION = frozenset({"_to_copy", "copy_", "copy"}), "convert_element_type"

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fxmorph.judge.reference.lanes import SIGNS, SPREAD, Lane
+from fxmorph.judge.reference.lanes import SIGNS, SPANS, SPREAD, Lane
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows
 
@@ -122,9 +122,10 @@ def test_any_two_roundings_of_six_are_orthogonal() -> None:
 def test_no_two_roundings_cancel_in_every_lane() -> None:
     """Six apart they would have the same signs, and half of them would."""
     lanes = [Lane(f"{row}", {}, perturb=torch.Generator().manual_seed(5), row=row) for row in range(2 * SPREAD)]
-    draws = [torch.stack([lane.noise(torch.zeros(400)) for _ in range(9)]) for lane in lanes]
+    count = 6 * len(SPANS)
+    draws = [torch.stack([lane.noise(torch.zeros(400)) for _ in range(count)]) for lane in lanes]
     signs = torch.stack(draws, -1)  # by rounding, element and lane
-    for a, b in itertools.combinations(range(9), 2):
+    for a, b in itertools.combinations(range(count), 2):
         agree = (signs[a] * signs[b]).sum(-1).abs()
         assert bool((agree <= SPREAD).all()), (a, b)
         assert a // 6 != b // 6 or bool((agree == 0).all())
