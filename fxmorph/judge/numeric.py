@@ -222,7 +222,7 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     wide_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_wide), w) + floor
     cast_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_cast), r) + floor
     bound = torch.maximum(wide_bound, cast_bound)
-    ties = (lanes.get("tie:+", w).double() - w).abs().maximum((lanes.get("tie:-", w).double() - w).abs())
+    ties = torch.stack([torch.zeros_like(w), *((t.double() - w).abs() for t in _of_kind(lanes, "tie"))]).amax(0)
     low, high = torch.minimum(w, r), torch.maximum(w, r)
     outside = torch.maximum(low - c, c - high).clamp(min=0)
     own = torch.minimum((e - w).abs(), (e - r).abs())
@@ -399,7 +399,7 @@ def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor
     Their signs at each rounding add up to nothing, so that only squares of errors, and decisions that
     all of them take otherwise, move them to one side: little of the largest value, or rounding has reached it.
     """
-    off = [lane.double() - centre for name, lane in lanes.items() if name.startswith(f"{around}:")]
+    off = [lane.double() - centre for lane in _of_kind(lanes, around)]
     if len(off) < 2:
         return torch.zeros_like(centre, dtype=torch.bool)
     deviations = torch.stack(off)
@@ -415,12 +415,15 @@ def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor
 
 def _spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
     """Root mean square of the deviations of the perturbed lanes, of whatever size: none is squared as it is."""
-    out, count = torch.zeros_like(centre), 0
-    for name, lane in lanes.items():
-        if name.startswith(f"{around}:"):
-            out = torch.hypot(out, (lane.double() - centre).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
-            count += 1
-    return out / math.sqrt(max(count, 1))
+    out, perturbed = torch.zeros_like(centre), _of_kind(lanes, around)
+    for lane in perturbed:
+        out = torch.hypot(out, (lane.double() - centre).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
+    return out / math.sqrt(max(len(perturbed), 1))
+
+
+def _of_kind(lanes: dict[str, torch.Tensor], kind: str) -> list[torch.Tensor]:
+    """The perturbed lanes around one reference, or those that break ties, of however many draws."""
+    return [lane for name, lane in lanes.items() if name.startswith(f"{kind}:")]
 
 
 def _lifted(spread: torch.Tensor, centre: torch.Tensor) -> torch.Tensor:

@@ -459,9 +459,9 @@ class Trial:
         return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]
 
     def _outside_again(self, verdict: Verdict, evidence: Evidence, others: list[LazyReference]) -> Verdict:
-        """No accusation that more lanes do not bear out: eight of them miss some spread by chance."""
+        """No accusation that more lanes do not bear out: a few of them miss some spread, or decisions, by chance."""
         mine, theirs = (side.slots().get(verdict.slot) for side in (evidence.eager, evidence.compiled))
-        if verdict.code is not VerdictCode.OUTSIDE_ENVELOPE or mine is None or theirs is None:
+        if verdict.code not in (VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL) or mine is None or theirs is None:
             return verdict
         if verdict.slot in evidence.numbers:  # which Python took from a tensor
             return verdict
@@ -564,13 +564,13 @@ def _unsteady(a: Observation, b: Observation) -> set[str]:
 
 
 def _of_all_draws(draws: list[Shadows | None]) -> Shadows | None:
-    """One value's shadows, with the perturbed lanes of several draws."""
+    """One value's shadows, with the lanes of several draws."""
     known = [shadows for shadows in draws if shadows is not None]
     if not known:
         return None
     lanes = dict(known[0].lanes)
     for draw, other in enumerate(known[1:], 1):
-        lanes |= {f"{name}:{draw}": lane for name, lane in other.lanes.items() if name.startswith(("wide:", "cast:"))}
+        lanes |= {f"{name}:{draw}": lane for name, lane in other.lanes.items() if ":" in name}
     return replace(known[0], lanes=lanes)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from fxmorph.judge.reference import rounding
 from fxmorph.model import Status
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
@@ -435,3 +436,24 @@ def test_distances_by_products_are_judged_by_what_cancels(n: int, gradient: bool
 def test_a_wrong_distance_by_products_is_still_seen(judged: Any) -> None:
     x, y = normal(20, 5), normal(30, 5, seed=1)
     assert accused(judged(distances, lambda x, y: by_products(x, y, 1e-4), [x, y]))
+
+
+# -- what a GPU does otherwise, on the CPU -------------------------------------------------
+
+
+def test_what_a_gpu_flushes_inside_a_quotient_is_not_judged(judged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    least = torch.finfo(torch.float32).smallest_normal
+    x = torch.tensor([least, -2 * least, 1.0, 0.0, 1e-30])
+    flushing = lambda x: torch.where(x.abs() < 4 * least, 0.0, torch.sinc(x))  # noqa: E731
+    assert accused(judged(torch.sinc, flushing, [x]))
+    monkeypatch.setattr(rounding, "flushed", lambda t: least)
+    assert not accused(judged(torch.sinc, flushing, [x]))
+    assert accused(judged(torch.sinc, lambda x: torch.where(x.abs() < 1e-20, 0.0, torch.sinc(x)), [x]))
+
+
+def test_numpy_on_a_gpu_is_no_test(judged: Any) -> None:
+    def refusing(x: torch.Tensor) -> torch.Tensor:
+        raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor.")
+
+    (verdict,) = judged(refusing, torch.sin, [normal(3)])
+    assert verdict.status is Status.UNSUPPORTED

@@ -57,7 +57,8 @@ class LaneExecution:
             return s
 
         def of(lane: Lane, anew: OperatorCall | None = None) -> OperatorCall:
-            return call.of_lane(*tree_unflatten([convert(lane, v) for v in flat], spec), anew)
+            args, kwargs = tree_unflatten([convert(lane, v) for v in flat], spec)
+            return call.of_lane(args, kwargs, anew)
 
         def beside(lane: Lane, anew: Anew) -> OperatorCall:
             if everywhere:

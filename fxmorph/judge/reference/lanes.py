@@ -216,13 +216,13 @@ class Lanes:
             lane.start_again(t)
 
     def deviation(self, t: torch.Tensor) -> torch.Tensor:
-        """Largest deviation of the perturbed lanes from ``wide``, element by element."""
-        centre = self.wide.shadow(t)
-        centre = centre.double() if centre.dtype == torch.bool else centre
-        out = torch.zeros_like(centre)
+        """Largest deviation of the perturbed lanes from their reference, element by element."""
+        centres = {lane.casts_round: _in_numbers(lane.shadow(t)) for lane in (self.wide, self.cast)}
+        out = torch.zeros_like(centres[False])
         for lane in self._all:
-            if lane.perturb is not None and not lane.casts_round:
-                out = torch.maximum(out, torch.nan_to_num((lane.shadow(t) - centre).abs(), nan=0.0, posinf=0.0))
+            if lane.perturb is not None:
+                off = (lane.shadow(t) - centres[lane.casts_round]).abs()
+                out = torch.maximum(out, torch.nan_to_num(off, nan=0.0, posinf=0.0))
         return out
 
     def settle(self, t: torch.Tensor) -> None:
@@ -232,3 +232,7 @@ class Lanes:
                 lane.shadow(t).copy_(self.wide.shadow(t))
                 if lane.anew is not None:
                     lane.anew.follow(t)
+
+
+def _in_numbers(t: torch.Tensor) -> torch.Tensor:
+    return t.double() if t.dtype == torch.bool else t

@@ -20,7 +20,16 @@ from fxmorph.judge.reference.kernels import ATTENTION
 from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.losses import MEAN
 from fxmorph.judge.reference.operator_call import OperatorCall
-from fxmorph.judge.reference.precision import AMPLITUDE, DEFAULT_AMPLITUDE, NARROW, OWN_PRECISION, UNIT, WIDE, is_wide
+from fxmorph.judge.reference.precision import (
+    AMPLITUDE,
+    DEFAULT_AMPLITUDE,
+    NARROW,
+    OWN_PRECISION,
+    UNIT,
+    WIDE,
+    flushed,
+    is_wide,
+)
 from fxmorph.judge.reference.sums import (
     INNER_DIMENSION,
     PLAIN,
@@ -52,10 +61,14 @@ from fxmorph.judge.reference.tables import (
     SOFTMAXES,
     SUMS,
     UNITS,
+    VANISHING_QUOTIENTS,
     functional_name,
 )
 from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tensors_of, tree_map
+
+#: Operands smaller than so many times what a GPU flushes to zero may lose themselves inside an operator.
+NEAR_FLUSHED = 16.0
 
 
 class Opaque(IntEnum):
@@ -185,7 +198,7 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     """The result of an operator of one rounding, and what else it rounds inside."""
     name, args, base = call.name, call.args, call.name.removesuffix("_")
     if name == DISTANCES:
-        return _distances(lane, *args, dtype, shadow)
+        return _distances(lane, args[0], args[1], dtype, shadow)
     once = name in ROUNDED_ONCE and name not in KERNELS
     units = ROUNDED_ONCE_AMPLITUDE if once else _units(dtype, UNITS.get(base, DEFAULT_AMPLITUDE), shadow)
     shadow = jittered(lane, shadow, units, dtype, absolute=name in KERNELS)
@@ -201,6 +214,8 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     if base == "pow" and not _small_exponent(args[1]):  # the exponent is rounded, or a product with a logarithm
         size = _logarithms(shadow)
         shadow = shadow * (1 + inside * size * lane.noise(shadow))
+    if base in VANISHING_QUOTIENTS and (least := flushed(call.tensors[0])):
+        shadow = torch.where(args[0].abs() < NEAR_FLUSHED * least, torch.nan, shadow)
     if name in FACTORS:
         shadow = torch.where(_leaves_on_the_way(call, dtype), torch.nan, shadow)
     if name in INNER_PRODUCTS:

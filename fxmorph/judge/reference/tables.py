@@ -134,6 +134,8 @@ INNER_PRODUCTS = {
     "_foreach_addcmul": (1, 2), "_foreach_addcmul_": (1, 2), "lerp": (0, 1), "lerp_": (0, 1),
 }  # fmt: skip
 
+#: Quotients of two numbers that vanish together, of which a GPU may flush the one to zero.
+VANISHING_QUOTIENTS = frozenset({"sinc", "special_sinc", "sgn_complex"})
 #: Distances by a product of matrices, and units of roundoff of what cancels there, for each root of the terms.
 DISTANCES, DISTANCE_UNITS = "_euclidean_dist", 2.0
 
@@ -141,7 +143,7 @@ DISTANCES, DISTANCE_UNITS = "_euclidean_dist", 2.0
 #: them is; not those to 8 bits, where that would be half the value.
 CASTS, CONVERSION = frozenset({"_to_copy", "copy_", "copy"}), "convert_element_type"
 #: What compiled code computes where it is used, beside what torch calls pointwise.
-COMPUTED_ANEW = (MOVES - frozenset({"scatter", "index_put", "_unsafe_index_put", "masked_select"})) | CASTS | {CONVERSION}
+COMPUTED_ANEW = (MOVES - frozenset("scatter index_put _unsafe_index_put masked_select".split())) | CASTS | {CONVERSION}
 INDEX_PUTS = frozenset("index_put index_put_ _index_put_impl_ _unsafe_index_put".split())
 
 _TOLD = EXACT_OPS | SUMS | KERNELS | ROUNDED_ONCE | UNITS.keys() | INNER_PRODUCTS.keys()
