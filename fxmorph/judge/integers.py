@@ -1,4 +1,8 @@
-"""Whether integers at the limits of their dtype may be given to a program: whether it takes them as numbers alone."""
+"""Whether integers that fxmorph chose may be given to a program.
+
+Those at the limits of their dtype where it takes them as numbers alone, and negative ones where no operator takes them
+that does not look at them first.
+"""
 
 from __future__ import annotations
 
@@ -26,26 +30,33 @@ PARTIAL = frozenset({
     "floor_divide", "gcd", "lcm", "pow", "remainder",
 })  # fmt: skip
 
+#: Take labels, lengths or offsets for what they are, and read and write wherever those lead.
+UNCHECKED = frozenset({
+    "_ctc_loss", "_pack_padded_sequence", "segment_reduce", "_embedding_bag", "_embedding_bag_forward_only",
+})  # fmt: skip
+
 
 class NotHarmless(Exception):
-    """Integers at their limits reach an operator that takes integers as something else than numbers."""
+    """Integers of fxmorph's reach an operator that may not have them."""
 
 
 class IntegerWatch(DispatchMode):
     """Stops before an operator takes what ``changed`` reaches as a place, size, divisor, exponent or number of bits.
 
-    The operator is then in ``stopped_at``.  Truth values do not count: what they choose is in range.
+    ``unchecked``: only before one that may leave memory by it.  The operator is then in ``stopped_at``.  Truth values
+    do not count: what they choose is in range.
     """
 
-    def __init__(self, changed: list[torch.Tensor]) -> None:
+    def __init__(self, changed: list[torch.Tensor], unchecked: bool = False) -> None:
         super().__init__()
         self.stopped_at = ""
+        self._stops = _may_leave_memory if unchecked else _takes_more_than_numbers
         self._reached = {storage_key(t): t for t in changed}
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = operator_name(func)
         reached = any(t.dtype != torch.bool and storage_key(t) in self._reached for t in tensors_of((args, kwargs)))
-        if reached and ((torch.Tag.pointwise not in func.tags and name not in HARMLESS) or _partial(name, kwargs)):
+        if reached and self._stops(func, name, kwargs):
             self.stopped_at = name
             raise NotHarmless(name)
         out = func(*args, **kwargs)
@@ -55,8 +66,13 @@ class IntegerWatch(DispatchMode):
         return out
 
 
-def _partial(name: str, kwargs: dict[str, Any]) -> bool:
-    return name.removesuffix("_") in PARTIAL or kwargs.get("rounding_mode") is not None
+def _takes_more_than_numbers(func: Any, name: str, kwargs: dict[str, Any]) -> bool:
+    partial = name.removesuffix("_") in PARTIAL or kwargs.get("rounding_mode") is not None
+    return partial or (torch.Tag.pointwise not in func.tags and name not in HARMLESS)
+
+
+def _may_leave_memory(func: Any, name: str, kwargs: dict[str, Any]) -> bool:
+    return name in UNCHECKED or "::" in name  # of others' operators nobody knows
 
 
 def at_limits(t: torch.Tensor) -> bool:

@@ -12,7 +12,7 @@ from fxmorph.judge.journal import note
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.value_search import Make, RangeWatch, searched
 from fxmorph.model import ValuePlan
-from fxmorph.programs.inputs import NotApplicable
+from fxmorph.programs.inputs import NotApplicable, is_integer_dtype
 from fxmorph.programs.observe import observe
 from fxmorph.programs.values import Grid, Limits, Range, Step
 
@@ -84,8 +84,10 @@ def _integers_too(make: Make, no_grad: bool) -> Limits:
 
 
 def _accepted(make: Make, no_grad: bool) -> int | None:
-    """The only step, where eager does not raise on it: few operators take negative indices."""
-    return None if observe(make(0), lambda f: f, no_grad=no_grad).raised else 0
+    """The only step, where eager does not raise on it: few operators take negative indices, and some do not look."""
+    made = make(0)
+    watch = IntegerWatch([t for t in made.tensors if is_integer_dtype(t.dtype)], unchecked=True)
+    return None if observe(made, lambda f: f, no_grad=no_grad, mode=watch).raised or watch.stopped_at else 0
 
 
 #: Plans whose steps are chosen, and how.

@@ -396,3 +396,15 @@ def test_an_opaque_operator_takes_rows_in_the_order_of_its_lane() -> None:
     found = lanes(by_expert, normal(12, 4))
     for tie in ("tie:+", "tie:-"):
         assert float((found[tie] - found["wide"]).abs().max()) < 1e-6
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_embeddings_have_a_reference(mode: str) -> None:
+    """What the kernel keeps for its backward pass has another shape in float64."""
+    table = torch.randn(9, 4, requires_grad=True)
+    run = ReferenceRun()
+    with run:
+        out = torch.nn.functional.embedding_bag(torch.tensor([1, 2, 4, 8, 8]), table, torch.tensor([0, 3]), mode=mode)
+        (grad,) = torch.autograd.grad(out.sum(), table)
+        assert len(run.keep(grad).lanes) == 12
+    assert not run.gates.undecided
