@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from fxmorph.judge.reference import rounding
 from fxmorph.model import Status
@@ -457,3 +458,36 @@ def test_numpy_on_a_gpu_is_no_test(judged: Any) -> None:
 
     (verdict,) = judged(refusing, torch.sin, [normal(3)])
     assert verdict.status is Status.UNSUPPORTED
+
+
+# -- functions that are numbers where eager's kernels leave the range on the way ------------
+
+MARGINS = torch.tensor([-1e6, -1.0, 0.0, 1.0, 1e6])
+
+
+def soft_margin(x: torch.Tensor) -> torch.Tensor:
+    return F.soft_margin_loss(x, torch.ones_like(x), reduction="none")
+
+
+class SoftMargin(torch.autograd.Function):
+    """Its gradient is one of ``sigmoid``, as compiled code has it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return soft_margin(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return -torch.sigmoid(-x) * grad
+
+
+def test_a_gradient_that_does_not_overflow_on_the_way_is_no_error(judged: Any) -> None:
+    x = MARGINS.clone().requires_grad_()
+    assert not accused(judged(soft_margin, lambda x: SoftMargin.apply(x), [x]))
+
+
+def test_a_wrong_margin_is_still_seen(judged: Any) -> None:
+    x = MARGINS[1:4].clone().requires_grad_()
+    assert accused(judged(soft_margin, lambda x: soft_margin(x) * (1 + 1e-5), [x]))

@@ -13,7 +13,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fxmorph.judge.reference.losses import binary_cross_entropy, huber_loss, mse_loss, nll_loss, smooth_l1_loss
+from fxmorph.judge.reference.losses import (
+    binary_cross_entropy,
+    huber_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+    soft_margin_loss,
+    soft_margin_loss_backward,
+)
 from fxmorph.judge.reference.norms import (
     batch_norm,
     batch_norm_backward,
@@ -183,6 +191,11 @@ WRITTEN: dict[str, Callable[..., Any]] = ATTENTION | {
     "mse_loss": mse_loss,
     "huber_loss": huber_loss,
     "smooth_l1_loss": smooth_l1_loss,
+}
+#: Functions of numbers that are numbers, where float64 kernels leave the range on the way: what all lanes run instead.
+NEVER_LEAVING: dict[str, Callable[..., Any]] = {
+    "soft_margin_loss": soft_margin_loss,
+    "soft_margin_loss_backward": soft_margin_loss_backward,
 }
 #: Kernels of the form sum((x - mean)^2) / n.
 VARIANCES = frozenset({"var", "std", "var_mean", "std_mean"})

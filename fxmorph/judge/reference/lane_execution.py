@@ -12,7 +12,7 @@ from fxmorph.judge.reference.authored import authored
 from fxmorph.judge.reference.decisions import DISCRETE, tie_broken
 from fxmorph.judge.reference.divisions import as_operand, decided
 from fxmorph.judge.reference.gates import Gates
-from fxmorph.judge.reference.kernels import same_over_the_reals
+from fxmorph.judge.reference.kernels import NEVER_LEAVING, same_over_the_reals
 from fxmorph.judge.reference.lanes import BACKWARD_TOO, SPREAD, Anew, Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
@@ -136,7 +136,7 @@ class LaneExecution:
                     view.copy_(new)
 
     def _result(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool) -> tuple[Any, Opaque]:
-        run: Callable[..., Any] = call.func
+        run: Callable[..., Any] = NEVER_LEAVING.get(call.name, call.func)
         if call.decided:
             return decided(call), Opaque.NO
         told = authored(call.name)

@@ -49,3 +49,14 @@ def smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = MEAN, beta: float
     """``smooth_l1_loss``."""
     away = (x - target).abs()
     return _reduced(torch.where(away < beta, 0.5 * away**2 / beta, away - 0.5 * beta), reduction)
+
+
+def soft_margin_loss(x: Tensor, target: Tensor, reduction: int = MEAN) -> Tensor:
+    """``soft_margin_loss``, whose kernel takes exponentials that overflow in float64 too."""
+    return _reduced(torch.logaddexp(-target * x, torch.zeros_like(x)), reduction)
+
+
+def soft_margin_loss_backward(grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """``soft_margin_loss_backward``; the kernel's quotient of two of them is no number then."""
+    each = -target * torch.sigmoid(-target * x) * grad
+    return each / x.numel() if reduction == MEAN else each
