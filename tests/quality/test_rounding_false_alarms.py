@@ -491,3 +491,33 @@ def test_a_gradient_that_does_not_overflow_on_the_way_is_no_error(judged: Any) -
 def test_a_wrong_margin_is_still_seen(judged: Any) -> None:
     x = MARGINS[1:4].clone().requires_grad_()
     assert accused(judged(soft_margin, lambda x: soft_margin(x) * (1 + 1e-5), [x]))
+
+
+# -- numbers that rounding may bring to a pole ----------------------------------------------
+
+NEARLY_EQUAL = 1000 + normal(16, 200) * 0.1
+
+
+def deviation(x: torch.Tensor, squares: Program = torch.Tensor.mean) -> torch.Tensor:
+    variance = squares(x * x, 1) - x.mean(1).square()
+    return variance.clamp(min=0).add(1e-6).rsqrt()
+
+
+@pytest.mark.parametrize("gradient", [False, True])
+def test_what_cancels_below_a_root_may_be_anything(gradient: bool, judged: Any) -> None:
+    x = NEARLY_EQUAL.clone().requires_grad_(gradient)
+    other = lambda x, dim: (x[:, ::2].sum(dim) + x[:, 1::2].sum(dim)) / 200  # noqa: E731
+    assert not accused(judged(deviation, lambda x: deviation(x, other), [x]))
+
+
+@pytest.mark.parametrize("off", [1e-5, -1e-5])
+def test_what_does_not_cancel_below_a_root_is_judged(off: float, judged: Any) -> None:
+    x = (NEARLY_EQUAL - 1000).requires_grad_()
+    assert accused(judged(deviation, lambda x: deviation(x) * (1 + off), [x]))
+
+
+@pytest.mark.parametrize("fn", [torch.reciprocal, torch.rsqrt, torch.log, lambda x: 1 / x, lambda x: x**-2])
+def test_poles_that_rounding_does_not_reach_are_judged(fn: Program, judged: Any) -> None:
+    x = torch.tensor([1e-30, 1e-6, 0.1, 1.0, 3.0])
+    assert accused(judged(lambda x: fn(x * 1.1), lambda x: fn(x * 1.1) * (1 + 3e-6), [x]))
+    assert accused(judged(fn, lambda x: fn(x).nan_to_num(posinf=7.0), [torch.tensor([0.0, 2.0])]))

@@ -14,8 +14,9 @@ from fxmorph.judge.reference.divisions import as_operand, decided
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.kernels import NEVER_LEAVING, same_over_the_reals
 from fxmorph.judge.reference.lanes import BACKWARD_TOO, SPREAD, Anew, Lane, Lanes
-from fxmorph.judge.reference.operator_call import OperatorCall
+from fxmorph.judge.reference.operator_call import OperatorCall, strided
 from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
+from fxmorph.judge.reference.poles import at_poles, leave_numbers
 from fxmorph.judge.reference.precision import UNIT, WIDE, flushed, widened
 from fxmorph.judge.reference.rounding import Opaque, Rounding, accumulates
 from fxmorph.judge.reference.tables import COMPUTED_ANEW, FACTORS, KERNELS, RAMPS, STEPPED, functional_name
@@ -73,8 +74,12 @@ class LaneExecution:
         """Run each lane's call, beside the native result ``out``."""
         first = lane_calls[0]
         stepped = first.name in STEPPED and same_over_the_reals(first.func, first.name, first.args, first.kwargs)
+        poles = at_poles(self._lanes, first)
         for lane, call in zip(self._lanes, lane_calls, strict=True):
             self._run(lane, call, out, stepped)
+        if poles is not None:
+            for t in first.written or strided(tree_leaves(out)):
+                leave_numbers(self._lanes, t, poles)
 
     def draw_again(
         self, lane_calls: list[OperatorCall], generator: torch.Tensor, out: Any, made: list[torch.Tensor]
