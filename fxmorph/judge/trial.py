@@ -463,6 +463,8 @@ class Trial:
         mine, theirs = (side.slots().get(verdict.slot) for side in (evidence.eager, evidence.compiled))
         if verdict.code not in (VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL) or mine is None or theirs is None:
             return verdict
+        if not isinstance(mine.value, torch.Tensor) or not isinstance(theirs.value, torch.Tensor):
+            return verdict
         if verdict.slot in evidence.numbers:  # which Python took from a tensor
             return verdict
         shadows = _of_all_draws([side.shadows(verdict.slot) for side in (evidence.reference, *others)])

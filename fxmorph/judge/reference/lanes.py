@@ -218,7 +218,7 @@ class Lanes:
     def deviation(self, t: torch.Tensor) -> torch.Tensor:
         """Largest deviation of the perturbed lanes from their reference, element by element."""
         centres = {lane.casts_round: _in_numbers(lane.shadow(t)) for lane in (self.wide, self.cast)}
-        out = torch.zeros_like(centres[False])
+        out = torch.zeros_like(centres[False].abs())
         for lane in self._all:
             if lane.perturb is not None:
                 off = (lane.shadow(t) - centres[lane.casts_round]).abs()
