@@ -566,13 +566,15 @@ def _unsteady(a: Observation, b: Observation) -> set[str]:
 
 
 def _of_all_draws(draws: list[Shadows | None]) -> Shadows | None:
-    """One value's shadows, with the lanes of several draws."""
+    """One value's shadows, with the lanes of several draws: what is no number in others than the first says nothing."""
     known = [shadows for shadows in draws if shadows is not None]
     if not known:
         return None
     lanes = dict(known[0].lanes)
     for draw, other in enumerate(known[1:], 1):
-        lanes |= {f"{name}:{draw}": lane for name, lane in other.lanes.items() if ":" in name}
+        for name, lane in other.lanes.items():
+            if ":" in name:
+                lanes[f"{name}:{draw}"] = torch.where(torch.isfinite(lane), lane, lanes["wide"])
     return replace(known[0], lanes=lanes)
 
 

@@ -521,3 +521,14 @@ def test_poles_that_rounding_does_not_reach_are_judged(fn: Program, judged: Any)
     x = torch.tensor([1e-30, 1e-6, 0.1, 1.0, 3.0])
     assert accused(judged(lambda x: fn(x * 1.1), lambda x: fn(x * 1.1) * (1 + 3e-6), [x]))
     assert accused(judged(fn, lambda x: fn(x).nan_to_num(posinf=7.0), [torch.tensor([0.0, 2.0])]))
+
+
+@pytest.mark.parametrize("size", [1e25, 1e-22])
+def test_a_deviation_that_leaves_the_range_inside_is_seen(size: float, judged: Any) -> None:
+    """Eager's kernel does not; compiled code squares in float32 (pytorch 197089)."""
+
+    def squared(x: torch.Tensor) -> torch.Tensor:
+        return (x - x.mean()).square().sum().div(63).sqrt()
+
+    assert accused(judged(torch.std, squared, [normal(64) * size]))
+    assert not accused(judged(torch.std, lambda x: squared(x.double()).float(), [normal(64) * size]))
