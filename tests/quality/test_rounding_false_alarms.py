@@ -523,12 +523,12 @@ def test_poles_that_rounding_does_not_reach_are_judged(fn: Program, judged: Any)
     assert accused(judged(fn, lambda x: fn(x).nan_to_num(posinf=7.0), [torch.tensor([0.0, 2.0])]))
 
 
-@pytest.mark.parametrize("size", [1e25, 1e-22])
-def test_a_deviation_that_leaves_the_range_inside_is_seen(size: float, judged: Any) -> None:
+def test_a_deviation_that_leaves_the_range_inside_is_seen(judged: Any) -> None:
     """Eager's kernel does not; compiled code squares in float32 (pytorch 197089)."""
 
     def squared(x: torch.Tensor) -> torch.Tensor:
         return (x - x.mean()).square().sum().div(63).sqrt()
 
-    assert accused(judged(torch.std, squared, [normal(64) * size]))
-    assert not accused(judged(torch.std, lambda x: squared(x.double()).float(), [normal(64) * size]))
+    x = normal(64) * 1e25
+    assert accused(judged(torch.std, squared, [x]))
+    assert not accused(judged(torch.std, lambda x: squared(x.double()).float(), [x]))

@@ -303,8 +303,8 @@ def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tens
         size = 2 * max(reads / max(s.numel(), 1), 1.0) ** 0.5 + ROUNDED_ONCE_AMPLITUDE
     else:
         whole = total * (terms if call.name == "mean" else 1)
-        # In another order partial sums may leave the dtype; kernels, whose steps have no tensors of the program's, choose
-        # theirs such that they do not.
+        # In another order partial sums may leave the dtype; kernels, whose steps have no tensors of the program's,
+        # choose one in which they do not.
         if not finer and dtype.is_floating_point and call.tensors:
             total = torch.where(whole > torch.finfo(dtype).max, torch.inf, total)
         size = summed_units(call.name, call.args, call.kwargs, terms, total, unit, s)
