@@ -217,11 +217,11 @@ class Lanes:
 
     def deviation(self, t: torch.Tensor) -> torch.Tensor:
         """Largest deviation of the perturbed lanes from their reference, element by element."""
-        centres = {lane.casts_round: _in_numbers(lane.shadow(t)) for lane in (self.wide, self.cast)}
-        out = torch.zeros_like(centres[False].abs())
+        out = torch.zeros_like(_in_numbers(self.wide.shadow(t)).abs())
         for lane in self._all:
             if lane.perturb is not None:
-                off = (lane.shadow(t) - centres[lane.casts_round]).abs()
+                centre = self.cast if lane.casts_round else self.wide
+                off = (lane.shadow(t) - _in_numbers(centre.shadow(t))).abs()
                 out = torch.maximum(out, torch.nan_to_num(off, nan=0.0, posinf=0.0))
         return out
 
