@@ -32,7 +32,7 @@ from fxmorph.torchapi.optional_passes import (
 from fxmorph.torchapi.patterns import Entry, apply_entries
 from fxmorph.torchapi.pipelines import CannotRun, Step, run_step
 
-__all__ = ["Applied", "CannotRun", "NotInEager", "apply_unit", "clone_module", "module_structure"]
+__all__ = ["Applied", "CannotRun", "NotInEager", "apply_unit", "clone_module", "module_structure", "only_tidied"]
 
 #: Passes that read ``tensor_meta``, which their pipeline computes before them.
 _READ_TENSOR_META = ("linear_permute_fusion", "permute_linear_fusion", "permute_matmul_fusion")
@@ -65,12 +65,14 @@ class Applied:
     """What a unit made of a graph.
 
     ``fired``: the graph has changed, or a pattern matched; ``matches`` counts matches of patterns and
-    decomposed calls, and is 0 for passes that do not count.
+    decomposed calls, and is 0 for passes that do not count.  ``tidied``: all that has changed is that dead code is
+    gone, as most passes leave it, whatever they look for.
     """
 
     after: fx.GraphModule
     fired: bool
     matches: int
+    tidied: bool = False
 
 
 def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
@@ -107,7 +109,8 @@ def apply_unit(unit: Unit, gm: fx.GraphModule) -> Applied:
         after.graph = result
     after.graph.lint()
     after.recompile()
-    return Applied(after, matches > 0 or (changed and module_structure(after) != before), matches)
+    fired = matches > 0 or (changed and module_structure(after) != before)
+    return Applied(after, fired, matches, fired and not matches and only_tidied(gm, after))
 
 
 def _completing(unit: Unit, graph: fx.Graph) -> list[Listed]:
@@ -183,6 +186,13 @@ def clone_module(gm: fx.GraphModule) -> fx.GraphModule:
         if isinstance(child, fx.GraphModule):
             setattr(made, name, clone_module(child))
     return made
+
+
+def only_tidied(before: fx.GraphModule, after: fx.GraphModule) -> bool:
+    """Whether ``after`` is ``before`` less what nothing reads and nothing notices."""
+    tidy = clone_module(before)
+    tidy.graph.eliminate_dead_code()
+    return module_structure(after) == module_structure(tidy)
 
 
 def module_structure(gm: fx.GraphModule) -> tuple[Any, ...]:

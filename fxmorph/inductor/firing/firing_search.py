@@ -33,6 +33,8 @@ from fxmorph.torchapi.patterns import Source
 BASES, STEPS = 8, 12
 #: The share of the time after which no further program is looked for, once there are some; where those are patterns.
 SEARCHING, STATED = 0.5, 0.15
+#: Where dead code is all that the pass removed.
+SEARCHED_LONG = 0.8
 #: Near misses that are tried whatever the time, as the author's own patterns are, up to so many times the seconds: a
 #: slow machine drops none of the likeliest.
 LIKELIEST, LENIENCE = 40, 3.0
@@ -80,6 +82,7 @@ class FiringSearch:
     places: set[Place] = field(default_factory=set)
     bases: list[SmallProgram] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
+    _tidied: list[SmallProgram] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
     _frontier: list[Iterator[SmallProgram]] = field(default_factory=list)
     _missed: list[SmallProgram] = field(default_factory=list)
@@ -103,6 +106,7 @@ class FiringSearch:
             if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
                 break
             yield from self._try(program, False)
+        self.bases += self._tidied[: 0 if self.bases else 1]
         for number, program in enumerate(itertools.chain(self._near(), self._further())):
             if time.process_time() > (end if number >= self.likeliest else lenient):
                 break
@@ -112,7 +116,7 @@ class FiringSearch:
     def _share(self) -> float:
         """Of the time for further programs: none is wanted where the author's own patterns fire."""
         if not self.bases:
-            return 1.0
+            return SEARCHED_LONG if self._tidied else 1.0
         return STATED if self.bases[0].stated else SEARCHING
 
     def _try(self, program: SmallProgram, near: bool) -> Iterator[Attempt]:
@@ -137,7 +141,7 @@ class FiringSearch:
             self.errors.setdefault(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}", program.made)
             yield Attempt(built, None, error, near)
         elif applied is not None and applied.fired:
-            (self._missed if near else self.bases).append(program)
+            (self._missed if near else self._tidied if applied.tidied else self.bases).append(program)
             yield Attempt(built, applied, None, near)
         if applied is None or not applied.fired:
             if new:
@@ -189,10 +193,8 @@ class FiringSearch:
         targets = self._targets
         most = 4 if len(targets) <= FEW else 1
         plain: list[SmallProgram] = []
-        for program in itertools.islice(_in_turn([begun(t, self._vocabulary, most) for t in targets]), BEGUN):
-            plain.append(program)
-            yield program
-        yield from commonplace(self.aten)
+        named = itertools.islice(_in_turn([begun(t, self._vocabulary, most) for t in targets]), BEGUN)
+        yield from _in_turn([_noted(named, plain), commonplace(self.aten)])
         yield from _in_turn([self._placed(program) for program in plain])
 
     def _placed(self, program: SmallProgram) -> Iterator[SmallProgram]:
@@ -275,6 +277,12 @@ def _in_turn(streams: Sequence[Iterator[SmallProgram]]) -> Iterator[SmallProgram
                 left.remove(stream)
             else:
                 yield program
+
+
+def _noted(programs: Iterator[SmallProgram], into: list[SmallProgram]) -> Iterator[SmallProgram]:
+    for program in programs:
+        into.append(program)
+        yield program
 
 
 def _singles(targets: Sequence[Any], words: Words) -> Iterator[SmallProgram]:

@@ -47,7 +47,8 @@ Judge = Callable[[Pair, StageGraph, Applied, bool], Pair]
 class MadeGraphs:
     """The graphs that are made for one pass, judged.
 
-    ``tried`` counts them, ``fired_on`` says how the first one was made on which it fired.
+    ``tried`` counts them, ``fired_on`` says how the first one was made of which it changed more than dead code, or
+    how one that had no more.
     """
 
     own: OwnPass
@@ -59,6 +60,7 @@ class MadeGraphs:
     fired_on: str = ""
     proved: float = 0.0
     words: Vocabulary = field(default_factory=Vocabulary)
+    _changed: bool = False
     _searches: list[FiringSearch] = field(default_factory=list)
 
     def records(self, seconds: float) -> Iterator[Pair]:
@@ -96,7 +98,10 @@ class MadeGraphs:
                 continue
             fired += 1
             self.fired += 1
-            self.fired_on = self.fired_on or attempt.built.program.made
+            assert attempt.applied is not None
+            if not attempt.applied.tidied and not self._changed:
+                self._changed, self.fired_on = True, attempt.built.program.made
+            self.fired_on = self.fired_on or f"{attempt.built.program.made}: nothing but dead code was removed"
             record = self._judged(attempt, stage)
             if record is not None and record.kinds == (Kind.ALIAS,):
                 held.append(record)  # there may be worse

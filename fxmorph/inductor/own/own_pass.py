@@ -12,7 +12,7 @@ from typing import Any
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.apply import Applied, clone_module, module_structure
+from fxmorph.inductor.apply import Applied, clone_module, module_structure, only_tidied
 from fxmorph.inductor.own.call import PassError, signature_of
 from fxmorph.inductor.own.handed import Handed
 from fxmorph.inductor.own.named_object import evaluated, guarded, named
@@ -128,7 +128,8 @@ def apply_pass(
         except Exception as error:
             raise MalformedGraph(f"it leaves a graph that does not lint: {error}") from error
         fired = module_structure(after) != module_structure(gm)
+        tidied = fired and only_tidied(gm, after)
         if fired and update is not None:
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged
                 update()
-    return Applied(after, fired, 0)
+    return Applied(after, fired, 0, tidied)
