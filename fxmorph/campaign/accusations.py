@@ -5,7 +5,7 @@ Pairs that say the same are one finding; a few of their programs are compiled as
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -33,8 +33,9 @@ from fxmorph.triage.known.likeness import likely_issues
 
 #: How many near misses that one finding speaks of are judged.
 SEEN_ENOUGH = 4
-#: How many programs of one unit and kind are compiled as a whole.
-REPLAYS = 2
+#: How many programs of one unit and kind are compiled as a whole; of graphs that were made of its code so many of the
+#: same calls, and so many in all until one shows it: what Inductor makes of one call may hide it, and not of another.
+REPLAYS, REPLAYS_OF_MADE = 2, 8
 #: What a whole compile shows of a unit's fault.
 _SHOWN = frozenset(
     {Kind.VALUE, Kind.NONFINITE, Kind.DTYPE, Kind.SHAPE, Kind.MUTATION, Kind.STRUCTURE, Kind.COMPILE_ERROR,
@@ -59,8 +60,21 @@ class Accusation:
     units: dict[str, int] = field(default_factory=dict)
     compiled: list[CaseResult] = field(default_factory=list)
     waiting: int = 0
-    warned: bool = False
     told: bool = False
+    #: Of how many programs of the same calls that is so, or will be.
+    _replays: Counter[tuple[str, ...]] = field(default_factory=Counter)
+
+    def takes(self, pair: Pair) -> bool:
+        """Whether the program of ``pair`` is to be compiled as a whole, too; then it is counted."""
+        so_far = self._replays.total()
+        enough = so_far >= REPLAYS
+        if pair.part == MADE and not self.shows:
+            enough = so_far >= REPLAYS_OF_MADE or self._replays[pair.operations] >= REPLAYS
+        if enough or not pair.program or self.told:
+            return False
+        self._replays[pair.operations] += 1
+        self.waiting += 1
+        return True
 
     @property
     def shows(self) -> bool:
@@ -112,11 +126,10 @@ class Accusations:
         if not accused.told and not accused.shows and (made_up or not accused.pair.program):
             accused.pair = pair
         accused.units[pair.unit] = accused.units.get(pair.unit, 0) + 1
-        if not pair.program or len(accused.compiled) + accused.waiting >= REPLAYS:
+        if not accused.takes(pair):
             if not accused.waiting:
                 self._tell(key)
             return
-        accused.waiting += 1
         seed = Seed(path=pair.program, form="module", hash=digest([pair.program, pair.graph], 16))
         case = replace(
             case_of(self._settings, seed, 0, Rung.PASS), plans=(ValuePlan.SEED,), compile=CompileConfig.make()
@@ -149,14 +162,7 @@ class Accusations:
     def _tell(self, key: _Key) -> None:
         """Write down the finding of a unit and kind, once."""
         accused = self._by_key[key]
-        if accused.told:
-            return
-        if accused.doubtful:
-            if not accused.warned:
-                accused.warned = True
-                pair = accused.pair
-                what = f"{', '.join(pair.kinds)} on {pair.source}"
-                self._emit(Warned(f"{pair.unit} alone differs, and no whole compile shows it: {what}: {pair.reason}"))
+        if accused.told or accused.doubtful:
             return
         accused.told = True
 
@@ -184,9 +190,13 @@ class Accusations:
         return replace(finding, likely=likely_issues(finding))
 
     def end(self) -> None:
-        """Tell those whose whole compiles did not all come in, and of each all its units."""
+        """Tell those whose whole compiles did not all come in, of each all its units, and which are in doubt."""
         for key, accused in self._by_key.items():
             self._tell(key)
+            if not accused.told:
+                pair = accused.pair
+                what = f"{', '.join(pair.kinds)} on {pair.source}"
+                self._emit(Warned(f"{pair.unit} alone differs, and no whole compile shows it: {what}: {pair.reason}"))
             if accused.told:
                 self._queue.amend(self._finding(key, accused))
 

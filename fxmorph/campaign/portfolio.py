@@ -68,19 +68,19 @@ class Portfolio:
         if Source.SEEDS in sources:
             looks = [self._as_it_is(seed, place) for place, seed in enumerate(self.seeds)]
             self._looked |= {look.id for look in looks}
-            looking = Lane[Any](self._own(zip(looks)), 1.0, 0.35)
+            looking = Lane[Any](self._own(zip(looks)), 1.3, 0.55)
             lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
-            lanes.append(Lane(self._compiled_seeds(zip(looks, compiled, strict=True)), 3.0, 0.1, after=looking))
+            lanes.append(Lane(self._compiled_seeds(zip(looks, compiled, strict=True)), 4.0, 0.1, after=looking))
         if Source.OPERATORS in sources:
             yield ListOperators()
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.4))
+            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.3))
         if Source.GENERATED in sources:
-            lanes.append(Lane(self._generated(), 1.4, 0.1, after=looking))
+            lanes.append(Lane(self._generated(), 2.0, 0.25))
         yield from mixed(lanes)
 
     def _own(self, turns: Iterable[Iterable[Case | None]]) -> Iterator[Case | Passed | None]:
@@ -135,10 +135,10 @@ class Portfolio:
     def _lanes_of_operators(self) -> list[Lane[Any]]:
         """Until each lowering that an operator has was reached, they have a larger part of the time, later less."""
         if not self._interprets:
-            return [Lane(self._compiled_operators(), 1.2, 0.4)]
+            return [Lane(self._compiled_operators(), _cost_of_compiled, 0.4)]
         looks = self._interpreted_operators()
-        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.4, 0.45)
-        return [first, Lane(looks, 0.4, 0.25, after=first), Lane(self._compiled_operators(), 1.8, 0.5)]
+        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.5, 0.4)
+        return [first, Lane(looks, 0.5, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.25)]
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""
@@ -200,6 +200,12 @@ _SETTLED = (Status.FINDING, Status.ERROR, Status.UNSUPPORTED, Status.SKIPPED)
 def _flavoured(case: Case, place: int) -> Case:
     """One of four is fused as for a GPU."""
     return interpreted(case, Kernels.GPU if place % 4 == 3 else Kernels.CPP)
+
+
+def _cost_of_compiled(case: Any) -> float:
+    """Of programs of operators; of :class:`Passed` places too."""
+    programs = 1 + case.seed.path.count("+") if isinstance(case, Case) else 1
+    return 0.8 + 1.0 * programs
 
 
 def interpreted(case: Case, kernels: Kernels) -> Case:

@@ -67,7 +67,7 @@ def changed_calls(
     factor that code for many has.  None of a call that promises what its result is: another would break it.
     """
     promises = [a.name for a in overload._schema.arguments if a.name in _PROMISES and a.has_default_value()]
-    given = _bound(overload, args, kwargs)
+    given = bound(overload, args, kwargs)
     if _is_torchs_own(overload) or any(given[name] is not None for name in promises):
         return
     leads = _leads(overload)
@@ -75,7 +75,7 @@ def changed_calls(
     for number in range(start, start + TRIES * count):
         if count <= 0:
             return
-        rng, values = random.Random(f"{key} {number}"), _bound(overload, args, kwargs)
+        rng, values = random.Random(f"{key} {number}"), bound(overload, args, kwargs)
         for change in _combined(leads, number, rng):
             change(overload, values, rng)
         call = _unbound(overload, values)
@@ -99,7 +99,7 @@ def _is_torchs_own(overload: OpOverload) -> bool:
     return of_number or name.startswith("_") or "backward" in name or "unsafe" in name
 
 
-def _bound(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Values:
+def bound(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Values:
     """The value of each argument, by name; defaults too."""
     values = {}
     for place, argument in enumerate(overload._schema.arguments):
@@ -178,7 +178,11 @@ def _leads(overload: OpOverload) -> list[_Change]:
         leads += [_other_list, _other_list]
     if sum("Tensor" in kind for kind in arguments.values()) > 1:
         leads.append(_other_dtype)
+    axes = sorted(set("".join(_PRODUCTS.get(overload.overloadpacket.__name__, ()))))
+    leads += [functools.partial(_axis_of_one, axis) for axis in axes]
     leads += [_other_size, _other_size, _other_strides]
+    if sum("Tensor" in kind for kind in arguments.values()) == 1 or torch.Tag.pointwise in overload.tags:
+        leads.append(_other_rank)
     random.Random(str(overload)).shuffle(leads)
     return leads
 
@@ -263,10 +267,7 @@ def _other_size(overload: OpOverload, values: _Values, rng: random.Random) -> No
     new = rng.choice((1, 1, 0, None))
     axes = _PRODUCTS.get(overload.overloadpacket.__name__)
     if axes is not None:
-        axis = rng.choice(sorted(set("".join(axes))))
-        for (name, place, t), named in zip(_tensors(values), axes, strict=False):
-            if axis in named and t.dim() == len(named):
-                _put(values, name, place, _with_size(t, named.index(axis), new))
+        _with_axis(overload, values, rng.choice(sorted(set("".join(axes)))), new)
         return
     chosen = rng.choice(tensors)
     dim = -rng.randint(1, min(chosen[2].dim(), 3))
@@ -278,6 +279,26 @@ def _other_size(overload: OpOverload, values: _Values, rng: random.Random) -> No
         return
     for name, place, t in concerned:
         _put(values, name, place, _with_size(t, dim, new))
+
+
+def _axis_of_one(axis: str, overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """One row, one column, or products of one term: such products are taken apart otherwise."""
+    _with_axis(overload, values, axis, 1)
+
+
+def _with_axis(overload: OpOverload, values: _Values, axis: str, new: int | None) -> None:
+    for (name, place, t), named in zip(_tensors(values), _PRODUCTS[overload.overloadpacket.__name__], strict=False):
+        own = named[len(named) - t.dim() :] if t.dim() <= len(named) else ""  # what is added may be broadcast
+        if axis in own:
+            _put(values, name, place, _with_size(t, own.index(axis), new))
+
+
+def _other_rank(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """A tensor has a dimension more, of one or two elements, anywhere."""
+    tensors = _tensors(values)
+    if tensors:
+        name, place, t = rng.choice(tensors)
+        _put(values, name, place, torch.stack([t] * rng.choice((1, 2)), rng.randint(0, t.dim())))
 
 
 def _with_size(t: torch.Tensor, dim: int, new: int | None) -> torch.Tensor:

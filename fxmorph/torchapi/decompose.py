@@ -23,6 +23,13 @@ def inductor_decompositions() -> dict[Any, Callable[..., Any]]:
     return dict(sorted(table.items(), key=lambda item: str(item[0])))
 
 
+def is_decomposed(overload: OpOverload) -> bool:
+    """Whether :func:`inductor_decompositions` has it."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    return overload in select_decomp_table()
+
+
 def python_decomposition(name: str) -> bool:
     """Whether the operator of this name is taken apart in Python wherever it is traced, whatever the table says."""
     namespace, _, rest = name.partition(".")

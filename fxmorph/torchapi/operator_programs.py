@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
 from fxmorph.torchapi.changed_calls import changed_calls
-from fxmorph.torchapi.decompose import inductor_decompositions
+from fxmorph.torchapi.decompose import inductor_decompositions, is_decomposed
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, tensors_of
 from fxmorph.torchapi.operator_samples import SampleCall, operator_tests, recorded_calls
@@ -194,7 +194,7 @@ def _is_lowered(overload: OpOverload) -> bool:
     from torch._inductor import lowering
 
     own = overload in lowering.lowerings and overload not in lowering.fallbacks
-    return own and overload not in inductor_decompositions()
+    return own and not is_decomposed(overload)
 
 
 def _known_dtypes(test: Any) -> list[torch.dtype]:

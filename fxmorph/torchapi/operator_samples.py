@@ -19,7 +19,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
-from fxmorph.torchapi.changed_calls import changed_calls
+from fxmorph.torchapi.changed_calls import bound, changed_calls
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
@@ -30,9 +30,12 @@ from fxmorph.torchapi.dispatch import (
     tensors_of,
     tree_leaves,
 )  # fmt: skip
+from fxmorph.torchapi.unlike_calls import most_unlike, on_nothing
 
-#: Samples of an operator and dtype that are run, and calls of one overload that they may give.
-SAMPLES, CALLS = 12, 4
+#: Samples of an operator and dtype that are drawn, and of these run; calls of one overload that they may give.
+DRAWN, SAMPLES, CALLS = 64, 12, 5
+#: Calls of one overload that are looked at for those.
+CANDIDATES = 24
 #: Calls near those of an overload, with arguments changed: of the operator's own, and of others that it calls.
 CHANGED, CHANGED_INSIDE = 12, 2
 #: What samples are drawn in, turn by turn: the commonest, then finer, coarser and other ones.
@@ -75,6 +78,7 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: in
     random numbers, or writes its arguments.  Raises :class:`NoSamples`.
     """
     functional = {o for o in wanted if not mutated_arguments(o)}
+    seen: set[tuple[Any, ...]] = set()
     mine = [op for op in operator_tests() if zlib.crc32(op.name.encode()) % parts == part]
     others, dtypes = divmod(turn, len(DTYPES))
     for op, dtype in itertools.product(mine, DTYPES[dtypes]):
@@ -84,6 +88,8 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: in
         namesakes = set() if others else _namesakes(op)  # the gradients of one may be taken apart where it is not
         recorded = recorded_calls(op, dtype, functional | namesakes)
         calls = [c for c in recorded if c.overload in namesakes or _is_for(op, c.overload) != bool(others)]
+        calls = [c for c in calls if c.signature not in seen]  # several tests of one operator have the same
+        seen |= {call.signature for call in calls}
         yield from (call for call in calls if call.overload in functional)
         if dtype is DTYPES[dtypes][0]:
             changed = list(_changed(calls, f"{op.name} {dtype}"))
@@ -116,7 +122,7 @@ def _short(name: str) -> str:
 
 
 def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool = True) -> list[SampleCall]:
-    """Calls of overloads that are ``wanted``, on the first samples of one of the tests' operators.
+    """Calls of overloads that are ``wanted``, the most unlike ones, on such samples of one of the tests' operators.
 
     ``kin``: of overloads that no sample calls too, with the arguments of one that is called.
     """
@@ -124,12 +130,12 @@ def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with contextlib.suppress(Exception):  # a sample that cannot be drawn
-            for sample in itertools.islice(_drawn(op, dtype), SAMPLES):
+            for sample in _drawn(op, dtype):
                 with contextlib.suppress(Exception):
                     recorder.record(op, (sample.input, *sample.args), sample.kwargs)
                     if kin:
                         recorder.take_named(op, sample)
-    return recorder.calls
+    return recorder.chosen()
 
 
 def _gradients(
@@ -147,7 +153,7 @@ def _gradients(
                 continue  # backward kernels of some operators end the process on nothing
             with contextlib.suppress(Exception):
                 recorder.record(call.overload, *tree_map(_leaf, (call.args, call.kwargs)))
-    yield from (call for call in recorder.calls if call.signature not in seen)
+    yield from (call for call in recorder.chosen() if call.signature not in seen)
 
 
 def _leaf(value: Any) -> Any:
@@ -159,7 +165,8 @@ def _changed(calls: Sequence[SampleCall], key: str) -> Iterator[SampleCall]:
     """Calls of the same overloads with arguments changed on purpose."""
     by_overload: dict[OpOverload, list[SampleCall]] = {}
     for call in calls:
-        by_overload.setdefault(call.overload, []).append(call)
+        if not on_nothing((call.args, call.kwargs)):
+            by_overload.setdefault(call.overload, []).append(call)
     for overload, made in by_overload.items():
         own = _short(made[0].operator) == overload.overloadpacket.__name__
         count = -(-(CHANGED if own else CHANGED_INSIDE) // len(made))
@@ -183,23 +190,35 @@ def operator_tests() -> tuple[Any, ...]:
         raise NoSamples(f"{type(error).__name__}: {' '.join(str(error).split())[:160]}") from None
 
 
-def _drawn(op: Any, dtype: torch.dtype) -> Iterator[Any]:
+def _drawn(op: Any, dtype: torch.dtype) -> list[Any]:
+    """The most unlike of the first samples."""
     differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
-    yield from op.sample_inputs("cpu", dtype, requires_grad=differentiable)
+    drawn = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), DRAWN))
+    return most_unlike(drawn, lambda sample: [sample.input, sample.args, sample.kwargs], SAMPLES)
 
 
 class _Recorder(DispatchMode):
-    """Notes what is called of ``wanted``."""
+    """Notes what is called of ``wanted``: of each overload ``most`` are chosen among :data:`CANDIDATES`."""
 
     def __init__(
         self, operator: str, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool, most: int = CALLS
     ) -> None:
         super().__init__()
         self._kin, self._most = kin, most
-        self.calls: list[SampleCall] = []
+        self._calls: list[SampleCall] = []
         self._operator, self._dtype, self._wanted = operator, dtype, wanted
         self._seen: set[tuple[Any, ...]] = set()
         self._counts: dict[OpOverload, int] = {}
+
+    def chosen(self) -> list[SampleCall]:
+        """In the order in which overloads were called first."""
+        of_each: dict[OpOverload, list[SampleCall]] = {}
+        for call in self._calls:
+            of_each.setdefault(call.overload, []).append(call)
+        chosen = (
+            most_unlike(calls, lambda c: bound(c.overload, c.args, c.kwargs), self._most) for calls in of_each.values()
+        )
+        return [call for calls in chosen for call in calls]
 
     def record(self, called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forward, and backward where something requires grad."""
@@ -227,7 +246,7 @@ class _Recorder(DispatchMode):
         """Other overloads of the operator, as they are and with a number for the first or the second argument."""
         packet = func.overloadpacket
         for overload in (getattr(packet, known) for known in packet.overloads()):
-            if overload is func or self._counts.get(overload, 0) >= self._most:
+            if overload is func or self._counts.get(overload, 0) >= CANDIDATES:
                 continue
             for place in (None, 1, 0):
                 given = args if place is None else (*args[:place], NUMBER, *args[place + 1 :])
@@ -246,7 +265,7 @@ class _Recorder(DispatchMode):
         return True
 
     def _note(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if func not in self._wanted or self._counts.get(func, 0) >= self._most or is_random(func, args, kwargs):
+        if func not in self._wanted or self._counts.get(func, 0) >= CANDIDATES or is_random(func, args, kwargs):
             return
         tensors = tensors_of((args, kwargs))
         if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in tensors):
@@ -259,7 +278,7 @@ class _Recorder(DispatchMode):
             self._counts[func] = self._counts.get(func, 0) + 1
             with no_dispatch():
                 given, keywords = tree_map(_copied, (args, kwargs))
-            self.calls.append(SampleCall(self._operator, self._dtype, func, given, keywords))
+            self._calls.append(SampleCall(self._operator, self._dtype, func, given, keywords))
 
 
 def _flag_for_a_number(overload: OpOverload, args: tuple[Any, ...]) -> bool:
@@ -279,4 +298,4 @@ def _signature_of(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str,
     def said(value: Any) -> Any:
         return (value.dtype, value.shape, value.stride()) if isinstance(value, torch.Tensor) else repr(value)
 
-    return (overload, *map(said, tree_leaves((args, kwargs))))
+    return (overload, *map(said, tree_leaves(bound(overload, args, kwargs))))

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from fxmorph.campaign.accusations import SEEN_ENOUGH, Accusations
+from fxmorph.campaign.accusations import REPLAYS, REPLAYS_OF_MADE, SEEN_ENOUGH, Accusations
 from fxmorph.core import seen_differences
 from fxmorph.core.seen_differences import unit_key
 from fxmorph.core.versions import version_of
 from fxmorph.inductor.derive.derived_graph import Derived
+from fxmorph.inductor.graphs_from_code import MADE
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.rung import DERIVED
 from fxmorph.model import Kind, Status
@@ -85,3 +86,19 @@ def test_what_the_installed_torch_is_known_to_do_is_compiled_as_a_whole_late(
     second = accusations.next_replay(1, late=True)
     assert second is not None and second.case.seed.path == f"{FUSED}1_inference.py"
     assert accusations.next_replay(2, late=True) is None
+
+
+def test_of_graphs_made_of_code_those_of_other_calls_are_compiled_as_a_whole_too(accusations: Accusations) -> None:
+    def waiting(part: str, *calls: str) -> int:
+        unit = f"post_grad.of_{part}_{len(calls)}"
+        for number, call in enumerate(calls):
+            made = replace(pair(unit), part=part, program=f"{number}.py", operations=(call,))
+            accusations.add(made)
+        jobs = []
+        while (job := accusations.next_replay(len(jobs), late=True)) is not None:
+            jobs.append(job)
+        return len(jobs)
+
+    assert waiting(MADE, "copy_", "copy_", "copy_", "index_put") == 3
+    assert waiting(MADE, *map(str, range(20))) == REPLAYS_OF_MADE
+    assert waiting(DERIVED, *map(str, range(20))) == REPLAYS

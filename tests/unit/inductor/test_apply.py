@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.apply import Applied, NotInEager, apply_unit, clone_module, module_structure
+from fxmorph.inductor.apply import Applied, NotInEager, apply_unit, clone_module, module_structure, only_tidied
 from fxmorph.inductor.inventory import listed
 from fxmorph.inductor.stages import StageGraph, stage_graphs, stages_of, undecomposed_graphs
 from fxmorph.programs.capture import CaptureFailed
@@ -329,3 +329,18 @@ def test_cloning_shares_no_graph_with_the_original() -> None:
             node.args = (node.args[0], 2)
     assert module_structure(copy) != module_structure(outer)
     assert module_structure(outer) == module_structure(clone_module(outer))
+
+
+def test_what_removes_dead_code_alone_is_only_tidied() -> None:
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    graph.call_function(torch.cos, (x,))
+    graph.output(graph.call_function(torch.sin, (x,)))
+    before = fx.GraphModule({}, graph)
+    after = clone_module(before)
+    assert not only_tidied(before, after)
+    after.graph.eliminate_dead_code()
+    assert only_tidied(before, after)
+    (kept,) = (node for node in after.graph.nodes if node.target is torch.sin)
+    kept.target = torch.tan
+    assert not only_tidied(before, after)

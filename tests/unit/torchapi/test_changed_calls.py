@@ -52,6 +52,20 @@ def test_sizes_become_one_and_nothing_in_all_that_have_them() -> None:
     assert ((4, 1), (4, 5)) in added or ((1, 5), (4, 5)) in added  # of pointwise operators one alone, too
 
 
+def test_each_axis_of_a_product_is_one_beside_other_numbers() -> None:
+    """Products of one row, of one column and of one term are taken apart each in its own way."""
+    calls = near(aten.addmm.default, ones(8), ones(4, 12), ones(12, 8), count=24)
+    ones_at = {(a.shape[0] == 1, a.shape[1] == 1, b.shape[1] == 1) for (_, a, b), _ in calls}
+    assert {(True, False, False), (False, True, False), (False, False, True)} <= ones_at
+    assert any(a.shape[0] == 1 and kwargs for (_, a, _), kwargs in calls)
+
+
+def test_a_tensor_has_a_dimension_more() -> None:
+    shapes = {tuple(args[0].shape) for args, _ in near(aten.sum.dim_IntList, ones(4, 5), [1])}
+    assert {len(shape) for shape in shapes} >= {2, 3}
+    assert {2, 1} <= {n for shape in shapes if len(shape) == 3 for n in shape}
+
+
 def test_weights_of_channels_keep_their_size() -> None:
     """Batch norm's kernel does not look at how many there are."""
     two = [ones(2) for _ in range(4)]
