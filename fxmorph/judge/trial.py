@@ -450,7 +450,7 @@ class Trial:
                 return [gate]
             unread = cache(lambda: self._reads_no_garbage(plan))
             verdicts = [_behind_gates(v, plan, reference.gates(v.slot), unread) for v in verdicts]
-            verdicts = [_undecided(v, reference.gates(), evidence) for v in verdicts]
+            verdicts = [_undecided(v, reference.gates(v.slot), evidence) for v in verdicts]
             unsteady = _unsteady(eager, again)
             verdicts = [_of_one_run(v) if v.slot in unsteady else v for v in verdicts]
             others = [self.reference(plan, eager, draw) for draw in range(1, 1 + DRAWS)]
@@ -585,13 +585,16 @@ def _of_one_run(verdict: Verdict) -> Verdict:
 
 
 def _undecided(verdict: Verdict, gates: Gates, evidence: Evidence) -> Verdict:
-    """Where Python's control flow may hang on rounding, the compiled program may be another legal one."""
+    """Where Python's control flow, or two decisions in a row, may hang on rounding, another program may be legal."""
     if verdict.status is not Status.FINDING or verdict.kind in (Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT):
         return verdict
     if gates.undecided:
         why, code = f"{gates.undecided} hangs on rounding", VerdictCode.UNDECIDED
     elif gates.number_taken and verdict.slot not in evidence.numbers:
         why, code = "Python takes a number from a tensor that rounding reaches", VerdictCode.NUMBER_TAKEN
+    elif gates.tied_twice and verdict.code in (VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL):
+        why = f"{gates.tied_twice} hangs on rounding, and on what an earlier decision that does so has led to"
+        code = VerdictCode.TIE
     else:
         return verdict
     return replace(verdict, status=Status.TIE, kind=None, reason=f"{why}; {verdict.reason}", far=False, code=code)

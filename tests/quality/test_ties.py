@@ -137,3 +137,25 @@ def test_half_of_a_sum_that_rounds_is_not_judged() -> None:
         lambda x: torch.round((x * 0.1).sum(1) / 0.4), [torch.arange(5.0).repeat(3, 1)], instead("round", half_away)
     )
     assert got.status is Status.ILL_CONDITIONED, got.reason
+
+
+ROWS = torch.rand(40, 16, generator=torch.Generator().manual_seed(0))
+
+
+def count_of_larger(rows: torch.Tensor, limits: torch.Tensor) -> torch.Tensor:
+    return (rows.mean(-1) > limits).sum() == torch.arange(41)
+
+
+def seven(rows: torch.Tensor, limits: torch.Tensor) -> torch.Tensor:
+    return torch.arange(41) == 7
+
+
+def test_a_decision_on_what_ties_lead_to_may_fall_as_none_of_a_few_shadows_has_it(status_of: Any) -> None:
+    """k-means: of forty points that lie between two centres any number may go to either, and centres follow."""
+    limits = ROWS.double().mean(-1).float()
+    assert status_of(count_of_larger, seven, [ROWS, limits]) == (Status.TIE, set())
+
+
+def test_a_decision_on_what_no_tie_leads_to_is_still_seen(status_of: Any) -> None:
+    limits = ROWS.double().mean(-1).float() + torch.linspace(-0.2, 0.2, 40)
+    assert status_of(count_of_larger, seven, [ROWS, limits]) == (Status.FINDING, {"value"})

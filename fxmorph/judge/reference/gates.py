@@ -29,7 +29,7 @@ SCATTERS = {"scatter": 2, "scatter_": 2, "index_copy": 2, "index_copy_": 2}
 #: Gates that close what was computed from where they closed, and nothing beside it.
 LOCAL = (
     "uninitialised", "duplicate_indices", "overlapping_write", "overflow", "bit_cast", "cast_out_of_range",
-    "integer_overflow", "random_values",
+    "integer_overflow", "random_values", "tied", "tied_twice",
 )  # fmt: skip
 
 
@@ -50,6 +50,10 @@ class Gates:
     #: What may have made an integer that int32 or int64 cannot hold.
     integer_overflow: str = ""
     random_values: bool = False
+    #: A decision that the shadows do not agree on, and one of those that hangs on another such: of the many ways that
+    #: both may go, each with the numbers that it leads to, a few shadows have a few.
+    tied: bool = False
+    tied_twice: str = ""
     opaque: set[str] = field(default_factory=set)
     #: Of those, what compiled code may compute otherwise, or of which lanes have nothing of their own.
     blind: set[str] = field(default_factory=set)

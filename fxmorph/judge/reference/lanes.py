@@ -225,6 +225,11 @@ class Lanes:
                 out = torch.maximum(out, torch.nan_to_num(off, nan=0.0, posinf=0.0))
         return out
 
+    def differ(self, t: torch.Tensor) -> bool:
+        """Whether they do not all have the same values of ``t``."""
+        wide = self.wide.shadow(t)
+        return any(not torch.equal(lane.shadow(t), wide) for lane in self._all[1:])
+
     def settle(self, t: torch.Tensor) -> None:
         """Give the perturbed lanes what ``wide`` has of ``t``: no rounding has a part in it."""
         for lane in self._all:

@@ -29,7 +29,7 @@ import torch
 
 from fxmorph.judge.reference.attention import RemadeWeights
 from fxmorph.judge.reference.bit_casts import BitCasts
-from fxmorph.judge.reference.decisions import decided_both_ways
+from fxmorph.judge.reference.decisions import DISCRETE, INDEX_GIVING, decided_both_ways
 from fxmorph.judge.reference.divisions import is_decided, rounds_quotient
 from fxmorph.judge.reference.exactness import check_exactness, on_grid
 from fxmorph.judge.reference.gates import TO_PYTHON, ClosedBefore, Gates, check_operands, check_overflow
@@ -129,6 +129,7 @@ class ReferenceRun(DispatchMode):
             self._remade.note_weights(call, out)
         self._remade.follow(call, out)
         self._bits.note(call, made)
+        self._note_ties(call, made)
         check_overflow(self.gates, made, self.lanes.wide)
         check_exactness(self.gates, call, operands_on_grid, made, self.lanes.wide)
         if self.gates.exact:
@@ -137,6 +138,16 @@ class ReferenceRun(DispatchMode):
                 if t.dtype not in UNIT and not self.lanes.wide.broken:
                     self.lanes.settle(t)
         return out
+
+    def _note_ties(self, call: OperatorCall, made: list[torch.Tensor]) -> None:
+        """Close the gates behind a decision that the lanes do not agree on."""
+        if call.name not in DISCRETE | INDEX_GIVING or self.gates.exact:
+            return
+        for t in made:
+            if t.dtype not in UNIT and self.lanes.differ(t):
+                self.gates.tied = True
+                if any("tied" in self._closed.of(operand) for operand in strided(call.tensors)):
+                    self.gates.tied_twice = call.name
 
     def _only_memory(self, call: OperatorCall, fresh: list[torch.Tensor]) -> bool:
         """Whether a call that has run computed nothing; what it did to memory the lanes have then."""
