@@ -34,6 +34,8 @@ _PROMISES = frozenset({"output_size", "scales", "scales_d", "scales_h", "scales_
 _LEFT = _PROMISES | frozenset(
     {"generator", "out", "layout", "device", "pin_memory", "dtype", "memory_format", "names", "implicit"}
 )
+#: Arguments that kernels follow wherever they lead: rows that a factorisation exchanged.
+_FOLLOWED = frozenset({"pivots", "LU_pivots"})
 #: What the dimensions of a product's tensors are, letter by letter: equal ones have equal sizes.
 _PRODUCTS = {
     "mm": ("mk", "kn"),
@@ -68,7 +70,7 @@ def changed_calls(
     """
     promises = [a.name for a in overload._schema.arguments if a.name in _PROMISES and a.has_default_value()]
     given = bound(overload, args, kwargs)
-    if _is_torchs_own(overload) or any(given[name] is not None for name in promises):
+    if _is_torchs_own(overload) or given.keys() & _FOLLOWED or any(given[name] is not None for name in promises):
         return
     leads = _leads(overload)
     seen = {described(_unbound(overload, given))}

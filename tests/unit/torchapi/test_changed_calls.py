@@ -131,3 +131,8 @@ def test_what_is_a_promise_or_one_of_a_few_stays_so() -> None:
 def test_what_torch_alone_calls_is_left_as_it_is() -> None:
     assert near(aten._softmax.default, ones(2, 3), 1, False) == []
     assert near(aten.threshold_backward.default, ones(3), ones(3), 0) == []
+
+
+def test_what_follows_its_arguments_wherever_they_lead_is_left_alone() -> None:
+    lu, pivots = torch.linalg.lu_factor(torch.eye(3))
+    assert not near(aten.lu_unpack.default, lu, pivots)
