@@ -580,6 +580,10 @@ class CaseResult:
     fired: tuple[str, ...] = ()
     compiled: bool = field(default=False, metadata=SPARSE)
 
+    def with_more(self, said: str) -> CaseResult:
+        """The same, with more words of its reason."""
+        return replace(self, reason=f"{self.reason}; {said}" if self.reason else said)
+
 
 @dataclass(frozen=True)
 class Finding:

@@ -193,12 +193,12 @@ class Accusations:
         """Tell those whose whole compiles did not all come in, of each all its units, and which are in doubt."""
         for key, accused in self._by_key.items():
             self._tell(key)
-            if not accused.told:
+            if accused.told:
+                self._queue.amend(self._finding(key, accused))
+            else:
                 pair = accused.pair
                 what = f"{', '.join(pair.kinds)} on {pair.source}"
                 self._emit(Warned(f"{pair.unit} alone differs, and no whole compile shows it: {what}: {pair.reason}"))
-            if accused.told:
-                self._queue.amend(self._finding(key, accused))
 
 
 def _in_words(result: CaseResult) -> str:

@@ -126,6 +126,8 @@ def _reshaped(settings: Settings, seed: Seed, number: int) -> str:
 def result_of_loss(case: Case, ended: Ended) -> CaseResult:
     """The result of a case that took its worker with it, or that the harness failed on.
 
+    Of one whose time ended outside of compiled code it is what was judged until then, on the program's own values at
+    least.
     Raises :class:`ConfigError` where it is the toolchain that fails.
     """
     seconds = ((ended.phase or "start", ended.cpu),)
@@ -138,6 +140,12 @@ def result_of_loss(case: Case, ended: Ended) -> CaseResult:
     reason = f"{ended.trouble} in {where}: {ended.detail}"
     if ended.trouble is Trouble.KILLED:
         reason += "; out of memory, most likely"
+    so_far = ended.so_far
+    judged = isinstance(so_far, CaseResult) and so_far.case_id == case.id
+    if judged and ended.trouble is Trouble.TIMEOUT and not in_compiler:
+        return replace(
+            so_far.with_more(f"not judged further, which more of --case-timeout allows: {reason}"), seconds=seconds
+        )
     crashed = in_compiler and ended.trouble is Trouble.CRASH
     status = Status.FINDING if crashed else Status.INCONCLUSIVE if in_compiler else Status.ERROR
     kinds = (Kind.CRASH,) if crashed else ()

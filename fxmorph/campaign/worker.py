@@ -28,7 +28,7 @@ from fxmorph.campaign.jobs import (
     WriteUp,
 )
 from fxmorph.core.clock import Clock
-from fxmorph.core.pool import Lost, Unequipped, answer_jobs, phases, print_to
+from fxmorph.core.pool import Lost, Unequipped, answer_jobs, answers_so_far, phases, print_to
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, Status
@@ -75,7 +75,7 @@ def serve(
     use_oracles([Path(p) for p in oracles])
 
     tell = phases(connection)
-    clock = Clock(on_change=tell, since_birth=True)
+    clock = Clock(on_change=tell, since_birth=True, so_far=answers_so_far(connection))
 
     def answer(job: Any) -> Any:
         try:

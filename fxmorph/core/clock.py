@@ -6,6 +6,7 @@ import contextlib
 import math
 import resource
 from collections.abc import Callable, Iterator
+from typing import Any
 
 #: The buckets; every CPU second of a process falls into exactly one.
 ACTIVITIES = (
@@ -17,16 +18,20 @@ class Clock:
     """CPU seconds by activity.  Nested activities take their time from the outer one.
 
     Time of waited-for child processes during ``compile`` is the C++ compiler's (``c++``).
-    ``on_change`` is told each activity that begins or goes on.  ``since_birth`` counts what the
-    process used before its first activity as ``start``.
+    ``on_change`` is told each activity that begins or goes on; ``so_far`` what is known at a moment, before more
+    time is spent.  ``since_birth`` counts what the process used before its first activity as ``start``.
     """
 
-    def __init__(self, on_change: Callable[[str], None] | None = None, since_birth: bool = False) -> None:
+    def __init__(
+        self, on_change: Callable[[str], None] | None = None, since_birth: bool = False,
+        so_far: Callable[[Any], None] | None = None,
+    ) -> None:  # fmt: skip
         self.seconds: dict[str, float] = {}
         #: CPU seconds since the last :meth:`take` after which nothing long should be begun.
         self.enough = math.inf
         self._outside = "start" if since_birth else "idle"
         self._on_change = on_change
+        self.so_far = so_far or (lambda known: None)
         self._stack: list[str] = []
         #: The innermost activity that an exception left, since the last :meth:`take`.
         self.failed_in = ""

@@ -49,6 +49,7 @@ class Ended:
 
     ``detail`` is one line: the signal or exit code of a crash, the seconds of a time-out, what was raised.
     ``cpu`` is CPU seconds that the dead worker had used for the job; ``unequipped``: see :class:`Unequipped`.
+    ``so_far`` is the last that a job which did not return had told of its answer.
     """
 
     job: Any
@@ -58,6 +59,7 @@ class Ended:
     detail: str = ""
     cpu: float = 0.0
     unequipped: bool = False
+    so_far: Any = None
 
 
 class Unequipped(Exception):
@@ -71,6 +73,11 @@ class Lost(Exception):
 def phases(connection: Connection) -> Callable[[str], None]:
     """A function that tells the parent which phase the job is in."""
     return lambda phase: connection.send(("phase", phase))
+
+
+def answers_so_far(connection: Connection) -> Callable[[Any], None]:
+    """A function that tells the parent what the answer is so far."""
+    return lambda value: connection.send(("so far", value))
 
 
 def first_line(error: Exception) -> str:
@@ -112,6 +119,7 @@ class _Worker:
         self.started = 0.0
         self.cpu_before = 0.0
         self.phase = ""
+        self.so_far: Any = None
 
     @property
     def busy(self) -> bool:
@@ -228,7 +236,8 @@ class Pool:
         if worker is None:
             worker = _Worker(self._context, self._serve, self._arguments)
             self._workers.append(worker)
-        worker.job, worker.limit, worker.started, worker.phase = job, limit, time.monotonic(), "start"
+        worker.job, worker.limit, worker.started = job, limit, time.monotonic()
+        worker.phase, worker.so_far = "start", None
         worker.cpu_before = _session_cpu(worker.process.pid)
         with contextlib.suppress(OSError):  # a dead worker is noticed by the next `ended`
             worker.connection.send(job)
@@ -265,6 +274,9 @@ class Pool:
         if word == "phase":
             worker.phase = value
             return None
+        if word == "so far":
+            worker.so_far = value
+            return None
         if word == "lost":
             return self._end(worker, Trouble.CRASH, value, 0.0)
         job, worker.job = worker.job, None
@@ -273,7 +285,7 @@ class Pool:
         return Ended(job, trouble=Trouble.ERROR, phase=worker.phase, detail=value, unequipped=word == "unequipped")
 
     def _end(self, worker: _Worker, trouble: Trouble, detail: str, cpu: float) -> Ended:
-        ended = Ended(worker.job, None, trouble, worker.phase, detail, cpu)
+        ended = Ended(worker.job, None, trouble, worker.phase, detail, cpu, so_far=worker.so_far)
         self._drop(worker)
         return ended
 

@@ -306,6 +306,7 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
             trial = Trial(subject, config, case.input_seed, clock)  # the other one was reset
         accused = kinds_of(found)
         if accused - excused.keys():
+            clock.so_far(None)  # it may be wrong, whatever was right before
             out = _climb(case, subject, config, inputs, found, fired, clock)
             rows = out.rows
             if out.status is Status.FINDING:
@@ -326,10 +327,17 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
             # The ladder reset Dynamo, and what was compiled before a reset is not compiled again.
             trial = Trial(subject, case.compile, case.input_seed, clock)
         verdicts += [_excuse(v, excused) for v in found]
+        if case.number == 0 and not case.recipe:  # of a variant it is not said whose verdicts these are
+            clock.so_far(_concluded(case, verdicts, rows, fired))
+    result = _concluded(case, verdicts, rows, fired)
+    if not left:
+        return result
+    return result.with_more(f"not judged under {', '.join(left)}, which more of --case-timeout allows")
+
+
+def _concluded(case: Case, verdicts: list[Verdict], rows: tuple[tuple[str, str], ...], fired: set[str]) -> CaseResult:
+    """The result of a case that has these verdicts, and no accusation that stands."""
     status, kinds, reason = summary(_deciding(case, verdicts))
-    if left:
-        untried = f"not judged under {', '.join(left)}, which more of --case-timeout allows"
-        reason = f"{reason}; {untried}" if reason else untried
     return CaseResult(case.id, status, kinds, reason, tuple(verdicts), ladder=rows, fired=tuple(sorted(fired)))
 
 

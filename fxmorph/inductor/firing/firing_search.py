@@ -106,7 +106,8 @@ class FiringSearch:
             if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
                 break
             yield from self._try(program, False)
-        self.bases += self._tidied[: 0 if self.bases else 1]
+        if not self.bases:
+            self.bases += self._tidied[:1]
         for number, program in enumerate(itertools.chain(self._near(), self._further())):
             if time.process_time() > (end if number >= self.likeliest else lenient):
                 break

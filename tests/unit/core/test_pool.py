@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,13 +20,13 @@ import pytest
 from fxmorph.campaign.schedule import result_of_loss
 from fxmorph.core import pool as workers
 from fxmorph.core.config import ConfigError
-from fxmorph.core.pool import Ended, Lost, Pool, Trouble, Unequipped, answer_jobs, phases
-from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
+from fxmorph.core.pool import Ended, Lost, Pool, Trouble, Unequipped, answer_jobs, answers_so_far, phases
+from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
 
 
 def serve(connection: Connection, factor: int) -> None:
     """Answers ("double", n); does what else the job's first word says."""
-    tell = phases(connection)
+    tell, so_far = phases(connection), answers_so_far(connection)
 
     def answer(job: tuple[str, Any]) -> int:
         word, value = job
@@ -37,6 +38,9 @@ def serve(connection: Connection, factor: int) -> None:
         elif word == "killed":
             tell(value)
             os.kill(os.getpid(), signal.SIGKILL)
+        elif word == "so far":
+            so_far(value)
+            time.sleep(1000)
         elif word == "sleep":
             time.sleep(value)
         elif word == "spin":
@@ -167,6 +171,27 @@ def test_a_job_that_spins_is_stopped_by_its_cpu_limit(pool: Pool, monkeypatch: p
 def test_a_job_that_sleeps_is_stopped_by_the_wall_guard(pool: Pool) -> None:
     ended = run(pool, ("sleep", 1000), limit=0.4)[("sleep", 1000)]
     assert ended.trouble == "timeout"
+
+
+def test_what_a_stopped_job_told_of_its_answer_is_there_and_not_the_next_ones(pool: Pool) -> None:
+    ended = run(pool, ("so far", 5), limit=0.4)[("so far", 5)]
+    assert (ended.trouble, ended.value, ended.so_far) == ("timeout", None, 5)
+    assert run(pool, ("sleep", 1000), limit=0.4)[("sleep", 1000)].so_far is None
+
+
+@pytest.mark.parametrize(
+    ("phase", "case_id", "status"),
+    [("eager", "", Status.CLEAN), ("judge", "", Status.CLEAN), ("compile", "", Status.INCONCLUSIVE),
+     ("eager", "another", Status.ERROR)],
+)  # fmt: skip
+def test_a_case_whose_time_ends_keeps_what_was_judged(phase: str, case_id: str, status: Status) -> None:
+    case = Case(Seed("s.py", "module", "s"), 0, 0, (ValuePlan.SEED,), CompileConfig.make())
+    so_far = CaseResult(case_id or case.id, Status.CLEAN)
+    ended = Ended(None, None, Trouble.TIMEOUT, phase, "120 CPU seconds", 120.0, so_far=so_far)
+    result = result_of_loss(case, ended)
+    assert (result.case_id, result.status) == (case.id, status) and "120 CPU seconds" in result.reason
+    crashed = result_of_loss(case, replace(ended, trouble=Trouble.CRASH))
+    assert crashed.status is (Status.FINDING if phase == "compile" else Status.ERROR)
 
 
 def test_children_of_a_stopped_job_are_gone(pool: Pool, tmp_path: Path) -> None:

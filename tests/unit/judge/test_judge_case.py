@@ -65,6 +65,18 @@ def test_a_case_that_takes_long_says_what_it_was_not_judged_under(tmp_path: Path
     assert judge_case(case, rules, clock).reason == ""  # that was of one case
 
 
+def test_what_is_judged_so_far_is_told_and_taken_back_where_something_differs(
+    tmp_path: Path, rules: Registry, wrong: CompileConfig
+) -> None:
+    told: list[Any] = []
+    case, clock = case_at(tmp_path, SOFTMAX), Clock(so_far=told.append)
+    assert judge_case(case, rules, clock).verdicts == told[-1].verdicts
+    assert [(so_far.case_id, so_far.status) for so_far in told] == [(case.id, Status.CLEAN)] * 2  # no mask is among the inputs
+    told.clear()
+    assert judge_case(replace(case, compile=wrong), rules, clock).status is Status.FINDING
+    assert told == [None]
+
+
 def test_sparse_inputs_are_unsupported(tmp_path: Path, rules: Registry) -> None:
     sparse = "def make_inputs(): return [torch.eye(3).to_sparse(), torch.ones(3)]\ndef fn(s, x): return s @ x + x\n"
     got = judge(tmp_path, rules, sparse)
