@@ -71,9 +71,11 @@ def test_what_is_judged_so_far_is_told_and_taken_back_where_something_differs(
     told: list[Any] = []
     case, clock = case_at(tmp_path, SOFTMAX), Clock(so_far=told.append)
     assert judge_case(case, rules, clock).verdicts == told[-1].verdicts
-    assert [(so_far.case_id, so_far.status) for so_far in told] == [(case.id, Status.CLEAN)] * 2  # no mask is among the inputs
+    known = [(so_far.case_id, so_far.status) for so_far in told]
+    assert known == [(case.id, Status.CLEAN)] * 2  # no mask is among the inputs
     told.clear()
-    assert judge_case(replace(case, compile=wrong), rules, clock).status is Status.FINDING
+    differing = case_at(tmp_path, SUB.format("(x - y)"), compile=wrong)
+    assert judge_case(differing, rules, clock).status is Status.FINDING
     assert told == [None]
 
 
