@@ -140,7 +140,10 @@ def test_what_comes_out_otherwise_is_judged_as_a_graph(
 ) -> None:
     right = handle("decomposition.aten.leaky_relu.default").function
     same, judged_as_graphs = looked_at(monkeypatch, lambda x, *a, **k: wrong(right(x, *a, **k), x))
-    assert judged_as_graphs >= 5 and same <= 2  # of nothing, and of one element, some of it is the same
+    name = "decomposition.aten.leaky_relu.default"
+    calls = sample_calls({handle(name).operator}, part(name), PARTS, 0)
+    small = sum(call.args[0].numel() <= 1 for call in calls)
+    assert judged_as_graphs >= 5 and same <= small  # of nothing, and of one element, some of it is the same
 
 
 def test_what_is_raised_or_declined_is_judged_as_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
