@@ -204,7 +204,7 @@ def _flavoured(case: Case, place: int) -> Case:
 
 def _cost_of_compiled(case: Any) -> float:
     """Of programs of operators; of :class:`Passed` places too."""
-    programs = 1 + case.seed.path.count("+") if isinstance(case, Case) else 1
+    programs = len(OperatorProgram.of(case.seed).operators) if isinstance(case, Case) else 1
     return 0.8 + 1.0 * programs
 
 

@@ -129,12 +129,11 @@ def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], 
     recorder = _Recorder(op.name, dtype, wanted, kin)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with contextlib.suppress(Exception):  # a sample that cannot be drawn
-            for sample in _drawn(op, dtype):
-                with contextlib.suppress(Exception):
-                    recorder.record(op, (sample.input, *sample.args), sample.kwargs)
-                    if kin:
-                        recorder.take_named(op, sample)
+        for sample in _drawn(op, dtype):
+            with contextlib.suppress(Exception):
+                recorder.record(op, (sample.input, *sample.args), sample.kwargs)
+                if kin:
+                    recorder.take_named(op, sample)
     return recorder.chosen()
 
 
@@ -191,9 +190,12 @@ def operator_tests() -> tuple[Any, ...]:
 
 
 def _drawn(op: Any, dtype: torch.dtype) -> list[Any]:
-    """The most unlike of the first samples."""
+    """The most unlike of the first samples; those before one that cannot be drawn."""
     differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
-    drawn = list(itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), DRAWN))
+    drawn: list[Any] = []
+    with contextlib.suppress(Exception):
+        for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), DRAWN):
+            drawn.append(sample)
     return most_unlike(drawn, lambda sample: [sample.input, sample.args, sample.kwargs], SAMPLES)
 
 

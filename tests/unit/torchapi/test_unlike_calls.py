@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from fxmorph.torchapi.operator_samples import operator_tests, recorded_calls
+from fxmorph.torchapi.operator_samples import _drawn, operator_tests, recorded_calls
 from fxmorph.torchapi.unlike_calls import most_unlike
 
 aten = torch.ops.aten
@@ -49,3 +51,11 @@ def test_arguments_of_recorded_calls_differ(operator: str, overload: Any, argume
             calls = recorded_calls(test, torch.float32, {overload})
             said |= {repr(call.args[argument]) for call in calls if call.args[0].numel()}
     assert len(said) > 1, said
+
+
+def test_samples_before_one_that_cannot_be_drawn_are_there() -> None:
+    def samples(*given: Any, **named: Any) -> Iterator[Any]:
+        yield SimpleNamespace(input=torch.ones(2), args=(1,), kwargs={})
+        raise RuntimeError("no such dtype")
+
+    assert len(_drawn(SimpleNamespace(supports_autograd=False, sample_inputs=samples), torch.float32)) == 1
