@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
+from preloaded import Command, Preloaded
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
@@ -25,6 +26,20 @@ def compile_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         del os.environ["TORCHINDUCTOR_CACHE_DIR"]
     else:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = old
+
+
+@pytest.fixture(scope="session")
+def preloaded(compile_cache: None) -> Iterator[Preloaded]:
+    """Runs scripts and fxmorph's commands in forks of a process that has imported torch's compiler."""
+    started = Preloaded()
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def fxmorph(preloaded: Preloaded) -> Command:
+    """``fxmorph(*arguments, cwd=…, **environment)`` from the command line, with torch loaded beforehand."""
+    return preloaded.fxmorph
 
 
 @pytest.fixture(scope="session")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from preloaded import Command
 
 from fxmorph.core.seeds import find_seeds
 
 
-def fxmorph(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fxmorph", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=60)
-
-
-def test_generated_seeds_are_printed_and_written(tmp_path: Path) -> None:
+def test_generated_seeds_are_printed_and_written(tmp_path: Path, fxmorph: Command) -> None:
     done = fxmorph("seeds", "generate", "--seed", "3", "--count", "4", "--out", "made", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "4 seeds in made\n")
     seeds, refused = find_seeds([str(tmp_path / "made")])
@@ -24,19 +19,19 @@ def test_generated_seeds_are_printed_and_written(tmp_path: Path) -> None:
     assert printed.stdout == Path(seeds[2].path).read_text()
 
 
-def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_a_usage_error(tmp_path: Path, fxmorph: Command) -> None:
     (tmp_path / "taken").write_text("")
     done = fxmorph("seeds", "generate", "--out", "taken", cwd=tmp_path)
     assert done.returncode == 2 and "--out taken" in done.stderr
 
 
-def test_the_example_in_the_docs_is_what_the_command_prints(tmp_path: Path) -> None:
+def test_the_example_in_the_docs_is_what_the_command_prints(tmp_path: Path, fxmorph: Command) -> None:
     docs = (Path(__file__).parents[2] / "docs" / "seeds.md").read_text(encoding="utf-8")
     printed = fxmorph("seeds", "generate", "--seed", "11", "--first", "11", cwd=tmp_path).stdout
     assert f"$ fxmorph seeds generate --seed 11 --first 11\n{printed}```" in docs
 
 
-def test_operators_of_torch_s_tests_are_listed(tmp_path: Path) -> None:
+def test_operators_of_torch_s_tests_are_listed(tmp_path: Path, fxmorph: Command) -> None:
     done = fxmorph("seeds", "ops", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     *rows, last = done.stdout.splitlines()

@@ -9,16 +9,11 @@ import sys
 from pathlib import Path
 
 import jsonschema
+from preloaded import Command
 
 from fxmorph.events import SCHEMA
 
 ROOT = Path(__file__).parents[2]
-
-
-def passes(*arguments: str) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "fxmorph", "passes", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=180)
 
 
 def test_a_remembered_list_needs_no_torch(tmp_path: Path) -> None:
@@ -35,8 +30,8 @@ def test_a_remembered_list_needs_no_torch(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[0].split() == ["joint.one", "joint", "pass", "all", "default"]
 
 
-def test_one_stage_and_kind_as_a_table() -> None:
-    done = passes("--stage", "joint", "--kind", "pass")
+def test_one_stage_and_kind_as_a_table(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("passes", "--stage", "joint", "--kind", "pass", cwd=tmp_path)
     *rows, summary = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
     assert {row.split()[0] for row in rows} >= {"joint.remove_noop_ops", "joint.pass_patterns[0]"}
@@ -44,8 +39,8 @@ def test_one_stage_and_kind_as_a_table() -> None:
     assert f"{len(rows)} units; joint: {len(rows)} passes" in summary
 
 
-def test_all_as_event_lines() -> None:
-    done = passes("--json")
+def test_all_as_event_lines(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("passes", "--json", cwd=tmp_path)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
     validator = jsonschema.Draft202012Validator(SCHEMA)
@@ -60,15 +55,15 @@ def test_all_as_event_lines() -> None:
     assert flags["post_grad.reinplace_inplaceable_ops"] == ""
 
 
-def test_show_says_where_and_how_to_do_without() -> None:
-    done = passes("show", "joint.constant_fold_uniform_value")
+def test_show_says_where_and_how_to_do_without(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("passes", "show", "joint.constant_fold_uniform_value", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "joint_graph.py:" in done.stdout
     assert "torch._inductor.config.joint_graph_constant_folding = False" in done.stdout
 
 
-def test_show_of_an_unknown_name_suggests() -> None:
-    done = passes("show", "joint.remove_nop_ops")
+def test_show_of_an_unknown_name_suggests(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("passes", "show", "joint.remove_nop_ops", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     (line,) = [row for row in done.stderr.splitlines() if row.startswith("fxmorph:")]

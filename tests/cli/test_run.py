@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 import torch
+from preloaded import Command, clean_environment
 
 from fxmorph.events import SCHEMA
 
@@ -63,19 +63,8 @@ class wrong_by_one:
 '''
 
 
-def environment(**more: str) -> dict[str, str]:
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("FXMORPH_")}
-    return {**inherited, "PYTHONPATH": str(ROOT), **more}
-
-
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "fxmorph", *arguments]
-
-
-def fxmorph(*arguments: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, cwd=cwd, env=environment(**more), timeout=240
-    )
 
 
 def folder_of(where: Path, **seeds: str) -> Path:
@@ -103,7 +92,7 @@ def outcomes(lines: Sequence[dict[str, Any]]) -> list[tuple[str, str, tuple[str,
     return sorted((c["case_id"], c["verdict"], tuple(c["kinds"])) for c in cases(lines))
 
 
-def test_a_short_run_ends_well_and_speaks_valid_json(tmp_path: Path) -> None:
+def test_a_short_run_ends_well_and_speaks_valid_json(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
     done = fxmorph("run", "seeds", *FAST, "--max-cases", "4", "-j1", cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -116,7 +105,7 @@ def test_a_short_run_ends_well_and_speaks_valid_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_and_two_workers_judge_alike(tmp_path: Path) -> None:
+def test_one_and_two_workers_judge_alike(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
     run = ("run", "seeds", *FAST, "--max-cases", "9", "--seed", "7")
     one, two = (fxmorph(*run, j, "--state", j[1:], cwd=folder) for j in ("-j1", "-j2"))
@@ -125,7 +114,7 @@ def test_one_and_two_workers_judge_alike(tmp_path: Path) -> None:
     assert len(outcomes(events(one))) == 9
 
 
-def test_what_is_wrong_with_a_seed_stays_with_it(tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_seed_stays_with_it(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=UNPARSABLE, c=SEGFAULT, d=RAISES, e=WRITES)
     done = fxmorph("run", "seeds", *FAST, "--max-cases", "6", "-j2", cwd=folder)
     lines = events(done)
@@ -142,7 +131,7 @@ def test_what_is_wrong_with_a_seed_stays_with_it(tmp_path: Path) -> None:
     assert done.returncode == 3  # nothing is known of three seeds
 
 
-def test_a_seed_that_hangs_is_stopped(tmp_path: Path) -> None:
+def test_a_seed_that_hangs_is_stopped(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=HANGS, b=SOFTMAX)
     done = fxmorph("run", "seeds", *FAST, "--max-cases", "2", "-j1", "--case-timeout", "4s", cwd=folder)
     by_seed = {Path(c["seed"]).stem: c for c in cases(events(done))}
@@ -151,13 +140,13 @@ def test_a_seed_that_hangs_is_stopped(tmp_path: Path) -> None:
     assert by_seed["b"]["verdict"] == "clean"
 
 
-def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
     run = ("run", "seeds", *FAST, "--max-cases", "6", "--seed", "3", "-j1")
     whole = fxmorph(*run, "--state", "whole", cwd=folder)
     with subprocess.Popen(
         command(*run, "--state", "cut"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=folder,
-        env=environment(),
+        env=clean_environment(),
     ) as parent:  # fmt: skip
         assert parent.stdout is not None
         seen: list[dict[str, Any]] = []
@@ -178,7 +167,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was(tmp_path: Path) -> None:
     assert {k: after[k] for k in before} == before  # not judged again: not even the time changed
 
 
-def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
+def test_nothing_to_resume_is_said(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     assert fxmorph("run", "seeds", *FAST, "--max-cases", "1", cwd=folder).returncode == 0
     done = fxmorph("run", "--resume", cwd=folder)
@@ -186,7 +175,7 @@ def test_nothing_to_resume_is_said(tmp_path: Path) -> None:
     assert done.stderr == "fxmorph: nothing to resume in .fxmorph: the last run finished\n"
 
 
-def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_backend_is_refused(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     done = fxmorph("run", "seeds", "--backend", "inducter", cwd=folder)
     assert done.returncode == 2
@@ -202,7 +191,7 @@ def test_an_unknown_backend_is_refused(tmp_path: Path) -> None:
         pytest.param(("--compile", "mode=bogus"), marks=pytest.mark.slow),
     ],
 )
-def test_an_unknown_setting_is_refused(tmp_path: Path, setting: tuple[str, str]) -> None:
+def test_an_unknown_setting_is_refused(tmp_path: Path, setting: tuple[str, str], fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     done = fxmorph("run", "seeds", *setting, cwd=folder)
     assert done.returncode == 2
@@ -212,7 +201,7 @@ def test_an_unknown_setting_is_refused(tmp_path: Path, setting: tuple[str, str])
 def test_a_machine_without_a_compiler_is_told_so(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     (tmp_path / "bin").mkdir()
-    inherited = {k: v for k, v in environment().items() if k not in ("CXX", "PATH")}
+    inherited = {k: v for k, v in clean_environment().items() if k not in ("CXX", "PATH")}
     done = subprocess.run(
         command("run", "seeds", "--max-cases", "1"), capture_output=True, text=True, cwd=folder,
         env={**inherited, "PATH": str(tmp_path / "bin")}, timeout=240,
@@ -222,7 +211,7 @@ def test_a_machine_without_a_compiler_is_told_so(tmp_path: Path) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_an_unsound_rule_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
+def test_an_unsound_rule_has_an_exit_code_of_its_own(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     (folder / "mine").mkdir()
     # A family of its own: families are drawn first, so that it comes up within a few variants.
@@ -236,7 +225,7 @@ def test_an_unsound_rule_has_an_exit_code_of_its_own(tmp_path: Path) -> None:
     assert not [line for line in lines if line["event"] == "finding"]
 
 
-def test_a_broken_rule_file_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_broken_rule_file_is_refused_in_one_line(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     (folder / "mine").mkdir()
     (folder / "mine" / "broken.py").write_text("import no_such_module_at_all\n")
@@ -246,7 +235,7 @@ def test_a_broken_rule_file_is_refused_in_one_line(tmp_path: Path) -> None:
     assert len(done.stderr.strip().splitlines()) == 1
 
 
-def test_check_judges_seeds_as_they_are(tmp_path: Path) -> None:
+def test_check_judges_seeds_as_they_are(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=UNPARSABLE)
     done = fxmorph("check", "seeds", *FAST, "-j1", cwd=folder)
     checked = {Path(e["seed"]).stem: e["verdict"] for e in events(done) if e["event"] == "checked"}
@@ -259,7 +248,7 @@ def test_check_judges_seeds_as_they_are(tmp_path: Path) -> None:
     assert not (folder / ".fxmorph" / "report.html").exists()
 
 
-def test_a_seed_that_is_no_test_is_told_and_fails_the_check(tmp_path: Path) -> None:
+def test_a_seed_that_is_no_test_is_told_and_fails_the_check(tmp_path: Path, fxmorph: Command) -> None:
     refuses = "import torch\ndef make_inputs(): return [torch.ones(3, 4)]\ndef fn(x): return x @ x\n"
     folder = folder_of(tmp_path, a=SOFTMAX, b=refuses, c=SOFTMAX + "META = {'call': 2}\n")
     done = fxmorph("check", "seeds", *FAST, "-j1", cwd=folder)
@@ -276,7 +265,7 @@ def test_a_seed_that_is_no_test_is_told_and_fails_the_check(tmp_path: Path) -> N
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="the machine has a CUDA device")
 @pytest.mark.parametrize("name", ["run", pytest.param("check", marks=pytest.mark.slow)])
-def test_a_device_that_is_not_there_is_told_before_anything_runs(tmp_path: Path, name: str) -> None:
+def test_a_device_that_is_not_there_is_told_before_anything_runs(tmp_path: Path, name: str, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     done = fxmorph(name, "seeds", *FAST, "--device", "cpu,cuda", cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
@@ -303,7 +292,7 @@ def fn(x): return x + (1 if torch.compiler.is_compiling() and x.shape[0] != 6 el
     ("options", "wrong"), [((), {"a"}), pytest.param(("--compile", "dynamic=True"), {"a", "b"}, marks=pytest.mark.slow)]
 )
 def test_check_calls_twice_and_at_other_sizes_where_shapes_are_dynamic(
-    tmp_path: Path, options: Sequence[str], wrong: set[str]
+    tmp_path: Path, options: Sequence[str], wrong: set[str], fxmorph: Command
 ) -> None:
     folder = folder_of(tmp_path, a=WRONG_AGAIN, b=WRONG_ELSEWHERE)
     done = fxmorph("check", "seeds", *FAST, "-j1", *options, cwd=folder)
@@ -313,7 +302,7 @@ def test_check_calls_twice_and_at_other_sizes_where_shapes_are_dynamic(
     assert done.returncode == 1
 
 
-def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path) -> None:
+def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path, fxmorph: Command) -> None:
     (tmp_path / "net.py").write_text(
         "import torch\n"
         "class Net(torch.nn.Module):\n"
@@ -331,7 +320,7 @@ def test_a_class_of_the_users_is_run_in_both_modes(tmp_path: Path) -> None:
     assert {c["verdict"] for c in as_they_are} == {"clean"}
 
 
-def test_explain_says_every_step_of_a_judgement(tmp_path: Path) -> None:
+def test_explain_says_every_step_of_a_judgement(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
     backend = FAST[:2]
     by_file = fxmorph("explain", "seeds/a.py", *backend, cwd=folder)
@@ -350,7 +339,7 @@ def test_explain_says_every_step_of_a_judgement(tmp_path: Path) -> None:
     assert "no such case" in unknown.stderr
 
 
-def test_explain_says_that_the_program_crashed(tmp_path: Path) -> None:
+def test_explain_says_that_the_program_crashed(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX)
     (folder / "seeds" / "crash.py").write_text(
         "import os\nimport torch\ndef make_inputs(): return [torch.ones(3)]\ndef fn(x): os.abort()\n"
@@ -360,7 +349,7 @@ def test_explain_says_that_the_program_crashed(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1].startswith("no verdict: crashed (SIGABRT) in the process that judged it")
 
 
-def test_explain_refuses_a_backend_as_check_does(tmp_path: Path) -> None:
+def test_explain_refuses_a_backend_as_check_does(tmp_path: Path, fxmorph: Command) -> None:
     registers = SOFTMAX + "@torch._dynamo.register_backend\ndef mine(gm, inputs): return gm\n"
     folder = folder_of(tmp_path, a=registers)
     said = [fxmorph(command, "seeds/a.py", "--backend", "mine", cwd=folder) for command in ("check", "explain")]
@@ -370,7 +359,7 @@ def test_explain_refuses_a_backend_as_check_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_list_of_cases_is_judged_and_no_other(tmp_path: Path) -> None:
+def test_a_list_of_cases_is_judged_and_no_other(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES)
     first = cases(events(fxmorph("run", "seeds", *FAST, "--max-cases", "4", "-j1", cwd=folder)))
     variant = next(c for c in first if c["recipe"])
@@ -402,7 +391,7 @@ def hash_of(seed: Path) -> str:
 
 
 @pytest.mark.parametrize(("option", "value"), [("--dtype", "int8"), ("--context", "train"), ("--cases", "nowhere")])
-def test_conditions_that_do_not_exist_are_refused(tmp_path: Path, option: str, value: str) -> None:
+def test_conditions_that_do_not_exist_are_refused(tmp_path: Path, option: str, value: str, fxmorph: Command) -> None:
     paths = () if option == "--cases" else ("seeds",)
     done = fxmorph("run", *paths, option, value, *FAST, cwd=folder_of(tmp_path, a=SOFTMAX))
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
@@ -410,7 +399,7 @@ def test_conditions_that_do_not_exist_are_refused(tmp_path: Path, option: str, v
 
 
 @pytest.mark.slow
-def test_other_dtypes_and_contexts_are_run(tmp_path: Path) -> None:
+def test_other_dtypes_and_contexts_are_run(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, c=GRADIENT)
     for more in (("--dtype", "float16"), ("--context", "autocast"), ("--context", "inference")):
         done = fxmorph("run", "seeds", *FAST, *more, "--max-cases", "4", "-j1", cwd=folder)

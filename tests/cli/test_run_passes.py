@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from preloaded import Command
 
 SEED = """
 import torch
@@ -18,12 +17,6 @@ def make_inputs():
 """
 
 
-def fxmorph(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "fxmorph", *arguments], cwd=folder, capture_output=True, text=True, timeout=300
-    )
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "seeds").mkdir()
@@ -31,11 +24,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_unit_is_run_alone_judged_proved_and_counted(folder: Path) -> None:
-    ran = fxmorph(
-        folder, "run", "seeds", "--pass", "joint.constant_fold_uniform_value", "--no-rewrites", "-j", "1",
-        "--max-time", "4m", "--json",
-    )  # fmt: skip
+def test_a_unit_is_run_alone_judged_proved_and_counted(folder: Path, fxmorph: Command) -> None:
+    one = ("--pass", "joint.constant_fold_uniform_value", "--no-rewrites", "-j", "1")
+    ran = fxmorph("run", "seeds", *one, "--max-time", "4m", "--json", cwd=folder)
     assert ran.returncode == 0, ran.stderr
     events = [json.loads(line) for line in ran.stdout.splitlines()]
     fired = [e for e in events if e["event"] == "unit-fired"]
@@ -44,35 +35,33 @@ def test_a_unit_is_run_alone_judged_proved_and_counted(folder: Path) -> None:
     assert made and all(e["verdict"] in ("clean", "edge-case") and not e["outcome"] for e in made)
     table = events[-1]["coverage"]["passes"]
     assert table["pairs"] == len(fired) == table["units"]["joint.constant_fold_uniform_value"]["fired"]
-    told = fxmorph(folder, "coverage")
+    told = fxmorph("coverage", cwd=folder)
     assert told.returncode == 0 and "joint.constant_fold_uniform_value" in told.stdout
 
 
-def test_an_unknown_unit_and_a_missing_run_are_one_line_each(folder: Path) -> None:
-    unknown = fxmorph(folder, "run", "seeds", "--pass", "joint.constant_fold_uniform_valu")
+def test_an_unknown_unit_and_a_missing_run_are_one_line_each(folder: Path, fxmorph: Command) -> None:
+    unknown = fxmorph("run", "seeds", "--pass", "joint.constant_fold_uniform_valu", cwd=folder)
     assert unknown.returncode == 2 and unknown.stderr.count("\n") == 1
     assert "did you mean joint.constant_fold_uniform_value" in unknown.stderr
-    missing = fxmorph(folder, "coverage")
+    missing = fxmorph("coverage", cwd=folder)
     assert missing.returncode == 2 and missing.stderr.count("\n") == 1
 
 
 @pytest.mark.slow
-def test_where_nothing_fires_nothing_ran(folder: Path) -> None:
-    ran = fxmorph(
-        folder, "run", "seeds", "--pass", "post_grad.remove_profiler_ops", "--no-rewrites", "-j", "1",
-        "--max-time", "4m",
-    )  # fmt: skip
+def test_where_nothing_fires_nothing_ran(folder: Path, fxmorph: Command) -> None:
+    one = ("--pass", "post_grad.remove_profiler_ops", "--no-rewrites", "-j", "1")
+    ran = fxmorph("run", "seeds", *one, "--max-time", "4m", cwd=folder)
     assert ran.returncode == 5, ran.stdout + ran.stderr
 
 
 @pytest.mark.slow
-def test_whole_compiles_say_which_units_fired(folder: Path) -> None:
-    said = fxmorph(folder, "run", "seeds", "--json", "--max-cases", "3")
+def test_whole_compiles_say_which_units_fired(folder: Path, fxmorph: Command) -> None:
+    said = fxmorph("run", "seeds", "--json", "--max-cases", "3", cwd=folder)
     units = json.loads(said.stdout.splitlines()[-1])["coverage"]["units"]
     assert any(name.startswith("lowering.") for name in units)
-    told = fxmorph(folder, "coverage")
+    told = fxmorph("coverage", cwd=folder)
     assert told.returncode == 0 and all(name in told.stdout for name in units)
     assert "Fired in whole compiles: " in told.stdout
-    listed = fxmorph(folder, "passes", "--json", "--kind", "lowering")
+    listed = fxmorph("passes", "--json", "--kind", "lowering", cwd=folder)
     rows = {e["name"]: e for e in map(json.loads, listed.stdout.splitlines())}
     assert all(rows[name]["fired"] == count for name, count in units.items() if name in rows)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from preloaded import Preloaded, clean_environment
 
 from fxmorph import __version__
 from fxmorph.core.config import Settings
@@ -20,9 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def fxmorph(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("FXMORPH_")}
-    env = {**inherited, "PYTHONPATH": str(ROOT), **environment}
-    command = [sys.executable, "-m", "fxmorph", *arguments]
+    command, env = [sys.executable, "-m", "fxmorph", *arguments], clean_environment(**environment)
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=60)
 
 
@@ -206,18 +205,16 @@ main()
         ("from fxmorph.core.seeds import SeedError; raise SeedError('none')", 2, "fxmorph: none\n"),
     ],
 )
-def test_what_the_engine_ends_in(body: str, code: int, words: str, folder: Path) -> None:
-    script = ENGINE.format(body=body, options=[])
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, env=env)
+def test_what_the_engine_ends_in(body: str, code: int, words: str, folder: Path, preloaded: Preloaded) -> None:
+    (folder / "engine.py").write_text(ENGINE.format(body=body, options=[]))
+    done = preloaded.script(folder / "engine.py", cwd=folder)
     assert done.returncode == code, done.stderr
     assert done.stderr.startswith(words)
 
 
-def test_json_keeps_stdout_for_events(folder: Path) -> None:
+def test_json_keeps_stdout_for_events(folder: Path, preloaded: Preloaded) -> None:
     body = "emit(Warned('slow')); emit(Checked('a.py', Status.CLEAN)); return 0"
-    script = ENGINE.format(body=body, options=["--json", "-j3"])
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=folder, env=env)
+    (folder / "engine.py").write_text(ENGINE.format(body=body, options=["--json", "-j3"]))
+    done = preloaded.script(folder / "engine.py", cwd=folder)
     assert [json.loads(line)["event"] for line in done.stdout.splitlines()] == ["warning", "checked"]
     assert done.stderr.splitlines() == ["warning: slow", "clean        a.py"]

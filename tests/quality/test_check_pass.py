@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import own_passes
 import pytest
+from preloaded import Command, Preloaded
 
 from fxmorph.inductor.own.own_pass import PassError, load_pass
 from fxmorph.testing import check_pass
@@ -24,11 +24,17 @@ MOST_GRAPHS = 200
 SOME = [SEEDS / f"{name}.py" for name in ("layout_axis_cycle", "cast_scaled_counts", "layout_window_partition")]
 
 
-def run(name: str, *arguments: object, cwd: Path) -> tuple[int, list[dict[str, Any]], str]:
-    """(exit code, event lines, text for people)."""
-    command = [sys.executable, "-m", "fxmorph", "check-pass", f"{PASSES}:{name}", *map(str, arguments), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=170)
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+Checked: TypeAlias = Callable[..., tuple[int, list[dict[str, Any]], str]]
+
+
+@pytest.fixture
+def run(fxmorph: Command) -> Checked:
+    def run(name: str, *arguments: object, cwd: Path) -> tuple[int, list[dict[str, Any]], str]:
+        """(exit code, event lines, text for people)."""
+        done = fxmorph("check-pass", f"{PASSES}:{name}", *map(str, arguments), "--json", cwd=cwd)
+        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    return run
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +50,9 @@ def importable(monkeypatch: pytest.MonkeyPatch, torch_quiet: None) -> None:
         pytest.param("matcher", {"value", "raises", "shape"}, marks=pytest.mark.slow),
     ],
 )
-def test_a_wrong_pass_is_refuted_on_the_shipped_corpus(name: str, kinds: set[str], tmp_path: Path) -> None:
+def test_a_wrong_pass_is_refuted_on_the_shipped_corpus(
+    name: str, kinds: set[str], tmp_path: Path, run: Checked, preloaded: Preloaded
+) -> None:
     code, events, text = run(name, cwd=tmp_path)
     assert code == 1, text
     found, end = events[-2], events[-1]
@@ -52,7 +60,7 @@ def test_a_wrong_pass_is_refuted_on_the_shipped_corpus(name: str, kinds: set[str
     assert end["event"] == "pass-checked" and end["graphs"] <= MOST_GRAPHS
     assert found["changes"] and found["inputs"] and "before" in found["reason"]
     assert "WRONG" in text and f"fired on {end['fired']} of {end['graphs']}" in text
-    shown = subprocess.run([sys.executable, tmp_path / found["reproduce"]], capture_output=True, text=True)
+    shown = preloaded.script(tmp_path / found["reproduce"])
     assert shown.returncode == 1 and "before" in shown.stdout, shown.stderr
 
 
@@ -63,7 +71,7 @@ def test_a_right_pass_passes(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["drop_noops_guarded", "fold_permutes_right", "HalvesAsProducts"])
-def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path) -> None:
+def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path, run: Checked) -> None:
     code, events, text = run(name, "--all", "--max-time", "10m", cwd=tmp_path)
     assert code == 0, text
     # Nine pairs of halves: of two, whose graphs take the argmax of logits, no more is shown than that eager agrees.
@@ -105,21 +113,21 @@ def test_graphs_of_dynamo_can_be_checked() -> None:
     assert check_pass(lambda graph: graph.eliminate_dead_code() and None, SOME[0], stage="pre_grad") > 0
 
 
-def test_a_crash_is_the_passes_own_and_does_not_end_the_command(tmp_path: Path) -> None:
+def test_a_crash_is_the_passes_own_and_does_not_end_the_command(tmp_path: Path, run: Checked) -> None:
     code, events, text = run("crashes_on_permutations", SOME[0], SOME[1], "--all", cwd=tmp_path)
     found = [e for e in events if e.get("verdict") == "finding"]
     assert code == 1 and len({e["seed"] for e in found}) >= 2, text
     assert all(e["kinds"] == ["crash"] and "SIGSEGV" in e["reason"] for e in found)
 
 
-def test_nothing_fired_is_an_exit_code_of_its_own(tmp_path: Path) -> None:
+def test_nothing_fired_is_an_exit_code_of_its_own(tmp_path: Path, run: Checked) -> None:
     code, events, text = run("never_fires", SOME[0], cwd=tmp_path)
     assert code == 5 and events[-1]["fired"] == 0
     assert "fired on 0 of " in text and "tried " in text
 
 
 @pytest.mark.parametrize("name", ["with_settings", "timed_with_settings"])
-def test_what_cannot_be_called_with_a_graph_is_no_wrong_pass(name: str, tmp_path: Path) -> None:
+def test_what_cannot_be_called_with_a_graph_is_no_wrong_pass(name: str, tmp_path: Path, run: Checked) -> None:
     code, events, text = run(name, SOME[0], cwd=tmp_path)
     assert (code, [e for e in events if e["event"] == "pair"]) == (2, [])
     assert f"{name} cannot be called as {name}(graph)" in text and text.count("\n") == 1
@@ -127,16 +135,15 @@ def test_what_cannot_be_called_with_a_graph_is_no_wrong_pass(name: str, tmp_path
         check_pass(getattr(own_passes, name), SOME[0])
 
 
-def test_what_fails_while_it_is_imported_is_one_line(tmp_path: Path) -> None:
+def test_what_fails_while_it_is_imported_is_one_line(tmp_path: Path, fxmorph: Command) -> None:
     (tmp_path / "own.py").write_text("import torch\nfrom own_helper import fold\n")
     (tmp_path / "own_helper.py").write_text("import torch\n\nfold = torch.no_such_function\n")
-    command = [sys.executable, "-m", "fxmorph", "check-pass", "own.py:fold", str(SOME[0])]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=170)
+    done = fxmorph("check-pass", "own.py:fold", str(SOME[0]), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert "own_helper.py:3: AttributeError: " in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_what_does_not_load_is_one_line(tmp_path: Path) -> None:
+def test_what_does_not_load_is_one_line(tmp_path: Path, run: Checked) -> None:
     code, events, text = run("no_such_pass", SOME[0], cwd=tmp_path)
     assert code == 2 and not events
     assert "has no 'no_such_pass'" in text and text.count("\n") == 1

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from preloaded import Command
 
 ROOT = Path(__file__).parents[3]
 SECTIONS = (ROOT / "docs" / "passes.md").read_text(encoding="utf-8").split("\n## ")[1:4]
@@ -24,12 +23,10 @@ def parts(section: str) -> tuple[str, str, list[str], str]:
 
 
 @pytest.mark.parametrize(("section", "code"), zip(SECTIONS, (1, 1, 0), strict=True), ids=["back end", "engine", "pair"])
-def test_a_walk_through_runs_as_it_is_written(section: str, code: int, tmp_path: Path) -> None:
+def test_a_walk_through_runs_as_it_is_written(section: str, code: int, tmp_path: Path, fxmorph: Command) -> None:
     name, text, command, printed = parts(section)
     (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "fxmorph", *command], cwd=tmp_path, capture_output=True, text=True, timeout=170
-    )
+    done = fxmorph(*command, cwd=tmp_path)
     assert done.returncode == code, done.stdout + done.stderr
     beginning = printed.partition(" ...")[0].split(" on made")[0]
     assert beginning in done.stdout, done.stdout + done.stderr

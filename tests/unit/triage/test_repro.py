@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -219,19 +219,12 @@ def fn(z):
 }
 
 
-@pytest.fixture(scope="module")
-def python() -> Iterator[Preloaded]:
-    started = Preloaded()
-    yield started
-    started.close()
-
-
 @pytest.fixture
-def run_repro(python: Preloaded, tmp_path: Path) -> Run:
+def run_repro(preloaded: Preloaded, tmp_path: Path) -> Run:
     def run(text: str) -> subprocess.CompletedProcess[str]:
         file = tmp_path / "repro.py"
         file.write_text(text)
-        return python.run(file)
+        return preloaded.script(file)
 
     return run
 
