@@ -532,3 +532,49 @@ def test_a_deviation_that_leaves_the_range_inside_is_seen(judged: Any) -> None:
     x = normal(64) * 1e25
     assert accused(judged(torch.std, squared, [x]))
     assert not accused(judged(torch.std, lambda x: squared(x.double()).float(), [x]))
+
+
+# -- what a kernel adds up inside, and what a factory computes ---------------------------
+
+
+def by_elements(theta: torch.Tensor, off: float = 0.0) -> torch.Tensor:
+    """``affine_grid`` of 16 x 17 places, its terms added from the other end."""
+    y, x = (((2 * torch.arange(n, dtype=theta.dtype) + 1) / n - 1) for n in (16, 17))
+    a, b, c = theta[:, None, None].unbind(-1)
+    return (c + off) + (b * y[:, None, None] + a * x[:, None])
+
+
+def grid(theta: torch.Tensor) -> torch.Tensor:
+    return F.affine_grid(theta, [len(theta), 1, 16, 17], align_corners=False)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_coordinates_of_a_grid_are_judged_by_their_terms(seed: int, judged: Any) -> None:
+    theta = torch.eye(2, 3) + 0.3 * normal(64, 2, 3, seed=seed)
+    assert not judged(grid, by_elements, [theta])
+    assert accused(judged(grid, lambda t: by_elements(t, 1e-5), [theta]))
+
+
+WINDOWS: dict[str, tuple[Program, tuple[float, ...]]] = {
+    "hann": (torch.hann_window, (0.5, 0.5)),
+    "hamming": (torch.hamming_window, (0.54, 0.46)),
+    "blackman": (torch.blackman_window, (0.42, 0.5, 0.08)),
+}
+
+
+def by_cosines(length: int, terms: tuple[float, ...], last: float = 1.0) -> torch.Tensor:
+    """A window of :data:`WINDOWS` that is not periodic, another way to round."""
+    angle = torch.arange(length, dtype=torch.float32) * (2 * torch.pi / (length - 1))
+    signed = [(-1) ** k * a * (torch.cos(k * angle) * (1 - 2.0**-24) if k else 1.0) for k, a in enumerate(terms)]
+    return sum(signed[1:], torch.as_tensor(signed[0])) * last
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_are_computed(name: str, judged: Any) -> None:
+    window, terms = WINDOWS[name]
+
+    def eager(x: torch.Tensor) -> torch.Tensor:
+        return x * window(32, periodic=False)
+
+    assert not accused(judged(eager, lambda x: x * by_cosines(32, terms), [normal(6, 32)]))
+    assert accused(judged(eager, lambda x: x * by_cosines(32, terms, 1.0001), [normal(6, 32)]))

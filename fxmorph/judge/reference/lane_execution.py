@@ -19,7 +19,7 @@ from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
 from fxmorph.judge.reference.poles import at_poles, leave_numbers
 from fxmorph.judge.reference.precision import UNIT, WIDE, flushed, widened
 from fxmorph.judge.reference.rounding import Opaque, Rounding, accumulates
-from fxmorph.judge.reference.tables import COMPUTED_ANEW, FACTORS, KERNELS, RAMPS, STEPPED, functional_name
+from fxmorph.judge.reference.tables import COMPUTED_ANEW, FACTORIES, FACTORS, KERNELS, POWERS, STEPPED, functional_name
 from fxmorph.torchapi.dispatch import in_backward_pass, tensors_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
@@ -119,7 +119,7 @@ class LaneExecution:
                 lane.anew.follow(t)
 
     def _run_alone(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool) -> None:
-        if call.name in RAMPS:
+        if call.name in FACTORIES or call.name == POWERS:
             call = call.of_lane(call.args, {**call.kwargs, "dtype": widened(out.dtype)})
         given = _kept(call)
         result, opaque = self._result(lane, call, out, stepped)

@@ -50,13 +50,15 @@ from fxmorph.judge.reference.tables import (
     DISTANCE_UNITS,
     DISTANCES,
     EXACT_OPS,
+    FACTORIES,
     FACTORS,
     INDEX_PUTS,
     INNER_PRODUCTS,
     KERNELS,
     NARROW_UNITS,
     OPAQUE_UNITS,
-    RAMPS,
+    POWERS,
+    POWERS_UNITS,
     ROUNDED_ONCE,
     SOFTMAXES,
     SUMS,
@@ -111,8 +113,10 @@ class Rounding:
             return shadow.to(dtype).to(shadow.dtype) if lane.casts_round and dtype in WIDE and narrows else shadow
         if lane.perturb is None:
             return shadow
-        if name in RAMPS:
-            return _ramp(lane, name, dtype, shadow)
+        if name in FACTORIES:
+            return jittered(lane, shadow, FACTORIES[name], dtype, absolute=True)
+        if name == POWERS:
+            return _powers(lane, dtype, shadow)
         if opaque:
             units = NARROW_UNITS if opaque is Opaque.RUN else OPAQUE_UNITS
             return jittered(lane, shadow, _units(dtype, units, shadow), dtype, absolute=True)
@@ -186,12 +190,10 @@ def _units(dtype: torch.dtype, units: float, at: torch.Tensor) -> float:
     return units
 
 
-def _ramp(lane: Lane, name: str, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
-    if name == "linspace":
-        return jittered(lane, shadow, RAMPS[name], dtype, absolute=True)
-    powers = _logarithms(shadow)
-    steepest = float(powers.max()) if powers.numel() else 0.0
-    return jittered(lane, shadow, RAMPS[name] * max(1.0, steepest), dtype)
+def _powers(lane: Lane, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
+    exponents = _logarithms(shadow)
+    steepest = float(exponents.max()) if exponents.numel() else 0.0
+    return jittered(lane, shadow, POWERS_UNITS * max(1.0, steepest), dtype)
 
 
 def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:

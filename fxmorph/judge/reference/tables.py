@@ -24,11 +24,10 @@ EXACT_OPS = (
         logical_xor logical_not zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full
         scalar_tensor arange eye fill fill_ zero_ zeros_ sort topk kthvalue median nanmedian mode cummax cummin
         argmax argmin argsort max_pool2d_with_indices max_pool3d_with_indices threshold threshold_backward heaviside
-        copysign ldexp frexp nextafter unfold_backward col2im bernoulli _to_copy to set_ resize_ new_tensor
+        copysign ldexp frexp nextafter bernoulli _to_copy to set_ resize_ new_tensor
         _local_scalar_dense view_as_real view_as_complex bitwise_and bitwise_or bitwise_xor bitwise_not hardtanh
         relu6 conj_physical _conj_physical native_dropout_backward put put_ nonzero one_hot bucketize searchsorted
-        isin value_selecting_reduction_backward masked_select_backward max_pool2d_with_indices_backward
-        gather_backward real imag complex""".split()
+        isin value_selecting_reduction_backward masked_select_backward real imag complex""".split()
     )
 )
 
@@ -39,7 +38,11 @@ SUMS = frozenset(
     index_put index_put_ _index_put_impl_ _unsafe_index_put select_backward slice_backward unfold_backward
     embedding_bag _embedding_bag einsum linear matmul avg_pool2d _adaptive_avg_pool2d upsample_nearest2d_backward
     avg_pool2d_backward _adaptive_avg_pool2d_backward reflection_pad2d_backward replication_pad2d_backward
-    reflection_pad1d_backward replication_pad1d_backward""".split()
+    reflection_pad1d_backward replication_pad1d_backward reflection_pad3d_backward replication_pad3d_backward
+    _adaptive_avg_pool3d _adaptive_avg_pool3d_backward avg_pool3d_backward upsample_nearest1d_backward
+    upsample_nearest3d_backward _upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward
+    _upsample_nearest_exact3d_backward _embedding_bag_per_sample_weights_backward bincount col2im unfold_backward
+    max_pool2d_with_indices_backward max_pool3d_with_indices_backward _segment_reduce_backward""".split()
 )
 #: Of SUMS, those whose result on absolute values is Σ|terms|.
 ABSOLUTE = frozenset(
@@ -66,13 +69,17 @@ KERNELS = frozenset(
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
     _scaled_dot_product_attention_math _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
     _scaled_dot_product_cudnn_attention scaled_dot_product_attention logcumsumexp cumprod prod renorm cdist
-    _cdist_forward _cdist_backward _fused_rms_norm _fused_rms_norm_backward rms_norm
+    _cdist_forward _cdist_backward _pdist_forward _pdist_backward _trilinear glu_backward segment_reduce
+    _weight_norm_interface_backward multi_margin_loss multilabel_margin_loss_forward binary_cross_entropy_backward
+    binary_cross_entropy_with_logits _fused_rms_norm _fused_rms_norm_backward rms_norm
     gru_cell lstm_cell nll_loss_forward binary_cross_entropy
-    upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d grid_sampler_2d softmax log_softmax
+    upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d softmax log_softmax _safe_softmax
+    affine_grid_generator affine_grid_generator_backward grid_sampler_2d grid_sampler_3d cudnn_grid_sampler
     layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss remainder fmod
     _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
     upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
-    grid_sampler_2d_backward remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex linalg_cholesky_ex
+    grid_sampler_2d_backward grid_sampler_3d_backward remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex
+    linalg_cholesky_ex
     linalg_lu linalg_qr linalg_svd _linalg_svd linalg_ldl_factor_ex geqrf linalg_lstsq _linalg_solve_ex
     linalg_lu_factor_ex linalg_lu_solve linalg_solve_triangular triangular_solve cholesky_solve cholesky_inverse
     _linalg_eigh linalg_eig _linalg_eigvals _linalg_det _linalg_slogdet linalg_matrix_exp linalg_householder_product
@@ -129,8 +136,13 @@ COARSE_KERNELS = {
 #: Of ABSOLUTE_UNITS, those with a factor of their own.
 ALPHAS = frozenset({"elu", "celu"})
 #: Factories that compute what they return, in the default dtype where none is given, and units of roundoff by which
-#: they are off: of the largest value (a step is rounded, and taken many times), of each value and its logarithm.
-RAMPS = {"linspace": 2.0, "logspace": 8.0}
+#: they are off: of the largest value (a step is rounded, and taken many times; cosines of it are added up).
+FACTORIES = {
+    "linspace": 2.0, "bartlett_window": 2.0, "hann_window": 4.0, "hamming_window": 4.0, "blackman_window": 4.0,
+    "kaiser_window": 64.0,
+}  # fmt: skip
+#: The same of powers: of each value and its logarithm.
+POWERS, POWERS_UNITS = "logspace", 8.0
 #: Gradients that have zeros or vanish, by a difference of what does not (``sigmoid(x) - 1``), and units of the incoming
 #: gradient by which they are off there.
 CROSSING = frozenset("gelu_backward silu_backward mish_backward tanh_backward soft_margin_loss_backward".split())
