@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from test_run import FAST, GRADIENT, SOFTMAX, WRITES, cases, events, folder_of, fxmorph, outcomes
+from preloaded import Command
+from test_run import FAST, GRADIENT, SOFTMAX, WRITES, cases, events, folder_of, outcomes
 
 RUN = ("run", "seeds", *FAST, "--max-cases", "8", "--seed", "7", "-j1")
 
 
 @pytest.mark.slow
-def test_two_shards_are_joined_in_one_folder(tmp_path: Path) -> None:
+def test_two_shards_are_joined_in_one_folder(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
     parts = [fxmorph(*RUN, "--shard", f"{n}/2", "--state", f"s{n}", cwd=folder) for n in (1, 2)]
     assert [part.returncode for part in parts] == [0, 0], parts[0].stderr + parts[1].stderr
@@ -29,7 +30,7 @@ def test_two_shards_are_joined_in_one_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_shards_have_the_verdicts_of_one_process(tmp_path: Path) -> None:
+def test_shards_have_the_verdicts_of_one_process(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=WRITES, c=GRADIENT)
     one, *parts = (fxmorph(*RUN, "--shard", s, "--state", s[0] + s[2], cwd=folder) for s in ("1/1", "1/2", "2/2"))
     assert outcomes(events(one)) == sorted(outcomes(events(parts[0])) + outcomes(events(parts[1])))
