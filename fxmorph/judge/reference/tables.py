@@ -41,7 +41,7 @@ SUMS = frozenset(
     reflection_pad1d_backward replication_pad1d_backward reflection_pad3d_backward replication_pad3d_backward
     _adaptive_avg_pool3d _adaptive_avg_pool3d_backward avg_pool3d_backward upsample_nearest1d_backward
     upsample_nearest3d_backward _upsample_nearest_exact1d_backward _upsample_nearest_exact2d_backward
-    _upsample_nearest_exact3d_backward _embedding_bag_per_sample_weights_backward bincount col2im unfold_backward
+    _upsample_nearest_exact3d_backward _embedding_bag_per_sample_weights_backward bincount col2im
     max_pool2d_with_indices_backward max_pool3d_with_indices_backward _segment_reduce_backward""".split()
 )
 #: Of SUMS, those whose result on absolute values is Σ|terms|.
@@ -79,8 +79,8 @@ KERNELS = frozenset(
     _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
     upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
     grid_sampler_2d_backward grid_sampler_3d_backward remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex
-    linalg_cholesky_ex
-    linalg_lu linalg_qr linalg_svd _linalg_svd linalg_ldl_factor_ex geqrf linalg_lstsq _linalg_solve_ex
+    linalg_cholesky_ex linalg_lu linalg_qr linalg_svd _linalg_svd linalg_ldl_factor_ex geqrf linalg_lstsq
+    _linalg_solve_ex
     linalg_lu_factor_ex linalg_lu_solve linalg_solve_triangular triangular_solve cholesky_solve cholesky_inverse
     _linalg_eigh linalg_eig _linalg_eigvals _linalg_det _linalg_slogdet linalg_matrix_exp linalg_householder_product
     ormqr _fft_r2c _fft_c2r _fft_c2c
