@@ -98,9 +98,24 @@ def turned(x: torch.Tensor, dim: int = -1, descending: bool = False) -> tuple[to
     return x.clone(), torch.arange(x.shape[dim]).roll(2).expand(x.shape).clone()
 
 
+def marked(x: torch.Tensor) -> torch.Tensor:
+    """Where the median of each column is taken from."""
+    return torch.zeros_like(x).scatter(0, x.median(0).indices[None], 1.0)
+
+
+def median_at_the_last(x: torch.Tensor, dim: int, keepdim: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    """The median of each column, of equals the last."""
+    assert dim == 0 and not keepdim
+    values = x.sort(0).values[(len(x) - 1) // 2]
+    return values, torch.where(x == values, torch.arange(len(x))[:, None], -1).amax(0)
+
+
 def of_the_other_sign(x: torch.Tensor) -> torch.Tensor:
     return torch.where(x.isnan(), x.view(torch.int32) >= 0, x.view(torch.int32) < 0)
 
+
+NEAR_ZERO = [0.0, -2e-39, 1.2e-38, 1.2e-38, -3e-39, -5e-39]
+BESIDE_LARGE = torch.tensor([[*NEAR_ZERO, -65536.0, -1.0, 1.0, 2.0, 3.0, 4.0, 5.0]]).mT
 
 UNDAMAGED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     "first of equals": (chosen, [TIED], nullcontext()),
@@ -114,6 +129,9 @@ UNDAMAGED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
         f"any order of {n}": (lambda x: x.sort(1), [torch.ones(2, n)], instead("sort.default", turned))
         for n in (3, 5, 7)
     },
+    "the median of equals beside a large number": (
+        marked, [BESIDE_LARGE], instead("median.dim", median_at_the_last),
+    ),
     "the sign of NaN": (
         lambda x, y: (x * y).signbit(), [torch.tensor([0.0, 1.0, -1.0]), torch.tensor([math.inf, 2.0, 2.0])],
         instead("signbit", of_the_other_sign),

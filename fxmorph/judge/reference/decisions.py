@@ -27,8 +27,13 @@ INDEX_GIVING = frozenset(
 #: Of them, those that may take any of equal elements, and sorts that are not told to be stable.  The documentation of
 #: argmax, argmin, max and min promises the first; kernels of the others agree on one.
 ANY_OF_EQUALS = frozenset("topk kthvalue median nanmedian mode".split())
-#: Operators that give an order, and after which argument the dimension may be named.
-ORDERS = {"sort": 1, "topk": 2}
+#: Operators that give an order, and with ``kthvalue`` those to which NaN is larger than any number.
+ORDERS = frozenset("sort argsort topk".split())
+SORTING = ORDERS | {"kthvalue"}
+#: Which argument may name the dimension.
+DIMENSION_AT = {"sort": 1, "argsort": 1, "mode": 1, "median": 1, "nanmedian": 1, "topk": 2, "kthvalue": 2}
+#: Numbers of the reference that are this close, relative to them, are equal.
+REFERENCE_NOISE = 2.0**-40
 #: Operators whose operands round in the lanes whose casts do.
 DISCRETE = (
     COMPARISONS
@@ -121,44 +126,93 @@ def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any
     x = call.args[0]
     if not isinstance(x, torch.Tensor) or x.numel() < 2 or x.is_complex():
         return None
-    y = x.double()
-    if _promises_order(call):
-        reach = 2 * lanes.deviation(call.tensors[0])
-        if exact or not bool(reach.any()):
-            return None
-    else:
-        y = _finite_in_order(call.name, y)
-        size = float(torch.nan_to_num(y.abs(), nan=0.0).max())
-        reach = torch.tensor(max(size, 1e-300) * 2.0**-40 if x.is_floating_point() else 0.25)
-    ramp = reach * torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
-    shifted = call.func(y + lane.tie * ramp, *call.args[1:], **call.kwargs)
-    if lane.tie < 0 and call.name in ORDERS:
-        shifted = _without_fixed(call, shifted, call.func(y + ramp, *call.args[1:], **call.kwargs), 2 * reach)
-    # Only indices are taken from there: the ramp is no error of the values.
-    values = call.run()
-    if isinstance(shifted, torch.Tensor):
-        return values if shifted.is_floating_point() else shifted
-    return tuple(p if s.is_floating_point() else s for p, s in zip(values, shifted, strict=True))
+    reach = 2 * lanes.deviation(call.tensors[0])
+    if not _promises_order(call):
+        return _of_equals(call, lane.tie, reach)
+    if exact or not bool(reach.any()):
+        return None
+    return _with_values(call.run(), _of(call, x.double() + lane.tie * reach * _places(x)))
 
 
-def _without_fixed(call: OperatorCall, reverse: Any, order: Any, reach: torch.Tensor) -> Any:
-    """The reverse order of equals without those that stay where they are: the middle ones change with a neighbour."""
-    dim = call.kwargs.get("dim", next((a for a in call.args[ORDERS[call.name] :] if type(a) is int), -1))
-    values, places, ordered = (t.movedim(dim, -1) for t in (*reverse, order[1]))
-    tied = (values[..., 1:] - values[..., :-1]).abs() <= reach
-    stays = (places == ordered)[..., 1:] & tied
-    swapped = torch.arange(places.shape[-1], device=places.device).expand(places.shape).clone()
-    swapped[..., 1:] -= stays.long()
-    swapped[..., :-1] += stays.long()
-    return reverse[0], places.gather(-1, swapped).movedim(-1, dim)
+def _of_equals(call: OperatorCall, side: int, reach: torch.Tensor) -> Any:
+    """The call with another one taken of equal elements: the first of them on one side, the last on the other."""
+    own, dim = call.run(), _dimension(call)
+    ranks = _ranks(call.args[0], reach, dim, nan_is_largest=call.name in SORTING)
+    if call.name == "mode" and dim is not None:  # which decides by how many are equal
+        keepdim = bool(call.kwargs.get("keepdim", len(call.args) > 2 and call.args[2]))
+        taken = ranks.gather(dim, own[1] if keepdim else own[1].unsqueeze(dim))
+        return own[0], ((ranks == taken) * side * (1 + _places(ranks))).argmax(dim, keepdim)
+    other = _of(call, ranks + side * _places(ranks) / 2)
+    if dim is None or call.name not in ORDERS:
+        return _with_values(own, other)
+    mine, theirs = (got if isinstance(got, torch.Tensor) else got[1] for got in (own, other))
+    along = ranks.gather(dim, mine).movedim(dim, -1)
+    moved = _all_moved(mine.movedim(dim, -1), theirs.movedim(dim, -1), along, side).movedim(-1, dim)
+    return moved if isinstance(own, torch.Tensor) else (own[0], moved)
 
 
-def _finite_in_order(name: str, y: torch.Tensor) -> torch.Tensor:
-    """The same order of elements without infinities, and without NaN where it is the largest: those are ties too."""
-    beyond = 2 * float(torch.nan_to_num(y.abs(), nan=0.0, posinf=0.0).max()) + 1
-    y = torch.where(y.isinf(), y.sign() * beyond, y) if bool(y.isinf().any()) else y
-    ordered = name in ("sort", "argsort", "topk", "kthvalue") and bool(y.isnan().any())
-    return torch.where(y.isnan(), 2 * beyond, y) if ordered else y
+def _of(call: OperatorCall, operand: torch.Tensor) -> Any:
+    """The call's result for another first operand."""
+    return call.func(operand, *call.args[1:], **call.kwargs)
+
+
+def _with_values(own: Any, other: Any) -> Any:
+    """The indices of ``other``, which is a result for an operand of float64, and all else of ``own``."""
+    if isinstance(other, torch.Tensor):
+        return own if other.is_floating_point() else other
+    return tuple(p if s.is_floating_point() else s for p, s in zip(own, other, strict=True))
+
+
+def _places(t: torch.Tensor) -> torch.Tensor:
+    """For each element where it is, from 0 to just below 1."""
+    return torch.arange(t.numel(), dtype=torch.float64, device=t.device).reshape(t.shape) / t.numel()
+
+
+def _dimension(call: OperatorCall) -> int | None:
+    """The dimension along which an operator of :data:`ANY_OF_EQUALS` or :data:`ORDERS` takes elements; None: all."""
+    at = DIMENSION_AT[call.name]
+    default = None if "median" in call.name else -1
+    dim: int | None = call.kwargs.get("dim", call.args[at] if len(call.args) > at else default)
+    return dim
+
+
+def _ranks(x: torch.Tensor, reach: torch.Tensor, dim: int | None, nan_is_largest: bool) -> torch.Tensor:
+    """The rank of each element along ``dim`` (None: of all), as float64; equals have the same, and neighbours that
+    rounding, which moves each by ``reach`` at most, may have made of equals.
+
+    NaN stays NaN where it is not the largest.
+    """
+    if dim is None:
+        return _ranks(x.reshape(-1), reach.reshape(-1), 0, nan_is_largest).reshape(x.shape)
+    ordered, order = (x if x.is_floating_point() else x.long()).sort(stable=True, dim=dim)
+    n = ordered.shape[dim] - 1
+    low, high = ordered.narrow(dim, 0, n), ordered.narrow(dim, 1, n)
+    same = (low == high) | (low.isnan() & high.isnan())
+    if x.is_floating_point():
+        moved = reach.expand(x.shape).gather(dim, order)
+        noise = REFERENCE_NOISE * torch.maximum(low.abs(), high.abs())
+        near = moved.narrow(dim, 0, n) + moved.narrow(dim, 1, n) + noise
+        same |= (high - low <= near) & low.isfinite() & high.isfinite()
+    rank = torch.zeros_like(ordered, dtype=torch.float64)
+    rank.narrow(dim, 1, n).copy_((~same).cumsum(dim))
+    rank = rank if nan_is_largest else torch.where(ordered.isnan(), torch.nan, rank)
+    return torch.zeros_like(rank).scatter(dim, order, rank)
+
+
+def _all_moved(mine: torch.Tensor, theirs: torch.Tensor, ranks: torch.Tensor, side: int) -> torch.Tensor:
+    """``theirs``, but equals of which one stays where ``mine`` has it are those of ``mine``, turned by one.
+
+    Places along the last dimension, in either order; ``ranks`` are those of ``mine``.
+    """
+    n = ranks.shape[-1]
+    at = torch.arange(n, device=ranks.device).expand(ranks.shape)
+    new = torch.ones_like(ranks, dtype=torch.bool)
+    new[..., 1:] = ranks[..., 1:] != ranks[..., :-1]
+    first = torch.where(new, at, 0).cummax(-1).values
+    last = torch.where(new.roll(-1, -1), at, n).flip(-1).cummin(-1).values.flip(-1)
+    turned = torch.where(at == last, first, at + 1) if side > 0 else torch.where(at == first, last, at - 1)
+    stays = torch.zeros_like(at).scatter_reduce(-1, first, (mine == theirs).long(), "amax").gather(-1, first)
+    return torch.where(stays.bool(), mine.gather(-1, turned), theirs)
 
 
 def _promises_order(call: OperatorCall) -> bool:
