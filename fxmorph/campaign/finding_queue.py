@@ -34,6 +34,9 @@ from fxmorph.triage.known.likeness import likely_issues
 LEAST_SECONDS, MOST_SECONDS = 12.0, 60.0
 #: How much of what is left for investigations those get that wait; the others are still to be found.
 FOR_WAITING = 0.5
+#: How much of the rest of a run that has no case left they get, and how many times as much as else one at most;
+#: confirmation and report take the other part.
+OF_REST, LONGEST = 0.25, 5.0
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
 #: CPU seconds for the snippets of a report.
@@ -47,23 +50,23 @@ class Effort:
     """How much is made of what is found.
 
     ``seconds`` of CPU at most are for blaming and reducing one finding; ``times`` fresh processes must show it.
-    ``share`` of the budget may go to investigations: of what was spent so far while cases are left, then of all of it
-    (None: no limit).  What it does not reach waits for ``fxmorph reduce``.
+    ``share`` of what was spent so far may go to investigations while cases are left (None: no limit).  What the time
+    of a run does not reach waits for ``fxmorph reduce``.
     """
 
     seconds: float = MOST_SECONDS
     times: int = 1
     share: float | None = 0.25
 
-    def for_one(self, budget: float, spent: float, waiting: int) -> float:
+    def for_one(self, budget: float, spent: float, waiting: int, rest: float = 0.0) -> float:
         """CPU seconds for one of the findings that wait, of a run that has ``budget`` in all and has ``spent`` some.
 
-        Where many wait each gets less, so that several are reached.
+        Where many wait each gets less, so that several are reached.  ``rest``: what is left where no case is.
         """
         if self.share is None:
             return self.seconds
-        left = self.share * budget - spent
-        return min(max(FOR_WAITING * left / waiting, LEAST_SECONDS), self.seconds)
+        usual = min(FOR_WAITING * (self.share * budget - spent) / waiting, self.seconds)
+        return max(usual, min(OF_REST * rest / waiting, LONGEST * self.seconds), LEAST_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -187,15 +190,20 @@ class FindingQueue:
         """Whether there is something to do, and time for it while ``cases_left`` or after."""
         return bool(self._to_confirm) or self._wants_investigation(cases_left) or self._wants_report(cases_left)
 
-    def next_job(self) -> tuple[jobs.Investigate | jobs.Confirm | jobs.Identify | jobs.WriteUp, float]:
-        """What is to be done first, and its limit in CPU seconds; something must be to do."""
+    def next_job(
+        self, rest: float = 0.0
+    ) -> tuple[jobs.Investigate | jobs.Confirm | jobs.Identify | jobs.WriteUp, float]:
+        """What is to be done first, and its limit in CPU seconds; something must be to do.
+
+        ``rest`` are the CPU seconds that are left of a run that has no case left.
+        """
         if self._to_confirm:
             return self._to_confirm.popleft(), CONFIRM_SECONDS
         if self._to_write_up and (not self._waiting or not self._to_write_up[0].finding.known):
             return self._to_write_up.popleft(), WRITE_UP_SECONDS
         # The finding least like those already looked at goes first.
         best = min(self._waiting, key=lambda f: (self._looks_known(f), self._investigated[f.novelty()], f.index))
-        seconds = self._effort.for_one(self._budget, self._spent, len(self._waiting))
+        seconds = self._effort.for_one(self._budget, self._spent, len(self._waiting), rest)
         self._waiting.remove(best)
         self._investigated[best.novelty()] += 1
         job = jobs.Investigate(best.index, best.case, best.result, seconds, tuple(self._groups), best.manner)
@@ -223,10 +231,8 @@ class FindingQueue:
 
     def _has_time(self, cases_left: bool) -> bool:
         share = self._effort.share
-        if share is None:
+        if share is None or not cases_left:
             return True
-        if not cases_left:
-            return self._spent < share * self._budget
         return self._spent <= share * max(sum(self._ledger.seconds.values()), 1.0)
 
     def _looks_known(self, found: Found) -> bool:

@@ -119,8 +119,10 @@ class Run:
             elapsed = self._ledger.elapsed
             case_time = elapsed < s.max_time * self._schedule.until
             while pool.idle and elapsed < s.max_time:
-                if queue.wants(cases_left=case_time and not self._exhausted):
-                    pool.submit(*queue.next_job())
+                cases_left = case_time and not self._exhausted and self._schedule.judged != self._planned
+                if queue.wants(cases_left):
+                    rest = (s.max_time - elapsed) * s.effective_jobs
+                    pool.submit(*queue.next_job(0.0 if cases_left else rest))
                     continue
                 job = self._next_case(pool) if case_time else None
                 if job is None:
@@ -159,12 +161,16 @@ class Run:
         mine = isinstance(ended.job, (jobs.Investigate, jobs.Confirm, jobs.Identify, jobs.WriteUp))
         (self._queue if mine else self._schedule).hear(ended)
 
+    @property
+    def _planned(self) -> int | None:
+        """How many cases there are to be; None where nothing but time ends them."""
+        return self._settings.max_cases if self._settings.max_cases is not None else self._schedule.planned
+
     def _tell_progress(self, case_time: bool) -> None:
         s, elapsed = self._settings, self._ledger.elapsed
         left = max(s.max_time - elapsed, 0.0)
-        planned = s.max_cases if s.max_cases is not None else self._schedule.planned
         phase = "judging" if case_time else "investigating findings"
-        self._emit(Progress(self._schedule.judged, planned, len(self._queue.new), elapsed, left, phase))
+        self._emit(Progress(self._schedule.judged, self._planned, len(self._queue.new), elapsed, left, phase))
 
     # -- after -----------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fxmorph.campaign import jobs
-from fxmorph.campaign.finding_queue import LEAST_SECONDS, MOST_SECONDS, Effort, Found
+from fxmorph.campaign.finding_queue import LEAST_SECONDS, LONGEST, MOST_SECONDS, Effort, Found
 from fxmorph.campaign.jobs import Manner
 from fxmorph.core.exits import Exit
 from fxmorph.core.finding_parts import Blame, Draft
@@ -173,6 +173,14 @@ def test_few_findings_have_more_time_each_than_many_and_each_has_some() -> None:
     assert Effort(300.0, share=None).for_one(20.0, 500.0, 9) == 300.0
 
 
+def test_findings_have_more_time_where_no_case_is_left() -> None:
+    effort = Effort()
+    assert effort.for_one(900.0, 0.0, 1, rest=800.0) == 200.0 and effort.for_one(900.0, 0.0, 2, rest=800.0) == 100.0
+    assert effort.for_one(900.0, 225.0, 4, rest=60.0) == LEAST_SECONDS
+    assert effort.for_one(9000.0, 0.0, 1, rest=8000.0) == LONGEST * MOST_SECONDS
+    assert effort.for_one(600.0, 0.0, 1, rest=10.0) == effort.for_one(600.0, 0.0, 1) == MOST_SECONDS
+
+
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_run_that_goes_on_tells_what_was_confirmed_and_writes_its_report(new_campaign: Any, listed: bool) -> None:
     cases, before = [case_of("s", 0), case_of("s", 1)], new_campaign()
@@ -329,14 +337,15 @@ def test_a_finding_that_is_reduced_further_is_not_investigated_as_found(new_camp
 # -- time --------------------------------------------------------------------------
 
 
-def test_investigating_stops_at_a_quarter_of_the_budget(campaign: Any) -> None:
+def test_investigating_has_a_quarter_of_what_was_spent_while_cases_are_left(campaign: Any) -> None:
     first, second = case_of("s", 0), case_of("s", 1)
     see(campaign, first)
     see(campaign, second)
-    assert campaign.queue.wants(cases_left=False)
+    assert campaign.queue.wants(cases_left=True)
     used = 0.25 * campaign.settings.max_time
     campaign.queue.hear(Ended(replace(next_job(campaign), manner=Manner.AS_FOUND), None, "timeout", cpu=used))
-    assert not campaign.queue.wants(cases_left=False)
+    assert not campaign.queue.wants(cases_left=True)
+    assert campaign.queue.wants(cases_left=False)
 
 
 @pytest.mark.parametrize(
