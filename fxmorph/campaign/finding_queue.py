@@ -37,6 +37,9 @@ FOR_WAITING = 0.5
 #: How much of the rest of a run that has no case left they get, and how many times as much as else one at most;
 #: confirmation and report take the other part.
 OF_REST, LONGEST = 0.25, 5.0
+#: How much of the wall time that is left an investigation may be given, so that it ends and is confirmed before the
+#: run does; with less than ``TOO_LATE`` seconds a case becomes a finding as it was found.
+OF_LEFT, TOO_LATE = 0.4, 36.0
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
 #: CPU seconds for the snippets of a report.
@@ -191,11 +194,11 @@ class FindingQueue:
         return bool(self._to_confirm) or self._wants_investigation(cases_left) or self._wants_report(cases_left)
 
     def next_job(
-        self, rest: float = 0.0
+        self, left: float, cases_left: bool
     ) -> tuple[jobs.Investigate | jobs.Confirm | jobs.Identify | jobs.WriteUp, float]:
         """What is to be done first, and its limit in CPU seconds; something must be to do.
 
-        ``rest`` are the CPU seconds that are left of a run that has no case left.
+        ``left`` are the wall seconds that the run has left, and ``cases_left`` is whether they are for other cases too.
         """
         if self._to_confirm:
             return self._to_confirm.popleft(), CONFIRM_SECONDS
@@ -203,8 +206,12 @@ class FindingQueue:
             return self._to_write_up.popleft(), WRITE_UP_SECONDS
         # The finding least like those already looked at goes first.
         best = min(self._waiting, key=lambda f: (self._looks_known(f), self._investigated[f.novelty()], f.index))
+        rest = 0.0 if cases_left else left * self._settings.effective_jobs
         seconds = self._effort.for_one(self._budget, self._spent, len(self._waiting), rest)
         self._waiting.remove(best)
+        if self._effort.share is not None:
+            seconds = min(seconds, max(OF_LEFT * left, LEAST_SECONDS))
+            best = replace(best, manner=jobs.Manner.AS_FOUND) if left < TOO_LATE else best
         self._investigated[best.novelty()] += 1
         job = jobs.Investigate(best.index, best.case, best.result, seconds, tuple(self._groups), best.manner)
         return job, seconds * 4

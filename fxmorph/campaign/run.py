@@ -121,8 +121,7 @@ class Run:
             while pool.idle and elapsed < s.max_time:
                 cases_left = case_time and not self._exhausted and self._schedule.judged != self._planned
                 if queue.wants(cases_left):
-                    rest = (s.max_time - elapsed) * s.effective_jobs
-                    pool.submit(*queue.next_job(0.0 if cases_left else rest))
+                    pool.submit(*queue.next_job(s.max_time - elapsed, cases_left))
                     continue
                 job = self._next_case(pool) if case_time else None
                 if job is None:

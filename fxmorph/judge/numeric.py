@@ -265,7 +265,10 @@ def _finite(
     e, c, w = eager.double(), compiled.double(), lanes["wide"].double()
     finite = torch.isfinite(e) & torch.isfinite(c) & torch.isfinite(w)
     if gates.exact:
-        bad = ~settled
+        free = ~settled & _taken_otherwise(lanes, w)
+        bad = ~settled & ~free
+        if not bool(bad.any()):
+            return Comparison(Status.TIE, f"{_where(free)} hang on a tie", code=VerdictCode.TIE)
         return Comparison(
             Status.FINDING,
             f"{_where(bad)} in exact arithmetic: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}",
@@ -317,6 +320,14 @@ def _finite(
         far=bool((real & (outside > FAR_OUTSIDE * allowed)).any()),
         code=VerdictCode.OUTSIDE_ENVELOPE,
     )
+
+
+def _taken_otherwise(lanes: dict[str, torch.Tensor], wide: torch.Tensor) -> torch.Tensor:
+    """Where another one taken of equal elements gives another value."""
+    out = torch.zeros_like(wide, dtype=torch.bool)
+    for lane in _of_kind(lanes, "tie"):
+        out |= unequal(lane.double(), wide)
+    return out
 
 
 def _ill_conditioned(where: torch.Tensor) -> Comparison:

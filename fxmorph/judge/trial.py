@@ -51,8 +51,10 @@ from fxmorph.torchapi.firing import noting
 
 #: How the RNG seed of the inputs differs under RESEED, and that of another draw of perturbed lanes.
 RESEED, OTHER_DRAW = 7001, 104_729
-#: Draws more that an accusation of a value must stand.
-DRAWS = 2
+#: Draws more that an accusation of a value must stand; as many as equal elements need, of which any may be taken (each
+#: draw takes two others), up to a few more.
+DRAWS, MOST_DRAWS = 2, 8
+_OF_VALUES = (VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL, VerdictCode.EXACT_ARITHMETIC)
 
 
 class ToolchainMissing(Exception):
@@ -236,7 +238,7 @@ class LazyReference:
     def _make(self) -> tuple[ReferenceRun, Observation]:
         if self._run is None or self._seen is None:
             seed = self._trial.input_seed + OTHER_DRAW * self._draw
-            run = ReferenceRun(seed, differentiated=bool(self._eager.gradients))
+            run = ReferenceRun(seed, differentiated=bool(self._eager.gradients), draw=self._draw)
             with self._trial.clock.activity("eager"):
                 self._seen = self._trial.observe(self._plan, lambda f: f, mode=run, keep=run.keep)
             self._run = run
@@ -453,7 +455,8 @@ class Trial:
             verdicts = [_undecided(v, reference.gates(v.slot), evidence) for v in verdicts]
             unsteady = _unsteady(eager, again)
             verdicts = [_of_one_run(v) if v.slot in unsteady else v for v in verdicts]
-            others = [self.reference(plan, eager, draw) for draw in range(1, 1 + DRAWS)]
+            draws = min(max(DRAWS, (reference.gates().equals - 1) // 2), MOST_DRAWS)
+            others = [self.reference(plan, eager, draw) for draw in range(1, 1 + draws)]
             verdicts = [self._outside_again(v, evidence, others) for v in verdicts]
             verdicts = [self._unstable(v, plan, evidence) for v in verdicts]
         return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]
@@ -461,7 +464,7 @@ class Trial:
     def _outside_again(self, verdict: Verdict, evidence: Evidence, others: list[LazyReference]) -> Verdict:
         """No accusation that more lanes do not bear out: a few of them miss some spread, or decisions, by chance."""
         mine, theirs = (side.slots().get(verdict.slot) for side in (evidence.eager, evidence.compiled))
-        if verdict.code not in (VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL) or mine is None or theirs is None:
+        if verdict.code not in _OF_VALUES or mine is None or theirs is None:
             return verdict
         if not isinstance(mine.value, torch.Tensor) or not isinstance(theirs.value, torch.Tensor):
             return verdict

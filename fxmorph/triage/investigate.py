@@ -52,7 +52,7 @@ from fxmorph.torchapi.new_memory import garbage_in_new_memory
 from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
 from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.localize import IN_EAGER, localize
-from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart
+from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart, cpu_seconds
 from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_tail
 from fxmorph.triage.folder.program_text import defined
 from fxmorph.triage.identity import group_of, same_group, skeleton
@@ -85,8 +85,9 @@ def make_fn():  # all that is above is executed anew: it keeps state from one ru
     exec(open(__file__).read().partition("\\ndef make_fn")[0], globals())
     return fn
 """
-#: Share of the budget for finding the guilty unit.
-BLAME_SHARE = 0.4
+#: Shares of the budget for finding the guilty unit, at first and of the reduced program at least, and of what is left
+#: for each way to reduce.
+BLAME_SHARE, AGAIN_SHARE, REDUCTION_SHARE = 0.4, 0.25, 0.6
 
 
 def investigate(
@@ -134,6 +135,7 @@ class _Investigation:
         self.case = replace(case, compile=config)
         self.threads = self.loaded.config(config).threads
         self.rules, self.clock, self.seconds, self.groups = rules, clock, seconds, groups
+        self._until = cpu_seconds() + seconds
         #: Of kinds that one cause does not show as, the strongest are what is reduced.
         self.accused = same_group(frozenset(result.kinds) - {Kind.SECOND_CALL})
         self.apart = apart and Kind.CRASH not in self.accused  # each of those has a process of its own as it is
@@ -248,6 +250,11 @@ class _Investigation:
         subject.fresh(self.plan, self.case.input_seed)
         return subject.sizes.chosen.get(self.plan)
 
+    @property
+    def _rest(self) -> float:
+        """CPU seconds of the budget that are not spent."""
+        return max(self._until - cpu_seconds(), 0.0)
+
     # -- the program under reduction -------------------------------------------
 
     def _recipe(self) -> Recipe:
@@ -359,7 +366,6 @@ class _Investigation:
         By Inductor's graphs run in eager where they show the finding: that takes a tenth of a compile.  Else by
         kernels that are interpreted, where those do: that takes no C++ compiler.
         """
-        seconds = self.seconds * (1 - BLAME_SHARE)
         ways = []
         if self.backend == "inductor" or blame.stage in (*AROUND_GRAPHS, Stage.DECOMPOSITION):
             ways.append(in_eager(start, blame, self._probe, self._unit))
@@ -372,7 +378,7 @@ class _Investigation:
             if recipe:
                 fewer = fewest_rewrites(recipe, lambda r, way=way: self._still_with(r, way))  # type: ignore[misc]
                 program = self._variant(fewer)
-            reduction = Reduction(program, way.shows, way.same, seconds)
+            reduction = Reduction(program, way.shows, way.same, REDUCTION_SHARE * self._rest)
             reduction.run((*STRUCTURE, *DETAIL))
             if way is ways[-1] or self._probe(reduction.best).ask(ALL) is Answer.SHOWS:
                 break
@@ -401,8 +407,8 @@ class _Investigation:
         return program, "", []
 
     def _with_other_values(self, program: Candidate, held: Held) -> tuple[str, ...]:
-        """In words, whether other floating-point values show it too."""
-        if not any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in program.values):
+        """In words, whether other floating-point values show it too; nothing where no time is left to see."""
+        if not self._rest or not any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in program.values):
             return ()
         others = [replace(program, inputs=redrawn(program.inputs, seed)) for seed in range(1, OTHERS + 1)]
         shown = sum(self._milder(other).ask(held) is Answer.SHOWS for other in others)
@@ -430,7 +436,7 @@ class _Investigation:
 
     def _blamed_again(self, program: Candidate, before: Blame) -> Blame:
         """Blame of the reduced program, which says more of its place; ``before`` where it says less."""
-        now = self._blame(program, self.seconds * BLAME_SHARE)
+        now = self._blame(program, max(self._rest, AGAIN_SHARE * self.seconds))
         if now.confirmed and (not before.confirmed or now.unit in (before.unit, *before.off)):
             return now
         if before.confirmed and now.confirmed:

@@ -129,6 +129,10 @@ UNDAMAGED: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
         f"any order of {n}": (lambda x: x.sort(1), [torch.ones(2, n)], instead("sort.default", turned))
         for n in (3, 5, 7)
     },
+    **{
+        f"the median of {n} equals": (marked, [torch.ones(n, 1)], instead("median.dim", median_at_the_last))
+        for n in (3, 7, 12)
+    },
     "the median of equals beside a large number": (
         marked, [BESIDE_LARGE], instead("median.dim", median_at_the_last),
     ),

@@ -115,11 +115,11 @@ def _signed(s: torch.Tensor, sign: float) -> torch.Tensor:
     return torch.where(_has_no_sign(s), s.copysign(torch.full_like(s, sign)), s)
 
 
-def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any:
+def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, gates: Gates) -> Any:
     """A lane's call of an index-giving operator with ties broken by position; None where that changes nothing.
 
     Where an order is promised, elements are equal or not unless rounding may have moved them, which it has not
-    where the run was ``exact`` so far.
+    where the run was exact so far.
     """
     if not lane.tie or call.name not in INDEX_GIVING:
         return None
@@ -128,26 +128,31 @@ def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, exact: bool) -> Any
         return None
     reach = 2 * lanes.deviation(call.tensors[0])
     if not _promises_order(call):
-        return _of_equals(call, lane.tie, reach)
-    if exact or not bool(reach.any()):
+        return _of_equals(call, lane, reach, gates)
+    if gates.exact or not bool(reach.any()):
         return None
-    return _with_values(call.run(), _of(call, x.double() + lane.tie * reach * _places(x)))
+    ramp = torch.arange(x.numel(), dtype=torch.float64, device=x.device).reshape(x.shape) / x.numel()
+    return _with_values(call.run(), _of(call, x.double() + lane.tie * reach * ramp))
 
 
-def _of_equals(call: OperatorCall, side: int, reach: torch.Tensor) -> Any:
-    """The call with another one taken of equal elements: the first of them on one side, the last on the other."""
+def _of_equals(call: OperatorCall, lane: Lane, reach: torch.Tensor, gates: Gates) -> Any:
+    """The call with others taken of equal elements: those come in the order of their places, turned."""
     own, dim = call.run(), _dimension(call)
     ranks = _ranks(call.args[0], reach, dim, nan_is_largest=call.name in SORTING)
+    place, count = _among_equals(ranks, dim)
+    gates.equals = max(gates.equals, int(count.max()))
+    turned = ((place + lane.turned) % count) / count
     if call.name == "mode" and dim is not None:  # which decides by how many are equal
         keepdim = bool(call.kwargs.get("keepdim", len(call.args) > 2 and call.args[2]))
         taken = ranks.gather(dim, own[1] if keepdim else own[1].unsqueeze(dim))
-        return own[0], ((ranks == taken) * side * (1 + _places(ranks))).argmax(dim, keepdim)
-    other = _of(call, ranks + side * _places(ranks) / 2)
+        return own[0], ((ranks == taken) * (2 - turned)).argmax(dim, keepdim)
+    other = _of(call, ranks + turned / 2)
     if dim is None or call.name not in ORDERS:
         return _with_values(own, other)
     mine, theirs = (got if isinstance(got, torch.Tensor) else got[1] for got in (own, other))
-    along = ranks.gather(dim, mine).movedim(dim, -1)
-    moved = _all_moved(mine.movedim(dim, -1), theirs.movedim(dim, -1), along, side).movedim(-1, dim)
+    along = ranks.gather(dim, mine)
+    mine, theirs, along = (t.movedim(dim, -1) for t in (mine, theirs, along))
+    moved = _all_moved(mine, theirs, along, by=lane.turned + 1).movedim(-1, dim)
     return moved if isinstance(own, torch.Tensor) else (own[0], moved)
 
 
@@ -161,11 +166,6 @@ def _with_values(own: Any, other: Any) -> Any:
     if isinstance(other, torch.Tensor):
         return own if other.is_floating_point() else other
     return tuple(p if s.is_floating_point() else s for p, s in zip(own, other, strict=True))
-
-
-def _places(t: torch.Tensor) -> torch.Tensor:
-    """For each element where it is, from 0 to just below 1."""
-    return torch.arange(t.numel(), dtype=torch.float64, device=t.device).reshape(t.shape) / t.numel()
 
 
 def _dimension(call: OperatorCall) -> int | None:
@@ -199,19 +199,38 @@ def _ranks(x: torch.Tensor, reach: torch.Tensor, dim: int | None, nan_is_largest
     return torch.zeros_like(rank).scatter(dim, order, rank)
 
 
-def _all_moved(mine: torch.Tensor, theirs: torch.Tensor, ranks: torch.Tensor, side: int) -> torch.Tensor:
-    """``theirs``, but equals of which one stays where ``mine`` has it are those of ``mine``, turned by one.
+def _among_equals(ranks: torch.Tensor, dim: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of each element its place among those of its rank, in the order in which they are there, and their number."""
+    if dim is None:
+        place, count = _among_equals(ranks.reshape(-1), 0)
+        return place.reshape(ranks.shape), count.reshape(ranks.shape)
+    ordered, order = ranks.movedim(dim, -1).sort(stable=True)
+    first, last = _ends(ordered)
+    at = torch.arange(ordered.shape[-1], device=ranks.device).expand(ordered.shape)
+    found = (torch.zeros_like(order).scatter(-1, order, t).movedim(-1, dim) for t in (at - first, last - first + 1))
+    return next(found), next(found)
 
-    Places along the last dimension, in either order; ``ranks`` are those of ``mine``.
-    """
+
+def _ends(ranks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Where along the last dimension the run of equal ranks begins that an element is in, and where it ends."""
     n = ranks.shape[-1]
     at = torch.arange(n, device=ranks.device).expand(ranks.shape)
     new = torch.ones_like(ranks, dtype=torch.bool)
     new[..., 1:] = ranks[..., 1:] != ranks[..., :-1]
     first = torch.where(new, at, 0).cummax(-1).values
     last = torch.where(new.roll(-1, -1), at, n).flip(-1).cummin(-1).values.flip(-1)
-    turned = torch.where(at == last, first, at + 1) if side > 0 else torch.where(at == first, last, at - 1)
-    stays = torch.zeros_like(at).scatter_reduce(-1, first, (mine == theirs).long(), "amax").gather(-1, first)
+    return first, last
+
+
+def _all_moved(mine: torch.Tensor, theirs: torch.Tensor, ranks: torch.Tensor, by: int) -> torch.Tensor:
+    """``theirs``, but equals of which one stays where ``mine`` has it are those of ``mine``, turned ``by`` so many.
+
+    Places along the last dimension, in either order; ``ranks`` are those of ``mine``.
+    """
+    first, last = _ends(ranks)
+    at = torch.arange(ranks.shape[-1], device=ranks.device)
+    turned = first + (at - first + by) % (last - first + 1)
+    stays = torch.zeros_like(first).scatter_reduce(-1, first, (mine == theirs).long(), "amax").gather(-1, first)
     return torch.where(stays.bool(), mine.gather(-1, turned), theirs)
 
 

@@ -54,6 +54,8 @@ class Gates:
     #: both may go, each with the numbers that it leads to, a few shadows have a few.
     tied: bool = False
     tied_twice: str = ""
+    #: Elements that were equal where an operator may take any of them, at most.
+    equals: int = 0
     opaque: set[str] = field(default_factory=set)
     #: Of those, what compiled code may compute otherwise, or of which lanes have nothing of their own.
     blind: set[str] = field(default_factory=set)

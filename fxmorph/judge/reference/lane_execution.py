@@ -150,7 +150,7 @@ class LaneExecution:
         if lane.perturb is not None and call.name in KERNELS:
             run = perturbed_kernel(self._rounding, lane, call, stepped)
         try:
-            result = tie_broken(self._lanes, lane, call, self._gates.exact)
+            result = tie_broken(self._lanes, lane, call, self._gates)
             return (run(*call.args, **call.kwargs) if result is None else result), Opaque.NO
         except Exception:
             self._gates.opaque.add(call.name)

@@ -75,6 +75,8 @@ class Lane:
     row: int = 0
     roundings: int = 0
     tie: int = 0
+    #: Of equal elements, of which any may be taken, one that lies so many behind the first.
+    turned: int = 0
     bases: dict[tuple[int, torch.dtype], torch.Tensor] = field(default_factory=dict)
     broken: str = ""
     anew: Anew | None = None
@@ -181,15 +183,16 @@ class Anew(Lane):
 class Lanes:
     """The lanes of one run: the two references, the tie lanes, and the perturbed ones, whose draws ``seed`` begins.
 
-    ``wide_alone``: none but the first.
+    ``wide_alone``: none but the first.  ``draw`` counts the runs of one program: each takes others of equal elements.
     """
 
-    def __init__(self, seed: int, wide_alone: bool = False) -> None:
+    def __init__(self, seed: int, wide_alone: bool = False, draw: int = 0) -> None:
         alive: dict[int, Any] = {}
         self.wide, self.cast = Lane("wide", alive), Lane("cast", alive, casts_round=True)
         self._all = [self.wide]
         if not wide_alone:
-            self._all += [self.cast, Lane("tie:+", alive, tie=1), Lane("tie:-", alive, tie=-1)]
+            ties = (Lane("tie:+", alive, tie=1, turned=2 * draw), Lane("tie:-", alive, tie=-1, turned=2 * draw + 1))
+            self._all += [self.cast, *ties]
             for k in range(SPREAD):
                 for kind in ("wide", "cast"):
                     g = torch.Generator(device="cpu").manual_seed(seed)

@@ -46,16 +46,17 @@ from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, is_random, no_di
 class ReferenceRun(DispatchMode):
     """Dispatch mode of the reference run; see the module's docstring.
 
-    ``seed`` begins the perturbed lanes' draws.  ``differentiated``: gradients are wanted, for which fused
+    ``seed`` begins the perturbed lanes' draws, and ``draw`` counts runs of one program, which take others of equal
+    elements.  ``differentiated``: gradients are wanted, for which fused
     attention computes its scores once more.  ``wide_alone``: without the other lanes, which is all that it takes to
     say whether the run was exact.
     """
 
-    def __init__(self, seed: int = 0, differentiated: bool = False, wide_alone: bool = False) -> None:
+    def __init__(self, seed: int = 0, differentiated: bool = False, wide_alone: bool = False, draw: int = 0) -> None:
         super().__init__()
         self._differentiated = differentiated
         self.gates = Gates()
-        self.lanes = Lanes(seed, wide_alone)
+        self.lanes = Lanes(seed, wide_alone, draw)
         #: Floating-point numbers that Python took.
         self.taken: list[Taken] = []
         self._rounding = Rounding()

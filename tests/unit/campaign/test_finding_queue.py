@@ -49,7 +49,7 @@ def investigated(case: Case, group: str, program: str = PROGRAM, skeleton: Any =
 
 
 def next_job(campaign: Any) -> Any:
-    job, _ = campaign.queue.next_job()
+    job, _ = campaign.queue.next_job(left=campaign.settings.max_time, cases_left=True)
     return job
 
 
@@ -171,6 +171,13 @@ def test_few_findings_have_more_time_each_than_many_and_each_has_some() -> None:
     assert LEAST_SECONDS < effort.for_one(600.0, 50.0, 3) < effort.for_one(600.0, 50.0, 2) < MOST_SECONDS
     assert effort.for_one(600.0, 149.0, 5) == effort.for_one(20.0, 0.0, 1) == LEAST_SECONDS
     assert Effort(300.0, share=None).for_one(20.0, 500.0, 9) == 300.0
+
+
+@pytest.mark.parametrize(("left", "manner"), [(20.0, Manner.AS_FOUND), (40.0, Manner.HERE), (100.0, Manner.HERE)])
+def test_an_investigation_ends_before_the_run_does(campaign: Any, left: float, manner: Manner) -> None:
+    see(campaign, case_of("s"))
+    job, _ = campaign.queue.next_job(left, cases_left=True)
+    assert job.manner is manner and job.seconds <= max(0.4 * left, LEAST_SECONDS)
 
 
 def test_findings_have_more_time_where_no_case_is_left() -> None:
