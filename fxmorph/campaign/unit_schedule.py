@@ -56,7 +56,7 @@ class Cost:
     derive: float = 0.9
     derived: float = 0.17
     made: float = 1.0
-    samples: float = 1.3
+    samples: float = 1.0
     seed: float = 1.3
     replay: float = 1.1
 
@@ -169,7 +169,7 @@ class UnitSchedule:
         first = Lane[Any](self._of_seeds((Mode.INFERENCE,)), cost.seed, 0.1)
         others = itertools.chain(self._of_seeds((Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC)), self._variants())
         return [
-            Lane(self._samples(), cost.samples, 0.6),
+            Lane(self._samples(), cost.samples, 0.8),
             Lane(self._made(coded), cost.made, 0.3),
             Lane(self._derivations(coded), cost.with_graphs, 0.3),
             first,

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib
 import itertools
+import random
 import sys
 import types
 import unittest
@@ -14,7 +15,9 @@ import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest import mock
 
+import numpy
 import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
@@ -109,7 +112,11 @@ def _namesakes(op: Any) -> set[OpOverload]:
 
 def _overloads_named(name: str) -> list[OpOverload]:
     packet = aten_packet(name)
-    return [getattr(packet, known) for known in packet.overloads()] if packet is not None else []
+    return _overloads_of(packet) if packet is not None else []
+
+
+def _overloads_of(packet: Any) -> list[OpOverload]:
+    return [getattr(packet, known) for known in packet.overloads()]
 
 
 @functools.cache
@@ -193,10 +200,25 @@ def _drawn(op: Any, dtype: torch.dtype) -> list[Any]:
     """The most unlike of the first samples; those before one that cannot be drawn."""
     differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     drawn: list[Any] = []
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception), _seeded_without_devices():
         for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), DRAWN):
             drawn.append(sample)
     return most_unlike(drawn, lambda sample: [sample.input, sample.args, sample.kwargs], SAMPLES)
+
+
+@contextlib.contextmanager
+def _seeded_without_devices() -> Iterator[None]:
+    """Torch's tests seed before each sample; of devices that are not there each keeps a stack trace for later."""
+    from torch.testing._internal import common_utils
+
+    def seeded(seed: int | None = None) -> None:
+        number = common_utils.SEED if seed is None else seed
+        seed_generators(number)
+        random.seed(number)
+        numpy.random.seed(number)
+
+    with mock.patch.object(common_utils, "set_rng_seed", seeded):
+        yield
 
 
 class _Recorder(DispatchMode):
@@ -211,6 +233,8 @@ class _Recorder(DispatchMode):
         self._operator, self._dtype, self._wanted = operator, dtype, wanted
         self._seen: set[tuple[Any, ...]] = set()
         self._counts: dict[OpOverload, int] = {}
+        #: Those of ``wanted`` by the operator whose overloads they are.
+        self._known: dict[Any, list[OpOverload]] = {}
 
     def chosen(self) -> list[SampleCall]:
         """In the order in which overloads were called first."""
@@ -247,7 +271,10 @@ class _Recorder(DispatchMode):
     def _note_kin(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Other overloads of the operator, as they are and with a number for the first or the second argument."""
         packet = func.overloadpacket
-        for overload in (getattr(packet, known) for known in packet.overloads()):
+        known = self._known.get(packet)
+        if known is None:
+            known = self._known[packet] = [o for o in _overloads_of(packet) if o in self._wanted]
+        for overload in known:
             if overload is func or self._counts.get(overload, 0) >= CANDIDATES:
                 continue
             for place in (None, 1, 0):
@@ -256,7 +283,7 @@ class _Recorder(DispatchMode):
                     break
 
     def _try(self, overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        if overload not in self._wanted or is_random(overload, args, kwargs) or _flag_for_a_number(overload, args):
+        if overload not in self._wanted or not _may_take(overload, args, kwargs) or is_random(overload, args, kwargs):
             return False
         try:
             with no_dispatch():
@@ -283,10 +310,26 @@ class _Recorder(DispatchMode):
             self._calls.append(SampleCall(self._operator, self._dtype, func, given, keywords))
 
 
-def _flag_for_a_number(overload: OpOverload, args: tuple[Any, ...]) -> bool:
-    """Whether a flag stands where the overload takes dimensions: it is what another overload takes there."""
-    given = zip(args, overload._schema.arguments, strict=False)
-    return any(type(value) is bool and "int" in str(argument.type) for value, argument in given)
+def _may_take(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the overload may take the arguments: torch says at length, and slowly, what is wrong with them.
+
+    A flag where it takes dimensions is what another overload takes there.
+    """
+    takes = _argument_types(overload)
+    if len(args) > len(takes) or not takes.keys() >= kwargs.keys():
+        return False
+    given = [*zip(args, takes.values(), strict=False), *((v, takes[name]) for name, v in kwargs.items())]
+    for value, kind in given:
+        if isinstance(value, torch.Tensor) != ("Tensor" in kind) and not isinstance(value, (list, tuple, type(None))):
+            return False
+        if type(value) is bool and "int" in kind:
+            return False
+    return True
+
+
+@functools.cache
+def _argument_types(overload: OpOverload) -> dict[str, str]:
+    return {argument.name: str(argument.type) for argument in overload._schema.arguments}
 
 
 def _copied(value: Any) -> Any:

@@ -54,7 +54,7 @@ def _traits(place: tuple[Any, ...], value: Any) -> Iterator[tuple[Any, ...]]:
         yield (*place, "rank", value.dim())
         yield (*place, value.dtype)
         yield (*place, "sizes", min(value.shape, default=2) if min(value.shape, default=2) < 2 else 2)
-        yield (*place, "contiguous", value.is_contiguous())
+        yield (*place, "contiguous", value.layout == torch.strided and value.is_contiguous())
     elif isinstance(value, dict):
         for name, part in value.items():
             yield from _traits((*place, name), part)
