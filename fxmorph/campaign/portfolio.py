@@ -1,16 +1,19 @@
 """A campaign's cases from all sources at all rungs, side by side, what is cheap before what is dear.
 
-Every seed is looked at with its kernels interpreted, in less than a second each, beside units of Inductor alone and
+Every seed is looked at with its kernels interpreted, in a second or two each, beside units of Inductor alone and
 operators of torch's own tests.  Variants, generated programs, and seeds with their kernels compiled follow.  What
-interpreted kernels have shown to be wrong is not compiled again as it is.
+interpreted kernels have shown to be wrong is not compiled again as it is.  Seeds of many operations are compiled from
+the beginning: what is wrong with generated code nothing else shows, and a C++ compiler starts once for all of them.
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from fxmorph.campaign.case_results import Answers
@@ -25,11 +28,13 @@ from fxmorph.campaign.unit_schedule import Cost, UnitSchedule
 from fxmorph.campaign.variants import Variants
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram
-from fxmorph.judge.plans import LOOK, MADE_PLANS, threads_of
+from fxmorph.judge.plans import DENSE_PLANS, LOOK, MADE_PLANS, threads_of
 from fxmorph.model import Case, Kernels, Rung, Seed, Status
 
 #: One of so many variants and generated programs is compiled, the others are interpreted.
 COMPILED_EVERY = 4
+#: A seed with so many operations in its text is compiled at once.
+DENSE = 38
 
 
 class Portfolio:
@@ -46,6 +51,8 @@ class Portfolio:
         #: In their order.
         self.seeds = list(seeds)
         random.Random(f"seeds {settings.seed}").shuffle(self.seeds)
+        self._dense = {seed for seed in self.seeds if interprets and _operations(seed) >= DENSE}
+        self.seeds.sort(key=lambda seed: seed in self._dense)  # they are looked at last
         self._configurations = Configurations(settings)
         #: Operators of torch's tests, once a worker has listed them.
         self._listed: Sequence[ListedOperator] | None = None
@@ -72,13 +79,16 @@ class Portfolio:
             lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
-            lanes.append(Lane(self._compiled_seeds(zip(looks, compiled, strict=True)), 4.0, 0.1, after=looking))
+            dense = [(replace(case, plans=DENSE_PLANS),) for case in compiled if case.seed in self._dense]
+            others = [pair for pair in zip(looks, compiled, strict=True) if pair[0].seed not in self._dense]
+            lanes.append(Lane(self._own(dense), 15.0, 0.5))
+            lanes.append(Lane(self._compiled_seeds(others), 4.0, 0.1, after=looking))
         if Source.OPERATORS in sources:
             yield ListOperators()
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.3))
+            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.1))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 2.0, 0.25))
         yield from mixed(lanes)
@@ -138,7 +148,7 @@ class Portfolio:
             return [Lane(self._compiled_operators(), _cost_of_compiled, 0.4)]
         looks = self._interpreted_operators()
         first: Lane[Any] = Lane(self._lowerings_once(looks), 0.5, 0.4)
-        return [first, Lane(looks, 0.5, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.25)]
+        return [first, Lane(looks, 0.5, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.15)]
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""
@@ -200,6 +210,17 @@ _SETTLED = (Status.FINDING, Status.ERROR, Status.UNSUPPORTED, Status.SKIPPED)
 def _flavoured(case: Case, place: int) -> Case:
     """One of four is fused as for a GPU."""
     return interpreted(case, Kernels.GPU if place % 4 == 3 else Kernels.CPP)
+
+
+def _operations(seed: Seed) -> int:
+    """In the text of a seed file, about; 0 of seeds of other forms."""
+    if seed.form != "module":
+        return 0
+    counted = (ast.Call, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Subscript)
+    try:
+        return sum(isinstance(node, counted) for node in ast.walk(ast.parse(Path(seed.path).read_text())))
+    except (OSError, ValueError, SyntaxError):  # what cannot be read says so when it is loaded
+        return 0
 
 
 def _cost_of_compiled(case: Any) -> float:

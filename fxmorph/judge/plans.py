@@ -21,6 +21,8 @@ QUICK = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 LOOK = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Of programs that are made and not written: operators' and generated ones.
 MADE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.NEGATIVE, ValuePlan.AGAIN)
+#: Of seeds of many operations, whose point is the code that is generated for them.
+DENSE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NEGATIVE, ValuePlan.LIMITS)
 #: In every so many rounds variants get inputs of another layout.  Where there are variants, one seed of so many is
 #: judged in another layout too, which takes a compile of its own; else every seed is.
 RELAID_EVERY = 3

@@ -6,6 +6,7 @@ inputs, or the seed's own source where the difference needs the seed's callable.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +41,15 @@ from fxmorph.model import (
 from fxmorph.programs.called_in_turn import turns
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed, capture_torch
-from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
+from fxmorph.programs.graph import (
+    Unprintable,
+    calls,
+    function_of,
+    graph_hash,
+    imports_of,
+    print_graph,
+    read_graph,
+)
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported, redrawn
 from fxmorph.programs.load import LoadedSeed, in_other_layout, staged
 from fxmorph.programs.observe import Observation
@@ -56,9 +65,11 @@ from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart, cpu_sec
 from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_tail
 from fxmorph.triage.folder.program_text import defined
 from fxmorph.triage.identity import group_of, same_group, skeleton
+from fxmorph.triage.reduce.calls import returning
 from fxmorph.triage.reduce.candidate import Candidate
 from fxmorph.triage.reduce.crash import crash_of
 from fxmorph.triage.reduce.driver import Reduction
+from fxmorph.triage.reduce.order import outputs
 from fxmorph.triage.reduce.recipe import fewest_rewrites
 from fxmorph.triage.reduce.same_finding import Showing, compiled, in_eager, interpreted
 from fxmorph.triage.reduce.sequence import DETAIL, STRUCTURE
@@ -304,7 +315,26 @@ class _Investigation:
             self._compiled(start)
             return start, recipe
         graph = self._graph()
-        return (graph if graph is not None and self._compiled(graph) else None), recipe
+        return (self._of_what_differs(graph) if graph is not None else None), recipe
+
+    def _of_what_differs(self, program: Candidate) -> Candidate | None:
+        """The program with the first of the results that differ alone, where that shows the finding as well, so that
+        little is compiled from there on; None where the program does not show it.
+        """
+        verdicts, self.signature = self._judged(self._subject(program), program.config)
+        wrong = [v.slot for v in verdicts if v.status is Status.FINDING and v.kind in self.accused]
+        if not wrong:
+            return None
+        returned = [int(slot[3:]) for slot in wrong if re.fullmatch(r"out\d+", slot)]
+        count = len(outputs(program.graph))
+        if not returned or count == 1 or returned[0] >= count:
+            return program
+        signature = self.signature
+        alone = returning(program, {returned[0]})
+        if self._compiled(alone):
+            return alone
+        self.signature = signature
+        return program
 
     def _graph(self) -> Candidate | None:
         """The seed's one graph; None where it has another number, or where it has no text."""

@@ -22,12 +22,12 @@ LITERALS = (0, 1, 2)
 def fewer_outputs(search: Reduction) -> None:
     """One output alone, else without one after the other."""
     count = len(outputs(search.best.graph))
-    if count > 1 and any(search.attempt(_returning(search.best, {i})) for i in range(count)):
+    if count > 1 and any(search.attempt(returning(search.best, {i})) for i in range(count)):
         return
     i = 0
     while i < len(outputs(search.best.graph)) > 1:
         kept = set(range(len(outputs(search.best.graph)))) - {i}
-        i += not search.attempt(_returning(search.best, kept))
+        i += not search.attempt(returning(search.best, kept))
 
 
 def fewer_calls(search: Reduction) -> None:
@@ -81,7 +81,7 @@ def fewer_inputs(search: Reduction) -> None:
 # -- editing -------------------------------------------------------------------
 
 
-def _returning(program: Candidate, kept: Collection[int]) -> Candidate:
+def returning(program: Candidate, kept: Collection[int]) -> Candidate:
     """The program with only some of its outputs, and without what then nothing needs."""
     graph = copy_graph(program.graph)
     output_node(graph).args = (tuple(v for i, v in enumerate(outputs(graph)) if i in kept),)
