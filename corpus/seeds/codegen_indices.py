@@ -14,16 +14,20 @@ def make_inputs():
 
 def fn(x, image, places, row):
     n = x.shape[1]
+
+    def steps(*of):
+        return torch.arange(*of, device=x.device)
+
     ranges = [
-        torch.arange(n) * 3 - 7,
-        torch.arange(n - 1, -1, -1),
-        torch.arange(0, 2 * n, 2) // 3,
-        row + torch.arange(n),
+        steps(n) * 3 - 7,
+        steps(n - 1, -1, -1),
+        steps(0, 2 * n, 2) // 3,
+        row + steps(n),
     ]
     ranges += [
-        torch.arange(5, -n + 5, -1) * row,
-        torch.linspace(-1, 1, n) + row,
-        (torch.arange(n) % 4 - 2).float() * row,
+        steps(5, -n + 5, -1) * row,
+        torch.linspace(-1, 1, n, device=x.device) + row,
+        (steps(n) % 4 - 2).float() * row,
     ]
     moved = [
         x.flip(0),
@@ -77,14 +81,14 @@ def fn(x, image, places, row):
         torch.diag_embed(row[:9]),
         x.narrow(1, 3, 9) + 1,
     ]
-    chosen = [x[places, torch.arange(n)], x.gather(0, places[None]), x.index_select(0, places) * 2, x.take(places * 35)]
+    chosen = [x[places, steps(n)], x.gather(0, places[None]), x.index_select(0, places) * 2, x.take(places * 35)]
     written = [
-        torch.zeros(33).index_add(0, places, row),
+        x.new_zeros(33).index_add(0, places, row),
         x.index_copy(0, places[:1], row[None]),
         x.scatter(0, places[None], 9.0),
     ]
     written += [
-        torch.zeros(33).scatter_add(0, places, row),
+        x.new_zeros(33).scatter_add(0, places, row),
         x.slice_scatter(row[:33].view(33, 1).expand(33, 12), 1, 1, 35, 3),
     ]
     return (

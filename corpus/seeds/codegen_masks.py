@@ -13,7 +13,7 @@ def make_inputs():
 
 
 def fn(x, keep, lengths, whole):
-    inside = torch.arange(x.shape[1])[None] < lengths[:, None]
+    inside = torch.arange(x.shape[1], device=x.device)[None] < lengths[:, None]
     nested = torch.where(keep, torch.where(x > 0, x, -1.0), torch.where(inside, 2.0, x * 3))
     flags = [
         keep & inside,
