@@ -123,17 +123,24 @@ def test_calls_that_come_out_the_same_need_no_graph(monkeypatch: pytest.MonkeyPa
     assert same >= 5 and judged_as_graphs >= 1
 
 
+def test_calls_that_come_out_otherwise_by_a_rounding_need_no_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = handle("decomposition.aten.leaky_relu.default").function
+    same, judged_as_graphs = looked_at(monkeypatch, lambda *a, **k: right(*a, **k) * 3 / 3)
+    assert same >= 5 and judged_as_graphs >= 1
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
         lambda out, x: out * 1.01,
+        lambda out, x: out * (1 + 2.0**-23),
         lambda out, x: out.double(),
         lambda out, x: out[None],
         lambda out, x: torch.stack([out, out], -1)[..., 0],
         lambda out, x: out + x.add_(1) * 0,
         lambda out, x: (out, out),
     ],
-    ids=["value", "dtype", "shape", "strides", "written", "structure"],
+    ids=["value", "another constant", "dtype", "shape", "strides", "written", "structure"],
 )
 def test_what_comes_out_otherwise_is_judged_as_a_graph(
     monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Any, Any], Any]

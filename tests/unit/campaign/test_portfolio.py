@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fxmorph.campaign.jobs import Derive, Judge, JudgePasses, ListOperators, ListUnits
+from fxmorph.campaign.portfolio import DENSE
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.core.pool import Ended
 from fxmorph.core.units import Stage, Unit, UnitKind
@@ -97,6 +98,20 @@ def test_every_seed_is_looked_at_first_with_interpreted_kernels(new_campaign: An
     assert {c.compile.threads for c in rest if c.rung is Rung.CPU} == {1, 4}
     assert any(c.compile.inductor or c.compile.options or c.dtype for c in rest if c.number)
     assert any(not (c.compile.inductor or c.compile.options or c.dtype) for c in rest if c.number)
+
+
+def test_seeds_of_many_operations_are_compiled_at_once(new_campaign: Any, corpus: str, tmp_path: Path) -> None:
+    dense, broken = tmp_path / "dense.py", tmp_path / "broken.py"
+    dense.write_text(f"def fn(x):\n    return x{' + x' * DENSE}\n")
+    broken.write_text("def fn(x:")
+    more = tuple(Seed(str(path), "module", path.name) for path in (dense, broken))
+    cases = walk(new_campaign(seeds=(*seeds(8), *more), paths=(corpus,)), 300)
+    of_it = [c for c in cases if c.seed.path == str(dense) and not c.number]
+    assert [c.rung for c in of_it] == [Rung.CPU, Rung.IR] and cases.index(of_it[0]) < 5
+    looks = [c for c in cases if c.rung is Rung.IR and c.seed.form == "module" and not c.number]
+    assert looks[-1] == of_it[1] and len(looks) == 10
+    others = [c for c in cases if c.seed.form == "module" and c.seed.path != str(dense) and not c.number]
+    assert {c.rung for c in others[:9]} == {Rung.IR}
 
 
 def test_what_interpreted_kernels_show_is_not_compiled_again(new_campaign: Any, corpus: str) -> None:

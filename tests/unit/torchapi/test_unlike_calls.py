@@ -26,6 +26,11 @@ def test_the_first_that_is_on_something_comes_first_and_none_twice() -> None:
     assert len(chosen(calls, 9)) == 4 and chosen(calls, 1) == [calls[1]] and chosen([], 3) == []
 
 
+def test_sparse_tensors_are_calls_too() -> None:
+    calls = [[torch.eye(3)], [torch.eye(3).to_sparse_csr()], [torch.eye(3).to_sparse()]]
+    assert len(chosen(calls, 3)) == 3
+
+
 def test_every_value_of_an_argument_and_pairs_of_them_come_before_what_is_alike() -> None:
     calls = [{"size": size, "mode": mode} for mode in "abc" for size in (1, 2, 3)]
     few = chosen(calls, 3)
