@@ -224,7 +224,7 @@ class Lanes:
         for lane in self._all:
             if lane.perturb is not None:
                 centre = self.cast if lane.casts_round else self.wide
-                off = (lane.shadow(t) - _in_numbers(centre.shadow(t))).abs()
+                off = (_in_numbers(lane.shadow(t)) - _in_numbers(centre.shadow(t))).abs()
                 out = torch.maximum(out, torch.nan_to_num(off, nan=0.0, posinf=0.0))
         return out
 

@@ -56,7 +56,7 @@ def test_what_stands_without_a_draft_is_written_up(left: Any) -> None:
     found = leftovers(left.store, left.run_id, None)
     assert [(index, f.id) for index, _, f in found.undrafted] == [(2, "whole")]
     LeftoverSchedule(left.settings, [], [], found.undrafted, left.queue)
-    job, _ = left.queue.next_job()
+    job, _ = left.queue.next_job(60.0, cases_left=False)
     assert isinstance(job, WriteUp) and job.finding.id == "whole"
     assert not leftovers(left.store, left.run_id, {"whole"}).undrafted
     left.ledger.add_finding(replace(job.finding, draft=Draft()), Path(job.folder))
