@@ -103,7 +103,8 @@ def not_reduced(finding: Finding) -> str:
         return "not reduced: it shows at another size than the first, and reducing changes sizes"
     if reduced.finished is False:
         if not reduced.tests:
-            return "not reduced: what it was reduced to did not show it again, or took its process with it"
+            why = "for lack of time, or since what it was reduced to did not show it again or took its process with it"
+            return f"not reduced, {why}; `fxmorph reduce {finding.id}` tries"
         return f"not reduced to the end for lack of time; `fxmorph reduce {finding.id}` goes on"
     return "not reduced: no single graph shows it, it needs the callable" if reduced.nodes == 0 else ""
 
