@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy
 import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_leaves, tree_map
@@ -23,7 +22,7 @@ from fxmorph.torchapi.changed_calls import changed_calls
 from fxmorph.torchapi.decompose import inductor_decompositions, is_decomposed
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, tensors_of
-from fxmorph.torchapi.operator_samples import SampleCall, operator_tests, recorded_calls
+from fxmorph.torchapi.operator_samples import SampleCall, operator_tests, recorded_calls, seed_samples
 from fxmorph.torchapi.varied_calls import described, passes_shape_check, varied, with_other_numbers
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
@@ -74,9 +73,7 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
     def drawn(seed: int) -> _Drawn:
         calls = list[_Accepted]()
         for test in tests:
-            random.seed(seed)  # samples are drawn from all three
-            numpy.random.seed(seed % 2**32)
-            seed_generators(seed)
+            seed_samples(seed)
             made = _calls(program, test)
             calls += [a for one, sample in made if (a := _accepted(one, sample, program.setting)) is not None]
         if not calls:

@@ -212,13 +212,17 @@ def _seeded_without_devices() -> Iterator[None]:
     from torch.testing._internal import common_utils
 
     def seeded(seed: int | None = None) -> None:
-        number = common_utils.SEED if seed is None else seed
-        seed_generators(number)
-        random.seed(number)
-        numpy.random.seed(number)
+        seed_samples(common_utils.SEED if seed is None else seed)
 
     with mock.patch.object(common_utils, "set_rng_seed", seeded):
         yield
+
+
+def seed_samples(seed: int) -> None:
+    """All three generators that torch's tests draw samples from."""
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+    seed_generators(seed)
 
 
 class _Recorder(DispatchMode):

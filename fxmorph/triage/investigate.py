@@ -41,15 +41,7 @@ from fxmorph.model import (
 from fxmorph.programs.called_in_turn import turns
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed, capture_torch
-from fxmorph.programs.graph import (
-    Unprintable,
-    calls,
-    function_of,
-    graph_hash,
-    imports_of,
-    print_graph,
-    read_graph,
-)
+from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported, redrawn
 from fxmorph.programs.load import LoadedSeed, in_other_layout, staged
 from fxmorph.programs.observe import Observation

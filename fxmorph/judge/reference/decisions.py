@@ -138,21 +138,26 @@ def tie_broken(lanes: Lanes, lane: Lane, call: OperatorCall, gates: Gates) -> An
 def _of_equals(call: OperatorCall, lane: Lane, reach: torch.Tensor, gates: Gates) -> Any:
     """The call with others taken of equal elements: those come in the order of their places, turned."""
     own, dim = call.run(), _dimension(call)
-    ranks = _ranks(call.args[0], reach, dim, nan_is_largest=call.name in SORTING)
-    place, count = _among_equals(ranks, dim)
+    x = call.args[0]
+    if dim is None:
+        x, reach = x.reshape(-1), reach.reshape(-1)
+    along = 0 if dim is None else dim
+    ranks = _ranks(x, reach, along, nan_is_largest=call.name in SORTING)
+    place, count = _among_equals(ranks, along)
     gates.equals = max(gates.equals, int(count.max()))
+    if dim is None:  # there are no indices
+        return own
     turned = ((place + lane.turned) % count) / count
-    if call.name == "mode" and dim is not None:  # which decides by how many are equal
+    if call.name == "mode":  # which decides by how many are equal
         keepdim = bool(call.kwargs.get("keepdim", len(call.args) > 2 and call.args[2]))
         taken = ranks.gather(dim, own[1] if keepdim else own[1].unsqueeze(dim))
         return own[0], ((ranks == taken) * (2 - turned)).argmax(dim, keepdim)
     other = _of(call, ranks + turned / 2)
-    if dim is None or call.name not in ORDERS:
+    if call.name not in ORDERS:
         return _with_values(own, other)
     mine, theirs = (got if isinstance(got, torch.Tensor) else got[1] for got in (own, other))
-    along = ranks.gather(dim, mine)
-    mine, theirs, along = (t.movedim(dim, -1) for t in (mine, theirs, along))
-    moved = _all_moved(mine, theirs, along, by=lane.turned + 1).movedim(-1, dim)
+    mine, theirs, mine_ranks = (t.movedim(dim, -1) for t in (mine, theirs, ranks.gather(dim, mine)))
+    moved = _all_moved(mine, theirs, mine_ranks, by=lane.turned + 1).movedim(-1, dim)
     return moved if isinstance(own, torch.Tensor) else (own[0], moved)
 
 
@@ -176,14 +181,12 @@ def _dimension(call: OperatorCall) -> int | None:
     return dim
 
 
-def _ranks(x: torch.Tensor, reach: torch.Tensor, dim: int | None, nan_is_largest: bool) -> torch.Tensor:
-    """The rank of each element along ``dim`` (None: of all), as float64; equals have the same, and neighbours that
+def _ranks(x: torch.Tensor, reach: torch.Tensor, dim: int, nan_is_largest: bool) -> torch.Tensor:
+    """The rank of each element along ``dim``, as float64; equals have the same, and neighbours that
     rounding, which moves each by ``reach`` at most, may have made of equals.
 
     NaN stays NaN where it is not the largest.
     """
-    if dim is None:
-        return _ranks(x.reshape(-1), reach.reshape(-1), 0, nan_is_largest).reshape(x.shape)
     ordered, order = (x if x.is_floating_point() else x.long()).sort(stable=True, dim=dim)
     n = ordered.shape[dim] - 1
     low, high = ordered.narrow(dim, 0, n), ordered.narrow(dim, 1, n)
@@ -199,16 +202,13 @@ def _ranks(x: torch.Tensor, reach: torch.Tensor, dim: int | None, nan_is_largest
     return torch.zeros_like(rank).scatter(dim, order, rank)
 
 
-def _among_equals(ranks: torch.Tensor, dim: int | None) -> tuple[torch.Tensor, torch.Tensor]:
+def _among_equals(ranks: torch.Tensor, dim: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Of each element its place among those of its rank, in the order in which they are there, and their number."""
-    if dim is None:
-        place, count = _among_equals(ranks.reshape(-1), 0)
-        return place.reshape(ranks.shape), count.reshape(ranks.shape)
     ordered, order = ranks.movedim(dim, -1).sort(stable=True)
     first, last = _ends(ordered)
     at = torch.arange(ordered.shape[-1], device=ranks.device).expand(ordered.shape)
-    found = (torch.zeros_like(order).scatter(-1, order, t).movedim(-1, dim) for t in (at - first, last - first + 1))
-    return next(found), next(found)
+    place, count = (torch.zeros_like(t).scatter(-1, order, t).movedim(-1, dim) for t in (at - first, last - first + 1))
+    return place, count
 
 
 def _ends(ranks: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
