@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fxmorph.core.seen_differences import FILE, key_of, unit_key
+from fxmorph.core.seen_differences import FILE, keys_of, unit_key
 from fxmorph.core.store import Store
 from fxmorph.core.versions import version_of
 from fxmorph.inductor.pair_record import place_of
@@ -29,7 +29,9 @@ def main() -> None:
                 for _, case, result in store.cases(run.id):
                     shipped = case.seed.form == "operator" or "corpus/seeds" in case.seed.path
                     if result.status is Status.FINDING and not case.number and shipped:
-                        _add(seen, key_of(case), result.kinds)
+                        keys = keys_of(case.seed)
+                        if len(keys) == 1:  # of several operators it may be any
+                            _add(seen, *keys, result.kinds)
                 for finding in store.findings(run.id, duplicates=True):
                     if finding.unit_case is not None and finding.unit_case.rung == Rung.PASS:
                         sort = finding.unit_case.sort or ""

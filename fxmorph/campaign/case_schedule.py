@@ -27,11 +27,13 @@ from fxmorph.core.config import Settings, Source
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, Checked, Warned
 from fxmorph.inductor.rung import Chosen
-from fxmorph.judge.plans import MADE_PLANS
+from fxmorph.judge.plans import MADE_LOOK, MADE_PLANS
 from fxmorph.model import Case, CaseResult, Level, RewriteProof, Rung, Seed, Status, ValuePlan, VerdictCode
 
 #: CPU seconds for a list of the operators of torch's tests, and for a program that nobody wrote.
 LISTING_SECONDS, MADE_SECONDS = 120.0, 40.0
+#: No new case starts after this share of the budget where something new waits for an investigation, and where not.
+UNTIL, UNTIL_NOTHING_NEW = 0.85, 0.93
 #: After this part of what a case may take it is judged on no other set of values.
 ENOUGH = 0.5
 
@@ -49,7 +51,6 @@ class CaseSchedule:
         self._settings, self._packs, self._ledger, self._queue, self._emit = settings, packs, ledger, queue, emit
         self._seeds, self._listed, self._done, self._check = list(seeds), listed, done or {}, check
         self.rung: Rung = rung_of(settings)
-        self.until = 1.0 if check else 0.85
         self.unjudged = 0
         self.answers = Answers()
         #: How far the order was gone through, and how many cases of it were given out.
@@ -68,6 +69,12 @@ class CaseSchedule:
                 self._units = UnitSchedule(settings, self._own_seeds, ledger, queue, emit, prove=False)
             self._portfolio = Portfolio(settings, self._own_seeds, self.answers, self.rung, interprets, self._units)
             self._judged.update({Rung.IR.value: 0} if interprets else {})
+
+    @property
+    def until(self) -> float:
+        if self._check:
+            return 1.0
+        return UNTIL if self._queue.has_new else UNTIL_NOTHING_NEW
 
     @property
     def planned(self) -> int | None:
@@ -149,7 +156,7 @@ class CaseSchedule:
 
     def _is_made(self, case: Case) -> bool:
         """Whether nobody wrote the program."""
-        return self._portfolio is not None and case.plans == MADE_PLANS
+        return self._portfolio is not None and case.plans in (MADE_LOOK, MADE_PLANS)
 
     # -- results ---------------------------------------------------------------
 

@@ -227,8 +227,13 @@ class FindingQueue:
         else:
             self._written_up(ended.job, ended)
 
+    @property
+    def has_new(self) -> bool:
+        """Whether something waits to be investigated that does not look known."""
+        return not all(map(self._looks_known, self._waiting))
+
     def _wants_investigation(self, cases_left: bool) -> bool:
-        if not self._waiting or (cases_left and all(map(self._looks_known, self._waiting))):
+        if not self._waiting or (cases_left and not self.has_new):
             return False  # the time of what looks known comes when no case is left
         return self._has_time(cases_left)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
+from fxmorph.core.seen_differences import differs_as_it_is
 
 #: Programs of changed arguments that are compiled as one.
 PACK = 4
@@ -83,13 +84,18 @@ def _every_round(listed: Sequence[ListedOperator], campaign_seed: int) -> Iterat
     for number, (dtype, setting, part) in enumerate(_FIRST):
         drawn = [p for operator in first if (p := _program(operator, dtype, setting, part)) is not None]
         random.Random(f"first operators {campaign_seed} {number}").shuffle(drawn)
-        yield from drawn
+        yield from _new_first(drawn)
     for part in range(max((operator.parts for operator in listed), default=0)):
         for number, (dtype, setting) in enumerate(_ROUNDS):
             rng = random.Random(f"operators {campaign_seed} {part} {number}")
             drawn = [p for operator in listed if (p := _program(operator, dtype, setting, part)) is not None]
             rng.shuffle(drawn)
-            yield from drawn
+            yield from _new_first(drawn)
+
+
+def _new_first(programs: Sequence[OperatorProgram]) -> list[OperatorProgram]:
+    """What the installed torch is known to differ on comes last."""
+    return sorted(programs, key=lambda program: differs_as_it_is(program.seed()))
 
 
 def reaching_operators(listed: Sequence[ListedOperator]) -> frozenset[str]:

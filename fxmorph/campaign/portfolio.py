@@ -28,7 +28,8 @@ from fxmorph.campaign.unit_schedule import Cost, UnitSchedule
 from fxmorph.campaign.variants import Variants
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram
-from fxmorph.judge.plans import DENSE_PLANS, LOOK, MADE_PLANS, threads_of
+from fxmorph.core.seen_differences import differs_as_it_is
+from fxmorph.judge.plans import DENSE_PLANS, LOOK, MADE_LOOK, MADE_PLANS, threads_of
 from fxmorph.model import Case, Kernels, Rung, Seed, Status
 
 #: One of so many variants and generated programs is compiled, the others are interpreted.
@@ -52,7 +53,8 @@ class Portfolio:
         self.seeds = list(seeds)
         random.Random(f"seeds {settings.seed}").shuffle(self.seeds)
         self._dense = {seed for seed in self.seeds if interprets and _operations(seed) >= DENSE}
-        self.seeds.sort(key=lambda seed: seed in self._dense)  # they are looked at last
+        # Those that are compiled at once are looked at last, and so are those that nothing new is expected of.
+        self.seeds.sort(key=lambda seed: (differs_as_it_is(seed), seed in self._dense))
         self._configurations = Configurations(settings)
         #: Operators of torch's tests, once a worker has listed them.
         self._listed: Sequence[ListedOperator] | None = None
@@ -88,7 +90,7 @@ class Portfolio:
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.1))
+            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.3))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 2.0, 0.25))
         yield from mixed(lanes)
@@ -180,16 +182,19 @@ class Portfolio:
 
     def _looks_at_operators(self) -> Iterator[Case]:
         for place, program in self._programs():
-            look = _flavoured(self._operator(program), place)
+            look = self._look_at_operator(program, place)
             self._looked.add(look.id)
             yield look
+
+    def _look_at_operator(self, program: OperatorProgram, place: int) -> Case:
+        return replace(_flavoured(self._operator(program), place), plans=MADE_LOOK)
 
     def _compiled_operators(self) -> Iterator[Case | Passed | None]:
         """The same programs; of packs of them none was looked at."""
         yield from self._listing()
-        turns = ((place, self._operator(program)) for place, program in packed(self._programs()))
         yield from self._own(
-            self._unless_settled(_flavoured(case, place), self._threaded(case, place)) for place, case in turns
+            self._unless_settled(self._look_at_operator(program, place), self._threaded(self._operator(program), place))
+            for place, program in packed(self._programs())
         )
 
     # -- generated programs ----------------------------------------------------------
