@@ -28,6 +28,7 @@ from fxmorph.campaign.jobs import (
     WriteUp,
 )
 from fxmorph.core.clock import Clock
+from fxmorph.core.installed_lists import OPERATORS
 from fxmorph.core.pool import Lost, Unequipped, answer_jobs, answers_so_far, phases, print_to
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
@@ -138,10 +139,14 @@ def _about_units(
 
 
 def _listed(clock: Clock) -> Any:
-    from fxmorph.torchapi.operator_programs import listed_operators
-
     with clock.activity("capture"):
-        return listed_operators(), clock.take()
+        found = OPERATORS.remembered()
+        if found is None:
+            from fxmorph.torchapi.operator_programs import listed_operators
+
+            found = listed_operators()
+            OPERATORS.remember(found)
+        return found, clock.take()
 
 
 def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from fxmorph.core.unit_cache import remember, remembered
+from fxmorph.core.installed_lists import UNITS
 from fxmorph.core.units import Unit
 
 
 def installed_units() -> tuple[Unit, ...]:
     """Every unit, ordered by stage, whole passes before their entries."""
-    known = remembered()
+    known = UNITS.remembered()
     if known is not None:
         return known
     from fxmorph.inductor.inventory import inventory
 
     found = inventory()
-    remember(found)
+    UNITS.remember(found)
     return found

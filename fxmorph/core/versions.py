@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 from importlib import metadata
 
 
+@functools.cache  # a file of text is read for it, which takes milliseconds
 def version_of(package: str) -> str:
     """The installed version, ``unknown`` where the package is not installed."""
     try:

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.core.unit_cache import remember
+from fxmorph.core.installed_lists import UNITS
 from fxmorph.core.units import Stage, Unit, matches
 from fxmorph.inductor.apply import Applied, CannotRun, NotInEager, apply_unit
 from fxmorph.inductor.derive.derived_graph import Derived
@@ -135,7 +135,7 @@ def chosen(patterns: Collection[str]) -> Chosen:
 def chosen_units(patterns: Collection[str]) -> tuple[Unit, ...]:
     """Units by name, glob, stage or kind, all that eager can run for ``*``; raises ``UnknownUnit`` for one of none."""
     units = inventory()
-    remember(units)
+    UNITS.remember(units)
     out: dict[str, Unit] = {}
     for pattern in patterns:
         found = [u for u in units if pattern in (u.stage.value, u.kind.value) or matches(u.name, pattern)]

@@ -18,11 +18,11 @@ PLANS = (
 #: Of ``--quick``: the program's own values alone.
 QUICK = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
 #: Of the first look at a seed, which comes again on all sets: those that show most of what another shows.
-LOOK = (ValuePlan.SEED, ValuePlan.MASK, *SIZE_PLANS)
+LOOK = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, *SIZE_PLANS)
 #: Of programs that are made and not written: operators' and generated ones.
 MADE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.NEGATIVE, ValuePlan.AGAIN)
-#: Of the first look at those of operators.
-MADE_LOOK = (ValuePlan.SEED, ValuePlan.NEGATIVE)
+#: Of the first look at those of operators: whole numbers are equal now and then, and on bounds.
+MADE_LOOK = (ValuePlan.SEED, ValuePlan.EXACT)
 #: Of seeds of many operations, whose point is the code that is generated for them.
 DENSE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NEGATIVE, ValuePlan.LIMITS)
 #: In every so many rounds variants get inputs of another layout.  Where there are variants, one seed of so many is

@@ -80,7 +80,8 @@ def operator_program(program: OperatorProgram) -> Callable[[], tuple[Callable[..
             said = f"{program.dtype} that eager takes in part {program.part}"
             raise NoProgram(f"{program.operator} has no calls of {said}")
         changed, odd = program.setting is Setting.CHANGED, program.part % 2 == 1
-        return _written(calls, program.setting, fused=program.setting is Setting.FUSED or (changed and odd))
+        fused = program.setting is Setting.FUSED or (changed and odd)
+        return _written(calls, program.setting, fused, viewed=changed)
 
     def make() -> tuple[Callable[..., Any], list[Any]]:
         # One function for all draws of a seed: another one would be compiled anew.
@@ -331,10 +332,10 @@ def _leaf(value: torch.Tensor) -> torch.Tensor:
 # -- programs ------------------------------------------------------------------------
 
 
-def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool) -> _Drawn:
+def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool, viewed: bool) -> _Drawn:
     """The calls as text, one a line: Dynamo then has nothing to trace but them.
 
-    Views are read by a kernel, too.
+    Views are read by a kernel, too.  ``viewed``: every other call is one of views that the program takes of its inputs.
     """
     names = {
         id(one): f"called{place or ''}" for place, one in enumerate({id(c.called): c.called for c in calls}.values())
@@ -342,11 +343,19 @@ def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool) -> _Draw
     known: dict[str, Any] = {"negated": _twice_negated, "doubled": _doubled}
     known |= {names[id(c.called)]: c.called for c in calls}
     tensors: list[torch.Tensor] = []
+    #: What takes a view of an input, by the input's name.
+    taken: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {}
+    of_views = False
 
     def spelled(value: Any) -> str:
         if isinstance(value, torch.Tensor):
-            tensors.append(_leaf(value))
-            return f"t{len(tensors) - 1}"
+            name = f"t{len(tensors)}"
+            if of_views:
+                base, taken[name] = _base_of(value, len(tensors))
+                tensors.append(base)
+            else:
+                tensors.append(_leaf(value))
+            return name
         if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
             inner = ", ".join(map(spelled, value))
             return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' * (len(value) == 1)})"
@@ -358,18 +367,65 @@ def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool) -> _Draw
     lines = []
     for place, accepted in enumerate(calls):
         first, rest, keywords = accepted.call
+        of_views = viewed and place % 2 == 1 and _takes_views(accepted, len(tensors))
         given = [spelled(first), *map(spelled, rest), *(f"{k}={spelled(v)}" for k, v in keywords.items())]
         lines.append(f"    out{place} = {names[id(accepted.called)]}({', '.join(given)})")
     arguments = [f"t{i}" for i in range(len(tensors))]
     results = [f"out{i}" for i in range(len(calls))]
     if fused:
-        lines[:0] = [f"    {name} = negated({name})" for name in arguments]
+        lines[:0] = [f"    {name} = negated({name})" for name in arguments if name not in taken]
         results += [f"doubled({name})" for name in results]
     elif setting is not Setting.IN_PLACE:
         results += [f"doubled(out{place})" for place, accepted in enumerate(calls) if accepted.views]
+    lines[:0] = [f"    {name} = view_{name}({name})" for name in taken]
+    known |= {f"view_{name}": view for name, view in taken.items()}
     text = "\n".join([f"def fn({', '.join(arguments)}):", *lines, f"    return [{', '.join(results)}]"])
     exec(compile(text, "<operator program>", "exec"), known)
     return _Drawn(known["fn"], tuple(tensors))
+
+
+def _takes_views(accepted: _Accepted, number: int) -> bool:
+    """Whether eager takes the call of views, the first of them the input of that ``number``, as well."""
+    numbers = itertools.count(number)
+
+    def view(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        base, taken = _base_of(value, next(numbers))
+        return taken(base)
+
+    first, rest, keywords = tree_map(view, accepted.call)
+    try:
+        with torch.no_grad():
+            accepted.called(first, *rest, **keywords)
+    except Exception:
+        return False
+    return True
+
+
+def _base_of(value: torch.Tensor, number: int) -> tuple[torch.Tensor, Callable[[torch.Tensor], torch.Tensor]]:
+    """A tensor that ``value`` is a view of, and what takes the view; what else it holds are values of the same sort."""
+    value = _leaf(value).detach()
+    other = value.flatten().roll(1).view(value.shape)
+    views = [_row, _tail, _turned][: 1 + min(value.dim(), 2)]
+    view = views[number % len(views)]
+    if view is _row:
+        return torch.stack([other, value]), view
+    if view is _tail:
+        return torch.cat([other[..., :1], value], -1), view
+    return _turned(value).contiguous(), view
+
+
+def _row(base: torch.Tensor) -> torch.Tensor:
+    return base[1]
+
+
+def _tail(base: torch.Tensor) -> torch.Tensor:
+    return base[..., 1:]
+
+
+def _turned(base: torch.Tensor) -> torch.Tensor:
+    return base.permute([*reversed(range(base.dim()))])
 
 
 def _twice_negated(t: torch.Tensor) -> torch.Tensor:

@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[2]
 
 def test_a_remembered_list_needs_no_torch(tmp_path: Path) -> None:
     code = (
-        "import sys; from fxmorph.core.unit_cache import remember;"
+        "import sys; from fxmorph.core.installed_lists import UNITS;"
         "from fxmorph.core.units import Stage, Unit, UnitKind;"
-        "remember([Unit('joint.one', Stage.JOINT, UnitKind.PASS, 'm', True, '', 'all', True)]);"
+        "UNITS.remember([Unit('joint.one', Stage.JOINT, UnitKind.PASS, 'm', True, '', 'all', True)]);"
         "sys.argv[1:] = ['passes']; from fxmorph.cli import app; app(standalone_mode=False);"
         "assert 'torch' not in sys.modules"
     )

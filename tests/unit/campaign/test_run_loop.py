@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+
 from fxmorph.campaign import jobs
+from fxmorph.campaign.case_schedule import UNTIL, UNTIL_NOTHING_NEW
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, FindingMade, Warned
@@ -90,3 +93,14 @@ def test_what_a_run_that_goes_on_has_judged_already_goes_to_no_worker(new_campai
     after.run._loop(pool)
     assert went_out(pool) == [("Investigate", "b"), ("Investigate", "b"), ("Judge", "c"), ("Judge", "d")]
     assert after.finish().cases == 4
+
+
+def test_cases_end_earlier_where_something_new_waits(new_campaign: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = new_campaign(seeds=SEEDS, rewrites=False)
+    case = next(job.case for job in campaign.schedule.jobs())
+    assert campaign.schedule.until == UNTIL_NOTHING_NEW
+    campaign.queue.see(0, case, CaseResult(case.id, Status.FINDING, (Kind.VALUE,), "off"), None)
+    assert campaign.schedule.until == UNTIL < UNTIL_NOTHING_NEW
+    monkeypatch.setattr("fxmorph.campaign.finding_queue.seen_before", lambda case, result: True)
+    assert campaign.schedule.until == UNTIL_NOTHING_NEW
+    assert new_campaign(seeds=SEEDS, check=True).schedule.until == 1

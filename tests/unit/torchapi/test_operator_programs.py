@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves
 
 from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram, Setting
 from fxmorph.programs.load import SeedFailed, load_seed
-from fxmorph.torchapi.operator_programs import CALLS, NoProgram, listed_operators, operator_program
+from fxmorph.torchapi.operator_programs import CALLS, NoProgram, _base_of, listed_operators, operator_program
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +82,36 @@ def test_what_there_is_not_is_said() -> None:
         operator_program(OperatorProgram("nn.functional.gelu", "int64"))
     with pytest.raises(SeedFailed, match="that eager takes in part 99"):
         load_seed(OperatorProgram("add", part=99).seed()).fresh()
+
+
+def test_every_other_changed_call_is_one_of_views_where_eager_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def viewed(name: str) -> list[bool]:
+        torch.manual_seed(0)
+        fn, tensors = operator_program(OperatorProgram(name, setting=Setting.CHANGED))()
+        seen: list[bool] = []
+
+        def spy(called: Any) -> Any:
+            def call(*args: Any, **more: Any) -> Any:
+                given = [t for t in tree_leaves((args, more)) if isinstance(t, torch.Tensor)]
+                seen.append(all(t._is_view() for t in given))
+                assert seen[-1] or not any(t._is_view() for t in given)
+                return called(*args, **more)
+
+            return call
+
+        for key in [key for key in fn.__globals__ if key.startswith("called")]:
+            monkeypatch.setitem(fn.__globals__, key, spy(fn.__globals__[key]))
+        fn(*tensors)
+        return seen
+
+    assert viewed("addmm") == [False, True] * (CALLS // 2)
+    assert not all(viewed("view")[1::2])  # not every order of dimensions has such a view
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 0, 3), (2, 3, 4)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.int64, torch.complex64])
+def test_a_view_of_a_base_is_the_value(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    value = torch.randn(shape, dtype=torch.float64).mul(4).to(dtype)
+    for number in range(3):
+        base, view = _base_of(value, number)
+        assert torch.equal(view(base), value) and view(base)._is_view() and base.is_contiguous()

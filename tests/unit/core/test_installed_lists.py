@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import fxmorph
-from fxmorph.core import unit_cache
-from fxmorph.core.unit_cache import remember, remembered
+from fxmorph.core import installed_lists
+from fxmorph.core.installed_lists import OPERATORS, UNITS
+from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.core.units import Stage, Unit, UnitKind
 
-UNITS = (
+FOUND = (
     Unit("joint.one", Stage.JOINT, UnitKind.PASS, "torch.one", True, "", "all", True),
     Unit("lowering.two", Stage.LOWERING, UnitKind.LOWERING, "torch.two", False, "two=True", "cuda", False, "x"),
 )
@@ -25,39 +26,46 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_nothing_is_remembered_at_first() -> None:
-    assert remembered() is None
+    assert UNITS.remembered() is None
 
 
 def test_units_come_back_as_they_were() -> None:
-    remember(UNITS)
-    assert remembered() == UNITS
+    UNITS.remember(FOUND)
+    assert UNITS.remembered() == FOUND
 
 
 def test_another_release_is_another_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    remember(UNITS)
+    UNITS.remember(FOUND)
     monkeypatch.setattr(fxmorph, "__version__", "0")
-    assert remembered() is None
+    assert UNITS.remembered() is None
 
 
 def test_a_changed_file_is_another_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = tmp_path / "inductor" / "passes.py"
     code.parent.mkdir()
     code.write_text("")
-    monkeypatch.setattr(unit_cache, "_OWN", (str(code.parent),))
-    remember(UNITS)
-    assert remembered() == UNITS
+    monkeypatch.setattr(installed_lists, "_OWN", (str(code.parent),))
+    UNITS.remember(FOUND)
+    assert UNITS.remembered() == FOUND
     os.utime(code, ns=(0, 2**62))
-    assert remembered() is None
+    assert UNITS.remembered() is None
 
 
 @pytest.mark.parametrize("text", ["", "{}", '["x", []]', "[1, 2, 3]"])
 def test_a_damaged_file_is_no_list(cache: Path, text: str) -> None:
-    remember(UNITS)
+    UNITS.remember(FOUND)
     cache.write_text(text)
-    assert remembered() is None
+    assert UNITS.remembered() is None
 
 
 def test_a_folder_that_cannot_be_written(cache: Path) -> None:
     cache.parent.write_text("a file in the way")
-    remember(UNITS)
-    assert remembered() is None
+    UNITS.remember(FOUND)
+    assert UNITS.remembered() is None
+
+
+def test_operators_come_back_as_they_were_beside_units() -> None:
+    found = (ListedOperator("roll", ("float32", "int64"), 3, True, False, frozenset({"aten.roll.default", "aten.b"})),)
+    UNITS.remember(FOUND)
+    OPERATORS.remember(found)
+    assert OPERATORS.remembered() == found and UNITS.remembered() == FOUND
