@@ -4,7 +4,8 @@ A pattern's check is an under-approximation of what its replacement needs, and w
 tensors it does not look at all.  Other *values* keep the graph and fill inputs with what checks
 cannot see: masks beyond 0 and 1, fully masked rows, zeros of both signs, Inf and NaN.  *Near misses*
 change one thing that the check should refuse: another user of an inner node, another dtype, a
-factor, a size, a dimension, a permutation.  Where the entry fires all the same, the change is worth judging first.
+factor, a size, a dimension, a permutation, arguments by name.  Where the entry fires all the same, the
+change is worth judging first.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import torch
 from torch import fx
 
 from fxmorph.inductor.derive.derived_graph import Derived, InputSpec
+from fxmorph.inductor.firing.operator_calls import name_of, overloads_of
 from fxmorph.programs.graph import Unprintable, print_graph, read_graph
-from fxmorph.torchapi.dispatch import OpOverload, schema_of
+from fxmorph.torchapi.dispatch import OpOverload, aten_packet, schema_of
 
 #: Operators whose result depends on whether their first argument equals, or exceeds, a number.
 _COMPARISONS = frozenset(
@@ -35,11 +37,12 @@ _VALUES = "values: "
 _SORTS = {
     "another user": re.compile(r"^another user of "),
     "dtype": re.compile(r"^(all inputs|input \d+) of |: dtype is "),
-    "size 1": re.compile(r"^size \d+ of input "),
+    "size 1": re.compile(r"^size \d+ of (input|all) "),
     "rank": re.compile(r"^input \d+ is a column"),
     "order": re.compile(r": \[.*,.*\] is \["),
     "permutation": re.compile(r": permuted by "),
     "alpha or beta": re.compile(r": (alpha|beta) is "),
+    "keywords": re.compile(r": .* by name$"),
 }
 #: Says whether the entry still changes a graph; may raise what PyTorch raises.
 Fires = Callable[[Derived], bool]
@@ -117,7 +120,7 @@ def _is_mask(node: fx.Node, spec: InputSpec) -> bool:
 def near_misses(first: Derived, seed: int, per_kind: int) -> Iterator[tuple[str, Derived]]:
     """(what was changed, the graph), not yet known to be valid."""
     rng = random.Random(f"{seed} {first.entry}")
-    for make in (_extra_users, _dtypes, _sizes, _ranks, _constants, _lists, _factors):
+    for make in (_extra_users, _dtypes, _sizes, _sizes_of_all, _ranks, _constants, _lists, _factors, _keywords):
         made = list(make(first))
         rng.shuffle(made)
         yield from made[:per_kind]
@@ -167,6 +170,30 @@ def _sizes(first: Derived) -> Iterator[tuple[str, Derived]]:
             if size > 1:
                 shape = (*spec.shape[:d], 1, *spec.shape[d + 1 :])
                 yield f"size {d} of input {i} is 1", _with_input(first, i, replace(spec, shape=shape))
+
+
+def _sizes_of_all(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """A size is 1 wherever it is one, in inputs and in what calls are told, so that shapes still fit."""
+    told = [value for n in read_graph(first.text).nodes for value in (*n.args, *n.kwargs.values()) if _is_sizes(value)]
+    for size in sorted({size for sizes in (*told, *(s.shape for s in first.inputs)) for size in sizes if size > 1}):
+        graph = read_graph(first.text)
+        for node in graph.nodes:
+            node.args = tuple(_with_one_for(size, value) for value in node.args)
+            node.kwargs = {name: _with_one_for(size, value) for name, value in node.kwargs.items()}
+        made = _with_text(first, graph)
+        if made is not None:
+            inputs = (replace(spec, shape=tuple(1 if n == size else n for n in spec.shape)) for spec in first.inputs)
+            yield f"size {size} of all is 1", replace(made, inputs=tuple(inputs))
+
+
+def _is_sizes(value: Any) -> bool:
+    """Whether it is a list of numbers, and not one of all dimensions."""
+    whole = isinstance(value, (list, tuple)) and all(type(v) is int for v in value)
+    return whole and sorted(value) != list(range(len(value)))
+
+
+def _with_one_for(size: int, value: Any) -> Any:
+    return [1 if v == size else v for v in value] if _is_sizes(value) else value
 
 
 def _ranks(first: Derived) -> Iterator[tuple[str, Derived]]:
@@ -271,3 +298,23 @@ def _factors(first: Derived) -> Iterator[tuple[str, Derived]]:
             made = _with_text(first, graph)
             if made is not None:
                 yield f"{node.name}: {name} is {value}", made
+
+
+def _keywords(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """The last arguments of one call are given by name, where the program may spell it so: operators of ATen have one
+    form.
+    """
+    for number, node in enumerate(read_graph(first.text).nodes):
+        if node.op not in ("call_function", "call_method") or isinstance(node.target, OpOverload):
+            continue
+        packet = aten_packet(name_of(node.target))
+        names = {tuple(a.name for a in schema_of(o).arguments) for o in (overloads_of(packet) if packet else [])}
+        for named in sorted(names):
+            for at in range(min(len(node.args), len(named)) - 1, 0, -1):
+                graph = read_graph(first.text)
+                changed = list(graph.nodes)[number]
+                given = dict(zip(named[at:], changed.args[at:], strict=False))
+                changed.args, changed.kwargs = changed.args[:at], {**given, **changed.kwargs}
+                made = _with_text(first, graph) if len(given) + at == len(node.args) else None
+                if made is not None:
+                    yield f"{node.name}: {', '.join(given)} by name", made

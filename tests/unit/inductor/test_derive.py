@@ -17,7 +17,7 @@ from fxmorph.inductor.derive.derived_graph import Derived, InputSpec, fill, from
 from fxmorph.inductor.derive.entries import Derivation, derive_all, derive_entry, fire, load, save
 from fxmorph.inductor.derive.firing_settings import settings_of
 from fxmorph.inductor.derive.handwritten import programs
-from fxmorph.inductor.derive.near_misses import neighbours, permuted, sort_of, value_variants
+from fxmorph.inductor.derive.near_misses import near_misses, neighbours, permuted, sort_of, value_variants
 from fxmorph.inductor.derive.sketch import Misfit, sketch
 from fxmorph.programs.forked import Crashed, Ending, Said, forked
 from fxmorph.torchapi.pattern_expressions import Call, Leaf, expression_of
@@ -270,3 +270,30 @@ def test_most_entries_fire_alone() -> None:
     derivations = list(derive_all(near=False))
     assert sum(d.fired for d in derivations) >= (490 if torch.__version__.startswith("2.13") else 200)
     assert all(d.reason for d in derivations if not d.fired)
+
+
+def changes_of(text: str, *shapes: tuple[int, ...]) -> dict[str, Derived]:
+    specs = tuple(InputSpec("float32", shape, tuple(torch.empty(shape).stride()), "normal") for shape in shapes)
+    return dict(near_misses(Derived("one", text, specs, "program"), 0, 50))
+
+
+def test_arguments_of_calls_are_given_by_name_where_programs_may_spell_them_so() -> None:
+    made = changes_of("def fn(x):\n    a = x.clamp(-1.0, 1.0)\n    b = torch.flip(a, [0])\n    return (b,)\n", (3,))
+    named = {change: near.text for change, near in made.items() if change.endswith("by name")}
+    assert set(named) == {"a: max by name", "a: min, max by name", "b: dims by name"}
+    assert "x.clamp(-1.0, max=1.0)" in named["a: max by name"] and "dims=[0]" in named["b: dims by name"]
+    assert {sort_of(change) for change in named} == {"keywords"}
+    aten = changes_of("def fn(x):\n    a = torch.ops.aten.clamp.default(x, -1.0, 1.0)\n    return (a,)\n", (3,))
+    assert not any(change.endswith("by name") for change in aten)
+
+
+def test_a_size_is_one_in_inputs_and_in_what_calls_are_told() -> None:
+    text = "def fn(x, y):\n    a = x.reshape([6, 4])\n    b = a.permute([1, 0])\n    c = b + y\n    return (c,)\n"
+    made = changes_of(text, (4, 6), (4, 1))
+    ones = {change: near for change, near in made.items() if "of all" in change}
+    assert set(ones) == {"size 4 of all is 1", "size 6 of all is 1"}
+    four = ones["size 4 of all is 1"]
+    assert [spec.shape for spec in four.inputs] == [(1, 6), (1, 1)]
+    assert "[6, 1]" in four.text and "permute([1, 0])" in four.text
+    assert four.graph_module()(*four.values())[0].shape == (1, 6)
+    assert sort_of("size 4 of all is 1") == "size 1"
