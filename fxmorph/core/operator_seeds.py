@@ -63,7 +63,8 @@ class ListedOperator:
     """An operator of the tests: in which dtypes programs of it are made, preferred ones first, and in how many parts.
 
     Whether it has gradients in the first of them, and a variant that works in place; ``lowerings`` are the overloads
-    that its first call reaches and Inductor lowers itself.
+    that its first call reaches and Inductor lowers itself, each with the words among its arguments, such as
+    ``aten.div.Tensor_mode trunc``.
     """
 
     name: str

@@ -175,7 +175,7 @@ def _listed(test: Any) -> ListedOperator | None:
     known = _known_dtypes(test)
     try:
         samples = _distinct(test, known[0], Setting.ALONE)
-        called = _overloads_called(test, samples[0].call) if samples else None
+        called = _called_by_sample(test, samples[0].call) if samples else None
     except Exception:  # samples that cannot be drawn, or that eager refuses
         return None
     if called is None:
@@ -183,7 +183,7 @@ def _listed(test: Any) -> ListedOperator | None:
     differentiable = bool(test.supports_autograd) and known[0].is_floating_point
     names = tuple(str(d).removeprefix("torch.") for d in known)
     parts = -(-len(samples) // CALLS)
-    lowered = frozenset(str(overload) for overload in called if _is_lowered(overload))
+    lowered = frozenset(" ".join((str(overload), *words)) for overload, words in called if _is_lowered(overload))
     return ListedOperator(_name(test), names, parts, differentiable, test.inplace_variant is not None, lowered)
 
 
@@ -224,28 +224,29 @@ def _test(name: str) -> Any:
 
 
 class _Noted(DispatchMode):
-    """Notes which overloads are called, and whether one draws random numbers."""
+    """Notes which overloads are called, and how, and whether one draws random numbers."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.overloads: set[OpOverload] = set()
+        #: What was called, with words among the arguments: they choose between computations.
+        self.calls: set[tuple[OpOverload, tuple[str, ...]]] = set()
         self.random = False
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(func, OpOverload):
-            self.overloads.add(func)
+            self.calls.add((func, tuple(v for v in tree_leaves((args, kwargs)) if isinstance(v, str))))
             self.random |= is_random(func, args, kwargs)
         return func(*args, **kwargs)
 
 
-def _overloads_called(test: Any, call: _Call) -> set[OpOverload] | None:
+def _called_by_sample(test: Any, call: _Call) -> set[tuple[OpOverload, tuple[str, ...]]] | None:
     """None where the operator draws random numbers, or gives what is not judged; raises what eager raises."""
     first, rest, keywords = call
     mode = _Noted()
     with mode, torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         out = test.op(first, *rest, **keywords)
-    return None if mode.random or not _plain(out) else mode.overloads
+    return None if mode.random or not _plain(out) else mode.calls
 
 
 # -- samples -------------------------------------------------------------------------

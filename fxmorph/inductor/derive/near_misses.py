@@ -4,8 +4,8 @@ A pattern's check is an under-approximation of what its replacement needs, and w
 tensors it does not look at all.  Other *values* keep the graph and fill inputs with what checks
 cannot see: masks beyond 0 and 1, fully masked rows, zeros of both signs, Inf and NaN.  *Near misses*
 change one thing that the check should refuse: another user of an inner node, another dtype, a
-factor, a size, a dimension, a permutation, arguments by name.  Where the entry fires all the same, the
-change is worth judging first.
+factor, a size, a dimension, a permutation, a number for a tensor, arguments by name.  Where the entry fires all
+the same, the change is worth judging first.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.node import map_arg
 
 from fxmorph.inductor.derive.derived_graph import Derived, InputSpec
 from fxmorph.inductor.firing.operator_calls import name_of, overloads_of
@@ -30,6 +31,8 @@ from fxmorph.torchapi.dispatch import OpOverload, aten_packet, schema_of
 _COMPARISONS = frozenset(
     "aten.eq.Scalar aten.ne.Scalar aten.ge.Scalar aten.gt.Scalar aten.le.Scalar aten.lt.Scalar".split()
 )
+#: In the place of a tensor.
+NUMBER = -1.5
 _OTHER_DTYPE = {"float32": "bfloat16", "bfloat16": "float32", "float16": "float32", "uint8": "int8", "int8": "uint8"}
 
 #: How the change of what has other values begins, and by what other sorts of changes are known.
@@ -38,6 +41,7 @@ _SORTS = {
     "another user": re.compile(r"^another user of "),
     "dtype": re.compile(r"^(all inputs|input \d+) of |: dtype is "),
     "size 1": re.compile(r"^size \d+ of (input|all) "),
+    "number": re.compile(r"^input \d+ is the number"),
     "rank": re.compile(r"^input \d+ is a column"),
     "order": re.compile(r": \[.*,.*\] is \["),
     "permutation": re.compile(r": permuted by "),
@@ -120,7 +124,10 @@ def _is_mask(node: fx.Node, spec: InputSpec) -> bool:
 def near_misses(first: Derived, seed: int, per_kind: int) -> Iterator[tuple[str, Derived]]:
     """(what was changed, the graph), not yet known to be valid."""
     rng = random.Random(f"{seed} {first.entry}")
-    for make in (_extra_users, _dtypes, _sizes, _sizes_of_all, _ranks, _constants, _lists, _factors, _keywords):
+    for make in (
+        _extra_users, _dtypes, _sizes, _sizes_of_all, _ranks, _numbers, _constants, _other_constants, _lists, _factors,
+        _keywords,
+    ):  # fmt: skip
         made = list(make(first))
         rng.shuffle(made)
         yield from made[:per_kind]
@@ -205,13 +212,37 @@ def _ranks(first: Derived) -> Iterator[tuple[str, Derived]]:
             yield f"input {i} is a column", _with_input(first, i, column)
 
 
+def _numbers(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """An input is a negative number: a matcher that is told of a tensor takes anything."""
+    for i, spec in enumerate(first.inputs):
+        if len(first.inputs) == 1 or not _is_float(spec):
+            continue
+        graph = read_graph(first.text)
+        holder = [n for n in graph.nodes if n.op == "placeholder"][i]
+        _replace_by_number(holder)
+        graph.erase_node(holder)
+        made = _with_text(first, graph)
+        if made is not None:
+            yield f"input {i} is the number {NUMBER}", replace(made, inputs=(*first.inputs[:i], *first.inputs[i + 1 :]))
+
+
+def _replace_by_number(node: fx.Node) -> None:
+    for user in [*node.users]:
+        user.args = map_arg(user.args, lambda given: NUMBER if given is node else given)
+        user.kwargs = map_arg(user.kwargs, lambda given: NUMBER if given is node else given)
+
+
 def _with_input(first: Derived, index: int, spec: InputSpec) -> Derived:
     return replace(first, inputs=(*first.inputs[:index], spec, *first.inputs[index + 1 :]))
 
 
 def _constants(first: Derived) -> Iterator[tuple[str, Derived]]:
-    """A number, a dimension or a fill value of one call is another one."""
-    yield from _with_others(first, _others)
+    """A number, a dimension or a fill value of one call is another one: the likeliest to be overlooked."""
+    yield from _with_others(first, lambda value, node: _others(value, node)[:1])
+
+
+def _other_constants(first: Derived) -> Iterator[tuple[str, Derived]]:
+    yield from _with_others(first, lambda value, node: _others(value, node)[1:])
 
 
 def _lists(first: Derived) -> Iterator[tuple[str, Derived]]:

@@ -297,3 +297,14 @@ def test_a_size_is_one_in_inputs_and_in_what_calls_are_told() -> None:
     assert "[6, 1]" in four.text and "permute([1, 0])" in four.text
     assert four.graph_module()(*four.values())[0].shape == (1, 6)
     assert sort_of("size 4 of all is 1") == "size 1"
+
+
+def test_a_tensor_is_a_number_where_another_one_is_left() -> None:
+    text = "def fn(x, y):\n    a = x * y\n    b = torch.add(a, other=y)\n    return (b,)\n"
+    made = {change: near for change, near in changes_of(text, (2, 3), (2, 3)).items() if "number" in change}
+    assert set(made) == {"input 0 is the number -1.5", "input 1 is the number -1.5"}
+    other = made["input 1 is the number -1.5"]
+    (x,) = other.values()
+    assert torch.equal(other.graph_module()(x)[0], x * -1.5 - 1.5) and len(other.inputs) == 1
+    assert {sort_of(change) for change in made} == {"number"}
+    assert not any("number" in c for c in changes_of("def fn(x):\n    a = x * 2.0\n    return (a,)\n", (2,)))
