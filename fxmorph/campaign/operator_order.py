@@ -37,11 +37,11 @@ _ROUNDS: tuple[tuple[str | None, Setting], ...] = (
 
 #: Rounds of the operators that together reach every lowering, before all others: with the part.
 _FIRST: tuple[tuple[str | None, Setting, int], ...] = (
-    (None, Setting.CHANGED, 0),
+    (MIXED, Setting.CHANGED, 0),
     (None, Setting.BACKWARD, 0),
-    (None, Setting.CHANGED, 1),
+    (MIXED, Setting.CHANGED, 1),
     (MIXED, Setting.ALONE, 0),
-    (None, Setting.CHANGED, 2),
+    (MIXED, Setting.CHANGED, 2),
 )
 
 

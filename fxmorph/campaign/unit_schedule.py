@@ -23,6 +23,7 @@ from fxmorph.campaign.jobs import Derive, JudgePasses
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.core.config import Settings
+from fxmorph.core.operator_seeds import part_of_tests
 from fxmorph.core.pool import Ended
 from fxmorph.core.records import to_json
 from fxmorph.core.units import Unit, UnitKind
@@ -39,6 +40,8 @@ T = TypeVar("T")
 _ENDED = object()
 #: Entries that one job derives graphs from, with near misses and without, and graphs of each, about.
 ENTRIES_A_JOB, ENTRIES_ALONE, NEAR = 3, 8, 10
+#: What stands before an operator's name in that of its test.
+NAMESPACES = ("", "nn.functional.", "special.", "linalg.", "fft.")
 #: The share of the time after which what the installed torch is known to do is compiled as a whole too.
 LATE = 0.85
 #: A seed's weight grows by this for each unit that its graphs made fire first.
@@ -177,11 +180,16 @@ class UnitSchedule:
         ]
 
     def _samples(self) -> Iterator[JudgePasses]:
-        """Decompositions on the samples that torch's own tests have for operators, in all dtypes in turn."""
-        if any(u.kind is UnitKind.DECOMPOSITION for u in self._units):
-            for turn in range(TURNS):
-                for part in self._own(self._shuffled(f"samples {turn}", range(PARTS))):
-                    yield self._job(Source(samples=part, turn=turn))
+        """Decompositions on the samples that torch's own tests have for operators, in all dtypes in turn.
+
+        First come the tests that have an operator's name.
+        """
+        names = {u.name.split(".")[2] for u in self._units if u.kind is UnitKind.DECOMPOSITION}
+        theirs = {part_of_tests(space + name, PARTS) for space in NAMESPACES for name in names}
+        for turn in range(TURNS if names else 0):
+            drawn = self._shuffled(f"samples {turn}", range(PARTS))
+            for part in self._own(sorted(drawn, key=lambda part: part not in theirs)):
+                yield self._job(Source(samples=part, turn=turn))
 
     def _made(self, coded: Sequence[str]) -> Iterator[JudgePasses]:
         """Whole passes on graphs made from their code, those that run by default first."""

@@ -8,6 +8,7 @@ program of the calls of several operators.
 from __future__ import annotations
 
 import re
+import zlib
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -73,6 +74,11 @@ class ListedOperator:
     differentiable: bool
     in_place: bool
     lowerings: frozenset[str] = frozenset()
+
+
+def part_of_tests(name: str, parts: int) -> int:
+    """Which of so many parts of torch's tests has the one of that name."""
+    return zlib.crc32(name.encode()) % parts
 
 
 def operator_seeds(text: str) -> list[Seed]:

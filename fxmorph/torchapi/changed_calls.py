@@ -1,6 +1,7 @@
 """Calls of an overload with arguments changed on purpose: those that rewrites, decompositions and lowerings forget.
 
-The schema says what an argument is: numbers and flags that have a default leave it, dimensions become others, sizes
+The schema says what an argument is: numbers and flags that have a default leave it, words become
+others, dimensions become others, sizes
 become 1 or 0, tensors get another dtype or other strides than the rest, lists other lengths and orders.  What eager
 refuses of it nobody has to judge.
 """
@@ -17,6 +18,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
+from fxmorph.torchapi.argument_words import WORDS
 from fxmorph.torchapi.varied_calls import described, passes_shape_check
 
 #: Calls that are tried for each that is wanted.
@@ -199,15 +201,18 @@ def _combined(leads: list[_Change], number: int, rng: random.Random) -> list[_Ch
 
 
 def _defaults(overload: OpOverload) -> list[Any]:
-    """Arguments that are flags or numbers and have a default."""
+    """Arguments that are flags or numbers and have a default, and those that take one of a few words."""
     chosen = [a for a in overload._schema.arguments if a.has_default_value() and a.name not in _LEFT | _DIMENSIONS]
-    return [a for a in chosen if not any(kind in str(a.type) for kind in ("List", "Tensor", "str"))]
+    plain = [a for a in chosen if not any(kind in str(a.type) for kind in ("List", "Tensor", "str"))]
+    return [*plain, *(a for a in overload._schema.arguments if "str" in str(a.type) and a.name in WORDS)]
 
 
 def _leave(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:
     kind, now = str(argument.type), values[argument.name]
     if "bool" in kind:
         values[argument.name] = not now
+    elif "str" in kind:
+        values[argument.name] = rng.choice([word for word in WORDS[argument.name] if word != now])
     else:
         numbers = _CHOICES.get(argument.name, _WHOLE if "int" in kind else _NUMBERS)
         values[argument.name] = rng.choice([n for n in numbers if n != now])

@@ -109,22 +109,22 @@ def _called_by(program: OperatorProgram, test: Any) -> Callable[..., Any]:
 def _calls(program: OperatorProgram, test: Any) -> list[tuple[Callable[..., Any], _Sample]]:
     """Of one operator, with what is called; where nothing can be changed the samples as they are."""
     dtypes = _dtypes_of(program, test)
-    changed = _changed(test, dtypes[0], program.part) if program.setting is Setting.CHANGED else []
+    changed = _changed(test, dtypes[:2], program.part) if program.setting is Setting.CHANGED else []
     if changed:
         return changed
     samples = _chosen([_distinct(test, d, program.setting) for d in dtypes[: 1 + CALLS // 2]], program.part)
     return [(_called_by(program, test), sample) for sample in samples]
 
 
-def _changed(test: Any, dtype: torch.dtype, part: int) -> list[tuple[Callable[..., Any], _Sample]]:
+def _changed(test: Any, dtypes: Sequence[torch.dtype], part: int) -> list[tuple[Callable[..., Any], _Sample]]:
     """Calls of the overload that has the operator's name, or of those that it is made of and Inductor knows, with
-    arguments changed on purpose.
+    arguments changed on purpose; two in one of the dtypes, then two in the next.
     """
-    own = _recorded(_name(test), dtype)
+    own = [calls for dtype in dtypes if (calls := _recorded(_name(test), dtype))]
     rng = random.Random(f"{test.name} {part}")
     made: list[tuple[Callable[..., Any], _Sample]] = []
     for turn in range(2 * CALLS if own else 0):
-        near, number = rng.choice(own), part * CALLS + turn
+        near, number = rng.choice(own[len(made) // 2 % len(own)]), part * CALLS + turn
         for args, kwargs in changed_calls(near.overload, near.args, near.kwargs, test.name, 1, number):
             if args and _plain((args, kwargs)):
                 made.append((near.overload, _Sample((args[0], [*args[1:]], kwargs))))

@@ -11,7 +11,6 @@ import sys
 import types
 import unittest
 import warnings
-import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +21,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
+from fxmorph.core.operator_seeds import part_of_tests
 from fxmorph.torchapi.changed_calls import bound, changed_calls
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import (
@@ -82,7 +82,7 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: in
     """
     functional = {o for o in wanted if not mutated_arguments(o)}
     seen: set[tuple[Any, ...]] = set()
-    mine = [op for op in operator_tests() if zlib.crc32(op.name.encode()) % parts == part]
+    mine = [op for op in operator_tests() if part_of_tests(op.name, parts) == part]
     others, dtypes = divmod(turn, len(DTYPES))
     for op, dtype in itertools.product(mine, DTYPES[dtypes]):
         if dtype not in op.dtypes:

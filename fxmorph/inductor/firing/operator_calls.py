@@ -17,6 +17,7 @@ from fxmorph.inductor.firing.module_calls import SHAPES as MODULE_SHAPES
 from fxmorph.inductor.firing.module_calls import module_calls
 from fxmorph.inductor.firing.small_program import tensor_spec
 from fxmorph.programs.inputs import dtype_name
+from fxmorph.torchapi.argument_words import WORDS
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments, schema_of
 from fxmorph.torchapi.own_patterns import auto_functionalized
 
@@ -87,8 +88,6 @@ _PYTHON = {
 _RESULTS = frozenset("result out output".split())
 #: A number that each floating dtype rounds otherwise.
 _ROUNDED = 0.1
-#: Words that arguments take.
-_WORDS = {"rounding_mode": ("floor", "trunc"), "approximate": ("tanh",), "reduce": ("sum", "amax")}
 _OVERLOADS = ("default", "Tensor", "Scalar", "dim", "int", "self", "dim_IntList", "Tensor_Scalar", "dtype", "sizes")
 
 
@@ -318,7 +317,7 @@ def _options(name: str, argument: Any, value: torch.Tensor | None, words: Words)
     elif inner.startswith("List[") and ("int" in inner or "SymInt" in inner):
         yield from _lists(name, own, value)
     elif inner == "str":
-        yield from _WORDS.get(own, ())
+        yield from WORDS.get(own, ())
     elif inner == "Device" and not optional:
         yield torch.device("cpu")
     if not optional and kind.startswith("Optional["):

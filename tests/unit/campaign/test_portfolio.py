@@ -11,12 +11,14 @@ import pytest
 
 from fxmorph.campaign.jobs import Derive, Judge, JudgePasses, ListOperators, ListUnits
 from fxmorph.campaign.portfolio import DENSE
-from fxmorph.core.operator_seeds import ListedOperator
+from fxmorph.campaign.unit_schedule import NAMESPACES
+from fxmorph.core.operator_seeds import ListedOperator, part_of_tests
 from fxmorph.core.pool import Ended
 from fxmorph.core.units import Stage, Unit, UnitKind
 from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.derive.entries import Derivation
 from fxmorph.inductor.rung import Chosen, Mode, PassesJudged
+from fxmorph.inductor.sampled_calls import PARTS
 from fxmorph.model import CaseResult, Kernels, Kind, Rung, Seed, Status
 
 UNITS = (
@@ -159,7 +161,9 @@ def test_units_alone_have_a_part_of_the_run(new_campaign: Any, corpus: str) -> N
     assert not any(job.prove for job in judged)
     assert {job.source.made for job in judged} >= {"joint.fold"}
     assert {(job.source.seed.path, job.source.mode) for job in judged if job.source.seed} >= {("s3.py", Mode.INFERENCE)}
-    assert {job.source.samples is not None for job in judged} == {True, False}
+    sampled = [job.source.samples for job in judged if job.source.samples is not None]
+    named = {part_of_tests(space + "roll", PARTS) for space in NAMESPACES}
+    assert len(judged) > len(sampled) > len(named) and set(sampled[: len(named)]) == named
     derived = [(job.entries, job.near) for job in jobs if isinstance(job, Derive)]
     assert derived == [(("joint.patterns/one",), False), (("joint.patterns/one",), True)]  # as it is before near misses
 

@@ -36,6 +36,17 @@ def test_numbers_leave_their_defaults() -> None:
     assert any(k.get("ceil_mode") for k in flags) and any(k.get("count_include_pad") is False for k in flags)
 
 
+def test_words_become_others() -> None:
+    sides = near(aten.searchsorted.Tensor, torch.arange(5.0), ones(3))
+    assert {k.get("side") for _, k in sides} >= {None, "left", "right"}
+    assert {k["rounding_mode"] for _, k in near(aten.div.Tensor_mode, ones(3), ones(3), rounding_mode="floor")} == {
+        "floor", "trunc",
+    }  # fmt: skip
+    index = torch.zeros(2, dtype=torch.int64)
+    reduced = near(aten.scatter_reduce.two, ones(4), 0, index, ones(2), "sum")
+    assert {args[4] for args, _ in reduced} == {"sum", "prod", "mean", "amax", "amin"}
+
+
 def test_dimensions_become_others_together() -> None:
     dims = {(k.get("dim1", 0), k.get("dim2", 1)) for _, k in near(aten.diagonal.default, ones(4, 5, 6))}
     assert any(a % 3 > b % 3 for a, b in dims) and any(a < 0 or b < 0 for a, b in dims)

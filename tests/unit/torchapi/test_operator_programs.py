@@ -115,3 +115,13 @@ def test_a_view_of_a_base_is_the_value(shape: tuple[int, ...], dtype: torch.dtyp
     for number in range(3):
         base, view = _base_of(value, number)
         assert torch.equal(view(base), value) and view(base)._is_view() and base.is_contiguous()
+
+
+def test_changed_calls_are_in_two_dtypes_in_turn_where_they_are_mixed() -> None:
+    def dtypes(name: str, dtype: str) -> list[torch.dtype]:
+        torch.manual_seed(0)
+        fn, tensors = operator_program(OperatorProgram(name, dtype, Setting.CHANGED))()
+        return [out.dtype for out in fn(*tensors)][:CALLS]
+
+    assert dtypes("neg", "mixed") == [torch.float32, torch.float32, torch.int64, torch.int64] * (CALLS // 4)
+    assert set(dtypes("neg", "float32")) == {torch.float32}
