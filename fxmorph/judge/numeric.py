@@ -21,6 +21,9 @@ from fxmorph.programs.bits import PACKED, plain, same_bits, unequal
 
 #: What eager's own error has beyond the envelope counts this many times for the compiled one.
 EAGER_FACTOR = 4.0
+#: How far the compiled error may be beyond eager's own, as a part of the envelope: where eager's is near the end of
+#: it, the envelope is narrow for what rounds there, and a unit more is no finding.
+BESIDE_EAGER = 0.25
 #: The part of the median spread that all elements get.
 FLOOR_PART = 0.6
 #: How far above the median relative spread the median absolute one may lift a small element's.
@@ -226,7 +229,7 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     low, high = torch.minimum(w, r), torch.maximum(w, r)
     outside = torch.maximum(low - c, c - high).clamp(min=0)
     own = torch.minimum((e - w).abs(), (e - r).abs())
-    allowed = bound + EAGER_FACTOR * (own - bound).clamp(min=0)
+    allowed = _allowed(bound, own)
     part = max(ILL_CONDITIONED, 2 * ROUNDED_TWICE * unit)
     ill = (bound > part * high.abs().maximum(low.abs())) & (outside <= FAR_OUTSIDE * allowed)
     tied = (ties > floor) & (outside <= FAR_OUTSIDE * (allowed + ties))
@@ -236,6 +239,11 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     vague = (outside > part * size) & (size >= _usual(w))
     vague |= ~torch.isfinite(allowed) & (outside > FAR_OUTSIDE * floor)
     return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill, lying, aside & (outside > ties), vague)
+
+
+def _allowed(bound: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """The compiled error that ``bound`` and eager's ``own`` error allow."""
+    return torch.maximum(bound + EAGER_FACTOR * (own - bound).clamp(min=0), own + BESIDE_EAGER * bound)
 
 
 def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch.Tensor], gates: Gates) -> Comparison:
@@ -286,7 +294,7 @@ def _finite(
             return Comparison(Status.SKIPPED, text, code=VerdictCode.OVERFLOW)
     if not bool(alarm.any()):
         r = lanes["cast"].double() if "cast" in lanes else w
-        near_cast = (c - r).abs() <= env.cast_bound + EAGER_FACTOR * ((e - r).abs() - env.cast_bound).clamp(min=0)
+        near_cast = (c - r).abs() <= _allowed(env.cast_bound, (e - r).abs())
         if bool((near_cast | settled).all()):
             differing = finite & ~settled
             lying, vague = differing & env.lying, _vague(env, differing)

@@ -50,6 +50,13 @@ def test_eagers_own_error_is_allowed_a_few_times() -> None:
     assert judge([1.001], [0.9], wide=[1.0])[0] is Status.FINDING
 
 
+def test_a_little_more_than_eagers_own_error_is_no_finding_where_that_is_near_the_end_of_the_envelope() -> None:
+    # Three times the spread is allowed, and somewhat more beside an error of eager's that needs it all.
+    assert judge([1.00029], [1.00031], wide=[1.0], spread=1e-4)[0] is Status.CLEAN
+    assert judge([1.00029], [1.0005], wide=[1.0], spread=1e-4) == (Status.FINDING, Kind.VALUE)
+    assert judge([1.00001], [1.00031], wide=[1.0], spread=1e-4) == (Status.FINDING, Kind.VALUE)
+
+
 @pytest.mark.parametrize("compiled", [1.0, 1.02, 1.0501, 0.97])
 def test_where_eager_lies_outside_its_envelope_nothing_is_clean(compiled: float) -> None:
     assert judge([1.05], [compiled], wide=[1.0], spread=1e-4)[0] is Status.INCONCLUSIVE
