@@ -139,14 +139,10 @@ def _about_units(
 
 
 def _listed(clock: Clock) -> Any:
-    with clock.activity("capture"):
-        found = OPERATORS.remembered()
-        if found is None:
-            from fxmorph.torchapi.operator_programs import listed_operators
+    from fxmorph.torchapi.operator_programs import listed_operators
 
-            found = listed_operators()
-            OPERATORS.remember(found)
-        return found, clock.take()
+    with clock.activity("capture"):
+        return OPERATORS.found(listed_operators), clock.take()
 
 
 def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged:

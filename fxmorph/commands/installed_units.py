@@ -8,11 +8,10 @@ from fxmorph.core.units import Unit
 
 def installed_units() -> tuple[Unit, ...]:
     """Every unit, ordered by stage, whole passes before their entries."""
-    known = UNITS.remembered()
-    if known is not None:
-        return known
+    return UNITS.found(_inventory)
+
+
+def _inventory() -> tuple[Unit, ...]:
     from fxmorph.inductor.inventory import inventory
 
-    found = inventory()
-    UNITS.remember(found)
-    return found
+    return inventory()

@@ -53,6 +53,14 @@ class InstalledList(Generic[T]):
         except (OSError, ValueError, TypeError):
             return None
 
+    def found(self, look: Callable[[], tuple[T, ...]]) -> tuple[T, ...]:
+        """What is remembered; else what ``look`` finds, which is remembered then."""
+        known = self.remembered()
+        if known is None:
+            known = look()
+            self.remember(known)
+        return known
+
     @property
     def _file(self) -> Path:
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

@@ -1,9 +1,8 @@
 """Calls of an overload with arguments changed on purpose: those that rewrites, decompositions and lowerings forget.
 
-The schema says what an argument is: numbers and flags that have a default leave it, words become
-others, dimensions become others, sizes
-become 1 or 0, tensors get another dtype or other strides than the rest, lists other lengths and orders.  What eager
-refuses of it nobody has to judge.
+The schema says what an argument is: numbers and flags that have a default leave it, words and dimensions become
+others, sizes become 1 or 0, tensors get another dtype or other strides than the rest, lists other lengths and orders.
+What eager refuses of it nobody has to judge.
 """
 
 from __future__ import annotations
