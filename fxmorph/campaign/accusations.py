@@ -77,10 +77,18 @@ class Accusation:
         return True
 
     @property
-    def shows(self) -> bool:
-        """Whether a whole compile of one of its programs showed a difference that the unit may make."""
+    def shown(self) -> frozenset[Kind]:
+        """The kinds of the first whole compile of one of its programs that showed a difference which the unit may
+        make; none where none did.
+        """
         made = _SHOWN | set(self.pair.kinds)
-        return any(r.status is Status.FINDING and set(r.kinds) & made for r in self.compiled)
+        found = (frozenset(r.kinds) for r in self.compiled if r.status is Status.FINDING)
+        return next((kinds for kinds in found if kinds & made), frozenset())
+
+    @property
+    def shows(self) -> bool:
+        """Whether a whole compile showed it."""
+        return bool(self.shown)
 
     @property
     def doubtful(self) -> bool:
@@ -168,7 +176,7 @@ class Accusations:
 
         def write(folder: Path, finding: Finding) -> None:
             said = [_in_words(r) for r in accused.compiled]
-            write_pass_finding(folder, finding, accused.pair, said, accused.shows, versions())
+            write_pass_finding(folder, finding, accused.pair, said, accused.shown, versions())
 
         self._queue.place(self._finding(key, accused), write)
 

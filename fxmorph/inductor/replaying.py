@@ -64,8 +64,13 @@ def read_program(folder: Path) -> tuple[fx.Graph, list[Any]]:
     return graph, torch.load(folder / "inputs.pt", weights_only=False)
 
 
-def judge_alone(graph: fx.Graph, inputs: list[Any], name: str) -> tuple[fx.GraphModule, PairVerdict] | None:
-    """What the unit makes of a graph, judged; None where it does not fire.  Raises what the unit raises."""
+def judge_alone(
+    graph: fx.Graph, inputs: list[Any], name: str, aliases: bool = False
+) -> tuple[fx.GraphModule, PairVerdict] | None:
+    """What the unit makes of a graph, judged; None where it does not fire.  Raises what the unit raises.
+
+    ``aliases``: which outputs share memory with what counts.
+    """
     from fxmorph.inductor.apply import apply_unit
     from fxmorph.inductor.inventory import listed
     from fxmorph.torchapi.fake import annotate
@@ -73,12 +78,12 @@ def judge_alone(graph: fx.Graph, inputs: list[Any], name: str) -> tuple[fx.Graph
     gm = fx.GraphModule({}, graph)
     annotate(gm, inputs)
     applied = apply_unit(listed(name).unit, gm)
-    return (applied.after, judge_pair(gm, applied.after, inputs, aliases=False)) if applied.fired else None
+    return (applied.after, judge_pair(gm, applied.after, inputs, aliases=aliases)) if applied.fired else None
 
 
-def changes_meaning(folder: str, name: str) -> int:
+def changes_meaning(folder: str, name: str, aliases: bool = False) -> int:
     """Run the unit alone on the seed in ``folder`` again: 1 while it changes what the graph means, else 0."""
-    judged = judge_alone(*read_program(Path(folder)), name)
+    judged = judge_alone(*read_program(Path(folder)), name, aliases)
     if judged is None:
         print("it does not fire any more")
         return 0

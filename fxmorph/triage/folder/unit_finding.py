@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
 from fxmorph.core.finding_parts import Draft
@@ -32,9 +32,9 @@ def run(f):  # what is returned, and what the inputs hold afterwards
     inputs = seed.make_inputs()
     return [t for t in torch.utils._pytree.tree_leaves([f(*inputs), inputs]) if isinstance(t, torch.Tensor)]
 
-{strides}def same(a, b):
+{noting}def same(a, b):
     rtol, atol = (1e-2, 1e-2) if a.dtype.itemsize == 2 else (1e-4, 1e-5)
-    return a.dtype == b.dtype and a.shape == b.shape{alike} and torch.allclose(a, b, rtol, atol, equal_nan=True)
+    return a.dtype == b.dtype and a.shape == b.shape and torch.allclose(a, b, rtol, atol, equal_nan=True)
 
 with torch.no_grad():
     eager = run(seed.fn)
@@ -42,54 +42,83 @@ with torch.no_grad():
         compiled = run(torch.compile(seed.fn))
     except Exception as error:
         sys.exit(f"torch.compile raises {{type(error).__name__}}: {{error}}")
-for i, (a, b) in enumerate(zip(eager, compiled)):
+{noted}for i, (a, b) in enumerate(zip(eager, compiled)):
     if not same(a, b):
-        print(f"tensor {{i}}:\\n  eager    {{a}}\\n  compiled {{b}}"{said})
+        print(f"tensor {{i}}:\\n  eager    {{a}}\\n  compiled {{b}}")
         sys.exit(1)
 sys.exit(len(eager) != len(compiled))
 """
-#: Those of dimensions of one element say nothing.
-_STRIDES = """def strides(t):
-    return [step for step, size in zip(t.stride(), t.shape) if size > 1]
+_NOTED = """if {name}(eager) != {name}(compiled):
+    print("{name}:\\n  eager   ", {name}(eager), "\\n  compiled", {name}(compiled))
+    sys.exit(1)
+"""
+_STRIDES = """def strides(tensors):  # those of dimensions of one element say nothing
+    return [[step for step, size in zip(t.stride(), t.shape) if size > 1] for t in tensors]
 
 """
+_SHARED = """def shared(tensors):  # pairs that are one tensor, and pairs that lie in the same memory
+    pairs = [(i, j) for i in range(len(tensors)) for j in range(i)]
+    memory = [t.untyped_storage().data_ptr() for t in tensors]
+    one = [(i, j) for i, j in pairs if tensors[i] is tensors[j]]
+    return one, [(i, j) for i, j in pairs if memory[i] == memory[j] != 0]
+
+"""
+#: What is compared besides values, dtypes and shapes where one of the kinds was seen: a function by its name.
+_NOTES: Mapping[str, tuple[frozenset[Kind], str]] = {
+    "strides": (frozenset({Kind.STRIDE}), _STRIDES),
+    "shared": (frozenset({Kind.ALIAS, Kind.IDENTITY}), _SHARED),
+}
 _ALONE = """# fxmorph {id}: {unit} alone changes what this graph means
 # Exits 1 while it does, 0 once it does not.  Needs fxmorph, seed.py and inputs.pt; {compiled}
 import os, sys
 from fxmorph.inductor.replaying import changes_meaning
 
-sys.exit(changes_meaning(os.path.dirname(os.path.abspath(__file__)), {unit!r}))
+sys.exit(changes_meaning(os.path.dirname(os.path.abspath(__file__)), {unit!r}, aliases={aliases}))
 """
 
 
 def write_pass_finding(
-    folder: Path, finding: Finding, pair: Pair, compiled: Sequence[str], shows: bool, versions: Mapping[str, str]
+    folder: Path, finding: Finding, pair: Pair, compiled: Sequence[str], shown: Set[Kind], versions: Mapping[str, str]
 ) -> None:
     """``repro.py``, ``issue.md``, ``finding.json``, the graphs before and after; raises :class:`DiskError`.
 
-    ``compiled`` says what whole compiles of the graph showed, ``shows`` whether that is a difference.
+    ``compiled`` says what whole compiles of the graph showed, ``shown`` the kinds of difference of the one that showed
+    the unit's; none where none did.
     """
-    template = _WHOLE if shows else _ALONE
-    of_strides = Kind.STRIDE in finding.kinds
-    text = template.format(
-        id=finding.id,
-        unit=finding.unit,
-        compiled="; ".join(compiled) or "not compiled as a whole",
-        alike=" and strides(a) == strides(b)" if of_strides else "",
-        strides=_STRIDES if of_strides else "",
-        said=', strides(a), strides(b), sep="\\n"' if of_strides else "",
-    )
+    text = _whole(finding, shown) if shown else _alone(finding, compiled)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if pair.program:
             shutil.copytree(Path(pair.program).parent, folder, dirs_exist_ok=True)
             (folder / "repro.py").write_text(text, encoding="utf-8")
         (folder / "finding.json").write_text(json.dumps(to_json(finding), indent=1, ensure_ascii=False) + "\n")
-        (folder / "issue.md").write_text(_issue(folder, finding, pair, compiled, shows, versions), encoding="utf-8")
+        (folder / "issue.md").write_text(
+            _issue(folder, finding, pair, compiled, bool(shown), versions), encoding="utf-8"
+        )
     except OSError as error:
         raise DiskError(
             f"{folder}: cannot write the finding ({error.strerror}); free space or choose --state"
         ) from None
+
+
+def _whole(finding: Finding, shown: Set[Kind]) -> str:
+    seen = shown | set(finding.kinds)
+    names = [name for name, (kinds, _) in _NOTES.items() if seen & kinds]
+    return _WHOLE.format(
+        id=finding.id,
+        unit=finding.unit,
+        noting="".join(_NOTES[name][1] for name in names),
+        noted="".join(_NOTED.format(name=name) for name in names),
+    )
+
+
+def _alone(finding: Finding, compiled: Sequence[str]) -> str:
+    return _ALONE.format(
+        id=finding.id,
+        unit=finding.unit,
+        compiled="; ".join(compiled) or "not compiled as a whole",
+        aliases=bool(_NOTES["shared"][0] & set(finding.kinds)),
+    )
 
 
 def _issue(

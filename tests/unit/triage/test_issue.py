@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from fxmorph.core.exhibit import Exhibit
 from fxmorph.core.finding_parts import Blame, Draft, Reduced, Repro, UnitCase
@@ -177,19 +180,43 @@ def of_a_unit(folder: Path, *kinds: Kind) -> tuple[Pair, Finding]:
 
 def test_a_unit_alone_has_a_report_of_the_same_form(tmp_path: Path) -> None:
     pair, made = of_a_unit(tmp_path, Kind.VALUE)
-    for shows in (True, False):
-        write_pass_finding(tmp_path / "ab", made, pair, ["compiled as a whole: value"], shows, VERSIONS)
+    for shown in (frozenset({Kind.VALUE}), frozenset()):
+        write_pass_finding(tmp_path / "ab", made, pair, ["compiled as a whole: value"], shown, VERSIONS)
         text = (tmp_path / "ab" / "issue.md").read_text(encoding="utf-8")
         assert text.startswith("# [inductor] `cat` returns wrong values (`reinplace_inplaceable_ops`)")
         read = above_the_fold(text)
         assert not OURS.findall(read) and "/home/" not in text and "def fn(x):\n    return (x + 1,)" in read
-        assert "return before" in text and ("No compile of a whole program" in read) is not shows
+        assert "return before" in text and ("No compile of a whole program" in read) is not bool(shown)
 
 
-def test_the_script_of_a_unit_compares_strides_where_they_differ(tmp_path: Path) -> None:
-    for kind in (Kind.STRIDE, Kind.VALUE):
+#: What may come in place of a result that is a view of the input, by what the script then compares.
+INSTEAD = {
+    Kind.VALUE: lambda t: t + 1,
+    Kind.STRIDE: lambda t: t.clone(memory_format=torch.contiguous_format),
+    Kind.ALIAS: lambda t: t.clone(),
+}
+
+
+@pytest.mark.parametrize("kind", INSTEAD)
+@pytest.mark.parametrize("of_whole", [False, True])
+def test_the_script_of_a_unit_compares_what_was_seen(
+    kind: Kind, of_whole: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair, made = of_a_unit(tmp_path, Kind.SHAPE if of_whole else kind)
+    write_pass_finding(tmp_path / "ab", made, pair, [], frozenset({kind}), VERSIONS)
+    script = compile((tmp_path / "ab" / "repro.py").read_text(encoding="utf-8"), "repro.py", "exec")
+    seed = SimpleNamespace(META={"config": {}}, fn=lambda x: (x.t(),), make_inputs=lambda: [torch.ones(2, 3)])
+    monkeypatch.setitem(sys.modules, "seed", seed)
+    for changed, code in ((lambda t: t, 0), (INSTEAD[kind], 1)):
+        monkeypatch.setattr(torch, "compile", lambda fn, changed=changed: lambda x: (changed(*fn(x)),))
+        with pytest.raises(SystemExit) as ended:
+            exec(script, {"__file__": "repro.py"})
+        assert ended.value.code == code
+
+
+def test_the_script_of_a_unit_compares_memory_where_it_was_seen_alone(tmp_path: Path) -> None:
+    for kind in (Kind.ALIAS, Kind.VALUE):
         pair, made = of_a_unit(tmp_path, kind)
-        write_pass_finding(tmp_path / "ab", made, pair, [], True, VERSIONS)
+        write_pass_finding(tmp_path / "ab", made, pair, [], frozenset(), VERSIONS)
         script = (tmp_path / "ab" / "repro.py").read_text(encoding="utf-8")
-        compile(script, "repro.py", "exec")
-        assert ("strides(a) == strides(b)" in script) is (kind is Kind.STRIDE)
+        assert ("aliases=True" in script) is (kind is Kind.ALIAS)
