@@ -153,9 +153,20 @@ def batch_norm_in_use(
 def batch_norm_with_update(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """``_batch_norm_with_update``; last what cuDNN keeps, which is empty elsewhere."""
+    """``_batch_norm_with_update``; last bytes that cuDNN keeps for its backward pass, here none."""
     kept = torch.zeros(0, dtype=torch.uint8, device=x.device)
     return *batch_norm(x, weight, bias, mean, var, True, momentum, eps), kept
+
+
+def batch_norm_of_cudnn(
+    x: Tensor, weight: Tensor, bias: Tensor | None, mean: Tensor | None, var: Tensor | None, training: bool,
+    momentum: float, eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """``cudnn_batch_norm``, which saves nothing in use; last as of :func:`batch_norm_with_update`."""
+    out, *saved = batch_norm(x, weight, bias, mean, var, training, momentum, eps)
+    kept = torch.zeros(0, dtype=torch.uint8, device=x.device)
+    saved_mean, saved_rstd = saved if training else (weight.new_zeros(0), weight.new_zeros(0))
+    return out, saved_mean, saved_rstd, kept
 
 
 def batch_norm_backward(
@@ -181,3 +192,12 @@ def batch_norm_backward(
     elif wanted[0]:
         into_x = grad * scale
     return into_x, products * rstd if wanted[1] else None, sums if wanted[2] else None
+
+
+def batch_norm_backward_of_cudnn(
+    x: Tensor, grad: Tensor, weight: Tensor, running_mean: Tensor | None, running_var: Tensor | None,
+    saved_mean: Tensor, saved_rstd: Tensor, eps: float, kept: Tensor | None = None,
+) -> Gradients:  # fmt: skip
+    """``cudnn_batch_norm_backward``, of training alone."""
+    saved = running_mean, running_var, saved_mean, saved_rstd
+    return batch_norm_backward(grad, x, weight, *saved, True, eps, (True, True, True))

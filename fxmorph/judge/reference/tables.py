@@ -65,7 +65,9 @@ KERNELS = frozenset(
     """_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data native_layer_norm
     native_layer_norm_backward native_group_norm native_group_norm_backward native_batch_norm
     _native_batch_norm_legit _native_batch_norm_legit_no_training native_batch_norm_backward batch_norm_backward
-    _batch_norm_with_update logsumexp var var_mean std std_mean norm linalg_vector_norm
+    _batch_norm_with_update cudnn_batch_norm cudnn_batch_norm_backward _cudnn_rnn _cudnn_rnn_backward
+    _thnn_fused_lstm_cell _thnn_fused_lstm_cell_backward_impl _thnn_fused_gru_cell _thnn_fused_gru_cell_backward
+    logsumexp var var_mean std std_mean norm linalg_vector_norm
     _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward
     _scaled_dot_product_attention_math _scaled_dot_product_efficient_attention _scaled_dot_product_flash_attention
     _scaled_dot_product_cudnn_attention scaled_dot_product_attention logcumsumexp cumprod prod renorm cdist
@@ -95,7 +97,7 @@ STEPPED = VARIANCES | WRITTEN.keys()
 #: Of KERNELS, those that may compute (x - mean) * scale as x * scale - mean * scale: the terms of that round.
 SHIFTED = frozenset(
     """native_layer_norm native_group_norm native_batch_norm _native_batch_norm_legit
-    _native_batch_norm_legit_no_training _batch_norm_with_update""".split()
+    _native_batch_norm_legit_no_training _batch_norm_with_update cudnn_batch_norm""".split()
 )
 
 #: Kernels of the form exp(x - logsumexp(x)) along a dimension.

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._pytree import tree_map
 
 from fxmorph.judge.reference import kernels
 from fxmorph.judge.reference.kernels import VARIANCES, WRITTEN, same_over_the_reals
@@ -90,6 +91,16 @@ CALLS: list[tuple[Any, ...]] = [
     (SDPA.default, Q, K, V, 0.0, True),
     (aten._scaled_dot_product_flash_attention_for_cpu_backward.default, Q.cos(), Q, K, V, *SDPA(Q, K, V), 0.0, False),
 ]  # fmt: skip
+#: Those of a GPU alone.
+CALLS_OF_CUDA: list[tuple[Any, ...]] = [
+    (aten.cudnn_batch_norm.default, IMAGE, CHANNEL, OFFSET, MEAN, VAR, True, 0.1, 1e-5),
+    (aten.cudnn_batch_norm.default, IMAGE, CHANNEL, OFFSET, None, None, True, 0.1, 0.01),
+    (aten.cudnn_batch_norm.default, IMAGE, CHANNEL, OFFSET, MEAN, VAR, False, 0.1, 1e-5),
+    (
+        aten.cudnn_batch_norm_backward.default, IMAGE, IMAGE.cos(), CHANNEL, MEAN, VAR, *BATCH, 1e-5,
+        torch.zeros(0, dtype=torch.uint8),
+    ),
+]  # fmt: skip
 
 
 def name_of(call: tuple[Any, ...]) -> str:
@@ -102,8 +113,16 @@ def test_steps_are_the_kernel_in_fp64(number: int) -> None:
     assert same_over_the_reals(call[0], name_of(call), call[1:], {})
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("number", range(len(CALLS_OF_CUDA)))
+def test_steps_are_the_kernel_of_a_gpu_in_fp64(number: int) -> None:
+    call = CALLS_OF_CUDA[number]
+    given = tree_map(lambda t: t.cuda() if isinstance(t, torch.Tensor) else t, call[1:])
+    assert same_over_the_reals(call[0], name_of(call), given, {})
+
+
 def test_all_that_have_steps_are_tried() -> None:
-    assert {name_of(call) for call in CALLS} == WRITTEN.keys() | VARIANCES <= KERNELS
+    assert {name_of(call) for call in CALLS + CALLS_OF_CUDA} == WRITTEN.keys() | VARIANCES <= KERNELS
 
 
 @pytest.mark.parametrize("part", [1.03, 1 + 1e-6])
