@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.utils import _pytree
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 __all__ = [
     "DispatchMode",
@@ -32,6 +33,9 @@ __all__ = [
     "unset_fake_temporarily",
 ]
 
+#: What most operators are given; the tree of anything else is looked for where torch registers it.
+_LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None), torch.dtype, torch.device})
+
 
 class DispatchMode(TorchDispatchMode):
     """A mode that sees every operator by :meth:`called`.
@@ -50,6 +54,37 @@ class DispatchMode(TorchDispatchMode):
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the operator gives; the mode is not on while it is asked."""
         raise NotImplementedError
+
+
+def tree_leaves(values: Any) -> list[Any]:
+    """As torch's own, and several times faster on what operators take and return: tuples, lists and dicts."""
+    found: list[Any] = []
+    _gather(values, found)
+    return found
+
+
+def _gather(values: Any, found: list[Any]) -> None:
+    kind = type(values)
+    if kind is tuple or kind is list:
+        for value in values:
+            _gather(value, found)
+    elif kind is dict:
+        for value in values.values():
+            _gather(value, found)
+    elif kind in _LEAVES:
+        found.append(values)
+    else:
+        found += _pytree.tree_leaves(values)
+
+
+def tree_map(fn: Callable[[Any], Any], values: Any) -> Any:
+    """As torch's own, and several times faster on what operators take and return."""
+    kind = type(values)
+    if kind is tuple or kind is list:
+        return kind([tree_map(fn, value) for value in values])
+    if kind is dict:
+        return {key: tree_map(fn, value) for key, value in values.items()}
+    return fn(values) if kind in _LEAVES else _pytree.tree_map(fn, values)
 
 
 def tensors_of(values: Any) -> list[torch.Tensor]:

@@ -13,14 +13,15 @@ from fxmorph.judge.reference.decisions import DISCRETE, tie_broken
 from fxmorph.judge.reference.divisions import as_operand, decided
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.kernels import NEVER_LEAVING, same_over_the_reals
-from fxmorph.judge.reference.lanes import BACKWARD_TOO, SPREAD, Anew, Lane, Lanes
+from fxmorph.judge.reference.lanes import BACKWARD_TOO, Anew, Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall, strided
 from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
 from fxmorph.judge.reference.poles import at_poles, leave_numbers
 from fxmorph.judge.reference.precision import UNIT, WIDE, flushed, widened
 from fxmorph.judge.reference.rounding import Opaque, Rounding, accumulates
+from fxmorph.judge.reference.signs import SPREAD
 from fxmorph.judge.reference.tables import COMPUTED_ANEW, FACTORIES, FACTORS, KERNELS, POWERS, STEPPED, functional_name
-from fxmorph.torchapi.dispatch import in_backward_pass, tensors_of, tree_flatten, tree_leaves, tree_map, tree_unflatten
+from fxmorph.torchapi.dispatch import in_backward_pass, tensors_of, tree_leaves, tree_map
 
 
 class LaneExecution:
@@ -36,7 +37,6 @@ class LaneExecution:
     def calls(self, call: OperatorCall) -> list[OperatorCall]:
         """The call in each lane, on its values as they are now."""
         common = _narrowed_to(call)
-        flat, spec = tree_flatten((call.args, call.kwargs))
         everywhere = _computed_anew(call)
         backward = in_backward_pass()
 
@@ -58,7 +58,7 @@ class LaneExecution:
             return s
 
         def of(lane: Lane, anew: OperatorCall | None = None) -> OperatorCall:
-            args, kwargs = tree_unflatten([convert(lane, v) for v in flat], spec)
+            args, kwargs = tree_map(functools.partial(convert, lane), (call.args, call.kwargs))
             return call.of_lane(args, kwargs, anew)
 
         def beside(lane: Lane, anew: Anew) -> OperatorCall:

@@ -12,41 +12,9 @@ from typing import Any
 import torch
 
 from fxmorph.judge.reference.precision import widened
+from fxmorph.judge.reference.signs import SPREAD, Signs
 from fxmorph.programs.inputs import flat_storage, storage_key
 
-#: Perturbed lanes around each reference.
-SPREAD = 4
-#: Signs of the perturbed lanes (rows; the first half around ``wide``) at six roundings one after another:
-#: columns of a Hadamard matrix.  Any two are orthogonal, so that up to six roundings of one element add
-#: up by their squares exactly, not just on average; each has both signs, among the lanes of one kind too.
-SIGNS = [[(-1.0) ** (row & column).bit_count() for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
-#: Roundings that are orthogonal to each other.
-SPAN = len(SIGNS[0])
-
-
-def _spans() -> list[list[list[float]]]:
-    """:data:`SIGNS`, and those of six spans of roundings after them; then they begin again.
-
-    No two of the 42 agree, or differ, in all lanes, or what one rounding adds another might take away in each of them:
-    they agree in a quarter of the lanes at least, and differ in as many.  Those of one span are orthogonal, and have
-    both signs among the lanes of one kind.  The next two combine the columns of either half otherwise; each of the last
-    four turns one lane of either kind, none of them the same two.
-    """
-    spans = [SIGNS]
-    for apart in (1, 2):
-        spans.append([SIGNS[row] if row < SPREAD else _shifted(SIGNS[row], apart) for row in range(2 * SPREAD)])
-    for k in range(SPREAD):
-        turned = (0, SPREAD + k)
-        spans.append([[-s if row in turned else s for s in signs] for row, signs in enumerate(SIGNS)])
-    return spans
-
-
-def _shifted(signs: list[float], by: int) -> list[float]:
-    """Each three of them one after the other."""
-    return [signs[3 * (k // 3) + (k + by) % 3] for k in range(SPAN)]
-
-
-SPANS = _spans()
 #: Rows of either kind whose lanes have an :attr:`Lane.anew`, and of those the ones whose backward pass reads it too.
 ANEW, BACKWARD_TOO = (2, 3), (3,)
 
@@ -70,8 +38,8 @@ class Lane:
     name: str
     alive: dict[int, Any]
     casts_round: bool = False
-    #: Draws the same for all lanes: they differ by their row of SIGNS.
-    perturb: torch.Generator | None = None
+    #: One for all lanes: they differ by their row of SIGNS.
+    perturb: Signs | None = None
     row: int = 0
     roundings: int = 0
     tie: int = 0
@@ -125,20 +93,9 @@ class Lane:
 
     def noise(self, s: torch.Tensor) -> torch.Tensor:
         """1 or -1: of all errors up to 1 those that spread most, and one operator's spread hangs on no chance."""
-        again, span = divmod(self.roundings // SPAN, len(SPANS))
-        # Elements begin at different columns, so that the noise of a sum of them is not one draw for all lanes.
-        drawn = self._drawn(again)
-        column = (torch.randint(0, SPAN, s.shape, generator=drawn) - self.roundings) % SPAN
-        which = (torch.randint(0, len(SPANS), s.shape, generator=drawn) * bool(again) + span) % len(SPANS)
-        signs = torch.tensor([rows[self.row] for rows in SPANS], dtype=torch.float64)[which, column]
-        self.roundings += 1
-        flip = torch.randint(0, 2, s.shape, generator=self.perturb, dtype=torch.int8, device="cpu")
-        return (signs * (flip.double() * 2 - 1)).to(s.device)
-
-    def _drawn(self, what: int) -> torch.Generator:
-        """Of what is the same in all lanes, and another one in another draw of them."""
         assert self.perturb is not None
-        return torch.Generator().manual_seed(self.perturb.initial_seed() + what)
+        self.roundings += 1
+        return self.perturb.of(self.row, self.roundings - 1, s.shape, s.device)
 
 
 @dataclass
@@ -153,9 +110,7 @@ class Anew(Lane):
 
     @staticmethod
     def of(lane: Lane) -> Anew:
-        assert lane.perturb is not None
-        g = torch.Generator(device="cpu").manual_seed(lane.perturb.initial_seed())
-        return Anew(f"{lane.name}:anew", lane.alive, lane.casts_round, g, lane.row, beside=lane)
+        return Anew(f"{lane.name}:anew", lane.alive, lane.casts_round, lane.perturb, lane.row, beside=lane)
 
     def memory(self, t: torch.Tensor) -> torch.Tensor:
         return super().memory(t) if self.knows(t) else self.beside.memory(t)
@@ -165,8 +120,6 @@ class Anew(Lane):
 
     def draw_as_beside(self) -> None:
         """Have the noise of what the lane computes next."""
-        assert self.perturb is not None and self.beside.perturb is not None
-        self.perturb.set_state(self.beside.perturb.get_state())
         self.roundings = self.beside.roundings
 
     def own(self, t: torch.Tensor) -> None:
@@ -193,11 +146,11 @@ class Lanes:
         if not wide_alone:
             ties = (Lane("tie:+", alive, tie=1, turned=2 * draw), Lane("tie:-", alive, tie=-1, turned=2 * draw + 1))
             self._all += [self.cast, *ties]
+            signs = Signs(seed)
             for k in range(SPREAD):
                 for kind in ("wide", "cast"):
-                    g = torch.Generator(device="cpu").manual_seed(seed)
                     row = k + SPREAD * (kind == "cast")
-                    lane = Lane(f"{kind}:{k}", alive, kind == "cast", g, row)
+                    lane = Lane(f"{kind}:{k}", alive, kind == "cast", signs, row)
                     lane.anew = Anew.of(lane) if k in ANEW else None
                     self._all.append(lane)
 

@@ -170,12 +170,13 @@ def jittered(lane: Lane, s: torch.Tensor, units: float, dtype: torch.dtype, abso
     size = UNIT[dtype] * units * OWN_PRECISION.get(dtype, 1.0)
     xi = lane.noise(s)
     # The parts of a complex number are off by its size.
-    out = s + s.abs() * size * torch.complex(xi, lane.noise(s)) if s.is_complex() else s * (1 + size * xi)
+    out = s + s.abs() * size * torch.complex(xi, lane.noise(s)) if s.is_complex() else (xi * size).add_(1).mul_(s)
     if absolute and s.numel():
         scale = torch.nan_to_num(s.abs(), nan=0.0, posinf=0.0).max()
         out = out + size * scale * lane.noise(s)
     tiny = torch.finfo(dtype).smallest_normal if dtype.is_floating_point else 1e-38
-    return torch.where(s == 0, out, out + tiny * UNIT[dtype] * 2 * xi)  # zero over the reals is zero in any dtype
+    # Zero over the reals is zero in any dtype.
+    return torch.where(s == 0, out, torch.add(out, xi, alpha=tiny * UNIT[dtype] * 2))
 
 
 def _units(dtype: torch.dtype, units: float, at: torch.Tensor) -> float:

@@ -10,9 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fxmorph.judge.reference.lanes import SIGNS, SPANS, SPREAD, Lane
+from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows
+from fxmorph.judge.reference.signs import SIGNS, SPANS, SPREAD, Signs
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -121,7 +122,7 @@ def test_any_two_roundings_of_six_are_orthogonal() -> None:
 
 def test_no_two_roundings_cancel_in_every_lane() -> None:
     """Six apart they would have the same signs, and half of them would."""
-    lanes = [Lane(f"{row}", {}, perturb=torch.Generator().manual_seed(5), row=row) for row in range(2 * SPREAD)]
+    lanes = [Lane(f"{row}", {}, perturb=Signs(5), row=row) for row in range(2 * SPREAD)]
     count = 6 * len(SPANS)
     draws = [torch.stack([lane.noise(torch.zeros(400)) for _ in range(count)]) for lane in lanes]
     signs = torch.stack(draws, -1)  # by rounding, element and lane
