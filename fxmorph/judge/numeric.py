@@ -364,11 +364,12 @@ def _nonfinite(
         return Comparison(Status.EDGE_CASE, text, code=VerdictCode.INFINITY_SIGN)
     # Eager is not to blame for these: it agrees with fp64, and the compiled program does not.
     right = (c == w) | (c.isnan() & w.isnan())
-    swayed = _turned(lanes, w, c) & odd & ~signs & ~right
+    largest = torch.finfo(eager.dtype).max
+    swayed = (_turned(lanes, w, c) | _may_overflow(e, c, lanes, largest)) & odd & ~signs & ~right
     wrong = odd & ~signs & ~right & ~swayed & (torch.isfinite(e) == torch.isfinite(w))
     half = eager.dtype in AMPLITUDE or gates.low_precision
     if half:
-        wrong &= _out_of_range(e, c, lanes, torch.finfo(eager.dtype).max)
+        wrong &= _out_of_range(e, c, lanes, largest)
     if bool(wrong.any()) and not gates.overflow:
         return Comparison(Status.FINDING, text, Kind.NONFINITE, code=VerdictCode.FINITENESS)
     if half or gates.overflow:
@@ -390,6 +391,16 @@ def _turned(lanes: dict[str, torch.Tensor], centre: torch.Tensor, c: torch.Tenso
         out |= torch.isfinite(lane) != torch.isfinite(centre)
         out |= ~torch.isfinite(c) & ~torch.isfinite(lane) & (lane.isnan() != centre.isnan())
     return out
+
+
+def _may_overflow(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tensor], largest: float) -> torch.Tensor:
+    """Where the compiled value is infinite, and eager or a lane is orders of magnitude above fp64, a part of the way to
+    the ``largest`` number: an exponential of what cancels.  A rounding like theirs goes all of it.
+    """
+    from_one = [t.double().abs().clamp(min=1.0).log2() for t in (lanes["wide"], e, *lanes.values())]
+    grown = [torch.where(torch.isfinite(t), t - from_one[0], 0.0) for t in from_one[1:]]
+    reach = from_one[0] + EAGER_FACTOR * torch.stack(grown).amax(0)
+    return c.isinf() & (reach >= math.log2(largest))
 
 
 def _out_of_range(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tensor], largest: float) -> torch.Tensor:

@@ -578,3 +578,33 @@ def test_windows_are_computed(name: str, judged: Any) -> None:
 
     assert not accused(judged(eager, lambda x: x * by_cosines(32, terms), [normal(6, 32)]))
     assert accused(judged(eager, lambda x: x * by_cosines(32, terms, 1.0001), [normal(6, 32)]))
+
+
+def of_squares(x: torch.Tensor, y: torch.Tensor, steep: float = 1e-4) -> torch.Tensor:
+    """Of points that lie close together, far from zero: what is left of their squares is all rounding."""
+    return torch.exp(-((x * x).sum(1) - 2 * (x * y).sum(1) + (y * y).sum(1)) / steep)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_exponential_of_what_cancels_may_overflow(seed: int, judged: Any) -> None:
+    x = normal(400, 5, seed=seed) + 100
+    y = x + 1e-4 * normal(400, 5, seed=seed + 1)
+    kept = of_squares(x, y).isfinite()
+    pair = [x[kept], y[kept]]
+    most = float(of_squares(*pair).max())
+
+    def other(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = of_squares(x, y)
+        return out.where(out < most, torch.inf)
+
+    assert most > 1e10
+    assert not accused(judged(of_squares, other, pair))
+
+
+def test_an_infinity_where_nothing_cancels_is_still_seen(judged: Any) -> None:
+    def other(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        out = of_squares(x, y, 4.0)
+        return out.where(out < out.max(), torch.inf)
+
+    assert accused(judged(lambda x, y: of_squares(x, y, 4.0), other, [normal(400, 5), normal(400, 5, seed=1)]))
+    assert accused(judged(lambda x: x * 1e20, lambda x: (x * 1e20).where(x < 3, torch.inf), [normal(400, 5)]))
