@@ -608,3 +608,66 @@ def test_an_infinity_where_nothing_cancels_is_still_seen(judged: Any) -> None:
 
     assert accused(judged(lambda x, y: of_squares(x, y, 4.0), other, [normal(400, 5), normal(400, 5, seed=1)]))
     assert accused(judged(lambda x: x * 1e20, lambda x: (x * 1e20).where(x < 3, torch.inf), [normal(400, 5)]))
+
+
+def resized_along(x: torch.Tensor, dim: int, size: int, off: float) -> torch.Tensor:
+    """Linear interpolation along ``dim``, at coordinates by a scale that is ``off`` by a part of itself."""
+    old = x.shape[dim]
+    at = ((torch.arange(size) + 0.5) * torch.tensor(old / size * (1 + off)) - 0.5).clamp(min=0)
+    low = at.long().clamp(max=old - 1)
+    part = (at - low).reshape(-1, *(1,) * (x.ndim - dim - 1))
+    lower, upper = x.index_select(dim, low), x.index_select(dim, (low + 1).clamp(max=old - 1))
+    return lower * (1 - part) + upper * part
+
+
+RESIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "linear": ((1, 2, 3000), (4321,)),
+    "bilinear": ((1, 1, 300, 400), (471, 233)),
+    "trilinear": ((1, 1, 40, 50, 60), (31, 77, 90)),
+}
+
+
+@pytest.mark.parametrize("mode", RESIZES)
+def test_coordinates_of_a_resize_are_judged_as_they_round(mode: str, judged: Any) -> None:
+    shape, size = RESIZES[mode]
+
+    def eager(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(x, size=size, mode=mode)
+
+    def by_hand(off: float) -> Program:
+        def resized(x: torch.Tensor) -> torch.Tensor:
+            for dim, n in enumerate(size, 2):
+                x = resized_along(x, dim, n, off)
+            return x
+
+        return resized
+
+    assert not judged(eager, by_hand(2.0**-23), [normal(*shape)])
+    assert accused(judged(eager, by_hand(1e-4), [normal(*shape)]))
+
+
+@pytest.mark.parametrize("mode", RESIZES)
+def test_gradients_of_a_resize_are_judged_as_its_coordinates_round(mode: str, judged: Any) -> None:
+    shape, size = RESIZES[mode]
+    x = normal(*shape)
+
+    def gradient(resize: Program) -> Program:
+        def back(grad: torch.Tensor) -> torch.Tensor:
+            with torch.enable_grad():
+                leaf = x.clone().requires_grad_()
+                return torch.autograd.grad(resize(leaf), leaf, grad)[0]
+
+        return back
+
+    def by_hand(off: float) -> Program:
+        def resized(x: torch.Tensor) -> torch.Tensor:
+            for dim, n in enumerate(size, 2):
+                x = resized_along(x, dim, n, off)
+            return x
+
+        return gradient(resized)
+
+    eager = gradient(lambda x: F.interpolate(x, size=size, mode=mode))
+    grad = normal(*shape[:2], *size, seed=1)
+    assert not accused(judged(eager, by_hand(2.0**-23), [grad]))
+    assert accused(judged(eager, by_hand(1e-4), [grad]))

@@ -30,6 +30,7 @@ from fxmorph.judge.reference.precision import (
     flushed,
     is_wide,
 )
+from fxmorph.judge.reference.resizing import BACKWARD, COORDINATE_UNITS, FORWARD, off_by_coordinates
 from fxmorph.judge.reference.sums import (
     INNER_DIMENSION,
     PLAIN,
@@ -69,6 +70,7 @@ from fxmorph.judge.reference.tables import (
 from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tensors_of, tree_map
 
+RESIZES = FORWARD | BACKWARD
 #: Operands smaller than so many times what a GPU flushes to zero may lose themselves inside an operator.
 NEAR_FLUSHED = 16.0
 
@@ -217,6 +219,8 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     if base == "pow" and not _small_exponent(args[1]):  # the exponent is rounded, or a product with a logarithm
         size = _logarithms(shadow)
         shadow = shadow * (1 + inside * size * lane.noise(shadow))
+    if name in RESIZES:
+        shadow = shadow + COORDINATE_UNITS * inside * off_by_coordinates(call, shadow) * lane.noise(shadow)
     if base in VANISHING_QUOTIENTS and (least := flushed(call.tensors[0])):
         shadow = torch.where(args[0].abs() < NEAR_FLUSHED * least, torch.nan, shadow)
     if name in FACTORS:

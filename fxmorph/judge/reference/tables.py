@@ -78,7 +78,8 @@ KERNELS = frozenset(
     upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d softmax log_softmax _safe_softmax
     affine_grid_generator affine_grid_generator_backward grid_sampler_2d grid_sampler_3d cudnn_grid_sampler
     layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss remainder fmod
-    _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa
+    _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa _upsample_bilinear2d_aa_backward
+    _upsample_bicubic2d_aa_backward _upsample_lanczos2d_aa_backward
     upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
     grid_sampler_2d_backward grid_sampler_3d_backward remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex
     linalg_cholesky_ex linalg_lu linalg_qr linalg_svd _linalg_svd linalg_ldl_factor_ex geqrf linalg_lstsq
