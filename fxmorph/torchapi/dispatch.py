@@ -77,7 +77,7 @@ def _gather(values: Any, found: list[Any]) -> None:
         found += _pytree.tree_leaves(values)
 
 
-def tree_map(fn: Callable[[Any], Any], values: Any) -> Any:
+def tree_map(fn: Callable[..., Any], values: Any) -> Any:
     """As torch's own, and several times faster on what operators take and return."""
     kind = type(values)
     if kind is tuple or kind is list:
