@@ -620,6 +620,15 @@ def resized_along(x: torch.Tensor, dim: int, size: int, off: float) -> torch.Ten
     return lower * (1 - part) + upper * part
 
 
+def resized_to(size: tuple[int, ...], off: float) -> Program:
+    def by_hand(x: torch.Tensor) -> torch.Tensor:
+        for dim, n in enumerate(size, 2):
+            x = resized_along(x, dim, n, off)
+        return x
+
+    return by_hand
+
+
 RESIZES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "linear": ((1, 2, 3000), (4321,)),
     "bilinear": ((1, 1, 300, 400), (471, 233)),
@@ -634,16 +643,8 @@ def test_coordinates_of_a_resize_are_judged_as_they_round(mode: str, judged: Any
     def eager(x: torch.Tensor) -> torch.Tensor:
         return F.interpolate(x, size=size, mode=mode)
 
-    def by_hand(off: float) -> Program:
-        def resized(x: torch.Tensor) -> torch.Tensor:
-            for dim, n in enumerate(size, 2):
-                x = resized_along(x, dim, n, off)
-            return x
-
-        return resized
-
-    assert not judged(eager, by_hand(2.0**-23), [normal(*shape)])
-    assert accused(judged(eager, by_hand(1e-4), [normal(*shape)]))
+    assert not judged(eager, resized_to(size, 2.0**-23), [normal(*shape)])
+    assert accused(judged(eager, resized_to(size, 1e-4), [normal(*shape)]))
 
 
 @pytest.mark.parametrize("mode", RESIZES)
@@ -659,15 +660,7 @@ def test_gradients_of_a_resize_are_judged_as_its_coordinates_round(mode: str, ju
 
         return back
 
-    def by_hand(off: float) -> Program:
-        def resized(x: torch.Tensor) -> torch.Tensor:
-            for dim, n in enumerate(size, 2):
-                x = resized_along(x, dim, n, off)
-            return x
-
-        return gradient(resized)
-
     eager = gradient(lambda x: F.interpolate(x, size=size, mode=mode))
     grad = normal(*shape[:2], *size, seed=1)
-    assert not accused(judged(eager, by_hand(2.0**-23), [grad]))
-    assert accused(judged(eager, by_hand(1e-4), [grad]))
+    assert not accused(judged(eager, gradient(resized_to(size, 2.0**-23)), [grad]))
+    assert accused(judged(eager, gradient(resized_to(size, 1e-4)), [grad]))

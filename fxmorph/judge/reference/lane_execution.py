@@ -132,11 +132,11 @@ class LaneExecution:
                 lane.broken = f"{call.name}: data-dependent shape"
                 self._gates.undecided = self._gates.undecided or f"the size of what {call.name} returns"
                 shadow = native
-            lane.adopt(native, self._rounding.rounded(lane, given, native.dtype, shadow, opaque, stepped))
-        for t in call.written:
+            lane.adopt(native, self._rounding.rounded(lane, given, native.dtype, shadow, opaque, stepped, place))
+        for place, t in enumerate(call.written):
             view = lane.shadow(t)
             with torch.no_grad():
-                new = self._rounding.rounded(lane, given, t.dtype, view, opaque, stepped)
+                new = self._rounding.rounded(lane, given, t.dtype, view, opaque, stepped, -1 - place)
                 if new is not view:
                     view.copy_(new)
 

@@ -84,7 +84,8 @@ class Lane:
 
     def forget_others(self, t: torch.Tensor) -> list[tuple[int, torch.dtype]]:
         """Drop what it has of the memory under ``t`` by other dtypes; of which places that was."""
-        places = [place for place in self.bases if place[0] == storage_key(t) and place[1] != t.dtype]
+        storage = storage_key(t)
+        places = [place for place in self.bases if place[0] == storage and place[1] != t.dtype]
         for place in places:
             del self.bases[place]
         if self.anew is not None:
@@ -164,7 +165,8 @@ class Lanes:
         """The dtype under which they know what lies under ``t``: its own if they know it so; None where they do not."""
         if self.know(t):
             return t.dtype
-        return next((dtype for storage, dtype in self.wide.bases if storage == storage_key(t)), None)
+        mine = storage_key(t)
+        return next((dtype for storage, dtype in self.wide.bases if storage == mine), None)
 
     def start_again(self, t: torch.Tensor) -> None:
         """Take the native memory of ``t`` for all lanes'."""

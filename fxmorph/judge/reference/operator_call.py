@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ class OperatorCall:
     ``tensors``, the tensors among the arguments, and ``written``, those that it writes, are the program's in either.
     ``decided``: it is a division whose whole quotient no rounding decides.  ``anew``: the same call of the lane's
     :attr:`~fxmorph.judge.reference.lanes.Lane.anew`, where it has one that computes the operator too.
+    ``errors`` is what the first lane of a kind found its results to be off by, and the others take: all calls share it.
     """
 
     func: OpOverload
@@ -31,9 +32,12 @@ class OperatorCall:
     written: list[torch.Tensor]
     decided: bool = False
     anew: OperatorCall | None = None
+    errors: dict[tuple[bool, int], torch.Tensor] = field(default_factory=dict)
 
     def of_lane(self, args: tuple[Any, ...], kwargs: dict[str, Any], anew: OperatorCall | None = None) -> OperatorCall:
-        return replace(self, args=args, kwargs=kwargs, anew=anew)
+        return OperatorCall(
+            self.func, self.name, args, kwargs, self.tensors, self.written, self.decided, anew, self.errors
+        )
 
     def run(self) -> Any:
         return self.func(*self.args, **self.kwargs)

@@ -95,11 +95,11 @@ class Rounding:
 
     def rounded(
         self, lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor, opaque: Opaque = Opaque.NO,
-        stepped: bool = False,
+        stepped: bool = False, place: int = 0,
     ) -> torch.Tensor:  # fmt: skip
         """What a call of the lane's own gives: ``shadow`` as rounding in ``dtype`` may have made it.
 
-        ``stepped``: each step of a kernel has been rounded.
+        ``stepped``: each step of a kernel has been rounded.  ``place`` counts the results of the call.
         """
         if dtype not in UNIT:
             return shadow
@@ -132,11 +132,11 @@ class Rounding:
         if name in EXACT_OPS and not accumulating:
             return _stored(lane, call, dtype, shadow) if dtype in AMPLITUDE else shadow
         if accumulating and dtype not in AMPLITUDE:
-            return shadow + _sum_error(lane, call, dtype, shadow)
+            return shadow + _sum_error(lane, call, dtype, shadow, place)
         if name in ("mul", "mul_", "div", "div_") and _power_of_two(call.args[1]):
             return shadow
         shadow = _computed(lane, call, dtype, shadow)
-        return shadow + _sum_error(lane, call, dtype, shadow) if accumulating else shadow
+        return shadow + _sum_error(lane, call, dtype, shadow, place) if accumulating else shadow
 
     def _after_steps(self, lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
         inner = torch.float32 if dtype in AMPLITUDE else dtype
@@ -292,8 +292,15 @@ def _inner_product(name: str, args: tuple[Any, ...], like: torch.Tensor) -> torc
     return 0.0
 
 
-def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor) -> torch.Tensor:
-    """Error of summing in another order, or one after the other."""
+def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor, place: int) -> torch.Tensor:
+    """Error of summing in another order, or one after the other: as large in all lanes of a kind."""
+    key = lane.casts_round, place
+    if key not in call.errors or call.errors[key].shape != s.shape:
+        call.errors[key] = _size_of_sum_error(call, dtype, s)
+    return call.errors[key] * lane.noise(s)
+
+
+def _size_of_sum_error(call: OperatorCall, dtype: torch.dtype, s: torch.Tensor) -> torch.Tensor:
     terms = terms_of(call.name, call.args, s)
     finer = dtype in AMPLITUDE and terms is not None and (call.name in PLAIN or s.device.type == "cpu")
     unit = UNIT[torch.float32 if finer else dtype] * OWN_PRECISION.get(dtype, 1.0)
@@ -317,7 +324,7 @@ def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tens
         size = summed_units(call.name, call.args, call.kwargs, terms, total, unit, s)
         if finer and call.name not in PLAIN:
             size = size + rounded_terms(call.name, call.args, terms) * (UNIT[dtype] / unit)
-    return unit * size * total * lane.noise(s)
+    return (unit * size * total).expand_as(s)
 
 
 def _absolute(s: Any) -> Any:
