@@ -40,8 +40,8 @@ def _shifted(signs: list[float], by: int) -> list[float]:
 
 
 SPANS = _spans()
-#: Draws that are kept: lanes run one operator after the other, each of a few roundings.
-KEPT = 8
+#: Draws that are kept, and elements of all of them: lanes run one operator after the other, each of a few roundings.
+KEPT, ELEMENTS = 8, 2**25
 #: How far apart the seeds of two roundings' draws are.
 _APART = 40_503
 
@@ -80,6 +80,9 @@ class Signs:
         flip = torch.randint(0, 2, shape, generator=turned)
         places = which * SPAN + column + flip * (SPAN * len(SPANS))
         drawn = self._places[key] = places.flatten().to(device, torch.int32)
-        if len(self._places) > KEPT:
+        while len(self._places) > 1 and (len(self._places) > KEPT or self._elements() > ELEMENTS):
             self._places.popitem(last=False)
         return drawn
+
+    def _elements(self) -> int:
+        return sum(places.numel() for places in self._places.values())
