@@ -24,7 +24,7 @@ def test_a_draw_hangs_on_seed_and_rounding_alone() -> None:
 
 def test_lanes_differ_by_their_rows() -> None:
     draw = Signs(5)
-    lanes = torch.stack([draw.of(row, 7, SHAPE, CPU) for row in range(2 * SPREAD)], -1).reshape(-1, 2 * SPREAD)
+    lanes = torch.stack([draw.of(row, SPAN - 1, SHAPE, CPU) for row in range(2 * SPREAD)], -1).reshape(-1, 2 * SPREAD)
     columns = torch.tensor(SIGNS, dtype=torch.float64).T
     agree = (lanes @ columns.T).abs() == 2 * SPREAD  # with one of the columns, up to its sign
     assert bool((agree.sum(-1) == 1).all())
