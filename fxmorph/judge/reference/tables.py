@@ -77,7 +77,8 @@ KERNELS = frozenset(
     gru_cell lstm_cell nll_loss_forward binary_cross_entropy
     upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d softmax log_softmax _safe_softmax
     affine_grid_generator affine_grid_generator_backward grid_sampler_2d grid_sampler_3d cudnn_grid_sampler
-    layer_norm _weight_norm_interface ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss remainder fmod
+    layer_norm _weight_norm_interface ctc_loss _cudnn_ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss
+    remainder fmod
     _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa _upsample_bilinear2d_aa_backward
     _upsample_bicubic2d_aa_backward _upsample_lanczos2d_aa_backward
     upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
