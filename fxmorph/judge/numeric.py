@@ -397,9 +397,10 @@ def _may_overflow(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tenso
     """Where the compiled value is infinite, and eager or a lane is orders of magnitude above fp64, a part of the way to
     the ``largest`` number: an exponential of what cancels.  A rounding like theirs goes all of it.
     """
-    from_one = [t.double().abs().clamp(min=1.0).log2() for t in (lanes["wide"], e, *lanes.values())]
-    grown = [torch.where(torch.isfinite(t), t - from_one[0], 0.0) for t in from_one[1:]]
-    reach = from_one[0] + EAGER_FACTOR * torch.stack(grown).amax(0)
+    exponents = {name: t.double().abs().clamp(min=1.0).log2() for name, t in (lanes | {"eager": e}).items()}
+    wide = exponents["wide"]
+    grown = torch.stack([torch.where(torch.isfinite(t), t - wide, 0.0) for t in exponents.values()])
+    reach = wide + EAGER_FACTOR * grown.amax(0)
     return c.isinf() & (reach >= math.log2(largest))
 
 

@@ -153,20 +153,18 @@ def batch_norm_in_use(
 def batch_norm_with_update(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor, var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """``_batch_norm_with_update``; last bytes that cuDNN keeps for its backward pass, here none."""
-    kept = torch.zeros(0, dtype=torch.uint8, device=x.device)
-    return *batch_norm(x, weight, bias, mean, var, True, momentum, eps), kept
+    """``_batch_norm_with_update``."""
+    return batch_norm_of_cudnn(x, weight, bias, mean, var, True, momentum, eps)
 
 
 def batch_norm_of_cudnn(
-    x: Tensor, weight: Tensor, bias: Tensor | None, mean: Tensor | None, var: Tensor | None, training: bool,
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, mean: Tensor | None, var: Tensor | None, training: bool,
     momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """``cudnn_batch_norm``, which saves nothing in use; last as of :func:`batch_norm_with_update`."""
+    """``cudnn_batch_norm``, which saves nothing in use; last bytes that it keeps for its backward pass, here none."""
     out, *saved = batch_norm(x, weight, bias, mean, var, training, momentum, eps)
-    kept = torch.zeros(0, dtype=torch.uint8, device=x.device)
-    saved_mean, saved_rstd = saved if training else (weight.new_zeros(0), weight.new_zeros(0))
-    return out, saved_mean, saved_rstd, kept
+    saved_mean, saved_rstd = saved if training else (x.new_zeros(0), x.new_zeros(0))
+    return out, saved_mean, saved_rstd, torch.zeros(0, dtype=torch.uint8, device=x.device)
 
 
 def batch_norm_backward(

@@ -14,14 +14,10 @@ import torch.nn.functional as F
 
 from fxmorph.judge.reference.operator_call import OperatorCall
 
-FORWARD = frozenset(
-    """upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d
+_FORWARD = """upsample_linear1d upsample_bilinear2d upsample_bicubic2d upsample_trilinear3d
     _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa""".split()
-)
-BACKWARD = frozenset(
-    """upsample_linear1d_backward upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_trilinear3d_backward
-    _upsample_bilinear2d_aa_backward _upsample_bicubic2d_aa_backward _upsample_lanczos2d_aa_backward""".split()
-)
+_BACKWARD = frozenset(f"{name}_backward" for name in _FORWARD)
+RESIZES = _BACKWARD.union(_FORWARD)
 #: Units of roundoff of a coordinate by which it is off, and what weights of neighbours change by for it: a bicubic
 #: one by less than twice.
 COORDINATE_UNITS = 4.0
@@ -34,10 +30,10 @@ def off_by_coordinates(call: OperatorCall, result: torch.Tensor) -> torch.Tensor
     if not result.numel() or not given.numel():
         return torch.zeros_like(result)
     spatial = range(2, result.ndim)
-    if call.name in BACKWARD:
+    if call.name in _BACKWARD:
         size = call.func(given.abs(), *call.args[1:], **call.kwargs).abs()
-        size = _largest_around(size, [3] * len(spatial))
-        return sum((2 * size * _places(result, d, result.shape[d]) for d in spatial), torch.zeros_like(result))
+        size = 2 * _largest_around(size, [3] * len(spatial))
+        return size * sum(_places(result, d, result.shape[d]) for d in spatial)
     total = torch.zeros_like(result)
     shrunk = [math.ceil(max(given.shape[d] / result.shape[d], 1.0)) for d in spatial]
     for d in spatial:
@@ -45,7 +41,8 @@ def off_by_coordinates(call: OperatorCall, result: torch.Tensor) -> torch.Tensor
         if steps.shape[d]:
             first = steps.narrow(d, 0, 1)
             steps = _largest_around(torch.cat([first, steps], d), [2 * s + 3 for s in shrunk])
-            total += _spread(steps, result.shape[2:]) * _places(result, d, given.shape[d])
+            steps = F.interpolate(steps, result.shape[2:], mode="nearest-exact")
+            total += steps * _places(result, d, given.shape[d])
     return total
 
 
@@ -59,16 +56,3 @@ def _places(result: torch.Tensor, dim: int, size: int) -> torch.Tensor:
 def _largest_around(t: torch.Tensor, width: Sequence[int]) -> torch.Tensor:
     """Of each element the largest in a window of the spatial dimensions, of odd ``width``."""
     return _POOLS[len(width)](t, list(width), stride=1, padding=[w // 2 for w in width])
-
-
-def _spread(t: torch.Tensor, size: Sequence[int]) -> torch.Tensor:
-    """Each element of the new ``size`` takes that of its place."""
-    for d, count in enumerate(size, 2):
-        old = t.shape[d]
-        at = (
-            ((torch.arange(count, device=t.device, dtype=torch.float64) + 0.5) * (old / count))
-            .long()
-            .clamp(max=old - 1)
-        )
-        t = t.index_select(d, at)
-    return t

@@ -7,6 +7,7 @@ arithmetic: Parker 1997; Denis et al. 2016).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from enum import IntEnum
 from typing import Any
@@ -30,7 +31,7 @@ from fxmorph.judge.reference.precision import (
     flushed,
     is_wide,
 )
-from fxmorph.judge.reference.resizing import BACKWARD, COORDINATE_UNITS, FORWARD, off_by_coordinates
+from fxmorph.judge.reference.resizing import COORDINATE_UNITS, RESIZES, off_by_coordinates
 from fxmorph.judge.reference.sums import (
     INNER_DIMENSION,
     PLAIN,
@@ -70,7 +71,6 @@ from fxmorph.judge.reference.tables import (
 from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tensors_of, tree_map
 
-RESIZES = FORWARD | BACKWARD
 #: Operands smaller than so many times what a GPU flushes to zero may lose themselves inside an operator.
 NEAR_FLUSHED = 16.0
 
@@ -136,6 +136,8 @@ class Rounding:
         if name in ("mul", "mul_", "div", "div_") and _power_of_two(call.args[1]):
             return shadow
         shadow = _computed(lane, call, dtype, shadow)
+        if name in RESIZES:
+            shadow = shadow + _coordinate_error(lane, call, dtype, shadow, place)
         return shadow + _sum_error(lane, call, dtype, shadow, place) if accumulating else shadow
 
     def _after_steps(self, lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.Tensor) -> torch.Tensor:
@@ -219,8 +221,6 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     if base == "pow" and not _small_exponent(args[1]):  # the exponent is rounded, or a product with a logarithm
         size = _logarithms(shadow)
         shadow = shadow * (1 + inside * size * lane.noise(shadow))
-    if name in RESIZES:
-        shadow = shadow + COORDINATE_UNITS * inside * off_by_coordinates(call, shadow) * lane.noise(shadow)
     if base in VANISHING_QUOTIENTS and (least := flushed(call.tensors[0])):
         shadow = torch.where(args[0].abs() < NEAR_FLUSHED * least, torch.nan, shadow)
     if name in FACTORS:
@@ -293,14 +293,28 @@ def _inner_product(name: str, args: tuple[Any, ...], like: torch.Tensor) -> torc
 
 
 def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor, place: int) -> torch.Tensor:
-    """Error of summing in another order, or one after the other: as large in all lanes of a kind."""
+    """Error of summing in another order, or one after the other."""
+    return _as_large(lane, call, place, s, lambda: _off_by_order(call, dtype, s)) * lane.noise(s)
+
+
+def _coordinate_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor, place: int) -> torch.Tensor:
+    """Error of rounding the coordinates that a resize reads at."""
+    unit = COORDINATE_UNITS * UNIT[torch.float32 if dtype in AMPLITUDE else dtype]
+    return unit * _as_large(lane, call, place, s, lambda: off_by_coordinates(call, s)) * lane.noise(s)
+
+
+def _as_large(
+    lane: Lane, call: OperatorCall, place: int, s: torch.Tensor, size: Callable[[], torch.Tensor]
+) -> torch.Tensor:
+    """How far off the result ``s`` is: found in the first lane of a kind, and as large in the others."""
     key = lane.casts_round, place
     if key not in call.errors or call.errors[key].shape != s.shape:
-        call.errors[key] = _size_of_sum_error(call, dtype, s)
-    return call.errors[key] * lane.noise(s)
+        call.errors[key] = size()
+    return call.errors[key]
 
 
-def _size_of_sum_error(call: OperatorCall, dtype: torch.dtype, s: torch.Tensor) -> torch.Tensor:
+def _off_by_order(call: OperatorCall, dtype: torch.dtype, s: torch.Tensor) -> torch.Tensor:
+    """Of each element of the sum ``s`` what it is off by where its terms are added in another order."""
     terms = terms_of(call.name, call.args, s)
     finer = dtype in AMPLITUDE and terms is not None and (call.name in PLAIN or s.device.type == "cpu")
     unit = UNIT[torch.float32 if finer else dtype] * OWN_PRECISION.get(dtype, 1.0)

@@ -6,6 +6,7 @@ A name in none of these tables is that of an operator of one rounding, by ``DEFA
 from __future__ import annotations
 
 from fxmorph.judge.reference.kernels import VARIANCES, WRITTEN
+from fxmorph.judge.reference.resizing import RESIZES
 from fxmorph.programs.operators import COMPARISONS, EMPTY, MOVES
 
 #: Discrete functions of one number.
@@ -61,7 +62,7 @@ ROUNDED_ONCE = (
 )
 
 #: Several roundings inside one kernel.
-KERNELS = frozenset(
+KERNELS = RESIZES.union(
     """_softmax _log_softmax _softmax_backward_data _log_softmax_backward_data native_layer_norm
     native_layer_norm_backward native_group_norm native_group_norm_backward native_batch_norm
     _native_batch_norm_legit _native_batch_norm_legit_no_training native_batch_norm_backward batch_norm_backward
@@ -75,13 +76,10 @@ KERNELS = frozenset(
     _weight_norm_interface_backward multi_margin_loss multilabel_margin_loss_forward binary_cross_entropy_backward
     binary_cross_entropy_with_logits _fused_rms_norm _fused_rms_norm_backward rms_norm
     gru_cell lstm_cell nll_loss_forward binary_cross_entropy
-    upsample_bilinear2d upsample_bicubic2d upsample_linear1d upsample_trilinear3d softmax log_softmax _safe_softmax
+    softmax log_softmax _safe_softmax
     affine_grid_generator affine_grid_generator_backward grid_sampler_2d grid_sampler_3d cudnn_grid_sampler
     layer_norm _weight_norm_interface ctc_loss _cudnn_ctc_loss dist pdist mse_loss huber_loss smooth_l1_loss
     remainder fmod
-    _upsample_bilinear2d_aa _upsample_bicubic2d_aa _upsample_lanczos2d_aa _upsample_bilinear2d_aa_backward
-    _upsample_bicubic2d_aa_backward _upsample_lanczos2d_aa_backward
-    upsample_bilinear2d_backward upsample_bicubic2d_backward upsample_linear1d_backward upsample_trilinear3d_backward
     grid_sampler_2d_backward grid_sampler_3d_backward remainder_ fmod_ avg_pool1d avg_pool3d _ctc_loss linalg_inv_ex
     linalg_cholesky_ex linalg_lu linalg_qr linalg_svd _linalg_svd linalg_ldl_factor_ex geqrf linalg_lstsq
     _linalg_solve_ex

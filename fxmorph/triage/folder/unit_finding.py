@@ -15,6 +15,7 @@ from fxmorph.model import Finding, Kind
 from fxmorph.triage.folder.environment import anonymous
 from fxmorph.triage.folder.issue import NOUN, environment_part
 from fxmorph.triage.folder.markdown import block, folded
+from fxmorph.triage.folder.script_parts import MEMORY
 from fxmorph.triage.folder.title import main_kind, title
 from fxmorph.triage.folder.unit_words import module_label, unit_in_words
 
@@ -56,13 +57,17 @@ _STRIDES = """def strides(tensors):  # those of dimensions of one element say no
     return [[step for step, size in zip(t.stride(), t.shape) if size > 1] for t in tensors]
 
 """
-_SHARED = """def shared(tensors):  # pairs that are one tensor, and pairs that lie in the same memory
-    pairs = [(i, j) for i in range(len(tensors)) for j in range(i)]
-    memory = [t.untyped_storage().data_ptr() for t in tensors]
+_SHARED = (
+    "\n".join(MEMORY)
+    + """
+
+def shared(tensors):  # pairs that are one tensor, and pairs with an element in one place
+    pairs, places = [(i, j) for i in range(len(tensors)) for j in range(i)], [memory(t) for t in tensors]
     one = [(i, j) for i, j in pairs if tensors[i] is tensors[j]]
-    return one, [(i, j) for i, j in pairs if memory[i] == memory[j] != 0]
+    return one, [(i, j) for i, j in pairs if places[i] & places[j]]
 
 """
+)
 #: What is compared besides values, dtypes and shapes where one of the kinds was seen: a function by its name.
 _NOTES: Mapping[str, tuple[frozenset[Kind], str]] = {
     "strides": (frozenset({Kind.STRIDE}), _STRIDES),
