@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,12 +190,24 @@ def test_a_unit_alone_has_a_report_of_the_same_form(tmp_path: Path) -> None:
         assert "return before" in text and ("No compile of a whole program" in read) is not bool(shown)
 
 
+Changed = Callable[[torch.Tensor], torch.Tensor]
 #: What may come in place of a result that is a view of the input, by what the script then compares.
 INSTEAD = {
     Kind.VALUE: lambda t: t + 1,
     Kind.STRIDE: lambda t: t.clone(memory_format=torch.contiguous_format),
     Kind.ALIAS: lambda t: t.clone(),
 }
+
+
+def script_exits(folder: Path, given: torch.Tensor, changed: Changed, monkeypatch: pytest.MonkeyPatch) -> object:
+    """The exit code of ``repro.py`` where the compiled program returns ``changed`` of a view of what is given."""
+    script = compile((folder / "repro.py").read_text(encoding="utf-8"), "repro.py", "exec")
+    seed = SimpleNamespace(META={"config": {}}, fn=lambda x: (x.t(),), make_inputs=lambda: [given.clone()])
+    monkeypatch.setitem(sys.modules, "seed", seed)
+    monkeypatch.setattr(torch, "compile", lambda fn: lambda x: (changed(*fn(x)),))
+    with pytest.raises(SystemExit) as ended:
+        exec(script, {"__file__": "repro.py"})
+    return ended.value.code
 
 
 @pytest.mark.parametrize("kind", INSTEAD)
@@ -204,14 +217,31 @@ def test_the_script_of_a_unit_compares_what_was_seen(
 ) -> None:
     pair, made = of_a_unit(tmp_path, Kind.SHAPE if of_whole else kind)
     write_pass_finding(tmp_path / "ab", made, pair, [], frozenset({kind}), VERSIONS)
-    script = compile((tmp_path / "ab" / "repro.py").read_text(encoding="utf-8"), "repro.py", "exec")
-    seed = SimpleNamespace(META={"config": {}}, fn=lambda x: (x.t(),), make_inputs=lambda: [torch.ones(2, 3)])
-    monkeypatch.setitem(sys.modules, "seed", seed)
     for changed, code in ((lambda t: t, 0), (INSTEAD[kind], 1)):
-        monkeypatch.setattr(torch, "compile", lambda fn, changed=changed: lambda x: (changed(*fn(x)),))
-        with pytest.raises(SystemExit) as ended:
-            exec(script, {"__file__": "repro.py"})
-        assert ended.value.code == code
+        assert script_exits(tmp_path / "ab", torch.ones(2, 3), changed, monkeypatch) == code
+
+
+@pytest.mark.parametrize(
+    ("given", "off", "shown"),
+    [
+        (torch.full((2, 3), 10**6), 1, True),
+        (torch.zeros(2, 3, dtype=torch.bool), True, True),
+        (torch.ones(2, 3, dtype=torch.float64), 2.8e-8, True),
+        (torch.ones(2, 3, dtype=torch.float64), 1e-12, False),
+        (torch.ones(2, 3, dtype=torch.complex64), 1e-6, False),
+        (torch.ones(2, 3, dtype=torch.bfloat16), 2**-7, False),
+        (torch.ones(2, 3, dtype=torch.bfloat16), 2**-5, True),
+        (torch.ones(2, 3, dtype=torch.float8_e4m3fn), 0, False),
+    ],
+    ids=str,
+)
+def test_the_script_of_a_unit_compares_as_the_dtype_can(
+    given: torch.Tensor, off: complex, shown: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair, made = of_a_unit(tmp_path, Kind.VALUE)
+    write_pass_finding(tmp_path / "ab", made, pair, [], frozenset({Kind.VALUE}), VERSIONS)
+    differs = script_exits(tmp_path / "ab", given, lambda t: t + off if off else t.clone(), monkeypatch)
+    assert differs == int(shown)
 
 
 def test_the_script_of_a_unit_compares_memory_where_it_was_seen_alone(tmp_path: Path) -> None:
