@@ -226,6 +226,8 @@ Scaffold = Annotated[str, typer.Argument(metavar="[DIR]", help="Where; made wher
 ProgramCount = Annotated[int, typer.Option("--count", metavar="K", min=1, help="How many.")]
 FirstProgram = Annotated[int, typer.Option("--first", metavar="N", min=0, help="The number of the first one.")]
 ProgramFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Write files there [print them].")]
+Architectures = Annotated[Texts, typer.Argument(metavar="[NAME...]", help="These alone, as it lists them [all].")]
+ModelFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Write seeds there [list the architectures].")]
 
 # -- of rules and passes --
 RuleName = Annotated[str, typer.Argument(metavar="NAME", help="As `fxmorph rules` lists it.")]
@@ -505,6 +507,15 @@ def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgr
     from fxmorph.commands.generate_seeds import generate
 
     return generate(settings.seed, first, count, Path(out) if out else None)
+
+
+@seeds_app.command("models", cls=Command)
+@_exits
+def model_seeds(names: Architectures = None, out: ModelFolder = "") -> int:
+    """Write small builds of public architectures, random weights, of the libraries that are installed; or list them."""
+    from fxmorph.commands.model_seeds import list_models, write_models
+
+    return write_models(names or (), Path(out)) if out else list_models(names or ())
 
 
 @seeds_app.command("ops", cls=Command)

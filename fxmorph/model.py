@@ -120,6 +120,7 @@ class VerdictCode(StrEnum):
     RANDOM_BY_DESIGN = "random-by-design"  #: without ``fallback_random`` random numbers are others
     OVERLAPPING_WRITE = "overlapping-write"  #: it is written into overlapping memory
     DUPLICATE_INDICES = "duplicate-indices"  #: different values are written to one place
+    UNORDERED_BOUNDARIES = "unordered-boundaries"  #: numbers are looked up among boundaries in no order
     UNINITIALISED = "uninitialised"  #: uninitialised memory is read
     UNDECIDED = "undecided"  #: Python's control flow hangs on rounding
     NUMBER_TAKEN = "number-taken"  #: Python takes a number from a tensor that rounding reaches

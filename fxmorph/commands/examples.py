@@ -32,6 +32,7 @@ EXAMPLES = {
     "corpus": ("fxmorph corpus",),
     "seeds": ("fxmorph seeds ops",),
     "seeds generate": ("fxmorph seeds generate --seed 1 --count 200 --out made",),
+    "seeds models": ("fxmorph seeds models", "fxmorph seeds models gpt2 resnet --out made"),
     "seeds ops": ("fxmorph seeds ops --json",),
     "doctor": ("fxmorph doctor", "fxmorph doctor --device cuda"),
     "rules": ("fxmorph rules", "fxmorph rules --transforms mine --json"),

@@ -539,6 +539,9 @@ def _behind_gates(verdict: Verdict, plan: ValuePlan, gates: Gates, reads_no_garb
     elif gates.duplicate_indices:
         why = f"{gates.duplicate_indices} writes different values to one place"
         code = VerdictCode.DUPLICATE_INDICES
+    elif gates.unordered_boundaries:
+        why = f"{gates.unordered_boundaries} looks up among boundaries that are in no order"
+        code = VerdictCode.UNORDERED_BOUNDARIES
     elif gates.uninitialised and not reads_no_garbage():
         why, code = "the program reads uninitialised memory", VerdictCode.UNINITIALISED
     else:

@@ -26,10 +26,13 @@ TO_PYTHON = frozenset("_local_scalar_dense equal".split())
 #: Operators that write to places that indices name, and the position of the indices.
 SCATTERS = {"scatter": 2, "scatter_": 2, "index_copy": 2, "index_copy_": 2}
 
+#: Operators that look numbers up among boundaries, and the position of those.
+LOOK_UPS = {"bucketize": 1, "searchsorted": 0}
+
 #: Gates that close what was computed from where they closed, and nothing beside it.
 LOCAL = (
-    "uninitialised", "duplicate_indices", "overlapping_write", "overflow", "bit_cast", "cast_out_of_range",
-    "integer_overflow", "random_values", "tied", "tied_twice",
+    "uninitialised", "duplicate_indices", "unordered_boundaries", "overlapping_write", "overflow", "bit_cast",
+    "cast_out_of_range", "integer_overflow", "random_values", "tied", "tied_twice",
 )  # fmt: skip
 
 
@@ -40,6 +43,7 @@ class Gates:
     random: bool = False
     uninitialised: bool = False
     duplicate_indices: str = ""
+    unordered_boundaries: str = ""
     overlapping_write: str = ""
     overflow: bool = False
     bit_cast: bool = False
@@ -143,6 +147,8 @@ def check_operands(gates: Gates, call: OperatorCall) -> None:
         gates.overlapping_write = name
     if _writes_twice(call):
         gates.duplicate_indices = name
+    if _unordered(call):
+        gates.unordered_boundaries = name
 
 
 def check_overflow(gates: Gates, made: list[torch.Tensor], wide: Lane) -> None:
@@ -159,6 +165,17 @@ def _writes_twice(call: OperatorCall) -> bool:
     if call.name in SCATTERS and call.kwargs.get("reduce") is None and len(call.args) > SCATTERS[call.name]:
         return _scatter_conflicts(call.name, call.args)
     return call.name in INDEX_PUTS and not call.accumulates and _index_put_conflicts(call.args, call.kwargs)
+
+
+def _unordered(call: OperatorCall) -> bool:
+    """Whether numbers are looked up among boundaries in no order: what is returned is undefined."""
+    at = LOOK_UPS.get(call.name)
+    if at is None or not isinstance(boundaries := call.args[at], torch.Tensor) or boundaries.ndim == 0:
+        return False
+    sorter = call.kwargs.get("sorter")
+    ordered = plain(boundaries if sorter is None else boundaries.gather(-1, sorter))
+    low, high = ordered[..., :-1], ordered[..., 1:]
+    return not bool(((low <= high) | high.isnan()).all())
 
 
 def _scatter_conflicts(name: str, args: Any) -> bool:

@@ -154,10 +154,15 @@ def normalised_around_itself(x: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.batch_norm(y, y[7], y[7].clone(), training=True)
 
 
+LAST_DOWN = torch.tensor([[0.0, 1, 1, 2], [1, 0, 2, 3]])
 GATES: dict[str, tuple[str, Any, Callable[[torch.Tensor], Any]]] = {
     "random numbers": ("random", True, lambda x: x + torch.rand(4)),
     "uninitialised memory": ("uninitialised", True, lambda x: torch.empty(4).copy_(x)),
     "scatter to one place": ("duplicate_indices", "scatter", lambda x: x.scatter(0, torch.tensor([1, 1]), x[:2])),
+    "boundaries in no order": ("unordered_boundaries", "bucketize", lambda x: torch.bucketize(x, -x)),
+    "the last row in no order": (
+        "unordered_boundaries", "searchsorted", lambda x: torch.searchsorted(LAST_DOWN, LAST_DOWN + x[0])
+    ),
     "overlapping write": ("overlapping_write", "copy_", overlapping),
     "write into another operand": ("overlapping_write", "native_batch_norm", normalised_around_itself),
     "overflow of half": ("overflow", True, lambda x: (x * 0 + 300).half() * (x * 0 + 300).half()),
@@ -198,6 +203,18 @@ def test_equal_writes_to_one_place_and_accumulation_are_defined() -> None:
         lambda x: x.scatter_add(0, torch.tensor([1, 1]), x[:2]),
     ):
         assert reference(fn, x)[1].duplicate_indices == ""
+
+
+def test_boundaries_in_an_order_are_defined() -> None:
+    down, last = torch.tensor([3.0, 2.0, 2.0, -1.0]), torch.tensor([0.0, 1.0, float("nan")])
+    for fn in (
+        lambda x: torch.bucketize(x, down.flip(0)),
+        lambda x: torch.searchsorted(down, x, sorter=down.argsort()),
+        lambda x: torch.searchsorted(last, x, side="right"),
+        lambda x: torch.bucketize(x, x[:0]),
+        lambda x: torch.searchsorted(torch.stack([x, x + 1]), LAST_DOWN),
+    ):
+        assert reference(fn, torch.arange(4.0))[1].unordered_boundaries == ""
 
 
 def test_writes_to_two_views_of_one_memory_are_defined() -> None:

@@ -119,6 +119,10 @@ STAND_INS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[Any], Ve
     "one place twice": (
         lambda x: written_twice(x, 0), lambda x: written_twice(x, 1), [draw(5)], VerdictCode.DUPLICATE_INDICES
     ),
+    "boundaries in no order": (
+        lambda x: torch.bucketize(x, x.flip(0)), lambda x: torch.bucketize(x, x.flip(0)) + 1, [WHOLE],
+        VerdictCode.UNORDERED_BOUNDARIES,
+    ),
     "another stride": (lambda x: x.t().clone(), lambda x: x.t().contiguous(), [X], VerdictCode.PLAIN),
     "size 1": (
         lambda x: x.as_strided((4, 1), (1, 1)), lambda x: x.as_strided((4, 1), (1, 4)), [draw(4)],
