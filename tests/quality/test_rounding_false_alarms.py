@@ -537,6 +537,45 @@ def test_a_deviation_that_leaves_the_range_inside_is_seen(judged: Any) -> None:
 # -- what a kernel adds up inside, and what a factory computes ---------------------------
 
 
+def one_by_one(terms: torch.Tensor) -> torch.Tensor:
+    """Their sum along the first dimension, each added to those before it."""
+    out = torch.zeros_like(terms[0])
+    for term in terms:
+        out = out + term
+    return out
+
+
+def variance_one_by_one(x: torch.Tensor) -> torch.Tensor:
+    return one_by_one((x - x.mean(0)).square()) / (len(x) - 1)
+
+
+#: Numbers whose squares, around the mean or as they are, have much the same below the last place of their sum.
+ON_A_GRID: dict[str, tuple[Program, Program, torch.Tensor]] = {
+    "variance of whole numbers": (
+        lambda x: x.var(0), variance_one_by_one, (normal(512, 64) * 17 + 30).round()
+    ),
+    "variance of halves": (
+        lambda x: x.var(0), variance_one_by_one, ((normal(512, 64) * 20 + 30) * 2).round() / 2
+    ),
+    "sum of thirds": (
+        lambda x: x.sum(0), one_by_one, (normal(512, 64) * 999).round().abs() + 3000 + 1 / 3
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ON_A_GRID)
+def test_what_terms_have_below_the_last_place_may_add_up(name: str, judged: Any) -> None:
+    eager, compiled, x = ON_A_GRID[name]
+    assert not accused(judged(eager, compiled, [x.float()]))
+    assert accused(judged(eager, lambda x: compiled(x) * (1 + 5e-5), [x.float()]))
+
+
+def test_what_terms_have_below_the_last_place_is_noise_elsewhere(judged: Any) -> None:
+    x = normal(512, 64) * 20 + 30
+    assert not accused(judged(lambda x: x.var(0), variance_one_by_one, [x]))
+    assert accused(judged(lambda x: x.var(0), lambda x: variance_one_by_one(x) * (1 + 6e-6), [x]))
+
+
 def by_elements(theta: torch.Tensor, off: float = 0.0) -> torch.Tensor:
     """``affine_grid`` of 16 x 17 places, its terms added from the other end."""
     y, x = (((2 * torch.arange(n, dtype=theta.dtype) + 1) / n - 1) for n in (16, 17))

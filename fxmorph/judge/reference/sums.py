@@ -26,6 +26,12 @@ ALIKE_UNITS = 0.17
 #: Two terms round alike if they are equal but for what lanes are moved by, or differ by less than this part
 #: of the last place of the sum.
 ALIKE, SAME_PLACE = 2.0**-17, 0.25
+#: What terms have below the last place of a sum is dropped or filled up at each addition.  Where that is no noise
+#: (squares of numbers and a half all have a quarter), it adds up: to so many times all of it, over three.  Sums in
+#: several lanes have smaller partial sums, whose last place is up to so many bits below.
+LOST_UNITS, LANES_BITS = 0.25, 4
+#: A mean is no noise above so many standard deviations.
+NO_NOISE = 4.0
 #: Of each row, so many terms tell how many round alike.
 ROW_SAMPLE = 4096
 
@@ -52,8 +58,12 @@ def summed_units(
     """Of each element of ``result``; ``total`` is the sum of the terms' sizes, or one bound of them for all."""
     units = ordered_units(terms, 0.0 if name in WITH_BIAS else _evenness(args))
     if name in PLAIN and args[0].is_floating_point():
-        alike = _rounding_alike(args, kwargs, total * (terms if name == "mean" else 1), unit, result)
-        return (ALIKE_UNITS * alike).clamp(min=units)
+        rows = _terms_in_rows(args, kwargs)
+        whole = (total * (terms if name == "mean" else 1)).expand(result.shape).reshape(rows.shape[:-1])
+        whole = whole.nan_to_num(nan=0.0, posinf=0.0)
+        alike = ALIKE_UNITS * _rounding_alike(rows, whole, terms, unit)
+        lost = LOST_UNITS * _lost_below(rows, whole, terms, unit)
+        return (alike.clamp(min=units) + lost).reshape(result.shape)
     return max(units, REPEATED_UNITS * terms) if _repeating(args) else units
 
 
@@ -84,22 +94,24 @@ def terms_of(name: str, args: Any, result: torch.Tensor) -> float | None:
     return max(args[0].numel() / max(result.numel(), 1), 1.0) if name in PLAIN else None
 
 
-def _rounding_alike(args: Any, kwargs: Any, total: torch.Tensor, unit: float, result: torch.Tensor) -> torch.Tensor:
-    """How many terms of each element of ``result``, a plain sum, round alike.
+def _terms_in_rows(args: Any, kwargs: Any) -> torch.Tensor:
+    """What a plain sum reads, a row for each element of the result; of long ones every so many-th term."""
+    x = args[0]
+    dims = args[1] if len(args) > 1 else kwargs.get("dim")
+    rows = in_rows(x, [dims] if isinstance(dims, int) else list(dims or range(x.ndim)))
+    return rows[..., :: max(rows.shape[-1] // ROW_SAMPLE, 1)].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _rounding_alike(rows: torch.Tensor, total: torch.Tensor, terms: float, unit: float) -> torch.Tensor:
+    """How many of the ``terms`` of each row round alike; ``total`` is the sum of their sizes.
 
     The root of the sum of the squares of such groups' sizes: all where all terms are equal, the square root of their
     number where none are.  A term below the roundoff of the sum counts as the part of it that it is.
     """
-    x = args[0]
-    dims = args[1] if len(args) > 1 else kwargs.get("dim")
-    dims = [dims] if isinstance(dims, int) else list(dims or range(x.ndim))
-    rows = in_rows(x, dims)
-    terms = rows.shape[-1]
     if not rows.numel():
-        return torch.ones_like(result)
-    rows = rows[..., :: max(terms // ROW_SAMPLE, 1)].nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)
+        return torch.ones_like(total)
     tiny = torch.finfo(rows.dtype).tiny
-    rounded = total.expand(result.shape).reshape(rows.shape[:-1]).nan_to_num(nan=0.0, posinf=0.0).unsqueeze(-1) * unit
+    rounded = total.unsqueeze(-1) * unit
     size = torch.ldexp(torch.full_like(rows, ALIKE), torch.frexp(rows).exponent)
     grain = torch.maximum(size, 2 * SAME_PLACE * rounded).clamp(min=tiny)
     grain = torch.ldexp(torch.ones_like(grain), torch.frexp(grain).exponent)
@@ -110,7 +122,29 @@ def _rounding_alike(args: Any, kwargs: Any, total: torch.Tensor, unit: float, re
     so_far = weight.cumsum(-1)
     of_group = so_far - torch.where(starts, so_far - weight, 0.0).cummax(-1).values
     squares = (weight * (2 * of_group - weight)).sum(-1)  # over a group of n that count whole: n^2
-    return (squares.clamp(min=0.0).sqrt() * (terms / ordered.shape[-1])).clamp(min=1.0).reshape(result.shape)
+    return (squares.clamp(min=0.0).sqrt() * (terms / ordered.shape[-1])).clamp(min=1.0)
+
+
+def _lost_below(rows: torch.Tensor, total: torch.Tensor, terms: float, unit: float) -> torch.Tensor:
+    """What the ``terms`` of each row have below the last place of the sum, added up, in units of its roundoff.
+
+    Nothing where that is noise.  ``total`` is the sum of the terms' sizes.
+    """
+    out, taken = torch.zeros_like(total), rows.shape[-1]
+    last_place = torch.ldexp(torch.full_like(total, unit), torch.frexp(total).exponent)
+    for bits in range(LANES_BITS if taken > 1 else 0):
+        place = (last_place / 2**bits).clamp(min=torch.finfo(total.dtype).tiny)
+        over = rows / place.unsqueeze(-1)
+        below = over - over.round()
+        one_way = _above_noise(below.mean(-1).abs(), 12 * taken)
+        halves = 2 * _above_noise(below.abs().mean(-1) - 0.25, 48 * taken)  # of which any goes either way
+        out = torch.maximum(out, terms * torch.maximum(one_way, halves) * place)
+    return (out / (unit * total)).nan_to_num(nan=0.0, posinf=0.0)
+
+
+def _above_noise(mean: torch.Tensor, precision: float) -> torch.Tensor:
+    """Nothing where a mean of uniform noise, whose variance is one over ``precision``, may be as large."""
+    return torch.where(mean > NO_NOISE / precision**0.5, mean, 0.0)
 
 
 def _samples(args: Any) -> list[torch.Tensor]:
