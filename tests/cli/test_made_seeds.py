@@ -39,3 +39,16 @@ def test_operators_of_torch_s_tests_are_listed(tmp_path: Path, fxmorph: Command)
     assert " alone backward fused in-place " in listed["op:add"] and "op:bernoulli" not in listed
     assert last.startswith(f"{len(listed)} of ") and last.endswith(" programs")
     assert find_seeds(list(listed)[:50])[0]
+
+
+def test_architectures_are_listed_with_how_to_get_their_library(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("seeds", "models", "gpt2", "resnet", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["architecture", "library", "installed"]
+    assert [row.split()[:2] for row in rows] == [["gpt2", "transformers"], ["resnet", "torchvision"]]
+
+
+def test_an_unknown_architecture_is_a_usage_error(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("seeds", "models", "gpt9", "--out", "made", cwd=tmp_path)
+    assert done.returncode == 2 and "gpt9" in done.stderr and not (tmp_path / "made").exists()
