@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,9 @@ from fxmorph.judge.reference.rounding import Opaque, Rounding, accumulates
 from fxmorph.judge.reference.signs import SPREAD
 from fxmorph.judge.reference.tables import COMPUTED_ANEW, FACTORIES, FACTORS, KERNELS, POWERS, STEPPED, functional_name
 from fxmorph.torchapi.dispatch import in_backward_pass, tensors_of, tree_leaves, tree_map
+
+#: Dtypes of what says where elements are.
+PLACES = (torch.int32, torch.int64)
 
 
 class LaneExecution:
@@ -150,6 +154,7 @@ class LaneExecution:
         if lane.perturb is not None and call.name in KERNELS:
             run = perturbed_kernel(self._rounding, lane, call, stepped)
         try:
+            try_moved_places(call)
             result = tie_broken(self._lanes, lane, call, self._gates)
             return (run(*call.args, **call.kwargs) if result is None else result), Opaque.NO
         except Exception:
@@ -162,6 +167,23 @@ class LaneExecution:
                 self._gates.blind.add(call.name)
             wide = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, narrow)
             return wide, Opaque.RUN if run_again else Opaque.TAKEN
+
+
+def try_moved_places(call: OperatorCall, device: str = "cuda") -> None:
+    """Where a lane has other integers on a GPU than the program, run its call on the CPU: raises what that raises.
+
+    Rounding may have moved places out of range, which a GPU answers by ending its process.
+    """
+    if torch.Tag.pointwise in call.func.tags:
+        return
+    pairs = zip(tensors_of((call.args, call.kwargs)), call.tensors, strict=True)
+    if not any(t.device.type == device and t.dtype in PLACES and not torch.equal(mine, t) for mine, t in pairs):
+        return
+    args, kwargs = tree_map(
+        lambda v: v.to("cpu", copy=True) if isinstance(v, torch.Tensor) else v, (call.args, call.kwargs)
+    )
+    with contextlib.suppress(NotImplementedError):
+        call.func(*args, **kwargs)
 
 
 def _computed_anew(call: OperatorCall) -> bool:
