@@ -134,6 +134,7 @@ class VerdictCode(StrEnum):
     CANNOT_COMPILE = "cannot-compile"  #: the compiler says that it does not support the program
     # Mitigations of the ladder (fxmorph/judge/ladder.py).
     NOT_SEEN_AGAIN = "not-seen-again"  #: a fresh compile does not show it
+    ASKS = "asks"  #: the program asks whether it is compiled, and does otherwise then
     LAYOUT_CHOSEN = "layout-chosen"  #: layout optimisation or a fused kernel chose the strides
     OTHER_DTYPE = "other-dtype"  #: only the program in another dtype shows it, whatever came before
     ACCEPTED_FOLD = "accepted-fold"  #: a fold that PyTorch accepts loses NaN or Inf

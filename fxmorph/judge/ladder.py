@@ -58,8 +58,14 @@ def emulating(config: CompileConfig) -> CompileConfig:
 class Ladder:
     """Re-judges one subject on one plan under changed configurations."""
 
-    def __init__(self, subject: Subject, config: CompileConfig, input_seed: int, plan: ValuePlan, clock: Clock) -> None:
+    def __init__(
+        self, subject: Subject, config: CompileConfig, input_seed: int, plan: ValuePlan, clock: Clock,
+        askers: set[str] | None = None,
+    ) -> None:  # fmt: skip
         self.subject, self.config, self.input_seed, self.plan, self.clock = subject, config, input_seed, plan, clock
+
+        #: Where the program is told in eager that it is compiled, the modules that asked.
+        self._askers = askers
 
     def kinds(self, **change: object) -> frozenset[Kind]:
         """Finding kinds under a fresh compile with ``backend`` or Inductor settings changed."""
@@ -68,7 +74,13 @@ class Ladder:
 
     def _with(self, config: CompileConfig) -> frozenset[Kind]:
         with noting(None):
-            return kinds_of(Trial(self.subject, config, self.input_seed, self.clock).judge(self.plan))
+            trial = Trial(self.subject, config, self.input_seed, self.clock, askers=self._askers)
+            return kinds_of(trial.judge(self.plan))
+
+    def _told(self) -> tuple[frozenset[Kind], set[str]]:
+        """What a program shows that eager, too, takes the way of that it has for when it is compiled; who asked."""
+        told = Ladder(self.subject, self.config, self.input_seed, self.plan, self.clock, set())
+        return told.kinds(), told._askers or set()
 
     def elided_still(self) -> bool:
         """Whether casts are elided under ``emulate_precision_casts=True`` too."""
@@ -148,5 +160,11 @@ class Ladder:
             if seen & again:
                 stage = STAGE[backend]
                 break
+        if self._askers is None and (stage == STAGE["eager"] or not inductor):
+            left, askers = self._told()
+            if askers and left < again:
+                note("eager, told that it is compiled", left)
+                reason = f"{', '.join(sorted(askers))} asks whether it is compiled, and does otherwise then"
+                return Climbed(Status.EXPECTED, reason, "", accused, tuple(rows), VerdictCode.ASKS)
         note(self.config.backend, again)
         return Climbed(Status.FINDING, "", stage, again, tuple(rows))

@@ -6,8 +6,8 @@ configuration and judges it on each value plan.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Protocol
@@ -37,6 +37,7 @@ from fxmorph.programs.observe import Observation, observe, same_observation
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.sizes import Sizes
 from fxmorph.programs.values import Step, apply_plan
+from fxmorph.torchapi.compile_queries import told_compiled
 from fxmorph.torchapi.compiling import (
     compile_callable,
     configured,
@@ -226,6 +227,11 @@ class GraphSubject:
         return self.base_config(base)
 
 
+def as_is(fn: Any) -> Any:
+    """What eager execution makes of a program."""
+    return fn
+
+
 class LazyReference:
     """The reference run of a subject under a plan, made when first asked for."""
 
@@ -240,7 +246,7 @@ class LazyReference:
             seed = self._trial.input_seed + OTHER_DRAW * self._draw
             run = ReferenceRun(seed, differentiated=bool(self._eager.gradients), draw=self._draw)
             with self._trial.clock.activity("eager"):
-                self._seen = self._trial.observe(self._plan, lambda f: f, mode=run, keep=run.keep)
+                self._seen = self._trial.observe(self._plan, as_is, mode=run, keep=run.keep)
             self._run = run
         return self._run, self._seen
 
@@ -263,10 +269,15 @@ class Trial:
     """
 
     def __init__(
-        self, subject: Subject, config: CompileConfig, input_seed: int, clock: Clock, fired: set[str] | None = None
-    ) -> None:
-        """``fired`` is given the names of the units of Inductor that compiling makes use of."""
-        self._fired = fired
+        self, subject: Subject, config: CompileConfig, input_seed: int, clock: Clock, fired: set[str] | None = None,
+        askers: set[str] | None = None,
+    ) -> None:  # fmt: skip
+        """``fired`` is given the names of the units of Inductor that compiling makes use of.
+
+        Where ``askers`` is given, the program hears in eager, too, that it is compiled, and ``askers`` the modules that
+        asked.
+        """
+        self._fired, self._askers = fired, askers
         self.subject = subject
         self.settings = subject.config(config)
         self.input_seed = input_seed
@@ -293,7 +304,9 @@ class Trial:
         return self._observe(made, plan, wrap, **more)
 
     def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
-        with on_threads(self.settings.threads), without_tf32():
+        askers = self._askers if wrap is as_is else None
+        hearing = nullcontext() if askers is None else told_compiled(askers)
+        with on_threads(self.settings.threads), without_tf32(), hearing:
             seen = observe(
                 made, wrap, no_grad=self.subject.no_grad, inference=self.subject.inference,
                 exact=plan is ValuePlan.EXACT, calls=2 if plan is ValuePlan.AGAIN else 1, **more,
@@ -330,7 +343,7 @@ class Trial:
                 self._compiled[id(fn)] = (fn, compile_callable(fn, self.settings))
             return self._compiled[id(fn)][1]
 
-        units = contextlib.nullcontext() if self._fired is None else noting(self._fired)
+        units = nullcontext() if self._fired is None else noting(self._fired)
         with self.clock.activity("compile"), configured(self.settings), units:
             made = self.subject.fresh(plan, self.input_seed)
             if prepare is not None:
@@ -348,7 +361,7 @@ class Trial:
 
     def eager(self, plan: ValuePlan, **more: Any) -> Observation:
         with self.clock.activity("eager"):
-            return self.observe(plan, lambda f: f, **more)
+            return self.observe(plan, as_is, **more)
 
     def reference(self, plan: ValuePlan, eager: Observation, draw: int = 0) -> LazyReference:
         return LazyReference(self, plan, eager, draw)
@@ -487,7 +500,7 @@ class Trial:
 
         def run(draw: int) -> Observation:
             made = self.subject.fresh(plan, self.input_seed)
-            return self._observe(move(made, draw), plan, lambda f: f)
+            return self._observe(move(made, draw), plan, as_is)
 
         if not moves_as_far(mine, theirs, evidence.reference.shadows(verdict.slot), run):
             return verdict
@@ -518,7 +531,7 @@ class Trial:
 
     def _reads_no_garbage(self, plan: ValuePlan) -> bool:
         """Whether what uninitialised memory holds makes no difference."""
-        first, second = (self.observe(plan, lambda f: f, mode=FillEmpty(fill)) for fill in (0, 1))
+        first, second = (self.observe(plan, as_is, mode=FillEmpty(fill)) for fill in (0, 1))
         return same_observation(first, second)
 
 
