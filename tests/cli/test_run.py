@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 import torch
 from preloaded import Command, clean_environment
+from told_apart import COMPILED
 
 from fxmorph.events import SCHEMA
 
@@ -273,18 +274,16 @@ def test_a_device_that_is_not_there_is_told_before_anything_runs(tmp_path: Path,
 
 
 #: Programs that are wrong when compiled, in a second call and at other sizes than the first.
-WRONG_AGAIN = """import torch
-class Counts(torch.nn.Module):
+WRONG_AGAIN = f"""{COMPILED}class Counts(torch.nn.Module):
     calls = 0
     def forward(self, x):
         self.calls += 1
-        return x + (1 if torch.compiler.is_compiling() and self.calls > 1 else 0)
+        return x + (1 if compiled() and self.calls > 1 else 0)
 make_fn = Counts
 def make_inputs(): return [torch.ones(6)]
 """
-WRONG_ELSEWHERE = """import torch
-def make_inputs(): return [torch.ones(6)]
-def fn(x): return x + (1 if torch.compiler.is_compiling() and x.shape[0] != 6 else 0)
+WRONG_ELSEWHERE = f"""{COMPILED}def make_inputs(): return [torch.ones(6)]
+def fn(x): return x + (1 if compiled() and x.shape[0] != 6 else 0)
 """
 
 

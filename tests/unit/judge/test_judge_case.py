@@ -212,8 +212,9 @@ def test_that_compiled_code_refuses_what_eager_refuses_may_be_the_test(
 
 
 def test_what_eager_alone_refuses_is_a_finding_still(tmp_path: Path, rules: Registry) -> None:
-    text = ONE + "def fn(x): return x * 2 if torch.compiler.is_compiling() else x @ x\n"
-    got = judge(tmp_path, rules, text, compile=CompileConfig.make("eager"))
+    register_backend("fxmorph_accepts", lambda gm, inputs: lambda x, i: (x * 2,))
+    text = "def make_inputs(): return [torch.ones(3), torch.tensor([7])]\ndef fn(x, i): return x[i]\n"
+    got = judge(tmp_path, rules, text, compile=CompileConfig.make("fxmorph_accepts"))
     assert (got.status, got.kinds) == (Status.FINDING, (Kind.RAISES,))
 
 
