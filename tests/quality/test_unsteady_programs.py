@@ -240,3 +240,33 @@ def test_a_size_of_nothing_is_said_as_what_it_is(tmp_path: Path) -> None:
     assert (got.status, got.kinds) == (FINDING, (Kind.RAISES,)), got.reason
     assert got.reason.startswith("at size 0, compiled at 6 before: ")
     assert judge(tmp_path, text, "aot_eager", ValuePlan.EMPTY, dynamic=True).status is CLEAN
+
+
+class _Scaled(torch.autograd.Function):
+    """The value, and a gradient ``by`` times as large."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, by: float) -> torch.Tensor:
+        ctx.by = by
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return grad * ctx.by, None
+
+
+#: Whose gradient autograd computes by another formula where anything watches the operators.
+WATCHED = {
+    "prod": lambda x: x.prod(-1),
+    "cumprod": lambda x: x.cumprod(-1),
+    "prod of all": lambda x: x[0].prod(),
+}
+
+
+@pytest.mark.parametrize("name", WATCHED)
+def test_what_is_computed_otherwise_when_watched_is_judged(name: str, judged: Any) -> None:
+    fn = WATCHED[name]
+    x = (torch.rand(50, 9, generator=torch.Generator().manual_seed(0)) + 0.5).requires_grad_()
+    assert not [v for v in judged(fn, lambda x: fn(_Scaled.apply(x, 1.0 + 1e-7)), [x]) if v.status is not Status.CLEAN]
+    found = judged(fn, lambda x: fn(_Scaled.apply(x, 1.0001)), [x])
+    assert [v.kind for v in found if v.status is Status.FINDING] == [Kind.GRADIENT], found
