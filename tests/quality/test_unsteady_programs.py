@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +271,34 @@ def test_what_is_computed_otherwise_when_watched_is_judged(name: str, judged: An
     assert not [v for v in judged(fn, lambda x: fn(_Scaled.apply(x, 1.0 + 1e-7)), [x]) if v.status is not Status.CLEAN]
     found = judged(fn, lambda x: fn(_Scaled.apply(x, 1.0001)), [x])
     assert [v.kind for v in found if v.status is Status.FINDING] == [Kind.GRADIENT], found
+
+
+def in_turn(*programs: Any) -> Any:
+    """One that is the next of them at each call."""
+    turns = itertools.cycle(programs)
+    return lambda x: next(turns)(x)
+
+
+def test_sums_in_another_order_each_time_are_judged_by_their_envelope(judged: Any) -> None:
+    """As atomic additions on a GPU make them."""
+    x = torch.randn(3000, 4, generator=torch.Generator().manual_seed(0))
+    eager = in_turn(lambda x: x.sum(0), lambda x: x.flip(0).sum(0), lambda x: x[::2].sum(0) + x[1::2].sum(0))
+    assert eager(x).tolist() != eager(x).tolist()
+    assert {v.status for v in judged(eager, lambda x: x.cumsum(0)[-1], [x])} <= {Status.CLEAN}
+    for wrong in (lambda x: x.sum(0) * 1.001, lambda x: x.sum(0).t().t().double(), lambda x: x[1:].sum(0)):
+        assert Status.FINDING in {v.status for v in judged(eager, wrong, [x])}
+
+
+@pytest.mark.parametrize(
+    ("result", "change"),
+    [
+        (lambda x: x.sum(0), lambda out, run: out * (1 + run / 100)),
+        (lambda x: x.argmax(0), lambda out, run: out + run),
+        (lambda x: x.sum(0), lambda out, run: out.unsqueeze(0) if run else out),
+    ],
+    ids=["other values", "other places", "other shapes"],
+)
+def test_what_is_more_than_another_order_is_no_test(result: Any, change: Any, judged: Any) -> None:
+    eager = in_turn(*(lambda x, run=run: change(result(x), run) for run in range(3)))
+    found = judged(eager, lambda x: result(x) + 9, [torch.randn(30, 4)])
+    assert found and not [v for v in found if v.status is Status.FINDING], found
