@@ -121,6 +121,7 @@ class VerdictCode(StrEnum):
     OVERLAPPING_WRITE = "overlapping-write"  #: it is written into overlapping memory
     DUPLICATE_INDICES = "duplicate-indices"  #: different values are written to one place
     UNORDERED_BOUNDARIES = "unordered-boundaries"  #: numbers are looked up among boundaries in no order
+    DRAWN_BY_KERNEL = "drawn-by-kernel"  #: how many random numbers are drawn hangs on the kernel of attention
     UNINITIALISED = "uninitialised"  #: uninitialised memory is read
     UNDECIDED = "undecided"  #: Python's control flow hangs on rounding
     NUMBER_TAKEN = "number-taken"  #: Python takes a number from a tensor that rounding reaches

@@ -560,6 +560,9 @@ def _behind_gates(verdict: Verdict, plan: ValuePlan, gates: Gates, reads_no_garb
     elif gates.unordered_boundaries:
         why = f"{gates.unordered_boundaries} looks up among boundaries that are in no order"
         code = VerdictCode.UNORDERED_BOUNDARIES
+    elif verdict.kind is Kind.RNG and gates.fused_dropout:
+        why = f"how many numbers attention draws hangs on its kernel, which is {gates.fused_dropout} in eager"
+        code = VerdictCode.DRAWN_BY_KERNEL
     elif gates.uninitialised and not reads_no_garbage():
         why, code = "the program reads uninitialised memory", VerdictCode.UNINITIALISED
     else:

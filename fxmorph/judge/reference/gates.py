@@ -19,7 +19,7 @@ from fxmorph.judge.reference.tables import CASTS, INDEX_PUTS
 from fxmorph.programs.bits import plain
 from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.memory import overlap, overlaps_itself, same_elements
-from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.dispatch import is_random, tree_leaves
 
 #: Operators by which Python learns values.
 TO_PYTHON = frozenset("_local_scalar_dense equal".split())
@@ -41,6 +41,8 @@ class Gates:
     """What the run did that limits what may be said about it."""
 
     random: bool = False
+    #: A kernel of fused attention that drops weights: how many numbers it draws is its own matter.
+    fused_dropout: str = ""
     uninitialised: bool = False
     duplicate_indices: str = ""
     unordered_boundaries: str = ""
@@ -135,6 +137,8 @@ def check_operands(gates: Gates, call: OperatorCall) -> None:
     name, args = call.name, call.args
     if any(t.dtype in AMPLITUDE for t in call.tensors):
         gates.low_precision = True
+    if name.startswith("_scaled_dot_product") and is_random(call.func, args, call.kwargs):
+        gates.fused_dropout = name
     if name in CASTS:
         source = args[1] if name == "copy_" or name == "copy" else args[0]
         wanted = args[0].dtype if name != "_to_copy" else call.kwargs.get("dtype")

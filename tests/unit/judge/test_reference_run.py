@@ -11,11 +11,14 @@ import torch
 
 from fxmorph.judge.integers import IntegerWatch
 from fxmorph.judge.numeric import compare
+from fxmorph.judge.reference.gates import Gates, check_operands
+from fxmorph.judge.reference.operator_call import operator_call
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows, differ_in_fp64
 from fxmorph.judge.reference.uninitialised import FillEmpty
+from fxmorph.judge.trial import _behind_gates
 from fxmorph.judge.value_search import RangeWatch
-from fxmorph.model import Status
+from fxmorph.model import Kind, Status, ValuePlan, Verdict, VerdictCode
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.observe import Observation, observe
 
@@ -176,6 +179,19 @@ def test_a_gate_is_noticed(name: str) -> None:
     x = torch.arange(4.0)
     assert getattr(reference(fn, x)[1], gate) == value
     assert not getattr(reference(lambda x: x * 2, torch.arange(4.0))[1], gate)
+
+
+@pytest.mark.parametrize("kernel", ["flash", "efficient", "cudnn"])
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_how_much_attention_draws_is_its_kernels_matter(kernel: str, dropout: float) -> None:
+    q, gates = torch.ones(1, 2, 4, 8), Gates()
+    func = getattr(torch.ops.aten, f"_scaled_dot_product_{kernel}_attention").default
+    between = () if kernel == "flash" else (None, False)
+    check_operands(gates, operator_call(func, (q, q, q, *between, dropout), {}))
+    for kind in (Kind.RNG, Kind.VALUE):
+        accused = Verdict(Status.FINDING, kind, "call", "")
+        excused = _behind_gates(accused, ValuePlan.SEED, gates, lambda: True).code is VerdictCode.DRAWN_BY_KERNEL
+        assert excused is (kind is Kind.RNG and dropout > 0)
 
 
 def test_a_gate_lies_before_what_comes_of_it_alone() -> None:
