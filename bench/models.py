@@ -61,14 +61,16 @@ def page(results: Sequence[dict[str, object]]) -> Iterator[str]:
     yield from ("# Public architectures", "")
     yield (
         "Small builds with random weights, from configuration alone, as `fxmorph seeds models` writes them, each "
-        "judged by `fxmorph check`. A cell is the verdict and the wall time in seconds on one core, start-up included; "
-        "what the verdicts mean is in [policy.md](policy.md)."
+        "judged by `fxmorph check`. A cell is the verdict and the wall time, start-up included; what the verdicts "
+        "mean is in [policy.md](policy.md)."
     )
-    yield from ("", f"Made by `python bench/models.py`. {versions}. {len(results)} cases: {told}.", "")
-    yield f"| architecture | library | {' | '.join(MODES)} |"
-    yield "|---" * (len(MODES) + 2) + "|"
+    modes = [mode for mode in MODES if any(r["mode"] == mode for r in results)]
+    asked = "" if len(modes) == len(MODES) else "".join(f" --mode {mode}" for mode in modes)
+    yield from ("", f"Made by `python bench/models.py{asked}`. {versions}. {len(results)} cases: {told}.", "")
+    yield f"| architecture | library | {' | '.join(modes)} |"
+    yield "|---" * (len(modes) + 2) + "|"
     for a in ARCHITECTURES:
-        row = [by_case.get((a.name, mode)) for mode in MODES]
+        row = [by_case.get((a.name, mode)) for mode in modes]
         if any(row):
             cells = [f"{r['verdict']}, {r['seconds']} s" if r else "" for r in row]
             yield f"| {a.name} | {a.library} | {' | '.join(cells)} |"
