@@ -16,6 +16,7 @@ from fxmorph.judge.accepted_folds import accepted, without
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
 from fxmorph.model import AGREES, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode
+from fxmorph.programs.load import SEED_MODULE
 from fxmorph.torchapi.compiling import BACKEND_LADDER, forget_headers
 
 #: The stage that a backend adds to the one before it.
@@ -63,7 +64,6 @@ class Ladder:
         askers: set[str] | None = None,
     ) -> None:  # fmt: skip
         self.subject, self.config, self.input_seed, self.plan, self.clock = subject, config, input_seed, plan, clock
-
         #: Where the program is told in eager that it is compiled, the modules that asked.
         self._askers = askers
 
@@ -78,9 +78,15 @@ class Ladder:
             return kinds_of(trial.judge(self.plan))
 
     def _told(self) -> tuple[frozenset[Kind], set[str]]:
-        """What a program shows that eager, too, takes the way of that it has for when it is compiled; who asked."""
-        told = Ladder(self.subject, self.config, self.input_seed, self.plan, self.clock, set())
-        return told.kinds(), told._askers or set()
+        """What is shown where eager, too, takes the way that the program has for when it is compiled, and who asked.
+
+        Nobody, and nothing is compiled, where no module of the program asks.
+        """
+        askers: set[str] = set()
+        Trial(self.subject, self.config, self.input_seed, self.clock, askers=askers).eager(self.plan)
+        if not askers:
+            return frozenset(), askers
+        return Ladder(self.subject, self.config, self.input_seed, self.plan, self.clock, askers).kinds(), askers
 
     def elided_still(self) -> bool:
         """Whether casts are elided under ``emulate_precision_casts=True`` too."""
@@ -164,7 +170,8 @@ class Ladder:
             left, askers = self._told()
             if askers and left < again:
                 note("eager, told that it is compiled", left)
-                reason = f"{', '.join(sorted(askers))} asks whether it is compiled, and does otherwise then"
+                libraries = sorted(name for name in askers if not name.startswith(SEED_MODULE))
+                reason = f"{', '.join(libraries) or 'the program'} asks whether it is compiled, and does otherwise then"
                 return Climbed(Status.EXPECTED, reason, "", accused, tuple(rows), VerdictCode.ASKS)
         note(self.config.backend, again)
         return Climbed(Status.FINDING, "", stage, again, tuple(rows))

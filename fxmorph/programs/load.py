@@ -31,6 +31,9 @@ from fxmorph.torchapi.devices import out_of_memory, seed_generators
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves
 from fxmorph.torchapi.libraries import forget, noting_libraries, overrides
 
+#: How the names of modules begin that seeds are loaded as.
+SEED_MODULE = "_fxmorph_seed_"
+
 
 @dataclass(frozen=True)
 class _Registering:
@@ -277,7 +280,7 @@ def _forget(path: str) -> None:
 
 
 def _executed(path: str) -> ModuleType:
-    name = f"_fxmorph_seed_{Path(path).stem}"
+    name = f"{SEED_MODULE}{Path(path).stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise SeedFailed("not a Python module")

@@ -15,8 +15,12 @@ _NAMES = (
     (torch._dynamo.external_utils, "is_compiling"),
     (torch._utils, "is_compiling"),
 )
-#: Those that the release has.
-_QUERIES = [f for module, name in _NAMES if isinstance(f := getattr(module, name, None), FunctionType)]
+#: Those that the release has as plain functions; of some it has wrappers, which call others of them.
+_QUERIES = [
+    f
+    for module, name in _NAMES
+    if isinstance(f := getattr(module, name, None), FunctionType) and not f.__code__.co_freevars
+]
 #: Where the modules go whose programs ask while yes is the answer.
 _askers: list[set[str]] = []
 

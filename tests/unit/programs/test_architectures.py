@@ -35,6 +35,8 @@ def of_layers(call: str = "") -> Architecture:
 
 def test_names_are_different_and_texts_parse() -> None:
     assert len(set(NAMES)) == len(NAMES) >= 20
+    docs = (Path(__file__).parents[3] / "docs" / "seeds.md").read_text(encoding="utf-8")
+    assert f"{2 * len(NAMES)} seeds of {len(NAMES)} architectures in models" in docs
     for architecture in ARCHITECTURES:
         for training in (True, False):
             ast.parse(architecture.seed_text(training))
