@@ -76,6 +76,11 @@ def softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     return weights / weights.sum(dim, keepdim=True)
 
 
+def safe_softmax(x: Tensor, dim: int, dtype: torch.dtype | None = None) -> Tensor:
+    """``_safe_softmax``, of the attention that is no kernel: a row that is masked throughout has no weights."""
+    return softmax(x, dim, False).masked_fill((x == -torch.inf).all(dim, keepdim=True), 0.0)
+
+
 def log_softmax(x: Tensor, dim: int, half_to_float: bool) -> Tensor:
     """``_log_softmax``."""
     below = _below_peak(x, dim)
@@ -171,6 +176,7 @@ ATTENTION: dict[str, Callable[..., Any]] = {
 #: All that are written here; variances are apart, since their running mean is the caller's.
 WRITTEN: dict[str, Callable[..., Any]] = ATTENTION | {
     "_softmax": softmax,
+    "_safe_softmax": safe_softmax,
     "_log_softmax": log_softmax,
     "_softmax_backward_data": softmax_backward,
     "_log_softmax_backward_data": log_softmax_backward,

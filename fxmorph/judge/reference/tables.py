@@ -101,10 +101,10 @@ SHIFTED = frozenset(
 )
 
 #: Kernels of the form exp(x - logsumexp(x)) along a dimension.
-SOFTMAXES = frozenset({"_softmax", "softmax", "_log_softmax", "log_softmax"})
+SOFTMAXES = frozenset({"_softmax", "_safe_softmax", "softmax", "_log_softmax", "log_softmax"})
 
 #: Of those, what may become part of fused attention.
-ATTENTION_WEIGHTS = frozenset({"_softmax", "softmax"})
+ATTENTION_WEIGHTS = frozenset({"_softmax", "_safe_softmax", "softmax"})
 
 #: Units of roundoff by which an operator is perturbed, where not DEFAULT_AMPLITUDE.  With
 #: SPREAD_FACTOR that is at least twice what `bench/conformance.py` shows of eager and of compiled code.

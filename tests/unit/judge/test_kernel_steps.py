@@ -42,6 +42,7 @@ SDPA = aten._scaled_dot_product_flash_attention_for_cpu
 CALLS: list[tuple[Any, ...]] = [
     *((op, X, dim, False) for op in (aten._softmax.default, aten._log_softmax.default) for dim in (0, -1)),
     (aten._softmax.default, wide(), 0, False),
+    *((aten._safe_softmax.default, X.masked_fill(X.gt(least), float("-inf")), 1) for least in (9, 0.5, -9)),
     (aten._log_softmax.default, X.masked_fill(X > 0.5, float("-inf")), 1, False),
     (aten._softmax_backward_data.default, G, X.softmax(1), 1, torch.float64),
     (aten._log_softmax_backward_data.default, G, X.log_softmax(0), 0, torch.float64),
