@@ -31,7 +31,7 @@ ALIKE, SAME_PLACE = 2.0**-17, 0.25
 #: several lanes have smaller partial sums, whose last place is up to so many bits below.
 LOST_UNITS, LANES_BITS = 0.25, 4
 #: A mean is no noise above so many standard deviations.
-NO_NOISE = 4.0
+NO_NOISE = 5.0
 #: Of each row, so many terms tell how many round alike.
 ROW_SAMPLE = 4096
 
