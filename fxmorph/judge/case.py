@@ -271,15 +271,15 @@ def judge_plans(subject: Subject, config: CompileConfig, case: Case, clock: Cloc
     return verdicts
 
 
-def judge_subject(case: Case, subject: Subject, clock: Clock, askers: set[str] | None = None) -> CaseResult:
+def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
     """Judge a program as it is on each plan, with the ladder where something differs.
 
     The first accusation that stands ends the case; kinds that the ladder has excused on one
-    plan are not tried again on the next.  Where ``askers`` is given, the program hears in eager, too, that it is
-    compiled: it is judged anew so where that is what makes the difference.
+    plan are not tried again on the next.  Where what differs is that the program asks whether it is compiled, it is
+    judged anew, and hears in eager, too, that it is.
     """
     fired: set[str] = set()
-    trial = Trial(subject, case.compile, case.input_seed, clock, fired, askers)
+    trial = Trial(subject, case.compile, case.input_seed, clock, fired)
     verdicts: list[Verdict] = []
     rows: tuple[tuple[str, str], ...] = ()
     excused: dict[Kind, Climbed] = {}
@@ -291,7 +291,7 @@ def judge_subject(case: Case, subject: Subject, clock: Clock, askers: set[str] |
             continue
         config, inputs = under(plan, case.compile)
         if plan in APART or apart:  # in the same trial other strides would be compiled as dynamic ones
-            trial, apart = Trial(subject, config, case.input_seed, clock, askers=askers), plan in APART
+            trial, apart = Trial(subject, config, case.input_seed, clock), plan in APART
         if plan is ValuePlan.THREADS and (case.compile.threads > 1 or trial.settings.threads != config.threads):
             continue  # it was judged on several threads, or is to have as many as its META says
         try:
@@ -300,15 +300,15 @@ def judge_subject(case: Case, subject: Subject, clock: Clock, askers: set[str] |
             continue
         if not elides and _elides(case, found):
             elides = True
-            if Ladder(subject, config, case.input_seed, inputs, clock, askers).elided_still():
+            if Ladder(subject, config, case.input_seed, inputs, clock).elided_still():
                 kept = emulating(case.compile)
-                result = judge_subject(replace(case, compile=kept), subject, clock, askers)
+                result = judge_subject(replace(case, compile=kept), subject, clock)
                 return replace(result, case_id=case.id, inductor=kept.inductor)
-            trial = Trial(subject, config, case.input_seed, clock, askers=askers)  # the other one was reset
+            trial = Trial(subject, config, case.input_seed, clock)  # the other one was reset
         accused = kinds_of(found)
         if accused - excused.keys():
             clock.so_far(None)  # it may be wrong, whatever was right before
-            out = _climb(case, subject, config, inputs, found, fired, clock, askers)
+            out = _climb(case, subject, config, inputs, found, fired, clock)
             rows = out.rows
             if out.status is Status.FINDING:
                 stands = [v for v in found if v.status is not Status.FINDING or v.kind in out.kinds]
@@ -323,14 +323,12 @@ def judge_subject(case: Case, subject: Subject, clock: Clock, askers: set[str] |
                     case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows,
                     fired=tuple(sorted(fired)),
                 )  # fmt: skip
-                return tried_compiled(
-                    case, inputs, config, result, lambda other: judge_subject(other, subject, clock, askers)
-                )
+                return tried_compiled(case, inputs, config, result, lambda other: judge_subject(other, subject, clock))
             if out.code is VerdictCode.ASKS:
-                return _as_when_compiled(judge_subject(case, subject, clock, set()), out)
+                return _as_when_compiled(judge_subject(case, subject.told(set()), clock), out)
             excused.update(dict.fromkeys(accused, out))
             # The ladder reset Dynamo, and what was compiled before a reset is not compiled again.
-            trial = Trial(subject, case.compile, case.input_seed, clock, askers=askers)
+            trial = Trial(subject, case.compile, case.input_seed, clock)
         verdicts += [_excuse(v, excused) for v in found]
         if case.number == 0 and not case.recipe:  # of a variant it is not said whose verdicts these are
             clock.so_far(_concluded(case, verdicts, rows, fired))
@@ -379,13 +377,13 @@ def _excuse(verdict: Verdict, excused: dict[Kind, Climbed]) -> Verdict:
 
 def _climb(
     case: Case, subject: Subject, config: CompileConfig, plan: ValuePlan, found: list[Verdict],
-    fired: Collection[str], clock: Clock, askers: set[str] | None,
+    fired: Collection[str], clock: Clock,
 ) -> Climbed:  # fmt: skip
     accused = kinds_of(found)
-    trial = Trial(subject, config, case.input_seed, clock, askers=askers)
+    trial = Trial(subject, config, case.input_seed, clock)
     eager = trial.eager(plan)
     low = _low_precision(trial, plan, eager, accused)
-    ladder = Ladder(subject, config, case.input_seed, plan, clock, askers)
+    ladder = Ladder(subject, config, case.input_seed, plan, clock)
     far = any(v.far for v in found if v.status is Status.FINDING)
     return ladder.climb(accused, low, _dense(found, eager), far, (_of_nonfinite_alone(found), fired))
 

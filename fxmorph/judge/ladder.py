@@ -59,13 +59,8 @@ def emulating(config: CompileConfig) -> CompileConfig:
 class Ladder:
     """Re-judges one subject on one plan under changed configurations."""
 
-    def __init__(
-        self, subject: Subject, config: CompileConfig, input_seed: int, plan: ValuePlan, clock: Clock,
-        askers: set[str] | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, subject: Subject, config: CompileConfig, input_seed: int, plan: ValuePlan, clock: Clock) -> None:
         self.subject, self.config, self.input_seed, self.plan, self.clock = subject, config, input_seed, plan, clock
-        #: Where the program is told in eager that it is compiled, the modules that asked.
-        self._askers = askers
 
     def kinds(self, **change: object) -> frozenset[Kind]:
         """Finding kinds under a fresh compile with ``backend`` or Inductor settings changed."""
@@ -74,8 +69,7 @@ class Ladder:
 
     def _with(self, config: CompileConfig) -> frozenset[Kind]:
         with noting(None):
-            trial = Trial(self.subject, config, self.input_seed, self.clock, askers=self._askers)
-            return kinds_of(trial.judge(self.plan))
+            return kinds_of(Trial(self.subject, config, self.input_seed, self.clock).judge(self.plan))
 
     def _told(self) -> tuple[frozenset[Kind], set[str]]:
         """What is shown where eager, too, takes the way that the program has for when it is compiled, and who asked.
@@ -83,10 +77,11 @@ class Ladder:
         Nobody, and nothing is compiled, where no module of the program asks.
         """
         askers: set[str] = set()
-        Trial(self.subject, self.config, self.input_seed, self.clock, askers=askers).eager(self.plan)
+        told = self.subject.told(askers)
+        Trial(told, self.config, self.input_seed, self.clock).eager(self.plan)
         if not askers:
             return frozenset(), askers
-        return Ladder(self.subject, self.config, self.input_seed, self.plan, self.clock, askers).kinds(), askers
+        return Ladder(told, self.config, self.input_seed, self.plan, self.clock).kinds(), askers
 
     def elided_still(self) -> bool:
         """Whether casts are elided under ``emulate_precision_casts=True`` too."""
@@ -166,7 +161,7 @@ class Ladder:
             if seen & again:
                 stage = STAGE[backend]
                 break
-        if self._askers is None and (stage == STAGE["eager"] or not inductor):
+        if self.subject.askers is None and (stage == STAGE["eager"] or not inductor):
             left, askers = self._told()
             if askers and left < again:
                 note("eager, told that it is compiled", left)

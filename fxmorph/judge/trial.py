@@ -71,6 +71,8 @@ class Subject(Protocol):
 
     #: Of the plans that change them.
     sizes: Sizes
+    #: Where it hears in eager, too, that it is compiled: given the modules that ask.
+    askers: set[str] | None
 
     @property
     def no_grad(self) -> bool: ...
@@ -99,6 +101,10 @@ class Subject(Protocol):
 
     def config(self, base: CompileConfig) -> CompileConfig: ...
 
+    def told(self, askers: set[str]) -> Subject:
+        """The same program, which hears in eager, too, that it is compiled; ``askers`` is given who asks."""
+        ...
+
 
 def _restorable(old: Invocation, made: Invocation) -> bool:
     """Whether writing the state of ``made`` into the tensors of ``old`` makes it what ``made`` is."""
@@ -121,6 +127,7 @@ class SeedSubject:
     _layouts: list[LoadedSeed | None] = field(default_factory=list)
     #: Whether the program runs on the CPU on a plan's values: asked before a GPU is given them.
     _runs_on_cpu: dict[tuple[ValuePlan, int, int], bool] = field(default_factory=dict)
+    askers: set[str] | None = None
 
     @property
     def no_grad(self) -> bool:
@@ -191,6 +198,9 @@ class SeedSubject:
     def config(self, base: CompileConfig) -> CompileConfig:
         return self.loaded.config(base)
 
+    def told(self, askers: set[str]) -> Subject:
+        return replace(self, askers=askers)
+
 
 @dataclass
 class GraphSubject:
@@ -203,6 +213,7 @@ class GraphSubject:
     inference: bool = False
     converted: bool = False
     sizes: Sizes = field(default_factory=Sizes)
+    askers: set[str] | None = None
 
     def refuses(self, input_seed: int) -> bool:
         return True  # it was captured from a program that ran, or whoever gives a function means it
@@ -225,6 +236,9 @@ class GraphSubject:
 
     def config(self, base: CompileConfig) -> CompileConfig:
         return self.base_config(base)
+
+    def told(self, askers: set[str]) -> Subject:
+        return replace(self, askers=askers)
 
 
 def as_is(fn: Any) -> Any:
@@ -269,15 +283,10 @@ class Trial:
     """
 
     def __init__(
-        self, subject: Subject, config: CompileConfig, input_seed: int, clock: Clock, fired: set[str] | None = None,
-        askers: set[str] | None = None,
-    ) -> None:  # fmt: skip
-        """``fired`` is given the names of the units of Inductor that compiling makes use of.
-
-        Where ``askers`` is given, the program hears in eager, too, that it is compiled, and ``askers`` the modules that
-        asked.
-        """
-        self._fired, self._askers = fired, askers
+        self, subject: Subject, config: CompileConfig, input_seed: int, clock: Clock, fired: set[str] | None = None
+    ) -> None:
+        """``fired`` is given the names of the units of Inductor that compiling makes use of."""
+        self._fired = fired
         self.subject = subject
         self.settings = subject.config(config)
         self.input_seed = input_seed
@@ -304,7 +313,7 @@ class Trial:
         return self._observe(made, plan, wrap, **more)
 
     def _observe(self, made: Invocation, plan: ValuePlan, wrap: Callable[[Any], Any], **more: Any) -> Observation:
-        askers = self._askers if wrap is as_is else None
+        askers = self.subject.askers if wrap is as_is else None
         hearing = nullcontext() if askers is None else told_compiled(askers)
         with on_threads(self.settings.threads), without_tf32(), hearing:
             seen = observe(
