@@ -21,15 +21,21 @@ ROOT = Path(__file__).parents[1]
 #: A command line that is run: arguments, ``cwd``, variables of its environment.
 Command: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
-SERVER = """
-import json, multiprocessing.forkserver as forkserver, os, runpy, sys
+TORCH = """
 import torch, torch._dynamo, torch._inductor.compile_fx
 import fxmorph.campaign.case_run
 from fxmorph.campaign import worker_server
 
 torch.set_num_threads(1)
-own = dict(os.environ)
 worker_server.begin(["cpu"])
+"""
+#: What the command line imports before it knows what it is asked.
+COMMAND_LINE = "import fxmorph.cli"
+SERVER = """
+import json, multiprocessing.forkserver as forkserver, os, runpy, sys
+
+own = dict(os.environ)
+{imports}
 for line in sys.stdin:
     arguments, module, folder, environment, out, err = json.loads(line)
     pid = os.fork()
@@ -61,6 +67,8 @@ for line in sys.stdin:
         code = 0
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     sys.stdout.flush()
@@ -76,12 +84,12 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 
 class Preloaded:
-    """The process that is forked; ended by :meth:`close`."""
+    """The process that is forked; ended by :meth:`close`.  ``more`` are variables of its environment."""
 
-    def __init__(self) -> None:
+    def __init__(self, imports: str = TORCH, **more: str) -> None:
         self._server = subprocess.Popen(
-            [sys.executable, "-c", SERVER],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment(), bufsize=0,
+            [sys.executable, "-c", SERVER.format(imports=imports)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=clean_environment(**more), bufsize=0,
         )  # fmt: skip
 
     def script(self, script: Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -93,6 +101,10 @@ class Preloaded:
         outside = cwd.parent / f"{cwd.name}.printed"
         outside.mkdir(exist_ok=True)
         return self._run(["fxmorph", *arguments], "fxmorph", cwd, more, outside)
+
+    def module(self, name: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """What ``python -m name`` printed and its exit code."""
+        return self._run([name, *arguments], name, cwd, {}, cwd)
 
     def _run(
         self, arguments: list[str], module: str, folder: Path, environment: Mapping[str, str], printed: Path

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from preloaded import COMMAND_LINE, Preloaded
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "unit" / "propose"))
@@ -36,6 +38,17 @@ def propose(*arguments: str, cwd: Path, **more: str) -> subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=environment(**more), timeout=300)
 
 
+@pytest.fixture(scope="module")
+def keyless() -> Iterator[Preloaded]:
+    """Runs commands in forks of a process that has imported the command line, and knows of no key and no model."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("OPENAI_")]:
+            patch.delenv(name)
+        started = Preloaded(COMMAND_LINE)
+    yield started
+    started.close()
+
+
 @pytest.mark.parametrize(
     "arguments,more,says",
     [
@@ -54,8 +67,10 @@ def propose(*arguments: str, cwd: Path, **more: str) -> subprocess.CompletedProc
         (["--record", "none/x.json"], {}, "--record none/x.json: no file can be there"),
     ],
 )
-def test_usage_is_one_line(arguments: list[str], more: dict[str, str], says: str, tmp_path: Path) -> None:
-    done = propose(*arguments, cwd=tmp_path, **more)
+def test_usage_is_one_line(
+    arguments: list[str], more: dict[str, str], says: str, tmp_path: Path, keyless: Preloaded
+) -> None:
+    done = keyless.fxmorph("propose", *arguments, cwd=tmp_path, **more)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("fxmorph: ") and says in done.stderr and done.stderr.count("\n") == 1
     assert not (tmp_path / ".fxmorph").exists()

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import jsonschema
+from preloaded import Command
 
 from fxmorph.events import SCHEMA
 
-ROOT = Path(__file__).parents[2]
 MINE = """
 from fxmorph.model import Level
 from fxmorph.rules import rule
@@ -32,12 +29,6 @@ CERTIFICATE = {
 }  # fmt: skip
 
 
-def rules(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "fxmorph", "rules", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, timeout=180)
-
-
 def stored(folder: Path) -> Path:
     """A rule of a user with a certificate in the state folder, and one of another rule."""
     (folder / "mine").mkdir()
@@ -49,15 +40,15 @@ def stored(folder: Path) -> Path:
     return folder
 
 
-def test_the_list_ends_with_its_number(tmp_path: Path) -> None:
-    done = rules(cwd=tmp_path)
+def test_the_list_ends_with_its_number(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("rules", cwd=tmp_path)
     *rows, last = done.stdout.splitlines()
     assert done.returncode == 0, done.stderr
     assert last == f"{len(rows) - 1} rules" and len(rows) > 500
 
 
-def test_a_row_of_a_table_is_shown_with_its_own_text(tmp_path: Path) -> None:
-    done = rules("show", "mutate_keep_add_zero", cwd=tmp_path)
+def test_a_row_of_a_table_is_shown_with_its_own_text(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("rules", "show", "mutate_keep_add_zero", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].startswith("mutate_keep_add_zero  (") and lines[0].endswith("mutate_keep.py)")
@@ -73,8 +64,8 @@ def test_a_row_of_a_table_is_shown_with_its_own_text(tmp_path: Path) -> None:
     assert not (tmp_path / ".fxmorph").exists()
 
 
-def test_a_rule_of_a_user_is_shown_with_its_certificates(tmp_path: Path) -> None:
-    done = rules("show", "mine_halves", "--transforms", "mine", "--state", "st", cwd=stored(tmp_path))
+def test_a_rule_of_a_user_is_shown_with_its_certificates(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("rules", "show", "mine_halves", "--transforms", "mine", "--state", "st", cwd=stored(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "Adds two halves.\n\nWhy equivalent: Halving is exact.\n" in done.stdout
     assert "scalars     k: 2, 3\nconditions  n % k == 0\n" in done.stdout
@@ -82,8 +73,9 @@ def test_a_rule_of_a_user_is_shown_with_its_certificates(tmp_path: Path) -> None
     assert done.stdout.endswith(f"stored      {CERTIFICATE['key']}  BIT_EXACT  Z3-FP  {CERTIFICATE['claim']}\n")
 
 
-def test_the_same_as_an_event_line(tmp_path: Path) -> None:
-    done = rules("show", "mine_halves", "--transforms", "mine", "--state", "st", "--json", cwd=stored(tmp_path))
+def test_the_same_as_an_event_line(tmp_path: Path, fxmorph: Command) -> None:
+    where = ("--transforms", "mine", "--state", "st")
+    done = fxmorph("rules", "show", "mine_halves", *where, "--json", cwd=stored(tmp_path))
     (line,) = map(json.loads, done.stdout.splitlines())
     jsonschema.Draft202012Validator(SCHEMA).validate(line)
     assert (line["event"], line["id"], line["before"]) == (
@@ -92,7 +84,7 @@ def test_the_same_as_an_event_line(tmp_path: Path) -> None:
     assert [c["key"] for c in line["certificates"]] == [CERTIFICATE["key"]]
 
 
-def test_an_unknown_rule_is_one_line_with_near_ones(tmp_path: Path) -> None:
-    done = rules("show", "mine_halve", "--transforms", "mine", cwd=stored(tmp_path))
+def test_an_unknown_rule_is_one_line_with_near_ones(tmp_path: Path, fxmorph: Command) -> None:
+    done = fxmorph("rules", "show", "mine_halve", "--transforms", "mine", cwd=stored(tmp_path))
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "fxmorph: no rule 'mine_halve'; did you mean 'mine_halves'?\n"

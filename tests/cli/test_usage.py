@@ -7,10 +7,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from preloaded import Preloaded, clean_environment
+from preloaded import COMMAND_LINE, Preloaded, clean_environment
 
 from fxmorph import __version__
 from fxmorph.core.config import Settings
@@ -34,13 +35,21 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def without_torch(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A PYTHONPATH under which importing torch ends the process."""
     first = tmp_path_factory.mktemp("path")
     (first / "torch").mkdir()
     (first / "torch" / "__init__.py").write_text("raise SystemExit('torch was imported')\n")
     return os.pathsep.join((str(first), str(ROOT)))
+
+
+@pytest.fixture(scope="module")
+def torchless(without_torch: str) -> Iterator[Preloaded]:
+    """Runs commands in forks of a process that has imported the command line, and cannot import torch."""
+    started = Preloaded(COMMAND_LINE, PYTHONPATH=without_torch)
+    yield started
+    started.close()
 
 
 USAGE = [
@@ -106,9 +115,9 @@ USAGE = [
 
 @pytest.mark.parametrize("arguments,code,words", USAGE, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
 def test_usage_answers_without_torch(
-    arguments: list[str], code: int, words: str, folder: Path, without_torch: str
+    arguments: list[str], code: int, words: str, folder: Path, torchless: Preloaded
 ) -> None:
-    done = fxmorph(*arguments, cwd=folder, PYTHONPATH=without_torch)
+    done = torchless.fxmorph(*arguments, cwd=folder)
     assert done.returncode == code, done.stderr
     assert words in (done.stdout if code == 0 else done.stderr)
     assert "Traceback" not in done.stderr
@@ -117,8 +126,14 @@ def test_usage_answers_without_torch(
     assert not (folder / ".fxmorph").exists()
 
 
-def test_a_torch_that_must_not_be_imported_is_noticed(folder: Path, without_torch: str) -> None:
+def test_a_torch_that_must_not_be_imported_is_noticed(folder: Path, torchless: Preloaded, without_torch: str) -> None:
+    assert "torch was imported" in torchless.fxmorph("doctor", cwd=folder).stderr
     assert "torch was imported" in fxmorph("doctor", cwd=folder, PYTHONPATH=without_torch).stderr
+
+
+def test_a_fresh_process_answers_without_torch_too(folder: Path, without_torch: str) -> None:
+    done = fxmorph("run", cwd=folder, PYTHONPATH=without_torch)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1) and "no paths given" in done.stderr
 
 
 def test_version_is_that_of_the_package(folder: Path) -> None:

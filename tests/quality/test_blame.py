@@ -609,17 +609,16 @@ CASES |= {
 }  # fmt: skip
 
 
-#: Some that need few compiles: what the default run has.
+#: Some that need few compiles: what the default run has ("only inputs saved" below, a lowering in test_planted.py).
 QUICK = (
     "dynamo",
     "decomposition",
     "joint pass",
-    "only inputs saved",
-    "lowering",
     "fusion legality",
 )
 #: PyTorch has no setting that takes these parts away; they take more compiles.
 UNSETTABLE = ("scalar code", "write-back")
+SLOW = ("only inputs saved", "lowering", *UNSETTABLE)
 #: Of all plants this part must be blamed right.
 PART = 0.9
 
@@ -631,7 +630,7 @@ def rightly(name: str) -> tuple[bool, Blame]:
     return (blame.unit, blame.stage, blame.confirmed) == (case.unit, case.unit.partition(".")[0], True), blame
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in UNSETTABLE)])
+@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])
 def test_blame_falls_where_the_fault_was_planted(name: str) -> None:
     right, blame = rightly(name)
     assert right, blame

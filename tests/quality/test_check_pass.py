@@ -22,6 +22,8 @@ PASSES, SEEDS = HERE / "own_passes.py", ROOT / "corpus" / "seeds"
 MOST_GRAPHS = 200
 #: Where the passes fire.
 SOME = [SEEDS / f"{name}.py" for name in ("layout_axis_cycle", "cast_scaled_counts", "layout_window_partition")]
+#: Of graphs that are made, where what is looked at are those of seeds.
+BRIEF = 1.0
 
 
 Checked: TypeAlias = Callable[..., tuple[int, list[dict[str, Any]], str]]
@@ -66,7 +68,7 @@ def test_a_wrong_pass_is_refuted_on_the_shipped_corpus(
 
 @pytest.mark.parametrize("name", ["drop_noops_guarded", "fold_permutes_right", "HalvesAsProducts", "halves"])
 def test_a_right_pass_passes(name: str) -> None:
-    assert check_pass(getattr(own_passes, name), SOME) > 0
+    assert check_pass(getattr(own_passes, name), SOME, seconds=BRIEF) > 0
 
 
 @pytest.mark.slow
@@ -88,7 +90,7 @@ def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path, run:
 )
 def test_the_assertion_holds_the_counterexample(name: str, words: str) -> None:
     with pytest.raises(AssertionError, match="WRONG") as error:
-        check_pass(getattr(own_passes, name), SOME)
+        check_pass(getattr(own_passes, name), SOME, seconds=BRIEF)
     assert words in str(error.value)
 
 
@@ -100,8 +102,8 @@ def test_what_raises_on_a_graph_of_one_call_cannot_run_here_and_is_not_accused(n
 
 def test_a_pass_that_never_fires_was_not_checked() -> None:
     with pytest.raises(AssertionError, match=r"fired on 0 of [1-9].* the pass names no operators"):
-        check_pass(own_passes.never_fires, SOME[0])
-    assert check_pass(own_passes.never_fires, SOME[0], fires=False) == 0
+        check_pass(own_passes.never_fires, SOME[0], seconds=BRIEF)
+    assert check_pass(own_passes.never_fires, SOME[0], fires=False, seconds=BRIEF) == 0
 
 
 def test_notes_that_are_wrong_before_the_last_stage() -> None:
@@ -110,7 +112,7 @@ def test_notes_that_are_wrong_before_the_last_stage() -> None:
 
 
 def test_graphs_of_dynamo_can_be_checked() -> None:
-    assert check_pass(lambda graph: graph.eliminate_dead_code() and None, SOME[0], stage="pre_grad") > 0
+    assert check_pass(lambda graph: graph.eliminate_dead_code() and None, SOME[0], stage="pre_grad", seconds=BRIEF) > 0
 
 
 def test_a_crash_is_the_passes_own_and_does_not_end_the_command(tmp_path: Path, run: Checked) -> None:

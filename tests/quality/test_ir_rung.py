@@ -135,6 +135,14 @@ def judged(folder: Path, *plans: ValuePlan) -> CaseResult:
 
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
+def test_what_a_compiled_run_shows_too_is_a_finding(tmp_path: Path) -> None:
+    with planted_lowering("sin", "cos"):
+        result = judged(tmp_path)
+    assert (result.status, result.kinds, result.compiled) == (Status.FINDING, (Kind.VALUE,), True)
+
+
+@pytest.mark.slow  # by the same ways as what a compile alone shows, which test_planted.py has
+@pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
 def test_what_a_compiled_run_shows_too_is_reported_as_its_finding(tmp_path: Path) -> None:
     with planted_lowering("sin", "cos"):
         result = judged(tmp_path)

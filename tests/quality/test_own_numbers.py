@@ -176,8 +176,12 @@ def test_a_program_that_draws_nothing_is_not_run_so(tmp_path: Path) -> None:
     assert ValuePlan.RANDOM not in PLANS
 
 
+#: What is in the others too: dropout with its gradients, and in a module.
+SLOW = [pytest.param(text, marks=pytest.mark.slow) for text in (DROPPED, MODULE)]
+
+
 @needs_compiler
-@pytest.mark.parametrize("text", [DROPPED, MODULE, MANY, WRITTEN, CHECKPOINTED])
+@pytest.mark.parametrize("text", [*SLOW, MANY, WRITTEN, CHECKPOINTED])
 def test_inductors_own_numbers_are_clean(tmp_path: Path, text: str) -> None:
     _, got = judge(tmp_path, text)
     assert got.status is Status.CLEAN, got.reason

@@ -137,7 +137,7 @@ def fresh_caches() -> Iterator[None]:
 
 
 #: Those of which other files of the default run have one like it.
-_SLOW = ("decomposition",)
+_SLOW = ("decomposition", "pass", "dropped write")
 
 
 @pytest.fixture(

@@ -476,7 +476,17 @@ def judge(
     return judge_subject(case, subject, Clock())
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+#: Of each the default run keeps another, which the same comparison sees.
+SLOW = (
+    "one row of a sum dropped", "value of zero lost", "zero for NaN in float16", "beside a cast out of range",
+    "beside bits of numbers", "requires_grad lost", "another key", "extra alias of an output",
+    "no longer the input itself", "lost update of a running mean", "wrong gradient through a write",
+    "raises for nothing", "where a mask has -Inf", "beside a scatter to one place", "lost write through a view",
+    "gradient that should not be",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in DAMAGES])
 def test_a_damage_is_a_finding_of_its_kind(name: str) -> None:
     it = DAMAGES[name]
     raises_in_eager = name == "missing raise"
@@ -624,7 +634,7 @@ GRAPHS: dict[str, Graph] = {
 
 
 #: The others take some five seconds each, too.
-QUICK = ("pointwise chain", "small matmul", "softmax", "one bfloat16 product")
+QUICK = ("small matmul", "one bfloat16 product")
 
 
 @pytest.fixture(
@@ -663,17 +673,18 @@ def test_the_bar_in_ulps_is_met(big: tuple[str, Evidence], request: pytest.Fixtu
     assert seen.flagged(graph.wanted + 1) == 1.0
 
 
-def test_one_wrong_element_of_a_million_is_a_finding_of_the_case() -> None:
-    graph, place = GRAPHS["one product"], MILLION // 3
+@pytest.mark.parametrize("count", [MILLION // 16, pytest.param(MILLION, marks=pytest.mark.slow)])
+def test_one_wrong_element_of_very_many_is_a_finding_of_the_case(count: int) -> None:
+    graph, place = GRAPHS["one product"], count // 3
 
     def wrong(t: torch.Tensor) -> torch.Tensor:
         ulps = graph.flagged_at * torch.finfo(t.dtype).eps
         return element(lambda v: v * (1 + 2 * ulps), place)(t)
 
     with on_output(wrong)():
-        result = judge(graph.fn, graph.inputs())
+        result = judge(graph.fn, [draw(count)])
     assert result.status is Status.FINDING and result.kinds == (Kind.VALUE,), result.reason
-    assert f"1 of {MILLION} elements, first at [{place}]" in result.reason
+    assert f"1 of {count} elements, first at [{place}]" in result.reason
     assert result.stage == "inductor"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from preloaded import Preloaded
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
@@ -101,9 +102,8 @@ def test_a_program_that_no_load_makes_steady_is_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "fxmorph_off_by_a_tenth"])
-def test_the_script_makes_state_anew_too(tmp_path: Path, backend: str) -> None:
+def test_the_script_makes_state_anew_too(tmp_path: Path, backend: str, preloaded: Preloaded) -> None:
     from fxmorph.campaign.finding_queue import finding_of
-    from fxmorph.triage.folder.confirm import run_repro
     from fxmorph.triage.folder.repro import repro_text
 
     case = case_at(tmp_path, STATE["a class that drive writes"] + INPUTS, "fxmorph_off_by_a_tenth")
@@ -114,8 +114,8 @@ def test_the_script_makes_state_anew_too(tmp_path: Path, backend: str) -> None:
     planted = wrong if backend == "fxmorph_off_by_a_tenth" else repr(backend)
     assert text.count("backend='fxmorph_off_by_a_tenth'") == 1
     (tmp_path / "repro.py").write_text(text.replace("backend='fxmorph_off_by_a_tenth'", f"backend={planted}"))
-    code, said = run_repro(tmp_path, tmp_path / "cache")
-    assert code == (1 if backend == "fxmorph_off_by_a_tenth" else 0), said
+    done = preloaded.script(tmp_path / "repro.py")
+    assert done.returncode == (1 if backend == "fxmorph_off_by_a_tenth" else 0), done.stdout + done.stderr
 
 
 # -- rounding ----------------------------------------------------------------------

@@ -6,7 +6,7 @@ the table would be as wrong as the compiled program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -157,18 +157,33 @@ def judged(
 
 
 #: In bfloat16 what is beyond its rounding alone.
-ERRORS = [
-    (torch.float32, 1.01),
-    (torch.bfloat16, 1.2),
-    *(
-        pytest.param(*more, marks=pytest.mark.slow)
-        for more in ((torch.float32, 0.95), (torch.float32, 2.0), (torch.bfloat16, 2.0))
-    ),
-]
+ERRORS = (
+    (torch.float32, 1.01), (torch.bfloat16, 1.2),
+    (torch.float32, 0.95), (torch.float32, 2.0), (torch.bfloat16, 2.0),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("dtype", "by"), ERRORS)
-@pytest.mark.parametrize("name", FORWARD)
+#: Which the default run has in bfloat16 too: one of each sort of kernel.
+NARROW = ("softmax", "nll_loss", "norm", "mse_loss", "gelu", "embedding", "select")
+
+
+#: Taken apart by steps like those of others, which takes seconds.
+ALIKE = ("log_softmax", "layer_norm", "group_norm", "huber_loss", "logsigmoid")
+
+
+def errors_of(names: Iterable[str], slow: Collection[str] = ()) -> list[Any]:
+    """Each name with each error; slow are those in bfloat16, but for a few."""
+    return [
+        pytest.param(
+            name, dtype, by, id=f"{name}-{str(dtype).removeprefix('torch.')}-{by}",
+            marks=pytest.mark.slow if number > 1 or name in slow or (number and name not in NARROW) else (),
+        )
+        for name in names
+        for number, (dtype, by) in enumerate(ERRORS)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "dtype", "by"), errors_of(FORWARD, ALIKE))
 def test_wrong_values_are_found(name: str, dtype: torch.dtype, by: float) -> None:
     names, program, inputs = FORWARD[name]
     with wrong(names, scaled(by)) as used:
@@ -177,8 +192,7 @@ def test_wrong_values_are_found(name: str, dtype: torch.dtype, by: float) -> Non
     assert got.status is Status.FINDING and got.kinds == (Kind.VALUE,), got.reason
 
 
-@pytest.mark.parametrize(("dtype", "by"), ERRORS)
-@pytest.mark.parametrize("name", BACKWARD)
+@pytest.mark.parametrize(("name", "dtype", "by"), errors_of(BACKWARD, ALIKE))
 def test_wrong_gradients_are_found(name: str, dtype: torch.dtype, by: float) -> None:
     names, program, inputs = BACKWARD[name]
     with wrong(names, scaled(by)) as used:
@@ -205,7 +219,11 @@ MEANINGS = {
 }
 
 
-@pytest.mark.parametrize("name", MEANINGS)
+#: An ``eps`` is that of batch_norm.
+_SLOW = ("eps of batch_norm in use", "eps of layer_norm", "eps of group_norm")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in _SLOW else n for n in MEANINGS])
 def test_another_meaning_is_found(name: str) -> None:
     names, program, inputs = FORWARD[MEANINGS[name][0]]
     with wrong(names, MEANINGS[name][1]) as used:

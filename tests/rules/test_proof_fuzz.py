@@ -29,10 +29,10 @@ BUDGET = 300_000
 
 def test_no_wrong_rule_of_a_few_is_proved() -> None:
     some = [rule for rule in RULES if rule.id.startswith(("algebra_", "layout_", "identity_"))]
-    jobs = (MakeMutant(rule.id, dtype, 3, number) for rule, dtype, number in itertools.islice(draws(some, 3), 24))
+    jobs = (MakeMutant(rule.id, dtype, 3, number) for rule, dtype, number in itertools.islice(draws(some, 3), 12))
     done = [tried(job, RULES, BUDGET) for job in jobs]
     assert [f"{t.job.rule}: {t.what}: {t.witness}" for t in done if t.judged is Judged.PROVED] == []
-    assert Counter(t.judged for t in done)[Judged.REFUTED] >= 8
+    assert Counter(t.judged for t in done)[Judged.REFUTED] >= 4
 
 
 @pytest.mark.parametrize("family", Family)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,14 +52,21 @@ def imported(tree: ast.AST) -> Iterator[str]:
 def used(tree: ast.AST) -> Iterator[str]:
     """Imports, and the longest dotted names that are read."""
     yield from imported(tree)
-    inner = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
-    yield from (dotted(n) for n in ast.walk(tree) if isinstance(n, ast.Attribute) and id(n) not in inner)
+    attributes = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
+    inner = {id(n.value) for n in attributes}
+    yield from (dotted(n) for n in attributes if id(n) not in inner)
+
+
+@cache  # each of hundreds of files is parsed and walked once for all tests
+def names_of(file: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(What a file imports, what it uses.)"""
+    tree = ast.parse(file.read_text())
+    return tuple(imported(tree)), tuple(used(tree))
 
 
 def private_uses(file: Path) -> set[tuple[str, str]]:
-    where = file.relative_to(ROOT).as_posix()
-    tree = ast.parse(file.read_text())
-    return {(where, name) for name in used(tree) if name.startswith(PRIVATE) and name != "torch.__version__"}
+    where, names = file.relative_to(ROOT).as_posix(), names_of(file)[1]
+    return {(where, name) for name in names if name.startswith(PRIVATE) and name != "torch.__version__"}
 
 
 def test_private_torch_is_used_in_torchapi_alone() -> None:
@@ -85,7 +93,7 @@ def test_the_search_sees_imports_and_attribute_use() -> None:
 def test_heavy_packages_have_one_home(package: str, home: str) -> None:
     for file in SOURCES:
         where = file.relative_to(ROOT).as_posix()
-        roots = {name.split(".")[0] for name in imported(ast.parse(file.read_text()))}
+        roots = {name.split(".")[0] for name in names_of(file)[0]}
         assert package not in roots or where.startswith(home), where
 
 
@@ -118,7 +126,7 @@ def module_of(file: Path) -> str:
 
 def modules_imported(file: Path) -> Iterator[str]:
     """Modules of fxmorph that a file imports anywhere in it, in functions and for type checking too."""
-    for name in imported(ast.parse(file.read_text())):
+    for name in names_of(file)[0]:
         if name.split(".")[0] == "fxmorph":
             yield name if name in MODULES else name.rpartition(".")[0]
 

@@ -49,7 +49,20 @@ def test_no_cuda_device(tmp_path: Path, said: list[str]) -> None:
     assert run_doctor(Settings(state=str(tmp_path), device="cuda"), said.append) == Exit.USAGE
 
 
-@pytest.mark.parametrize("test", SELF_TESTS, ids=lambda t: (t.plant or "clean") + t.interpreted * " interpreted")
+#: Plants that are found and blamed in test_planted.py and test_blame.py too.
+SLOW = ("decomposition", "lowering")
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        pytest.param(
+            test, id=(test.plant or "clean") + test.interpreted * " interpreted",
+            marks=pytest.mark.slow if test.plant in SLOW and not test.interpreted else (),
+        )
+        for test in SELF_TESTS
+    ],
+)  # fmt: skip
 def test_planted_faults_are_seen(tmp_path: Path, test: doctor.SelfTest) -> None:
     seed = tmp_path / "program.py"
     seed.write_text(PROGRAM)

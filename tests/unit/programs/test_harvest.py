@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from preloaded import Preloaded
 
 from fxmorph.core.exits import Exit
 from fxmorph.core.seeds import find_seeds
@@ -43,7 +45,16 @@ def made(values: list[object], writes: bool = False) -> list[torch.Tensor]:
 
 @pytest.fixture(scope="module")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, Path]:
-    return run(tmp_path_factory.mktemp("captured"), PROGRAM, 3)
+    """Beside the seeds lies ``printed``, what the program printed meanwhile."""
+    folder = tmp_path_factory.mktemp("captured")
+    before = os.dup(1)
+    with (folder / "printed").open("w") as printed:
+        os.dup2(printed.fileno(), 1)
+        try:
+            return run(folder, PROGRAM, 3)
+        finally:
+            os.dup2(before, 1)
+            os.close(before)
 
 
 def test_training_and_eval_graphs_become_seeds_that_run(captured: tuple[int, Path]) -> None:
@@ -67,18 +78,20 @@ def test_large_graphs_are_cut_into_windows(captured: tuple[int, Path]) -> None:
     assert list(out.glob("*_w0.py")) and list(out.glob("*_w1.py"))
 
 
-def test_the_program_prints_what_it_prints_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    code, _ = run(tmp_path, PROGRAM)
-    watched = capfd.readouterr().out
-    alone = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True).stdout
-    assert code == 0 and watched == alone
+def test_the_program_prints_what_it_prints_alone(captured: tuple[int, Path], preloaded: Preloaded) -> None:
+    code, out = captured
+    alone = preloaded.script(out.parent / "program.py").stdout
+    assert code == 0 and alone and (out.parent / "printed").read_text() == alone
 
 
-def test_equal_graphs_are_written_once(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run(tmp_path, PROGRAM)
-    code, out = run(tmp_path, PROGRAM)
-    assert code == 0
-    assert "0 seeds in" in capfd.readouterr().err and len(list(out.glob("*.py"))) == 2
+def test_equal_graphs_are_written_once(
+    captured: tuple[int, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    first = shutil.copytree(captured[1], tmp_path / "out")
+    written = len(list(first.glob("*.py")))
+    code, out = run(tmp_path, PROGRAM, 3)
+    assert code == 0 and out == first
+    assert "0 seeds in" in capfd.readouterr().err and len(list(out.glob("*.py"))) == written > 2
 
 
 def test_the_exit_code_of_a_program_that_fails_is_its_own(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,15 @@ from fxmorph.programs.graph import function_of
 from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
+
+
+@pytest.fixture(autouse=True)
+def little_to_collect() -> Iterator[None]:
+    """What was there before is no garbage, and need not be walked by each ``gc.collect``."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
 
 INPUTS = "def make_inputs(): return [torch.ones(3)]\ndef fn(x): return torch.ops.{ns}.twice(x) + 1\n"
 LIBRARY = """

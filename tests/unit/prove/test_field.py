@@ -348,7 +348,7 @@ def test_undefined_is_not_equal() -> None:
     assert not result.equal
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 7])
+@pytest.mark.parametrize("n", [2, 3, 4, pytest.param(7, marks=pytest.mark.slow)])
 def test_ties_of_small_tensors(n: int) -> None:
     x = {"x": torch.rand(n)}
     for seed in range(3):

@@ -284,7 +284,11 @@ def checked(rule: Rule) -> AllSizes:
     return proof
 
 
-@pytest.mark.parametrize("id", QUICK)
+#: Like others of them: a window, an index, a concatenation, a part.
+SLOW = ("layout_select_as_strided", "layout_narrow_as_index", "layout_view_rows_as_cat", "layout_chunk_second")
+
+
+@pytest.mark.parametrize("id", [pytest.param(i, marks=pytest.mark.slow) if i in SLOW else i for i in QUICK])
 def test_shipped_rules_are_proved(id: str) -> None:
     proof = checked(SHIPPED[id])
     assert proof.proved, proof.reason

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import runpy
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 from known_programs import NEAR, SAME, Program
+from preloaded import Preloaded
 
 from fxmorph.core.exits import ReproExit
 from fxmorph.core.finding_parts import Match
@@ -185,7 +185,7 @@ def _all(table: dict[str, tuple[Program, ...]], quick: int | None = None) -> lis
 
 
 @needs_2_13
-@pytest.mark.parametrize(("mend", "program"), _all(SAME))
+@pytest.mark.parametrize(("mend", "program"), _all(SAME, quick=1))
 def test_with_its_mend_a_program_is_right(mend: str, program: Program, tmp_path: Path, torch_quiet: None) -> None:
     code, used = shows(program, tmp_path, mend)
     assert (code, used > 0) == (0, True)
@@ -233,12 +233,14 @@ def test_in_a_fresh_process_it_is_known(tmp_path: Path) -> None:
         ("1 / 0", 1),
     ],
 )
-def test_a_repro_that_agrees_without_the_mends_doing_is_not_known(tmp_path: Path, script: str, code: int) -> None:
+def test_a_repro_that_agrees_without_the_mends_doing_is_not_known(
+    tmp_path: Path, script: str, code: int, preloaded: Preloaded
+) -> None:
     if MENDS["addmm-bias"].misfit():
         pytest.skip("made for another torch")
     (tmp_path / "repro.py").write_text(script)
-    command = [sys.executable, "-m", "fxmorph.triage.known.mended_repro", str(tmp_path), "addmm-bias"]
-    assert subprocess.run(command, capture_output=True).returncode == code
+    done = preloaded.module("fxmorph.triage.known.mended_repro", str(tmp_path), "addmm-bias", cwd=tmp_path)
+    assert done.returncode == code
 
 
 def test_findings_that_no_fresh_process_showed_are_not_tried() -> None:

@@ -219,6 +219,16 @@ def fn(z):
 }
 
 
+#: Is otherwise when compiled, by whatever backend.
+OTHER_NUMBER = """\
+import torch
+def make_inputs():
+    return [torch.ones(4, 1, 3)]
+def fn(x):
+    return x * 2, 1 + 2 * torch.compiler.is_compiling()
+"""
+
+
 @pytest.fixture
 def run_repro(preloaded: Preloaded, tmp_path: Path) -> Run:
     def run(text: str) -> subprocess.CompletedProcess[str]:
@@ -231,20 +241,13 @@ def run_repro(preloaded: Preloaded, tmp_path: Path) -> Run:
 
 def test_a_fresh_interpreter_says_the_same(tmp_path: Path) -> None:
     file = tmp_path / "repro.py"
-    file.write_text(repro_text(LIVE["alias-195451"]))
+    file.write_text(repro_text(with_backend(finding(OTHER_NUMBER, (Kind.VALUE,)), "eager")))
     done = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and done.stdout.endswith("still there\n"), done.stdout + done.stderr
 
 
 def test_a_number_that_is_returned_counts(run_repro: Run) -> None:
-    program = """\
-import torch
-def make_inputs():
-    return [torch.ones(4, 1, 3)]
-def fn(x):
-    return x * 2, 1 + 2 * torch.compiler.is_compiling()
-"""
-    done = run_repro(repro_text(with_backend(finding(program, (Kind.VALUE,)), "eager")))
+    done = run_repro(repro_text(with_backend(finding(OTHER_NUMBER, (Kind.VALUE,)), "eager")))
     assert done.returncode == 1 and "tensor(3)" in done.stdout, done.stdout + done.stderr
 
 
@@ -252,7 +255,11 @@ def with_backend(of: Finding, backend: str) -> Finding:
     return replace(of, repro=of.repro.with_config(backend=backend))
 
 
-@pytest.mark.parametrize("name", LIVE)
+#: The same issue is there in a tuple; kinds that others have too.
+_SLOW = ("dtype-189518", "attention-195320", "foreach-198033")
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in _SLOW else n for n in LIVE])
 def test_exit_1_while_the_bug_is_there(name: str, run_repro: Run) -> None:
     done = run_repro(repro_text(LIVE[name]))
     assert done.returncode == 1, done.stdout + done.stderr
@@ -267,7 +274,7 @@ def test_exit_0_once_it_is_gone(name: str, run_repro: Run) -> None:
 
 
 #: Of those that are compiled by Inductor, which are run by the default tests.
-_ALWAYS = ("every-kind", "complex")
+_ALWAYS = ("every-kind",)
 
 
 @pytest.mark.parametrize("name", [n if n in _ALWAYS else pytest.param(n, marks=pytest.mark.slow) for n in GONE])
@@ -312,7 +319,7 @@ def fn(x):
         ("raise ValueError('planted')", (Kind.VALUE,), 2),  # not what the finding says
         ("import ctypes; ctypes.string_at(0)", (Kind.CRASH,), 1),
         pytest.param("import time; time.sleep(60)", (Kind.TIMEOUT,), 1, marks=pytest.mark.slow),
-        ("raise ValueError('planted')", (Kind.CRASH,), 2),
+        pytest.param("raise ValueError('planted')", (Kind.CRASH,), 2, marks=pytest.mark.slow),
         ("return gm", (Kind.CRASH,), 0),
         pytest.param("return gm", (Kind.TIMEOUT,), 0, marks=pytest.mark.slow),
         ("return lambda *a: [t[0] * float('inf') for t in [a]]", (Kind.NONFINITE,), 1),
