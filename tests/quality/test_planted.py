@@ -137,7 +137,7 @@ def fresh_caches() -> Iterator[None]:
 
 
 #: Those of which other files of the default run have one like it.
-_SLOW = ("decomposition", "pass", "dropped write")
+_SLOW = ("decomposition", "pass")
 
 
 @pytest.fixture(
