@@ -26,6 +26,7 @@ from fxmorph.programs.contents import look_into
 from fxmorph.programs.inputs import relocate
 from fxmorph.programs.layouts import layout_of, relaid
 from fxmorph.programs.meta import MetaError, read_meta
+from fxmorph.programs.modes import modes_restored
 from fxmorph.programs.sizes import Reshaping, reshapings
 from fxmorph.torchapi.devices import out_of_memory, seed_generators
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves
@@ -220,7 +221,7 @@ def staged(case: Case) -> Iterator[LoadedSeed]:
     before = torch.get_num_threads()
     autocast = torch.autocast(case.device, torch.bfloat16) if case.context == "autocast" else contextlib.nullcontext()
     try:
-        with autocast:
+        with modes_restored(), autocast:
             loaded = load_case(case)
             torch.set_num_threads(loaded.config(case.compile).threads)
             yield loaded

@@ -25,6 +25,7 @@ from fxmorph.programs.contents import Contents, is_tensor, look_into
 from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.load import Invocation, state_of
 from fxmorph.programs.memory import overlap
+from fxmorph.programs.modes import modes_restored
 from fxmorph.programs.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.devices import seed_generators
@@ -171,6 +172,7 @@ def loss_of(outputs: Sequence[torch.Tensor | None], exact: bool) -> torch.Tensor
     return total
 
 
+@modes_restored()
 def observe(
     invocation: Invocation,
     wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
@@ -188,7 +190,7 @@ def observe(
     Of several ``calls`` on the same objects the last is recorded.  ``keep`` replaces the clone
     of each tensor (the reference run keeps its shadows).  Gradients are of outputs and of what the
     call wrote into its inputs; a program that runs ``backward`` itself is not differentiated again.
-    ``KeyboardInterrupt`` and the like pass through.
+    ``KeyboardInterrupt`` and the like pass through.  Modes that it switches are switched back.
     """
     seen = Observation()
     named = named_tensors(invocation)

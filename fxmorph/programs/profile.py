@@ -11,6 +11,7 @@ from torch import fx
 
 from fxmorph.model import TensorSpec
 from fxmorph.programs.inputs import InputSet, memory_of, spec_of, storage_key, strided_clone
+from fxmorph.programs.modes import Modes, modes_restored
 from fxmorph.programs.observe import loss_of
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import tree_leaves
@@ -39,6 +40,9 @@ class Profile:
     writes: list[tuple[int, int]] = field(default_factory=list)  # (order of the writer, storage)
     #: Nodes that require grad once the graph has run; a later write may have made them.
     differentiable: frozenset[fx.Node] = frozenset()
+    #: Orders of the nodes that switch a mode of the process, and whether all modes were as before when the run ended.
+    switches: list[int] = field(default_factory=list)
+    keeps_modes: bool = True
 
     def read_by(self, readers: Iterable[fx.Node], node: fx.Node) -> Any:
         """The value of ``node`` as the first of ``readers`` that reads it found it, which is all of them's."""
@@ -76,9 +80,12 @@ class _Profiler(fx.Interpreter):
         for a in n.all_input_nodes:
             if a in self.profile.specs and self.profile.written_after(self.profile.storages[a], self.profile.order[a]):
                 self.profile.reread[n, a] = strided_clone(self.env[a])
+        modes = Modes.now()
         result = super().run_node(n)
         p = self.profile
         k = p.order[n] = len(p.order)
+        if modes != Modes.now():
+            p.switches.append(k)
         keys = set()
         for t in tree_leaves(result):
             if isinstance(t, torch.Tensor) and t.layout == torch.strided:
@@ -122,12 +129,15 @@ def profile(graph: fx.Graph, inputs: InputSet, backward: bool = False, partial: 
     """
     seed_generators(2)
     profiler = _Profiler(graph)
-    try:
-        out = profiler.run(*inputs.rebuild())
-    except Exception:
-        if partial:
-            return profiler.profile
-        raise
+    with modes_restored() as modes:
+        try:
+            out = profiler.run(*inputs.rebuild())
+        except Exception:
+            if partial:
+                return profiler.profile
+            raise
+        finally:
+            profiler.profile.keeps_modes = modes == Modes.now()
     profiler.profile.differentiable = frozenset(
         n for n, value in profiler.env.items() if isinstance(value, torch.Tensor) and value.requires_grad
     )

@@ -246,17 +246,17 @@ def _other_constants(first: Derived) -> Iterator[tuple[str, Derived]]:
 
 
 def _lists(first: Derived) -> Iterator[tuple[str, Derived]]:
-    """Sizes, dimensions or amounts of one call are the same in another order."""
+    """Sizes, dimensions, amounts or tensors of one call are the same in another order, or the first in all places."""
     yield from _with_others(first, _other_orders)
 
 
 def _with_others(first: Derived, others: Callable[[Any, fx.Node], list[Any]]) -> Iterator[tuple[str, Derived]]:
-    for number, node in enumerate(read_graph(first.text).nodes):
+    for node in read_graph(first.text).nodes:
         for position, value in enumerate(node.args):
             for other in others(value, node):
                 graph = read_graph(first.text)
-                changed = list(graph.nodes)[number]
-                changed.update_arg(position, other)
+                named = {n.name: n for n in graph.nodes}
+                named[node.name].update_arg(position, map_arg(other, lambda n, named=named: named[n.name]))
                 made = _with_text(first, graph)
                 if made is not None:
                     yield f"{node.name}: {value} is {other}", made
@@ -308,9 +308,9 @@ def _others(value: Any, node: fx.Node) -> list[Any]:
 def _other_orders(value: Any, node: fx.Node) -> list[Any]:
     if not node.op.startswith("call") or not isinstance(value, list) or len(value) < 2:
         return []
-    if not all(type(v) is int for v in value):
+    if not all(type(v) is int for v in value) and not all(isinstance(v, fx.Node) for v in value):
         return []
-    return [other for other in (value[::-1], [*value[1:], value[0]]) if other != value]
+    return [o for o in (value[::-1], [*value[1:], value[0]], [value[0]] * len(value)) if o != value]
 
 
 def _factors(first: Derived) -> Iterator[tuple[str, Derived]]:

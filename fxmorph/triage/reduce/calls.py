@@ -59,6 +59,15 @@ def calls_by_ancestors(search: Reduction) -> None:
                 break
 
 
+def fewer_modes(search: Reduction) -> None:
+    """Without calls that switch gradients, autocast and the like: all of them, else two that follow each other."""
+    count = len(_switching(search.best))
+    for size, first in [(count, 0), *((2, i) for i in range(count - 1))] if count else []:
+        made = _erased(search.best, _switching(search.best)[first : first + size])
+        if made is not None:
+            search.attempt(made)
+
+
 def numbers_for_inputs(search: Reduction) -> None:
     """Each input replaced by a number."""
     for name in [n.name for n in search.best.holders]:
@@ -89,11 +98,13 @@ def returning(program: Candidate, kept: Collection[int]) -> Candidate:
 
 
 def _swept(program: Candidate, graph: fx.Graph) -> Candidate:
-    """Without calls that nothing reads and that wrote nothing in ``program``, and without inputs that nothing reads."""
-    writers = {k for k, _ in program.profile.writes}
-    writing = {n.name for n, k in program.profile.order.items() if k in writers}
+    """Without calls that nothing reads and that wrote and switched nothing in ``program``, and without inputs that
+    nothing reads.
+    """
+    acting = {*(k for k, _ in program.profile.writes), *program.profile.switches}
+    kept = {n.name for n, k in program.profile.order.items() if k in acting}
     for node in reversed(calls(graph)):
-        if not node.users and node.name not in writing:
+        if not node.users and node.name not in kept:
             graph.erase_node(node)
     unused = [n for n in graph.nodes if n.op == "placeholder" and not n.users]
     return _dropping(program, graph, unused)
@@ -144,6 +155,21 @@ def _without(program: Candidate, chunk: set[str]) -> Candidate | None:
     extended = replace(program, graph=graph, inputs=inputs)
     extended.__dict__["profile"] = seen  # who wrote is known of the calls that stay
     return _swept(extended, graph)
+
+
+def _switching(program: Candidate) -> list[str]:
+    switches = set(program.profile.switches)
+    return [n.name for n, k in program.profile.order.items() if k in switches]
+
+
+def _erased(program: Candidate, names: Collection[str]) -> Candidate | None:
+    """Without these calls; None where others use them."""
+    graph = copy_graph(program.graph)
+    for node in reversed([n for n in graph.nodes if n.name in names]):
+        if node.users:
+            return None
+        graph.erase_node(node)
+    return replace(program, graph=graph)
 
 
 def _move_outputs(graph: fx.Graph, chunk: set[str]) -> None:

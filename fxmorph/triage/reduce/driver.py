@@ -23,7 +23,8 @@ class Reduction:
 
     ``shows`` judges one candidate.  ``same`` is a dearer check that it is the same finding, made
     after each pass that got somewhere: where it fails the pass is undone, and done again with the
-    check after each step.  ``seconds`` of CPU, compilers' included, may be spent.
+    check after each step.  ``seconds`` of CPU, compilers' included, may be spent.  Where ``start`` leaves the modes of
+    the process as they were, candidates have to: scripts run both sides in one process.
     """
 
     def __init__(self, start: Candidate, shows: Check, same: Check, seconds: float) -> None:
@@ -33,6 +34,7 @@ class Reduction:
         self.slips = 0
         self._shows, self._same = shows, same
         self._order = simplicity(start)
+        self._keeps_modes = bool(start.profile.switches) and start.profile.keeps_modes
         self._refused: set[str] = set()
         self._each_step = False
         self._until = cpu_seconds() + seconds
@@ -49,6 +51,8 @@ class Reduction:
             candidate.graph.lint()
             order = simplicity(candidate)
             if order >= self._order or candidate.digest in self._refused:
+                return False
+            if self._keeps_modes and not candidate.profile.keeps_modes:
                 return False
             self.tests += 1
             taken = self._shows(candidate) and (not self._each_step or self._same(candidate))

@@ -8,6 +8,7 @@ from fxmorph.triage.reduce.calls import (
     calls_by_operands,
     fewer_calls,
     fewer_inputs,
+    fewer_modes,
     fewer_outputs,
     numbers_for_inputs,
 )
@@ -20,8 +21,10 @@ from fxmorph.triage.reduce.tensors import (
     smaller_sizes,
 )
 
-#: Fewer calls, inputs and outputs.
-STRUCTURE = (fewer_outputs, fewer_calls, calls_by_operands, calls_by_ancestors, fewer_inputs, numbers_for_inputs)
+#: Fewer outputs, modes, calls and inputs.
+STRUCTURE = (
+    fewer_outputs, fewer_modes, fewer_calls, calls_by_operands, calls_by_ancestors, fewer_inputs, numbers_for_inputs
+)  # fmt: skip
 #: Plainer inputs, arguments and settings.
 DETAIL = (
     fewer_settings,

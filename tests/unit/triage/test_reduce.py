@@ -305,3 +305,51 @@ def test_a_crash_is_told_from_an_exception_and_reduced() -> None:
     best = search(start, lambda c: crash_of(c, run) == "crashed (SIGKILL)", passes=STRUCTURE).best
     assert best.nodes == 2
     assert len(outputs(best.graph)) == 1
+
+
+UNDER_AUTOCAST = """import torch
+def fn(x, y):
+    a = x + 1
+    enter = torch.amp.autocast_mode._enter_autocast('cpu', torch.bfloat16, True, None)
+    b = a @ y
+    c = b * 2
+    leave = torch.amp.autocast_mode._exit_autocast(enter)
+    d = c.float()
+    return (d,)
+"""
+
+
+def test_what_is_left_of_a_region_of_autocast_leaves_it() -> None:
+    """Scripts run both sides in one process: a region that is entered and not left is that of the other side too."""
+
+    def in_bfloat16(candidate: Candidate) -> bool:
+        values = candidate.profile.values
+        return any(n.name == "b" and v.dtype == torch.bfloat16 for n, v in values.items() if torch.is_tensor(v))
+
+    start = program(UNDER_AUTOCAST, [torch.ones(2, 2), torch.ones(2, 2)])
+    best = Reduction(start, in_bfloat16, lambda _: True, 20.0).run((*STRUCTURE, *DETAIL))
+    assert best.nodes == 3 and "_enter_autocast" in best.text and "_exit_autocast" in best.text, best.text
+
+
+TWO_REGIONS = """import torch
+def fn(x, y):
+    off = torch._C._set_grad_enabled(False)
+    a = x + 1
+    on = torch._C._set_grad_enabled(True)
+    enter = torch.amp.autocast_mode._enter_autocast('cpu', torch.bfloat16, True, None)
+    b = a @ y
+    leave = torch.amp.autocast_mode._exit_autocast(enter)
+    return (b,)
+"""
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, None])
+def test_a_region_that_is_not_needed_goes(dtype: torch.dtype | None) -> None:
+    def shows(candidate: Candidate) -> bool:
+        values = candidate.profile.values.items()
+        return any(n.name == "b" and dtype in (None, v.dtype) for n, v in values if torch.is_tensor(v))
+
+    start = program(TWO_REGIONS, [torch.ones(2, 2), torch.ones(2, 2)])
+    best = Reduction(start, shows, lambda _: True, 20.0).run((*STRUCTURE, *DETAIL))
+    assert "_set_grad_enabled" not in best.text, best.text
+    assert ("_autocast" in best.text) is (dtype is not None), best.text
