@@ -27,7 +27,7 @@ from fxmorph.events import FindingMade, Warned
 from fxmorph.model import Case, CaseResult, Finding, Recipe, digest
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.conclusion import Investigated
-from fxmorph.triage.identity import checked_fingerprint, fingerprint, one_cause
+from fxmorph.triage.identity import checked_fingerprint, fingerprint, of_its_cause, one_cause
 from fxmorph.triage.known.likeness import likely_issues
 
 #: CPU seconds for blaming and reducing one finding of a run.
@@ -304,7 +304,8 @@ class FindingQueue:
     def _settle(self, job: jobs.Confirm) -> None:
         """A duplicate is stored as one; anything new is written and goes to be confirmed."""
         finding = job.finding
-        earlier = self.findings.get(finding.fingerprint)
+        blamed = (f for f in self.findings.values() if of_its_cause(f, finding))
+        earlier = self.findings.get(finding.fingerprint) or next(blamed, None)
         if earlier is not None and finding.program and not one_cause(earlier, finding):
             key = digest([finding.fingerprint, finding.program], 12)
             finding, earlier = replace(finding, id=key, fingerprint=key), self.findings.get(key)

@@ -130,6 +130,17 @@ def one_cause(a: Finding, b: Finding) -> bool:
     return specific(a.unit) or isomorphic(skeleton_of(a), skeleton_of(b))
 
 
+def of_its_cause(blamed: Finding, other: Finding) -> bool:
+    """Whether ``other``, whose investigation ended before a unit was found, is like ``blamed`` as far as it came: its
+    kinds, its stage and its graph are.
+    """
+    ended = not other.unit and other.reduced.finished is False
+    if not (blamed.unit and ended and skeleton_of(other)):
+        return False
+    alike = (kind_group(blamed.kinds), blamed.stage) == (kind_group(other.kinds), other.stage)
+    return alike and isomorphic(skeleton_of(blamed), skeleton_of(other))
+
+
 def skeleton_of(finding: Finding) -> Skeleton:
     """The skeleton that was stored with a finding; empty in those of earlier releases."""
     return finding.reduced.skeleton or ()

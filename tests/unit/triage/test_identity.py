@@ -12,6 +12,7 @@ from fxmorph.triage.identity import (
     group_of,
     isomorphic,
     kind_group,
+    of_its_cause,
     one_cause,
     same_group,
     skeleton,
@@ -126,3 +127,20 @@ def test_equal_hashes_of_unlike_graphs_are_told_apart() -> None:
     assert not one_cause(finding(ring), finding(pairs))
     assert one_cause(finding(ring), finding(ring))
     assert one_cause(finding(ring, "a/b"), finding(pairs, "a/b"))
+
+
+def test_what_time_left_without_a_unit_is_of_the_cause_that_its_graph_has() -> None:
+    def finding(unit: str, graph: Skeleton, *kinds: Kind, finished: bool | None = True) -> Finding:
+        return Finding(
+            "f", "c", "s", "", kinds or (Kind.VALUE,), BugClass.UGO, "inductor", unit, "", "f", "", "",
+            reduced=Reduced(skeleton=graph, finished=finished),
+        )  # fmt: skip
+
+    pool: Skeleton = (("avg_pool2d", ()),)
+    blamed = finding("lowering.aten.avg_pool2d.default", pool)
+    assert of_its_cause(blamed, finding("", pool, Kind.GRADIENT, finished=False))
+    assert not of_its_cause(blamed, finding("", pool))  # no unit was found in all the time that it takes
+    assert not of_its_cause(blamed, finding("", pool, Kind.DTYPE, finished=False))
+    assert not of_its_cause(blamed, finding("", (*pool, ("flip", (0,))), finished=False))
+    assert not of_its_cause(blamed, finding("", (), finished=False))
+    assert not of_its_cause(finding("", pool), finding("", pool, finished=False))
