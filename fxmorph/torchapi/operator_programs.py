@@ -9,13 +9,13 @@ import functools
 import itertools
 import random
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
 from fxmorph.torchapi.changed_calls import changed_calls
@@ -27,6 +27,8 @@ from fxmorph.torchapi.varied_calls import described, passes_shape_check, varied,
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
 CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
+#: Twins a call.
+TWINS = 0.25
 #: The first argument of a call, the other ones, and those by name.
 _Call = tuple[Any, list[Any], dict[str, Any]]
 #: Operators whose results are whatever memory holds, and those that look at less than they need.
@@ -337,6 +339,7 @@ def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool, viewed: 
     """The calls as text, one a line: Dynamo then has nothing to trace but them.
 
     Views are read by a kernel, too.  ``viewed``: every other call is one of views that the program takes of its inputs.
+    Where nothing is written some are followed by their twins, which are not to be taken for them.
     """
     names = {
         id(one): f"called{place or ''}" for place, one in enumerate({id(c.called): c.called for c in calls}.values())
@@ -344,12 +347,16 @@ def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool, viewed: 
     known: dict[str, Any] = {"negated": _twice_negated, "doubled": _doubled}
     known |= {names[id(c.called)]: c.called for c in calls}
     tensors: list[torch.Tensor] = []
+    #: Names of the tensors of one call, for its twin.
+    again: Iterator[str] | None = None
     #: What takes a view of an input, by the input's name.
     taken: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {}
     of_views = False
 
     def spelled(value: Any) -> str:
         if isinstance(value, torch.Tensor):
+            if again is not None:
+                return next(again)
             name = f"t{len(tensors)}"
             if of_views:
                 base, taken[name] = _base_of(value, len(tensors))
@@ -365,14 +372,24 @@ def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool, viewed: 
         known[f"c{len(known)}"] = value
         return f"c{len(known) - 1}"
 
-    lines = []
-    for place, accepted in enumerate(calls):
+    def line(result: str, accepted: _Accepted) -> str:
         first, rest, keywords = accepted.call
-        of_views = viewed and place % 2 == 1 and _takes_views(accepted, len(tensors))
         given = [spelled(first), *map(spelled, rest), *(f"{k}={spelled(v)}" for k, v in keywords.items())]
-        lines.append(f"    out{place} = {names[id(accepted.called)]}({', '.join(given)})")
+        return f"    {result} = {names[id(accepted.called)]}({', '.join(given)})"
+
+    lines, results = [], [f"out{i}" for i in range(len(calls))]
+    for place, accepted in enumerate(calls):
+        of_views = viewed and place % 2 == 1 and _takes_views(accepted, len(tensors))
+        begin = len(tensors)
+        lines.append(line(f"out{place}", accepted))
+        enough = setting is Setting.IN_PLACE or len(results) >= len(calls) * (1 + TWINS)
+        twin = None if enough else _twin(accepted, place)
+        if twin is not None:
+            again = iter([f"t{i}" for i in range(begin, len(tensors))])
+            lines.append(line(f"twin{place}", twin))
+            results.append(f"twin{place}")
+            again = None
     arguments = [f"t{i}" for i in range(len(tensors))]
-    results = [f"out{i}" for i in range(len(calls))]
     if fused:
         lines[:0] = [f"    {name} = negated({name})" for name in arguments if name not in taken]
         results += [f"doubled({name})" for name in results]
@@ -383,6 +400,30 @@ def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool, viewed: 
     text = "\n".join([f"def fn({', '.join(arguments)}):", *lines, f"    return [{', '.join(results)}]"])
     exec(compile(text, "<operator program>", "exec"), known)
     return _Drawn(known["fn"], tuple(tensors))
+
+
+def _twin(accepted: _Accepted, number: int) -> _Accepted | None:
+    """The call on the same tensors with one number or flag otherwise, or as another type; None where eager takes none.
+
+    What merges equal calls has to tell them apart.
+    """
+    leaves, spec = tree_flatten(accepted.call)
+    places = [i for i, leaf in enumerate(leaves) if type(leaf) in (bool, int, float)]
+    for i in places[number % len(places) :] + places[: number % len(places)] if places else []:
+        for other in _unlike(leaves[i]):
+            call = tree_unflatten([other if k == i else leaf for k, leaf in enumerate(leaves)], spec)
+            twin = _accepted(accepted.called, _Sample(call, varied=True), Setting.ALONE)
+            if twin is not None:
+                return twin
+    return None
+
+
+def _unlike(value: bool | int | float) -> list[Any]:
+    """Others in the place of a number or a flag: one that equals it, then one near it."""
+    if isinstance(value, bool):
+        return [not value]
+    equal = [float(value) if isinstance(value, int) else int(value)] if value == value // 1 else []
+    return [*equal, value + 1]
 
 
 def _takes_views(accepted: _Accepted, number: int) -> bool:

@@ -256,10 +256,15 @@ def _with_others(first: Derived, others: Callable[[Any, fx.Node], list[Any]]) ->
             for other in others(value, node):
                 graph = read_graph(first.text)
                 named = {n.name: n for n in graph.nodes}
-                named[node.name].update_arg(position, map_arg(other, lambda n, named=named: named[n.name]))
+                named[node.name].update_arg(position, _renamed(other, named))
                 made = _with_text(first, graph)
                 if made is not None:
                     yield f"{node.name}: {value} is {other}", made
+
+
+def _renamed(value: Any, named: dict[str, fx.Node]) -> Any:
+    """An argument with the nodes of another copy of the graph."""
+    return map_arg(value, lambda node: named[node.name])
 
 
 def _permutations(first: Derived) -> Iterator[tuple[str, Derived]]:

@@ -277,6 +277,20 @@ def changes_of(text: str, *shapes: tuple[int, ...]) -> dict[str, Derived]:
     return dict(near_misses(Derived("one", text, specs, "program"), 0, 50))
 
 
+def test_tensors_of_a_list_are_in_another_order_or_all_the_first() -> None:
+    text = """def fn(x):
+    split = torch.ops.aten.split_with_sizes.default(x, [2, 3], 1)
+    a = split[0]
+    b = split[1]
+    cat = torch.ops.aten.cat.default([a, b], 1)
+    return (cat,)
+"""
+    made = changes_of(text, (4, 5))
+    assert "cat.default([b, a], 1)" in made["cat: [a, b] is [b, a]"].text
+    assert "cat.default([a, a], 1)" in made["cat: [a, b] is [a, a]"].text
+    assert sort_of("cat: [a, b] is [b, a]") == "order"
+
+
 def test_arguments_of_calls_are_given_by_name_where_programs_may_spell_them_so() -> None:
     made = changes_of("def fn(x):\n    a = x.clamp(-1.0, 1.0)\n    b = torch.flip(a, [0])\n    return (b,)\n", (3,))
     named = {change: near.text for change, near in made.items() if change.endswith("by name")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import pytest
@@ -10,7 +11,14 @@ from torch.utils._pytree import tree_leaves
 
 from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram, Setting
 from fxmorph.programs.load import SeedFailed, load_seed
-from fxmorph.torchapi.operator_programs import CALLS, NoProgram, _base_of, listed_operators, operator_program
+from fxmorph.torchapi.operator_programs import (
+    CALLS,
+    TWINS,
+    NoProgram,
+    _base_of,
+    listed_operators,
+    operator_program,
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +35,11 @@ def test_nine_of_ten_operators_are_listed(listed: dict[str, ListedOperator]) -> 
     assert listed["bitwise_and"].dtypes[0] == "int64" and not listed["bitwise_and"].differentiable
 
 
+@pytest.fixture
+def no_twins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fxmorph.torchapi.operator_programs.TWINS", 0)
+
+
 @pytest.mark.parametrize("setting", list(Setting))
 def test_a_program_runs_and_is_the_same_each_time(setting: Setting) -> None:
     seed = OperatorProgram("add", "float32", setting).seed()
@@ -37,13 +50,14 @@ def test_a_program_runs_and_is_the_same_each_time(setting: Setting) -> None:
     assert not any(a.data_ptr() == b.data_ptr() for a, b in zip(first.args, second.args, strict=True) if a.numel())
     out = first.drive(first.fn)
     calls = len(out) // (2 if setting is Setting.FUSED else 1)
-    assert calls == (7 if setting is Setting.IN_PLACE else CALLS)  # one would write a tensor that is too small
+    # In place one would write a tensor that is too small, and nothing is called twice.
+    assert calls == (7 if setting is Setting.IN_PLACE else CALLS * (1 + TWINS))
     assert any(t.requires_grad for t in first.args) is (setting is Setting.BACKWARD)
     written = [not torch.equal(a, b) for a, b in zip(first.args, second.args, strict=True)]
     assert any(written) is (setting is Setting.IN_PLACE)
 
 
-def test_calls_of_a_program_differ_in_more_than_values(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_a_program_differ_in_more_than_values(monkeypatch: pytest.MonkeyPatch, no_twins: None) -> None:
     fn, tensors = operator_program(OperatorProgram("roll"))()
     given: list[str] = []
     monkeypatch.setitem(fn.__globals__, "called", lambda x, *args, **more: given.append(f"{x.shape} {args} {more}"))
@@ -53,7 +67,30 @@ def test_calls_of_a_program_differ_in_more_than_values(monkeypatch: pytest.Monke
     assert len({text.rpartition("]) ")[2] for text in given}) > CALLS / 2  # most of them in what is no tensor
 
 
-def test_several_operators_are_one_program() -> None:
+@pytest.mark.parametrize("name", ["add", "roll", "sum", "clamp", "neg", "nn.functional.softplus"])
+@pytest.mark.parametrize("setting", [Setting.ALONE, Setting.CHANGED])
+def test_a_twin_is_the_call_on_the_same_tensors_with_one_number_otherwise(
+    name: str, setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fn, tensors = operator_program(OperatorProgram(name, setting=setting))()
+    given: list[tuple[list[int], list[str]]] = []
+
+    def called(*args: Any, **more: Any) -> torch.Tensor:
+        leaves = tree_leaves((args, more))
+        tensors = [id(leaf) for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        given.append((tensors, [repr(leaf) for leaf in leaves if not isinstance(leaf, torch.Tensor)]))
+        return torch.ones(1)
+
+    for key in [key for key in fn.__globals__ if key.startswith("called")]:
+        monkeypatch.setitem(fn.__globals__, key, called)
+    fn(*tensors)
+    twins = [(a[1], b[1]) for a, b in itertools.pairwise(given) if a[0] == b[0]]
+    assert bool(twins) is (name not in ("clamp", "neg"))  # which are called with tensors alone
+    for one, other in twins:
+        assert sum(a != b for a, b in zip(one, other, strict=True)) == 1
+
+
+def test_several_operators_are_one_program(no_twins: None) -> None:
     def called(name: str) -> list[torch.Tensor]:
         fn, tensors = operator_program(OperatorProgram(name, setting=Setting.CHANGED))()
         return list(fn(*tensors))
@@ -84,7 +121,9 @@ def test_what_there_is_not_is_said() -> None:
         load_seed(OperatorProgram("add", part=99).seed()).fresh()
 
 
-def test_every_other_changed_call_is_one_of_views_where_eager_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_other_changed_call_is_one_of_views_where_eager_takes_it(
+    monkeypatch: pytest.MonkeyPatch, no_twins: None
+) -> None:
     def viewed(name: str) -> list[bool]:
         torch.manual_seed(0)
         fn, tensors = operator_program(OperatorProgram(name, setting=Setting.CHANGED))()
