@@ -554,14 +554,16 @@ class _Investigation:
         return {"objects": True} if seen.objects.forms or seen.objects_after.forms else {}
 
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """Tolerances of the repro: exact where the case was, else far above rounding."""
+        """Tolerances of the repro, exact where the case was, else far above rounding; whether inputs differ too."""
         codes = {v.code for v in verdicts}
         exact = VerdictCode.EXACT_ARITHMETIC in codes
+        of_inputs = any(v.slot.startswith("after:") and v.kind is not Kind.MUTATION for v in verdicts)
+        inputs = {"inputs": True} if of_inputs else {}
         if self.nearest is not None and not exact:
-            return {"exact": False, "rtol": 0.0, "atol": self.nearest / 2}
+            return {"exact": False, "rtol": 0.0, "atol": self.nearest / 2, **inputs}
         if VerdictCode.CAST_ELIDED in codes:
-            return {"exact": False, "rtol": 1e-5, "atol": 1e-6}
-        return {"exact": exact, **(dict.fromkeys(TOLERANCE, 0.0) if exact else TOLERANCE)}
+            return {"exact": False, "rtol": 1e-5, "atol": 1e-6, **inputs}
+        return {"exact": exact, **(dict.fromkeys(TOLERANCE, 0.0) if exact else TOLERANCE), **inputs}
 
 
 def nearest_miss(sides: tuple[Observation, Observation] | None, verdicts: Sequence[Verdict]) -> float | None:

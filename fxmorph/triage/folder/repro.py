@@ -99,6 +99,8 @@ _WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADI
 _OWN_PROCESS = frozenset({Kind.CRASH, Kind.TIMEOUT})
 #: Kinds that a module's parameters and buffers have a part in.
 _OF_STATE = frozenset({Kind.GRADIENT, Kind.MUTATION, Kind.ALIAS, Kind.IDENTITY, Kind.OFFSET})
+#: What an output is, and an input may be otherwise after the call: views that are made in place change it.
+_OF_TENSORS = frozenset({Kind.DTYPE, Kind.SHAPE, Kind.STRIDE, Kind.OFFSET, Kind.DEVICE})
 
 
 def repro_text(finding: Finding) -> str:
@@ -106,7 +108,8 @@ def repro_text(finding: Finding) -> str:
 
     ``finding.program`` defines ``make_inputs()`` and ``fn(...)`` (or ``make_fn()``), and
     ``drive(g, *inputs)`` where the call is more than one ``g(*inputs)``.  Of
-    ``finding.repro`` it reads ``check`` (``rtol``, ``atol``, ``exact``), ``random`` and
+    ``finding.repro`` it reads ``check`` (``rtol``, ``atol``, ``exact``, ``inputs``: not only outputs have another
+    dtype, shape or stride), ``random`` and
     ``config``: ``backend``, ``compile``, ``inductor``, ``dynamo``, ``no_grad``, ``rng_seed``
     (before the call), ``device``, ``dtype`` (that the seed was converted to), ``context``,
     ``calls`` (on the same inputs; the last is compared), ``sizes`` (old and new: what is compared
@@ -156,7 +159,7 @@ class Script:
         #: Whether what is returned or passed holds tensors that are not nested in lists, tuples and dicts alone.
         self.objects = bool(self.config.get("objects"))
         #: Most programs: what is returned and passed is looked at as flat lists of tensors, without helpers.
-        state_matters = self.stateful and bool(self.kinds & _OF_STATE)
+        state_matters = self.stateful and bool(self.kinds & _OF_STATE or self.check.get("inputs"))
         self.flat = not (
             state_matters or self.objects or self.moves or self.sizes
             or "complex" in finding.program or "grad_weights" in self.config
@@ -348,6 +351,9 @@ class Script:
         if self.objects:
             changed = {_NOTES[kind][0]: what for kind, what in _LOOKED.items()}
             notes = [(name, changed.get(name, what)) for name, what in notes]
+        if self.check.get("inputs"):
+            of_outs = [note for kind, note in _NOTES.items() if kind in kinds & _OF_TENSORS]
+            notes += [(name.replace("output", "input"), what.replace("in outs]", "in ins]")) for name, what in of_outs]
         if Kind.REQUIRES_GRAD in self.kinds and self.writes:
             notes.append(("requires_grad of inputs", "[t.requires_grad for t in ins]"))
         if Kind.MUTATION in self.kinds and (self.holders or self.objects):

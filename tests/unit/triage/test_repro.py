@@ -251,6 +251,25 @@ def test_a_number_that_is_returned_counts(run_repro: Run) -> None:
     assert done.returncode == 1 and "tensor(3)" in done.stdout, done.stdout + done.stderr
 
 
+TURNED = """\
+import torch
+def make_inputs():
+    return [torch.ones(2, 2), torch.ones(2)]
+def fn(x, y):
+    if not torch.compiler.is_compiling():
+        x.transpose_(0, 1)
+    return x.clone(memory_format=torch.contiguous_format) + y
+"""
+
+
+@pytest.mark.parametrize("program", [TURNED, TURNED.replace("return x.clone", "return {}, x.clone")])
+def test_strides_of_inputs_count_where_they_are_what_differs(program: str, run_repro: Run) -> None:
+    check = {"exact": True, "inputs": True}
+    done = run_repro(repro_text(with_backend(finding(program, (Kind.STRIDE,), check), "eager")))
+    assert done.returncode == 1 and "input strides of dims > 1" in done.stdout, done.stdout + done.stderr
+    assert run_repro(repro_text(with_backend(finding(program, (Kind.STRIDE,)), "eager"))).returncode == 0
+
+
 def with_backend(of: Finding, backend: str) -> Finding:
     return replace(of, repro=of.repro.with_config(backend=backend))
 
