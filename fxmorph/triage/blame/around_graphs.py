@@ -6,7 +6,7 @@ None of it can be left out, so each part is done by us instead: the finding goes
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fxmorph.core.finding_parts import Blame
@@ -71,6 +71,21 @@ def blame_told(probe: Probe, bare: Held) -> Blame | None:
         if lie := metadata_lie(seen):
             return _lied(probe, lie)
     return None
+
+
+def with_overlaps(probe: Probe, held: Held) -> tuple[Answer, list[str]]:
+    """The probe's answer, and pairs of inputs that share elements of which AOTAutograd makes two memories."""
+    try:
+        with present(overlaps_overlooked) as pairs:
+            return probe.ask(held), pairs
+    except Missing:
+        return probe.ask(held), []
+
+
+def blame_overlooked(probe: Probe, pairs: Sequence[str], *evidence: str) -> Blame:
+    """Of a graph that takes one memory for two any order of what it does seems right, whichever unit chooses it."""
+    said = f"{pairs[0]} share elements, one is written, and they are not made views of one base"
+    return _confirmed(probe, "runtime_wrappers.merge_view_inputs", *evidence, said)
 
 
 def _lied(probe: Probe, lie: str, *evidence: str) -> Blame:
@@ -140,11 +155,9 @@ def _outer_wrappers(probe: Probe, bare: Held) -> Blame | None:
             if PLAIN_PARTS[name] is Plain.VIEWS and _goes(probe, bare, Plain.ALIASES):
                 return _confirmed(probe, "functionalization.gen_alias_from_base", seen, said)
             return _confirmed(probe, name, seen, said)
-    with present(overlaps_overlooked) as pairs:
-        probe.ask(bare)
+    _, pairs = with_overlaps(probe, bare)
     if pairs:
-        more = f"{pairs[0]} share elements, one is written, and they are not made views of one base"
-        return _confirmed(probe, "runtime_wrappers.merge_view_inputs", seen, more)
+        return blame_overlooked(probe, pairs, seen)
     more = "still there with a runtime wrapper of ours, which is told what to write and to alias"
     return _confirmed(probe, _METADATA, seen, more, f"gone where {Plain.PROGRAM}")
 

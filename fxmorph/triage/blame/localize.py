@@ -19,7 +19,13 @@ from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_seeds import SEEDS
 from fxmorph.torchapi.tracking import Group
 from fxmorph.torchapi.unseen_passes import STAGES, graph_functions
-from fxmorph.triage.blame.around_graphs import blame_around, blame_partitioner, blame_told
+from fxmorph.triage.blame.around_graphs import (
+    blame_around,
+    blame_overlooked,
+    blame_partitioner,
+    blame_told,
+    with_overlaps,
+)
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
 from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_step
@@ -52,7 +58,9 @@ def _mended_behind_dynamo(probe: Probe) -> bool:
 
 
 def _behind_dynamo(probe: Probe) -> Blame:
-    in_eager = probe.ask(IN_EAGER)
+    in_eager, overlooked = with_overlaps(probe, IN_EAGER)
+    if overlooked and (found := blame_overlooked(probe, overlooked)).confirmed:
+        return found
     if in_eager is Answer.SHOWS:
         found = _blame_graphs(probe)
         if found.confirmed:
@@ -87,6 +95,8 @@ def _blame_graphs(probe: Probe) -> Blame:
     bare = IN_EAGER.below(Group.PASS, 0)
     if probe.ask(bare) is not Answer.SHOWS:
         guilty = _blame_pass(probe)
+        if not guilty.confirmed:  # passes go by what they are told of memory
+            guilty = blame_told(probe, IN_EAGER) or guilty
         # Without that pass nothing is drawn by the compiler, whoever is wrong about what is.
         return (blame_partitioner(probe, IN_EAGER) if guilty.unit == _OWN_NUMBERS else None) or guilty
     found = _blame_unseen(probe, bare)
