@@ -609,6 +609,25 @@ CASES |= {
 }  # fmt: skip
 
 
+_MEMORY = randn(12)
+#: What passes and the scheduler go by, and is not so: they are right, and show it.
+CASES |= {
+    "two inputs in one memory": Case(
+        text(RUNTIME, "merge_view_inputs",
+             "if len(aliased_input_indices_no_false_sharing) <= 1:",
+             "if len(aliased_input_indices_no_false_sharing) <= 2:"),
+        lambda a, b: (b.sin() + 1, a.mul_(3))[0], (_MEMORY[:8], _MEMORY[4:]), "runtime_wrappers.merge_view_inputs",
+        no_grad=True,
+    ),
+    "a result and what is cut off from it": Case(
+        text(METADATA, "run_functionalized_fw_and_collect_metadata", "out_tensor_alias_counts[curr_storage] > 1\n",
+             "out_tensor_alias_counts[curr_storage] > 2\n"),
+        lambda x: (lambda y: (y, y.detach()))(x.sin() * 2), (randn(4, 6, grad=True),),
+        "functionalization.run_functionalized_fw_and_collect_metadata",
+    ),
+}  # fmt: skip
+
+
 #: Some that need few compiles: what the default run has ("only inputs saved" below, a lowering in test_planted.py).
 QUICK = (
     "dynamo",
@@ -618,7 +637,9 @@ QUICK = (
 )
 #: PyTorch has no setting that takes these parts away; they take more compiles.
 UNSETTABLE = ("scalar code", "write-back")
-SLOW = ("only inputs saved", "lowering", *UNSETTABLE)
+SLOW = (
+    "only inputs saved", "lowering", "two inputs in one memory", "a result and what is cut off from it", *UNSETTABLE
+)  # fmt: skip
 #: Of all plants this part must be blamed right.
 PART = 0.9
 
