@@ -21,7 +21,7 @@ from fxmorph.core.store import DATABASE, Store
 from fxmorph.model import Status
 
 #: What the last line of a run says of findings; known ones are counted apart.
-LAST = re.compile(r"^\d+ cases, (\d+) findings?, (\d+) known", re.MULTILINE)
+LAST = re.compile(r"^\d+ cases?, (\d+) findings?, (\d+) known", re.MULTILINE)
 ROW = re.compile(r"^│ ([0-9a-f]{12}) │", re.MULTILINE)
 FXMORPH = [sys.executable, "-m", "fxmorph"]
 
@@ -32,15 +32,12 @@ def run(arguments: list[str], kill_after: float | None = None) -> tuple[int, str
         [*FXMORPH, *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as parent:
         try:
-            return (parent.wait(kill_after) if kill_after else 0) or parent.wait(), _read(parent)
+            text, _ = parent.communicate(timeout=kill_after)
+            return parent.returncode, text
         except subprocess.TimeoutExpired:
             parent.send_signal(signal.SIGKILL)
             parent.wait()
             return 137, ""
-
-
-def _read(parent: subprocess.Popen[str]) -> str:
-    return parent.stdout.read() if parent.stdout is not None else ""
 
 
 def listed(state: Path) -> list[str]:
