@@ -28,7 +28,7 @@ from fxmorph.judge.steps import Steps
 from fxmorph.judge.unstable import move, moves_as_far
 from fxmorph.model import DRAWN_PLANS, SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode, worst
 from fxmorph.oracle import Evidence, load_oracles
-from fxmorph.programs.bits import plain
+from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.called_in_turn import Turns, turns
 from fxmorph.programs.contents import differing, same_plain
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
@@ -49,12 +49,15 @@ from fxmorph.torchapi.compiling import (
 )
 from fxmorph.torchapi.devices import out_of_memory, require_device, without_tf32
 from fxmorph.torchapi.firing import noting
+from fxmorph.torchapi.new_memory import other_garbage
 
 #: How the RNG seed of the inputs differs under RESEED, and that of another draw of perturbed lanes.
 RESEED, OTHER_DRAW = 7001, 104_729
 #: Draws more that an accusation of a value must stand; as many as equal elements need, of which any may be taken (each
 #: draw takes two others), up to a few more.
 DRAWS, MOST_DRAWS = 2, 8
+#: Kinds of what tensors hold.
+_HOLDS_VALUES = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 _OF_VALUES = (VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL, VerdictCode.EXACT_ARITHMETIC)
 
 
@@ -477,11 +480,31 @@ class Trial:
             verdicts = [_undecided(v, reference.gates(v.slot), evidence) for v in verdicts]
             unsteady = _unsteady(eager, again)
             verdicts = [_of_one_run(v) if v.slot in unsteady else v for v in verdicts]
+            verdicts = self._of_written_memory(plan, eager, again, verdicts)
             draws = min(max(DRAWS, (reference.gates().equals - 1) // 2), MOST_DRAWS)
             others = [self.reference(plan, eager, draw) for draw in range(1, 1 + draws)]
             verdicts = [self._outside_again(v, evidence, others) for v in verdicts]
             verdicts = [self._unstable(v, plan, evidence) for v in verdicts]
         return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]
+
+    def _of_written_memory(
+        self, plan: ValuePlan, eager: Observation, again: Observation, verdicts: list[Verdict]
+    ) -> list[Verdict]:
+        """No accusation where eager's own result is what memory held that no kernel of its own wrote.
+
+        The mean over an empty batch of ``multilabel_margin_loss`` is such a result on the CPU.
+        """
+        accused = {v.slot for v in verdicts if v.status is Status.FINDING and v.kind in _HOLDS_VALUES}
+        mine, same = eager.slots(), again.slots()
+        steady = {s for s in accused & mine.keys() & same.keys() if _equal(mine[s].value, same[s].value) is True}
+        if not steady:
+            return verdicts
+        with other_garbage():
+            other = self.eager(plan).slots()
+        dirty = {s for s in steady & other.keys() if _equal(mine[s].value, other[s].value) is False}
+        text = "eager gives different results where new memory holds other garbage"
+        skipped = {v.slot: _skipped(v.slot, text, VerdictCode.UNSTEADY_EAGER) for v in verdicts if v.slot in dirty}
+        return [skipped.get(v.slot, v) for v in verdicts]
 
     def _outside_again(self, verdict: Verdict, evidence: Evidence, others: list[LazyReference]) -> Verdict:
         """No accusation that more lanes do not bear out: a few of them miss some spread, or decisions, by chance."""
@@ -590,6 +613,13 @@ def _not_judged(eager: Observation) -> list[Verdict]:
         Verdict(Status.CLEAN, None, place, f"not judged: {why}{several}", code=VerdictCode.NOT_JUDGED)
         for place, why in unseen.items()
     ][:1]
+
+
+def _equal(a: object, b: object) -> bool | None:
+    """Whether two tensors of the CPU hold the same bits; None of anything else."""
+    if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor) or a.device.type != "cpu":
+        return None
+    return same_bits(a, b)
 
 
 def _unsteady(a: Observation, b: Observation) -> set[str]:

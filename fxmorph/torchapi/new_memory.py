@@ -16,6 +16,8 @@ _PERTURB = -6
 _BYTE = 0x5A
 #: The same in one line of a script.
 IN_A_SCRIPT = f"import ctypes; ctypes.CDLL(None).mallopt({_PERTURB}, {_BYTE:#x})  # new memory holds garbage"
+#: What else it may be filled with: what is computed of it then is not the same.
+_OTHER_BYTE = 0x3C
 #: How many blocks with garbage are open.
 _inside = 0
 
@@ -37,3 +39,18 @@ def garbage_in_new_memory() -> Iterator[None]:
         _inside -= 1
         if not _inside:
             mallopt(_PERTURB, 0)
+
+
+@contextlib.contextmanager
+def other_garbage() -> Iterator[None]:
+    """What is allocated holds other garbage than before: results that hang on it are not the same."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        yield
+        return
+    mallopt(_PERTURB, _OTHER_BYTE)
+    try:
+        yield
+    finally:
+        mallopt(_PERTURB, _BYTE if _inside else 0)
