@@ -18,39 +18,31 @@ _BYTE = 0x5A
 IN_A_SCRIPT = f"import ctypes; ctypes.CDLL(None).mallopt({_PERTURB}, {_BYTE:#x})  # new memory holds garbage"
 #: What else it may be filled with: what is computed of it then is not the same.
 _OTHER_BYTE = 0x3C
-#: How many blocks with garbage are open.
-_inside = 0
+#: What it is filled with in the blocks that are open.
+_open: list[int] = []
 
 
-@contextlib.contextmanager
-def garbage_in_new_memory() -> Iterator[None]:
+def garbage_in_new_memory() -> contextlib.AbstractContextManager[None]:
     """What this process allocates on the CPU is filled with garbage; with another C library nothing changes."""
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError):
-        yield
-        return
-    global _inside
-    _inside += 1
-    mallopt(_PERTURB, _BYTE)
-    try:
-        yield
-    finally:
-        _inside -= 1
-        if not _inside:
-            mallopt(_PERTURB, 0)
+    return _filled_with(_BYTE)
+
+
+def other_garbage() -> contextlib.AbstractContextManager[None]:
+    """What is allocated holds other garbage than before: results that hang on it are not the same."""
+    return _filled_with(_OTHER_BYTE)
 
 
 @contextlib.contextmanager
-def other_garbage() -> Iterator[None]:
-    """What is allocated holds other garbage than before: results that hang on it are not the same."""
+def _filled_with(byte: int) -> Iterator[None]:
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):
         yield
         return
-    mallopt(_PERTURB, _OTHER_BYTE)
+    _open.append(byte)
+    mallopt(_PERTURB, byte)
     try:
         yield
     finally:
-        mallopt(_PERTURB, _BYTE if _inside else 0)
+        _open.pop()
+        mallopt(_PERTURB, _open[-1] if _open else 0)
