@@ -97,6 +97,8 @@ class VerdictCode(StrEnum):
     UNEQUAL = "unequal"  #: values differ that are no numbers which rounding reaches
     EXACT_ARITHMETIC = "exact-arithmetic"  #: they differ where nothing rounds
     CAST_ELIDED = "explicit-cast-elided"  #: the compiled value agrees with fp64, not with the program's own casts
+    NOT_EAGERS_BITS = "not-eagers-bits"  #: other bits than eager's where strict numerics promise those
+    HANGS_ON_OTHER_ROWS = "hangs-on-other-rows"  #: a row of a program that promises batch invariance does
     EQUAL_IN_FP64 = "equal-in-fp64"  #: the same computed in fp64, with other roundings
     ZERO_SIGN = "zero-sign"  #: only the sign of zero differs
     INFINITY_SIGN = "infinity-sign"  #: infinities differ in sign, as signed zeros make them
@@ -231,6 +233,8 @@ class ValuePlan(StrEnum):
     GPU = "gpu"  #: the seed's, its kernels fused as for a GPU and interpreted, on a compile of its own
     CACHED = "cached"  #: called again with something changed that guards and cache keys must notice, caches on
     RANDOM = "random"  #: the seed's, with the compiler's own random numbers, on a compile of its own
+    STRICT = "strict"  #: the seed's, under strict numerics, on a compile of its own: eager's bits are promised
+    ROWS = "rows"  #: the seed's, rows beside others than its own, of programs that promise batch invariance
 
 
 #: Plans that change sizes; they apply where the program is compiled for dynamic shapes.

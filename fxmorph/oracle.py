@@ -73,6 +73,8 @@ class Evidence:
     reference: Reference
     plan: ValuePlan
     inputs: Callable[[], NonFinite] = lambda: NonFinite.NONE
+    #: Whether the program is compiled to give eager's bits (``fxmorph/torchapi/strict_numerics.py``).
+    strict: bool = False
     #: What :meth:`compare` said so far, by slot.
     compared: dict[str, Comparison] = field(default_factory=dict)
     #: Slots of numbers that were judged by the tensors that Python took them from.
@@ -112,6 +114,10 @@ class Evidence:
         )
         self.compared[name] = got
         return got
+
+    def accused(self, name: str) -> bool:
+        """Whether the values of a slot are a finding by :meth:`compare`."""
+        return name in self.compared and self.compared[name].status is Status.FINDING
 
     def compare_plain(self, name: str, eager: Any, compiled: Any) -> Comparison:
         """A value that is no tensor: equal, but for what rounding does to a number taken from a tensor."""

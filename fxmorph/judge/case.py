@@ -16,7 +16,7 @@ from fxmorph.judge.compiled_run import tried_compiled
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
 from fxmorph.judge.outside_state import may_be_held, steadied
-from fxmorph.judge.plans import APART, under
+from fxmorph.judge.plans import APART, SETTINGS_ALONE, under
 from fxmorph.judge.precondition_inputs import satisfying_sets
 from fxmorph.judge.reference.shadows import differ_in_fp64
 from fxmorph.judge.steps import Steps
@@ -194,7 +194,7 @@ def plan_inputs(
         return Invocation(fn, args, lambda g: g(*args))
 
     for plan in plans:
-        if plan in SIZE_PLANS or (plan in APART and plan is not ValuePlan.RANDOM):
+        if plan in (*SIZE_PLANS, ValuePlan.ROWS) or (plan in APART and plan not in SETTINGS_ALONE):
             continue  # made when asked for; of a seed as it is alone
         try:
             if plan is ValuePlan.SEED:

@@ -9,11 +9,12 @@ from dataclasses import replace
 
 from fxmorph.core.config import Settings
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kernels, Seed, ValuePlan, digest
+from fxmorph.torchapi.strict_numerics import is_strict, strict_numerics
 
 #: Judged on one compile.
 PLANS = (
     ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NORMAL, ValuePlan.NEAR, ValuePlan.LIMITS,
-    ValuePlan.NEGATIVE, ValuePlan.AGAIN, *SIZE_PLANS,
+    ValuePlan.NEGATIVE, ValuePlan.AGAIN, ValuePlan.ROWS, *SIZE_PLANS,
 )  # fmt: skip
 #: Of ``--quick``: the program's own values alone.
 QUICK = (ValuePlan.SEED, ValuePlan.AGAIN, *SIZE_PLANS)
@@ -29,7 +30,11 @@ DENSE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.NEGATI
 #: judged in another layout too, which takes a compile of its own; else every seed is.
 RELAID_EVERY = 3
 #: Each on a compile of its own, of seeds that are judged in another layout too.
-APART = (ValuePlan.LAYOUT, ValuePlan.THREADS, ValuePlan.GPU, ValuePlan.CACHED, ValuePlan.RANDOM)
+APART = (
+    ValuePlan.LAYOUT, ValuePlan.THREADS, ValuePlan.GPU, ValuePlan.CACHED, ValuePlan.RANDOM, ValuePlan.STRICT,
+)  # fmt: skip
+#: Of those, what asks for other settings of the compiler and nothing else: graphs and variants can be judged so too.
+SETTINGS_ALONE = (ValuePlan.RANDOM, ValuePlan.STRICT)
 #: Every so many cases of a campaign run on THREADS threads, as users' programs do: loops that run in parallel are
 #: other code.  Seeds as they are run on one, and under plan ``threads`` on so many.
 THREADED_EVERY, THREADS = 4, 4
@@ -57,6 +62,10 @@ def _tells(plan: ValuePlan, settings: Settings) -> bool:
         return False  # caches hold code
     if plan is ValuePlan.RANDOM and (settings.interprets or "fallback_random" in dict(settings.inductor)):
         return False  # interpreted kernels have no generators of their own
+    if plan is ValuePlan.STRICT and (settings.interprets or is_strict(dict(settings.inductor))):
+        return False  # every plan is judged so then
+    if plan is ValuePlan.STRICT and not strict_numerics():
+        return False
     return plan is ValuePlan.LAYOUT or settings.backend == "inductor"
 
 
@@ -87,4 +96,6 @@ def under(plan: ValuePlan, config: CompileConfig) -> tuple[CompileConfig, ValueP
         return config.with_inductor({"fx_graph_cache": True}), plan
     if plan is ValuePlan.RANDOM:
         return config.with_inductor({"fallback_random": False}), plan
+    if plan is ValuePlan.STRICT:
+        return config.with_inductor(strict_numerics()), plan
     return config, plan

@@ -16,6 +16,7 @@ import torch
 
 from fxmorph.core.clock import Clock
 from fxmorph.core.kernel_faults import faults_noted
+from fxmorph.judge.batch_invariance import judge_rows
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import NonFinite, compare
 from fxmorph.judge.own_numbers import judge_numbers
@@ -34,6 +35,7 @@ from fxmorph.programs.contents import differing, same_plain
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
 from fxmorph.programs.observe import Observation, observe, same_observation
+from fxmorph.programs.other_rows import OtherRows, other_rows
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.sizes import Sizes
 from fxmorph.programs.values import Step, apply_plan
@@ -50,6 +52,7 @@ from fxmorph.torchapi.compiling import (
 from fxmorph.torchapi.devices import out_of_memory, require_device, without_tf32
 from fxmorph.torchapi.firing import noting
 from fxmorph.torchapi.new_memory import other_garbage
+from fxmorph.torchapi.strict_numerics import is_strict
 
 #: How the RNG seed of the inputs differs under RESEED, and that of another draw of perturbed lanes.
 RESEED, OTHER_DRAW = 7001, 104_729
@@ -96,6 +99,10 @@ class Subject(Protocol):
 
     def changes_dtype(self, plan: ValuePlan) -> bool:
         """Whether the plan has the program called in another dtype too, which is another program."""
+        ...
+
+    def rows(self, input_seed: int) -> OtherRows:
+        """Raises ``NotApplicable`` of a program that does not promise batch invariance."""
         ...
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
@@ -150,11 +157,18 @@ class SeedSubject:
     def changes_dtype(self, plan: ValuePlan) -> bool:
         return plan is ValuePlan.CACHED and any(t.of_dtype for t in self._turns)
 
+    def rows(self, input_seed: int) -> OtherRows:
+        if not self.loaded.meta.get("batch_invariant"):
+            raise NotApplicable("batch invariance is not promised")
+        return other_rows(self.loaded.fresh(input_seed).args)
+
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS:
             return self.sizes.changed(plan, lambda change: self.loaded.fresh(input_seed, change))
         if plan is ValuePlan.LAYOUT:
             return self._relaid(input_seed)
+        if plan is ValuePlan.ROWS:
+            return self.loaded.fresh(input_seed, self.rows(input_seed).of)
         if plan is ValuePlan.CACHED:
             self._turns = self._turns or [turns(self.loaded, input_seed)]
             return self._turns[0].of(self.loaded, input_seed)
@@ -223,6 +237,9 @@ class GraphSubject:
 
     def changes_dtype(self, plan: ValuePlan) -> bool:
         return False
+
+    def rows(self, input_seed: int) -> OtherRows:
+        raise NotApplicable("a graph promises nothing")
 
     def fresh(self, plan: ValuePlan, input_seed: int) -> Invocation:
         if plan in SIZE_PLANS and plan not in self.inputs:
@@ -404,6 +421,10 @@ class Trial:
             return [_unsupported(f"does not run on this device: {eager.raised}", plan, VerdictCode.REFUSED_DEVICE)]
         if plan is ValuePlan.RANDOM:
             return [replace(v, plan=plan) for v in judge_numbers(self, eager)]
+        if plan is ValuePlan.ROWS:
+            return [replace(v, plan=plan) for v in judge_rows(self, eager)]
+        if plan is ValuePlan.STRICT and not self._promised_bits(eager):
+            raise NotApplicable("no float that is computed by steps of one rounding each")
         compiled = self.compiled(plan)
         self.sides = eager, compiled
         self.signature = None if eager.raised and compiled.raised else compiled.signature or eager.signature
@@ -451,7 +472,8 @@ class Trial:
     def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
         """The order of judgement: exact checks, values, and the gates before any accusation."""
         reference = self.reference(plan, eager)
-        evidence = Evidence(eager, compiled, reference, plan, lambda: self._inputs(plan))
+        strict = is_strict(dict(self.settings.inductor))
+        evidence = Evidence(eager, compiled, reference, plan, lambda: self._inputs(plan), strict)
         verdicts: list[Verdict] = []
         for judge in load_oracles():
             for v in judge.judge(evidence):
@@ -486,6 +508,12 @@ class Trial:
             verdicts = [self._outside_again(v, evidence, others) for v in verdicts]
             verdicts = [self._unstable(v, plan, evidence) for v in verdicts]
         return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]
+
+    def _promised_bits(self, eager: Observation) -> bool:
+        """Whether strict numerics say what any of the results is to the bit."""
+        reference = self.reference(ValuePlan.STRICT, eager)
+        results = [s for s in (*eager.outputs, *eager.gradients) if isinstance(s.value, torch.Tensor)]
+        return any(s.value.is_floating_point() and not reference.gates(s.name).rounds_freely for s in results)
 
     def _of_written_memory(
         self, plan: ValuePlan, eager: Observation, again: Observation, verdicts: list[Verdict]

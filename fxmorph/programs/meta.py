@@ -33,6 +33,7 @@ READ: dict[str, tuple[Callable[[Any], bool], str]] = {
     "device": (lambda value: value in ("cpu", "cuda"), "'cpu' or 'cuda'"),
     "threads": _COUNT,
     "raises": _FLAG,
+    "batch_invariant": _FLAG,
 }
 
 #: Keys that are for people and other tools, as files of public issues have them.

@@ -19,7 +19,10 @@ from fxmorph.programs.inputs import FLOATING, NotApplicable, flat_storage, stora
 from fxmorph.torchapi.dispatch import tensors_of
 
 #: Plans that leave values as the program's own ``make_inputs`` gives them.
-OWN_VALUES = (ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.LAYOUT, ValuePlan.AGAIN, ValuePlan.THREADS, ValuePlan.RANDOM)
+OWN_VALUES = (
+    ValuePlan.SEED, ValuePlan.RESEED, ValuePlan.LAYOUT, ValuePlan.AGAIN, ValuePlan.THREADS, ValuePlan.RANDOM,
+    ValuePlan.STRICT,
+)  # fmt: skip
 
 
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)

@@ -74,7 +74,11 @@ BACKEND_OF = {
     "decomposition": "aot_eager_decomp_partition",
 }
 #: Plans that leave a program's values as they are, and forms of seeds that are Python source.
-_OWN_VALUES = frozenset({ValuePlan.SEED, ValuePlan.AGAIN, ValuePlan.RANDOM, *SIZE_PLANS})
+_OWN_VALUES = frozenset({ValuePlan.SEED, ValuePlan.AGAIN, ValuePlan.RANDOM, ValuePlan.STRICT, *SIZE_PLANS})
+#: Plans whose program makes several calls, which no graph holds.
+_OF_CALLS = (ValuePlan.CACHED, ValuePlan.ROWS)
+#: Codes of what differs where right code gives one number.
+_EXACT = {VerdictCode.EXACT_ARITHMETIC, VerdictCode.NOT_EAGERS_BITS, VerdictCode.HANGS_ON_OTHER_ROWS}
 _SOURCES = frozenset({"module", "class"})
 #: How many other values are tried on a reduced program.
 OTHERS = 3
@@ -150,7 +154,7 @@ class _Investigation:
     def run(self) -> Investigated:
         if self.plan in SIZE_PLANS:
             return self._at_other_size()
-        if self.plan is ValuePlan.CACHED or self.loaded.reloads:  # no graph holds what lies between calls
+        if self.plan in _OF_CALLS or self.loaded.reloads:
             return self._as_seed()
         if Kind.CRASH in self.accused:
             # Neither a GPU's context nor OpenMP's threads survive the fork that each candidate would be judged in.
@@ -289,6 +293,9 @@ class _Investigation:
             source += made_by(seed.name, seed.mode)
         if self.plan is ValuePlan.CACHED and self.loaded.driver is None:
             return f"{source.rstrip()}\n\n\n{turns(self.loaded, self.case.input_seed).text()}\n"
+        if self.plan is ValuePlan.ROWS and self.loaded.driver is None:
+            rows = SeedSubject(self.loaded).rows(self.case.input_seed)
+            return f"{source.rstrip()}\n\n\n{rows.text()}\n"
         if self.loaded.reloads and "make_fn" not in defined(source):
             source += _EXECUTED_ANEW
         if self.loaded.reshaped is None and not self.loaded.relaid and self.plan in _OWN_VALUES:
@@ -556,7 +563,7 @@ class _Investigation:
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         """Tolerances of the repro, exact where the case was, else far above rounding; whether inputs differ too."""
         codes = {v.code for v in verdicts}
-        exact = VerdictCode.EXACT_ARITHMETIC in codes
+        exact = bool(_EXACT & codes)
         of_inputs = any(v.slot.startswith("after:") and v.kind is not Kind.MUTATION for v in verdicts)
         inputs = {"inputs": True} if of_inputs else {}
         if self.nearest is not None and not exact:

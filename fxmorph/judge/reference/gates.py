@@ -15,6 +15,7 @@ from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.operator_call import OperatorCall, strided
 from fxmorph.judge.reference.overflow import may_overflow
 from fxmorph.judge.reference.precision import AMPLITUDE, UNIT
+from fxmorph.judge.reference.single_roundings import rounds_freely
 from fxmorph.judge.reference.tables import CASTS, INDEX_PUTS
 from fxmorph.programs.bits import plain
 from fxmorph.programs.inputs import storage_key
@@ -32,7 +33,7 @@ LOOK_UPS = {"bucketize": 1, "searchsorted": 0}
 #: Gates that close what was computed from where they closed, and nothing beside it.
 LOCAL = (
     "uninitialised", "duplicate_indices", "unordered_boundaries", "overlapping_write", "overflow", "bit_cast",
-    "cast_out_of_range", "integer_overflow", "random_values", "tied", "tied_twice",
+    "cast_out_of_range", "integer_overflow", "random_values", "rounds_freely", "tied", "tied_twice",
 )  # fmt: skip
 
 
@@ -56,6 +57,8 @@ class Gates:
     #: What may have made an integer that int32 or int64 cannot hold.
     integer_overflow: str = ""
     random_values: bool = False
+    #: An operator that right code may compute other bits for (``single_roundings.py``).
+    rounds_freely: str = ""
     #: A decision that the shadows do not agree on, and one of those that hangs on another such: of the many ways that
     #: both may go, each with the numbers that it leads to, a few shadows have a few.
     tied: bool = False
@@ -137,6 +140,8 @@ def check_operands(gates: Gates, call: OperatorCall) -> None:
     name, args = call.name, call.args
     if any(t.dtype in AMPLITUDE for t in call.tensors):
         gates.low_precision = True
+    if rounds_freely(call):
+        gates.rounds_freely = name
     if name.startswith("_scaled_dot_product") and is_random(call.func, args, call.kwargs):
         gates.fused_dropout = name
     if name in CASTS:

@@ -92,6 +92,7 @@ class ReferenceRun(DispatchMode):
         """Run one operator natively, and in the lanes."""
         if any(type(t) not in (torch.Tensor, torch.nn.Parameter) or t.layout != torch.strided for t in call.tensors):
             self.gates.opaque.add(call.name)
+            self.gates.rounds_freely = call.name
             self.gates.not_exact(call.name)
             return call.run()
         self.gates.ops += 1
