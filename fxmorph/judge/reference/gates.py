@@ -15,7 +15,6 @@ from fxmorph.judge.reference.lanes import Lane
 from fxmorph.judge.reference.operator_call import OperatorCall, strided
 from fxmorph.judge.reference.overflow import may_overflow
 from fxmorph.judge.reference.precision import AMPLITUDE, UNIT
-from fxmorph.judge.reference.single_roundings import rounds_freely
 from fxmorph.judge.reference.tables import CASTS, INDEX_PUTS
 from fxmorph.programs.bits import plain
 from fxmorph.programs.inputs import storage_key
@@ -140,8 +139,6 @@ def check_operands(gates: Gates, call: OperatorCall) -> None:
     name, args = call.name, call.args
     if any(t.dtype in AMPLITUDE for t in call.tensors):
         gates.low_precision = True
-    if rounds_freely(call):
-        gates.rounds_freely = name
     if name.startswith("_scaled_dot_product") and is_random(call.func, args, call.kwargs):
         gates.fused_dropout = name
     if name in CASTS:

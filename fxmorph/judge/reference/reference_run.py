@@ -39,6 +39,7 @@ from fxmorph.judge.reference.operator_call import OperatorCall, operator_call, s
 from fxmorph.judge.reference.precision import UNIT
 from fxmorph.judge.reference.rounding import Rounding
 from fxmorph.judge.reference.shadows import Shadows, Taken
+from fxmorph.judge.reference.single_roundings import rounds_freely
 from fxmorph.programs.operators import EMPTY
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, is_random, no_dispatch, tree_leaves
 
@@ -116,6 +117,8 @@ class ReferenceRun(DispatchMode):
         fresh = [o for o in strided(tree_leaves(out)) if not self.lanes.know(o)]
         if self._only_memory(call, fresh):
             return out
+        if rounds_freely(call):
+            self.gates.rounds_freely = call.name
         if of_bits:
             self.gates.bit_cast = True
             self.gates.not_exact("view.dtype")

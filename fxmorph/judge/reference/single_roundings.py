@@ -9,7 +9,7 @@ import torch
 
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import AMPLITUDE, UNIT
-from fxmorph.judge.reference.tables import EXACT_OPS, functional_name
+from fxmorph.judge.reference.tables import EXACT_OPS
 
 #: Beside exact ones; not ``sqrt``, which eager takes from a library that is off by one at times.
 _ROUNDED_ONCE = frozenset("add sub rsub mul div true_divide reciprocal".split())
@@ -25,11 +25,11 @@ def _is_rounded_first(number: float, t: torch.Tensor) -> bool:
 
 
 def rounds_freely(call: OperatorCall) -> bool:
-    """Whether right code may compute other bits than eager's for what this call gives."""
-    name, floats = functional_name(call.name), [t for t in call.tensors if t.dtype in UNIT or t.is_complex()]
+    """Whether right code may compute other bits than eager's for what this call gives, which is no view."""
+    name, floats = call.name.removesuffix("_"), [t for t in call.tensors if t.dtype in UNIT]
     if any(t.is_complex() for t in floats) or name in _OTHERWISE:
         return True  # products of complex numbers round several times
-    if name in EXACT_OPS:
+    if call.name in EXACT_OPS or name in EXACT_OPS:
         return call.accumulates if "index_put" in name else call.kwargs.get("reduce") is not None
     if name not in _ROUNDED_ONCE or call.kwargs.get("rounding_mode") is not None:
         return True
