@@ -46,7 +46,7 @@ from fxmorph.programs.capture import CaptureFailed
 from fxmorph.programs.graph import Unprintable
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.programs.load import LoadedSeed, SeedFailed, load_seed
-from fxmorph.programs.observe import Observation
+from fxmorph.programs.observe import Observation, as_is
 from fxmorph.rewriting.claims import Unsound
 from fxmorph.rules import Registry, load_rules
 from fxmorph.torchapi.compiling import quiet
@@ -236,7 +236,7 @@ def study(subject: Subject, case: Case, label: str, dtype: torch.dtype, pool: Po
     gates = reference.gates()
     slots = list(slots_of(eager, compiled, reference, dtype))
     names = Names()
-    trial.observe(ValuePlan.SEED, lambda f: f, mode=names)
+    trial.observe(ValuePlan.SEED, as_is, mode=names)
     unjudged = gates.random_values or gates.bit_cast or gates.overflow
     record |= {"slots": len(slots), "exact": gates.exact, "kernels": sorted(names.seen & KERNELS)}
     if status in MEASURED and slots and not unjudged:

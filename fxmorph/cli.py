@@ -22,6 +22,7 @@ from fxmorph.commands.usage import fail, one_line_errors, require_word, settings
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.units import Stage, UnitKind
+from fxmorph.core.versions import UNKNOWN, version_of
 from fxmorph.model import Status
 
 Parameters = ParamSpec("Parameters")
@@ -85,13 +86,8 @@ def _settings(given: Mapping[str, Any], *own: str, unset: Mapping[str, Any] | No
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib import metadata
-
-        try:
-            torch = f" (torch {metadata.version('torch')})"
-        except metadata.PackageNotFoundError:
-            torch = " (torch is not installed)"
-        print(f"fxmorph {__version__}{torch}")
+        torch = version_of("torch")
+        print(f"fxmorph {__version__} (torch {'is not installed' if torch == UNKNOWN else torch})")
         raise typer.Exit
 
 

@@ -156,6 +156,7 @@ class Checked(_Event):
     reason: str = ""
     fingerprint: str = ""
     known: str = ""
+    plan: str = ""
 
 
 @dataclass(frozen=True)

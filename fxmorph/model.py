@@ -587,6 +587,11 @@ class CaseResult:
     fired: tuple[str, ...] = ()
     compiled: bool = field(default=False, metadata=SPARSE)
 
+    @property
+    def shown_under(self) -> ValuePlan | None:
+        """The first plan that shows a finding; None where nothing is one, or where it is of no plan."""
+        return next((v.plan for v in self.verdicts if v.status is Status.FINDING and v.plan), None)
+
     def with_more(self, said: str) -> CaseResult:
         """The same, with more words of its reason."""
         return replace(self, reason=f"{self.reason}; {said}" if self.reason else said)

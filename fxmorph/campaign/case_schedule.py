@@ -222,7 +222,12 @@ class CaseSchedule:
             print_, known = self._queue.check(seed, result)
             verdict = Status.KNOWN if known else verdict
         self._ledger.counts[verdict.value] += 1
-        self._emit(Checked(seed, verdict, result.kinds, result.stage, result.unit, result.reason, print_, known))
+        self._emit(
+            Checked(
+                seed, verdict, result.kinds, result.stage, result.unit, result.reason, print_, known,
+                result.shown_under or "",
+            )
+        )  # fmt: skip
 
     # -- what remains ------------------------------------------------------------
 

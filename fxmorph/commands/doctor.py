@@ -15,7 +15,6 @@ import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from typing import Any
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool, answer_jobs
+from fxmorph.core.versions import UNKNOWN, version_of
 from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, Status, ValuePlan
 from fxmorph.rules import Registry, load_rules
 
@@ -108,7 +108,8 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
     names = ", ".join(torch.cuda.get_device_name(i) for i in range(devices))
     row("cuda", f"{devices}: {names}" if devices else "no device that this torch can use")
     triton = importlib.util.find_spec("triton") is not None
-    row("triton", metadata.version("triton") if triton and _installed("triton") else ("found" if triton else "none"))
+    version = version_of("triton")
+    row("triton", "none" if not triton else "found" if version == UNKNOWN else version)
     offered = {"cpu": compiler is not None, "cuda": devices > 0 and triton}
     # The first compiles what it found, on the CPU.
     rungs = {**offered, "pass (run --pass)": offered["cpu"], "ir (--rung ir)": not no_interpreter()}
@@ -156,12 +157,6 @@ def _compiler_version(path: str) -> str:
         return f"{path}: does not answer ({type(error).__name__})"
     lines = (done.stdout or done.stderr).strip().splitlines()
     return f"{path}: {lines[0] if lines else 'no version'}"
-
-
-def _installed(package: str) -> bool:
-    with contextlib.suppress(metadata.PackageNotFoundError):
-        return bool(metadata.version(package))
-    return False
 
 
 def _oracles() -> str:

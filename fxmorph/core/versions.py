@@ -6,14 +6,17 @@ import functools
 import platform
 from importlib import metadata
 
+#: Of a package that is not installed.
+UNKNOWN = "unknown"
+
 
 @functools.cache  # a file of text is read for it, which takes milliseconds
 def version_of(package: str) -> str:
-    """The installed version, ``unknown`` where the package is not installed."""
+    """The installed version, UNKNOWN where the package is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return "unknown"
+        return UNKNOWN
 
 
 def versions() -> dict[str, str]:

@@ -32,7 +32,7 @@ def _steady(loaded: LoadedSeed, input_seed: int) -> bool:
     subject = SeedSubject(loaded)
     first, second = (
         observe(
-            subject.fresh(ValuePlan.SEED, input_seed), lambda f: f, no_grad=subject.no_grad,
+            subject.fresh(ValuePlan.SEED, input_seed), no_grad=subject.no_grad,
             inference=subject.inference,
         )
         for _ in range(2)

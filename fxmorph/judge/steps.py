@@ -43,7 +43,7 @@ def _exact_grid(make: Make, no_grad: bool) -> Grid:
     """The first grid on which all intermediates are exact in any order; else small integers."""
     for grid in GRIDS:
         run = ReferenceRun(wide_alone=True)
-        seen = observe(make(grid), lambda f: f, no_grad=no_grad, exact=True, mode=run, keep=run.keep)
+        seen = observe(make(grid), no_grad=no_grad, exact=True, mode=run, keep=run.keep)
         if seen.raised:
             break
         if run.gates.exact:
@@ -62,7 +62,7 @@ def _normal_range(make: Make, no_grad: bool) -> Step | None:
 
     def left(step: Step) -> str | None:
         watch = RangeWatch()
-        seen = observe(make(step), lambda f: f, no_grad=no_grad, mode=watch)
+        seen = observe(make(step), no_grad=no_grad, mode=watch)
         return None if seen.raised else watch.left
 
     for step in Range:
@@ -77,7 +77,7 @@ def _integers_too(make: Make, no_grad: bool) -> Limits:
     """All tensors, where eager takes integers at their limits and only as numbers; else floating-point ones alone."""
     made = make(Limits.ALL)
     watch = IntegerWatch([t for t in made.tensors if at_limits(t)])
-    if observe(made, lambda f: f, no_grad=no_grad, mode=watch).raised or watch.stopped_at:
+    if observe(made, no_grad=no_grad, mode=watch).raised or watch.stopped_at:
         note(f"values: integers stay: {watch.stopped_at or 'eager raises'}")
         return Limits.FLOATS
     return Limits.ALL
@@ -87,7 +87,7 @@ def _accepted(make: Make, no_grad: bool) -> int | None:
     """The only step, where eager does not raise on it: few operators take negative indices, and some do not look."""
     made = make(0)
     watch = IntegerWatch([t for t in made.tensors if is_integer_dtype(t.dtype)], unchecked=True)
-    return None if observe(made, lambda f: f, no_grad=no_grad, mode=watch).raised or watch.stopped_at else 0
+    return None if observe(made, no_grad=no_grad, mode=watch).raised or watch.stopped_at else 0
 
 
 #: Plans whose steps are chosen, and how.

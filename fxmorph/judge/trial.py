@@ -34,7 +34,7 @@ from fxmorph.programs.called_in_turn import Turns, turns
 from fxmorph.programs.contents import differing, same_plain
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
-from fxmorph.programs.observe import Observation, observe, same_observation
+from fxmorph.programs.observe import Observation, as_is, observe, same_observation
 from fxmorph.programs.other_rows import OtherRows, other_rows
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.sizes import Sizes
@@ -259,11 +259,6 @@ class GraphSubject:
 
     def told(self, askers: set[str]) -> Subject:
         return replace(self, askers=askers)
-
-
-def as_is(fn: Any) -> Any:
-    """What eager execution makes of a program."""
-    return fn
 
 
 class LazyReference:

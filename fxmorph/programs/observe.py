@@ -172,10 +172,15 @@ def loss_of(outputs: Sequence[torch.Tensor | None], exact: bool) -> torch.Tensor
     return total
 
 
+def as_is(fn: Any) -> Any:
+    """What eager execution makes of a program."""
+    return fn
+
+
 @modes_restored()
 def observe(
     invocation: Invocation,
-    wrap: Callable[[Callable[..., Any]], Callable[..., Any]],
+    wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = as_is,
     *,
     no_grad: bool = False,
     inference: bool = False,

@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from importlib import metadata
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 import torch
 
 from fxmorph.core.records import SPARSE, from_json, to_json
+from fxmorph.core.versions import version_of
 from fxmorph.model import Level, Proof
 from fxmorph.programs.inputs import dtype_name, storage_key
 from fxmorph.prove.falsify import Contradiction, contradiction_in
@@ -172,17 +172,10 @@ def _write_whole(path: Path, text: str) -> None:
     os.replace(name, path)
 
 
-def _installed(package: str) -> str:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "none"
-
-
 @functools.cache
 def versions() -> tuple[tuple[str, str], ...]:
     """With what proofs are made here."""
-    return (("prover", str(PROVER_VERSION)), ("torch", torch.__version__), ("z3", _installed("z3-solver")))
+    return (("prover", str(PROVER_VERSION)), ("torch", torch.__version__), ("z3", version_of("z3-solver")))
 
 
 def key_of(*parts: object) -> str:

@@ -30,7 +30,7 @@ from fxmorph.core.exhibit import (
 from fxmorph.inductor.snapshots import pairs, recording
 from fxmorph.judge.case import captured_graph
 from fxmorph.judge.trial import LazyReference, SeedSubject, Trial
-from fxmorph.model import SIZE_PLANS, Case, CaseResult, CompileConfig, Kind, Recipe, Seed, Status, ValuePlan, digest
+from fxmorph.model import SIZE_PLANS, Case, CaseResult, CompileConfig, Kind, Recipe, Seed, ValuePlan, digest
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import differing, same_plain, shown
 from fxmorph.programs.graph import print_graph
@@ -52,7 +52,7 @@ def with_exhibit(found: Investigated, case: Case, result: CaseResult, rules: Reg
     """``found`` with what it shows as its exhibit; a part that fails is named there and left out."""
     if not found.program or _DEADLY & set(found.kinds):
         return found
-    plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
+    plan = result.shown_under or ValuePlan.SEED
     shown = Exhibit()
     with clock.activity("exhibit"), staged(case):
         for part in (_values, _guilty_graphs, _rewritten_graphs):

@@ -135,7 +135,7 @@ class _Investigation:
             case = replace(case, compile=replace(case.compile, kernels=Kernels.GENERATED), rung=Rung.CPU)
         self.result = result
         self.loaded = loaded if result.recipe else steadied(loaded, case.input_seed)
-        self.plan = next((v.plan for v in result.verdicts if v.status is Status.FINDING and v.plan), ValuePlan.SEED)
+        self.plan = result.shown_under or ValuePlan.SEED
         if self.plan is ValuePlan.LAYOUT:
             self.loaded, self.plan = in_other_layout(self.loaded, case.input_seed) or self.loaded, ValuePlan.SEED
         config, self.plan = under(self.plan, case.compile)

@@ -12,10 +12,10 @@ import itertools
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 
 from fxmorph.core.records import from_json, to_json
+from fxmorph.core.versions import version_of
 from fxmorph.model import Seed
 from fxmorph.propose.proposal import Judged
 
@@ -31,7 +31,7 @@ def made_with() -> dict[str, str]:
     """What an outcome depends on besides the proposal."""
     from fxmorph.prove.certificates import PROVER_VERSION
 
-    return {"gate": str(GATE_VERSION), "prover": str(PROVER_VERSION), "torch": metadata.version("torch")}
+    return {"gate": str(GATE_VERSION), "prover": str(PROVER_VERSION), "torch": version_of("torch")}
 
 
 def shipped_packs() -> Path:

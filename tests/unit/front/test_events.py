@@ -205,6 +205,7 @@ def test_checked_is_as_the_interface_says() -> None:
         "reason",
         "fingerprint",
         "known",
+        "plan",
     ]
 
 
