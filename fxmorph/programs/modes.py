@@ -1,5 +1,8 @@
 """Modes of the process that a program may switch and leave switched: gradients, autocast, dtypes, determinism.
 
+So may a compiler that raises in the midst of tracing leave the keys that torch dispatches by: on torch 2.13 a program
+under ``inference_mode`` does, and after that no operator runs in its process.
+
 A captured graph enters and leaves them by calls of its own (``torch._C._set_grad_enabled``,
 ``torch.amp.autocast_mode._enter_autocast``): one that raises between them, or that has lost the second, leaves the
 process as no other program expects it.
@@ -12,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+
+from fxmorph.torchapi.dispatch import dispatch_keys_kept
 
 DEVICES = ("cpu", "cuda")
 
@@ -66,9 +71,10 @@ class Modes:
 
 @contextlib.contextmanager
 def modes_restored() -> Iterator[Modes]:
-    """Whatever runs in it, the modes are afterwards as they were; gives those."""
+    """Whatever runs in it, the modes, and the keys of dispatch, are afterwards as they were; gives those modes."""
     before = Modes.now()
     try:
-        yield before
+        with dispatch_keys_kept():
+            yield before
     finally:
         before.restore()

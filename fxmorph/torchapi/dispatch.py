@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ __all__ = [
     "OpOverloadPacket",
     "aten_packet",
     "decomposition_of",
+    "dispatch_keys_kept",
     "in_backward_pass",
     "is_random",
     "mutated_arguments",
@@ -35,6 +37,11 @@ __all__ = [
 
 #: What most operators are given; the tree of anything else is looked for where torch registers it.
 _LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None), torch.dtype, torch.device})
+
+
+def dispatch_keys_kept() -> AbstractContextManager[Any]:
+    """A context after which operators are dispatched by the keys that they were dispatched by before."""
+    return torch._C._PreserveDispatchKeyGuard()
 
 
 class DispatchMode(TorchDispatchMode):
