@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.campaign import jobs, worker_server
+from fxmorph.campaign.eager_alone import eager_alone
 from fxmorph.campaign.preparation import Preparation, header
 from fxmorph.campaign.schedule import Schedule
 from fxmorph.core.exits import Exit
@@ -57,7 +58,8 @@ class Run:
         (s.state_dir / "workers.log").write_text("")
         self._made.packs.ask_where_stalled(self._made.store, self._ledger.run_id, self._emit)
         try:
-            with Pool(s.effective_jobs, worker_server.serve, self._workers_arguments(), shared) as pool:
+            arguments = self._workers_arguments()
+            with Pool(s.effective_jobs, worker_server.serve, arguments, shared, eager_alone) as pool:
                 self._loop(pool)
                 self._ledger.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:

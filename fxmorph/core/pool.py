@@ -49,7 +49,7 @@ class Ended:
 
     ``detail`` is one line: the signal or exit code of a crash, the seconds of a time-out, what was raised.
     ``cpu`` is CPU seconds that the dead worker had used for the job; ``unequipped``: see :class:`Unequipped`.
-    ``so_far`` is the last that a job which did not return had told of its answer.
+    ``so_far`` is the last that a job which did not return had told of its answer, ``phases`` are all that it told.
     """
 
     job: Any
@@ -60,6 +60,15 @@ class Ended:
     cpu: float = 0.0
     unequipped: bool = False
     so_far: Any = None
+    phases: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A job that says what the end of another means: that is what ``settled`` makes of how it ends."""
+
+    job: Any
+    settled: Callable[[Ended], Ended]
 
 
 class Unequipped(Exception):
@@ -91,7 +100,7 @@ def answer_jobs(
 ) -> None:
     """In a worker: answer each job with what ``answer`` returns, until the connection closes.
 
-    What it raises is the job's error, ``in_words``, and the worker goes on; :class:`Lost` is a crash and ends it.
+    What it raises is the job's error, ``in_words``; :class:`Lost` is a crash.  Both end the worker.
     Raises ``EOFError`` once the parent has closed its end.
     """
     while True:
@@ -105,6 +114,7 @@ def answer_jobs(
             connection.send(("unequipped", str(error)))
         except Exception as error:
             connection.send(("error", in_words(error)))
+            return
 
 
 class _Worker:
@@ -118,8 +128,10 @@ class _Worker:
         self.limit = 0.0
         self.started = 0.0
         self.cpu_before = 0.0
-        self.phase = ""
+        self.phases: list[str] = []
         self.so_far: Any = None
+        #: Whether it has answered a job before.
+        self.used = False
 
     @property
     def busy(self) -> bool:
@@ -169,10 +181,18 @@ class Pool:
     """``size`` workers that run ``serve(connection, *arguments)``, which ends in :func:`answer_jobs`.
 
     ``preload`` names modules that the workers share, imported once before they are forked; such workers see no GPU.
+    A job that raised in a worker which had answered others is done once more in a fresh one: what they left behind may
+    be why.  ``doubt`` may ask another job what an end means before it is told.
     """
 
-    def __init__(self, size: int, serve: Callable[..., None], arguments: tuple[Any, ...], preload: list[str]) -> None:
+    def __init__(
+        self, size: int, serve: Callable[..., None], arguments: tuple[Any, ...], preload: list[str],
+        doubt: Callable[[Ended], Doubt | None] = lambda ended: None,
+    ) -> None:  # fmt: skip
         start_server(preload)
+        self._doubt = doubt
+        #: The jobs that were asked and have not answered, each with what it is to settle.
+        self._asked: dict[int, Doubt] = {}
         self._context = multiprocessing.get_context("forkserver")
         self._serve, self._arguments, self._size = serve, arguments, size
         self._workers: list[_Worker] = []
@@ -237,7 +257,7 @@ class Pool:
             worker = _Worker(self._context, self._serve, self._arguments)
             self._workers.append(worker)
         worker.job, worker.limit, worker.started = job, limit, time.monotonic()
-        worker.phase, worker.so_far = "start", None
+        worker.phases, worker.so_far = ["start"], None
         worker.cpu_before = _session_cpu(worker.process.pid)
         with contextlib.suppress(OSError):  # a dead worker is noticed by the next `ended`
             worker.connection.send(job)
@@ -252,14 +272,28 @@ class Pool:
             worker = waiting[ready]
             ended = self._receive(worker)
             if ended is not None:
-                yield ended
+                yield from self._told(ended, worker.limit)
         now = time.monotonic()
         for worker in [w for w in self._workers if w.busy]:
             wall = now - worker.started
             if wall > worker.limit / 2:
                 used = _session_cpu(worker.process.pid) - worker.cpu_before
                 if used > worker.limit or wall > worker.limit * WALL_FACTOR:
-                    yield self._end(worker, Trouble.TIMEOUT, f"{used:.0f} CPU seconds, {wall:.0f} s of wall time", used)
+                    words = f"{used:.0f} CPU seconds, {wall:.0f} s of wall time"
+                    yield from self._told(self._end(worker, Trouble.TIMEOUT, words, used), worker.limit)
+
+    def _told(self, ended: Ended, limit: float) -> Iterator[Ended]:
+        """The end, where no other job is to be asked what it means."""
+        asked = self._asked.pop(id(ended.job), None)
+        if asked is not None:
+            yield asked.settled(ended)
+            return
+        doubt = self._doubt(ended)
+        if doubt is None:
+            yield ended
+            return
+        self._asked[id(doubt.job)] = doubt
+        self.submit(doubt.job, limit)
 
     def _receive(self, worker: _Worker) -> Ended | None:
         try:
@@ -272,20 +306,29 @@ class Pool:
             killed = code == -signal.SIGKILL
             return self._end(worker, Trouble.KILLED if killed else Trouble.CRASH, name, 0.0)
         if word == "phase":
-            worker.phase = value
+            worker.phases.append(value)
             return None
         if word == "so far":
             worker.so_far = value
             return None
         if word == "lost":
             return self._end(worker, Trouble.CRASH, value, 0.0)
-        job, worker.job = worker.job, None
+        if word == "error" and worker.used:
+            self._drop(worker)
+            self.submit(worker.job, worker.limit)
+            return None
+        if word == "error":
+            return self._end(worker, Trouble.ERROR, value, 0.0)
+        job, worker.job, worker.used = worker.job, None, True
         if word == "done":
             return Ended(job, value)
-        return Ended(job, trouble=Trouble.ERROR, phase=worker.phase, detail=value, unequipped=word == "unequipped")
+        return Ended(job, trouble=Trouble.ERROR, phase=worker.phases[-1], detail=value, unequipped=True)
 
     def _end(self, worker: _Worker, trouble: Trouble, detail: str, cpu: float) -> Ended:
-        ended = Ended(worker.job, None, trouble, worker.phase, detail, cpu, so_far=worker.so_far)
+        told = worker.phases
+        ended = Ended(
+            worker.job, None, trouble, told[-1], detail, cpu, so_far=worker.so_far, phases=frozenset(told)
+        )  # fmt: skip
         self._drop(worker)
         return ended
 

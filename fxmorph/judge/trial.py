@@ -32,7 +32,7 @@ from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.called_in_turn import Turns, turns
 from fxmorph.programs.contents import differing, same_plain
-from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
+from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported, flat_storage
 from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
 from fxmorph.programs.observe import Observation, as_is, observe, same_observation
 from fxmorph.programs.other_rows import OtherRows, other_rows
@@ -47,6 +47,7 @@ from fxmorph.torchapi.compiling import (
     freezes,
     has_own_caches,
     on_threads,
+    reset,
     toolchain_trouble,
 )
 from fxmorph.torchapi.devices import out_of_memory, require_device, without_tf32
@@ -116,12 +117,27 @@ class Subject(Protocol):
         ...
 
 
+#: Tensors that are their memory, and nothing beside it.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
 def _restorable(old: Invocation, made: Invocation) -> bool:
     """Whether writing the state of ``made`` into the tensors of ``old`` makes it what ``made`` is."""
     now = state_of(old.fn)
     return now.keys() == made.state.keys() and all(
-        t is old.state.get(k) and t.is_leaf and t.requires_grad == made.state[k].requires_grad for k, t in now.items()
+        t is old.state.get(k) and t.is_leaf and _alike(t, made.state[k]) for k, t in now.items()
     )
+
+
+def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors of a module's state are the same but for what their memory holds."""
+    plain = all(t.layout == torch.strided and not t.is_quantized and type(t) in _PLAIN for t in (a, b))
+    return plain and _form(a) == _form(b)
+
+
+def _form(t: torch.Tensor) -> tuple[object, ...]:
+    memory = t.untyped_storage().nbytes()
+    return t.requires_grad, t.dtype, t.device, t.shape, t.stride(), t.storage_offset(), memory
 
 
 @dataclass
@@ -277,6 +293,8 @@ class LazyReference:
             with self._trial.clock.activity("eager"):
                 self._seen = self._trial.observe(self._plan, as_is, mode=run, keep=run.keep)
             self._run = run
+            if self._seen.raised and not self._eager.raised:
+                self._trial.forget()
         return self._run, self._seen
 
     def gates(self, slot: str = "") -> Gates:
@@ -353,7 +371,8 @@ class Trial:
             return made
         with torch.no_grad():
             for name, tensor in old.state.items():
-                tensor.copy_(made.state[name])
+                # The memory beside a view, too, which plans write and which is looked at.
+                flat_storage(tensor).copy_(flat_storage(made.state[name]))
                 tensor.grad = None
         return Invocation(old.fn, made.args, made.drive, old.state)
 
@@ -382,6 +401,11 @@ class Trial:
             self._compiled.clear()
             return self.compiled(plan, prepare, **more)
         return seen
+
+    def forget(self) -> None:
+        """Have what was compiled so far compiled anew: what failed under a mode Dynamo would have fail again."""
+        reset()
+        self._compiled.clear()
 
     def eager(self, plan: ValuePlan, **more: Any) -> Observation:
         with self.clock.activity("eager"):

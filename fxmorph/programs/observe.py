@@ -29,7 +29,7 @@ from fxmorph.programs.modes import modes_restored
 from fxmorph.programs.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.devices import seed_generators
-from fxmorph.torchapi.dispatch import no_dispatch, tree_flatten
+from fxmorph.torchapi.dispatch import no_dispatch, tree_flatten, watched
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def observe(
     try:
         with torch.inference_mode() if inference else torch.no_grad() if no_grad else contextlib.nullcontext():
             g = wrap(invocation.fn)
-            with mode or contextlib.nullcontext():
+            with watched(mode) if mode is not None else contextlib.nullcontext():
                 held = []  # what earlier calls returned stays alive, as it may in a program
                 for _ in range(calls):
                     seed_generators(rng_seed)

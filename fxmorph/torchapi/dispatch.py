@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
+from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils import _pytree
@@ -33,6 +35,7 @@ __all__ = [
     "tree_map",
     "tree_unflatten",
     "unset_fake_temporarily",
+    "watched",
 ]
 
 #: What most operators are given; the tree of anything else is looked for where torch registers it.
@@ -48,19 +51,46 @@ class DispatchMode(TorchDispatchMode):
     """A mode that sees every operator by :meth:`called`.
 
     The zeros without memory that autograd makes for gradients (of ``sgn``, say) are given some: below a mode nothing
-    else does, and kernels read from address 0.
+    else does, and kernels read from address 0.  Higher-order operators (``cond``, ``while_loop``, ``scan``,
+    ``flex_attention``) are seen by the operators that they call.
     """
+
+    supports_higher_order_operators = True
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is torch.ops.aten._efficientzerotensor.default:
             func = torch.ops.aten.zeros.default
+        if isinstance(func, HigherOrderOperator):
+            return self._inside(func, args, kwargs or {})
         return self.called(func, args, kwargs or {})
+
+    def _inside(self, operator: HigherOrderOperator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a higher-order operator gives in eager, its parts called with the mode on."""
+        native: Any = operator.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
+        if native is None:
+            return operator(*args, **kwargs)
+        names = getattr(native, "func", native).__globals__
+        # Some ask whether a mode is on, which is not meant to reach them.
+        asked = {"_get_current_dispatch_mode": lambda: None} if "_get_current_dispatch_mode" in names else {}
+        with patch.dict(names, asked), self:
+            return native(*args, **kwargs)
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the operator gives; the mode is not on while it is asked."""
         raise NotImplementedError
+
+
+@contextmanager
+def watched(mode: AbstractContextManager[Any]) -> Iterator[None]:
+    """A context in which a mode is on, and torch.compile leaves functions as they are: those inside of a program, and
+    what eager compiles of higher-order operators.
+
+    Dynamo takes no frame while a mode is on, and remembers that it did not: they would fail without the mode, too.
+    """
+    with torch.compiler.set_stance("force_eager"), mode:
+        yield
 
 
 def tree_leaves(values: Any) -> list[Any]:

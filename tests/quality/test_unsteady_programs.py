@@ -302,3 +302,15 @@ def test_what_is_more_than_another_order_is_no_test(result: Any, change: Any, ju
     eager = in_turn(*(lambda x, run=run: change(result(x), run) for run in range(3)))
     found = judged(eager, lambda x: result(x) + 9, [torch.randn(30, 4)])
     assert found and not [v for v in found if v.status is Status.FINDING], found
+
+
+def test_a_compiler_that_leaves_keys_of_dispatch_behind_does_not_break_what_follows(tmp_path: Path) -> None:
+    def breaks(gm: Any, inputs: Any) -> Any:
+        torch._C._dispatch_tls_set_dispatch_key_included("PythonDispatcher", True)
+        raise RuntimeError("in the midst of tracing")
+
+    register_backend("fxmorph_breaks_dispatch", breaks)
+    text = "def make_inputs(): return [torch.randn(4)]\ndef fn(x): return x.sin()\n"
+    got = judge(tmp_path, text, "fxmorph_breaks_dispatch", ValuePlan.EXACT)
+    assert (got.status, got.kinds) == (FINDING, (Kind.COMPILE_ERROR,)), got.reason
+    assert judge(tmp_path, text, "aot_eager", ValuePlan.EXACT).status is CLEAN

@@ -20,13 +20,14 @@ import pytest
 from fxmorph.campaign.schedule import result_of_loss
 from fxmorph.core import pool as workers
 from fxmorph.core.config import ConfigError
-from fxmorph.core.pool import Ended, Lost, Pool, Trouble, Unequipped, answer_jobs, answers_so_far, phases
+from fxmorph.core.pool import Doubt, Ended, Lost, Pool, Trouble, Unequipped, answer_jobs, answers_so_far, phases
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
 
 
 def serve(connection: Connection, factor: int) -> None:
     """Answers ("double", n); does what else the job's first word says."""
     tell, so_far = phases(connection), answers_so_far(connection)
+    poisoned: list[bool] = []
 
     def answer(job: tuple[str, Any]) -> int:
         word, value = job
@@ -50,7 +51,9 @@ def serve(connection: Connection, factor: int) -> None:
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
             Path(value).write_text(str(child.pid))
             time.sleep(1000)
-        elif word == "raise":
+        elif word == "poison":
+            poisoned.append(True)
+        elif word == "raise" or poisoned:
             raise ValueError(value)
         elif word == "lose":
             raise Lost(value)
@@ -126,11 +129,34 @@ def test_a_worker_that_something_else_killed_accuses_nobody(pool: Pool, phase: s
     assert (result.status, result.kinds) == (status, ()) and "out of memory" in result.reason
 
 
-def test_a_job_that_raises_keeps_its_worker(pool: Pool) -> None:
+def test_a_worker_in_which_a_job_raised_is_replaced(pool: Pool) -> None:
     before = run(pool, ("pid", 0))[("pid", 0)].value
     ended = run(pool, ("raise", "bad\nworse"))[("raise", "bad\nworse")]
     assert (ended.trouble, ended.detail) == ("error", "ValueError: bad")
-    assert run(pool, ("pid", 1))[("pid", 1)].value == before
+    assert run(pool, ("pid", 1))[("pid", 1)].value != before
+
+
+def test_what_an_earlier_job_left_behind_ends_no_other(pool: Pool) -> None:
+    before = run(pool, ("poison", 0))[("poison", 0)].value
+    after = run(pool, *(("pid", n) for n in range(4)))
+    assert before not in {ended.value for ended in after.values()}
+    assert not any(ended.trouble for ended in after.values())
+
+
+@pytest.mark.parametrize("asked, trouble", [(("double", 3), Trouble.CRASH), (("exit", 1), Trouble.NONE)])
+def test_another_job_may_say_what_an_end_means(asked: tuple[str, int], trouble: Trouble) -> None:
+    def doubt(ended: Ended) -> Doubt | None:
+        assert ended.job != asked  # the answer itself is in no doubt
+        if ended.trouble is not Trouble.CRASH:
+            return None
+        assert ended.phases == {"start", "about to segfault"}
+        return Doubt(asked, lambda other: replace(ended, trouble=Trouble.NONE if other.trouble else ended.trouble))
+
+    with Pool(1, serve, (2,), [], doubt) as pool:
+        jobs = [("double", 1), ("segfault", 0), ("double", 2)]
+        ends = list(pool.run(jobs, 60))
+    assert [ended.job for ended in ends] == jobs
+    assert [ended.trouble for ended in ends] == [Trouble.NONE, trouble, Trouble.NONE]
 
 
 def test_a_worker_that_is_lost_is_a_crash_in_its_own_words(pool: Pool) -> None:

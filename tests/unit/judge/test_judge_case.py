@@ -106,6 +106,24 @@ def test_a_module_that_gets_another_buffer_is_made_anew_for_each_plan(tmp_path: 
     assert not got.ladder
 
 
+BESIDE = """
+class Windowed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.arange(9.0)[:8])
+    def forward(self, x):
+        return x * self.window
+fn = Windowed()
+def make_inputs(): return [torch.randn(8)]
+"""
+
+
+def test_what_a_plan_writes_beside_a_buffer_is_gone_under_the_next(tmp_path: Path, rules: Registry) -> None:
+    plans = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.NEAR, ValuePlan.AGAIN)
+    got = judge(tmp_path, rules, BESIDE, plans=plans)
+    assert got.status is Status.CLEAN and not got.ladder, got.reason
+
+
 def test_a_variant_says_its_recipe_and_its_hash(tmp_path: Path, rules: Registry) -> None:
     got = judge(tmp_path, rules, SOFTMAX, number=1)
     assert got.status in {Status.CLEAN, Status.EXPECTED}

@@ -1,0 +1,87 @@
+"""Higher-order operators are judged by the operators that they call, as all else is, and leave nothing behind."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from decompositions_exchanged import instead
+
+from fxmorph.core.clock import Clock
+from fxmorph.core.seeds import find_seeds
+from fxmorph.judge.case import judge_case
+from fxmorph.model import Case, CaseResult, CompileConfig, Status, ValuePlan
+from fxmorph.programs.load import load_seed
+from fxmorph.programs.observe import observe
+from fxmorph.rules import Registry
+from fxmorph.torchapi.compiling import reset
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+PROGRAMS = {
+    "cond": """
+def make_inputs(): return [torch.randn(4, 3) + 1, torch.randn(3, 3)]
+def fn(x, w): return torch.cond(x.sum() > 0, lambda x: (x @ w).sigmoid(), lambda x: (x @ w).cos(), (x,)) * 2
+""",
+    "while_loop": """
+from torch._higher_order_ops.while_loop import while_loop
+def make_inputs(): return [torch.randn(4, 3)]
+def fn(x): return while_loop(lambda i, x: i < 4, lambda i, x: (i + 1, (x * 2).sigmoid() + x), (torch.tensor(0), x))[1]
+""",
+    "flex_attention": """
+from torch.nn.attention.flex_attention import flex_attention
+def make_inputs(): return [torch.randn(1, 2, 8, 16) for _ in range(3)]
+def fn(q, k, v): return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s * (i - j).float().sigmoid())
+""",
+    "associative_scan": """
+from torch._higher_order_ops.associative_scan import associative_scan
+def make_inputs(): return [torch.rand(6, 4) + 0.5]
+def fn(x): return associative_scan(lambda a, b: a + b, x.sigmoid(), 0, combine_mode="generic")
+""",
+    "a function that the program itself compiles": """
+inner = torch.compile(lambda x: x.sigmoid() * 2, backend="eager")
+def make_inputs(): return [torch.randn(4, 3)]
+def fn(x): return inner(x).cos() + 1
+""",
+}
+
+
+def case_at(folder: Path, text: str) -> Case:
+    (folder / "seed.py").write_text(f"import torch\n{text}")
+    (seed,), _ = find_seeds([str(folder / "seed.py")])
+    config = CompileConfig.make("aot_eager_decomp_partition")
+    return Case(seed, 0, 0, (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.AGAIN), config)
+
+
+def judge(folder: Path, text: str, factor: float) -> CaseResult:
+    case = case_at(folder, text)
+    damage = nullcontext() if factor == 1 else instead("sigmoid", lambda x: factor / (1 + (-x).exp()))
+    with damage:
+        reset()
+        return judge_case(case, Registry(), Clock())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_wrong_value_inside_is_found(tmp_path: Path, name: str) -> None:
+    got = judge(tmp_path, PROGRAMS[name], 1.001)
+    assert got.status is Status.FINDING and "fp64" in got.reason, got.reason
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("factor", [1, 1 + 2**-22])
+def test_a_right_one_is_clean(tmp_path: Path, name: str, factor: float) -> None:
+    got = judge(tmp_path, PROGRAMS[name], factor)
+    assert got.status is Status.CLEAN, got.reason
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_eager_is_what_it_was_after_the_reference_run(tmp_path: Path, name: str) -> None:
+    from fxmorph.judge.reference.reference_run import ReferenceRun
+
+    reset()
+    loaded = load_seed(case_at(tmp_path, PROGRAMS[name]).seed)
+    before = observe(loaded.fresh())
+    run = ReferenceRun(0)
+    assert not observe(loaded.fresh(), mode=run, keep=run.keep).raised
+    after = observe(loaded.fresh())
+    assert not before.raised and not after.raised
