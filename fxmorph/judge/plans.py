@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from fxmorph.core.config import Settings
 from fxmorph.model import SIZE_PLANS, CompileConfig, Kernels, Seed, ValuePlan, digest
-from fxmorph.torchapi.strict_numerics import is_strict, strict_numerics
 
 #: Judged on one compile.
 PLANS = (
@@ -62,9 +61,7 @@ def _tells(plan: ValuePlan, settings: Settings) -> bool:
         return False  # caches hold code
     if plan is ValuePlan.RANDOM and (settings.interprets or "fallback_random" in dict(settings.inductor)):
         return False  # interpreted kernels have no generators of their own
-    if plan is ValuePlan.STRICT and (settings.interprets or is_strict(dict(settings.inductor))):
-        return False  # every plan is judged so then
-    if plan is ValuePlan.STRICT and not strict_numerics():
+    if plan is ValuePlan.STRICT and settings.interprets:
         return False
     return plan is ValuePlan.LAYOUT or settings.backend == "inductor"
 
@@ -97,5 +94,7 @@ def under(plan: ValuePlan, config: CompileConfig) -> tuple[CompileConfig, ValueP
     if plan is ValuePlan.RANDOM:
         return config.with_inductor({"fallback_random": False}), plan
     if plan is ValuePlan.STRICT:
+        from fxmorph.torchapi.strict_numerics import strict_numerics  # torch, which who makes plans does not have
+
         return config.with_inductor(strict_numerics()), plan
     return config, plan

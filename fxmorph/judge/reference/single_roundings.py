@@ -13,6 +13,7 @@ from fxmorph.judge.reference.tables import EXACT_OPS
 
 #: Beside exact ones; not ``sqrt``, which eager takes from a library that is off by one at times.
 _ROUNDED_ONCE = frozenset("add sub rsub mul div true_divide reciprocal".split())
+_EXACT = EXACT_OPS | {"any", "all"}
 #: Exact ones that draw, or may multiply by powers that they compute.
 _OTHERWISE = frozenset("bernoulli native_dropout_backward ldexp".split())
 
@@ -29,7 +30,7 @@ def rounds_freely(call: OperatorCall) -> bool:
     name, floats = call.name.removesuffix("_"), [t for t in call.tensors if t.dtype in UNIT]
     if any(t.is_complex() for t in floats) or name in _OTHERWISE:
         return True  # products of complex numbers round several times
-    if call.name in EXACT_OPS or name in EXACT_OPS:
+    if call.name in _EXACT or name in _EXACT:
         return call.accumulates if "index_put" in name else call.kwargs.get("reduce") is not None
     if name not in _ROUNDED_ONCE or call.kwargs.get("rounding_mode") is not None:
         return True

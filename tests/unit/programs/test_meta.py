@@ -10,7 +10,7 @@ from fxmorph.programs.meta import DESCRIPTIVE, READ, MetaError, read_meta
 
 GOOD: dict[str, Any] = {
     "config": {"freezing": True}, "dynamo_config": {}, "compile": {"dynamic": True}, "no_grad": False, "calls": 2,
-    "device": "cuda", "threads": 4, "raises": True,
+    "device": "cuda", "threads": 4, "raises": True, "batch_invariant": True,
 }  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def test_a_key_that_is_no_text_is_unknown() -> None:
     [
         *[(key, value) for key in ("config", "dynamo_config", "compile") for value in (5, None, [], {1: 2}, "x")],
         *[(key, value) for key in ("calls", "threads") for value in ("3", 0, -1, 1.0, True, None)],
-        *[(key, value) for key in ("no_grad", "raises") for value in (1, "yes", None)],
+        *[(key, value) for key in ("no_grad", "raises", "batch_invariant") for value in (1, "yes", None)],
         ("device", "gpu"),
         ("device", 0),
         ("device", []),
