@@ -343,7 +343,7 @@ def _taken_otherwise(lanes: dict[str, torch.Tensor], wide: torch.Tensor) -> torc
     """Where another one taken of equal elements gives another value."""
     out = torch.zeros_like(wide, dtype=torch.bool)
     for lane in _of_kind(lanes, "tie"):
-        out |= unequal(lane.double(), wide)
+        out |= unequal(lane.double(), wide) & ~(lane.isnan() & wide.isnan())
     return out
 
 
@@ -371,6 +371,9 @@ def _nonfinite(
     if bool(signs[odd].all()):
         text = f"infinities differ in sign only, as signed zeros make them: {text}"
         return Comparison(Status.EDGE_CASE, text, code=VerdictCode.INFINITY_SIGN)
+    tied = odd & _taken_otherwise(lanes, w)
+    if bool(tied.any()):  # of the orders that equal elements may have, a few lanes have a few
+        return Comparison(Status.TIE, f"{_where(tied)} hang on a tie: {text}", code=VerdictCode.TIE)
     # Eager is not to blame for these: it agrees with fp64, and the compiled program does not.
     right = (c == w) | (c.isnan() & w.isnan())
     largest = torch.finfo(eager.dtype).max

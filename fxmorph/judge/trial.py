@@ -26,7 +26,7 @@ from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.steps import Steps
-from fxmorph.judge.unstable import move, moves_as_far
+from fxmorph.judge.unstable import loses_numbers, move, moves_as_far
 from fxmorph.model import DRAWN_PLANS, SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode, worst
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.programs.bits import plain, same_bits
@@ -62,7 +62,9 @@ RESEED, OTHER_DRAW = 7001, 104_729
 DRAWS, MOST_DRAWS = 2, 8
 #: Kinds of what tensors hold.
 _HOLDS_VALUES = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
-_OF_VALUES = (VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL, VerdictCode.EXACT_ARITHMETIC)
+_OF_VALUES = (
+    VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL, VerdictCode.EXACT_ARITHMETIC, VerdictCode.FINITENESS,
+)  # fmt: skip
 
 
 class ToolchainMissing(Exception):
@@ -574,7 +576,8 @@ class Trial:
     def _unstable(self, verdict: Verdict, plan: ValuePlan, evidence: Evidence) -> Verdict:
         """No accusation where eager moves as far as the difference when its inputs move by a rounding."""
         mine, theirs = (side.slots().get(verdict.slot) for side in (evidence.eager, evidence.compiled))
-        if verdict.code is not VerdictCode.OUTSIDE_ENVELOPE or mine is None or theirs is None:
+        finiteness = verdict.code is VerdictCode.FINITENESS
+        if (not finiteness and verdict.code is not VerdictCode.OUTSIDE_ENVELOPE) or mine is None or theirs is None:
             return verdict
         if evidence.reference.gates().decided_quotient:
             return verdict
@@ -583,7 +586,8 @@ class Trial:
             made = self.subject.fresh(plan, self.input_seed)
             return self._observe(move(made, draw), plan, as_is)
 
-        if not moves_as_far(mine, theirs, evidence.reference.shadows(verdict.slot), run):
+        shadows = evidence.reference.shadows(verdict.slot)
+        if not (loses_numbers(mine, theirs, run) if finiteness else moves_as_far(mine, theirs, shadows, run)):
             return verdict
         text = f"eager moves as far where its inputs move by a rounding; {verdict.reason}"
         code = VerdictCode.ILL_CONDITIONED

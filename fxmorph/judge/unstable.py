@@ -6,7 +6,7 @@ its result by another way, that shows here: nothing is said of what eager does n
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -65,11 +65,32 @@ def moves_as_far(
     if not bool(accused.any()) or bool((accused & ~rounded).any()):
         return False
     off, reached = (c - e).abs(), torch.zeros_like(e)
-    for draw in range(1, RUNS + 1):
-        other = run(draw).slots().get(eager.name)
-        if other is None or not isinstance(other.value, torch.Tensor) or other.value.shape != mine.shape:
-            return False
-        reached = torch.maximum(reached, (other.value.double() - e).abs().nan_to_num(0.0))
+    for other in _others(eager, run):
+        reached = torch.maximum(reached, (other.double() - e).abs().nan_to_num(0.0))
         if bool((off <= REACH * reached)[accused].all()):
             return True
     return False
+
+
+def loses_numbers(eager: Slot, compiled: Slot, run: Callable[[int], Observation]) -> bool:
+    """Whether each element that is a number on one side alone is one in some of the eager runs (by draw), and in others
+    not: quotients of what cancels, to 0 or nearly.
+    """
+    number = torch.isfinite(eager.value)
+    accused, turned = number != torch.isfinite(compiled.value), torch.zeros_like(number)
+    if not bool(accused.any()):
+        return False
+    for other in _others(eager, run):
+        turned |= torch.isfinite(other) != number
+        if bool(turned[accused].all()):
+            return True
+    return False
+
+
+def _others(eager: Slot, run: Callable[[int], Observation]) -> Iterator[torch.Tensor]:
+    """What a slot holds in runs on moved inputs, as long as it holds as much."""
+    for draw in range(1, RUNS + 1):
+        other = run(draw).slots().get(eager.name)
+        if other is None or not isinstance(other.value, torch.Tensor) or other.value.shape != eager.value.shape:
+            return
+        yield other.value

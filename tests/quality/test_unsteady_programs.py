@@ -14,7 +14,7 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.reference.shadows import Shadows
-from fxmorph.judge.unstable import move, moves_as_far
+from fxmorph.judge.unstable import loses_numbers, move, moves_as_far
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.observe import Observation, frozen
@@ -196,6 +196,29 @@ def test_only_what_moves_as_far_in_eager_is_excused(fn: Any, wrong: Any, rounds:
 
     sides = frozen("out0", native), frozen("out0", wrong(x))
     assert moves_as_far(*sides, Shadows(native, lanes), run) is excused
+
+
+@pytest.mark.parametrize(
+    ("fn", "value", "excused"),
+    [
+        (lambda x: x[:4] / (x[:4] * 3 - x[4:8]), 1e20, True),  # what cancels to 0, or nearly
+        (lambda x: torch.cat([x[:4] / (x[:4] * 3 - x[4:8]), x[8:] * 0 / 0]), 1e20, False),  # and what does not
+        (lambda x: x[8:] * 0 / 0, 1.0, False),
+    ],
+)
+def test_only_a_number_that_eager_loses_to_a_rounding_may_be_lost(fn: Any, value: float, excused: bool) -> None:
+    base = torch.tensor([0.1, 0.37, 0.73, 1.9], dtype=torch.float64)
+    x = torch.cat([base, base * 3, base])
+    native = fn(x)
+    assert not torch.isfinite(native).any()
+
+    def run(draw: int) -> Observation:
+        (moved,) = move(Invocation(fn, [x.clone()], lambda g: None), draw).args
+        return Observation(outputs=[frozen("out0", fn(moved))])
+
+    sides = frozen("out0", native), frozen("out0", torch.full_like(native, value))
+    assert loses_numbers(*sides, run) is excused
+    assert not loses_numbers(sides[0], sides[0], run)
 
 
 def test_what_cancels_in_16_bits_is_decided() -> None:

@@ -139,6 +139,17 @@ def test_an_element_that_is_excused_excuses_no_other() -> None:
     assert judge([INF, 1.0], [-INF, 1.0 + 2**-23], wide=[INF, 1.0])[0] is Status.EDGE_CASE
 
 
+@pytest.mark.parametrize(
+    "tie, status", [([0.0, NAN, 1.0], Status.TIE), ([2.0, 0.0, 1.0], Status.TIE), ([NAN, 0.0, 2.0], Status.FINDING)]
+)
+def test_where_equal_elements_lead_nan_may_be(tie: list[float], status: Status) -> None:
+    """What an order of equal elements leads to is no finding; that of another element says nothing."""
+    e, c = torch.tensor([NAN, 0.0, 1.0]), torch.tensor([0.0, 0.0, 1.0])
+    wide = e.double()
+    lanes = {"wide": wide, "cast": wide, "tie:0": torch.tensor(tie, dtype=torch.float64)}
+    assert compare(e, c, Shadows(e, lanes), Gates(exact=False)).status is status
+
+
 def test_nonfinite_inputs_excuse_nothing() -> None:
     for inputs in NonFinite:
         assert judge([0.0, 1.0], [0.0, 1.5], inputs=inputs) == (Status.FINDING, Kind.VALUE)
