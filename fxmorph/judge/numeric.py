@@ -47,6 +47,9 @@ ALIKE, ASIDE = 0.95, 1e-3
 #: Of what bits of rounded numbers have a part in, this part of the elements must be wrong, and so many.
 MANY, LEAST_MANY = 0.25, 4
 
+#: Beside elements that another order of equal ones changes, this part of as many may differ where no lane shows it.
+FEW_BESIDE = 0.25
+
 #: A finite value of this part of the largest of its dtype is near where a rounding may overflow.
 NEAR_LIMIT = 0.25
 
@@ -282,10 +285,10 @@ def _finite(
     e, c, w = eager.double(), compiled.double(), lanes["wide"].double()
     finite = torch.isfinite(e) & torch.isfinite(c) & torch.isfinite(w)
     if gates.exact:
-        free = ~settled & _taken_otherwise(lanes, w)
+        free = _taken_otherwise(lanes, w)
         bad = ~settled & ~free
-        if not bool(bad.any()):
-            return Comparison(Status.TIE, f"{_where(free)} hang on a tie", code=VerdictCode.TIE)
+        if not bool(bad.any()) or _few_beside(bad, free, gates):
+            return Comparison(Status.TIE, f"{_where(~settled)} hang on a tie", code=VerdictCode.TIE)
         return Comparison(
             Status.FINDING,
             f"{_where(bad)} in exact arithmetic: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}",
@@ -328,6 +331,8 @@ def _finite(
     real = alarm & ~tied & ~env.ill
     if not bool(real.any()):
         return _ill_conditioned(alarm & ~tied)
+    if _few_beside(real, _taken_otherwise(lanes, w), gates):
+        return Comparison(Status.TIE, f"{_where(alarm)} hang on the order of equal elements", code=VerdictCode.TIE)
     worst = int(torch.where(real, outside / allowed, 0.0).argmax())
     at_eager, at_compiled, at_wide, at_most = (t.flatten()[worst].item() for t in (eager, compiled, w, allowed))
     return Comparison(
@@ -345,6 +350,13 @@ def _taken_otherwise(lanes: dict[str, torch.Tensor], wide: torch.Tensor) -> torc
     for lane in _of_kind(lanes, "tie"):
         out |= unequal(lane.double(), wide) & ~(lane.isnan() & wide.isnan())
     return out
+
+
+def _few_beside(bad: torch.Tensor, taken: torch.Tensor, gates: Gates) -> bool:
+    """Whether few are ``bad`` beside what equal elements ``taken`` otherwise change: of all the orders that those may
+    have, and of what two of them make together, some lanes have some.
+    """
+    return gates.equals > 1 and int(bad.sum()) <= FEW_BESIDE * int(taken.sum())
 
 
 def _ill_conditioned(where: torch.Tensor) -> Comparison:

@@ -71,10 +71,10 @@ def test_a_seed_as_it_is_has_one_set_of_plans_wherever_it_is_judged(tmp_path: Pa
     for told, left in (
         ({"threads": 4}, {ValuePlan.THREADS, ValuePlan.GPU}),
         ({"device": "cuda"}, {ValuePlan.THREADS, ValuePlan.GPU}),
-        ({"backend": "eager"}, {ValuePlan.THREADS, ValuePlan.GPU, ValuePlan.CACHED, ValuePlan.RANDOM}),
+        ({"backend": "eager"}, {*APART} - {ValuePlan.LAYOUT}),
         ({"inductor": (("fallback_random", "True"),)}, {ValuePlan.GPU, ValuePlan.RANDOM}),
         ({"quick": True}, {*PLANS, *APART} - {*QUICK}),
-        ({"rung": "ir"}, {ValuePlan.CACHED, ValuePlan.RANDOM}),
+        ({"rung": "ir"}, {ValuePlan.CACHED, ValuePlan.RANDOM, ValuePlan.STRICT}),
         ({"rung": "ir", "quick": True}, {*PLANS, *APART} - {*QUICK, ValuePlan.GPU}),
     ):
         other = plans_of(replace(settings, **told), explained.seed, 0)

@@ -150,6 +150,17 @@ def test_where_equal_elements_lead_nan_may_be(tie: list[float], status: Status) 
     assert compare(e, c, Shadows(e, lanes), Gates(exact=False)).status is status
 
 
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("equals, wrong, status", [(3, 2, Status.TIE), (0, 2, Status.FINDING), (3, 3, Status.FINDING)])
+def test_few_elements_beside_those_that_an_order_changes(exact: bool, equals: int, wrong: int, status: Status) -> None:
+    """Of a matrix of pairs of sorted elements few lanes have all that the orders of equal ones make."""
+    e = torch.arange(16.0)
+    wide = e.double()
+    lanes = {"wide": wide, "cast": wide, "tie:0": torch.cat([wide[:8] + 1, wide[8:]])}
+    c = torch.cat([e[: 16 - wrong], e[16 - wrong :] + 1])
+    assert compare(e, c, Shadows(e, lanes), Gates(exact=exact, equals=equals)).status is status
+
+
 def test_nonfinite_inputs_excuse_nothing() -> None:
     for inputs in NonFinite:
         assert judge([0.0, 1.0], [0.0, 1.5], inputs=inputs) == (Status.FINDING, Kind.VALUE)
