@@ -87,6 +87,10 @@ class Kind(StrEnum):
     TIMEOUT = "timeout"
 
 
+#: Kinds of what tensors hold.
+NUMERIC_KINDS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
+
+
 class VerdictCode(StrEnum):
     """What a verdict or a comparison says beside its status and kind; the reason says it to people."""
 

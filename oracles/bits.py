@@ -6,7 +6,7 @@ import torch
 
 from fxmorph.model import Kind, Status, Verdict, VerdictCode
 from fxmorph.oracle import Evidence, oracle
-from fxmorph.programs.bits import unequal
+from fxmorph.programs.bits import other_numbers
 
 
 @oracle(kinds=(Kind.VALUE, Kind.MUTATION, Kind.GRADIENT), step=6)
@@ -24,7 +24,7 @@ def bits(evidence: Evidence) -> Iterator[Verdict]:
                 continue
             if not a.is_floating_point() or a.dtype != b.dtype or evidence.accused(name):
                 continue
-            differ = unequal(a, b) & ~((a != a) & (b != b))
+            differ = other_numbers(a, b)
             if not differ.any() or evidence.reference.gates(name).rounds_freely:
                 continue
             at = tuple(int(i) for i in differ.nonzero()[0])

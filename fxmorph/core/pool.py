@@ -311,14 +311,12 @@ class Pool:
         if word == "so far":
             worker.so_far = value
             return None
-        if word == "lost":
-            return self._end(worker, Trouble.CRASH, value, 0.0)
         if word == "error" and worker.used:
             self._drop(worker)
             self.submit(worker.job, worker.limit)
             return None
-        if word == "error":
-            return self._end(worker, Trouble.ERROR, value, 0.0)
+        if word in ("lost", "error"):
+            return self._end(worker, Trouble.CRASH if word == "lost" else Trouble.ERROR, value, 0.0)
         job, worker.job, worker.used = worker.job, None, True
         if word == "done":
             return Ended(job, value)

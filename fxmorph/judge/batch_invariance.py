@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from fxmorph.model import Kind, Status, ValuePlan, Verdict, VerdictCode
-from fxmorph.programs.bits import same_bits, unequal
+from fxmorph.programs.bits import other_numbers
 from fxmorph.programs.observe import Observation
 from fxmorph.programs.other_rows import KEPT, OtherRows
 
@@ -49,11 +49,9 @@ def _hanging(rows: OtherRows, mine: Observation, beside: Observation) -> dict[st
         if not rows.in_batch(a) or not isinstance(b, torch.Tensor) or a.shape != b.shape:
             continue
         a, b = a[KEPT], b[KEPT]
-        if same_bits(a, b):
-            continue
-        differ = unequal(a, b) & ~((a != a) & (b != b))
+        differ = other_numbers(a, b)
         if not differ.any():
-            continue  # the sign of zeros
+            continue
         at = tuple(int(i) for i in differ.nonzero()[0])
         place = [KEPT.step * at[0], *at[1:]]
         said[slot.name] = (

@@ -15,7 +15,7 @@ from fxmorph.judge import journal
 from fxmorph.judge.accepted_folds import accepted, without
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
-from fxmorph.model import AGREES, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode
+from fxmorph.model import AGREES, NUMERIC_KINDS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode
 from fxmorph.programs.load import SEED_MODULE
 from fxmorph.torchapi.compiling import BACKEND_LADDER, forget_headers
 
@@ -28,7 +28,6 @@ STAGE = {
     "inductor": "inductor",
 }
 LAYOUT_KINDS = frozenset({Kind.STRIDE, Kind.OFFSET})
-NUMERIC_KINDS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.precision import AMPLITUDE, ROUNDED_TWICE, SPREAD_FACTOR, UNIT, flushed
 from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.model import Kind, Status, VerdictCode
-from fxmorph.programs.bits import PACKED, plain, same_bits, unequal
+from fxmorph.programs.bits import PACKED, other_numbers, plain, same_bits, unequal
 
 #: What eager's own error has beyond the envelope counts this many times for the compiled one.
 EAGER_FACTOR = 4.0
@@ -348,7 +348,7 @@ def _taken_otherwise(lanes: dict[str, torch.Tensor], wide: torch.Tensor) -> torc
     """Where another one taken of equal elements gives another value."""
     out = torch.zeros_like(wide, dtype=torch.bool)
     for lane in _of_kind(lanes, "tie"):
-        out |= unequal(lane.double(), wide) & ~(lane.isnan() & wide.isnan())
+        out |= other_numbers(lane.double(), wide)
     return out
 
 

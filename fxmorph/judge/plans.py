@@ -57,12 +57,10 @@ def _tells(plan: ValuePlan, settings: Settings) -> bool:
         return False
     if plan is ValuePlan.GPU:
         return settings.interprets
-    if plan is ValuePlan.CACHED and settings.interprets:
-        return False  # caches hold code
+    if plan in (ValuePlan.CACHED, ValuePlan.STRICT) and settings.interprets:
+        return False  # caches hold code, and it is code that is to compute as eager does
     if plan is ValuePlan.RANDOM and (settings.interprets or "fallback_random" in dict(settings.inductor)):
         return False  # interpreted kernels have no generators of their own
-    if plan is ValuePlan.STRICT and settings.interprets:
-        return False
     return plan is ValuePlan.LAYOUT or settings.backend == "inductor"
 
 

@@ -27,7 +27,18 @@ from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.uninitialised import FillEmpty
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.unstable import loses_numbers, move, moves_as_far
-from fxmorph.model import DRAWN_PLANS, SIZE_PLANS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode, worst
+from fxmorph.model import (
+    DRAWN_PLANS,
+    NUMERIC_KINDS,
+    SIZE_PLANS,
+    CompileConfig,
+    Kind,
+    Status,
+    ValuePlan,
+    Verdict,
+    VerdictCode,
+    worst,
+)
 from fxmorph.oracle import Evidence, load_oracles
 from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.called_in_turn import Turns, turns
@@ -60,8 +71,6 @@ RESEED, OTHER_DRAW = 7001, 104_729
 #: Draws more that an accusation of a value must stand; as many as equal elements need, of which any may be taken (each
 #: draw takes two others), up to a few more.
 DRAWS, MOST_DRAWS = 2, 8
-#: Kinds of what tensors hold.
-_HOLDS_VALUES = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 _OF_VALUES = (
     VerdictCode.OUTSIDE_ENVELOPE, VerdictCode.UNEQUAL, VerdictCode.EXACT_ARITHMETIC, VerdictCode.FINITENESS,
 )  # fmt: skip
@@ -444,7 +453,8 @@ class Trial:
             return [replace(v, plan=plan) for v in judge_numbers(self, eager)]
         if plan is ValuePlan.ROWS:
             return [replace(v, plan=plan) for v in judge_rows(self, eager)]
-        if plan is ValuePlan.STRICT and not self._promised_bits(eager):
+        reference = self.reference(plan, eager)
+        if plan is ValuePlan.STRICT and not self._promised_bits(eager, reference):
             raise NotApplicable("no float whose bits are promised")
         compiled = self.compiled(plan)
         self.sides = eager, compiled
@@ -452,7 +462,7 @@ class Trial:
         note(lambda: f"plan {plan}: eager {_outcome(eager)}; compiled ({self.settings.backend}) {_outcome(compiled)}")
         with self.clock.activity("judge"):
             verdicts = self._no_test(eager, compiled) if plan is ValuePlan.SEED else []
-            verdicts += self.weigh(plan, eager, compiled)
+            verdicts += self.weigh(plan, eager, compiled, reference)
         if self.settings.threads > 1 and plan is ValuePlan.SEED:
             verdicts = self._raced(plan, eager, compiled, verdicts)
         return [replace(v, plan=plan) for v in verdicts]
@@ -490,9 +500,14 @@ class Trial:
         text = f"raises in eager on its own inputs{where}: {eager.raised}"
         return [Verdict(Status.UNSUPPORTED, None, "call", text, code=VerdictCode.EAGER_RAISES)]
 
-    def weigh(self, plan: ValuePlan, eager: Observation, compiled: Observation) -> list[Verdict]:
-        """The order of judgement: exact checks, values, and the gates before any accusation."""
-        reference = self.reference(plan, eager)
+    def weigh(
+        self, plan: ValuePlan, eager: Observation, compiled: Observation, reference: LazyReference | None = None
+    ) -> list[Verdict]:
+        """The order of judgement: exact checks, values, and the gates before any accusation.
+
+        ``reference`` is that of ``eager``, where there is one already.
+        """
+        reference = reference or self.reference(plan, eager)
         strict = is_strict(dict(self.settings.inductor))
         evidence = Evidence(eager, compiled, reference, plan, lambda: self._inputs(plan), strict)
         verdicts: list[Verdict] = []
@@ -530,11 +545,10 @@ class Trial:
             verdicts = [self._unstable(v, plan, evidence) for v in verdicts]
         return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]
 
-    def _promised_bits(self, eager: Observation) -> bool:
+    def _promised_bits(self, eager: Observation, reference: LazyReference) -> bool:
         """Whether strict numerics, which the release has, say what any of the results is to the bit."""
         if not is_strict(dict(self.settings.inductor)):
             return False
-        reference = self.reference(ValuePlan.STRICT, eager)
         results = [s for s in (*eager.outputs, *eager.gradients) if isinstance(s.value, torch.Tensor)]
         return any(s.value.is_floating_point() and not reference.gates(s.name).rounds_freely for s in results)
 
@@ -545,7 +559,7 @@ class Trial:
 
         The mean over an empty batch of ``multilabel_margin_loss`` is such a result on the CPU.
         """
-        accused = {v.slot for v in verdicts if v.status is Status.FINDING and v.kind in _HOLDS_VALUES}
+        accused = {v.slot for v in verdicts if v.status is Status.FINDING and v.kind in NUMERIC_KINDS}
         mine, same = eager.slots(), again.slots()
         steady = {s for s in accused & mine.keys() & same.keys() if _equal(mine[s].value, same[s].value) is True}
         if not steady:

@@ -42,6 +42,11 @@ def unequal(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return (a.long() != b.long()) | (_beyond_long(a) != _beyond_long(b))
 
 
+def other_numbers(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Where two tensors of one shape and any dtypes hold different numbers; NaN is one, and so are the zeros."""
+    return unequal(a, b) & ~(plain(a).isnan() & plain(b).isnan())
+
+
 def _beyond_long(t: torch.Tensor) -> torch.Tensor:
     """Where an integer is too large for int64, which shows it as a negative one."""
     return t.long() < 0 if t.dtype == torch.uint64 else torch.zeros_like(t, dtype=torch.bool)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -42,6 +43,10 @@ __all__ = [
 _LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, str, type(None), torch.dtype, torch.device})
 
 
+#: What kernels of higher-order operators ask whether a mode is on.
+_ASKED = "_get_current_dispatch_mode"
+
+
 def dispatch_keys_kept() -> AbstractContextManager[Any]:
     """A context after which operators are dispatched by the keys that they were dispatched by before."""
     return torch._C._PreserveDispatchKeyGuard()
@@ -71,10 +76,10 @@ class DispatchMode(TorchDispatchMode):
         native: Any = operator.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
         if native is None:
             return operator(*args, **kwargs)
-        names = getattr(native, "func", native).__globals__
+        module = sys.modules[getattr(native, "func", native).__module__]
         # Some ask whether a mode is on, which is not meant to reach them.
-        asked = {"_get_current_dispatch_mode": lambda: None} if "_get_current_dispatch_mode" in names else {}
-        with patch.dict(names, asked), self:
+        asks = hasattr(module, _ASKED)
+        with patch.object(module, _ASKED, lambda: None) if asks else nullcontext(), self:
             return native(*args, **kwargs)
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

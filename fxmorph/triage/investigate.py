@@ -24,6 +24,7 @@ from fxmorph.judge.outside_state import steadied
 from fxmorph.judge.plans import under
 from fxmorph.judge.trial import GraphSubject, SeedSubject, Subject, Trial
 from fxmorph.model import (
+    NUMERIC_KINDS,
     SIZE_PLANS,
     Case,
     CaseResult,
@@ -84,7 +85,6 @@ _SOURCES = frozenset({"module", "class"})
 OTHERS = 3
 #: What scripts allow, far above rounding, where what differs is farther apart.
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
-_OF_VALUES = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 #: Has what a program keeps outside of its function made anew for each run.
 _EXECUTED_ANEW = """
 
@@ -578,7 +578,7 @@ def nearest_miss(sides: tuple[Observation, Observation] | None, verdicts: Sequen
 
     Near zeros, and in float64, an error far above rounding is a small number.
     """
-    accused = {v.slot for v in verdicts if v.status is Status.FINDING and v.kind in _OF_VALUES}
+    accused = {v.slot for v in verdicts if v.status is Status.FINDING and v.kind in NUMERIC_KINDS}
     if sides is None or not accused:
         return None
     mine, theirs = (side.slots() for side in sides)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fxmorph.core.exits import ReproExit
-from fxmorph.model import Finding, Kind
+from fxmorph.model import NUMERIC_KINDS, Finding, Kind
 from fxmorph.torchapi.new_memory import IN_A_SCRIPT
 from fxmorph.triage.folder.own_numbers_script import HANGING, compared, runs, samples, slope_off
 from fxmorph.triage.folder.program_text import defined, holds_containers, readable, returns_flat_tuples, without_inputs
@@ -95,7 +95,6 @@ _HELD_BY_OBJECTS = (
     "[*held_in(inputs).forms.items(), *held_in(inputs).plain.values()]",
 )
 
-_WITH_TENSORS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
 _OWN_PROCESS = frozenset({Kind.CRASH, Kind.TIMEOUT})
 #: Kinds that a module's parameters and buffers have a part in.
 _OF_STATE = frozenset({Kind.GRADIENT, Kind.MUTATION, Kind.ALIAS, Kind.IDENTITY, Kind.OFFSET})
@@ -384,7 +383,7 @@ class Script:
                 body.append(f"    ins = {self._with_state('tensors(inputs)')}")
         if raises:
             notes = [("raises", "False"), *notes]
-        with_tensors = bool(self.kinds & _WITH_TENSORS)
+        with_tensors = bool(self.kinds & NUMERIC_KINDS)
         only_tensors = self.flat and all(name in _FLAT for name, _ in notes)
         head = "def run(f, seed):" if self.own_numbers else "def run(f):"
         lines += ["", head, *(_at_once(body, notes) or [*body, *_returned(notes)]), ""]
