@@ -6,7 +6,7 @@ The compiler is damaged in its table of decompositions, so that nothing needs a 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from decompositions_exchanged import instead, judge
+from torch._functorch._aot_autograd import runtime_wrappers
 from torch._inductor import decomposition
 
 from fxmorph.model import Status
@@ -93,3 +94,40 @@ def test_where_memory_of_its_own_begins_is_no_difference() -> None:
         assert judge(lambda x: x.exp(), [X], nullcontext()).status is Status.CLEAN
     decomposition.fast_random_decomps.cache_clear()
     assert judge(shifted, [X], nullcontext()).status is Status.CLEAN
+
+
+def earlier(out: torch.Tensor) -> torch.Tensor:
+    """``out`` from one element earlier in its memory, where a row has room for that."""
+    return out.as_strided(out.size(), out.stride(), out.storage_offset() - 1) if out.storage_offset() else out
+
+
+@pytest.fixture
+def views_made_earlier() -> Iterator[None]:
+    """AOTAutograd makes results that are views of inputs and of other results begin one element too early."""
+    made = runtime_wrappers.gen_alias_from_base
+    with patch.object(runtime_wrappers, "gen_alias_from_base", lambda *a, **kw: earlier(made(*a, **kw))):
+        yield
+
+
+def written_view(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    return x[1:3]
+
+
+#: Elements are equal, so that nothing but the place in memory tells the views apart.
+EQUAL = torch.ones(6)
+
+
+@pytest.mark.parametrize("program", [lambda x: x[2:4], lambda x: ((y := x + 1)[1:3], y), written_view])
+@pytest.mark.usefixtures("views_made_earlier")
+def test_where_a_view_of_memory_that_others_see_begins_is_found(program: Program) -> None:
+    got = judge(program, [EQUAL.clone()], nullcontext(), backend="aot_eager")
+    assert got.status is Status.FINDING and "offset" in got.reason, got.reason
+
+
+@pytest.mark.parametrize(
+    "program", [lambda x: (x + 1)[2:4], lambda x: {"view": (x + 1)[1:3], "other": x * 2}, lambda x: (x[2:4] + 1).mT]
+)
+@pytest.mark.usefixtures("views_made_earlier")
+def test_where_a_view_of_memory_that_no_other_sees_begins_is_no_difference(program: Program) -> None:
+    assert judge(program, [EQUAL.clone()], nullcontext(), backend="aot_eager").status is Status.CLEAN
