@@ -56,6 +56,7 @@ class Plain(StrEnum):
     BASES = "what is said of common bases of inputs is said by us"
     OVERLAPS = "inputs of one memory are taken to share elements"
     DETACHED = "which inputs are cut off from autograd is decided by us"
+    NUMBERS = "numbers of Python are not made tensors"
     DONATED = "which saved tensors may be overwritten is decided by us"
     DONATED_PLACES = "where saved tensors that may be overwritten lie is decided by us"
     SEEDS = "random numbers of the compiler's own have seeds that we hand out"
@@ -103,6 +104,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.BASES: plain_tracing.plain_bases,
     Plain.OVERLAPS: plain_tracing.all_overlap,
     Plain.DETACHED: plain_tracing.plain_detaching,
+    Plain.NUMBERS: plain_tracing.numbers_left,
     Plain.DONATED: plain_tracing.plain_donation,
     Plain.DONATED_PLACES: plain_tracing.plain_places_of_donation,
     Plain.SEEDS: plain_seeds.seeds_apart,

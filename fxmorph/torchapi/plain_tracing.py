@@ -165,6 +165,15 @@ def all_overlap() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def numbers_left() -> Iterator[None]:
+    """No graph has the numbers of Python in it made tensors; raises ``AttributeError`` where none would have."""
+    from torch._functorch._aot_autograd import graph_compile
+
+    with mock.patch.object(graph_compile, "tensorify_python_scalars", lambda *graph_and_modes: None):
+        yield
+
+
+@contextlib.contextmanager
 def plain_detaching() -> Iterator[None]:
     """Inputs that autograd computed no gradient of are no part of its graph."""
     from torch._functorch._aot_autograd import graph_compile, schemas

@@ -409,6 +409,10 @@ CASES |= {
              "        if div != 1 and not (div.is_Integer and mod.is_Integer and div % mod == 0):"),
         lambda x: x.permute(2, 1, 0).reshape(-1) + 1, (randn(4, 4, 4),), "codegen.CppPrinter",
     ),
+    "numbers made tensors": Case(
+        text("torch.fx.passes._tensorify_python_scalars", "_tensorify_impl", " and not node.is_impure()", ""),
+        writes_its_input, XY, "aot.tensorify_python_scalars", no_grad=True,
+    ),
     "offset of a view in the wrapper": Case(
         text(WRAPPER, "PythonWrapperCodegen.codegen_reinterpret_view", "self.codegen_sizevar(tgt_offset)",
              "self.codegen_sizevar(0 * tgt_offset)"),

@@ -18,14 +18,15 @@ from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
 from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
 from fxmorph.torchapi.unseen_passes import graph_functions
-from fxmorph.triage.blame.culprit import PLAIN_PARTS, redo_of
+from fxmorph.triage.blame.culprit import NUMBERS, PLAIN_PARTS, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Missing, Probe, present
 
 #: Stages that are no passes, no decompositions and no code.
 AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Stage.PARTITIONER)
 _METADATA = "functionalization.run_functionalized_fw_and_collect_metadata"
-#: Functions with an answer that we can give too.
+#: What has an answer that we can give too, or is no part of a program's meaning.
 _DECISIONS = (
+    NUMBERS,
     "functionalization._check_if_mutation_can_be_in_graph",
     "functionalization.InputAliasInfo/mutation_type",
     "runtime_wrappers.ViewAndMutationMeta/__post_init__",

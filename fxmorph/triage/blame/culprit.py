@@ -34,6 +34,8 @@ SETTINGS: dict[str, dict[str, object]] = {
     "lowering.split_reductions": {"split_reductions": False},
     "lowering.force_pointwise_cat": {"max_pointwise_cat_inputs": 0},
 }
+#: The pass over each graph of AOTAutograd that puts tensors in the place of Python's numbers.
+NUMBERS = "aot.tensorify_python_scalars"
 #: Parts of a compile that we can do instead, by unit.
 PLAIN_PARTS = {
     f"partitioner.{MIN_CUT}": Plain.EVERYTHING_SAVED,
@@ -65,6 +67,7 @@ PLAIN_PARTS = {
     "functionalization.compute_overlapping_inputs": Plain.OVERLAPS,
     "runtime_wrappers._compute_indices_of_inps_to_detach": Plain.DETACHED,
     "runtime_wrappers.ViewAndMutationMeta/__post_init__": Plain.KINDS,
+    NUMBERS: Plain.NUMBERS,
     "runtime_wrappers.collect_fw_donated_buffer_idxs": Plain.DONATED,
     "runtime_wrappers.collect_bw_donated_buffer_idxs": Plain.DONATED_PLACES,
     "runtime_wrappers.AOTDedupeWrapper": Plain.OUTERMOST,
@@ -94,6 +97,8 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
         lines = ["torch._inductor.config.max_fusion_size = 1  # no fusion"]
     elif unit.startswith("codegen.CppVec"):
         lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
+    elif unit == NUMBERS:
+        lines = ["TENSORIFY_PYTHON_SCALARS=0 python repro.py"]
     elif unit == "partitioner.fx_graph_cse":
         lines = ["torch._functorch.config.cse = False"]
     elif stage is Stage.PARTITIONER and MIN_CUT in unit:
