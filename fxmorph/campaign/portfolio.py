@@ -84,7 +84,7 @@ class Portfolio:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
             dense = [(replace(case, plans=DENSE_PLANS),) for case in compiled if case.seed in self._dense]
             others = [pair for pair in zip(looks, compiled, strict=True) if pair[0].seed not in self._dense]
-            lanes.append(Lane(self._own(dense), 15.0, 0.5))
+            lanes.append(Lane(self._own(dense), 15.0, 0.35))
             lanes.append(Lane(self._compiled_seeds(others), 4.0, 0.1, after=looking))
         if Source.OPERATORS in sources:
             yield ListOperators()
@@ -146,12 +146,12 @@ class Portfolio:
     # -- operators -------------------------------------------------------------------
 
     def _lanes_of_operators(self) -> list[Lane[Any]]:
-        """Until each lowering that an operator has was reached, they have a larger part of the time, later less."""
+        """Until each lowering that an operator has was reached, they have nearly the part of the seeds, later less."""
         if not self._interprets:
             return [Lane(self._compiled_operators(), _cost_of_compiled, 0.4)]
         looks = self._interpreted_operators()
-        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.5, 0.4)
-        return [first, Lane(looks, 0.5, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.15)]
+        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.65, 1.0)
+        return [first, Lane(looks, 0.65, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.3)]
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""
