@@ -14,7 +14,7 @@ import itertools
 import operator
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,8 +125,8 @@ def near_misses(first: Derived, seed: int, per_kind: int) -> Iterator[tuple[str,
     """(what was changed, the graph), not yet known to be valid."""
     rng = random.Random(f"{seed} {first.entry}")
     for make in (
-        _extra_users, _dtypes, _sizes, _sizes_of_all, _ranks, _numbers, _constants, _other_constants, _lists, _factors,
-        _keywords,
+        _extra_users, _dtypes, _sizes, _sizes_of_all, _ranks, _numbers, _constants, _other_constants, _lists,
+        _lists_of_unlike_sizes, _factors, _keywords,
     ):  # fmt: skip
         made = list(make(first))
         rng.shuffle(made)
@@ -248,6 +248,42 @@ def _other_constants(first: Derived) -> Iterator[tuple[str, Derived]]:
 def _lists(first: Derived) -> Iterator[tuple[str, Derived]]:
     """Sizes, dimensions, amounts or tensors of one call are the same in another order, or the first in all places."""
     yield from _with_others(first, _other_orders)
+
+
+def _lists_of_unlike_sizes(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """The same where two neighbouring sizes that are equal are unequal everywhere: of equal ones no order shows."""
+    unlike = _with_unlike_sizes(first)
+    if unlike is not None:
+        yield from ((f"{change}, of unlike sizes", near) for change, near in _lists(unlike))
+
+
+def _with_unlike_sizes(first: Derived) -> Derived | None:
+    """Wherever sizes are twice the same they are half of it and the double; None where they nowhere are."""
+    graph = read_graph(first.text)
+    for node in graph.nodes:
+        node.args = tuple(_unlike(value) if isinstance(value, list) else value for value in node.args)
+    made = _with_text(first, graph)
+    inputs = tuple(_contiguous(spec, _unlike(spec.shape)) for spec in first.inputs)
+    return replace(made, inputs=inputs) if made is not None and inputs != first.inputs else None
+
+
+def _unlike(sizes: Sequence[Any]) -> list[Any]:
+    changed = list(sizes)
+    for d, (size, following) in enumerate(itertools.pairwise(sizes)):
+        whole = type(size) is int and size == following == changed[d]
+        if whole and size > 2 and size % 2 == 0:
+            changed[d : d + 2] = size // 2, size * 2
+    return changed
+
+
+def _contiguous(spec: InputSpec, shape: Sequence[int]) -> InputSpec:
+    """The input with another shape, where it has one, and then without gaps."""
+    if tuple(shape) == spec.shape:
+        return spec
+    strides = [1]
+    for size in reversed(shape[1:]):
+        strides.insert(0, strides[0] * size)
+    return replace(spec, shape=tuple(shape), stride=tuple(strides))
 
 
 def _with_others(first: Derived, others: Callable[[Any, fx.Node], list[Any]]) -> Iterator[tuple[str, Derived]]:

@@ -291,6 +291,17 @@ def test_tensors_of_a_list_are_in_another_order_or_all_the_first() -> None:
     assert sort_of("cat: [a, b] is [b, a]") == "order"
 
 
+def test_sizes_that_are_alike_are_made_unlike_for_their_order_to_show() -> None:
+    text = "def fn(x):\n    a = x.reshape([2, 4, 8])\n    b = a.reshape([8, 8])\n    return (b,)\n"
+    made = {change: near for change, near in changes_of(text, (8, 8)).items() if change.endswith("of unlike sizes")}
+    turned = made["b: [4, 16] is [16, 4], of unlike sizes"]
+    assert [(spec.shape, spec.stride) for spec in turned.inputs] == [((4, 16), (16, 1))]
+    assert turned.graph_module()(*turned.values())[0].shape == (16, 4)
+    assert {sort_of(change) for change in made} == {"order"}
+    of_unlike = changes_of(text.replace("[8, 8]", "[16, 4]"), (4, 16))
+    assert "b: [16, 4] is [4, 16]" in of_unlike and not any("unlike" in change for change in of_unlike)
+
+
 def test_arguments_of_calls_are_given_by_name_where_programs_may_spell_them_so() -> None:
     made = changes_of("def fn(x):\n    a = x.clamp(-1.0, 1.0)\n    b = torch.flip(a, [0])\n    return (b,)\n", (3,))
     named = {change: near.text for change, near in made.items() if change.endswith("by name")}
