@@ -84,7 +84,7 @@ class Portfolio:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
             dense = [(replace(case, plans=DENSE_PLANS),) for case in compiled if case.seed in self._dense]
             others = [pair for pair in zip(looks, compiled, strict=True) if pair[0].seed not in self._dense]
-            lanes.append(Lane(self._own(dense), 15.0, 0.35))
+            lanes.append(Lane(self._own(dense), 20.0, 0.2))
             lanes.append(Lane(self._compiled_seeds(others), 4.0, 0.1, after=looking))
         if Source.OPERATORS in sources:
             yield ListOperators()
@@ -146,12 +146,15 @@ class Portfolio:
     # -- operators -------------------------------------------------------------------
 
     def _lanes_of_operators(self) -> list[Lane[Any]]:
-        """Until each lowering that an operator has was reached, they have nearly the part of the seeds, later less."""
+        """Until each lowering that an operator has was reached, they have nearly the part of the seeds, later less.
+
+        Compiled, a pack of them has more kernels in it than a seed, for half the time.
+        """
         if not self._interprets:
             return [Lane(self._compiled_operators(), _cost_of_compiled, 0.4)]
         looks = self._interpreted_operators()
         first: Lane[Any] = Lane(self._lowerings_once(looks), 0.65, 1.0)
-        return [first, Lane(looks, 0.65, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.3)]
+        return [first, Lane(looks, 0.65, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.5)]
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""
@@ -232,7 +235,7 @@ def _operations(seed: Seed) -> int:
 def _cost_of_compiled(case: Any) -> float:
     """Of programs of operators; of :class:`Passed` places too."""
     programs = len(OperatorProgram.of(case.seed).operators) if isinstance(case, Case) else 1
-    return 0.8 + 1.0 * programs
+    return 0.8 + 1.9 * programs
 
 
 def interpreted(case: Case, kernels: Kernels) -> Case:

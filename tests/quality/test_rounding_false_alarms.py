@@ -452,6 +452,16 @@ def test_what_a_gpu_flushes_inside_a_quotient_is_not_judged(judged: Any, monkeyp
     assert accused(judged(torch.sinc, lambda x: torch.where(x.abs() < 1e-20, 0.0, torch.sinc(x)), [x]))
 
 
+def test_what_a_gpu_flushes_before_a_product_is_allowed_as_much(judged: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    least = torch.finfo(torch.float32).smallest_normal
+    x = torch.tensor([-88.0, -20.0, 1.0, -float("inf")])
+    flushing = lambda x: torch.where(x == -88.0, -0.0, F.mish(x))  # noqa: E731
+    assert accused(judged(F.mish, flushing, [x]))
+    monkeypatch.setattr(rounding, "flushed", lambda t: least)
+    assert not accused(judged(F.mish, flushing, [x]))
+    assert accused(judged(F.mish, lambda x: torch.where(x == -20.0, 0.0, F.mish(x)), [x]))
+
+
 def test_numpy_on_a_gpu_is_no_test(judged: Any) -> None:
     def refusing(x: torch.Tensor) -> torch.Tensor:
         raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor.")

@@ -65,6 +65,7 @@ from fxmorph.judge.reference.tables import (
     SOFTMAXES,
     SUMS,
     UNITS,
+    VANISHING_GATES,
     VANISHING_QUOTIENTS,
     functional_name,
 )
@@ -223,6 +224,8 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
         shadow = shadow * (1 + inside * size * lane.noise(shadow))
     if base in VANISHING_QUOTIENTS and (least := flushed(call.tensors[0])):
         shadow = torch.where(args[0].abs() < NEAR_FLUSHED * least, torch.nan, shadow)
+    if base in VANISHING_GATES and (least := flushed(call.tensors[0])):
+        shadow = shadow + least * args[0].abs().nan_to_num(posinf=0.0) * lane.noise(shadow)
     if name in FACTORS:
         shadow = torch.where(_leaves_on_the_way(call, dtype), torch.nan, shadow)
     if name in INNER_PRODUCTS:

@@ -157,6 +157,8 @@ INNER_PRODUCTS = {
 
 #: Quotients of two numbers that vanish together, of which a GPU may flush the one to zero.
 VANISHING_QUOTIENTS = frozenset({"sinc", "special_sinc", "sgn_complex"})
+#: Products of a number and a function of it that vanishes, which a GPU may flush to zero before it multiplies.
+VANISHING_GATES = frozenset({"silu", "mish", "gelu"})
 #: Distances by a product of matrices, and units of roundoff of what cancels there, for each root of the terms.
 DISTANCES, DISTANCE_UNITS = "_euclidean_dist", 2.0
 
