@@ -1,6 +1,6 @@
 """Tensors that objects hold are judged as any other; objects themselves, and offsets of memory nobody shares, are not.
 
-The compiler is damaged in its table of decompositions, so that nothing needs a C++ compiler.
+The compiler is damaged in its table of decompositions, and where it makes views anew: nothing needs a C++ compiler.
 """
 
 from __future__ import annotations

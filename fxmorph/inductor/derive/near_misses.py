@@ -10,6 +10,7 @@ the same, the change is worth judging first.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import random
@@ -183,14 +184,19 @@ def _sizes_of_all(first: Derived) -> Iterator[tuple[str, Derived]]:
     """A size is 1 wherever it is one, in inputs and in what calls are told, so that shapes still fit."""
     told = [value for n in read_graph(first.text).nodes for value in (*n.args, *n.kwargs.values()) if _is_sizes(value)]
     for size in sorted({size for sizes in (*told, *(s.shape for s in first.inputs)) for size in sizes if size > 1}):
-        graph = read_graph(first.text)
-        for node in graph.nodes:
-            node.args = tuple(_with_one_for(size, value) for value in node.args)
-            node.kwargs = {name: _with_one_for(size, value) for name, value in node.kwargs.items()}
-        made = _with_text(first, graph)
+        made = _with_sizes(first, functools.partial(_with_one_for, size))
         if made is not None:
-            inputs = (replace(spec, shape=tuple(1 if n == size else n for n in spec.shape)) for spec in first.inputs)
+            inputs = (replace(spec, shape=tuple(_with_one_for(size, spec.shape))) for spec in first.inputs)
             yield f"size {size} of all is 1", replace(made, inputs=tuple(inputs))
+
+
+def _with_sizes(first: Derived, change: Callable[[Sequence[int]], list[int]]) -> Derived | None:
+    """The graph with other sizes in what its calls are told; its inputs stay."""
+    graph = read_graph(first.text)
+    for node in graph.nodes:
+        node.args = tuple(change(value) if _is_sizes(value) else value for value in node.args)
+        node.kwargs = {name: change(value) if _is_sizes(value) else value for name, value in node.kwargs.items()}
+    return _with_text(first, graph)
 
 
 def _is_sizes(value: Any) -> bool:
@@ -199,8 +205,8 @@ def _is_sizes(value: Any) -> bool:
     return whole and sorted(value) != list(range(len(value)))
 
 
-def _with_one_for(size: int, value: Any) -> Any:
-    return [1 if v == size else v for v in value] if _is_sizes(value) else value
+def _with_one_for(size: int, sizes: Sequence[int]) -> list[int]:
+    return [1 if n == size else n for n in sizes]
 
 
 def _ranks(first: Derived) -> Iterator[tuple[str, Derived]]:
@@ -252,26 +258,18 @@ def _lists(first: Derived) -> Iterator[tuple[str, Derived]]:
 
 def _lists_of_unlike_sizes(first: Derived) -> Iterator[tuple[str, Derived]]:
     """The same where two neighbouring sizes that are equal are unequal everywhere: of equal ones no order shows."""
-    unlike = _with_unlike_sizes(first)
-    if unlike is not None:
+    inputs = tuple(_contiguous(spec, _unlike(spec.shape)) for spec in first.inputs)
+    made = _with_sizes(first, _unlike) if inputs != first.inputs else None
+    if made is not None:
+        unlike = replace(made, inputs=inputs)
         yield from ((f"{change}, of unlike sizes", near) for change, near in _lists(unlike))
 
 
-def _with_unlike_sizes(first: Derived) -> Derived | None:
-    """Wherever sizes are twice the same they are half of it and the double; None where they nowhere are."""
-    graph = read_graph(first.text)
-    for node in graph.nodes:
-        node.args = tuple(_unlike(value) if isinstance(value, list) else value for value in node.args)
-    made = _with_text(first, graph)
-    inputs = tuple(_contiguous(spec, _unlike(spec.shape)) for spec in first.inputs)
-    return replace(made, inputs=inputs) if made is not None and inputs != first.inputs else None
-
-
-def _unlike(sizes: Sequence[Any]) -> list[Any]:
+def _unlike(sizes: Sequence[int]) -> list[int]:
+    """Where two neighbours are the same, half of it and the double of it."""
     changed = list(sizes)
     for d, (size, following) in enumerate(itertools.pairwise(sizes)):
-        whole = type(size) is int and size == following == changed[d]
-        if whole and size > 2 and size % 2 == 0:
+        if size == following == changed[d] and size > 2 and size % 2 == 0:
             changed[d : d + 2] = size // 2, size * 2
     return changed
 

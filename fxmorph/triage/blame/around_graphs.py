@@ -26,7 +26,6 @@ AROUND_GRAPHS = (Stage.AOT, Stage.FUNCTIONALIZATION, Stage.RUNTIME_WRAPPERS, Sta
 _METADATA = "functionalization.run_functionalized_fw_and_collect_metadata"
 #: What has an answer that we can give too, or is no part of a program's meaning.
 _DECISIONS = (
-    NUMBERS,
     "functionalization._check_if_mutation_can_be_in_graph",
     "functionalization.InputAliasInfo/mutation_type",
     "runtime_wrappers.ViewAndMutationMeta/__post_init__",
@@ -34,6 +33,7 @@ _DECISIONS = (
     "functionalization.create_synthetic_base_metadata",
     "functionalization.compute_overlapping_inputs",
     "runtime_wrappers._compute_indices_of_inps_to_detach",
+    NUMBERS,
 )
 #: What a step of the tracing belongs to, by the name of what makes it.
 _TRACERS: Mapping[Step, str] = {
