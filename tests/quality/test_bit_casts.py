@@ -23,6 +23,8 @@ GENERATOR = torch.Generator().manual_seed(0)
 WORDS = torch.randint(-(2**31), 2**31 - 1, (64,), generator=GENERATOR, dtype=torch.int32)
 BYTES = torch.randint(0, 255, (64,), generator=GENERATOR).to(torch.uint8)
 FLOATS = torch.randn(64, generator=GENERATOR)
+HALVES, NINE = FLOATS.half(), torch.full((64,), 9.0)
+INFINITE = torch.tensor([torch.inf, -torch.inf, torch.nan, 1.5] * 16)
 MATRICES = [torch.randn(8, 8, generator=GENERATOR), torch.randn(8, 8, generator=GENERATOR)]
 
 
@@ -49,6 +51,18 @@ WRONG: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     ),
     "a view that is written": (packed, [WORDS], instead("bitwise_xor __xor__", lambda a, b: a | b)),
     "floats made of bits": (magnitude, [FLOATS], instead("sin", lambda x: x.cos())),
+    "the next half": (
+        lambda x, bound: torch.nextafter(x, bound).view(torch.int16), [HALVES, NINE.half()],
+        instead("nextafter", lambda x, bound: (x + (bound - x).float() * 1e-9).half()),
+    ),
+    "the next float": (
+        lambda x, bound: torch.nextafter(x, bound) - x, [FLOATS, NINE],
+        instead("nextafter", lambda x, bound: (x + (bound - x).double() * 1e-16).float()),
+    ),
+    "the largest float": (
+        lambda x: x.nan_to_num().view(torch.int32), [INFINITE],
+        instead("nan_to_num", lambda x, *_: torch.where(x.isnan(), 0.0, x.clamp(-3e38, 3e38))),
+    ),
 }  # fmt: skip
 
 
@@ -98,6 +112,13 @@ RIGHT: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     "words as halves": (lambda x: (x ^ 5).view(torch.int16) + 1, [WORDS], nullcontext()),
     "a view that is written": (packed, [WORDS], nullcontext()),
     "floats made of bits": (magnitude, [FLOATS], nullcontext()),
+    "the next half": (lambda x, bound: torch.nextafter(x, bound).view(torch.int16), [HALVES, NINE.half()], nullcontext()),
+    "what comes next of rounded values": (
+        lambda x, bound: torch.nextafter((x * 1.1).sin(), bound) * 3, [FLOATS, NINE],
+        instead("sin", lambda x: (x - math.pi / 2).cos()),
+    ),
+    "the next float in place": (lambda x, bound: x.clone().nextafter_(bound) - x, [FLOATS, NINE], nullcontext()),
+    "the largest half": (lambda x: x.nan_to_num().view(torch.int16), [INFINITE.half()], nullcontext()),
     "bits of rounded values": (
         lambda x: (x * 1.1).sin().view(torch.int32) & 255, [FLOATS], instead("sin", lambda x: (x - math.pi / 2).cos()),
     ),

@@ -16,6 +16,7 @@ from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.kernels import NEVER_LEAVING, same_over_the_reals
 from fxmorph.judge.reference.lanes import BACKWARD_TOO, Anew, Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall, strided
+from fxmorph.judge.reference.own_dtype import in_own_dtype
 from fxmorph.judge.reference.perturbed_kernels import perturbed_kernel
 from fxmorph.judge.reference.poles import at_poles, leave_numbers
 from fxmorph.judge.reference.precision import UNIT, WIDE, flushed, widened
@@ -145,7 +146,7 @@ class LaneExecution:
                     view.copy_(new)
 
     def _result(self, lane: Lane, call: OperatorCall, out: Any, stepped: bool) -> tuple[Any, Opaque]:
-        run: Callable[..., Any] = NEVER_LEAVING.get(call.name, call.func)
+        run: Callable[..., Any] = in_own_dtype(call) or NEVER_LEAVING.get(call.name, call.func)
         if call.decided:
             return decided(call), Opaque.NO
         told = authored(call.name)

@@ -25,7 +25,7 @@ EXACT_OPS = (
         logical_xor logical_not zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full
         scalar_tensor arange eye fill fill_ zero_ zeros_ sort topk kthvalue median nanmedian mode cummax cummin
         argmax argmin argsort max_pool2d_with_indices max_pool3d_with_indices threshold threshold_backward heaviside
-        copysign ldexp frexp nextafter bernoulli _to_copy to set_ resize_ new_tensor
+        copysign ldexp frexp nextafter nan_to_num bernoulli _to_copy to set_ resize_ new_tensor
         _local_scalar_dense view_as_real view_as_complex bitwise_and bitwise_or bitwise_xor bitwise_not hardtanh
         relu6 conj_physical _conj_physical native_dropout_backward put put_ nonzero one_hot bucketize searchsorted
         isin value_selecting_reduction_backward masked_select_backward real imag complex""".split()
