@@ -24,4 +24,8 @@ def fn(*inputs):
         inputs[6] * 2.5,
         inputs[2] - inputs[4],
     ]
-    return (*converted, *flags, *mixed, *promoted)
+    short, half, words = inputs[1], inputs[2], inputs[5].to(torch.int16) + 15360
+    moved = [short.flip(0), torch.cat([half, half]), short.mT.contiguous(), torch.where(flag, half, half.roll(1, 0))]
+    bits = [short.view(torch.int16) & 0x7FF0, words.view(torch.float16) * 2, (short + 1).view(torch.int16) + words]
+    chained = [(short * 1.5).half().bfloat16() + 1, (half + 0.5).bfloat16().float(), (half * half).float() - half]
+    return (*converted, *flags, *mixed, *promoted, *moved, *bits, *chained)

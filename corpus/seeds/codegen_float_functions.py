@@ -53,5 +53,7 @@ def fn(x, y, positive):
         y.sinh(),
         y.asinh(),
     ]
+    turns = [y.tan(), y.cosh(), y.erfc(), (y / 4).asin(), (y / 4).acos(), (positive + 1).acosh(), positive.log10()]
+    parts = torch.frexp(positive)
     powers = [x**2, x**3, positive**0.5, positive**x, torch.hypot(x, y), torch.atan2(y, positive), positive.lgamma()]
-    return (*rounded, *two, *divided, *clamped, *asked, *chosen, *smooth, *grown, *powers)
+    return (*rounded, *two, *divided, *clamped, *asked, *chosen, *smooth, *grown, *turns, *parts, *powers)

@@ -22,6 +22,9 @@ def fn(x, keep, lengths, whole):
         keep.logical_and(whole),
         inside.logical_xor(keep),
         keep == inside,
+        keep != inside,
+        torch.maximum(keep, inside),
+        torch.minimum(keep, x > 0),
     ]
     padded = [F.pad(x, (2, 3), value=v).amax(1) for v in (-5.0, 5.0)] + [
         F.pad(x, (1, 1)).prod(1),

@@ -22,7 +22,7 @@ def fn(x, whole, flags, short):
     moments = [torch.var_mean(x, 2), torch.var_mean(x, 0), x.std(1, correction=0), x.norm(dim=1), x.logsumexp(2)]
     of_all = [x.sum(), x.max(), x.min(), x.argmax(), x.argmin(), x.abs().max() - x.abs().min(), x.mT.argmax()]
     of_whole = [*kinds(whole, 1), *kinds(whole, 0), whole.sum(), whole.max(), whole.prod(1, dtype=torch.float32)]
-    of_flags = [flags.any(0), flags.all(1), flags.sum(1), flags.any(), flags.int().cumsum(0)]
+    of_flags = [flags.any(0), flags.all(1), flags.sum(1), flags.any(), flags.int().cumsum(0), flags.amin(1)]
     of_short = [short.sum(1), short.amax(0), short.mean(1), short.softmax(1), short.float().sum(0), short.argmin(1)]
     both = [x.amax(2) - x.amin(2), x.max(0).values + x.sum(0), whole.amin(1) + whole.amax(1), x.softmax(1), x.cumsum(2)]
     return (*of_floats, *moments, *of_all, *of_whole, *of_flags, *of_short, *both)

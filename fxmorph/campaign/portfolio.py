@@ -29,7 +29,7 @@ from fxmorph.campaign.variants import Variants
 from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram
 from fxmorph.core.seen_differences import differs_as_it_is
-from fxmorph.judge.plans import DENSE_PLANS, LOOK, MADE_LOOK, MADE_PLANS, threads_of
+from fxmorph.judge.plans import DENSE_PLANS, LOOK, MADE_LOOK, MADE_PLANS, THREADS, threads_of
 from fxmorph.model import Case, Kernels, Rung, Seed, Status
 
 #: One of so many variants and generated programs is compiled, the others are interpreted.
@@ -82,9 +82,9 @@ class Portfolio:
             lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
-            dense = [(replace(case, plans=DENSE_PLANS),) for case in compiled if case.seed in self._dense]
+            dense = [(self._on_threads(case),) for case in compiled if case.seed in self._dense]
             others = [pair for pair in zip(looks, compiled, strict=True) if pair[0].seed not in self._dense]
-            lanes.append(Lane(self._own(dense), 20.0, 0.2))
+            lanes.append(Lane(self._own(dense), 14.0, 0.8))
             lanes.append(Lane(self._compiled_seeds(others), 4.0, 0.1, after=looking))
         if Source.OPERATORS in sources:
             yield ListOperators()
@@ -129,6 +129,11 @@ class Portfolio:
 
     def _compiled(self, seed: Seed, place: int) -> Case:
         return self._threaded(case_of(self._settings, seed, 0, self._rung), place)
+
+    def _on_threads(self, case: Case) -> Case:
+        """A dense seed: loops that are long enough run in parallel, as users' do, and short ones are the same code."""
+        threads = self._settings.threads or THREADS
+        return replace(case, plans=DENSE_PLANS, compile=replace(case.compile, threads=threads))
 
     def _threaded(self, case: Case, place: int) -> Case:
         return replace(case, compile=replace(case.compile, threads=threads_of(self._settings, place)))

@@ -112,7 +112,9 @@ RIGHT: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     "words as halves": (lambda x: (x ^ 5).view(torch.int16) + 1, [WORDS], nullcontext()),
     "a view that is written": (packed, [WORDS], nullcontext()),
     "floats made of bits": (magnitude, [FLOATS], nullcontext()),
-    "the next half": (lambda x, bound: torch.nextafter(x, bound).view(torch.int16), [HALVES, NINE.half()], nullcontext()),
+    "the next half": (
+        lambda x, bound: torch.nextafter(x, bound).view(torch.int16), [HALVES, NINE.half()], nullcontext(),
+    ),
     "what comes next of rounded values": (
         lambda x, bound: torch.nextafter((x * 1.1).sin(), bound) * 3, [FLOATS, NINE],
         instead("sin", lambda x: (x - math.pi / 2).cos()),

@@ -41,9 +41,7 @@ def _nan_to_num(
     neginf: float | None = None,
 ) -> torch.Tensor:  # fmt: skip
     limits = torch.finfo(dtype)
-    return torch.nan_to_num(
-        x, nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
-    )
+    return torch.nan_to_num(x, nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf)
 
 
 _MEANT: dict[str, Callable[..., torch.Tensor]] = {"nextafter": _next_after, "nan_to_num": _nan_to_num}
