@@ -1,20 +1,21 @@
 """Lines of the compiler that no seed reaches, by function: what a corpus cannot show to be wrong.
 
     pip install coverage
-    python bench/unreached.py torch._inductor.codegen.cpp [PATH …] [--threads 4] [--least 3] [--kernels ir]
+    python bench/unreached.py MODULE… [--seeds PATH…] [--threads 4] [--least 3] [--kernels ir]
 
-Each seed (``corpus/seeds/codegen_*.py`` where no PATH is given) is compiled and judged once on its own values, in
-this process.  Prints, of every function with at least ``--least`` lines that did not run, how many there are of how
-many, and where they begin; then the sum.
+MODULE is one of torch, as torch._inductor.codegen.cpp.  Each seed (``corpus/seeds/codegen_*.py``, or those of PATH) is
+compiled and judged once on its own values, in this process.  Prints how many lines did not run, and of every function
+with at least ``--least`` of them how many there are of how many, and where they begin.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import importlib
+import importlib.util
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,8 +25,8 @@ DENSE = sorted(map(str, Path("corpus/seeds").glob("codegen_*.py")))
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Lines of the compiler that no seed reaches.")
-    parser.add_argument("module", help="of torch, such as torch._inductor.codegen.cpp")
-    parser.add_argument("paths", nargs="*", default=DENSE)
+    parser.add_argument("modules", nargs="+", metavar="MODULE", help="of torch, such as torch._inductor.codegen.cpp")
+    parser.add_argument("--seeds", nargs="+", default=DENSE, metavar="PATH")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--least", type=int, default=3, metavar="LINES")
     parser.add_argument("--kernels", choices=("generated", "ir"), default="generated")
@@ -35,27 +36,32 @@ def main() -> int:
     except ImportError:
         print("needs the package coverage: pip install coverage", file=sys.stderr)
         return 2
-    spec = importlib.util.find_spec(given.module)
-    if spec is None or spec.origin is None:
-        print(f"no module {given.module}", file=sys.stderr)
+    try:
+        files = {name: str(Path(importlib.util.find_spec(name).origin)) for name in given.modules}
+    except (ImportError, AttributeError, TypeError) as error:
+        print(f"cannot find {' '.join(given.modules)}: {error}", file=sys.stderr)
         return 2
-    ran = coverage.Coverage(data_file=None, include=[spec.origin])
+    ran = coverage.Coverage(data_file=None, include=list(files.values()))
     ran.start()
     try:
-        _run(given.paths, given.threads, given.kernels == "ir")
+        _run(given.seeds, given.threads, given.kernels == "ir")
     finally:
         ran.stop()
-    _, statements, _, missing, _ = ran.analysis2(spec.origin)
-    functions = _functions(ast.parse(Path(spec.origin).read_text()))
+    for name, file in files.items():
+        _, statements, _, missing, _ = ran.analysis2(file)
+        print(f"{name}: {len(missing)} of {len(statements)} lines did not run")
+        _tell(_functions(ast.parse(Path(file).read_text())), statements, missing, given.least)
+    return 0
+
+
+def _tell(functions: dict[int, str], statements: list[int], missing: list[int], least: int) -> None:
     of_each: dict[str, list[int]] = {}
     for line in missing:
         of_each.setdefault(functions.get(line, "<module>"), []).append(line)
-    total = {name: sum(functions.get(line, "<module>") == name for line in statements) for name in of_each}
+    total = Counter(functions.get(line, "<module>") for line in statements)
     for name, lines in sorted(of_each.items(), key=lambda item: -len(item[1])):
-        if len(lines) >= given.least:
+        if len(lines) >= least:
             print(f"{len(lines):5} of {total[name]:4}  {name}  from line {lines[0]}")
-    print(f"{len(missing)} of {len(statements)} lines of {given.module} did not run")
-    return 0
 
 
 def _run(paths: list[str], threads: int, interpreted: bool) -> None:
