@@ -1,7 +1,7 @@
-"""Average pooling that rounds its size up: the gradient of the last windows, which reach over the edge, is divided
-by as many places as a whole window has.
+"""Average pooling that rounds its size up: the gradient of the last windows is divided by too much.
 
-Eager divides by those that lie in the image, forward and backward."""
+They reach over the edge, and eager divides by the places that lie in the image, forward and backward; the compiled
+gradient is divided by as many as a whole window has."""
 
 import torch
 import torch.nn.functional as F

@@ -38,6 +38,18 @@ def magnitude(x: torch.Tensor) -> torch.Tensor:
     return ((x.view(torch.int32) & 0x7FFFFFFF).view(torch.float32) * 1.5).sin()
 
 
+def parts_in_turn(x: torch.Tensor) -> torch.Tensor:
+    """Real and imaginary parts, seen as real numbers one after the other and not from the first on."""
+    z = torch.complex(x.cos(), x.sin())
+    return torch.stack([z[3].imag, z[0].real, z[5].real * 3, z[1:3].imag.sum()])
+
+
+def pairs_in_turn(x: torch.Tensor) -> torch.Tensor:
+    """Real numbers seen as complex ones, one after the other."""
+    pairs = x.cos().reshape(-1, 2)
+    return torch.stack([torch.view_as_complex(pairs[2]), torch.view_as_complex(pairs[0]) * 2]).abs()
+
+
 #: Programs of bits that no rounding has reached, and exchanges.
 WRONG: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     "words as halves": (
@@ -51,6 +63,8 @@ WRONG: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     ),
     "a view that is written": (packed, [WORDS], instead("bitwise_xor __xor__", lambda a, b: a | b)),
     "floats made of bits": (magnitude, [FLOATS], instead("sin", lambda x: x.cos())),
+    "parts of complex numbers": (parts_in_turn, [FLOATS], instead("cos", lambda x: (x + 1.58).sin())),
+    "pairs as complex numbers": (pairs_in_turn, [FLOATS], instead("cos", lambda x: (x + 1.58).sin())),
     "the next half": (
         lambda x, bound: torch.nextafter(x, bound).view(torch.int16), [HALVES, NINE.half()],
         instead("nextafter", lambda x, bound: (x + (bound - x).float() * 1e-9).half()),
@@ -140,6 +154,25 @@ RIGHT: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
         written_by_decisions, [FLOATS], instead("sigmoid", lambda x: 1 / (1 + x.neg().exp())),
     ),
 }  # fmt: skip
+
+
+def quarter_later(x: torch.Tensor) -> torch.Tensor:
+    return (x + math.pi / 2).sin()
+
+
+@pytest.mark.parametrize("program", [parts_in_turn, pairs_in_turn])
+def test_parts_of_complex_numbers_may_round(program: Program) -> None:
+    got = judge(program, [FLOATS], instead("cos", quarter_later))
+    assert got.status is Status.CLEAN, got.reason
+
+
+def test_gradients_of_parts_of_complex_numbers_may_round() -> None:
+    def gate(x: torch.Tensor) -> torch.Tensor:
+        cosine, sine = x[0].cos(), x[1].sin()
+        return torch.stack([torch.complex(cosine, sine), torch.complex(x[2].cos(), x[1])]).abs()
+
+    got = judge(gate, [FLOATS.clone().requires_grad_()], instead("cos", quarter_later))
+    assert got.status is Status.CLEAN, got.reason
 
 
 @pytest.mark.parametrize("name", RIGHT)

@@ -7,6 +7,8 @@ what is computed with their bits is decided where they agree by far (``numeric.p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 
 from fxmorph.judge.reference.lanes import Lanes
@@ -20,6 +22,8 @@ from fxmorph.torchapi.dispatch import no_dispatch
 STEPS = {0: 1.0, 1: -1.0, 2: 2.0, 3: -2.0, 4: 3.0, 5: -3.0}
 #: A complex number is two real ones, not other bits.
 REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
+#: Views of memory under another dtype: lanes make theirs of all of it once the view is read, since others may follow.
+SEEN_ANEW = (torch.ops.aten.view.dtype, torch.ops.aten.view_as_real.default, torch.ops.aten.view_as_complex.default)
 
 
 class BitCasts:
@@ -43,12 +47,20 @@ class BitCasts:
                 for lane in self._lanes:
                     lane.memory(t)
             elif REAL.get(before, before) == REAL.get(t.dtype, t.dtype):
-                for lane in self._lanes:
-                    lane.bases[storage_key(t), t.dtype] = _paired(lane.bases[storage_key(t), before], t)
-                if (storage_key(t), before) in self._rounded:
-                    self._rounded.add((storage_key(t), t.dtype))
+                key = storage_key(t)
+                for bases in self._all_bases():
+                    if (key, before) in bases:
+                        bases[key, t.dtype] = _paired(bases[key, before], t)
+                if (key, before) in self._rounded:
+                    self._rounded.add((key, t.dtype))
             else:
                 self._cast(t, before, exact)
+
+    def _all_bases(self) -> Iterator[dict[tuple[int, torch.dtype], torch.Tensor]]:
+        for lane in self._lanes:
+            yield lane.bases
+            if lane.anew is not None:
+                yield lane.anew.bases
 
     def rounded(self, t: torch.Tensor) -> bool:
         """Whether a rounding has a part in the bits that are seen as ``t``."""
