@@ -1,11 +1,11 @@
-"""The largest eigenvalue of a matrix by repeated products, until steps are few or the change is small.
+"""The largest eigenvalue of a matrix by repeated products, as many as a loop counts.
 
 A ``while_loop`` whose state is a count, a vector and an estimate; body and condition are graphs of their own."""
 
 import torch
 from torch._higher_order_ops.while_loop import while_loop
 
-ORIGIN = "spectral normalisation with an early exit (own spelling)"
+ORIGIN = "spectral normalisation with a while_loop (own spelling)"
 
 
 def make_inputs():
@@ -22,5 +22,6 @@ def fn(matrix, start):
         return step + 1, product / product.norm(), (vector * product).sum()
 
     begun = start / start.norm()
-    steps, vector, value = while_loop(unfinished, better, (torch.tensor(0), begun, start.sum()))
+    none = torch.zeros((), dtype=torch.int64, device=start.device)
+    steps, vector, value = while_loop(unfinished, better, (none, begun, start.sum()))
     return steps, vector * 2, value, (matrix @ vector - value * vector).abs()

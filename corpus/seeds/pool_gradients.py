@@ -1,4 +1,4 @@
-"""Pooling and upsampling in training: gradients through windows that overlap, have holes, or share a remainder.
+"""Pooling and upsampling in training: gradients through windows that overlap, have holes, or reach over the edge.
 
 Each window gives its gradient to the place that it took, or to all of its places in equal parts."""
 

@@ -82,7 +82,7 @@ class Portfolio:
             lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
-            dense = [(self._on_threads(case),) for case in compiled if case.seed in self._dense]
+            dense = [(self._densely(seed),) for seed in self.seeds if seed in self._dense]
             others = [pair for pair in zip(looks, compiled, strict=True) if pair[0].seed not in self._dense]
             lanes.append(Lane(self._own(dense), 14.0, 0.8))
             lanes.append(Lane(self._compiled_seeds(others), 4.0, 0.1, after=looking))
@@ -130,8 +130,9 @@ class Portfolio:
     def _compiled(self, seed: Seed, place: int) -> Case:
         return self._threaded(case_of(self._settings, seed, 0, self._rung), place)
 
-    def _on_threads(self, case: Case) -> Case:
-        """A dense seed: loops that are long enough run in parallel, as users' do, and short ones are the same code."""
+    def _densely(self, seed: Seed) -> Case:
+        """One of many operations: loops that are long enough run in parallel, as users' do; short ones are the same."""
+        case = case_of(self._settings, seed, 0, self._rung)
         threads = self._settings.threads or THREADS
         return replace(case, plans=DENSE_PLANS, compile=replace(case.compile, threads=threads))
 

@@ -50,6 +50,14 @@ def pairs_in_turn(x: torch.Tensor) -> torch.Tensor:
     return torch.stack([torch.view_as_complex(pairs[2]), torch.view_as_complex(pairs[0]) * 2]).abs()
 
 
+def sine_by_cosine(x: torch.Tensor) -> torch.Tensor:
+    return (x - math.pi / 2).cos()
+
+
+def cosine_by_sine(x: torch.Tensor) -> torch.Tensor:
+    return (x + math.pi / 2).sin()
+
+
 #: Programs of bits that no rounding has reached, and exchanges.
 WRONG: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     "words as halves": (
@@ -131,16 +139,16 @@ RIGHT: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
     ),
     "what comes next of rounded values": (
         lambda x, bound: torch.nextafter((x * 1.1).sin(), bound) * 3, [FLOATS, NINE],
-        instead("sin", lambda x: (x - math.pi / 2).cos()),
+        instead("sin", sine_by_cosine),
     ),
     "the next float in place": (lambda x, bound: x.clone().nextafter_(bound) - x, [FLOATS, NINE], nullcontext()),
     "the largest half": (lambda x: x.nan_to_num().view(torch.int16), [INFINITE.half()], nullcontext()),
     "bits of rounded values": (
-        lambda x: (x * 1.1).sin().view(torch.int32) & 255, [FLOATS], instead("sin", lambda x: (x - math.pi / 2).cos()),
+        lambda x: (x * 1.1).sin().view(torch.int32) & 255, [FLOATS], instead("sin", sine_by_cosine),
     ),
     "hashes of rounded values": (
         lambda x: ((x * 1.1).sin().view(torch.int32) * -1640531527 >> 31) & 1, [FLOATS],
-        instead("sin", lambda x: (x - math.pi / 2).cos()),
+        instead("sin", sine_by_cosine),
     ),
     "products as bits": (
         lambda x, w: (x @ w).view(torch.int16), MATRICES,
@@ -156,13 +164,9 @@ RIGHT: dict[str, tuple[Program, list[Any], AbstractContextManager[Any]]] = {
 }  # fmt: skip
 
 
-def quarter_later(x: torch.Tensor) -> torch.Tensor:
-    return (x + math.pi / 2).sin()
-
-
 @pytest.mark.parametrize("program", [parts_in_turn, pairs_in_turn])
 def test_parts_of_complex_numbers_may_round(program: Program) -> None:
-    got = judge(program, [FLOATS], instead("cos", quarter_later))
+    got = judge(program, [FLOATS], instead("cos", cosine_by_sine))
     assert got.status is Status.CLEAN, got.reason
 
 
@@ -171,7 +175,7 @@ def test_gradients_of_parts_of_complex_numbers_may_round() -> None:
         cosine, sine = x[0].cos(), x[1].sin()
         return torch.stack([torch.complex(cosine, sine), torch.complex(x[2].cos(), x[1])]).abs()
 
-    got = judge(gate, [FLOATS.clone().requires_grad_()], instead("cos", quarter_later))
+    got = judge(gate, [FLOATS.clone().requires_grad_()], instead("cos", cosine_by_sine))
     assert got.status is Status.CLEAN, got.reason
 
 

@@ -7,8 +7,6 @@ what is computed with their bits is decided where they agree by far (``numeric.p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 
 from fxmorph.judge.reference.lanes import Lanes
@@ -22,8 +20,8 @@ from fxmorph.torchapi.dispatch import no_dispatch
 STEPS = {0: 1.0, 1: -1.0, 2: 2.0, 3: -2.0, 4: 3.0, 5: -3.0}
 #: A complex number is two real ones, not other bits.
 REAL = {torch.complex32: torch.float16, torch.complex64: torch.float32, torch.complex128: torch.float64}
-#: Views of memory under another dtype: lanes make theirs of all of it once the view is read, since others may follow.
-SEEN_ANEW = (torch.ops.aten.view.dtype, torch.ops.aten.view_as_real.default, torch.ops.aten.view_as_complex.default)
+#: Views of memory under another dtype: lanes make theirs of all of it once one is read, since others may follow.
+OTHER_DTYPES = (torch.ops.aten.view.dtype, torch.ops.aten.view_as_real.default, torch.ops.aten.view_as_complex.default)
 
 
 class BitCasts:
@@ -47,20 +45,9 @@ class BitCasts:
                 for lane in self._lanes:
                     lane.memory(t)
             elif REAL.get(before, before) == REAL.get(t.dtype, t.dtype):
-                key = storage_key(t)
-                for bases in self._all_bases():
-                    if (key, before) in bases:
-                        bases[key, t.dtype] = _paired(bases[key, before], t)
-                if (key, before) in self._rounded:
-                    self._rounded.add((key, t.dtype))
+                self._pair(t, before)
             else:
                 self._cast(t, before, exact)
-
-    def _all_bases(self) -> Iterator[dict[tuple[int, torch.dtype], torch.Tensor]]:
-        for lane in self._lanes:
-            yield lane.bases
-            if lane.anew is not None:
-                yield lane.anew.bases
 
     def rounded(self, t: torch.Tensor) -> bool:
         """Whether a rounding has a part in the bits that are seen as ``t``."""
@@ -73,6 +60,15 @@ class BitCasts:
         for t in call.written:
             for lane in self._lanes:
                 self._rounded.difference_update(lane.forget_others(t))
+
+    def _pair(self, t: torch.Tensor, before: torch.dtype) -> None:
+        key = storage_key(t)
+        for lane in self._lanes:
+            for one in (lane, lane.anew):
+                if one is not None and (key, before) in one.bases:
+                    one.bases[key, t.dtype] = _paired(one.bases[key, before], t)
+        if (key, before) in self._rounded:
+            self._rounded.add((key, t.dtype))
 
     def _cast(self, t: torch.Tensor, before: torch.dtype, exact: bool) -> None:
         key = storage_key(t)

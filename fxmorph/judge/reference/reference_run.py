@@ -28,7 +28,7 @@ from typing import Any
 import torch
 
 from fxmorph.judge.reference.attention import RemadeWeights
-from fxmorph.judge.reference.bit_casts import SEEN_ANEW, BitCasts
+from fxmorph.judge.reference.bit_casts import OTHER_DTYPES, BitCasts
 from fxmorph.judge.reference.decisions import DISCRETE, INDEX_GIVING, decided_both_ways
 from fxmorph.judge.reference.divisions import is_decided, rounds_quotient
 from fxmorph.judge.reference.exactness import check_exactness, on_grid
@@ -162,7 +162,7 @@ class ReferenceRun(DispatchMode):
             for t in call.written:
                 self.lanes.start_again(t)
             return True
-        if call.func in SEEN_ANEW or (not fresh and not call.written):
+        if call.func in OTHER_DTYPES or (not fresh and not call.written):
             return True  # a view
         if call.name in EMPTY:
             for t in (*fresh, *call.written):
