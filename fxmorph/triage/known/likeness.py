@@ -27,6 +27,8 @@ WORDS, ENOUGH = 0.30, 1.5
 TOLD = 3
 #: What an operator of the same family counts, against the same operator.
 AKIN = 0.2
+#: At most, where one of the two only raises and the other does not.
+UNLIKE = 0.5
 #: What is left of a score where no operators are known and no words are alike, and where the issue is of another
 #: release or device.
 LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
@@ -34,6 +36,7 @@ LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
 LEAST, MOST = 0.30, 5
 #: How much the operators that one side alone has take away, each by its weight, and how little common ones say.
 BESIDE, COMMON = 0.25, 0.3
+_RAISING = dict(GROUPS)["raises"]
 #: How far into a compile a stage is, by the first of the backends that shows its faults; ATen's graphs are one place.
 _DEPTH = {
     Stage.DYNAMO: 0, Stage.AOT: 1, Stage.FUNCTIONALIZATION: 1, Stage.RUNTIME_WRAPPERS: 1, Stage.PARTITIONER: 1,
@@ -109,6 +112,8 @@ def _score(finding: _Facts, issue: PublicIssue, index: Index) -> tuple[float, st
     if issue.devices and finding.device not in issue.devices:
         score *= LEFT["device"]
         why.append(f"on {', '.join(sorted(issue.devices))}")
+    if parts.get("kind") == 0.0 and (finding.kinds <= _RAISING or issue.kinds <= _RAISING):
+        score = min(score, UNLIKE)
     return score, "; ".join(why)
 
 

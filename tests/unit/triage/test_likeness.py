@@ -13,7 +13,7 @@ from fxmorph.core.finding_parts import Likely, Reduced
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Finding, Kind
-from fxmorph.triage.folder.public_threads import known_as, likely_lines, related_line
+from fxmorph.triage.folder.public_threads import LIKELY, known_as, likely_lines, related_line
 from fxmorph.triage.known.likeness import LEAST, MOST, likely_issues
 from fxmorph.triage.known.operator_names import plain_name
 from fxmorph.triage.known.program_operators import operators_spelled
@@ -84,6 +84,13 @@ def test_rare_operators_tell_more_than_common_ones() -> None:
 def test_each_part_that_agrees_adds_to_the_score(change: dict[str, Any]) -> None:
     whole, less = scores({}, change)
     assert 0 < less < whole <= 1
+
+
+def test_an_issue_that_raises_is_no_likely_one_of_wrong_values() -> None:
+    dtype, raises = scores({"kinds": ["dtype"]}, {"kinds": ["raises"]})
+    assert dtype >= LIKELY > raises >= LEAST
+    (value,) = scores({}, finding=replace(FINDING, kinds=(Kind.COMPILE_ERROR,)))
+    assert value < LIKELY
 
 
 def test_a_telling_word_that_the_program_spells_adds_to_the_score() -> None:
