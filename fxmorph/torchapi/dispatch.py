@@ -45,6 +45,9 @@ _LEAVES = frozenset({torch.Tensor, torch.nn.Parameter, int, float, bool, str, ty
 
 #: What kernels of higher-order operators ask whether a mode is on.
 _ASKED = "_get_current_dispatch_mode"
+#: Control flow by name.  Its own rules for autograd trace each part anew in the backward pass: that takes parts that
+#: Dynamo has made, which return tuples and close over nothing.
+_CONTROL_FLOW = frozenset({"associative_scan", "cond", "map_impl", "scan", "while_loop"})
 
 
 def dispatch_keys_kept() -> AbstractContextManager[Any]:
@@ -73,18 +76,46 @@ class DispatchMode(TorchDispatchMode):
 
     def _inside(self, operator: HigherOrderOperator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a higher-order operator gives in eager, its parts called with the mode on."""
-        native: Any = operator.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
+        native = _native(operator)
         if native is None:
             return operator(*args, **kwargs)
-        module = sys.modules[getattr(native, "func", native).__module__]
-        # Some ask whether a mode is on, which is not meant to reach them.
-        asks = hasattr(module, _ASKED)
-        with patch.object(module, _ASKED, lambda: None) if asks else nullcontext(), self:
+        with self:
             return native(*args, **kwargs)
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the operator gives; the mode is not on while it is asked."""
         raise NotImplementedError
+
+
+def _native(operator: HigherOrderOperator) -> Callable[..., Any] | None:
+    """The kernel that calls an operator's parts one by one; None where it has none."""
+    kernel: Any = operator.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
+    if kernel is None:
+        return None
+    module = sys.modules[getattr(kernel, "func", kernel).__module__]
+
+    def native(*args: Any, **kwargs: Any) -> Any:
+        # Some ask whether a mode is on, which is not meant to reach them.
+        asks = hasattr(module, _ASKED)
+        with patch.object(module, _ASKED, lambda: None) if asks else nullcontext():
+            return kernel(*args, **kwargs)
+
+    return native
+
+
+@contextmanager
+def _control_flow_by_its_parts() -> Iterator[None]:
+    """A context in which control flow is what its parts are, to autograd too, where it is given tensors with values."""
+    original = HigherOrderOperator.__call__
+
+    def call(self: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
+        native = _native(self) if self.name() in _CONTROL_FLOW else None
+        if native is None or any(type(t) not in (torch.Tensor, torch.nn.Parameter) for t in tensors_of([args, kwargs])):
+            return original(self, *args, **kwargs)
+        return native(*args, **kwargs)
+
+    with patch.object(HigherOrderOperator, "__call__", call):
+        yield
 
 
 @contextmanager
@@ -94,7 +125,7 @@ def watched(mode: AbstractContextManager[Any]) -> Iterator[None]:
 
     Dynamo takes no frame while a mode is on, and remembers that it did not: they would fail without the mode, too.
     """
-    with torch.compiler.set_stance("force_eager"), mode:
+    with torch.compiler.set_stance("force_eager"), _control_flow_by_its_parts(), mode:
         yield
 
 
