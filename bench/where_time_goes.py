@@ -53,7 +53,7 @@ def main() -> int:
         command += ["--seed", options.seed, "--state", state]
         command += ["--jobs", options.jobs] if options.jobs != "0" else []
         started = time.monotonic()
-        total, finished, header = _measure(command)
+        total, finished, header = measured(command)
         wall = time.monotonic() - started
     if finished is None:
         print("the run did not finish; see its lines above", file=sys.stderr)
@@ -62,7 +62,7 @@ def main() -> int:
     return 0
 
 
-def _measure(command: list[str]) -> tuple[float, dict | None, dict]:
+def measured(command: list[str]) -> tuple[float, dict | None, dict]:
     """CPU seconds of the command with all its descendants, and its last and first event.
 
     The fork server and workers outlive their parent by a moment; as their subreaper this process
