@@ -64,6 +64,15 @@ class Reference(Protocol):
         ...
 
 
+def promises_bits(reference: Reference, slot: str) -> bool:
+    """Whether all steps that lead to a slot were seen, and each has one right result to the bit.
+
+    Steps stay unseen where the lanes have nothing of the slot: the reference run raised, say.
+    """
+    shadows = reference.shadows(slot)
+    return shadows is not None and bool(shadows.lanes) and not reference.gates(slot).rounds_freely
+
+
 @dataclass
 class Evidence:
     """What oracles see of one call: eager, compiled, and a reference computed when asked for."""

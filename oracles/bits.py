@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 
 from fxmorph.model import Kind, Status, Verdict, VerdictCode
-from fxmorph.oracle import Evidence, oracle
+from fxmorph.oracle import Evidence, oracle, promises_bits
 from fxmorph.programs.bits import other_numbers
 
 
@@ -25,7 +25,7 @@ def bits(evidence: Evidence) -> Iterator[Verdict]:
             if not a.is_floating_point() or a.dtype != b.dtype or evidence.accused(name):
                 continue
             differ = other_numbers(a, b)
-            if not differ.any() or evidence.reference.gates(name).rounds_freely:
+            if not differ.any() or not promises_bits(evidence.reference, name):
                 continue
             at = tuple(int(i) for i in differ.nonzero()[0])
             text = (

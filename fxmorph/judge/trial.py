@@ -39,7 +39,7 @@ from fxmorph.model import (
     VerdictCode,
     worst,
 )
-from fxmorph.oracle import Evidence, load_oracles
+from fxmorph.oracle import Evidence, load_oracles, promises_bits
 from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.called_in_turn import Turns, turns
 from fxmorph.programs.contents import differing, same_plain
@@ -550,7 +550,7 @@ class Trial:
         if not is_strict(dict(self.settings.inductor)):
             return False
         results = [s for s in (*eager.outputs, *eager.gradients) if isinstance(s.value, torch.Tensor)]
-        return any(s.value.is_floating_point() and not reference.gates(s.name).rounds_freely for s in results)
+        return any(s.value.is_floating_point() and promises_bits(reference, s.name) for s in results)
 
     def _of_written_memory(
         self, plan: ValuePlan, eager: Observation, again: Observation, verdicts: list[Verdict]

@@ -16,8 +16,10 @@ import torch
 import torch.nn.functional as F
 
 from fxmorph.judge.journal import noting
+from fxmorph.judge.reference.gates import Gates
+from fxmorph.judge.reference.shadows import Shadows
 from fxmorph.model import Kind, Status, ValuePlan
-from fxmorph.oracle import OracleError, load_oracles, oracle, use_oracles
+from fxmorph.oracle import OracleError, load_oracles, oracle, promises_bits, use_oracles
 
 Judge = Callable[..., tuple[Status, set[str]]]
 QUIET = {Status.CLEAN, Status.EXPECTED, Status.TIE, Status.ILL_CONDITIONED, Status.EDGE_CASE, Status.SKIPPED}
@@ -674,3 +676,31 @@ def test_a_cast_that_is_elided_may_keep_what_float32_keeps(
     eager, compiled = (lambda x: program(x, dtype)), (lambda x: program(x, torch.float32))
     assert status_of(eager, compiled, [x]) == (Status.EXPECTED, set())
     assert status_of(eager, lambda x: program(x * 1.001, torch.float32), [x])[0] is Status.FINDING
+
+
+class SeenSoFar:
+    """A reference run whose lanes have something of a slot, or not."""
+
+    def __init__(self, *lanes: str, rounds_freely: str = "") -> None:
+        self.lanes, self.before = lanes, Gates(rounds_freely=rounds_freely)
+
+    def gates(self, slot: str = "") -> Gates:
+        return self.before
+
+    def shadows(self, slot: str) -> Shadows | None:
+        return Shadows(torch.ones(2), {lane: torch.ones(2).double() for lane in self.lanes})
+
+    def taken(self, number: float) -> None:
+        return None
+
+
+class Raised(SeenSoFar):
+    def shadows(self, slot: str) -> None:
+        return None
+
+
+def test_bits_are_promised_only_of_steps_that_were_seen() -> None:
+    assert promises_bits(SeenSoFar("wide", "cast"), "out0")
+    assert not promises_bits(SeenSoFar("wide", "cast", rounds_freely="bmm"), "out0")
+    assert not promises_bits(SeenSoFar(), "out0")
+    assert not promises_bits(Raised(), "out0")
