@@ -1,6 +1,6 @@
 """Judged cases per CPU second of each rung of one campaign, beside compiling a program and comparing it by hand.
 
-    python bench/throughput.py [corpus/seeds] [--max-time 5m] [--programs 12] [--seed N]
+    python bench/throughput.py [corpus] [--max-time 5m] [--programs 12] [--seed N]
 
 A campaign runs on one worker in a state folder of its own.  All of its CPU seconds, children included, are counted:
 what no case accounts for (start, investigations, the parent) falls to the rungs in proportion to their cases' own.
@@ -69,7 +69,7 @@ for path in sys.argv[1:]:
 
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("path", nargs="?", default="corpus/seeds", type=Path)
+    parser.add_argument("path", nargs="?", default="corpus", type=Path)
     parser.add_argument("--max-time", default="5m")
     parser.add_argument("--programs", type=int, default=12, help="how many are compiled by hand")
     parser.add_argument("--seed", type=int, default=0)
@@ -122,7 +122,8 @@ def programs_in(case: Case) -> int:
 
 def plain_programs(folder: Path) -> list[Path]:
     """Seeds that are called once, with nothing said of how they are compiled."""
-    texts = {path: path.read_text() for path in sorted(folder.rglob("*.py"))}
+    seeds = folder / "seeds" if (folder / "seeds").is_dir() else folder
+    texts = {path: path.read_text() for path in sorted(seeds.rglob("*.py"))}
     return [path for path, text in texts.items() if "def drive" not in text and "META" not in text]
 
 
