@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -27,13 +26,13 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from where_time_goes import measured
+from where_time_goes import measured, of_children
 
 from fxmorph.core.operator_seeds import FORM, OperatorProgram
 from fxmorph.core.store import Store
 from fxmorph.model import Case
 
-#: What stands beside the campaign; prints CPU seconds, children included, of each file after the first.
+#: What stands beside the campaign; prints CPU seconds, children included, of each file.
 PLAIN = """
 import importlib.util, os, resource, sys, torch
 from torch.utils._pytree import tree_leaves
@@ -140,11 +139,9 @@ def by_hand(files: Sequence[Path], folder: str) -> tuple[float, float]:
 
     lasting = run("lasting", *files)[1:]
     run("fresh", files[0])
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = of_children()
     done = sum(len(run("fresh", path)) for path in files[1:])
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return sum(lasting) / len(lasting), used / done
+    return sum(lasting) / len(lasting), (of_children() - before) / done
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def measured(command: list[str]) -> tuple[float, dict | None, dict]:
     if sys.platform != "linux":
         sys.exit("needs Linux: the processes of a run are counted through a subreaper")
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    before = _children()
+    before = of_children()
     first: dict = {}
     last: dict | None = None
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
@@ -92,10 +92,11 @@ def measured(command: list[str]) -> tuple[float, dict | None, dict]:
             time.sleep(0.1)
     else:
         print("some processes of the run are still alive after 30 s; their time is missing", file=sys.stderr)
-    return _children() - before, last, first
+    return of_children() - before, last, first
 
 
-def _children() -> float:
+def of_children() -> float:
+    """CPU seconds of all processes that this one has waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
