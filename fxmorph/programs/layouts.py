@@ -13,12 +13,15 @@ from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves, tree_unflatten
 
 
-def relaid(values: Sequence[Any], rng: random.Random, written: Collection[int] = frozenset()) -> list[Any]:
+def relaid(
+    values: Sequence[Any], rng: random.Random, written: Collection[int] = frozenset(), apart: bool = False
+) -> list[Any]:
     """``values`` laid out otherwise: permuted or channels-last, with gaps, at an offset, expanded, two in one memory.
 
     Shapes and dtypes stay; values too, but where memory is made to overlap: in tensors that are expanded, and
     in one of two floating-point ones that share some of it.  That is only done to tensors that do not
-    require grad and are not ``written`` by the program (positions among the tensors in ``values``).
+    require grad and are not ``written`` by the program (positions among the tensors in ``values``).  None come to
+    share memory where they have to stay ``apart``.
     Tensors that share memory or are expanded already are left alone.
     """
     leaves, spec = tree_flatten(list(values))
@@ -27,7 +30,7 @@ def relaid(values: Sequence[Any], rng: random.Random, written: Collection[int] =
     free = [k for k in places if _plain(leaves[k]) and shared[storage_key(leaves[k])] == 1]
     held = {k for n, k in enumerate(places) if n in written or leaves[k].requires_grad}
     with torch.no_grad():
-        pairs = [(a, b) for a in free for b in free if a < b and _may_share(leaves[a], leaves[b])]
+        pairs = [(a, b) for a in free for b in free if a < b and not apart and _may_share(leaves[a], leaves[b])]
         if pairs and rng.random() < 0.5:
             a, b = rng.choice(pairs)
             overlapping = a not in held and b not in held and leaves[a].is_floating_point() and rng.random() < 0.5

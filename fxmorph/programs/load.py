@@ -29,7 +29,7 @@ from fxmorph.programs.meta import MetaError, read_meta
 from fxmorph.programs.modes import modes_restored
 from fxmorph.programs.sizes import Reshaping, reshapings
 from fxmorph.torchapi.devices import out_of_memory, seed_generators
-from fxmorph.torchapi.dispatch import tensors_of, tree_leaves
+from fxmorph.torchapi.dispatch import noting_shared_operands, tensors_of, tree_leaves
 from fxmorph.torchapi.libraries import forget, noting_libraries, overrides
 
 #: How the names of modules begin that seeds are loaded as.
@@ -91,10 +91,12 @@ class LoadedSeed:
     context: str = ""
     #: The change of the inputs' shapes that eager accepts, where the case asks for one.
     reshaped: Reshaping | None = None
-    #: What another layout of the inputs is drawn from, whether they get it, and which of them the program writes.
+    #: What another layout of the inputs is drawn from, whether they get it, which of them the program writes, and
+    #: whether each has to keep memory of its own.
     layout: str = ""
     relaid: bool = False
     written: frozenset[int] = frozenset()
+    apart: bool = False
     #: Whether its module is executed anew for each run: it keeps state outside of what is made for one.
     reloads: bool = False
 
@@ -127,7 +129,7 @@ class LoadedSeed:
                 args = relocate(args, self.device, dtype)
                 fn = fn.to(self.device, dtype) if isinstance(fn, torch.nn.Module) else fn
             args = args if self.reshaped is None else self.reshaped.of(args)
-            args = relaid(args, random.Random(self.layout), self.written) if self.relaid else args
+            args = relaid(args, random.Random(self.layout), self.written, self.apart) if self.relaid else args
         except SeedFailed:
             raise
         except Exception as error:
@@ -165,23 +167,34 @@ def _require_arguments(fn: Callable[..., Any], args: list[Any]) -> None:
 
 
 def in_other_layout(loaded: LoadedSeed, input_seed: int) -> LoadedSeed | None:
-    """The seed with inputs of another layout; None where it is the same one, or eager does not accept it."""
+    """The seed with inputs of another layout; None where it is the same one, or eager does not accept it.
+
+    Inputs stay apart where control flow would be given operands that share memory: eager takes them, and tracing
+    refuses them by design (limitations of ``torch.cond``).
+    """
     try:
         made = loaded.fresh(input_seed)
         tensors = tensors_of(made.args)
         before = [t._version for t in tensors]
-        with torch.no_grad():
-            made.drive(made.fn)
+        own = _shares_operands(made)
         written = frozenset(k for k, t in enumerate(tensors) if t._version != before[k])
-        other = replace(loaded, relaid=True, written=written)
-        changed = other.fresh(input_seed)
-        if layout_of(changed.args) == layout_of(loaded.fresh(input_seed).args):
-            return None
-        with torch.no_grad():
-            changed.drive(changed.fn)
+        for apart in (False, True):
+            other = replace(loaded, relaid=True, written=written, apart=apart)
+            changed = other.fresh(input_seed)
+            if layout_of(changed.args) == layout_of(loaded.fresh(input_seed).args):
+                return None
+            if not _shares_operands(changed) or own:
+                return other
     except Exception:  # a view of what was contiguous, mostly
         return None
-    return other
+    return None
+
+
+def _shares_operands(made: Invocation) -> bool:
+    """Runs the program in eager."""
+    with torch.no_grad(), noting_shared_operands() as shared:
+        made.drive(made.fn)
+    return bool(shared)
 
 
 def in_other_shape(loaded: LoadedSeed, kind: str, input_seed: int, rng: random.Random) -> LoadedSeed | None:

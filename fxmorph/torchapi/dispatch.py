@@ -29,6 +29,7 @@ __all__ = [
     "is_random",
     "mutated_arguments",
     "no_dispatch",
+    "noting_shared_operands",
     "schema_of",
     "tensors_of",
     "tree_flatten",
@@ -116,6 +117,23 @@ def _control_flow_by_its_parts() -> Iterator[None]:
 
     with patch.object(HigherOrderOperator, "__call__", call):
         yield
+
+
+@contextmanager
+def noting_shared_operands() -> Iterator[list[str]]:
+    """A context in which control flow is noted whose operands, not one tensor given twice, share memory."""
+    original = HigherOrderOperator.__call__
+    found: list[str] = []
+
+    def call(self: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
+        if self.name() in _CONTROL_FLOW:
+            operands = {id(t): t for t in tensors_of([args, kwargs]) if type(t) in (torch.Tensor, torch.nn.Parameter)}
+            if len({t.untyped_storage()._cdata for t in operands.values()}) < len(operands):
+                found.append(self.name())
+        return original(self, *args, **kwargs)
+
+    with patch.object(HigherOrderOperator, "__call__", call):
+        yield found
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Status, ValuePlan
-from fxmorph.programs.load import load_seed
+from fxmorph.programs.inputs import storage_key
+from fxmorph.programs.load import in_other_layout, load_seed
 from fxmorph.programs.observe import observe
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import reset
@@ -134,3 +135,29 @@ def test_gradients_of_control_flow_have_a_reference(tmp_path: Path, result: str)
     assert [g.name for g in eager.gradients] == [g.name for g in beside.gradients] == ["grad:input0", "grad:input1"]
     for mine, its in zip(eager.gradients, beside.gradients, strict=True):
         assert torch.allclose(its.value.lanes["wide"], mine.value.double(), 1e-5)
+
+
+@pytest.mark.parametrize("layout", map(str, range(6)))
+def test_inputs_of_another_layout_share_no_memory_where_control_flow_takes_them(tmp_path: Path, layout: str) -> None:
+    text = """
+def make_inputs(): return [torch.randn(8, 12), torch.randn(12, 12)]
+def fn(x, w):
+    return torch.cond(x.sum() > 0, lambda x, w: (x @ w).tanh(), lambda x, w: (x - 1) @ w.t(), (x, w))
+"""
+    loaded = load_seed(case_at(tmp_path, text).seed)
+    loaded.layout = layout
+    other = in_other_layout(loaded, 0)
+    assert other is not None
+    x, w = other.fresh(0).args
+    assert storage_key(x) != storage_key(w)
+
+
+def test_without_control_flow_some_share_memory(tmp_path: Path) -> None:
+    text = "def make_inputs(): return [torch.randn(8, 12), torch.randn(12, 12)]\ndef fn(x, w): return x @ w\n"
+    loaded = load_seed(case_at(tmp_path, text).seed)
+    shared = set()
+    for number in range(6):
+        loaded.layout = str(number)
+        other = in_other_layout(loaded, 0)
+        shared |= {len({storage_key(t) for t in other.fresh(0).args})} if other is not None else set()
+    assert shared == {1, 2}
