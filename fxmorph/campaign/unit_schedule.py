@@ -30,7 +30,7 @@ from fxmorph.core.units import Unit, UnitKind
 from fxmorph.events import UnitFired, Warned
 from fxmorph.inductor.coverage import Coverage
 from fxmorph.inductor.derive.derived_graph import Derived
-from fxmorph.inductor.pair_record import Pair, family
+from fxmorph.inductor.pair_record import Pair, family, kin
 from fxmorph.inductor.rung import Chosen, Mode, PassesJudged, Source
 from fxmorph.inductor.sampled_calls import PARTS
 from fxmorph.model import Rung, Seed, Status
@@ -39,7 +39,9 @@ from fxmorph.torchapi.operator_samples import TURNS
 T = TypeVar("T")
 _ENDED = object()
 #: Entries that one job derives graphs from, with near misses and without, and graphs of each, about.
-ENTRIES_A_JOB, ENTRIES_ALONE, NEAR = 3, 8, 10
+ENTRIES_A_JOB, ENTRIES_ALONE, NEAR = 3, 8, 6
+#: So many turns later come entries that do not run by default.
+LATER = 2
 #: What stands before an operator's name in that of its test.
 NAMESPACES = ("", "nn.functional.", "special.", "linalg.", "fft.")
 #: The share of the time after which what the installed torch is known to do is compiled as a whole too.
@@ -56,8 +58,8 @@ DERIVE_SECONDS = 400.0
 class Cost:
     """CPU seconds of a job, about, as ``bench/rung_costs.py`` measures."""
 
-    derive: float = 0.9
-    derived: float = 0.17
+    derive: float = 0.7
+    derived: float = 0.08
     made: float = 1.0
     samples: float = 1.0
     seed: float = 1.3
@@ -174,7 +176,7 @@ class UnitSchedule:
         return [
             Lane(self._samples(), cost.samples, 0.8),
             Lane(self._made(coded), cost.made, 0.3),
-            Lane(self._derivations(coded), cost.with_graphs, 0.3),
+            Lane(self._derivations(coded), cost.with_graphs, 0.5),
             first,
             Lane(others, cost.seed, 0.1, after=first),
         ]
@@ -198,23 +200,28 @@ class UnitSchedule:
         yield from (self._job(Source(made=name)) for name in self._own(ordered))
 
     def _derivations(self, coded: Sequence[str]) -> Iterator[Derive]:
-        """One entry of each family of patterns first, those that run by default before others; as it is, then with
-        near misses.  Of a family those for training come last: their graphs are large.
+        """Of what runs by default one entry of each kin with near misses; one of each family of patterns as it is; then
+        all others with near misses, one of each kin in turn, those that do not run by default some turns later.
+        Entries for training come last: their graphs are large.
         """
         entries = [u for u in self._shuffled("entries", self._units) if u.kind is UnitKind.ENTRY]
-        entries.sort(key=lambda unit: unit.name.endswith("_training"))
+        entries = [u for u in entries if u.name not in coded]
+        entries.sort(key=lambda unit: (unit.name.endswith("_training"), not unit.default))
         before: Counter[str] = Counter()
-        place: dict[str, tuple[int, bool]] = {}
+        turn: dict[str, int] = {}
         for unit in entries:
-            place[unit.name] = before[family(unit.name)], not unit.default
-            before[family(unit.name)] += 1
-        entries.sort(key=lambda unit: place[unit.name])
-        names = [unit.name for unit in entries if unit.name not in coded]
-        first = [name for name in names if place[name][0] == 0]
-        for wanted, size, near in ((first, ENTRIES_ALONE, False), (names, ENTRIES_A_JOB, True)):
+            turn[unit.name] = before[kin(unit.name)] + (0 if unit.default else LATER)
+            before[kin(unit.name)] += 1
+        near = sorted(turn, key=turn.__getitem__)
+        families = {family(unit.name): unit.name for unit in reversed(entries)}
+        alone = [unit.name for unit in entries if families[family(unit.name)] == unit.name and turn[unit.name]]
+        begun = sum(not number for number in turn.values())
+        for wanted, size, others in (
+            (near[:begun], ENTRIES_A_JOB, True), (alone, ENTRIES_ALONE, False), (near[begun:], ENTRIES_A_JOB, True)
+        ):  # fmt: skip
             for i in self._own(range(0, len(wanted), size)):
                 self._deriving += 1
-                yield Derive(0, tuple(wanted[i : i + size]), self._settings.seed, near)
+                yield Derive(0, tuple(wanted[i : i + size]), self._settings.seed, others)
 
     def _of_seeds(self, modes: Sequence[Mode]) -> Iterator[JudgePasses]:
         """Every seed under each of the modes, in another one each time."""

@@ -17,17 +17,23 @@ _FROZEN = ("w", "b", "s")
 
 
 #: How the traced graph may be varied, the most likely to fire first.
-VARIATIONS = ("numbers", "tensors", "larger", "vectors")
+VARIATIONS = ("numbers", "tensors", "larger", "vectors", "as given")
 #: The same with one size throughout, so that dimensions can be taken for one another.
 SQUARE = "square"
 #: What stands for a 0-d tensor argument that is made a number, by how much sizes grow, and the one size.
 _NUMBER, _GROWTH, _SIDE = 2.0, 16, 4
+#: Sizes of more are divided: torch's own examples may have millions of elements.
+_LARGE, _DIVISOR = 64, 16
 
 
 def _resized(variation: str, shape: list[int]) -> list[int]:
+    if variation == "as given":
+        return shape
     if variation == "larger":
         return [shape[0] * _GROWTH, *shape[1:]] if shape else shape
-    return [_SIDE if n > 2 else n for n in shape] if variation == SQUARE else shape
+    if variation == SQUARE:
+        return [_SIDE if n > 2 else n for n in shape]
+    return [n // _DIVISOR if n > _LARGE else n for n in shape]
 
 
 def searched(source: Source, frozen: bool, variation: str) -> Sketch:
@@ -45,7 +51,8 @@ def traced_search(source: Source, frozen: bool, variation: str) -> tuple[fx.Grap
     ``frozen``: weights, biases and scales (by the names of the arguments) are constants.
     ``variation``: ``numbers`` makes 0-d tensors numbers (a scale is one in programs), ``tensors`` keeps
     them, ``larger`` also grows first sizes (for slices that the example inputs do not fill),
-    ``vectors`` makes 2-D biases 1-D, ``square`` makes all sizes over 2 one.
+    ``vectors`` makes 2-D biases 1-D, ``square`` makes all sizes over 2 one.  Large sizes become smaller in all of them
+    but ``larger`` and ``as given``.
     """
     try:
         gm = search_graph(source, functools.partial(_resized, variation))

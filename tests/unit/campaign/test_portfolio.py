@@ -41,7 +41,7 @@ def corpus(tmp_path: Path) -> str:
 
 def walk(
     campaign: Any, number: int, behind: int = 0, status: Any = lambda case: Status.CLEAN, alone: Any = (),
-    derivations: tuple[Derivation, ...] = (),
+    derivations: tuple[Derivation, ...] = (), units: tuple[Unit, ...] = UNITS,
 ) -> list[Any]:  # fmt: skip
     """The first cases of a run, with so many in flight at most; jobs of units alone go to the list ``alone``."""
     alone = alone if isinstance(alone, list) else []
@@ -53,7 +53,7 @@ def walk(
             campaign.schedule.hear(Ended(job, (LISTED, ())))
             return
         if isinstance(job, ListUnits):
-            campaign.schedule.hear(Ended(job, (Chosen(UNITS, ("joint.fold",)), ())))
+            campaign.schedule.hear(Ended(job, (Chosen(units, ("joint.fold",)), ())))
             return
         if isinstance(job, (JudgePasses, Derive)):
             alone.append(job)
@@ -165,7 +165,23 @@ def test_units_alone_have_a_part_of_the_run(new_campaign: Any, corpus: str) -> N
     named = {part_of_tests(space + "roll", PARTS) for space in NAMESPACES}
     assert len(judged) > len(sampled) > len(named) and set(sampled[: len(named)]) == named
     derived = [(job.entries, job.near) for job in jobs if isinstance(job, Derive)]
-    assert derived == [(("joint.patterns/one",), False), (("joint.patterns/one",), True)]  # as it is before near misses
+    assert derived == [(("joint.patterns/one",), True)]
+
+
+def test_near_misses_come_first_of_one_of_each_kin_that_runs_by_default(new_campaign: Any, corpus: str) -> None:
+    def entry(name: str, default: bool = True) -> Unit:
+        return replace(UNITS[1], name=f"joint.patterns/{name}", default=default)
+
+    sfdp = [entry(f"sfdp_{i}_inference") for i in range(3)]
+    units = (*sfdp, entry("sfdp_0_training"), entry("one"), entry("off", False), UNITS[0], UNITS[2])
+    jobs: list[Any] = []
+    walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 600, alone=jobs, units=units)
+    near, alone, *others = [job for job in jobs if isinstance(job, Derive)]
+    assert near.near and "joint.patterns/one" in near.entries and len(near.entries) == 2
+    every, training = {u.name for u in units[:6]}, "joint.patterns/sfdp_0_training"
+    assert not alone.near and {*near.entries, *alone.entries} == every - {training}
+    left = [name for job in others for name in job.entries]
+    assert all(job.near for job in others) and {*near.entries, *left} == every and left[-1] == training
 
 
 def test_what_a_pattern_fires_on_is_judged_once_and_its_near_misses_that_fire(new_campaign: Any, corpus: str) -> None:
@@ -175,7 +191,7 @@ def test_what_a_pattern_fires_on_is_judged_once_and_its_near_misses_that_fire(ne
     made = (Derivation("joint.patterns/one", "graph", graphs),)
     walk(new_campaign(seeds=seeds(8), paths=(corpus,)), 300, alone=jobs, derivations=made)
     judged = [job.source.derived for job in jobs if isinstance(job, JudgePasses) and job.source.derived is not None]
-    assert sorted(graph.change for graph in judged) == ["", "x: size 1", "x: size 1"]  # each job answers the same here
+    assert sorted(graph.change for graph in judged) == ["", "x: size 1"]
 
 
 def test_units_alone_are_left_out_where_programs_are_asked_for(new_campaign: Any, corpus: str) -> None:
