@@ -191,7 +191,7 @@ def in_other_layout(loaded: LoadedSeed, input_seed: int) -> LoadedSeed | None:
 
 
 def _shares_operands(made: Invocation) -> bool:
-    """Runs the program in eager."""
+    """Whether control flow is given operands that share memory where the program runs in eager."""
     with torch.no_grad(), noting_shared_operands() as shared:
         made.drive(made.fn)
     return bool(shared)
