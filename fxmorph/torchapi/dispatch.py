@@ -26,6 +26,7 @@ __all__ = [
     "decomposition_of",
     "dispatch_keys_kept",
     "in_backward_pass",
+    "is_control_flow",
     "is_random",
     "mutated_arguments",
     "no_dispatch",
@@ -72,10 +73,10 @@ class DispatchMode(TorchDispatchMode):
         if func is torch.ops.aten._efficientzerotensor.default:
             func = torch.ops.aten.zeros.default
         if isinstance(func, HigherOrderOperator):
-            return self._inside(func, args, kwargs or {})
+            return self.inside(func, args, kwargs or {})
         return self.called(func, args, kwargs or {})
 
-    def _inside(self, operator: HigherOrderOperator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def inside(self, operator: HigherOrderOperator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What a higher-order operator gives in eager, its parts called with the mode on."""
         native = _native(operator)
         if native is None:
@@ -86,6 +87,11 @@ class DispatchMode(TorchDispatchMode):
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """What the operator gives; the mode is not on while it is asked."""
         raise NotImplementedError
+
+
+def is_control_flow(operator: HigherOrderOperator) -> bool:
+    """Whether a higher-order operator does nothing but call its parts: what they compute is the program's own."""
+    return operator.name() in _CONTROL_FLOW
 
 
 def _native(operator: HigherOrderOperator) -> Callable[..., Any] | None:

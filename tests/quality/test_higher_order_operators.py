@@ -161,3 +161,18 @@ def test_without_control_flow_some_share_memory(tmp_path: Path) -> None:
         other = in_other_layout(loaded, 0)
         shared |= {len({storage_key(t) for t in other.fresh(0).args})} if other is not None else set()
     assert shared == {1, 2}
+
+
+def test_weights_of_flex_attention_may_be_rounded_before_they_are_normalised(tmp_path: Path) -> None:
+    """As compiled kernels do; the kernel of eager rounds them afterwards, and neither is nearer to what is meant."""
+    text = """
+from torch.nn.attention.flex_attention import flex_attention
+def make_inputs(): return [torch.randn(2, 4, 128, 64).half() for _ in range(3)]
+def fn(q, k, v):
+    return flex_attention(q, k, v, score_mod=lambda s, b, h, i, j: s.where(i >= j, -float("inf")))
+"""
+    (tmp_path / "seed.py").write_text(f"import torch\n{text}")
+    (seed,), _ = find_seeds([str(tmp_path / "seed.py")])
+    reset()
+    made = judge_case(Case(seed, 0, 0, (ValuePlan.SEED,), CompileConfig.make()), Registry(), Clock())
+    assert made.status in (Status.CLEAN, Status.ILL_CONDITIONED), made.reason

@@ -41,7 +41,15 @@ from fxmorph.judge.reference.rounding import Rounding
 from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.single_roundings import rounds_freely
 from fxmorph.programs.operators import EMPTY
-from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, is_random, no_dispatch, tree_leaves
+from fxmorph.torchapi.dispatch import (
+    DispatchMode,
+    HigherOrderOperator,
+    OpOverload,
+    is_control_flow,
+    is_random,
+    no_dispatch,
+    tree_leaves,
+)
 
 
 class ReferenceRun(DispatchMode):
@@ -79,6 +87,10 @@ class ReferenceRun(DispatchMode):
         with no_dispatch():
             lanes = {lane.name: lane.shadow(t).clone() for lane in self.lanes if not lane.broken and known}
             return Shadows(t.clone(), lanes, closed)
+
+    def inside(self, operator: HigherOrderOperator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self._rounding.of_kernel(not is_control_flow(operator)):
+            return super().inside(operator, args, kwargs)
 
     def called(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not isinstance(func, OpOverload):

@@ -7,7 +7,8 @@ arithmetic: Parker 1997; Denis et al. 2016).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from enum import IntEnum
 from typing import Any
@@ -90,6 +91,18 @@ class Rounding:
     def __init__(self) -> None:
         #: Matrices were multiplied: a softmax may become part of fused attention.
         self.multiplied = False
+        #: What runs is the one kernel of a fused operator (flex attention), whose casts are its own: another kernel
+        #: rounds elsewhere.
+        self._in_kernel = False
+
+    @contextmanager
+    def of_kernel(self, fused: bool) -> Iterator[None]:
+        """A context for what a higher-order operator calls, which is ``fused`` where that is no code of the program."""
+        before, self._in_kernel = self._in_kernel, self._in_kernel or fused
+        try:
+            yield
+        finally:
+            self._in_kernel = before
 
     def note(self, name: str) -> None:
         self.multiplied |= name in INNER_DIMENSION
@@ -107,8 +120,10 @@ class Rounding:
         name = functional_name(call.name)
         if name != call.name:
             call = replace(call, name=name)
+        narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
+        if self._in_kernel and lane.perturb is not None and narrows and name in (*CASTS, "to"):
+            return jittered(lane, shadow, 1.0, dtype)
         if name in CASTS or (name == CONVERSION and dtype in NARROW):
-            narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
             from_double = lane.perturb is not None and any(t.dtype == torch.float64 for t in call.tensors)
             # Kernels have 16-bit numbers in float32, and keep a cast to that where they drop those to fewer bits.
             if from_double and (dtype in AMPLITUDE or (dtype == torch.float32 and not lane.casts_round)):
