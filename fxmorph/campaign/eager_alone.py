@@ -24,7 +24,7 @@ def eager_alone(ended: Ended) -> Doubt | None:
 
     def settled(alone: Ended) -> Ended:
         if alone.trouble:
-            return ended
+            return replace(ended, alone=alone.trouble is Trouble.CRASH)
         return replace(ended, phase="compile", detail=f"{ended.detail} in {ended.phase}, which lives where it is alone")
 
     return Doubt(replace(job, case=replace(job.case, compile=config)), settled)

@@ -126,8 +126,8 @@ def _reshaped(settings: Settings, seed: Seed, number: int) -> str:
 def result_of_loss(case: Case, ended: Ended) -> CaseResult:
     """The result of a case that took its worker with it, or that the harness failed on.
 
-    Of one whose time ended outside of compiled code it is what was judged until then, on the program's own values at
-    least.
+    Of one whose time ended outside of compiled code, or that eager alone dies of under a later plan, it is what was
+    judged until then, on the program's own values at least.
     Raises :class:`ConfigError` where it is the toolchain that fails.
     """
     seconds = ((ended.phase or "start", ended.cpu),)
@@ -142,10 +142,11 @@ def result_of_loss(case: Case, ended: Ended) -> CaseResult:
         reason += "; out of memory, most likely"
     so_far = ended.so_far
     judged = isinstance(so_far, CaseResult) and so_far.case_id == case.id
-    if judged and ended.trouble is Trouble.TIMEOUT and not in_compiler:
-        return replace(
-            so_far.with_more(f"not judged further, which more of --case-timeout allows: {reason}"), seconds=seconds
-        )
+    if judged and not in_compiler and (ended.trouble is Trouble.TIMEOUT or ended.alone):
+        why = f", which eager alone dies of, too: {ended.detail}"
+        if ended.trouble is Trouble.TIMEOUT:
+            why = f", which more of --case-timeout allows: {reason}"
+        return replace(so_far.with_more(f"not judged further{why}"), seconds=seconds)
     crashed = in_compiler and ended.trouble is Trouble.CRASH
     status = Status.FINDING if crashed else Status.INCONCLUSIVE if in_compiler else Status.ERROR
     kinds = (Kind.CRASH,) if crashed else ()

@@ -200,8 +200,8 @@ class UnitSchedule:
         yield from (self._job(Source(made=name)) for name in self._own(ordered))
 
     def _derivations(self, coded: Sequence[str]) -> Iterator[Derive]:
-        """Of what runs by default one entry of each kin with near misses; one of each family of patterns as it is; then
-        all others with near misses, one of each kin in turn, those that do not run by default some turns later.
+        """Of what runs by default one entry of each family as it is, then one of each kin with near misses; then all
+        others with near misses, one of each kin in turn, those that do not run by default some turns later.
         Entries for training come last: their graphs are large.
         """
         entries = [u for u in self._shuffled("entries", self._units) if u.kind is UnitKind.ENTRY]
@@ -213,12 +213,9 @@ class UnitSchedule:
             turn[unit.name] = before[kin(unit.name)] + (0 if unit.default else LATER)
             before[kin(unit.name)] += 1
         near = sorted(turn, key=turn.__getitem__)
-        families = {family(unit.name): unit.name for unit in reversed(entries)}
-        alone = [unit.name for unit in entries if families[family(unit.name)] == unit.name and turn[unit.name]]
-        begun = sum(not number for number in turn.values())
-        for wanted, size, others in (
-            (near[:begun], ENTRIES_A_JOB, True), (alone, ENTRIES_ALONE, False), (near[begun:], ENTRIES_A_JOB, True)
-        ):  # fmt: skip
+        families = {family(unit.name): unit for unit in reversed(entries)}
+        alone = [unit.name for unit in entries if unit.default and families[family(unit.name)] is unit]
+        for wanted, size, others in ((alone, ENTRIES_ALONE, False), (near, ENTRIES_A_JOB, True)):
             for i in self._own(range(0, len(wanted), size)):
                 self._deriving += 1
                 yield Derive(0, tuple(wanted[i : i + size]), self._settings.seed, others)

@@ -50,6 +50,7 @@ class Ended:
     ``detail`` is one line: the signal or exit code of a crash, the seconds of a time-out, what was raised.
     ``cpu`` is CPU seconds that the dead worker had used for the job; ``unequipped``: see :class:`Unequipped`.
     ``so_far`` is the last that a job which did not return had told of its answer, ``phases`` are all that it told.
+    ``alone``: so it ends without what is under test, too.
     """
 
     job: Any
@@ -61,6 +62,7 @@ class Ended:
     unequipped: bool = False
     so_far: Any = None
     phases: frozenset[str] = frozenset()
+    alone: bool = False
 
 
 @dataclass(frozen=True)

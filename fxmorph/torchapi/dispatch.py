@@ -94,6 +94,11 @@ def is_control_flow(operator: HigherOrderOperator) -> bool:
     return operator.name() in _CONTROL_FLOW
 
 
+def _has_values(t: torch.Tensor) -> bool:
+    """Whether it is no tensor of tracing."""
+    return type(t) in (torch.Tensor, torch.nn.Parameter)
+
+
 def _native(operator: HigherOrderOperator) -> Callable[..., Any] | None:
     """The kernel that calls an operator's parts one by one; None where it has none."""
     kernel: Any = operator.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
@@ -116,8 +121,8 @@ def _control_flow_by_its_parts() -> Iterator[None]:
     original = HigherOrderOperator.__call__
 
     def call(self: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
-        native = _native(self) if self.name() in _CONTROL_FLOW else None
-        if native is None or any(type(t) not in (torch.Tensor, torch.nn.Parameter) for t in tensors_of([args, kwargs])):
+        native = _native(self) if is_control_flow(self) else None
+        if native is None or not all(map(_has_values, tensors_of([args, kwargs]))):
             return original(self, *args, **kwargs)
         return native(*args, **kwargs)
 
@@ -132,8 +137,8 @@ def noting_shared_operands() -> Iterator[list[str]]:
     found: list[str] = []
 
     def call(self: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
-        if self.name() in _CONTROL_FLOW:
-            operands = {id(t): t for t in tensors_of([args, kwargs]) if type(t) in (torch.Tensor, torch.nn.Parameter)}
+        if is_control_flow(self):
+            operands = {id(t): t for t in tensors_of([args, kwargs]) if _has_values(t)}
             if len({t.untyped_storage()._cdata for t in operands.values()}) < len(operands):
                 found.append(self.name())
         return original(self, *args, **kwargs)

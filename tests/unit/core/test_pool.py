@@ -218,6 +218,8 @@ def test_a_case_whose_time_ends_keeps_what_was_judged(phase: str, case_id: str, 
     assert (result.case_id, result.status) == (case.id, status) and "120 CPU seconds" in result.reason
     crashed = result_of_loss(case, replace(ended, trouble=Trouble.CRASH))
     assert crashed.status is (Status.FINDING if phase == "compile" else Status.ERROR)
+    if phase != "compile":  # of what eager alone dies, too, nobody else is accused
+        assert result_of_loss(case, replace(ended, trouble=Trouble.CRASH, alone=True)).status is status
 
 
 def test_children_of_a_stopped_job_are_gone(pool: Pool, tmp_path: Path) -> None:
