@@ -19,7 +19,7 @@ def raises(evidence: Evidence) -> Iterator[Verdict]:
     """Eager raises and compiled returns, or the reverse.
 
     The type of the exception is information, not a verdict.  Programs that the compiler
-    says it does not support (data-dependent shapes, graph breaks under ``fullgraph``) are
+    says it does not support (data-dependent shapes, graph breaks under ``fullgraph``, double backward) are
     ``unsupported``.  Where eager raises on values that fxmorph chose itself nothing is said.
     Nor is it where eager's backward pass refuses a tensor that was written after it was saved:
     compiled code saves a copy.  Nor where it refuses the loss, which fxmorph chose, or NumPy on a GPU, which

@@ -219,8 +219,9 @@ def is_compiler_error(error: BaseException) -> bool:
     return isinstance(error, COMPILER_EXCEPTIONS) or module.startswith(("torch._inductor", "torch._dynamo"))
 
 
-#: What plain exceptions say that mean the same: an operator without a fake implementation is not for the compiler.
-REFUSALS = ("banned in compile", "no fake impl registered")
+#: What plain exceptions say that mean the same: an operator without a fake implementation is not for the compiler, nor
+#: are gradients of gradients of what it compiled (pytorch 91469).
+REFUSALS = ("banned in compile", "no fake impl registered", "does not currently support double backward")
 
 
 def cannot_compile(error: BaseException) -> bool:

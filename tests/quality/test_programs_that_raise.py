@@ -85,3 +85,14 @@ def test_on_other_values_both_may_raise(tmp_path: Path) -> None:
     inputs = "def make_inputs(): return [torch.rand(3) + 9]\n"
     text = inputs + "def fn(x):\n    if x.sum() < 9: raise ValueError('small')\n    return x * 2\n"
     assert judge(tmp_path, text).status is Status.CLEAN
+
+
+def test_gradients_of_gradients_are_not_for_the_compiler(tmp_path: Path) -> None:
+    text = """
+def make_inputs(): return [torch.randn(5, 3, requires_grad=True), torch.randn(3)]
+def fn(x, w):
+    slope, = torch.autograd.grad((x.tanh() @ w).sum(), x, create_graph=True)
+    return slope.norm()
+"""
+    got = judge(tmp_path, text)
+    assert got.status is Status.UNSUPPORTED and "does not currently support double backward" in got.reason
