@@ -15,7 +15,7 @@ from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compile_queries import told_compiled
-from fxmorph.torchapi.compiling import register_backend
+from fxmorph.torchapi.compiling import register_backend, reset
 
 ASKING = {
     "values": "def fn(x): return x.tanh() if torch.compiler.is_compiling() else torch.relu(x)",
@@ -77,6 +77,31 @@ def test_what_is_wrong_in_a_program_that_asks_is_a_finding(name: str, tmp_path: 
     register_backend("fxmorph_wrong_tanh", wrong_tanh)
     got = judge(tmp_path, WRONG[name], "fxmorph_wrong_tanh")
     assert (got.status, got.kinds) == (Status.FINDING, (Kind.VALUE,)), got.reason
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "NAdam"])
+def test_optimisers_count_their_steps_as_compiled_ones_do(name: str) -> None:
+    def steps(compiled: bool) -> torch.Tensor:
+        reset()
+        weight = torch.nn.Parameter(torch.zeros(4))
+        optimiser = getattr(torch.optim, name)([weight], lr=0.5)
+
+        def train(x: torch.Tensor) -> None:
+            optimiser.zero_grad()
+            (weight * x).sum().backward()
+            optimiser.step()
+
+        step = torch.compile(train, backend="eager") if compiled else train
+        for _ in range(2):
+            step(torch.tensor([1.0, 2.0, 0.5, -3.0]))
+        return weight.detach()
+
+    asked: set[str] = set()
+    with told_compiled(asked):
+        told = steps(compiled=False)
+    assert torch.allclose(told, steps(compiled=True), rtol=5e-7, atol=0)
+    assert not torch.allclose(told, steps(compiled=False), rtol=3e-6, atol=0)
+    assert asked and all(module.startswith("torch.optim.") for module in asked)
 
 
 def test_torch_itself_hears_what_it_always_does() -> None:
