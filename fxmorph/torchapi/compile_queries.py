@@ -21,8 +21,8 @@ _QUERIES = [
     for module, name in _NAMES
     if isinstance(f := getattr(module, name, None), FunctionType) and not f.__code__.co_freevars
 ]
-#: Of torch itself, what hears what programs hear.  Optimisers that are compiled count their steps in tensors of float32,
-#: eager ones in numbers of Python: ``1 - beta2**step`` has five digits there in the first steps.
+#: Of torch itself, what hears what programs hear.  Compiled optimisers count their steps in tensors of float32, eager
+#: ones in numbers of Python: ``1 - beta2**step`` has five digits there in the first steps.
 _AS_PROGRAMS = "torch.optim."
 #: Where the modules go whose programs ask while yes is the answer.
 _askers: list[set[str]] = []
