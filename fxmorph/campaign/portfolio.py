@@ -77,7 +77,7 @@ class Portfolio:
         if Source.SEEDS in sources:
             looks = [self._as_it_is(seed, place) for place, seed in enumerate(self.seeds)]
             self._looked |= {look.id for look in looks}
-            # The most of all: seeds as they are show most of the faults that lie anywhere in the compiler.
+            # The most of whole programs: seeds as they are show most of the faults that lie anywhere in the compiler.
             looking = Lane[Any](self._own(zip(looks)), 1.3, 1.2)
             lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:

@@ -143,10 +143,10 @@ def result_of_loss(case: Case, ended: Ended) -> CaseResult:
     so_far = ended.so_far
     judged = isinstance(so_far, CaseResult) and so_far.case_id == case.id
     if judged and not in_compiler and (ended.trouble is Trouble.TIMEOUT or ended.alone):
-        why = f", which eager alone dies of, too: {ended.detail}"
-        if ended.trouble is Trouble.TIMEOUT:
-            why = f", which more of --case-timeout allows: {reason}"
-        return replace(so_far.with_more(f"not judged further{why}"), seconds=seconds)
+        why = f"more of --case-timeout allows: {reason}"
+        if ended.alone:
+            why = f"eager alone dies of, too: {ended.detail}"
+        return replace(so_far.with_more(f"not judged further, which {why}"), seconds=seconds)
     crashed = in_compiler and ended.trouble is Trouble.CRASH
     status = Status.FINDING if crashed else Status.INCONCLUSIVE if in_compiler else Status.ERROR
     kinds = (Kind.CRASH,) if crashed else ()

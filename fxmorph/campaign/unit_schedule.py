@@ -209,12 +209,14 @@ class UnitSchedule:
         entries.sort(key=lambda unit: (unit.name.endswith("_training"), not unit.default))
         before: Counter[str] = Counter()
         turn: dict[str, int] = {}
+        families: dict[str, str] = {}
         for unit in entries:
+            if unit.default:
+                families.setdefault(family(unit.name), unit.name)
             turn[unit.name] = before[kin(unit.name)] + (0 if unit.default else LATER)
             before[kin(unit.name)] += 1
         near = sorted(turn, key=turn.__getitem__)
-        families = {family(unit.name): unit for unit in reversed(entries)}
-        alone = [unit.name for unit in entries if unit.default and families[family(unit.name)] is unit]
+        alone = list(families.values())
         for wanted, size, others in ((alone, ENTRIES_ALONE, False), (near, ENTRIES_A_JOB, True)):
             for i in self._own(range(0, len(wanted), size)):
                 self._deriving += 1

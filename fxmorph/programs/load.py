@@ -177,14 +177,14 @@ def in_other_layout(loaded: LoadedSeed, input_seed: int) -> LoadedSeed | None:
         tensors = tensors_of(made.args)
         before = [t._version for t in tensors]
         own_layout = layout_of(made.args)
-        own = _shares_operands(made)
+        shares = _shares_operands(made)
         written = frozenset(k for k, t in enumerate(tensors) if t._version != before[k])
         for apart in (False, True):
             other = replace(loaded, relaid=True, written=written, apart=apart)
             changed = other.fresh(input_seed)
             if layout_of(changed.args) == own_layout:
                 return None
-            if not _shares_operands(changed) or own:
+            if not _shares_operands(changed) or shares:  # what eager does not take raises here
                 return other
     except Exception:  # a view of what was contiguous, mostly
         return None

@@ -38,7 +38,7 @@ def _asks() -> bool:
 
 
 def answer(module: str) -> bool:
-    """Yes to a program; to torch itself what eager execution is told."""
+    """Yes to a program, and to optimisers; to the rest of torch what eager execution is told."""
     if module.partition(".")[0] == "torch" and not module.startswith(_AS_PROGRAMS):
         return False
     _askers[-1].add(module)

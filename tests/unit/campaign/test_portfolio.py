@@ -39,8 +39,8 @@ def corpus(tmp_path: Path) -> str:
     return str(tmp_path / "corpus")
 
 
-def derived(job: Derive, derivations: tuple[Derivation, ...]) -> tuple[Derivation, ...]:
-    """What the job is answered."""
+def answered(job: Derive, derivations: tuple[Derivation, ...]) -> tuple[Derivation, ...]:
+    """What of them the job is for."""
     mine = [d for d in derivations if d.entry in job.entries]
     return tuple(replace(d, graphs=tuple(g for g in d.graphs if job.near or not g.change)) for d in mine)
 
@@ -63,7 +63,7 @@ def walk(
             return
         if isinstance(job, (JudgePasses, Derive)):
             alone.append(job)
-            answer = derived(job, derivations) if isinstance(job, Derive) else PassesJudged()
+            answer = answered(job, derivations) if isinstance(job, Derive) else PassesJudged()
             campaign.schedule.hear(Ended(job, (answer, ())))
             return
         found = status(job.case)
@@ -187,6 +187,7 @@ def test_families_come_as_they_are_then_near_misses_of_each_kin_that_runs_by_def
     alone, near, *others = [job for job in jobs if isinstance(job, Derive)]
     assert not alone.near and {*alone.entries} == {u.name for u in (*sfdp, units[4])}
     assert near.near and "joint.patterns/one" in near.entries[:2]  # one of each of both kins
+    assert sum(name in {u.name for u in sfdp} for name in near.entries[:2]) == 1
     left = [name for job in (near, *others) for name in job.entries]
     assert all(job.near for job in others) and len(left) == len({*left}) == 6
     assert left[-1] == "joint.patterns/sfdp_0_training" and left.index("joint.patterns/off") > 2
