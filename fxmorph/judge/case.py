@@ -52,6 +52,7 @@ from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import check_settings, spoken
 from fxmorph.torchapi.devices import out_of_memory
+from fxmorph.torchapi.dispatch import opens_transform
 from fxmorph.torchapi.new_memory import garbage_in_new_memory
 
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
@@ -143,8 +144,7 @@ def _judge(case: Case, loaded: LoadedSeed, rules: Registry, clock: Clock, prover
 def captured_graph(case: Case, loaded: LoadedSeed, clock: Clock) -> Captured:
     """The graph of the seed that this case works on; raises :class:`CaptureFailed`."""
     with clock.activity("capture"):
-        capture = capture_torch if case.level is GraphLevel.TORCH else capture_aten
-        graphs = capture(loaded.fresh(case.input_seed), loaded.config(case.compile), loaded.no_grad)
+        graphs = _graphs(case.level, case, loaded)
         pick = random.Random(f"graph {case.campaign_seed} {case.seed.hash} {case.number}")
         weights = [len(calls(g.graph)) for g in graphs]
         chosen = pick.choices(graphs, weights)[0]
@@ -154,6 +154,16 @@ def captured_graph(case: Case, loaded: LoadedSeed, clock: Clock) -> Captured:
             chosen = _window(chosen, size, pick, loaded.no_grad)
         note(lambda: f"capture: {len(graphs)} graphs; {len(calls(chosen.graph))} of {whole} calls of one of them")
         return chosen
+
+
+def _graphs(level: GraphLevel, case: Case, loaded: LoadedSeed) -> list[Captured]:
+    """The graphs at a level; those that AOTAutograd makes where Dynamo's hold a transform of ``torch.func``."""
+    capture = capture_torch if level is GraphLevel.TORCH else capture_aten
+    graphs = capture(loaded.fresh(case.input_seed), loaded.config(case.compile), loaded.no_grad)
+    if level is GraphLevel.TORCH and any(opens_transform(g.graph) for g in graphs):
+        # Inside of it tensors have no memory of their own, by which rewrites are checked.
+        return _graphs(GraphLevel.ATEN, case, loaded)
+    return graphs
 
 
 def _window(captured: Captured, size: int, pick: random.Random, no_grad: bool) -> Captured:

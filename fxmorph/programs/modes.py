@@ -1,7 +1,7 @@
 """Modes of the process that a program may switch and leave switched: gradients, autocast, dtypes, determinism.
 
-So may a compiler that raises in the midst of tracing leave the keys that torch dispatches by: on torch 2.13 a program
-under ``inference_mode`` does, and after that no operator runs in its process.
+So may a compiler that raises in the midst of tracing leave the keys that torch dispatches by (on torch 2.13 a program
+under ``inference_mode`` does, and after that no operator runs in its process), or a level of forward-mode AD open.
 
 A captured graph enters and leaves them by calls of its own (``torch._C._set_grad_enabled``,
 ``torch.amp.autocast_mode._enter_autocast``): one that raises between them, or that has lost the second, leaves the
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import torch
 
-from fxmorph.torchapi.dispatch import dispatch_keys_kept
+from fxmorph.torchapi.dispatch import dispatch_keys_kept, transforms_kept
 
 DEVICES = ("cpu", "cuda")
 
@@ -71,10 +71,13 @@ class Modes:
 
 @contextlib.contextmanager
 def modes_restored() -> Iterator[Modes]:
-    """Whatever runs in it, the modes, and the keys of dispatch, are afterwards as they were; gives those modes."""
+    """Whatever runs in it, the modes, the keys of dispatch and the levels of transforms are afterwards as they were.
+
+    Gives those modes.
+    """
     before = Modes.now()
     try:
-        with dispatch_keys_kept():
+        with dispatch_keys_kept(), transforms_kept():
             yield before
     finally:
         before.restore()

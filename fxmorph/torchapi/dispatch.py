@@ -9,9 +9,11 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch import fx
 from torch._C import DispatchKey
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.autograd import forward_ad
 from torch.utils import _pytree
 from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -31,8 +33,10 @@ __all__ = [
     "mutated_arguments",
     "no_dispatch",
     "noting_shared_operands",
+    "opens_transform",
     "schema_of",
     "tensors_of",
+    "transforms_kept",
     "tree_flatten",
     "tree_leaves",
     "tree_map",
@@ -55,6 +59,40 @@ _CONTROL_FLOW = frozenset({"associative_scan", "cond", "map_impl", "scan", "whil
 def dispatch_keys_kept() -> AbstractContextManager[Any]:
     """A context after which operators are dispatched by the keys that they were dispatched by before."""
     return torch._C._PreserveDispatchKeyGuard()
+
+
+@contextmanager
+def transforms_kept() -> Iterator[None]:
+    """A context after which no level of forward-mode AD or of ``torch.func`` is open that was not open before.
+
+    A compiler that raises while it traces ``torch.func.jvp`` leaves its level open: whatever is differentiated forward
+    later would be "nested", which torch refuses.
+    """
+    depth, was_open = torch._C._functorch.get_dynamic_layer_stack_depth(), _differentiates_forward()
+    level = forward_ad._current_level
+    try:
+        yield
+    finally:
+        if torch._C._functorch.get_dynamic_layer_stack_depth() > depth:
+            torch._C._functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        if not was_open and _differentiates_forward():
+            torch._C._exit_dual_level(level=0)
+        forward_ad._current_level = level
+
+
+def opens_transform(graph: fx.Graph) -> bool:
+    """Whether calls of the graph open a level of ``torch.func`` (``vmap``, ``grad``, ``jvp``) or of forward-mode AD."""
+    names = (getattr(n.target, "__name__", "") for n in graph.nodes if n.op == "call_function")
+    return any(name.endswith("_increment_nesting") or name == "_enter_dual_level" for name in names)
+
+
+def _differentiates_forward() -> bool:
+    """Whether a level of forward-mode AD is open: torch does not tell, but opens no second one."""
+    try:
+        torch._C._exit_dual_level(level=torch._C._enter_dual_level())
+    except RuntimeError:
+        return True
+    return False
 
 
 class DispatchMode(TorchDispatchMode):

@@ -662,6 +662,7 @@ def test_blame_falls_where_the_fault_was_planted(name: str) -> None:
     assert blame.evidence and bool(blame.redo) is (name not in UNSETTABLE)
 
 
+@pytest.mark.slow
 def test_what_this_torch_lacks_keeps_nobody_else_from_being_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     def lacking() -> Any:
         raise AttributeError("module 'graph_compile' has no attribute 'collect'")

@@ -83,15 +83,16 @@ def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path, run:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("drop_noops", "alias"),
-        ("fold_permutes", "shape"),
+        # What is wrong first depends on how many graphs are made in the time there is.
+        ("drop_noops", r"^  (alias|dtype|identity): "),
+        ("fold_permutes", r"^  (value|shape): "),
         ("leaves_a_dangling_node", "does not lint"),
     ],
 )
 def test_the_assertion_holds_the_counterexample(name: str, words: str) -> None:
     with pytest.raises(AssertionError, match="WRONG") as error:
         check_pass(getattr(own_passes, name), SOME, seconds=BRIEF)
-    assert words in str(error.value)
+    assert re.search(words, str(error.value), re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", ["raises", "raises_a_type_error"])

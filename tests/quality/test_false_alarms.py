@@ -552,6 +552,9 @@ _ALIKE = (
     "division by zero on small integers", "attention that is fused, in float64",
     "a size from a sum", "a number that is rounded down", "sums of equal terms", "powers", "far angles",
     "sum that cancels", "sign of zero as a bool", "gradients of activations",
+    "duplicate indices that add up", "lgamma and digamma near zeros", "contracted cross product", "half kernels",
+    "running means of ramps far from zero", "signs of zero made visible", "random numbers of Inductor's own",
+    "a sum that cancels, as a number", "degenerate statistics", "a number of distinct values",
 )  # fmt: skip
 SLOW = (*_LONG, *_ALIKE)
 

@@ -76,7 +76,11 @@ def judge(folder: Path, text: str, factor: float) -> CaseResult:
         return judge_case(case, Registry(), Clock())
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+#: Half a minute, and like another that is quicker.
+_SLOW = ("gradient of map",)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in _SLOW else n for n in PROGRAMS])
 def test_a_wrong_value_inside_is_found(tmp_path: Path, name: str) -> None:
     got = judge(tmp_path, PROGRAMS[name], 1.001)
     assert got.status is Status.FINDING and "fp64" in got.reason, got.reason
@@ -163,6 +167,7 @@ def test_without_control_flow_some_share_memory(tmp_path: Path) -> None:
     assert shared == {1, 2}
 
 
+@pytest.mark.slow
 def test_weights_of_flex_attention_may_be_rounded_before_they_are_normalised(tmp_path: Path) -> None:
     """As compiled kernels do; the kernel of eager rounds them afterwards, and neither is nearer to what is meant."""
     text = """

@@ -43,6 +43,32 @@ def test_a_run_leaves_the_modes_as_they_were(name: str, raises: bool) -> None:
     assert Modes.now() == before
 
 
+@pytest.mark.parametrize("raises", [False, True])
+def test_no_level_of_a_transform_stays_open(raises: bool) -> None:
+    def fn(x: torch.Tensor) -> torch.Tensor:
+        torch._C._enter_dual_level()
+        if raises:
+            torch._C._functorch._jvp_increment_nesting()
+            raise ValueError("planted")
+        return x * 2
+
+    def square(x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    x = torch.full((3,), 2.0)
+    seen = observe(Invocation(fn, [x], lambda g: g(x)), lambda f: f)
+    assert bool(seen.raised) is raises
+    assert torch._C._functorch.peek_interpreter_stack() is None
+    assert torch.func.jvp(square, (x,), (torch.ones(3),))[1].tolist() == [4, 4, 4]
+
+
+def test_a_level_that_was_open_stays_open() -> None:
+    with torch.autograd.forward_ad.dual_level():
+        with modes_restored():
+            dual = torch.autograd.forward_ad.make_dual(torch.ones(2), torch.ones(2))
+        assert torch.autograd.forward_ad.unpack_dual(dual * 3).tangent.tolist() == [3, 3]
+
+
 def test_a_program_runs_in_the_modes_that_it_is_called_in() -> None:
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
         before = Modes.now()

@@ -62,6 +62,34 @@ def test_drawn_recipes_keep_the_meaning_and_replay(seed: Any, rules: Any) -> Non
         assert again.recipe == variant.recipe
 
 
+INSIDE = {
+    "vmap": "torch.func.vmap(torch.dot)(x, x)",
+    "grad": "torch.func.grad(lambda a: (a.sin() * a).sum())(x)",
+    "jvp": "torch.func.jvp(lambda a: a.sin() * a, (x,), (x,))[1]",
+    "dual": "fa.unpack_dual(fa.make_dual(x, x).sin()).tangent",
+}
+
+
+@pytest.mark.parametrize("transform", INSIDE)
+def test_programs_that_hold_a_transform_are_rewritten_where_it_is_gone(
+    transform: str, rules: Any, tmp_path: Path
+) -> None:
+    """Dynamo's graph calls operators inside of it, on tensors that have no memory of their own."""
+    file = tmp_path / "inside.py"
+    within = "with fa.dual_level():" if transform == "dual" else "if True:"
+    file.write_text(
+        "import torch\nimport torch.autograd.forward_ad as fa\n"
+        "def make_inputs():\n    return [torch.randn(3, 4)]\n"
+        f"def fn(x):\n    {within}\n        return {INSIDE[transform]} + 1\n"
+    )
+    (seed,), _ = find_seeds([str(file)])
+    for number in range(1, 5):  # of both levels
+        case = case_of(seed, number)
+        variant = make_variant(case, load_seed(seed), rules, Clock())
+        assert variant.recipe
+        assert check_rewrite(case, variant, Clock()) is None
+
+
 DRAW = """
 import sys, torch
 from fxmorph.core.clock import Clock
