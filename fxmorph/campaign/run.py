@@ -17,11 +17,15 @@ from fxmorph.campaign.preparation import Preparation, header
 from fxmorph.campaign.schedule import Schedule
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.scripts import ScriptServer
 from fxmorph.core.store import PAGE
 from fxmorph.core.versions import version_of
 from fxmorph.events import Checked, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.model import Status
+from fxmorph.triage.folder.confirm import fresh_environment
 
+#: The module of the process that findings' scripts are forked from, which loads torch's compiler.
+SCRIPT_SERVER = "fxmorph.triage.folder.script_server"
 #: More harness errors than this share of the cases (and more than 3) fail the run.
 TOO_MANY_ERRORS = 0.2
 
@@ -41,6 +45,7 @@ class Run:
         self._settings, self._emit = made.settings, made.emit
         self._ledger, self._queue = made.ledger, made.queue
         self._jobs = schedule.jobs()
+        self._scripts = ScriptServer(SCRIPT_SERVER, fresh_environment(made.cache))
         #: The schedule has no more jobs, or as many as were asked for are done.
         self._exhausted = False
 
@@ -58,9 +63,10 @@ class Run:
         (s.state_dir / "workers.log").write_text("")
         self._made.packs.ask_where_stalled(self._made.store, self._ledger.run_id, self._emit)
         try:
-            arguments = self._workers_arguments()
-            with Pool(s.effective_jobs, worker_server.serve, arguments, shared, eager_alone) as pool:
-                self._loop(pool)
+            with self._scripts:
+                arguments = self._workers_arguments()
+                with Pool(s.effective_jobs, worker_server.serve, arguments, shared, eager_alone) as pool:
+                    self._loop(pool)
                 self._ledger.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
             self._emit(Warned(self._interrupted))
@@ -110,6 +116,8 @@ class Run:
             str(state / "proofs"),
             [str(p.resolve()) for p in self._made.packs.folders],
             [str(Path(p).resolve()) for p in self._settings.oracles],
+            # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
+            self._scripts.address if self._settings.device == "cpu" else "",
         )
 
     # -- the loop --------------------------------------------------------------
@@ -123,7 +131,10 @@ class Run:
             while pool.idle and elapsed < s.max_time:
                 cases_left = case_time and not self._exhausted and self._schedule.judged != self._planned
                 if queue.wants(cases_left):
-                    pool.submit(*queue.next_job(s.max_time - elapsed, cases_left))
+                    of_finding, limit = queue.next_job(s.max_time - elapsed, cases_left)
+                    if isinstance(of_finding, (jobs.Confirm, jobs.Identify)) and s.device == "cpu":
+                        self._scripts.begin()
+                    pool.submit(of_finding, limit)
                     continue
                 job = self._next_case(pool) if case_time else None
                 if job is None:

@@ -30,6 +30,7 @@ from fxmorph.campaign.jobs import (
 from fxmorph.core.clock import Clock
 from fxmorph.core.installed_lists import OPERATORS
 from fxmorph.core.pool import Lost, Unequipped, answer_jobs, answers_so_far, phases, print_to
+from fxmorph.core.scripts import ForkedScripts, Scripts
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
 from fxmorph.model import Case, Status
@@ -59,11 +60,13 @@ def serve(
     proofs: str,
     packs: Sequence[str] = (),
     oracles: Sequence[str] = (),
+    scripts: str = "",
 ) -> None:
     """Answer jobs until the connection closes; what programs and compilers print goes to ``log``.
 
     ``proofs`` is the folder of certificates, ``packs`` folders of proposals whose admitted rules are used,
-    ``transforms`` and ``oracles`` folders of loose files.
+    ``transforms`` and ``oracles`` folders of loose files; ``scripts`` is the address of the server that findings'
+    scripts are forked from, "" where there is none.
     """
     import torch
 
@@ -75,13 +78,14 @@ def serve(
     prover = Prover(Certificates(Path(proofs)), RUN_BUDGET)
     use_oracles([Path(p) for p in oracles])
 
+    fresh = ForkedScripts(scripts) if scripts else Scripts()
     tell = phases(connection)
     clock = Clock(on_change=tell, since_birth=True, so_far=answers_so_far(connection))
 
     def answer(job: Any) -> Any:
         try:
             with subnormals_kept():
-                return _with_device(lambda: _answer(job, rules, prover, clock, cache, tell))
+                return _with_device(lambda: _answer(job, rules, prover, clock, cache, fresh, tell))
         except DeviceLost as error:
             if clock.failed_in:
                 tell(clock.failed_in)
@@ -167,7 +171,9 @@ def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigat
     return with_exhibit(found, job.case, job.result, rules, clock)
 
 
-def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str, tell: Callable[[str], None]) -> Any:
+def _answer(
+    job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str, scripts: Scripts, tell: Callable[[str], None]
+) -> Any:
     """The answer to a job; raises ``DeviceLost`` when this process can run nothing any more.
 
     ``tell`` hears which unit of Inductor runs.
@@ -186,7 +192,8 @@ def _answer(job: Any, rules: Registry, prover: Prover, clock: Clock, cache: str,
         where = Path(job.folder), Path(cache)
         if isinstance(job, WriteUp):
             return written_up(*where), clock.take()
-        answer = confirm(*where, 1 if isinstance(job, Identify) else job.times)
+        answer = confirm(*where, 1 if isinstance(job, Identify) else job.times, scripts)
         if answer.stands:
-            answer = replace(answer, match=exact_match(job.finding, *where, shown=True))
+            answer = replace(answer, match=exact_match(job.finding, *where, shown=True, scripts=scripts))
+        clock.add("confirm", scripts.take())
     return answer, clock.take()

@@ -1,7 +1,8 @@
 """Calls of an overload with arguments changed on purpose: those that rewrites, decompositions and lowerings forget.
 
-The schema says what an argument is: numbers and flags that have a default leave it, words and dimensions become
-others, sizes become 1 or 0, tensors get another dtype or other strides than the rest, lists other lengths and orders.
+The schema says what an argument is: numbers and flags that have a default leave it, or are left to it, words and
+dimensions become others, sizes become 1 or 0, lists and tensors that need not be given are omitted, tensors get another
+dtype or other strides than the rest, lists other lengths and orders.
 What eager refuses of it nobody has to judge.
 """
 
@@ -171,6 +172,7 @@ def _rank(values: _Values) -> int:
 def _leads(overload: OpOverload) -> list[_Change]:
     """Changes that the overload has arguments for, in an order of its own."""
     leads: list[_Change] = [functools.partial(_leave, argument) for argument in _defaults(overload)]
+    leads += [functools.partial(_omit, argument) for argument in _omissible(overload)]
     arguments = {a.name: str(a.type) for a in overload._schema.arguments}
     whole = {name for name, kind in arguments.items() if re.fullmatch(r"(Optional\[)?(List\[)?int\]*", kind)}
     if arguments.keys() & _DIMENSIONS:
@@ -206,9 +208,29 @@ def _defaults(overload: OpOverload) -> list[Any]:
     return [*plain, *(a for a in overload._schema.arguments if "str" in str(a.type) and a.name in WORDS)]
 
 
+def _omissible(overload: OpOverload) -> list[Any]:
+    """Lists and tensors that need not be given."""
+    chosen = [a for a in overload._schema.arguments if a.has_default_value() or str(a.type) == "Optional[Tensor]"]
+    return [
+        a
+        for a in chosen
+        if a.name not in _LEFT | _DIMENSIONS and any(kind in str(a.type) for kind in ("List", "Optional[Tensor]"))
+    ]
+
+
+def _omit(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    default = argument.default_value
+    values[argument.name] = list(default) if isinstance(default, (list, tuple)) else default
+
+
 def _leave(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """What has another value than its default takes that in every other call: most samples give some arguments always,
+    and what is written for those that do not is not run.
+    """
     kind, now = str(argument.type), values[argument.name]
-    if "bool" in kind:
+    if argument.has_default_value() and not _is_default(now, argument.default_value) and rng.random() < 0.5:
+        values[argument.name] = argument.default_value
+    elif "bool" in kind:
         values[argument.name] = not now
     elif "str" in kind:
         values[argument.name] = rng.choice([word for word in WORDS[argument.name] if word != now])

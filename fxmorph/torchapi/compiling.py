@@ -31,6 +31,11 @@ COMPILER_EXCEPTIONS: tuple[type[BaseException], ...] = (TorchDynamoException, Ba
 
 #: What a backend ladder walks, mildest first.
 BACKEND_LADDER = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_decomp_partition")
+#: Methods of modules that tell or take names.
+_NAMING = (
+    "named_parameters", "named_buffers", "named_modules", "state_dict", "load_state_dict", "get_parameter",
+    "get_buffer", "get_submodule",
+)  # fmt: skip
 #: Characters that are kept of an exception's message.
 MESSAGE = 300
 
@@ -169,13 +174,20 @@ def freezes(config: CompileConfig) -> bool:
 
 
 def compile_callable(fn: Callable[..., Any], config: CompileConfig) -> Callable[..., Any]:
-    """``torch.compile(fn)`` from a clean state; call and use it under :func:`configured`."""
+    """``torch.compile(fn)`` from a clean state; call and use it under :func:`configured`.
+
+    What stands for a module names what it holds as the module does: ``torch.compile`` puts ``_orig_mod.`` before, which
+    is no difference that a program means to show.
+    """
     reset()
     options = dict(config.options)
     if config.backend != "inductor":
         options.pop("mode", None)
         options.pop("options", None)
-    return torch.compile(fn, backend=config.backend, **options)
+    compiled = torch.compile(fn, backend=config.backend, **options)
+    if isinstance(fn, torch.nn.Module):
+        vars(compiled).update({name: getattr(fn, name) for name in _NAMING})
+    return compiled
 
 
 def backends() -> list[str]:
@@ -210,7 +222,9 @@ def warm_imports() -> None:
     import torch._inductor.decomposition
     import torch._inductor.fx_passes.joint_graph
     import torch._inductor.fx_passes.post_grad
-    import torch._inductor.lowering  # noqa: F401
+    import torch._inductor.lowering
+    import torch.fx.experimental.validator
+    import torch.utils.cpp_extension  # noqa: F401
 
 
 def is_compiler_error(error: BaseException) -> bool:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import functools
 import itertools
-import random
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,15 +17,18 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
-from fxmorph.torchapi.changed_calls import changed_calls
+from fxmorph.torchapi.changed_calls import bound, changed_calls
 from fxmorph.torchapi.decompose import inductor_decompositions, is_decomposed
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, tensors_of
 from fxmorph.torchapi.operator_samples import SampleCall, operator_tests, recorded_calls, seed_samples
+from fxmorph.torchapi.unlike_calls import most_unlike
 from fxmorph.torchapi.varied_calls import described, passes_shape_check, varied, with_other_numbers
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
 CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
+#: Calls with changed arguments that are drawn at once: those that are most unlike each other come first.
+DRAWN = 64
 #: Twins a call.
 TWINS = 0.25
 #: The first argument of a call, the other ones, and those by name.
@@ -120,19 +122,25 @@ def _calls(program: OperatorProgram, test: Any) -> list[tuple[Callable[..., Any]
 
 def _changed(test: Any, dtypes: Sequence[torch.dtype], part: int) -> list[tuple[Callable[..., Any], _Sample]]:
     """Calls of the overload that has the operator's name, or of those that it is made of and Inductor knows, with
-    arguments changed on purpose; two in one of the dtypes, then two in the next.
+    arguments changed on purpose, in the dtypes.
     """
-    own = [calls for dtype in dtypes if (calls := _recorded(_name(test), dtype))]
-    rng = random.Random(f"{test.name} {part}")
-    made: list[tuple[Callable[..., Any], _Sample]] = []
-    for turn in range(2 * CALLS if own else 0):
-        near, number = rng.choice(own[len(made) // 2 % len(own)]), part * CALLS + turn
-        for args, kwargs in changed_calls(near.overload, near.args, near.kwargs, test.name, 1, number):
+    drawn, place = divmod(part, DRAWN // CALLS)
+    own = [_recorded(_name(test), dtype) for dtype in dtypes]
+    near = [call for one_of_each in itertools.zip_longest(*own) for call in one_of_each if call is not None]
+    calls = _most_unlike_changes(test.name, near, drawn * DRAWN)[place * CALLS : (place + 1) * CALLS]
+    return [(c.overload, _Sample((c.args[0], [*c.args[1:]], c.kwargs))) for c in calls]
+
+
+def _most_unlike_changes(name: str, near: Sequence[SampleCall], start: int) -> list[SampleCall]:
+    """At most :data:`DRAWN` calls near some, from the changes that begin with this number, the most unlike first."""
+    made: dict[str, SampleCall] = {}
+    for number in range(start, start + DRAWN if near else start):
+        call = near[number % len(near)]
+        for args, kwargs in changed_calls(call.overload, call.args, call.kwargs, name, 1, number):
             if args and _plain((args, kwargs)):
-                made.append((near.overload, _Sample((args[0], [*args[1:]], kwargs))))
-        if len(made) == CALLS:
-            break
-    return made
+                said = f"{call.overload} {described((args, kwargs))}"
+                made.setdefault(said, replace(call, args=args, kwargs=kwargs))
+    return most_unlike(list(made.values()), lambda c: (str(c.overload), bound(c.overload, c.args, c.kwargs)), DRAWN)
 
 
 @functools.lru_cache(maxsize=64)
@@ -255,7 +263,8 @@ def _called_by_sample(test: Any, call: _Call) -> set[tuple[OpOverload, tuple[str
 
 
 def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
-    """Samples whose arguments differ in more than values: first one of each set of arguments that are no tensors.
+    """Samples whose arguments differ in more than values: first one of each set of arguments that are no tensors, the
+    most unlike ones first.
 
     After each a variation of it, which eager may refuse.
     """
@@ -273,7 +282,8 @@ def _distinct(test: Any, dtype: torch.dtype, setting: Setting) -> list[_Sample]:
             if key not in seen and _plain(call):
                 seen.add(key)
                 alike.setdefault(str(tree_map(_spelled, call[1:])), []).append(call)
-    rounds = itertools.zip_longest(*alike.values())
+    order = most_unlike(list(alike), lambda key: alike[key][0], len(alike))
+    rounds = itertools.zip_longest(*(alike[key] for key in order))
     calls = [call for one_of_each in rounds for call in one_of_each if call is not None]
     return [each for place, call in enumerate(calls) for each in _with_variation(test.name, place, call, seen)]
 

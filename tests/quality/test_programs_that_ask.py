@@ -72,6 +72,43 @@ def test_what_a_program_does_when_it_is_compiled_is_no_difference(name: str, bac
     assert got.status is Status.EXPECTED and "the program asks whether it is compiled" in got.reason, got.reason
 
 
+NET = """
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.inner = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3))
+    def forward(self, x):
+        return self.inner(x).tanh()
+fn = Net()
+def drive(fn, x):
+    out = fn(x)
+    out.sum().backward()
+    return {told}
+"""
+#: What a driver reads by name, which torch.compile gives another one.
+NAMED = {
+    "gradients": "{n: p.grad for n, p in fn.named_parameters()}",
+    "state": "fn.state_dict()",
+    "buffers": "[n for n, _ in fn.named_buffers()], [n for n, _ in fn.named_modules()]",
+    "part": "fn.get_parameter('inner.0.weight').grad, fn.get_submodule('inner.1').running_mean",
+    "loaded": "fn.load_state_dict({k: v * 2 for k, v in fn.state_dict().items()}), fn(x)",
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_of_what_a_module_holds_are_its_own(name: str, tmp_path: Path) -> None:
+    got = judge(tmp_path, NET.format(told=NAMED[name]), "aot_eager")
+    assert got.status is Status.CLEAN, got.reason
+
+
+@pytest.mark.parametrize("name", ["gradients", "loaded"])
+def test_what_is_wrong_under_its_name_is_a_finding(name: str, tmp_path: Path) -> None:
+    register_backend("fxmorph_wrong_tanh", wrong_tanh)
+    got = judge(tmp_path, NET.format(told=NAMED[name]), "fxmorph_wrong_tanh")
+    assert got.status is Status.FINDING and Kind.STRUCTURE not in got.kinds, got.reason
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_in_a_program_that_asks_is_a_finding(name: str, tmp_path: Path) -> None:
     register_backend("fxmorph_wrong_tanh", wrong_tanh)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -18,6 +16,7 @@ from fxmorph.core.exits import Exit, ReproExit
 from fxmorph.core.finding_parts import Match
 from fxmorph.core.lifetime import BREAKS, GONE, STILL_THERE
 from fxmorph.core.records import from_json, to_json
+from fxmorph.core.scripts import Scripts
 from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
 from fxmorph.prove.certificates import Certificates
@@ -70,31 +69,20 @@ def said_by(code: int) -> str:
 
 
 def run_repro(
-    folder: Path, cache: Path, *, without_unit: bool = False, mend: str = "", python: str = sys.executable
+    folder: Path, cache: Path, *, without_unit: bool = False, mend: str = "", scripts: Scripts | None = None
 ) -> tuple[int, str]:
     """(exit code, last line printed) of the finding's repro in a fresh process; -1 on time-out.
 
-    ``cache`` is Inductor's folder.  ``python`` is the interpreter.  ``without_unit``: with the guilty unit switched off
+    ``cache`` is Inductor's folder.  ``without_unit``: with the guilty unit switched off
     (``fxmorph/triage/blame/ablation.py``).  ``mend``: with that known defect mended (``fxmorph/triage/known/``).
+    ``scripts`` says where fresh processes come from: new interpreters by default.
     """
     program = ["repro.py"]
-    if without_unit:
-        program = ["-m", "fxmorph.triage.blame.ablation", "."]
+    if without_unit:  # by a setting that torch reads when it is imported
+        program, scripts = ["-m", "fxmorph.triage.blame.ablation", "."], None
     elif mend:
         program = ["-m", "fxmorph.triage.known.mended_repro", ".", mend]
-    try:
-        done = subprocess.run(
-            [python, *program],
-            cwd=folder,
-            env=fresh_environment(cache),
-            capture_output=True,
-            text=True,
-            timeout=REPRO_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return -1, f"no answer in {REPRO_SECONDS} s"
-    lines = (done.stdout + done.stderr).strip().splitlines()
-    return done.returncode, lines[-1] if lines else ""
+    return (scripts or Scripts()).run(program, folder, fresh_environment(cache), REPRO_SECONDS)
 
 
 def fresh_environment(cache: Path) -> dict[str, str]:
@@ -136,12 +124,12 @@ class Confirmation:
         return f"repro.py shows it in {many}{unit}" + (f"; {self.elsewhere}" if self.elsewhere else "")
 
 
-def confirm(folder: Path, cache: Path, times: int = TIMES) -> Confirmation:
+def confirm(folder: Path, cache: Path, times: int = TIMES, scripts: Scripts | None = None) -> Confirmation:
     """Run the repro up to ``times`` times, until it does not show the difference; if more than once, then without
-    the guilty unit and on the other sort of device too.
+    the guilty unit and on the other sort of device too.  ``scripts``: as for :func:`run_repro`.
     """
     for shown in range(times):
-        code, said = run_repro(folder, cache)
+        code, said = run_repro(folder, cache, scripts=scripts)
         if code != ReproExit.STILL_THERE:
             return Confirmation(shown, shown + 1, said)
     if times == 1:

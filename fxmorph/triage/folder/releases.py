@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.lifetime import next_to_try, release_key
 from fxmorph.core.records import to_json
+from fxmorph.core.scripts import Scripts
 from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
 from fxmorph.triage.folder.confirm import run_repro, said_by
@@ -99,7 +100,7 @@ def _tries(releases: Sequence[Release], say: Callable[[str], None]) -> Iterator[
 
         def shows(folder: Path, number: int) -> str:
             # What one release compiled is nothing for another.
-            code, _ = run_repro(folder, Path(cache, str(number)), python=releases[number].python)
+            code, _ = run_repro(folder, Path(cache, str(number)), scripts=Scripts(releases[number].python))
             say(f"{folder.name} torch {releases[number].name}: {said_by(code)}")
             return said_by(code)
 

@@ -81,7 +81,15 @@ def test_weights_of_channels_keep_their_size() -> None:
     """Batch norm's kernel does not look at how many there are."""
     two = [ones(2) for _ in range(4)]
     for args, _ in near(aten.native_batch_norm.default, ones(3, 2, 5), *two, True, 0.1, 1e-5):
-        assert {t.numel() for t in args[1:5]} == {args[0].shape[1]}
+        assert {t.numel() for t in args[1:5] if t is not None} <= {args[0].shape[1]}
+
+
+def test_what_need_not_be_given_is_left_out_where_it_is_given() -> None:
+    given = {"stride": [2, 2], "padding": [1, 1], "ceil_mode": True, "divisor_override": 2}
+    left = [set(given) - k.keys() for _, k in near(aten.avg_pool2d.default, ones(1, 2, 8, 8), [3, 3], **given)]
+    assert set().union(*left) == set(given) and any({"divisor_override", "stride"} <= one for one in left)
+    weights = [args[2:4] for args, _ in near(aten.native_layer_norm.default, ones(2, 3), [3], ones(3), ones(3), 1e-5)]
+    assert {(w is None, b is None) for w, b in weights} == {(a, b) for a in (True, False) for b in (True, False)}
 
 
 def test_tensors_get_other_dtypes_and_strides() -> None:

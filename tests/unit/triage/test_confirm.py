@@ -46,7 +46,7 @@ def test_three_fresh_processes_must_show_it(
     tmp_path: Path, codes: str, shown: int, runs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = module.run_repro
-    monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (4, "") if without_unit else real(*a))
+    monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False, **_: (4, "") if without_unit else real(*a))
     monkeypatch.setattr(module, "missing", lambda device: "no GPU")
     got = confirm(folder_with(tmp_path, codes), tmp_path / "cache")
     assert (got.shown, got.runs, got.stands) == (shown, runs, codes == "1 1 1")
@@ -56,7 +56,7 @@ def test_three_fresh_processes_must_show_it(
 def test_it_says_what_shows_without_the_unit(
     tmp_path: Path, code: int, word: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False: (code if without_unit else 1, "said"))
+    monkeypatch.setattr(module, "run_repro", lambda *a, without_unit=False, **_: (code if without_unit else 1, "said"))
     monkeypatch.setattr(module, "missing", lambda device: "no GPU")
     got = confirm(folder_with(tmp_path, ""), tmp_path / "cache")
     assert got == Confirmation(3, 3, "said", word)
@@ -132,7 +132,7 @@ def test_a_finding_is_tried_on_the_other_sort_of_device(
     write_finding(tmp_path / "aa", found, {}, tmp_path / "proofs")
     seen: list[str] = []
 
-    def run(folder: Path, cache: Path, *, without_unit: bool = False) -> tuple[int, str]:
+    def run(folder: Path, cache: Path, *, without_unit: bool = False, scripts: object = None) -> tuple[int, str]:
         seen.append((folder / "repro.py").read_text())
         return (4 if without_unit else 0 if len(seen) > 4 else 1), "said"
 

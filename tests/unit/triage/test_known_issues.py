@@ -70,7 +70,7 @@ def test_what_is_worth_a_run_shares_kind_operator_stage_and_release() -> None:
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, str]]:
     """What ``run_repro`` answers, by mend; "" is without one."""
     given: dict[str, tuple[int, str]] = {}
-    monkeypatch.setattr(module, "run_repro", lambda folder, cache, mend="": given[mend])
+    monkeypatch.setattr(module, "run_repro", lambda folder, cache, mend="", scripts=None: given[mend])
     return given
 
 

@@ -1,0 +1,112 @@
+"""The process that findings' scripts are forked from: ``python -m fxmorph.triage.folder.script_server ADDRESS``.
+
+It ends when its standard input does, as it does with whoever started it.  A line of JSON that comes over the socket
+says what to run (``fxmorph/core/scripts.py``); a line of JSON goes back: exit code, last line printed, CPU seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from typing import NoReturn
+
+from fxmorph.core.scripts import TIMED_OUT, last_line
+from fxmorph.torchapi.compiling import warm_imports
+
+#: Wall seconds between looks at a script that runs.
+ROUND_SECONDS = 0.02
+
+
+def serve(address: str) -> NoReturn:
+    """Listen, import what scripts will, then run each that is asked for beside the others."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(address)
+        listening.listen(64)
+        warm_imports()
+        # What scripts use is told with the answers: children that nobody waits for count for no parent.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while True:
+            ready, _, _ = select.select([listening, sys.stdin], [], [])
+            if sys.stdin in ready:  # nothing is ever written to it
+                shutil.rmtree(os.path.dirname(address), ignore_errors=True)
+                os.killpg(0, signal.SIGKILL)
+            if listening in ready:
+                connection, _ = listening.accept()
+                if not os.fork():
+                    listening.close()
+                    _answer(connection)
+                connection.close()
+
+
+def _answer(connection: socket.socket) -> NoReturn:
+    """Run what is asked for in a process of its own, and say how it ended; ends this process and what is left of it."""
+    os.setpgid(0, 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with connection.makefile() as requests:
+        request = json.loads(requests.readline())
+    with tempfile.TemporaryFile("w+") as printed:
+        pid = os.fork()
+        if not pid:
+            connection.close()
+            _run(request["arguments"], request["folder"], printed.fileno())
+        code, cpu = _ended(pid, connection, request["seconds"])
+        printed.seek(0)
+        said = f"no answer in {request['seconds']:g} s" if code == TIMED_OUT else last_line(printed.read())
+    answer = {"code": code, "said": said, "cpu": cpu}
+    try:
+        connection.sendall(f"{json.dumps(answer)}\n".encode())
+    finally:
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
+
+
+def _ended(pid: int, connection: socket.socket, seconds: float) -> tuple[int, float]:
+    """(exit code, CPU seconds) of the script; it is killed where it takes too long, or nobody waits for it any more."""
+    until = time.monotonic() + seconds
+    while True:
+        ended, status, usage = os.wait4(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+        if time.monotonic() > until or select.select([connection], [], [], ROUND_SECONDS)[0]:
+            os.kill(pid, signal.SIGKILL)
+            _, _, usage = os.wait4(pid, 0)
+            return TIMED_OUT, usage.ru_utime + usage.ru_stime
+
+
+def _run(arguments: Sequence[str], folder: str, printed: int) -> NoReturn:
+    """Be the interpreter that was asked for: ``FILE ARGUMENTS…`` or ``-m MODULE ARGUMENTS…``."""
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(printed, 1)
+    os.dup2(printed, 2)
+    os.chdir(folder)
+    code = 1
+    try:
+        if arguments[0] == "-m":
+            sys.argv, sys.path[0] = list(arguments[1:]), folder
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv, sys.path[0] = list(arguments), os.path.dirname(os.path.abspath(arguments[0]))
+            runpy.run_path(arguments[0], run_name="__main__")
+        code = 0
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else int(left.code is not None)
+        if isinstance(left.code, str):
+            print(left.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])
