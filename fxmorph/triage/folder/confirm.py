@@ -126,8 +126,12 @@ class Confirmation:
 
 def confirm(folder: Path, cache: Path, times: int = TIMES, scripts: Scripts | None = None) -> Confirmation:
     """Run the repro up to ``times`` times, until it does not show the difference; if more than once, then without
-    the guilty unit and on the other sort of device too.  ``scripts``: as for :func:`run_repro`.
+    the guilty unit and on the other sort of device too.
+
+    ``scripts``: as for :func:`run_repro`; where several must agree they are new interpreters, whose memory lies
+    elsewhere each time.
     """
+    scripts = scripts if times == 1 else None
     for shown in range(times):
         code, said = run_repro(folder, cache, scripts=scripts)
         if code != ReproExit.STILL_THERE:
