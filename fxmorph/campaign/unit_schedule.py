@@ -60,9 +60,9 @@ class Cost:
 
     derive: float = 0.7
     derived: float = 0.08
-    made: float = 1.0
-    samples: float = 1.0
-    seed: float = 1.3
+    made: float = 1.2
+    samples: float = 1.2
+    seed: float = 1.9
     replay: float = 1.1
 
     def of(self, job: Any) -> float:
