@@ -67,6 +67,8 @@ class Run:
                 arguments = self._workers_arguments()
                 with Pool(s.effective_jobs, worker_server.serve, arguments, shared, eager_alone) as pool:
                     self._loop(pool)
+                with self._ledger.activity("confirm"):
+                    self._scripts.end()
                 self._ledger.seconds["start"] += pool.server_cpu()
         except KeyboardInterrupt:
             self._emit(Warned(self._interrupted))

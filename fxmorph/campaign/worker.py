@@ -195,5 +195,4 @@ def _answer(
         answer = confirm(*where, 1 if isinstance(job, Identify) else job.times, scripts)
         if answer.stands:
             answer = replace(answer, match=exact_match(job.finding, *where, shown=True, scripts=scripts))
-        clock.add("confirm", scripts.take())
     return answer, clock.take()

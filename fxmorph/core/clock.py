@@ -46,12 +46,11 @@ class Clock:
     def _settle(self) -> None:
         now = self._read()
         here = self._stack[-1] if self._stack else self._outside
-        self.add(here, now[0] - self._mark[0])
-        self.add("c++" if here == "compile" else here, now[1] - self._mark[1])
+        self._add(here, now[0] - self._mark[0])
+        self._add("c++" if here == "compile" else here, now[1] - self._mark[1])
         self._mark = now
 
-    def add(self, activity: str, seconds: float) -> None:
-        """Count CPU seconds that processes which are no children of this one used for it."""
+    def _add(self, activity: str, seconds: float) -> None:
         self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
 
     @contextlib.contextmanager

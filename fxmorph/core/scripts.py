@@ -48,10 +48,6 @@ class Scripts:
             return TIMED_OUT, f"no answer in {seconds:g} s"
         return done.returncode, last_line(done.stdout + done.stderr)
 
-    def take(self) -> float:
-        """CPU seconds since the last call that processes used which are no children of this one."""
-        return 0.0
-
 
 def last_line(text: str) -> str:
     """Of what was printed; "" where nothing was."""
@@ -66,7 +62,7 @@ class ForkedScripts(Scripts):
 
     def __init__(self, address: str) -> None:
         super().__init__()
-        self._address, self._cpu = address, 0.0
+        self._address = address
 
     def run(
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
@@ -75,12 +71,7 @@ class ForkedScripts(Scripts):
             answer = self._asked({"arguments": list(arguments), "folder": str(folder.resolve()), "seconds": seconds})
         except (OSError, ValueError):
             return super().run(arguments, folder, environment, seconds)
-        self._cpu += answer["cpu"]
         return answer["code"], answer["said"]
-
-    def take(self) -> float:
-        taken, self._cpu = self._cpu, 0.0
-        return taken
 
     def _asked(self, request: Mapping[str, Any]) -> Any:
         """The server's answer; raises ``OSError`` and ``ValueError`` where it has none."""
@@ -123,15 +114,19 @@ class ScriptServer:
                 env=dict(self._environment), start_new_session=True,
             )  # fmt: skip
 
+    def end(self) -> None:
+        """End it; the CPU time of all that it ran is that of a child of this process from now on."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.communicate()
+            self._process = None
+
     def __enter__(self) -> ScriptServer:
         # A socket's path may have a hundred characters, which that of a state folder may pass.
         self._folder = tempfile.mkdtemp(prefix="fxmorph-scripts-")
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.communicate()
-            self._process = None
+        self.end()
         shutil.rmtree(self._folder, ignore_errors=True)

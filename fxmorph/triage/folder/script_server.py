@@ -1,7 +1,7 @@
 """The process that findings' scripts are forked from: ``python -m fxmorph.triage.folder.script_server ADDRESS``.
 
 It ends when its standard input does, as it does with whoever started it.  A line of JSON that comes over the socket
-says what to run (``fxmorph/core/scripts.py``); a line of JSON goes back: exit code, last line printed, CPU seconds.
+says what to run (``fxmorph/core/scripts.py``); a line of JSON goes back: exit code, last line printed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,8 @@ def serve(address: str) -> NoReturn:
         listening.bind(address)
         listening.listen(64)
         warm_imports()
-        # What scripts use is told with the answers: children that nobody waits for count for no parent.
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         while True:
-            ready, _, _ = select.select([listening, sys.stdin], [], [])
+            ready, _, _ = select.select([listening, sys.stdin], [], [], 1.0)
             if sys.stdin in ready:  # nothing is ever written to it
                 shutil.rmtree(os.path.dirname(address), ignore_errors=True)
                 os.killpg(0, signal.SIGKILL)
@@ -45,12 +43,20 @@ def serve(address: str) -> NoReturn:
                     listening.close()
                     _answer(connection)
                 connection.close()
+            _reap()
+
+
+def _reap() -> None:
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
 
 
 def _answer(connection: socket.socket) -> NoReturn:
     """Run what is asked for in a process of its own, and say how it ended; ends this process and what is left of it."""
     os.setpgid(0, 0)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with connection.makefile() as requests:
         request = json.loads(requests.readline())
     with tempfile.TemporaryFile("w+") as printed:
@@ -58,28 +64,27 @@ def _answer(connection: socket.socket) -> NoReturn:
         if not pid:
             connection.close()
             _run(request["arguments"], request["folder"], printed.fileno())
-        code, cpu = _ended(pid, connection, request["seconds"])
+        code = _ended(pid, connection, request["seconds"])
         printed.seek(0)
         said = f"no answer in {request['seconds']:g} s" if code == TIMED_OUT else last_line(printed.read())
-    answer = {"code": code, "said": said, "cpu": cpu}
     try:
-        connection.sendall(f"{json.dumps(answer)}\n".encode())
+        connection.sendall(f"{json.dumps({'code': code, 'said': said})}\n".encode())
     finally:
         os.killpg(0, signal.SIGKILL)
     os._exit(0)
 
 
-def _ended(pid: int, connection: socket.socket, seconds: float) -> tuple[int, float]:
-    """(exit code, CPU seconds) of the script; it is killed where it takes too long, or nobody waits for it any more."""
+def _ended(pid: int, connection: socket.socket, seconds: float) -> int:
+    """The exit code of the script; it is killed where it takes too long, or nobody waits for it any more."""
     until = time.monotonic() + seconds
     while True:
-        ended, status, usage = os.wait4(pid, os.WNOHANG)
+        ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            return os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+            return os.waitstatus_to_exitcode(status)
         if time.monotonic() > until or select.select([connection], [], [], ROUND_SECONDS)[0]:
             os.kill(pid, signal.SIGKILL)
-            _, _, usage = os.wait4(pid, 0)
-            return TIMED_OUT, usage.ru_utime + usage.ru_stime
+            os.waitpid(pid, 0)
+            return TIMED_OUT
 
 
 def _run(arguments: Sequence[str], folder: str, printed: int) -> NoReturn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -71,7 +72,6 @@ def test_a_new_interpreter_and_a_fork_say_the_same(name: str, place: Path, serve
     forked = ForkedScripts(server.address)
     for _ in range(2):  # nothing of the first is left for the second
         assert forked.run([name], place, {}, 60) == SAID[name]
-    assert forked.take() > 0 and forked.take() == 0
 
 
 def test_a_module_runs_in_the_folder(place: Path, server: ScriptServer) -> None:
@@ -98,7 +98,20 @@ def test_without_a_server_there_are_new_interpreters(place: Path, monkeypatch: p
     monkeypatch.setattr("fxmorph.core.scripts.REACHED", 0.1)
     scripts = ForkedScripts(str(place / "nobody"))
     assert scripts.run(["exits.py"], place, os.environ, 60) == (3, "")
-    assert scripts.take() == 0
+
+
+def test_what_scripts_used_is_a_childs(place: Path) -> None:
+    (place / "works.py").write_text("import time\nwhile time.process_time() < 1.0:\n    pass\n")
+    with ScriptServer(SERVER, os.environ) as server:
+        server.begin()
+        forked = ForkedScripts(server.address)
+        assert forked.run(["exits.py"], place, {}, 60) == SAID["exits.py"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        assert forked.run(["works.py"], place, {}, 60)[0] == 0
+        assert forked.run(["exits.py"], place, {}, 60) == SAID["exits.py"]
+        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime == before
+        server.end()
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before >= 0.9
 
 
 def test_who_is_not_waited_for_is_killed(place: Path) -> None:
