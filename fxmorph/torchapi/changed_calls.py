@@ -219,8 +219,13 @@ def _omissible(overload: OpOverload) -> list[Any]:
 
 
 def _omit(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:
-    default = argument.default_value
-    values[argument.name] = list(default) if isinstance(default, (list, tuple)) else default
+    """With those that begin with the same word: kernels that are given a running mean take it for granted that there is
+    a running variance.
+    """
+    word, apart, _ = argument.name.partition("_")
+    for name in [name for name in values if apart and name.startswith(f"{word}_")] or [argument.name]:
+        default = next(a.default_value for a in overload._schema.arguments if a.name == name)
+        values[name] = list(default) if isinstance(default, (list, tuple)) else default
 
 
 def _leave(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:
