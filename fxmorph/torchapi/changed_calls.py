@@ -36,6 +36,8 @@ _PROMISES = frozenset({"output_size", "scales", "scales_d", "scales_h", "scales_
 _LEFT = _PROMISES | frozenset(
     {"generator", "out", "layout", "device", "pin_memory", "dtype", "memory_format", "names", "implicit"}
 )
+#: Tensors that another argument says to be there: kernels read them without a look.
+_RELIED_ON = frozenset({"running_mean", "running_var"})
 #: Arguments that kernels follow wherever they lead: rows that a factorisation exchanged.
 _FOLLOWED = frozenset({"pivots", "LU_pivots"})
 #: What the dimensions of a product's tensors are, letter by letter: equal ones have equal sizes.
@@ -210,22 +212,15 @@ def _defaults(overload: OpOverload) -> list[Any]:
 
 def _omissible(overload: OpOverload) -> list[Any]:
     """Lists and tensors that need not be given."""
-    chosen = [a for a in overload._schema.arguments if a.has_default_value() or str(a.type) == "Optional[Tensor]"]
-    return [
-        a
-        for a in chosen
-        if a.name not in _LEFT | _DIMENSIONS and any(kind in str(a.type) for kind in ("List", "Optional[Tensor]"))
-    ]
+    left = _LEFT | _DIMENSIONS | _RELIED_ON
+    lists = [a for a in overload._schema.arguments if a.has_default_value() and "List" in str(a.type)]
+    tensors = [a for a in overload._schema.arguments if str(a.type) == "Optional[Tensor]"]
+    return [a for a in (*lists, *tensors) if a.name not in left]
 
 
 def _omit(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:
-    """With those that begin with the same word: kernels that are given a running mean take it for granted that there is
-    a running variance.
-    """
-    word, apart, _ = argument.name.partition("_")
-    for name in [name for name in values if apart and name.startswith(f"{word}_")] or [argument.name]:
-        default = next(a.default_value for a in overload._schema.arguments if a.name == name)
-        values[name] = list(default) if isinstance(default, (list, tuple)) else default
+    default = argument.default_value
+    values[argument.name] = list(default) if isinstance(default, (list, tuple)) else default
 
 
 def _leave(argument: Any, overload: OpOverload, values: _Values, rng: random.Random) -> None:

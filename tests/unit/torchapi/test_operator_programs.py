@@ -15,9 +15,12 @@ from fxmorph.torchapi.operator_programs import (
     CALLS,
     TWINS,
     NoProgram,
+    _accepted,
     _base_of,
     _calls,
+    _Sample,
     _test,
+    _twin,
     listed_operators,
     operator_program,
 )
@@ -187,3 +190,13 @@ def test_first_come_the_most_unlike_changed_calls() -> None:
     given = [set(sample.call[2]) for _, sample in _calls(program, _test(program.operator))]
     for name in ("stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"):
         assert 2 <= sum(name in one for one in given) <= CALLS - 2, name
+
+
+def test_what_a_kernel_reads_without_a_look_is_not_called() -> None:
+    """Means that are not there are read where they are not computed."""
+    call = (torch.ones(1, 2, 3), [None, None, None, None, True, 0.1, 1e-5], {})
+    accepted = _accepted(torch.ops.aten.native_batch_norm.default, _Sample(call), Setting.ALONE)
+    assert accepted is not None
+    for number in range(3):  # one of them would have them read
+        twin = _twin(accepted, number)
+        assert twin is None or twin.call[1][4] is True
