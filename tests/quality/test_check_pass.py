@@ -84,8 +84,8 @@ def test_a_right_pass_passes_on_the_whole_corpus(name: str, tmp_path: Path, run:
     ("name", "words"),
     [
         # What is wrong first depends on how many graphs are made in the time there is.
-        ("drop_noops", r"^  (alias|dtype|identity): "),
-        ("fold_permutes", r"^  (value|shape): "),
+        ("drop_noops", r"^  [a-z, ]*\b(alias|dtype|identity)\b[a-z, ]*: "),
+        ("fold_permutes", r"^  [a-z, ]*\b(value|shape)\b[a-z, ]*: "),
         ("leaves_a_dangling_node", "does not lint"),
     ],
 )
