@@ -32,7 +32,7 @@ worker_server.begin(["cpu"])
 #: What the command line imports before it knows what it is asked.
 COMMAND_LINE = "import fxmorph.cli"
 SERVER = """
-import json, multiprocessing.forkserver as forkserver, os, runpy, sys
+import json, multiprocessing.forkserver as forkserver, os, sys
 
 own = dict(os.environ)
 {imports}
@@ -57,23 +57,9 @@ for line in sys.stdin:
         forkserver.set_forkserver_preload = forkserver._forkserver.set_forkserver_preload
     else:
         forkserver.ensure_running = forkserver._forkserver.ensure_running = lambda: None
-    sys.argv = arguments
-    code = 1
-    try:
-        if module:
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(arguments[0], run_name="__main__")
-        code = 0
-    except SystemExit as error:
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
-        if isinstance(error.code, str):
-            print(error.code, file=sys.stderr)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    from fxmorph.core.scripts import be_interpreter
+
+    be_interpreter(["-m", module, *arguments[1:]] if module else arguments)
 """
 
 

@@ -109,6 +109,11 @@ class Run:
             self._emit(checked if self._check else SeedRefused(refusal.path, refusal.reason))
             self._ledger.counts["refused"] += 1
 
+    @property
+    def _forks_scripts(self) -> bool:
+        """As workers share modules on the CPU alone (``worker_server.begin``)."""
+        return self._settings.device == "cpu"
+
     def _workers_arguments(self) -> tuple[Any, ...]:
         state = self._settings.state_dir.resolve()
         return (
@@ -118,8 +123,7 @@ class Run:
             str(state / "proofs"),
             [str(p.resolve()) for p in self._made.packs.folders],
             [str(Path(p).resolve()) for p in self._settings.oracles],
-            # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
-            self._scripts.address if self._settings.device == "cpu" else "",
+            self._scripts.address if self._forks_scripts else "",
         )
 
     # -- the loop --------------------------------------------------------------
@@ -134,7 +138,7 @@ class Run:
                 cases_left = case_time and not self._exhausted and self._schedule.judged != self._planned
                 if queue.wants(cases_left):
                     of_finding, limit = queue.next_job(s.max_time - elapsed, cases_left)
-                    if isinstance(of_finding, (jobs.Confirm, jobs.Identify)) and s.device == "cpu":
+                    if isinstance(of_finding, (jobs.Confirm, jobs.Identify)) and self._forks_scripts:
                         self._scripts.begin()
                     pool.submit(of_finding, limit)
                     continue

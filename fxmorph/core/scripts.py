@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import runpy
 import shutil
 import signal
 import socket
@@ -17,7 +18,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 #: What stands for the exit code of a script that took longer than it may.
 TIMED_OUT = -1
@@ -53,6 +54,28 @@ def last_line(text: str) -> str:
     """Of what was printed; "" where nothing was."""
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
+
+
+def be_interpreter(arguments: Sequence[str]) -> NoReturn:
+    """Of a fork: be the Python that was given ``FILE ARGUMENTS…`` or ``-m MODULE ARGUMENTS…``, and end as it does."""
+    code = 1
+    try:
+        if arguments[0] == "-m":
+            sys.argv, sys.path[0] = list(arguments[1:]), os.getcwd()
+            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv, sys.path[0] = list(arguments), os.path.dirname(os.path.abspath(arguments[0]))
+            runpy.run_path(arguments[0], run_name="__main__")
+        code = 0
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else int(left.code is not None)
+        if isinstance(left.code, str):
+            print(left.code, file=sys.stderr)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 class ForkedScripts(Scripts):

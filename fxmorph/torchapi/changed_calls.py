@@ -229,7 +229,7 @@ def _leave(argument: Any, overload: OpOverload, values: _Values, rng: random.Ran
     """
     kind, now = str(argument.type), values[argument.name]
     if argument.has_default_value() and not _is_default(now, argument.default_value) and rng.random() < 0.5:
-        values[argument.name] = argument.default_value
+        _omit(argument, overload, values, rng)
     elif "bool" in kind:
         values[argument.name] = not now
     elif "str" in kind:

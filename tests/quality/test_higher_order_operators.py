@@ -76,7 +76,7 @@ def judge(folder: Path, text: str, factor: float) -> CaseResult:
         return judge_case(case, Registry(), Clock())
 
 
-#: Half a minute, and like another that is quicker.
+#: Ten seconds, and like another that is quicker.
 _SLOW = ("gradient of map",)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import runpy
 import select
 import shutil
 import signal
@@ -19,7 +18,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from fxmorph.core.scripts import TIMED_OUT, last_line
+from fxmorph.core.scripts import TIMED_OUT, be_interpreter, last_line
 from fxmorph.torchapi.compiling import warm_imports
 
 #: Wall seconds between looks at a script that runs.
@@ -88,29 +87,11 @@ def _ended(pid: int, connection: socket.socket, seconds: float) -> int:
 
 
 def _run(arguments: Sequence[str], folder: str, printed: int) -> NoReturn:
-    """Be the interpreter that was asked for: ``FILE ARGUMENTS…`` or ``-m MODULE ARGUMENTS…``."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(printed, 1)
     os.dup2(printed, 2)
     os.chdir(folder)
-    code = 1
-    try:
-        if arguments[0] == "-m":
-            sys.argv, sys.path[0] = list(arguments[1:]), folder
-            runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-        else:
-            sys.argv, sys.path[0] = list(arguments), os.path.dirname(os.path.abspath(arguments[0]))
-            runpy.run_path(arguments[0], run_name="__main__")
-        code = 0
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else int(left.code is not None)
-        if isinstance(left.code, str):
-            print(left.code, file=sys.stderr)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    be_interpreter(arguments)
 
 
 if __name__ == "__main__":

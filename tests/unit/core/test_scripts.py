@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from fxmorph.campaign.run import SCRIPT_SERVER as SERVER
 from fxmorph.core.scripts import TIMED_OUT, ForkedScripts, Scripts, ScriptServer
 
-SERVER = "fxmorph.triage.folder.script_server"
 SCRIPTS = {
     "prints.py": "import sys\nprint('first')\nprint('said', sys.argv[1:], sys.path[0].endswith('place'), __name__)\n",
     "exits.py": "raise SystemExit(3)\n",
