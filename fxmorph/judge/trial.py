@@ -25,6 +25,7 @@ from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.reference_run import ReferenceRun
 from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.uninitialised import FillEmpty
+from fxmorph.judge.restored import restored
 from fxmorph.judge.steps import Steps
 from fxmorph.judge.unstable import loses_numbers, move, moves_as_far
 from fxmorph.model import (
@@ -43,8 +44,8 @@ from fxmorph.oracle import Evidence, load_oracles, promises_bits
 from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.called_in_turn import Turns, turns
 from fxmorph.programs.contents import differing, same_plain
-from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported, flat_storage
-from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes, state_of
+from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
+from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes
 from fxmorph.programs.observe import Observation, as_is, observe, same_observation
 from fxmorph.programs.other_rows import OtherRows, other_rows
 from fxmorph.programs.signature import Signature
@@ -126,29 +127,6 @@ class Subject(Protocol):
     def told(self, askers: set[str]) -> Subject:
         """The same program, which hears in eager, too, that it is compiled; ``askers`` is given who asks."""
         ...
-
-
-#: Tensors that are their memory, and nothing beside it.
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def _restorable(old: Invocation, made: Invocation) -> bool:
-    """Whether writing the state of ``made`` into the tensors of ``old`` makes it what ``made`` is."""
-    now = state_of(old.fn)
-    return now.keys() == made.state.keys() and all(
-        t is old.state.get(k) and t.is_leaf and _alike(t, made.state[k]) for k, t in now.items()
-    )
-
-
-def _alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors of a module's state are the same but for what their memory holds."""
-    of_memory = all(t.layout == torch.strided and not t.is_quantized and type(t) in _PLAIN for t in (a, b))
-    return of_memory and _form(a) == _form(b)
-
-
-def _form(t: torch.Tensor) -> tuple[object, ...]:
-    memory = t.untyped_storage().nbytes()
-    return t.requires_grad, t.dtype, t.device, t.shape, t.stride(), t.storage_offset(), memory
 
 
 @dataclass
@@ -367,25 +345,18 @@ class Trial:
         require_device()
         return seen
 
-    def _transplanted(self, made: Invocation) -> Invocation:
-        """``made`` with its module replaced by the one compiled before, in the same state.
+    def _in_module_of_before(self, made: Invocation) -> Invocation:
+        """``made`` with its module replaced by the one compiled before, where that can be brought to its state.
 
-        A module is guarded by identity: a new one for each plan would be compiled anew.  It is, where
-        a call put other tensors into the module, or gave its buffers a gradient: that is not undone.  And where
-        its parameters are constants of what was compiled.
+        And where its parameters are no constants of what was compiled, and what drives it has no hold of it.
         """
         if not isinstance(made.fn, torch.nn.Module):
             return made
         old = self._module
-        if old is None or freezes(self.settings) or not _restorable(old, made):
+        other = None if old is None or made.bound or freezes(self.settings) else restored(old, made)
+        if other is None:
             self._module = made
-            return made
-        with torch.no_grad():
-            for name, tensor in old.state.items():
-                # The memory beside a view, too, which plans write and which is looked at.
-                flat_storage(tensor).copy_(flat_storage(made.state[name]))
-                tensor.grad = None
-        return Invocation(old.fn, made.args, made.drive, old.state)
+        return other or made
 
     def compiled(
         self, plan: ValuePlan, prepare: Callable[[Invocation], None] | None = None, **more: Any
@@ -402,7 +373,7 @@ class Trial:
             made = self.subject.fresh(plan, self.input_seed)
             if prepare is not None:
                 prepare(made)
-            made = self._transplanted(made)
+            made = self._in_module_of_before(made)
             with faults_noted() as faults:
                 seen = self._observe(made, plan, wrap, **more)
             seen.faults = faults.found

@@ -23,6 +23,7 @@ import torch
 from fxmorph.core.operator_seeds import OperatorProgram, Setting
 from fxmorph.model import Case, CompileConfig, Seed
 from fxmorph.programs.contents import look_into
+from fxmorph.programs.given_memory import GivenMemory
 from fxmorph.programs.inputs import relocate
 from fxmorph.programs.layouts import layout_of, relaid
 from fxmorph.programs.meta import MetaError, read_meta
@@ -65,12 +66,13 @@ class Invocation:
     args: list[Any]
     drive: Callable[[Callable[..., Any]], Any]
     state: dict[str, torch.Tensor] = field(default_factory=dict)
+    #: Whether ``drive`` may hold ``fn`` or its parameters by itself: an optimizer of the seed's module may.
+    bound: bool = False
 
     @property
     def tensors(self) -> list[torch.Tensor]:
         """Those among the arguments and in objects there, then those of the state."""
-        given = look_into((f"arg{i}", value) for i, value in enumerate(tree_leaves(self.args))).tensors.values()
-        return [*given, *self.state.values()]
+        return [*_tensors_given(self.args), *self.state.values()]
 
 
 def state_of(fn: Callable[..., Any]) -> dict[str, torch.Tensor]:
@@ -97,8 +99,12 @@ class LoadedSeed:
     relaid: bool = False
     written: frozenset[int] = frozenset()
     apart: bool = False
-    #: Whether its module is executed anew for each run: it keeps state outside of what is made for one.
+    #: Whether it keeps state outside of what is made for one run: its module is executed anew for each.
     reloads: bool = False
+    #: What runs were given, and whether its module is executed anew for each since it gave one of them the memory of
+    #: another.
+    given: GivenMemory = field(default_factory=GivenMemory)
+    gives_again: bool = False
 
     @property
     def no_grad(self) -> bool:
@@ -121,9 +127,7 @@ class LoadedSeed:
         ``change`` makes other arguments of those that the seed gives; what it raises passes through.
         """
         try:
-            source = _LOADERS[self.seed.form](self.seed) if self.reloads else self
-            seed_generators(input_seed)
-            fn, args = source.make()
+            source, fn, args = self._made(input_seed)
             dtype = getattr(torch, self.dtype) if self.dtype else None
             if self.device != "cpu" or dtype is not None:
                 args = relocate(args, self.device, dtype)
@@ -147,7 +151,24 @@ class LoadedSeed:
                 out = g(*args)
             return out
 
-        return Invocation(fn, args, drive, state_of(fn))
+        return Invocation(fn, args, drive, state_of(fn), driver is not None and source is not self)
+
+    def _made(self, input_seed: int) -> tuple[LoadedSeed, Callable[..., Any], list[Any]]:
+        """A program with its inputs, and what made them: the seed, or the seed loaded anew."""
+        if not (self.reloads or self.gives_again):
+            seed_generators(input_seed)
+            fn, args = self.make()
+            if not self.given.again((*_tensors_given(args), *state_of(fn).values())):
+                return self, fn, args
+            self.gives_again = True
+        source = _LOADERS[self.seed.form](self.seed)
+        seed_generators(input_seed)
+        return source, *source.make()
+
+
+def _tensors_given(args: list[Any]) -> list[torch.Tensor]:
+    """Those among the arguments and in objects there."""
+    return [*look_into((f"arg{i}", value) for i, value in enumerate(tree_leaves(args))).tensors.values()]
 
 
 def _require_arguments(fn: Callable[..., Any], args: list[Any]) -> None:
@@ -301,6 +322,7 @@ def _executed(path: str) -> ModuleType:
         raise SeedFailed("not a Python module")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    seed_generators(0)  # its module may draw tensors, and those are the same wherever it is loaded
     folder = str(Path(path).resolve().parent)
     sys.path.insert(0, folder)
     try:
@@ -332,9 +354,12 @@ def _module(seed: Seed) -> LoadedSeed:
         seed_generators(1)
         if hasattr(module, "make_fn"):
             return module.make_fn(), args
-        return (copy.deepcopy(module.fn) if isinstance(module.fn, torch.nn.Module) else module.fn), args
+        # What drives a model may hold its parameters: an optimizer of the module's.
+        copied = isinstance(module.fn, torch.nn.Module) and driver is None
+        return (copy.deepcopy(module.fn) if copied else module.fn), args
 
-    return LoadedSeed(seed, _meta(module), make, getattr(module, "drive", None))
+    driver = getattr(module, "drive", None)
+    return LoadedSeed(seed, _meta(module), make, driver)
 
 
 def _class(seed: Seed) -> LoadedSeed:

@@ -31,6 +31,8 @@ COMPILER_EXCEPTIONS: tuple[type[BaseException], ...] = (TorchDynamoException, Ba
 
 #: What a backend ladder walks, mildest first.
 BACKEND_LADDER = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_decomp_partition")
+#: Attributes that ``torch.compile`` puts on a module that it is given.
+MARKS = frozenset({"_is_torch_compile"})
 #: Methods of modules that tell or take names.
 _NAMING = (
     "named_parameters", "named_buffers", "named_modules", "state_dict", "load_state_dict", "get_parameter",

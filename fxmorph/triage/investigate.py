@@ -89,8 +89,12 @@ TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
 _EXECUTED_ANEW = """
 
 def make_fn():  # all that is above is executed anew: it keeps state from one run to the next
-    exec(open(__file__).read().partition("\\ndef make_fn")[0], globals())
-    return fn
+    anew = {{"__file__": __file__, "__name__": __name__}}
+    torch.manual_seed(0)
+    exec(open(__file__).read().rpartition("\\ndef make_fn")[0], anew)
+    globals().update({{name: value for name, value in anew.items() if name != "make_fn"}})
+    torch.manual_seed(1)
+    return anew[{function!r}]{called}
 """
 #: Shares of the budget for finding the guilty unit, at first and of the reduced program at least, and of what is left
 #: for each way to reduce.
@@ -296,8 +300,9 @@ class _Investigation:
         if self.plan is ValuePlan.ROWS and self.loaded.driver is None:
             rows = SeedSubject(self.loaded).rows(self.case.input_seed)
             return f"{source.rstrip()}\n\n\n{rows.text()}\n"
-        if self.loaded.reloads and "make_fn" not in defined(source):
-            source += _EXECUTED_ANEW
+        if self.loaded.reloads or self.loaded.gives_again:
+            made = "make_fn" in defined(source)
+            source += _EXECUTED_ANEW.format(function="make_fn" if made else "fn", called="()" if made else "")
         if self.loaded.reshaped is None and not self.loaded.relaid and self.plan in _OWN_VALUES:
             return source
         try:

@@ -96,6 +96,34 @@ def test_state_outside_of_the_program_is_made_anew_for_each_run(tmp_path: Path, 
     assert wrong.status is FINDING and Kind.VALUE in wrong.kinds, wrong.reason
 
 
+LEFT = {
+    "another mode": """
+def make_fn(): return torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.BatchNorm1d(8))
+def drive(g, x):
+    first = g(x)
+    g.eval()
+    return first, g(x)
+""",
+    "a counter of its own": """
+class Net(torch.nn.Module):
+    calls, kept = 0, None
+    def forward(self, x):
+        self.calls += 1
+        self.kept = x.sin() if self.kept is None else self.kept + x
+        return self.kept * self.calls
+def make_fn(): return Net()
+""",
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_module_is_as_it_was_made_in_each_run(tmp_path: Path, name: str) -> None:
+    text = f"META = {{'threads': 4}}\n{LEFT[name]}def make_inputs(): return [torch.randn(8, 8)]\n"
+    assert judge(tmp_path, text, "aot_eager", ValuePlan.EXACT, ValuePlan.NEAR).status is CLEAN
+    wrong = judge(tmp_path, text, "fxmorph_off_by_a_tenth", ValuePlan.EXACT)
+    assert wrong.status is FINDING and Kind.VALUE in wrong.kinds, wrong.reason
+
+
 def test_a_program_that_no_load_makes_steady_is_skipped(tmp_path: Path) -> None:
     text = f"import time\ndef fn(x): return x * (time.perf_counter_ns() % 1000)\n{INPUTS}"
     assert judge(tmp_path, text, "aot_eager").status is Status.SKIPPED

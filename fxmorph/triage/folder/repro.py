@@ -81,6 +81,8 @@ _COLLECTED = "outs"
 _RANDOM = re.compile(r"rand|dropout|bernoulli|normal|multinomial|poisson|exponential|cauchy|geometric|uniform|rrelu")
 #: What may draw random numbers at all, a module's parameters included.
 _DRAWS = re.compile(rf"{_RANDOM.pattern}|gumbel|fractional|nn\.[A-Z]|\binit\.")
+#: Statements that draw none where the program's module is loaded.
+_DRAWING_NONE = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 #: What a call writes into, in a program without its ``make_inputs``.
 _WRITES = re.compile(r"\w_\(|\]\s*[-+*/@&|^]?=[^=]|setitem|\bout=|inplace=")
 #: Where a list or a dict among the arguments may hold other things after the call.
@@ -137,6 +139,8 @@ class Script:
             self.kinds = (self.kinds & HANGING) | ({Kind.VALUE} if Kind.RNG in self.kinds else set())
         self.defined = defined(finding.program)
         called = without_inputs(finding.program)
+        loading = [n for n in ast.parse(finding.program).body if not isinstance(n, _DRAWING_NONE)]
+        self.module_draws = any(_DRAWS.search(ast.unparse(n)) for n in loading)
         self.random = bool(finding.repro.random) and bool(_RANDOM.search(called))
         self.writes = bool(_WRITES.search(called))
         #: Whether it makes gradients itself, and whether lists and dicts are among its arguments.
@@ -201,6 +205,7 @@ class Script:
             *([IN_A_SCRIPT] if self.config.get("garbage") else []),
             *([f"from torch.utils._pytree import {', '.join(tree)}"] if tree else []),
             *self._settings(),
+            *(["torch.manual_seed(0)  # as where it was judged: its module draws"] if self.module_draws else []),
             "",
             *re.sub(r"\n{2,}(?=\n| )", "\n", "\n".join(program)).strip("\n").split("\n"),
             *(["", *moved(self.device, self.dtype)] if self.moves else []),

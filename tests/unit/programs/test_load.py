@@ -29,6 +29,26 @@ def test_inputs_are_fresh_and_drawn_by_the_input_seed(tmp_path: Path) -> None:
     assert torch.equal(b.args[0] + 1, a.args[0])
 
 
+def test_what_the_module_holds_is_given_as_it_was_at_first(tmp_path: Path) -> None:
+    text = "X = torch.randn(3)\nHELD = [X]\ndef make_inputs(): return [X, HELD]\ndef fn(x, held): return x.add_(1)\n"
+    (seed,) = loaded(tmp_path, text)
+    a = seed.fresh()
+    before = a.args[0].clone()
+    a.drive(a.fn)
+    b, c = seed.fresh(), seed.fresh()
+    assert torch.equal(b.args[0], before) and torch.equal(c.args[0], before)
+    assert b.args[1][0] is b.args[0] and b.args[0] is not c.args[0]
+
+
+def test_what_is_made_anew_each_time_is_not_loaded_anew(tmp_path: Path) -> None:
+    text = "LOADS = [0]\ndef make_inputs(): return [torch.randn(3)]\ndef fn(x): return x\n"
+    (seed,) = loaded(tmp_path, text)
+    kept = [seed.fresh() for _ in range(3)]
+    assert not seed.gives_again and len({id(k.args[0]) for k in kept}) == 3
+    del kept
+    assert all(not seed.fresh().fn.__globals__["LOADS"][0] for _ in range(3)) and not seed.gives_again
+
+
 def test_a_module_seed_has_state_of_its_own_each_time(tmp_path: Path) -> None:
     text = "fn = torch.nn.BatchNorm1d(2)\ndef make_inputs(): return [torch.randn(4, 2)]\n"
     (seed,) = loaded(tmp_path, text)

@@ -251,6 +251,22 @@ def test_a_number_that_is_returned_counts(run_repro: Run) -> None:
     assert done.returncode == 1 and "tensor(3)" in done.stdout, done.stdout + done.stderr
 
 
+DRAWN = """\
+import torch
+W = torch.randn(3)
+def make_inputs():
+    return [torch.zeros(3)]
+def fn(x):
+    return x if torch.compiler.is_compiling() else x + W
+"""
+
+
+def test_what_its_module_draws_is_the_same_in_each_process(run_repro: Run) -> None:
+    text = repro_text(with_backend(finding(DRAWN, (Kind.VALUE,)), "eager"))
+    first, second = run_repro(text), run_repro(text)
+    assert first.returncode == 1 and first.stdout == second.stdout, first.stdout + second.stdout
+
+
 TURNED = """\
 import torch
 def make_inputs():
