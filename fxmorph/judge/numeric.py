@@ -238,7 +238,7 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     cast_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_cast), r) + floor
     bound = torch.maximum(wide_bound, cast_bound)
     ties = torch.stack([torch.zeros_like(w), *((t.double() - w).abs() for t in _of_kind(lanes, "tie"))]).amax(0)
-    low, high = torch.minimum(w, r), torch.maximum(w, r)
+    low, high = _between(lanes, w, r)
     outside = torch.maximum(low - c, c - high).clamp(min=0)
     own = torch.minimum((e - w).abs(), (e - r).abs())
     allowed = _allowed(bound, own)
@@ -251,6 +251,21 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     vague = (outside > part * size) & (size >= _usual(w))
     vague |= ~torch.isfinite(allowed) & (outside > FAR_OUTSIDE * floor)
     return Envelope(outside, own, wide_bound, cast_bound, allowed, tied, ill, lying, aside & (outside > ties), vague)
+
+
+def _between(lanes: dict[str, torch.Tensor], w: torch.Tensor, r: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The least and the largest that may come of casts, of which compiled code keeps some.
+
+    Where all are kept their errors may cancel, so that nothing between the two references is what one of them gives.
+    """
+    low, high = torch.minimum(w, r), torch.maximum(w, r)
+    reach = SPREAD_FACTOR * _spread(lanes, "loose", w)
+    known = torch.isfinite(w) & torch.isfinite(reach)
+    low, high = (
+        torch.where(known, torch.minimum(low, w - reach), low),
+        torch.where(known, torch.maximum(high, w + reach), high),
+    )
+    return low, high
 
 
 def _allowed(bound: torch.Tensor, own: torch.Tensor) -> torch.Tensor:

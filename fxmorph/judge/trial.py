@@ -269,16 +269,18 @@ class GraphSubject:
 class LazyReference:
     """The reference run of a subject under a plan, made when first asked for."""
 
-    def __init__(self, trial: Trial, plan: ValuePlan, eager: Observation, draw: int = 0) -> None:
-        """``draw`` counts references of one run whose lanes are perturbed otherwise."""
-        self._trial, self._plan, self._eager, self._draw = trial, plan, eager, draw
+    def __init__(self, trial: Trial, plan: ValuePlan, eager: Observation, draw: int = 0, loose: bool = False) -> None:
+        """``draw`` counts references of one run whose lanes are perturbed otherwise; ``loose``: of which some
+        perturb casts.
+        """
+        self._trial, self._plan, self._eager, self._draw, self._loose = trial, plan, eager, draw, loose
         self._run: ReferenceRun | None = None
         self._seen: Observation | None = None
 
     def _make(self) -> tuple[ReferenceRun, Observation]:
         if self._run is None or self._seen is None:
             seed = self._trial.input_seed + OTHER_DRAW * self._draw
-            run = ReferenceRun(seed, differentiated=bool(self._eager.gradients), draw=self._draw)
+            run = ReferenceRun(seed, bool(self._eager.gradients), draw=self._draw, loose=self._loose)
             with self._trial.clock.activity("eager"):
                 self._seen = self._trial.observe(self._plan, as_is, mode=run, keep=run.keep)
             self._run = run
@@ -393,8 +395,8 @@ class Trial:
         with self.clock.activity("eager"):
             return self.observe(plan, as_is, **more)
 
-    def reference(self, plan: ValuePlan, eager: Observation, draw: int = 0) -> LazyReference:
-        return LazyReference(self, plan, eager, draw)
+    def reference(self, plan: ValuePlan, eager: Observation, draw: int = 0, loose: bool = False) -> LazyReference:
+        return LazyReference(self, plan, eager, draw, loose)
 
     def judge(self, plan: ValuePlan) -> list[Verdict]:
         """Verdicts on one plan, clean slots left out; ``unsupported`` where inputs are.
@@ -511,7 +513,8 @@ class Trial:
             verdicts = [_of_one_run(v) if v.slot in unsteady else v for v in verdicts]
             verdicts = self._of_written_memory(plan, eager, again, verdicts)
             draws = min(max(DRAWS, (reference.gates().equals - 1) // 2), MOST_DRAWS)
-            others = [self.reference(plan, eager, draw) for draw in range(1, 1 + draws)]
+            casts = reference.gates().narrowing_cast
+            others = [self.reference(plan, eager, draw, casts and draw == 1) for draw in range(1, 1 + draws)]
             verdicts = [self._outside_again(v, evidence, others) for v in verdicts]
             verdicts = [self._unstable(v, plan, evidence) for v in verdicts]
         return verdicts if any(v.status is Status.FINDING for v in verdicts) else [*verdicts, *_not_judged(eager)]

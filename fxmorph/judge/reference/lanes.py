@@ -134,13 +134,25 @@ class Anew(Lane):
             self.shadow(t).copy_(self.beside.shadow(t))
 
 
+@dataclass
+class Loose(Lane):
+    """Nothing is perturbed but casts to a narrower type, as if some of them rounded and others did not."""
+
+    signs: Signs = field(kw_only=True)
+
+    def noise(self, s: torch.Tensor) -> torch.Tensor:
+        self.roundings += 1
+        return self.signs.of(self.row, self.roundings - 1, s.shape, s.device)
+
+
 class Lanes:
     """The lanes of one run: the two references, the tie lanes, and the perturbed ones, whose draws ``seed`` begins.
 
     ``wide_alone``: none but the first.  ``draw`` counts the runs of one program: each takes others of equal elements.
+    ``loose``: with lanes whose casts are perturbed.
     """
 
-    def __init__(self, seed: int, wide_alone: bool = False, draw: int = 0) -> None:
+    def __init__(self, seed: int, wide_alone: bool = False, draw: int = 0, loose: bool = False) -> None:
         alive: dict[int, Any] = {}
         self.wide, self.cast = Lane("wide", alive), Lane("cast", alive, casts_round=True)
         self._all = [self.wide]
@@ -148,6 +160,8 @@ class Lanes:
             ties = (Lane("tie:+", alive, tie=1, turned=2 * draw), Lane("tie:-", alive, tie=-1, turned=2 * draw + 1))
             self._all += [self.cast, *ties]
             signs = Signs(seed)
+            if loose:
+                self._all += [Loose(f"loose:{k}", alive, row=k, signs=signs) for k in range(2 * SPREAD)]
             for k in range(SPREAD):
                 for kind in ("wide", "cast"):
                     row = k + SPREAD * (kind == "cast")

@@ -13,6 +13,7 @@ Lanes (``lanes.py``):
              as steps of fxmorph's own, each perturbed (``kernels.py``): PyTorch's decompositions are what is
              compiled, and a wrong one would widen the spread by its error.
 ``cast:k``   the same around ``cast``.
+``loose:k``  ``wide`` with each cast to a narrower type perturbed, of further runs where a program has some.
 ``tie:±``    ``wide`` with ties at index-giving operators broken upwards, then downwards (``decisions.py``).
 
 The same run checks the gates (``gates.py``): random numbers, uninitialised memory, duplicate indices in
@@ -58,14 +59,16 @@ class ReferenceRun(DispatchMode):
     ``seed`` begins the perturbed lanes' draws, and ``draw`` counts runs of one program, which take others of equal
     elements.  ``differentiated``: gradients are wanted, for which fused
     attention computes its scores once more.  ``wide_alone``: without the other lanes, which is all that it takes to
-    say whether the run was exact.
+    say whether the run was exact.  ``loose``: with lanes whose casts are perturbed.
     """
 
-    def __init__(self, seed: int = 0, differentiated: bool = False, wide_alone: bool = False, draw: int = 0) -> None:
+    def __init__(
+        self, seed: int = 0, differentiated: bool = False, wide_alone: bool = False, draw: int = 0, loose: bool = False
+    ) -> None:
         super().__init__()
         self._differentiated = differentiated
         self.gates = Gates()
-        self.lanes = Lanes(seed, wide_alone, draw)
+        self.lanes = Lanes(seed, wide_alone, draw, loose)
         #: Floating-point numbers that Python took.
         self.taken: list[Taken] = []
         self._rounding = Rounding()

@@ -19,7 +19,7 @@ from fxmorph.judge.reference.attention import with_logsumexp_rounded
 from fxmorph.judge.reference.divisions import rounded_once
 from fxmorph.judge.reference.exactness import rounds_nothing
 from fxmorph.judge.reference.kernels import ATTENTION
-from fxmorph.judge.reference.lanes import Lane
+from fxmorph.judge.reference.lanes import Lane, Loose
 from fxmorph.judge.reference.losses import MEAN
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import (
@@ -123,6 +123,8 @@ class Rounding:
         narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
         if self._in_kernel and lane.perturb is not None and narrows and name in (*CASTS, "to"):
             return jittered(lane, shadow, 1.0, dtype)
+        if isinstance(lane, Loose):
+            return jittered(lane, shadow, 1.0, dtype) if narrows and name in (*CASTS, CONVERSION) else shadow
         if name in CASTS or (name == CONVERSION and dtype in NARROW):
             from_double = lane.perturb is not None and any(t.dtype == torch.float64 for t in call.tensors)
             # Kernels have 16-bit numbers in float32, and keep a cast to that where they drop those to fewer bits.
