@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from fxmorph.core.clock import Clock
+from fxmorph.judge.accused_results import with_accused_results
 from fxmorph.judge.compiled_run import tried_compiled
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
@@ -318,7 +319,8 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
         accused = kinds_of(found)
         if accused - excused.keys():
             clock.so_far(None)  # it may be wrong, whatever was right before
-            out = _climb(case, subject, config, inputs, found, fired, clock)
+            fewer = with_accused_results(subject, config, inputs, case.input_seed, found, clock)
+            out = _climb(case, fewer, config, inputs, found, fired, clock)
             rows = out.rows
             if out.status is Status.FINDING:
                 stands = [v for v in found if v.status is not Status.FINDING or v.kind in out.kinds]
@@ -333,7 +335,7 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
                     case.id, status, kinds, reason, (*verdicts, *stands), stage=out.stage, ladder=out.rows,
                     fired=tuple(sorted(fired)),
                 )  # fmt: skip
-                return tried_compiled(case, inputs, config, result, lambda other: judge_subject(other, subject, clock))
+                return tried_compiled(case, fewer, inputs, config, result, clock, judge_subject)
             if out.code is VerdictCode.ASKS:
                 return _as_when_compiled(judge_subject(case, subject.told(set()), clock), out)
             excused.update(dict.fromkeys(accused, out))

@@ -44,6 +44,7 @@ from fxmorph.oracle import Evidence, load_oracles, promises_bits
 from fxmorph.programs.bits import plain, same_bits
 from fxmorph.programs.called_in_turn import Turns, turns
 from fxmorph.programs.contents import differing, same_plain
+from fxmorph.programs.fewer_results import returning
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.load import Invocation, LoadedSeed, in_other_layout, mixes_dtypes
 from fxmorph.programs.observe import Observation, as_is, observe, same_observation
@@ -126,6 +127,10 @@ class Subject(Protocol):
 
     def told(self, askers: set[str]) -> Subject:
         """The same program, which hears in eager, too, that it is compiled; ``askers`` is given who asks."""
+        ...
+
+    def returning(self, places: frozenset[int]) -> Subject | None:
+        """The program with None for all of its results but some; None where more than a call of a function is run."""
         ...
 
 
@@ -223,6 +228,10 @@ class SeedSubject:
     def told(self, askers: set[str]) -> Subject:
         return replace(self, askers=askers)
 
+    def returning(self, places: frozenset[int]) -> Subject | None:
+        other = self.loaded.returning(places)
+        return None if other is None else SeedSubject(other, askers=self.askers)
+
 
 @dataclass
 class GraphSubject:
@@ -264,6 +273,9 @@ class GraphSubject:
 
     def told(self, askers: set[str]) -> Subject:
         return replace(self, askers=askers)
+
+    def returning(self, places: frozenset[int]) -> Subject | None:
+        return replace(self, fn=returning(self.fn, places, self.inputs[ValuePlan.SEED].rebuild()))
 
 
 class LazyReference:

@@ -23,6 +23,7 @@ import torch
 from fxmorph.core.operator_seeds import OperatorProgram, Setting
 from fxmorph.model import Case, CompileConfig, Seed
 from fxmorph.programs.contents import look_into
+from fxmorph.programs.fewer_results import returning
 from fxmorph.programs.given_memory import GivenMemory
 from fxmorph.programs.inputs import relocate
 from fxmorph.programs.layouts import layout_of, relaid
@@ -152,6 +153,24 @@ class LoadedSeed:
             return out
 
         return Invocation(fn, args, drive, state_of(fn), driver is not None and source is not self)
+
+    def returning(self, places: frozenset[int]) -> LoadedSeed | None:
+        """The seed with None for all of its program's results but some; None unless it is one call of a function that
+        is made here.
+        """
+        if self.driver is not None or self.reloads or self.gives_again or int(self.meta.get("calls", 1)) > 1:
+            return None
+        if isinstance(self.make()[0], torch.nn.Module):
+            return None
+        narrowed: dict[Callable[..., Any], Callable[..., Any]] = {}  # another one would be compiled anew
+
+        def make() -> tuple[Callable[..., Any], list[Any]]:
+            fn, args = self.make()
+            if fn not in narrowed:
+                narrowed[fn] = returning(fn, places, self.make()[1])
+            return narrowed[fn], args
+
+        return replace(self, make=make)
 
     def _made(self, input_seed: int) -> tuple[LoadedSeed, Callable[..., Any], list[Any]]:
         """A program with its inputs, and what made them: the seed, or the seed loaded anew."""

@@ -410,6 +410,7 @@ def _written(calls: Sequence[_Accepted], setting: Setting, fused: bool, viewed: 
     known |= {f"view_{name}": view for name, view in taken.items()}
     text = "\n".join([f"def fn({', '.join(arguments)}):", *lines, f"    return [{', '.join(results)}]"])
     exec(compile(text, "<operator program>", "exec"), known)
+    known["fn"].text = text
     return _Drawn(known["fn"], tuple(tensors))
 
 

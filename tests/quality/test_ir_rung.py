@@ -16,6 +16,7 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.kernel_faults import faults_noted
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.case import judge_case
+from fxmorph.judge.journal import noting
 from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, Status, ValuePlan
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler
@@ -136,9 +137,12 @@ def judged(folder: Path, *plans: ValuePlan) -> CaseResult:
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
 def test_what_a_compiled_run_shows_too_is_a_finding(tmp_path: Path) -> None:
-    with planted_lowering("sin", "cos"):
+    lines: list[str] = []
+    with planted_lowering("sin", "cos"), noting(lines):
         result = judged(tmp_path)
     assert (result.status, result.kinds, result.compiled) == (Status.FINDING, (Kind.VALUE,), True)
+    # Of what it shows in the same way the ladder has said what there is to say.
+    assert sum("ladder: compiled again" in str(line) for line in lines) == 1
 
 
 @pytest.mark.slow  # by the same ways as what a compile alone shows, which test_planted.py has
