@@ -26,7 +26,7 @@ def with_accused_results(
     places = [_RESULT.fullmatch(v.slot) for v in accused]
     if not accused or not all(places):
         return subject
-    fewer = subject.returning(frozenset(int(place[1]) for place in places if place))
+    fewer = subject.returning(frozenset(int(place[1]) for place in places if place), input_seed)
     if fewer is None:
         return subject
     with noting(None):

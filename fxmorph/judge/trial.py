@@ -129,7 +129,7 @@ class Subject(Protocol):
         """The same program, which hears in eager, too, that it is compiled; ``askers`` is given who asks."""
         ...
 
-    def returning(self, places: frozenset[int]) -> Subject | None:
+    def returning(self, places: frozenset[int], input_seed: int) -> Subject | None:
         """The program with None for all of its results but some; None where more than a call of a function is run."""
         ...
 
@@ -228,8 +228,8 @@ class SeedSubject:
     def told(self, askers: set[str]) -> Subject:
         return replace(self, askers=askers)
 
-    def returning(self, places: frozenset[int]) -> Subject | None:
-        other = self.loaded.returning(places)
+    def returning(self, places: frozenset[int], input_seed: int) -> Subject | None:
+        other = self.loaded.returning(places, input_seed)
         return None if other is None else SeedSubject(other, askers=self.askers)
 
 
@@ -274,8 +274,8 @@ class GraphSubject:
     def told(self, askers: set[str]) -> Subject:
         return replace(self, askers=askers)
 
-    def returning(self, places: frozenset[int]) -> Subject | None:
-        return replace(self, fn=returning(self.fn, places, self.inputs[ValuePlan.SEED].rebuild()))
+    def returning(self, places: frozenset[int], input_seed: int) -> Subject | None:
+        return replace(self, fn=returning(self.fn, places))
 
 
 class LazyReference:
@@ -360,9 +360,8 @@ class Trial:
         return seen
 
     def _in_module_of_before(self, made: Invocation) -> Invocation:
-        """``made`` with its module replaced by the one compiled before, where that can be brought to its state.
-
-        And where its parameters are no constants of what was compiled, and what drives it has no hold of it.
+        """``made`` with its module replaced by the one compiled before, where that can be brought to its state, has no
+        parameters that are constants of what was compiled, and is not held by what drives it.
         """
         if not isinstance(made.fn, torch.nn.Module):
             return made

@@ -12,16 +12,18 @@ import torch
 from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves, tree_unflatten
 
 
-def returning(fn: Callable[..., Any], places: frozenset[int], args: Sequence[Any]) -> Callable[..., Any]:
-    """``fn`` with None for its results but those that have the places among all leaves of what it returns of ``args``.
+def returning(
+    fn: Callable[..., Any], places: frozenset[int], args: Callable[[], Sequence[Any]] = tuple
+) -> Callable[..., Any]:
+    """``fn`` with None for its results but those that have the places among all leaves of what it returns.
 
     What no result needs is not compiled.  Of a function that has a ``text`` of its own, one assignment after the other
-    to names and the list of its results, it is not run either.
+    to names and the list of its results, it is not run either: ``args`` makes what that can be called with.
     """
     text = getattr(fn, "text", "")
     if text:
         with torch.no_grad():
-            sizes = [len(tree_leaves(result)) for result in fn(*args)]
+            sizes = [len(tree_leaves(result)) for result in fn(*args())]
         names = dict(fn.__globals__)
         exec(compile(_without_others(text, places, sizes), "<fewer results>", "exec"), names)
         return names["fn"]  # type: ignore[no-any-return]

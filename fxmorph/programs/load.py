@@ -154,12 +154,13 @@ class LoadedSeed:
 
         return Invocation(fn, args, drive, state_of(fn), driver is not None and source is not self)
 
-    def returning(self, places: frozenset[int]) -> LoadedSeed | None:
+    def returning(self, places: frozenset[int], input_seed: int) -> LoadedSeed | None:
         """The seed with None for all of its program's results but some; None unless it is one call of a function that
         is made here.
         """
         if self.driver is not None or self.reloads or self.gives_again or int(self.meta.get("calls", 1)) > 1:
             return None
+        seed_generators(input_seed)
         if isinstance(self.make()[0], torch.nn.Module):
             return None
         narrowed: dict[Callable[..., Any], Callable[..., Any]] = {}  # another one would be compiled anew
@@ -167,7 +168,7 @@ class LoadedSeed:
         def make() -> tuple[Callable[..., Any], list[Any]]:
             fn, args = self.make()
             if fn not in narrowed:
-                narrowed[fn] = returning(fn, places, self.make()[1])
+                narrowed[fn] = returning(fn, places, lambda: self.make()[1])
             return narrowed[fn], args
 
         return replace(self, make=make)

@@ -51,7 +51,7 @@ def args() -> list[torch.Tensor]:
 def test_what_no_result_needs_is_not_run(places: set[int], called: list[str]) -> None:
     fn = written()
     whole = torch.utils._pytree.tree_leaves(fn(*args()))
-    fewer = returning(fn, frozenset(places), args())
+    fewer = returning(fn, frozenset(places), args)
     CALLED.clear()
     some = torch.utils._pytree.tree_leaves(fewer(*args()))
     assert called == CALLED and len(some) == len(whole)
@@ -64,7 +64,7 @@ def test_a_function_without_text_gives_none_in_their_place(places: set[int]) -> 
         return {"a": x, "b": [x + 1, (x + 2, x + 3)]}
 
     x = torch.zeros(2)
-    got = returning(fn, frozenset(places), [x])(x)
+    got = returning(fn, frozenset(places))(x)
     leaves, spec = torch.utils._pytree.tree_flatten(got)
     assert spec == torch.utils._pytree.tree_flatten(fn(x))[1]
     assert [leaf is not None for leaf in leaves] == [k in places for k in range(4)]
