@@ -34,6 +34,8 @@ FLOOR_REACH = 16.0
 #: wrong value in their place is no rounding.
 ILL_CONDITIONED = 0.1
 FAR_OUTSIDE = 8.0
+#: Casts whose errors are that much of the largest are several, and of what they do to elements this share is common.
+COMPARABLE, MOST = 0.25, 0.9
 
 
 #: Kernels of 16-bit types that round what they compute with (batch norm its scale and shift) are off by so many
@@ -257,15 +259,25 @@ def _between(lanes: dict[str, torch.Tensor], w: torch.Tensor, r: torch.Tensor) -
     """The least and the largest that may come of casts, of which compiled code keeps some.
 
     Where all are kept their errors may cancel, so that nothing between the two references is what one of them gives.
+    Eight lanes keep every choice of half of them: what each cast adds is what lies in one column of their Walsh
+    transform.  Close to a tie it may add the opposite.
     """
     low, high = torch.minimum(w, r), torch.maximum(w, r)
-    reach = SPREAD_FACTOR * _spread(lanes, "loose", w)
+    loose = _of_kind(lanes, "loose")
+    if not loose:
+        return low, high
+    rows = range(len(loose))
+    signs = torch.tensor([[(-1.0) ** (i & j).bit_count() for j in rows] for i in rows[1:]], dtype=torch.float64)
+    added = torch.tensordot(signs.to(w.device), torch.stack([lane.double() for lane in loose]), 1) * (2 / len(loose))
+    reach = added.abs().sum(0)
     known = torch.isfinite(w) & torch.isfinite(reach)
-    low, high = (
-        torch.where(known, torch.minimum(low, w - reach), low),
-        torch.where(known, torch.maximum(high, w + reach), high),
-    )
-    return low, high
+    sizes = torch.where(known, added, 0.0).flatten(1).square().sum(1)
+    part = (reach / w.abs())[known & (w != 0)]
+    if part.numel() and int((sizes > sizes.max() * COMPARABLE**2).sum()) > 1:
+        # What one of them rounds hangs on what others did: to any element it may do what it does to most.
+        reach = torch.maximum(reach, w.abs() * part.kthvalue(math.ceil(MOST * part.numel())).values)
+    low = torch.where(known, torch.minimum(low, w - reach), low)
+    return low, torch.where(known, torch.maximum(high, w + reach), high)
 
 
 def _allowed(bound: torch.Tensor, own: torch.Tensor) -> torch.Tensor:

@@ -282,8 +282,8 @@ class LazyReference:
     """The reference run of a subject under a plan, made when first asked for."""
 
     def __init__(self, trial: Trial, plan: ValuePlan, eager: Observation, draw: int = 0, loose: bool = False) -> None:
-        """``draw`` counts references of one run whose lanes are perturbed otherwise; ``loose``: of which some
-        perturb casts.
+        """``draw`` counts references of one run whose lanes are perturbed otherwise; ``loose``: in some of
+        which casts round and others do not.
         """
         self._trial, self._plan, self._eager, self._draw, self._loose = trial, plan, eager, draw, loose
         self._run: ReferenceRun | None = None

@@ -118,15 +118,15 @@ def each_second(wrong: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any,
     return compile_
 
 
-register_backend("fxmorph_reads_garbage", each_second(lambda out: chunk_lost(out, 0)))
-register_backend("fxmorph_rounds_otherwise", each_second(lambda out: torch.nextafter(out, torch.zeros_like(out))))
-
-
-@pytest.mark.parametrize("text", [SCALED, SUMS, POOLED], ids=["scaled", "sums", "pooled"])
-def test_runs_on_equal_inputs_are_judged_each(tmp_path: Path, text: str) -> None:
-    _, got = judge(tmp_path, text, "fxmorph_reads_garbage", ValuePlan.AGAIN)
+@pytest.mark.parametrize("name", ["SCALED", "SUMS", "POOLED"])
+def test_runs_on_equal_inputs_are_judged_each(tmp_path: Path, name: str) -> None:
+    # Each begins to count anew.
+    garbage, rounding, text = f"fxmorph_reads_garbage_{name}", f"fxmorph_rounds_otherwise_{name}", globals()[name]
+    register_backend(garbage, each_second(lambda out: chunk_lost(out, 0)))
+    register_backend(rounding, each_second(lambda out: torch.nextafter(out, torch.zeros_like(out))))
+    _, got = judge(tmp_path, text, garbage, ValuePlan.AGAIN)
     assert got.status is FINDING and Kind.SECOND_CALL in got.kinds, got.reason
-    assert judge(tmp_path, text, "fxmorph_rounds_otherwise", ValuePlan.AGAIN)[1].status is CLEAN
+    assert judge(tmp_path, text, rounding, ValuePlan.AGAIN)[1].status is CLEAN
 
 
 GRADIENTS = """

@@ -17,6 +17,8 @@ from fxmorph.programs.inputs import flat_storage, storage_key
 
 #: Rows of either kind whose lanes have an :attr:`Lane.anew`, and of those the ones whose backward pass reads it too.
 ANEW, BACKWARD_TOO = (2, 3), (3,)
+#: Columns of a Hadamard matrix by the number of a cast: no two agree, and the first three are independent.
+_CASTS = (1, 2, 4, 7, 3, 5, 6)
 
 
 def _native_memory(t: torch.Tensor) -> torch.Tensor:
@@ -136,20 +138,22 @@ class Anew(Lane):
 
 @dataclass
 class Loose(Lane):
-    """Nothing is perturbed but casts to a narrower type, as if some of them rounded and others did not."""
+    """Some casts to a narrower type round, and others do not: of the first three each of eight lanes another choice."""
 
     signs: Signs = field(kw_only=True)
 
     def noise(self, s: torch.Tensor) -> torch.Tensor:
-        self.roundings += 1
-        return self.signs.of(self.row, self.roundings - 1, s.shape, s.device)
+        number, self.roundings = self.roundings, self.roundings + 1
+        if number < len(_CASTS):
+            return torch.full_like(s, (-1.0) ** (self.row & _CASTS[number]).bit_count(), dtype=torch.float64)
+        return self.signs.of(self.row, number, s.shape, s.device)
 
 
 class Lanes:
     """The lanes of one run: the two references, the tie lanes, and the perturbed ones, whose draws ``seed`` begins.
 
     ``wide_alone``: none but the first.  ``draw`` counts the runs of one program: each takes others of equal elements.
-    ``loose``: with lanes whose casts are perturbed.
+    ``loose``: with lanes in which some casts round and others do not.
     """
 
     def __init__(self, seed: int, wide_alone: bool = False, draw: int = 0, loose: bool = False) -> None:
@@ -161,7 +165,7 @@ class Lanes:
             self._all += [self.cast, *ties]
             signs = Signs(seed)
             if loose:
-                self._all += [Loose(f"loose:{k}", alive, row=k, signs=signs) for k in range(2 * SPREAD)]
+                self._all += [Loose(f"loose:{k}", alive, True, row=k, signs=signs) for k in range(2 * SPREAD)]
             for k in range(SPREAD):
                 for kind in ("wide", "cast"):
                     row = k + SPREAD * (kind == "cast")

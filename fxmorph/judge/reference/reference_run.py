@@ -13,7 +13,7 @@ Lanes (``lanes.py``):
              as steps of fxmorph's own, each perturbed (``kernels.py``): PyTorch's decompositions are what is
              compiled, and a wrong one would widen the spread by its error.
 ``cast:k``   the same around ``cast``.
-``loose:k``  ``wide`` with each cast to a narrower type perturbed, of further runs where a program has some.
+``loose:k``  ``cast`` with half of each cast's elements rounded, of a further run where a program has casts.
 ``tie:±``    ``wide`` with ties at index-giving operators broken upwards, then downwards (``decisions.py``).
 
 The same run checks the gates (``gates.py``): random numbers, uninitialised memory, duplicate indices in
@@ -59,7 +59,8 @@ class ReferenceRun(DispatchMode):
     ``seed`` begins the perturbed lanes' draws, and ``draw`` counts runs of one program, which take others of equal
     elements.  ``differentiated``: gradients are wanted, for which fused
     attention computes its scores once more.  ``wide_alone``: without the other lanes, which is all that it takes to
-    say whether the run was exact.  ``loose``: with lanes whose casts are perturbed.
+    say whether the run was exact.  ``loose``: with lanes in which some casts
+    round and others do not.
     """
 
     def __init__(

@@ -123,14 +123,15 @@ class Rounding:
         narrows = any(UNIT.get(t.dtype, 0.0) < UNIT.get(dtype, 0.0) for t in call.tensors)
         if self._in_kernel and lane.perturb is not None and narrows and name in (*CASTS, "to"):
             return jittered(lane, shadow, 1.0, dtype)
-        if isinstance(lane, Loose):
-            return jittered(lane, shadow, 1.0, dtype) if narrows and name in (*CASTS, CONVERSION) else shadow
         if name in CASTS or (name == CONVERSION and dtype in NARROW):
             from_double = lane.perturb is not None and any(t.dtype == torch.float64 for t in call.tensors)
             # Kernels have 16-bit numbers in float32, and keep a cast to that where they drop those to fewer bits.
             if from_double and (dtype in AMPLITUDE or (dtype == torch.float32 and not lane.casts_round)):
                 shadow = jittered(lane, shadow, 1.0, torch.float32)
-            return shadow.to(dtype).to(shadow.dtype) if lane.casts_round and dtype in WIDE and narrows else shadow
+            if not (lane.casts_round and dtype in WIDE and narrows):
+                return shadow
+            rounded = shadow.to(dtype).to(shadow.dtype)
+            return torch.where(lane.noise(shadow) > 0, rounded, shadow) if isinstance(lane, Loose) else rounded
         if lane.perturb is None:
             return shadow
         if name in FACTORIES:
