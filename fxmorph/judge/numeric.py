@@ -271,7 +271,7 @@ def _between(lanes: dict[str, torch.Tensor], w: torch.Tensor, r: torch.Tensor) -
     added = torch.tensordot(signs.to(w.device), torch.stack([lane.double() for lane in loose]), 1) * (2 / len(loose))
     reach = added.abs().sum(0)
     known = torch.isfinite(w) & torch.isfinite(reach)
-    sizes = torch.where(known, added, 0.0).flatten(1).square().sum(1)
+    sizes = torch.where(known, added, 0.0).reshape(len(added), -1).square().sum(1)
     part = (reach / w.abs())[known & (w != 0)]
     if part.numel() and int((sizes > sizes.max() * COMPARABLE**2).sum()) > 1:
         # What one of them rounds hangs on what others did: to any element it may do what it does to most.

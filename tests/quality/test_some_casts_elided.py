@@ -49,6 +49,19 @@ def test_any_of_them_may_be_elided(program: Any, cast: Cast, status_of: Callable
         assert got in (Status.EXPECTED, Status.CLEAN) and not kinds, kept
 
 
+@pytest.mark.parametrize("sum_", [torch.mean, torch.amax])
+def test_one_number_of_several_casts(sum_: Any, status_of: Callable[..., Any]) -> None:
+    """A result without dimensions."""
+
+    def program(a: Cast, b: Cast) -> Callable[[torch.Tensor], torch.Tensor]:
+        return lambda x: sum_(a(x * 0.3) - b(x.sin() * 0.59))
+
+    x = torch.linspace(0.5, 2, 2048)
+    for compiled in (program(halved, lambda t: t), program(lambda t: t, halved)):
+        assert status_of(program(halved, halved), compiled, [x])[0] in (Status.EXPECTED, Status.CLEAN)
+    assert status_of(program(halved, halved), lambda x: program(halved, halved)(x) + 0.1, [x])[0] is Status.FINDING
+
+
 def wrong(program: Any, casts: Sequence[Cast]) -> list[Callable[[torch.Tensor], torch.Tensor]]:
     right = program(*casts)
     shifted = lambda x: torch.cat([right(x)[1:], right(x)[:1]])  # noqa: E731
