@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from types import NoneType
@@ -561,6 +561,11 @@ class Verdict:
             if word in words:
                 return {**body, "code": code}
         return body
+
+
+def accusations(verdicts: Iterable[Verdict]) -> set[tuple[str, Kind | None]]:
+    """Slot and kind of each finding among verdicts."""
+    return {(v.slot, v.kind) for v in verdicts if v.status is Status.FINDING}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note, noting
 from fxmorph.judge.trial import Subject, Trial
-from fxmorph.model import CompileConfig, Status, ValuePlan, Verdict
+from fxmorph.model import CompileConfig, Status, ValuePlan, Verdict, accusations
 
 _RESULT = re.compile(r"out(\d+)")
 
@@ -31,8 +31,7 @@ def with_accused_results(
         return subject
     with noting(None):
         again = Trial(fewer, config, input_seed, clock).judge(plan)
-    shown = {(v.slot, v.kind) for v in again if v.status is Status.FINDING}
-    if shown != {(v.slot, v.kind) for v in accused}:
+    if accusations(again) != accusations(accused):
         return subject
     note(lambda: f"  judged on {', '.join(sorted({v.slot for v in accused}))} alone")
     return fewer

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 
 from fxmorph.core.clock import Clock
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import Ladder, kinds_of
 from fxmorph.judge.trial import Subject, ToolchainMissing, Trial, summary
-from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Status, ValuePlan, Verdict
+from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Status, ValuePlan, accusations
 
 #: Whose kernels interpreted ones are fused as.
 FUSED_FOR = {Kernels.CPP: "C++", Kernels.GPU: "a GPU"}
@@ -44,15 +44,11 @@ def tried_compiled(
 def _shown_alike(case: Case, subject: Subject, plan: ValuePlan, found: CaseResult, clock: Clock) -> CaseResult | None:
     """The finding with what its compiled run says, if that accuses the same results of the same."""
     verdicts = [replace(v, plan=plan) for v in Trial(subject, case.compile, case.input_seed, clock).judge(plan)]
-    accused = _accused(v for v in found.verdicts if v.plan is plan)
-    if not accused or _accused(verdicts) != accused:
+    accused = accusations(v for v in found.verdicts if v.plan is plan)
+    if not accused or accusations(verdicts) != accused:
         return None
     if not kinds_of(verdicts) <= Ladder(subject, case.compile, case.input_seed, plan, clock).kinds():
         return None
     _, kinds, reason = summary(verdicts)
     before = tuple(v for v in found.verdicts if v.plan is not plan)
     return replace(found, kinds=kinds, reason=reason, verdicts=(*before, *verdicts))
-
-
-def _accused(verdicts: Iterable[Verdict]) -> set[tuple[str, Kind | None]]:
-    return {(v.slot, v.kind) for v in verdicts if v.status is Status.FINDING}

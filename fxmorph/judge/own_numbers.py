@@ -19,7 +19,7 @@ import torch
 
 from fxmorph.judge.exchangeable import COMPILED, EAGER, SLOPES, SMOOTH, STEP, TIMES, WRONG, odd
 from fxmorph.judge.journal import note
-from fxmorph.model import RNG_SEED, Kind, Status, ValuePlan, Verdict
+from fxmorph.model import RNG_SEED, Kind, Status, ValuePlan, Verdict, accusations
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import differing, same_plain
 from fxmorph.programs.inputs import NotApplicable
@@ -128,12 +128,12 @@ def _same(a: Slot, b: Slot) -> bool:
 
 def _borne_out(runs: _Runs, verdicts: list[Verdict]) -> list[Verdict]:
     """The verdicts, without accusations that not all runs under other seeds show."""
-    accused = {(v.slot, v.kind) for v in verdicts if v.status is Status.FINDING}
+    accused = accusations(verdicts)
     for number in range(1, SHOWING):
         if not accused:
             break
         other = runs.trial.weigh(_PLAN, runs.eager[0], runs.steady(runs.compiled(number)))
-        accused &= {(v.slot, v.kind) for v in other if v.status is Status.FINDING}
+        accused &= accusations(other)
     return [v for v in verdicts if v.status is not Status.FINDING or (v.slot, v.kind) in accused]
 
 

@@ -108,6 +108,11 @@ class LoadedSeed:
     gives_again: bool = False
 
     @property
+    def executed_anew(self) -> bool:
+        """Whether its module is, for each run."""
+        return self.reloads or self.gives_again
+
+    @property
     def no_grad(self) -> bool:
         return bool(self.meta.get("no_grad")) or self.context == "inference"
 
@@ -158,7 +163,7 @@ class LoadedSeed:
         """The seed with None for all of its program's results but some; None unless it is one call of a function that
         is made here.
         """
-        if self.driver is not None or self.reloads or self.gives_again or int(self.meta.get("calls", 1)) > 1:
+        if self.driver is not None or self.executed_anew or int(self.meta.get("calls", 1)) > 1:
             return None
         seed_generators(input_seed)
         if isinstance(self.make()[0], torch.nn.Module):
@@ -175,7 +180,7 @@ class LoadedSeed:
 
     def _made(self, input_seed: int) -> tuple[LoadedSeed, Callable[..., Any], list[Any]]:
         """A program with its inputs, and what made them: the seed, or the seed loaded anew."""
-        if not (self.reloads or self.gives_again):
+        if not self.executed_anew:
             seed_generators(input_seed)
             fn, args = self.make()
             if not self.given.again((*_tensors_given(args), *state_of(fn).values())):

@@ -300,7 +300,7 @@ class _Investigation:
         if self.plan is ValuePlan.ROWS and self.loaded.driver is None:
             rows = SeedSubject(self.loaded).rows(self.case.input_seed)
             return f"{source.rstrip()}\n\n\n{rows.text()}\n"
-        if self.loaded.reloads or self.loaded.gives_again:
+        if self.loaded.executed_anew:
             made = "make_fn" in defined(source)
             source += _EXECUTED_ANEW.format(function="make_fn" if made else "fn", called="()" if made else "")
         if self.loaded.reshaped is None and not self.loaded.relaid and self.plan in _OWN_VALUES:

@@ -13,7 +13,7 @@ Lanes (``lanes.py``):
              as steps of fxmorph's own, each perturbed (``kernels.py``): PyTorch's decompositions are what is
              compiled, and a wrong one would widen the spread by its error.
 ``cast:k``   the same around ``cast``.
-``loose:k``  ``cast`` with half of each cast's elements rounded, of a further run where a program has casts.
+``loose:k``  ``cast`` with some of the casts rounded, others in each, of a further run where a program has casts.
 ``tie:±``    ``wide`` with ties at index-giving operators broken upwards, then downwards (``decisions.py``).
 
 The same run checks the gates (``gates.py``): random numbers, uninitialised memory, duplicate indices in
