@@ -1,9 +1,10 @@
-"""How well findings are matched to public issues: ``python bench/known_issues.py TABLE [--no-run]``.
+"""How well findings are matched to public issues: ``python bench/known_issues.py [TABLE] [--no-run]``.
 
-A line of the table is JSON: the ``issue`` (0: none), and the ``finding`` with ``operations``, ``kinds``, ``stage``,
-``unit``, ``torch``, ``device`` and ``program``.  Printed are the precision of ``known``, and how often the issue is the
-first candidate and among all candidates.  Findings made with the torch that is installed are run, in fresh processes,
-where an entry of the table of known issues is worth a run; ``--no-run`` leaves that out.
+A line of the table (``known-issue-pairs.jsonl`` beside this) is JSON: the ``issue`` (0: none), others that are the
+``same`` defect, and the ``finding`` with ``operations``, ``kinds``, ``stage``, ``unit``, ``torch``, ``device`` and
+``program``, which is not the issue's own.  Printed are the precision of ``known``, and how often the issue is the
+first candidate and among all candidates.  Findings that have ``inputs`` are run under the installed torch, in fresh
+processes, where an entry of the table of known issues is worth a run; ``--no-run`` leaves that out.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from fxmorph.triage.known.known_issues import load_known
 from fxmorph.triage.known.likeness import MOST, likely_issues
 from fxmorph.triage.known.public_index import load_index
 
+TABLE = Path(__file__).with_name("known-issue-pairs.jsonl")
+
 
 def finding_of(body: dict[str, Any], name: str) -> Finding:
     kinds, stage, unit = tuple(map(Kind, body["kinds"])), body["stage"], body["unit"]
-    program = body.get("program", "")
+    program = f"import torch\n\n\ndef make_inputs():\n    return [{body['inputs']}]\n\n\n" if "inputs" in body else ""
+    program += body["program"]
     config = {"backend": "inductor", "device": body.get("device", "cpu")}
     if "requires_grad" not in program and "backward" not in program:
         config["no_grad"] = True
@@ -55,12 +59,13 @@ def main(table: Path, runs: bool) -> None:
     for pair in positive:
         found = likely_issues(finding_of(pair["finding"], "pair"), torch_version=pair["finding"]["torch"])
         ids = [int(one.id.rpartition("#")[2]) for one in found]
-        first += ids[:1] == [pair["issue"]]
-        among += pair["issue"] in ids
-        if pair["issue"] not in ids:
-            where = "" if pair["issue"] in indexed else " (not in the index)"
+        right = _right(pair)
+        first += not right.isdisjoint(ids[:1])
+        among += not right.isdisjoint(ids)
+        if right.isdisjoint(ids):
+            where = " (not in the index)" if right.isdisjoint(indexed) else ""
             print(f"missed {pair['issue']}{where}: {', '.join(pair['finding']['operations'])}: {ids}")
-    listed = sum(pair["issue"] in indexed for pair in positive)
+    listed = sum(not _right(pair).isdisjoint(indexed) for pair in positive)
     print(f"{len(pairs)} pairs, {len(positive)} of an issue, {listed} of one of the {len(indexed)} in the index")
     print(f"candidates: recall at 1 {_share(first, len(positive))}, at {MOST} {_share(among, len(positive))};")
     print(f"  of issues in the index at 1 {_share(first, listed)}, at {MOST} {_share(among, listed)}")
@@ -68,20 +73,25 @@ def main(table: Path, runs: bool) -> None:
         _run(pairs)
 
 
+def _right(pair: dict[str, Any]) -> set[int]:
+    """Issues that are the finding's."""
+    return {pair["issue"], *pair.get("same", ())}
+
+
 def _run(pairs: list[dict[str, Any]]) -> None:
-    """Try findings of the installed torch with mends."""
+    """Try findings that show under the installed torch with mends."""
     here = version_of("torch").split("+")[0]
     tried = claimed = right = 0
     with TemporaryDirectory(prefix="fxmorph-known-issues-") as place:
         for number, pair in enumerate(pairs, 1):
             finding = finding_of(pair["finding"], f"pair{number}")
-            if pair["finding"]["torch"] != here or not load_known().worth_a_run(finding, here):
+            if "inputs" not in pair["finding"] or not load_known().worth_a_run(finding, here):
                 continue
             tried += 1
             known = known_issue(finding, Path(place, str(number)))
             if known:
                 claimed += 1
-                right += known.endswith(f"#{pair['issue']}")
+                right += int(known.rpartition("#")[2]) in _right(pair)
                 print(f"pair {number}: known as {known}, of {pair['issue'] or 'none'}")
     print(f"known: {tried} findings tried with mends, {claimed} known, rightly {_share(right, claimed)}")
 
@@ -91,4 +101,5 @@ def _share(part: int, whole: int) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "--no-run" not in sys.argv)
+    given = [argument for argument in sys.argv[1:] if argument != "--no-run"]
+    main(Path(given[0]) if given else TABLE, "--no-run" not in sys.argv)
