@@ -51,6 +51,7 @@ class Plain(StrEnum):
     OUTERMOST = "the program runs in the place of all that AOTAutograd makes"
     IN_GRAPH = "what writes to inputs may be made in the graph is decided by us"
     WRITTEN = "which inputs are written, and where, is decided by us"
+    UNWRAPPED = "what functional tensors stand for is taken out of them by us"
     AUTOCAST = "autocast is switched off by us where gradients are traced"
     KINDS = "which inputs and results are of which kind is counted by us"
     BASES = "what is said of common bases of inputs is said by us"
@@ -99,6 +100,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.OUTERMOST: partial(plain_runtime.program_at_level, 0),
     Plain.IN_GRAPH: plain_tracing.plain_place_of_writes,
     Plain.WRITTEN: plain_tracing.plain_kinds_of_writes,
+    Plain.UNWRAPPED: plain_tracing.plain_unwrapping,
     Plain.AUTOCAST: plain_tracing.plain_autocast,
     Plain.KINDS: plain_tracing.plain_numbers_of_kinds,
     Plain.BASES: plain_tracing.plain_bases,

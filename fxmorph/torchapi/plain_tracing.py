@@ -65,6 +65,28 @@ def plain_kinds_of_writes() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def plain_unwrapping() -> Iterator[None]:
+    """What a functional tensor stands for is asked for when all writes have reached it."""
+    from torch._functorch._aot_autograd import collect_metadata_analysis, functional_utils, graph_capture_wrappers
+    from torch._subclasses.functional_tensor import FunctionalTensor
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+    original = functional_utils.from_fun
+
+    @functools.wraps(original)
+    def unwrapped(t: Any) -> Any:
+        if not isinstance(t, FunctionalTensor) or is_traceable_wrapper_subclass(t):
+            return original(t)
+        torch._sync(t)
+        return torch._from_functional_tensor(t.elem)
+
+    with contextlib.ExitStack() as stack:
+        for home in (functional_utils, collect_metadata_analysis, graph_capture_wrappers):
+            stack.enter_context(mock.patch.object(home, original.__name__, unwrapped))
+        yield
+
+
+@contextlib.contextmanager
 def plain_numbers_of_kinds() -> Iterator[None]:
     """Which inputs and results are of which kind, counted by us from what is said of each."""
     from torch._functorch._aot_autograd import schemas

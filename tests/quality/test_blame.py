@@ -314,6 +314,12 @@ def writes_a_row(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return z * 3
 
 
+def returns_what_it_wrote(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    z = x * 2
+    z[1].add_(y[0])
+    return z
+
+
 def views_of_a_product(x: torch.Tensor, y: torch.Tensor) -> Any:
     t = x * y
     return x + y, t.view(-1), t[1:]
@@ -340,6 +346,10 @@ CASES |= {
         text(PARTITIONERS, "functionalize_rng_ops", "fw_rng_state_outputs.append(state)",
              "fw_rng_state_outputs.insert(0, state)"),
         draws_again, (randn(16, 32, grad=True), randn(16, 32)), "partitioner.functionalize_rng_ops",
+    ),
+    "writes that have not reached a result": Case(
+        text("torch._functorch._aot_autograd.functional_utils", "from_fun", "    sync_functional_tensor(t)\n", ""),
+        returns_what_it_wrote, XY, "functionalization.from_fun",
     ),
     "function of a pass": Case(
         text("torch._inductor.fx_passes.joint_graph", "remove_no_ops",

@@ -18,7 +18,7 @@ from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
 from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
 from fxmorph.torchapi.unseen_passes import graph_functions
-from fxmorph.triage.blame.culprit import NUMBERS, PLAIN_PARTS, redo_of
+from fxmorph.triage.blame.culprit import NUMBERS, PLAIN_PARTS, UNWRAPPING, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Missing, Probe, present
 
 #: Stages that are no passes, no decompositions and no code.
@@ -218,6 +218,9 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     if step is Step.FUNCTION and not seen.joint:
         unit = "functionalization.fn_input_mutations_to_outputs"
     evidence.append(f"the program computes something else from where it is made {step}")
+    # A write that has not reached a tensor reaches it where the same function is run, not traced.
+    if step in (Step.TRACED, Step.FUNCTIONALIZED) and _goes(probe, bare, PLAIN_PARTS[UNWRAPPING]):
+        return _confirmed(probe, UNWRAPPING, *evidence, f"gone where {PLAIN_PARTS[UNWRAPPING]}")
     lost, custom = first_lost_operator(seen) if step is Step.FUNCTIONALIZED else ("", "")
     if lost:
         decomposed = python_decomposition(lost)

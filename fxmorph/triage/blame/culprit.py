@@ -36,6 +36,8 @@ SETTINGS: dict[str, dict[str, object]] = {
 }
 #: The pass over each graph of AOTAutograd that puts tensors in the place of Python's numbers.
 NUMBERS = "aot.tensorify_python_scalars"
+#: What takes tensors out of functional ones.
+UNWRAPPING = "functionalization.from_fun"
 #: Parts of a compile that we can do instead, by unit.
 PLAIN_PARTS = {
     f"partitioner.{MIN_CUT}": Plain.EVERYTHING_SAVED,
@@ -62,6 +64,7 @@ PLAIN_PARTS = {
     "codegen.CppKernel.reduction": Plain.REDUCTIONS,
     "functionalization._check_if_mutation_can_be_in_graph": Plain.IN_GRAPH,
     "functionalization.InputAliasInfo/mutation_type": Plain.WRITTEN,
+    UNWRAPPING: Plain.UNWRAPPED,
     "functionalization.disable_autocast": Plain.AUTOCAST,
     "functionalization.create_synthetic_base_metadata": Plain.BASES,
     "functionalization.compute_overlapping_inputs": Plain.OVERLAPS,
