@@ -33,7 +33,7 @@ from fxmorph.core.pool import Lost, Unequipped, answer_jobs, answers_so_far, pha
 from fxmorph.core.scripts import ForkedScripts, Scripts
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.trial import ToolchainMissing
-from fxmorph.model import Case, Status
+from fxmorph.model import Case, Rung, Status
 from fxmorph.oracle import use_oracles
 from fxmorph.programs.subnormals import subnormals_kept
 from fxmorph.propose.admitted import rules_with
@@ -42,6 +42,7 @@ from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import quiet, warm_imports
 from fxmorph.torchapi.devices import DeviceLost, require_device
+from fxmorph.torchapi.vector_units import know_vector_units
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.demonstration import with_exhibit
 from fxmorph.triage.folder.confirm import confirm
@@ -178,6 +179,9 @@ def _answer(
 
     ``tell`` hears which unit of Inductor runs.
     """
+    if isinstance(job, Investigate) or (isinstance(job, Judge) and job.case.rung is Rung.CPU):
+        with clock.activity("compile"):
+            know_vector_units()  # processes are forked for some of the compiles
     if isinstance(job, Judge):
         clock.enough = job.enough
         return _judged(job.case, rules, prover, clock)

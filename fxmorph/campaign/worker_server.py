@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fxmorph.core.pool import start_server
+from fxmorph.core.vector_units import vector_units_setting
 
 
 def begin(devices: Sequence[str]) -> list[str]:
@@ -24,6 +25,7 @@ def begin(devices: Sequence[str]) -> list[str]:
     os.environ.update(
         OMP_NUM_THREADS="1", OMP_DYNAMIC="FALSE", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1"
     )
+    os.environ.update(vector_units_setting())
     # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
     shared = ["fxmorph.campaign.worker"] if set(devices) == {"cpu"} else []
     start_server(shared)

@@ -18,6 +18,7 @@ from fxmorph.core.lifetime import BREAKS, GONE, STILL_THERE
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.scripts import Scripts
 from fxmorph.core.store import DiskError, Store
+from fxmorph.core.vector_units import vector_units_setting
 from fxmorph.model import Finding
 from fxmorph.prove.certificates import Certificates
 from fxmorph.torchapi.devices import missing
@@ -95,7 +96,8 @@ def fresh_environment(cache: Path) -> dict[str, str]:
     env = {k: v for k, v in os.environ.items() if k not in left_out and not k.startswith("TORCH_BISECT_")}
     # What an earlier process compiled is not taken from Inductor's caches: it may be right by now, or wrong.
     off = dict.fromkeys(("TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"), "0")
-    return {**env, **off, "TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    own = {"TORCHINDUCTOR_COMPILE_THREADS": "1", "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    return {**env, **off, **vector_units_setting(), **own}
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import NoReturn
 
 from fxmorph.core.scripts import TIMED_OUT, be_interpreter, last_line
 from fxmorph.torchapi.compiling import warm_imports
+from fxmorph.torchapi.vector_units import know_vector_units
 
 #: Wall seconds between looks at a script that runs.
 ROUND_SECONDS = 0.02
@@ -31,6 +32,7 @@ def serve(address: str) -> NoReturn:
         listening.bind(address)
         listening.listen(64)
         warm_imports()
+        know_vector_units()
         while True:
             ready, _, _ = select.select([listening, sys.stdin], [], [], 1.0)
             if sys.stdin in ready:  # nothing is ever written to it

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 _FAMILIES = (
     "matmul mm bmm addmm baddbmm addbmm linear einsum addmv mv dot tensordot outer inner scaled_mm int_mm",
     "min max amin amax argmin argmax minimum maximum fmin fmax aminmax cummax cummin clamp clamp_min clamp_max",
-    "add sub mul neg abs div", "sum mean nansum nanmean prod", "std var std_mean var_mean welford_reduction", "cumsum cumprod logcumsumexp",
+    "add sub mul neg abs div",
+    "sum mean nansum nanmean prod", "std var std_mean var_mean welford_reduction", "cumsum cumprod logcumsumexp",
     "getitem index select slice narrow index_select gather take take_along_dim embedding",
     "setitem index_put index_add index_copy index_fill index_reduce put scatter scatter_add scatter_reduce "
     "slice_scatter select_scatter diagonal_scatter masked_fill masked_scatter copy fill zero as_strided_scatter",
