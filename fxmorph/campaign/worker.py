@@ -40,9 +40,9 @@ from fxmorph.propose.admitted import rules_with
 from fxmorph.prove.certificates import Certificates
 from fxmorph.prove.prover import RUN_BUDGET, Prover
 from fxmorph.rules import Registry
+from fxmorph.torchapi.asked_vector_units import know_vector_units
 from fxmorph.torchapi.compiling import quiet, warm_imports
 from fxmorph.torchapi.devices import DeviceLost, require_device
-from fxmorph.torchapi.vector_units import know_vector_units
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.demonstration import with_exhibit
 from fxmorph.triage.folder.confirm import confirm

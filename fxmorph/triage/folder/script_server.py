@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fxmorph.core.scripts import TIMED_OUT, be_interpreter, last_line
+from fxmorph.torchapi.asked_vector_units import know_vector_units
 from fxmorph.torchapi.compiling import warm_imports
-from fxmorph.torchapi.vector_units import know_vector_units
 
 #: Wall seconds between looks at a script that runs.
 ROUND_SECONDS = 0.02

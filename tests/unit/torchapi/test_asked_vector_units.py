@@ -9,8 +9,8 @@ import pytest
 
 from fxmorph.core.vector_units import SETTING
 from fxmorph.programs.forked import Said, forked
+from fxmorph.torchapi.asked_vector_units import know_vector_units
 from fxmorph.torchapi.compiling import cpp_compiler
-from fxmorph.torchapi.vector_units import know_vector_units
 
 pytestmark = pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
 
