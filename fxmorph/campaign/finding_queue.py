@@ -18,7 +18,7 @@ from fxmorph.campaign.identification import BASELINE, Identification
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.seen_findings import SeenFindings
 from fxmorph.core.config import Settings
-from fxmorph.core.finding_parts import Draw, Match, Reduced, Repro
+from fxmorph.core.finding_parts import Blame, Draw, Match, Reduced, Repro
 from fxmorph.core.lifetime import STILL_THERE
 from fxmorph.core.pool import Ended
 from fxmorph.core.seen_differences import seen_before
@@ -80,6 +80,7 @@ class Found:
     case: Case
     result: CaseResult
     manner: jobs.Manner = jobs.Manner.HERE
+    blame: Blame | None = None
 
     def novelty(self) -> tuple[Any, ...]:
         return (self.result.kinds, self.result.stage, self.case.seed.hash if not self.result.recipe else "")
@@ -213,7 +214,8 @@ class FindingQueue:
             seconds = min(seconds, max(OF_LEFT * left, LEAST_SECONDS))
             best = replace(best, manner=jobs.Manner.AS_FOUND) if left < TOO_LATE else best
         self._investigated[best.novelty()] += 1
-        job = jobs.Investigate(best.index, best.case, best.result, seconds, tuple(self._groups), best.manner)
+        groups = tuple(self._groups)
+        job = jobs.Investigate(best.index, best.case, best.result, seconds, groups, best.manner, best.blame)
         return job, seconds * 4
 
     def hear(self, ended: Ended) -> None:
@@ -262,8 +264,9 @@ class FindingQueue:
         else:
             self._spent += ended.cpu
             manner = self._next_manner(job, ended)
+            blame = ended.so_far if isinstance(ended.so_far, Blame) else job.blame
             if manner is not None:
-                self.add(Found(job.index, job.case, job.result, manner))
+                self.add(Found(job.index, job.case, job.result, manner, blame))
                 return
             why = ended.detail or ended.trouble
             self._emit(Warned(f"case {job.index} ({job.case.seed.label}) could not be investigated: {why}"))

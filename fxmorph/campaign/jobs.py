@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from fxmorph.core.finding_parts import Blame
 from fxmorph.model import Case, CaseResult, Finding
 from fxmorph.triage.conclusion import Investigated
 
@@ -53,7 +54,7 @@ class Manner(StrEnum):
 class Investigate:
     """Job: blame and reduce a found case within ``seconds`` of CPU; answers an ``Investigated``.
 
-    A case of one of ``groups`` is blamed alone.
+    A case of one of ``groups`` is blamed alone; ``blame`` is what an earlier worker found out of it before it was lost.
     """
 
     index: int
@@ -62,6 +63,7 @@ class Investigate:
     seconds: float
     groups: tuple[str, ...] = ()
     manner: Manner = Manner.HERE
+    blame: Blame | None = None
 
 
 @dataclass(frozen=True)

@@ -165,9 +165,9 @@ def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged
 
 def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigated:
     if job.manner is Manner.AS_FOUND:
-        return as_found(job.case, job.result, rules, clock)
+        return as_found(job.case, job.result, rules, clock, job.blame)
     if job.manner is Manner.APART:
-        return investigate(job.case, job.result, rules, clock, job.seconds, job.groups, apart=True)
+        return investigate(job.case, job.result, rules, clock, job.seconds, job.groups, apart=True, blame=job.blame)
     found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
     return with_exhibit(found, job.case, job.result, rules, clock)
 

@@ -103,35 +103,37 @@ BLAME_SHARE, AGAIN_SHARE, REDUCTION_SHARE = 0.4, 0.25, 0.6
 
 def investigate(
     case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float, groups: Collection[str] = (),
-    apart: bool = False,
+    apart: bool = False, blame: Blame | None = None,
 ) -> Investigated:  # fmt: skip
     """Blame and reduce a found case within about ``seconds`` of this process's CPU time.
 
     A case of one of ``groups`` (:func:`fxmorph.triage.identity.group_of`) is blamed and left as it is.  ``apart``: all
-    that is compiled runs in processes of its own, for cases of which a candidate took a worker with it.
+    that is compiled runs in processes of its own, for cases of which a candidate took a worker with it; ``blame`` is
+    what that worker had found out.  The clock is told of the blame before candidates are run.
     """
     with clock.activity("reduce"), staged(case) as loaded, garbage_in_new_memory():
-        asked = _Investigation(case, result, loaded, rules, clock, seconds, groups, apart)
+        asked = _Investigation(case, result, loaded, rules, clock, seconds, groups, apart, blame)
         # OpenMP's threads do not survive a fork.
         out = asked.as_found() if apart and asked.threads > 1 else asked.run()
     return replace(out, seconds=clock.take())
 
 
-def as_found(case: Case, result: CaseResult, rules: Registry, clock: Clock) -> Investigated:
-    """A found case as the program that it is, neither blamed nor reduced: nothing is compiled.
+def as_found(case: Case, result: CaseResult, rules: Registry, clock: Clock, blame: Blame | None = None) -> Investigated:
+    """A found case as the program that it is, neither blamed (unless ``blame`` is known) nor reduced: nothing is
+    compiled.
 
     For cases whose investigation takes its process with it, such as programs that end in a
     device-side assertion of CUDA.
     """
     with clock.activity("reduce"), staged(case) as loaded:
-        out = _Investigation(case, result, loaded, rules, clock, 0.0, ()).as_found()
+        out = _Investigation(case, result, loaded, rules, clock, 0.0, (), blame=blame).as_found()
     return replace(out, seconds=clock.take())
 
 
 class _Investigation:
     def __init__(
         self, case: Case, result: CaseResult, loaded: LoadedSeed, rules: Registry, clock: Clock, seconds: float,
-        groups: Collection[str], apart: bool = False,
+        groups: Collection[str], apart: bool = False, blame: Blame | None = None,
     ) -> None:  # fmt: skip
         if result.inductor:
             case = replace(case, compile=replace(case.compile, inductor=result.inductor))
@@ -146,6 +148,8 @@ class _Investigation:
         self.case = replace(case, compile=config)
         self.threads = self.loaded.config(config).threads
         self.rules, self.clock, self.seconds, self.groups = rules, clock, seconds, groups
+        #: What another worker found out.
+        self.known = blame
         self._until = cpu_seconds() + seconds
         #: Of kinds that one cause does not show as, the strongest are what is reduced.
         self.accused = same_group(frozenset(result.kinds) - {Kind.SECOND_CALL})
@@ -167,15 +171,17 @@ class _Investigation:
         start, recipe = self._start()
         if start is None:
             return self._as_seed()
-        blame = self._blame(start, self.seconds * BLAME_SHARE)
-        group = group_of(self.accused, blame.unit, self.case.seed.hash) if blame.confirmed else ""
+        blame = self.known or self._blame(start, self.seconds * BLAME_SHARE)
+        group = self._group(blame)
         if group in self.groups:
             return self._left(blame, group)
+        if blame.confirmed and self.known is None:  # a candidate may take the process with it
+            self.clock.so_far(blame)
         reduction, recipe, rung = self._reduced(start, recipe, blame)
         best, made, verdicts = self._written(reduction.best)
         if not verdicts:  # what the reduction took for the finding does not stand alone
             return replace(self.as_found(), blame=blame, group=group, tests=reduction.tests)
-        blame = self._blamed_again(best, blame)
+        blame = self._blamed_again(best, blame) if self.known is None else self.known
         others = self._with_other_values(best, IN_EAGER if rung == Rung.PASS and self.backend == "inductor" else ALL)
         return Investigated(
             case_id=self.case.id,
@@ -239,8 +245,9 @@ class _Investigation:
             start = self._graph()  # which holds what the plan makes of parameters too
         program = self._standing(start) if start is not None else self._source()
         objects = self._objects(SeedSubject(self.loaded), settings) if start is None else {}
+        blame = self.known or Blame(None, "", False)
         return replace(
-            self._left(Blame(None, "", False), ""),
+            self._left(blame, self._group(blame)),
             program=program,
             recipe=str(recipe),
             rewrites=tuple(r.rule for r in recipe.rewrites),
@@ -252,6 +259,9 @@ class _Investigation:
             rung=str(self.case.rung),
             finished=False,
         )
+
+    def _group(self, blame: Blame) -> str:
+        return group_of(self.accused, blame.unit, self.case.seed.hash) if blame.confirmed else ""
 
     def _sizes(self, recipe: Recipe) -> tuple[int, int] | None:
         """The size that the plan changes, and what it becomes."""

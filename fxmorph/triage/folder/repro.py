@@ -270,7 +270,9 @@ class Script:
                 ends = "ends"
                 call.append(f"ends = outs + [t for t in {self._leaves()} if torch.is_tensor(t) and t.grad_fn]")
             call += [
-                f"weights = [torch.arange(t.numel(){device}).reshape(t.shape) % 5 + 1 for t in {ends}]",
+                # Other ones for each result: two that are taken for each other differ in nothing else.
+                f"weights = [(torch.arange(t.numel(){device}) + i).reshape(t.shape) % 5 + 1"
+                f" for i, t in enumerate({ends})]",
                 # One side alone may return what needs no gradient: its loss is a constant, and not the number 0.
                 f"terms = [(t * w).sum() for t, w in zip({ends}, weights) if t.requires_grad]",
                 "loss = sum(terms, torch.zeros((), requires_grad=True))",

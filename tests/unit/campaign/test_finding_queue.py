@@ -379,6 +379,17 @@ def test_an_investigation_that_failed_is_made_again_in_other_manners_and_then_to
     assert any(isinstance(e, Warned) for e in campaign.told)
 
 
+def test_what_a_worker_had_found_out_before_it_was_lost_is_kept(campaign: Any) -> None:
+    case, blame = case_of("s"), Blame(Stage.CODEGEN, "codegen.CppVecOverrides.floordiv", True)
+    job = jobs.Investigate(0, case, CaseResult(case.id, Status.FINDING), 60.0)
+    campaign.queue.hear(Ended(job, None, "crash", detail="signal 8", so_far=blame))
+    job = next_job(campaign)
+    assert (job.manner, job.blame) == (Manner.APART, blame)
+    campaign.queue.hear(Ended(job, None, "timeout", detail="60 s"))
+    job = next_job(campaign)
+    assert (job.manner, job.blame) == (Manner.AS_FOUND, blame)
+
+
 # -- killed ------------------------------------------------------------------------
 
 

@@ -373,6 +373,31 @@ def test_planted_faults(body: str, kinds: tuple[Kind, ...], code: int, run_repro
     assert done.returncode == code, done.stdout + done.stderr
 
 
+TWO_RESULTS = """
+import torch
+class Exchanged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, a, b):
+        return a * 2, b * 2
+    @staticmethod
+    def backward(ctx, of_a, of_b):
+        return of_b * 2, of_a * 2
+def breaks(gm, inputs):
+    return lambda *a: Exchanged.apply(a[0], a[1])
+torch._dynamo.register_backend(breaks)
+
+def make_inputs():
+    return [torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)]
+def fn(x, y):
+    return x * 2, y * 2
+"""
+
+
+def test_gradients_of_two_results_that_are_taken_for_each_other_differ(run_repro: Run) -> None:
+    done = run_repro(repro_text(finding(TWO_RESULTS, (Kind.GRADIENT,), {"rtol": 1e-3, "atol": 1e-4}, backend="breaks")))
+    assert done.returncode == 1, done.stdout + done.stderr
+
+
 COMPILING = "torch.compiler.is_compiling()"
 
 
