@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fxmorph.core.finding_parts import Likely
 from fxmorph.core.units import Stage
 from fxmorph.core.versions import version_of
-from fxmorph.model import Finding
+from fxmorph.model import Finding, Kind
 from fxmorph.triage.identity import GROUPS
 from fxmorph.triage.known.known_issues import before
 from fxmorph.triage.known.operator_families import akin
@@ -27,8 +27,8 @@ WORDS, ENOUGH = 0.30, 1.5
 TOLD = 3
 #: What an operator of the same family counts, against the same operator.
 AKIN = 0.2
-#: At most, where one of the two only raises and the other does not.
-UNLIKE = 0.5
+#: At most, where one of the two only raises and the other does not; what two ways to raise count as kinds.
+UNLIKE, LOUD = 0.5, 0.8
 #: What is left of a score where no operators are known and no words are alike, and where the issue is of another
 #: release or device.
 LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
@@ -36,7 +36,8 @@ LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
 LEAST, MOST = 0.30, 5
 #: How much the operators that one side alone has take away, each by its weight, and how little common ones say.
 BESIDE, COMMON = 0.25, 0.3
-_RAISING = dict(GROUPS)["raises"]
+#: What people call a crash ends the process or raises.
+_RAISING = dict(GROUPS)["raises"] | {Kind.CRASH}
 #: How far into a compile a stage is, by the first of the backends that shows its faults; ATen's graphs are one place.
 _DEPTH = {
     Stage.DYNAMO: 0, Stage.AOT: 1, Stage.FUNCTIONALIZATION: 1, Stage.RUNTIME_WRAPPERS: 1, Stage.PARTITIONER: 1,
@@ -147,6 +148,8 @@ def _function(unit: str) -> str:
 def _kinds_alike(mine: frozenset[str], theirs: frozenset[str]) -> float:
     if mine & theirs:
         return 1.0
+    if mine & _RAISING and theirs & _RAISING:
+        return LOUD
     return 0.6 if any({*mine} & {*map(str, g)} and {*theirs} & {*map(str, g)} for _, g in GROUPS) else 0.0
 
 
