@@ -151,6 +151,8 @@ def _listed(clock: Clock) -> Any:
 
 
 def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged:
+    if case.rung is Rung.CPU:
+        _before_forks(clock)
     result = judge_case(case, rules, clock, prover)
     if result.status is not Status.FINDING:
         return Judged(result)
@@ -163,9 +165,16 @@ def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged
         return Judged(result)
 
 
+def _before_forks(clock: Clock) -> None:
+    """Processes are forked for some of the compiles: each would find out for itself."""
+    with clock.activity("compile"):
+        know_vector_units()
+
+
 def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigated:
     if job.manner is Manner.AS_FOUND:
         return as_found(job.case, job.result, rules, clock, job.blame)
+    _before_forks(clock)
     if job.manner is Manner.APART:
         return investigate(job.case, job.result, rules, clock, job.seconds, job.groups, apart=True, blame=job.blame)
     found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
@@ -179,9 +188,6 @@ def _answer(
 
     ``tell`` hears which unit of Inductor runs.
     """
-    if isinstance(job, Investigate) or (isinstance(job, Judge) and job.case.rung is Rung.CPU):
-        with clock.activity("compile"):
-            know_vector_units()  # processes are forked for some of the compiles
     if isinstance(job, Judge):
         clock.enough = job.enough
         return _judged(job.case, rules, prover, clock)
