@@ -8,6 +8,7 @@ import pytest
 
 from fxmorph.campaign import jobs, worker
 from fxmorph.core.clock import Clock
+from fxmorph.model import Case, CompileConfig, Rung, Seed, ValuePlan
 from fxmorph.torchapi.devices import DeviceLost
 
 
@@ -31,7 +32,8 @@ def serve(monkeypatch: pytest.MonkeyPatch, judge: Any) -> list[Any]:
     monkeypatch.setattr(worker, "print_to", lambda log: None)
     monkeypatch.setattr(worker, "rules_with", lambda *folders: {})
     monkeypatch.setattr(worker, "judge_case", judge)
-    connection = Script([jobs.Judge(0, None), jobs.Judge(1, None)])  # type: ignore[arg-type]
+    case = Case(Seed("s.py", "module", "s"), 0, 0, (ValuePlan.SEED,), CompileConfig.make(), rung=Rung.IR)
+    connection = Script([jobs.Judge(0, case), jobs.Judge(1, case)])
     try:
         worker.serve(connection, [], "cache", "log", "proofs")  # type: ignore[arg-type]
     except EOFError:
