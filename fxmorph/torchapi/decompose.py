@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -32,11 +32,37 @@ def is_decomposed(overload: OpOverload) -> bool:
 
 def python_decomposition(name: str) -> bool:
     """Whether the operator of this name is taken apart in Python wherever it is traced, whatever the table says."""
+    found = _overload(name)
+    return found is not None and any(key in found.py_kernels for key in _TRACED)
+
+
+#: Keys at which operators are taken apart where they are traced, before their gradients are.
+_TRACED = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Autograd)
+
+
+def _overload(name: str) -> OpOverload | None:
     namespace, _, rest = name.partition(".")
     packet, _, overload = rest.partition(".")
     found = getattr(getattr(getattr(torch.ops, namespace, None), packet, None), overload or "default", None)
-    keys = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Autograd)
-    return isinstance(found, OpOverload) and any(key in found.py_kernels for key in keys)
+    return found if isinstance(found, OpOverload) else None
+
+
+@contextlib.contextmanager
+def without_python_decomposition(name: str) -> Iterator[None]:
+    """The operator of this name is not taken apart in Python where it is traced; nothing happens where it is not."""
+    found = _overload(name)
+    taken = {} if found is None else {key: found.py_kernels[key] for key in _TRACED if key in found.py_kernels}
+    if found is None or not taken:
+        yield
+        return
+    try:
+        for key in taken:
+            del found.py_kernels[key]
+        found._dispatch_cache.clear()
+        yield
+    finally:
+        found.py_kernels.update(taken)
+        found._dispatch_cache.clear()
 
 
 def decompose_calls(gm: fx.GraphModule, overload: Any, function: Callable[..., Any]) -> int:

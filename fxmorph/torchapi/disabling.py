@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+from fxmorph.torchapi.decompose import without_python_decomposition
 from fxmorph.torchapi.dispatch import OpOverload
 
 PREFIX = "decomposition."
@@ -39,7 +40,7 @@ def _table(change: Callable[[dict[Any, Any]], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def without_decompositions(units: Collection[str] | None) -> Iterator[None]:
-    """The operators of these units stay as they are; None: all operators do."""
+    """The operators of these units stay as they are; None: all do that the table has."""
     keys = decomposition_units()
 
     def drop(table: dict[Any, Any]) -> None:
@@ -48,7 +49,10 @@ def without_decompositions(units: Collection[str] | None) -> Iterator[None]:
         for unit in units or ():
             table.pop(keys.get(unit), None)
 
-    with _table(drop):
+    with contextlib.ExitStack() as stack:
+        for unit in units or ():
+            stack.enter_context(without_python_decomposition(unit.removeprefix(PREFIX)))
+        stack.enter_context(_table(drop))
         yield
 
 

@@ -278,6 +278,16 @@ def first_lost_operator(seen: Tracing) -> tuple[str, str]:
     return watch.lost, watch.custom
 
 
+def operators_called(seen: Tracing) -> list[str]:
+    """Operators that the program calls, in order, each once."""
+    if not seen.programs or not seen.values:
+        return []
+    watch, given = _Watch([]), given_values(seen)
+    with torch.no_grad(), watch:
+        run_plainly(seen.programs[-1], given[0] if seen.joint else given)
+    return list(dict.fromkeys(watch.makers.values()))
+
+
 class _Values(fx.Interpreter):
     """Runs a graph and keeps every tensor in it."""
 

@@ -347,6 +347,12 @@ CASES |= {
              "fw_rng_state_outputs.insert(0, state)"),
         draws_again, (randn(16, 32, grad=True), randn(16, 32)), "partitioner.functionalize_rng_ops",
     ),
+    "gradient of what is taken apart in Python": Case(
+        text("torch._decomp.decompositions", "multi_margin_loss", "    z = z.clamp_min(0)\n",
+             "    z = z.detach().clamp_min(0) + z - z.detach()\n"),
+        lambda x: F.multi_margin_loss(x * 2, torch.arange(4)), XY_GRAD[:1],
+        "decomposition.aten.multi_margin_loss.default",
+    ),
     "writes that have not reached a result": Case(
         text("torch._functorch._aot_autograd.functional_utils", "from_fun", "    sync_functional_tensor(t)\n", ""),
         returns_what_it_wrote, XY, "functionalization.from_fun",

@@ -16,7 +16,13 @@ from fxmorph.torchapi.decompose import python_decomposition
 from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT, RNG, RNG_NOTICE
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
-from fxmorph.torchapi.traced_function import Step, first_lost_operator, first_wrong_step, tracing_watched
+from fxmorph.torchapi.traced_function import (
+    Step,
+    first_lost_operator,
+    first_wrong_step,
+    operators_called,
+    tracing_watched,
+)
 from fxmorph.torchapi.unseen_passes import graph_functions
 from fxmorph.triage.blame.culprit import NUMBERS, PLAIN_PARTS, UNWRAPPING, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Missing, Probe, present
@@ -226,6 +232,8 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
         decomposed = python_decomposition(lost)
         unit = f"{Stage.DECOMPOSITION if decomposed else Stage.FUNCTIONALIZATION}.{lost}"
         evidence.append(f"the graph has no value that is what {lost} gave")
+    if step is Step.FUNCTIONALIZED and not lost and (taken := _taken_apart(probe, operators_called(seen), evidence)):
+        return taken
     if lost and custom:
         unit = "functionalization.auto_functionalized"
         evidence.append(f"{custom} writes its arguments before that")
@@ -233,6 +241,16 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     if gone:
         evidence.append(f"gone where {Plain.NO_EFFECTS}")
     return Blame(Stage(unit.partition(".")[0]), unit, gone, tuple(evidence), redo)
+
+
+def _taken_apart(probe: Probe, operators: Sequence[str], evidence: Sequence[str]) -> Blame | None:
+    """An operator that is taken apart before its gradient is traced, which is that of the parts."""
+    for name in filter(python_decomposition, operators):
+        unit = f"{Stage.DECOMPOSITION}.{name}"
+        if probe.ask(Held(backend=True).without(unit)) is Answer.GONE:
+            said = "gone where the operator is not taken apart in Python before autograd sees it"
+            return Blame(Stage.DECOMPOSITION, unit, True, (*evidence, said), (), (unit,))
+    return None
 
 
 def _confirmed(probe: Probe, unit: str, *evidence: str, held: Held | None = None) -> Blame:
