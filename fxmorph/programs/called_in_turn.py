@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from fxmorph.programs.load import Invocation, LoadedSeed
 
 
+#: What a script calls a program's own driver, where the program is called several times.
+ONCE = "drive_once"
+
+
 @dataclass(frozen=True)
 class Change:
     """What is changed for one call: ``one`` is done to each argument, ``text`` says so as a lambda.
@@ -96,18 +100,19 @@ class Turns:
 
         return Invocation(first.fn, [first.args, *(call.args for _, call in later)], drive, first.state)
 
-    def text(self) -> str:
-        """The same as a function ``drive`` of a script whose program has none."""
+    def text(self, driven: bool) -> str:
+        """The same as a function ``drive`` of a script; ``driven``: its program is driven by :data:`ONCE`."""
+        called = f"{ONCE}(g, " if driven else "g("
         lines = [
             "def drive(g, *inputs):  # what is kept of one call must not answer the next",
             "    from torch.utils._pytree import tree_map",
-            *(["    with torch.no_grad():", "        out = [g(*inputs)]"] if self.plain_first else []),
-            *([] if self.plain_first else ["    out = [g(*inputs)]"]),
+            *(["    with torch.no_grad():", f"        out = [{called}*inputs)]"] if self.plain_first else []),
+            *([] if self.plain_first else [f"    out = [{called}*inputs)]"]),
         ]
         for change in self.changes:
             lines += ["    g.train(not g.training)"] if change.training else []
             args = f"*tree_map({change.text}, inputs)" if change.text else "*inputs"
-            lines.append(f"    out.append(g({args}))")
+            lines.append(f"    out.append({called}{args}))")
             lines += ["    g.train(not g.training)"] if change.training else []
         return "\n".join([*lines, "    return out"])
 

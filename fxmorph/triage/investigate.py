@@ -39,7 +39,7 @@ from fxmorph.model import (
     VerdictCode,
     digest,
 )
-from fxmorph.programs.called_in_turn import turns
+from fxmorph.programs.called_in_turn import ONCE, turns
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
@@ -81,6 +81,7 @@ _OF_CALLS = (ValuePlan.CACHED, ValuePlan.ROWS)
 #: Codes of what differs where right code gives one number.
 _EXACT = {VerdictCode.EXACT_ARITHMETIC, VerdictCode.NOT_EAGERS_BITS, VerdictCode.HANGS_ON_OTHER_ROWS}
 _SOURCES = frozenset({"module", "class"})
+_DRIVE = re.compile(r"^def drive\(", re.MULTILINE)
 #: How many other values are tried on a reduced program.
 OTHERS = 3
 #: What scripts allow, far above rounding, where what differs is farther apart.
@@ -305,8 +306,11 @@ class _Investigation:
         source = without_tail(Path(seed.path).read_text())
         if seed.form == "class":
             source += made_by(seed.name, seed.mode)
-        if self.plan is ValuePlan.CACHED and self.loaded.driver is None:
-            return f"{source.rstrip()}\n\n\n{turns(self.loaded, self.case.input_seed).text()}\n"
+        if self.plan is ValuePlan.CACHED:
+            calls = turns(self.loaded, self.case.input_seed)
+            if self.loaded.driver is not None:
+                source = _DRIVE.sub(f"def {ONCE}(", source)
+            return f"{source.rstrip()}\n\n\n{calls.text(self.loaded.driver is not None)}\n"
         if self.plan is ValuePlan.ROWS and self.loaded.driver is None:
             rows = SeedSubject(self.loaded).rows(self.case.input_seed)
             return f"{source.rstrip()}\n\n\n{rows.text()}\n"

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import torch
 
+from fxmorph.campaign.finding_queue import finding_of
 from fxmorph.core.clock import Clock
-from fxmorph.core.seeds import find_seeds
+from fxmorph.core.exits import ReproExit
+from fxmorph.core.seeds import find_seeds, shipped_corpus
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan, VerdictCode
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import cpp_compiler, register_backend
+from fxmorph.triage.folder.confirm import run_repro, write_finding
 from fxmorph.triage.folder.repro import Script
 from fxmorph.triage.investigate import investigate
 
@@ -249,14 +252,27 @@ def test_what_caches_answer_rightly_is_clean(tmp_path: Path, name: str) -> None:
 
 
 def test_the_script_of_a_stale_entry_calls_in_turn_with_caches_on(tmp_path: Path) -> None:
-    from fxmorph.campaign.finding_queue import finding_of
-
     case, got = judge(tmp_path, STALE["a float"], "fxmorph_forgetful", ValuePlan.CACHED)
     finding = finding_of(case, got, investigate(case, got, Registry(), Clock(), 5.0), 0)
     assert finding.config["inductor"]["fx_graph_cache"] is True
     settings = "\n".join(Script(finding).head())
     assert "torch._functorch.config.enable_autograd_cache = True" in settings
     assert "v * 1.5 + 0.25" in finding.program
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
+@pytest.mark.parametrize("name", ["averages_by_another_decay", "pt185382_steps_counted_in_a_tensor"])
+def test_the_script_of_a_stale_entry_shows_it(tmp_path: Path, name: str) -> None:
+    """Of a program that drives itself, too."""
+    if not torch.__version__.startswith("2.13.0"):
+        pytest.skip("as of 2.13.0")
+    text = Path(shipped_corpus(), "regressions", f"{name}.py").read_text()
+    case, got = judge(tmp_path, text, "inductor", ValuePlan.CACHED)
+    assert (got.status, got.stage) == (FINDING, "cache"), got.reason
+    finding = finding_of(case, got, investigate(case, got, Registry(), Clock(), 5.0), 0)
+    write_finding(tmp_path / "found", finding, {}, tmp_path)
+    assert run_repro(tmp_path / "found", tmp_path / "cache")[0] == ReproExit.STILL_THERE
 
 
 @pytest.mark.slow

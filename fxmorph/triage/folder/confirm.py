@@ -25,7 +25,7 @@ from fxmorph.torchapi.devices import missing
 from fxmorph.triage.folder.graph_files import graph_files
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.regression import regression_text
-from fxmorph.triage.folder.repro import repro_text
+from fxmorph.triage.folder.repro import WITH_CACHES, repro_text
 
 #: Wall seconds for one repro: torch's import, a cold compile, on a loaded machine.
 REPRO_SECONDS = 300
@@ -79,11 +79,20 @@ def run_repro(
     ``scripts`` says where fresh processes come from: new interpreters by default.
     """
     program = ["repro.py"]
+    if WITH_CACHES in _text(folder / "repro.py"):  # which is read when torch is imported
+        scripts = None
     if without_unit:  # by a setting that torch reads when it is imported
         program, scripts = ["-m", "fxmorph.triage.blame.ablation", "."], None
     elif mend:
         program = ["-m", "fxmorph.triage.known.mended_repro", ".", mend]
     return (scripts or Scripts()).run(program, folder, fresh_environment(cache), REPRO_SECONDS)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except OSError:  # who runs it says so
+        return ""
 
 
 def fresh_environment(cache: Path) -> dict[str, str]:

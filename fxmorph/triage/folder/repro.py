@@ -16,6 +16,7 @@ from typing import Any
 
 from fxmorph.core.exits import ReproExit
 from fxmorph.model import NUMERIC_KINDS, Finding, Kind
+from fxmorph.torchapi.compiling import has_own_caches
 from fxmorph.torchapi.new_memory import IN_A_SCRIPT
 from fxmorph.triage.folder.own_numbers_script import HANGING, compared, runs, samples, slope_off
 from fxmorph.triage.folder.program_text import defined, holds_containers, readable, returns_flat_tuples, without_inputs
@@ -75,6 +76,10 @@ _FLAT: Mapping[str, str] = {
     "inputs after the call": "[t.detach().clone() for t in ins]",
     "gradients": "grads",
 }
+#: Of scripts about what caches keep: who runs it may have switched them off.
+WITH_CACHES = (
+    'for name in ("FX_GRAPH", "AUTOGRAD"): os.environ.pop(f"TORCHINDUCTOR_{name}_CACHE", None)  # it is about caches'
+)
 #: What the short script calls the tensors that were returned.
 _COLLECTED = "outs"
 #: Words of operators that draw random numbers, in a program without its ``make_inputs``.
@@ -186,6 +191,7 @@ class Script:
                 "# Exits 1 while torch.compile differs from eager, 0 once it does not, 2 if it could not run.",
                 f"import {'copy, ' if copies else ''}os, {'subprocess, ' if self.child else ''}sys; "
                 "sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(2))",
+                *([WITH_CACHES] if self._caches else []),
             ]
         )
 
@@ -221,9 +227,17 @@ class Script:
             if values:
                 lines.append(f"import torch._{module}.config")
             lines += [f"torch._{module}.config.{key} = {value!r}" for key, value in values.items()]
-        if settings["inductor"].get("fx_graph_cache"):
+        if self._caches:
             lines += ["import torch._functorch.config", "torch._functorch.config.enable_autograd_cache = True"]
+            if has_own_caches():  # as where it was judged
+                lines.append(
+                    "torch.compiler.config.cache_key_tag = str(os.getpid())  # of what was cached before, nothing"
+                )
         return lines
+
+    @property
+    def _caches(self) -> bool:
+        return bool(dict(self.config.get("inductor") or {}).get("fx_graph_cache"))
 
     def _fresh(self) -> tuple[list[str], str]:
         """Lines before each side's run, and the expression for its function."""
@@ -252,7 +266,7 @@ class Script:
                 kept = "isinstance(t, (torch.Tensor, int, float))"
                 call = [f"returned = {called}", f"{_COLLECTED} = [torch.as_tensor(t) for t in returned if {kept}]"]
         calls = int(self.config.get("calls") or 1)
-        if Kind.SECOND_CALL in self.finding.kinds:
+        if Kind.SECOND_CALL in self.finding.kinds and not self._caches:  # whose driver calls it again
             calls *= 2
         rng_seed = "seed" if self.own_numbers else self.config.get("rng_seed", 2 if self.random else None)
         seeded = [] if rng_seed is None else [f"torch.manual_seed({rng_seed})"]
