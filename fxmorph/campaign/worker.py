@@ -152,7 +152,7 @@ def _listed(clock: Clock) -> Any:
 
 def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged:
     if case.rung is Rung.CPU:
-        _before_forks(clock)
+        _before_forks(case, clock)
     result = judge_case(case, rules, clock, prover)
     if result.status is not Status.FINDING:
         return Judged(result)
@@ -165,16 +165,17 @@ def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged
         return Judged(result)
 
 
-def _before_forks(clock: Clock) -> None:
+def _before_forks(case: Case, clock: Clock) -> None:
     """Processes are forked for some of the compiles: each would find out for itself."""
-    with clock.activity("compile"):
-        know_vector_units()
+    if case.device == "cpu":
+        with clock.activity("compile"):
+            know_vector_units()
 
 
 def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigated:
     if job.manner is Manner.AS_FOUND:
         return as_found(job.case, job.result, rules, clock, job.blame)
-    _before_forks(clock)
+    _before_forks(job.case, clock)
     if job.manner is Manner.APART:
         return investigate(job.case, job.result, rules, clock, job.seconds, job.groups, apart=True, blame=job.blame)
     found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
