@@ -18,7 +18,7 @@ from fxmorph.triage.folder.markdown import block, folded, table
 from fxmorph.triage.folder.public_threads import known_as, related_line
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 from fxmorph.triage.folder.snippet import MOST_LINES, line_count
-from fxmorph.triage.folder.title import main_kind, title
+from fxmorph.triage.folder.title import main_kind, title, what_raises
 from fxmorph.triage.folder.unit_words import done_without, logs, module_label, unit_in_words
 
 #: What differs, as a noun.
@@ -115,7 +115,8 @@ def not_reduced(finding: Finding) -> str:
 def _sentences(finding: Finding, versions: Mapping[str, str]) -> str:
     kind = main_kind(finding)
     under = f" (torch {versions['torch']})" if "torch" in versions else ""
-    said = f"Under `torch.compile`{under} this program {_SENTENCE[kind]}"
+    what = what_raises(kind, exhibit_of(finding).raised) if kind is Kind.RAISES else ""
+    said = f"Under `torch.compile`{under} this program {what or _SENTENCE[kind]}"
     silently = "" if set(finding.kinds) & _LOUD or kind is Kind.RAISES else ", without a warning"
     others = [NOUN[k] for k in finding.kinds if k is not kind and k in NOUN]
     also = f"What differs too: {', '.join(others)}." if others else ""
@@ -130,7 +131,7 @@ def _not_rounding(finding: Finding) -> str:
     if check.get("exact"):
         return "No rounding is involved: on these inputs every order of evaluation gives the same numbers."
     for slot in exhibit_of(finding).slots:
-        if slot.worst and slot.worst[0].eager_error:
+        if slot.worst and slot.worst[0].eager_error not in ("", "0"):  # whole numbers are exact, and need no words
             off = f"eager is off by {slot.worst[0].eager_error}, compiled by {slot.worst[0].error}"
             return f"Against an fp64 run of the same program {off}."
     return ""
@@ -170,8 +171,9 @@ def _values(finding: Finding) -> Iterator[str]:
                 table(("index", "expected (eager)", "actual (compiled)", "fp64", "error", "eager's error"), rows)
             )
     if parts:
-        loss = "; gradients are those of a loss with random weights" if Kind.GRADIENT in finding.kinds else ""
-        yield folded(f"Values of the program of that script, side by side{loss}", "\n\n".join(parts))
+        weights = "; gradients here are those of a loss with other, random weights"
+        loss = weights if Kind.GRADIENT in finding.kinds else ""
+        yield folded(f"Values of that program, side by side{loss}", "\n\n".join(parts))
 
 
 # -- where it comes from ---------------------------------------------------------

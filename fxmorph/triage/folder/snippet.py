@@ -27,6 +27,7 @@ SIDE = "g"
 #: What draws random numbers in a call, and what may draw them at all, a module's parameters included.
 _RANDOM = re.compile(r"rand|[Dd]ropout|bernoulli|normal|multinomial|poisson|exponential_|uniform_|rrelu|gumbel")
 _DRAWS = re.compile(rf"{_RANDOM.pattern}|nn\.[A-Z]|\binit\.")
+_SEEDED = "torch.manual_seed(0)"
 _WRITES = re.compile(
     r"[a-zA-Z0-9]_\(|\]\s*[-+*/@&|^]?=[^=]|setitem|\bout=|inplace=|^\s*\w+\s*[-+*/@&|^]=", re.MULTILINE
 )
@@ -83,7 +84,9 @@ class Snippet:
         body = self._calls()
         if self.context:
             body = [f"with {self.context}:", *_indented(body)]
-        drawn = ["torch.manual_seed(0)"] if _DRAWS.search("\n".join((*self.definitions, *body))) else []
+        # What each side makes for itself is drawn from a seed of its own, below.
+        before = self.definitions if self.fresh else (*self.definitions, *body)
+        drawn = [_SEEDED] if _DRAWS.search("\n".join(before)) else []
         imports = [line for line in self.definitions if _IMPORT.match(line)]
         first = [*(["import copy"] if self.copied else []), "import torch", *imports, *self.settings]
         defined = [line for line in self.definitions if line not in imports]
@@ -105,7 +108,8 @@ class Snippet:
             shown.append('    print(f"{name}:", type(error).__name__, error)')
         loop = f'for name, {SIDE} in ("eager", {self.function}), ("compiled", {compiled}):'
         if self.fresh:
-            shown = [*inputs, *shown]
+            made = [*inputs, *shown]
+            shown = [*([_SEEDED] if _DRAWS.search("\n".join(made)) else []), *made]
         return [*([] if self.fresh else inputs), loop, *_indented(shown)]
 
     def _of_its_own(self) -> str:

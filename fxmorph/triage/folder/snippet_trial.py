@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 
@@ -66,6 +67,11 @@ class Trials:
         sides = run_text(snippet.text())
         pairs = zip(sides[EAGER], sides[COMPILED], strict=False)
         return next((pair for pair in pairs if not self._alike(*pair)), None)
+
+    def steady(self, snippet: Snippet) -> bool:
+        """Whether both sides print the same where neither is compiled."""
+        with mock.patch.object(torch, "compile", lambda function, **_: function):
+            return self.differing(snippet) is None
 
     def _alike(self, mine: Printed, theirs: Printed) -> bool:
         if mine.raised or theirs.raised:  # that both raise is what matters, not what they say
@@ -126,7 +132,7 @@ def shortest(finding: Finding, seconds: float = SECONDS) -> Draft:
                 tried = replace(start, form=form)
                 if trials.over:
                     return Draft()
-                if trials.differing(tried) is not None:
+                if trials.differing(tried) is not None and trials.steady(tried):
                     return _draft(_simplified(tried, trials, values), trials)
     return Draft()
 
@@ -142,7 +148,7 @@ def _plainest(sketch: Snippet, values: Sequence[Any]) -> Snippet:
 
 def _draft(snippet: Snippet, trials: Trials) -> Draft:
     pair = trials.differing(snippet)
-    if pair is None:  # it comes and goes
+    if pair is None or not trials.steady(snippet):  # it comes and goes
         return Draft()
     return Draft(snippet.text(), "", snippet.form.kind.value, pair[0].text, pair[1].text)
 

@@ -160,7 +160,7 @@ def _told(kind: Kind, finding: Finding, draft: Draft) -> str:
     """More than the kind, where it was seen; else ""."""
     mine, theirs = draft.eager, draft.compiled
     if kind in (Kind.RAISES, Kind.COMPILE_ERROR):
-        return _raised(kind, exhibit_of(finding).raised)
+        return what_raises(kind, exhibit_of(finding).raised)
     if not mine or not theirs:
         return ""
     if (
@@ -184,7 +184,8 @@ def _told(kind: Kind, finding: Finding, draft: Draft) -> str:
     return ""
 
 
-def _raised(kind: Kind, raised: tuple[str, str]) -> str:
+def what_raises(kind: Kind, raised: tuple[str, str]) -> str:
+    """Which side raises what, of those two; "" where that is not known."""
     mine, theirs = map(_exception, raised)
     if kind is Kind.COMPILE_ERROR:
         return f"does not compile: {theirs}" if theirs else ""

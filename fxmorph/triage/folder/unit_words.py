@@ -87,6 +87,8 @@ def unit_in_words(unit: str) -> str:
     within, _, entry = name.partition("/")
     if stage in _PASS_STAGES:
         where = _PASS_STAGES[stage]
+        if not name:
+            return f"the {where}"
         if entry and "pattern" not in within:  # a function that a pass calls
             return f"`{entry}` of `{within}` ({where})"
         return f"the pattern `{entry}` ({where})" if entry else f"`{within}` ({where})"

@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from fxmorph.triage.folder.hand_style import hand_calls, hand_function
 from fxmorph.triage.folder.public_names import FUNCTIONAL, with_public_names
 from fxmorph.triage.folder.short_inputs import short_expressions
 from fxmorph.triage.folder.snippet import MOST_LINES, forms, line_count, sketches
-from fxmorph.triage.folder.snippet_trial import run_text, shortest
+from fxmorph.triage.folder.snippet_trial import Trials, run_text, shortest
 from fxmorph.triage.folder.write_up import said_of_sides, written_up
 
 
@@ -170,6 +171,21 @@ def test_of_several_outputs_the_one_that_differs_is_printed() -> None:
     draft = shortest(finding(program, Kind.VALUE, backend="eager"), 60)
     assert 'print("eager:", f(x)[1][0, 0])' in draft.snippet
     assert (draft.eager, draft.compiled) == ("tensor(2.)", "tensor(3.)")
+
+
+def test_each_side_draws_the_same_inputs() -> None:
+    body = f"    x.mul_(3 if {C} else 2)\n    return (x + 0,)\n"
+    program = f"def make_inputs():\n    return [torch.randn(3)]\n\ndef fn(x):\n{body}"
+    (sketch, *_) = sketches(finding(program, Kind.VALUE, backend="eager"))
+    drawn = replace(sketch, inputs=(("x", "torch.randn(3)"),), fresh=True)
+    trials = Trials({"rtol": 1e-3, "atol": 1e-3}, 60.0)
+    shown = replace(drawn, form=next(forms(drawn, [Kind.VALUE])))
+    assert trials.steady(shown) and trials.differing(shown) is not None
+
+
+def test_what_differs_without_the_compiler_is_no_snippet() -> None:
+    program = "def make_inputs():\n    return [torch.ones(3)]\n\ndef fn(x):\n    return (x + torch.randn(3),)\n"
+    assert not shortest(finding(program, Kind.VALUE, backend="eager"), 60).snippet
 
 
 def test_the_second_call_is_the_one_that_is_printed() -> None:
