@@ -11,6 +11,7 @@ from itertools import dropwhile
 from typing import Any
 
 from fxmorph.core.finding_parts import NOBODY, Draft
+from fxmorph.core.units import Stage
 from fxmorph.model import Finding, Kind, differs
 from fxmorph.triage.folder.environment import COMMAND, anonymous
 from fxmorph.triage.folder.graph_files import exhibit_of
@@ -192,6 +193,8 @@ def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
     if rows:
         yield table(("backend or setting", "result"), rows)
     blame = finding.blame or NOBODY
+    if finding.unit == Stage.DYNAMO:  # as the backend says
+        return
     if finding.unit and blame.confirmed:
         yield f"It is gone with {unit_in_words(finding.unit)} {done_without(finding.unit)}."
     elif finding.unit:
@@ -227,7 +230,7 @@ def _for_fuzzers(finding: Finding) -> Iterator[str]:
     if finding.repro.random:
         done.append("the random state is the same on both sides")
     labels = ["topic: fuzzer", module_label(finding)]
-    if not set(finding.kinds) & _LOUD:
+    if not set(finding.kinds) & _LOUD and main_kind(finding) is not Kind.RAISES:
         labels.append("module: correctness (silent)")
     said = f" ({'; '.join(done)})" if done else ""
     yield f"Found by a fuzzer{said}. Labels: {', '.join(f'`{label}`' for label in labels)}."

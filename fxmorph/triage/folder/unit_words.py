@@ -54,11 +54,17 @@ _OVERLOAD = re.compile(r"\.default$")
 
 def prefix(finding: Finding) -> str:
     """``[inductor]`` and so on."""
-    return f"[{_PREFIX.get(finding.stage, 'inductor')}]"
+    return f"[{_PREFIX.get(_place(finding), 'inductor')}]"
 
 
 def module_label(finding: Finding) -> str:
-    return _MODULE.get(finding.stage, "module: inductor")
+    return _MODULE.get(_place(finding), "module: inductor")
+
+
+def _place(finding: Finding) -> str:
+    """The first backend that goes wrong; of a decomposition it says where that is taken apart, which is no matter."""
+    decomposed = finding.unit.startswith(f"{Stage.DECOMPOSITION}.") and (finding.blame or NOBODY).confirmed
+    return str(Stage.DECOMPOSITION) if decomposed else finding.stage
 
 
 def logs(finding: Finding) -> str:

@@ -128,6 +128,30 @@ def test_backends_and_settings_are_told_and_what_switches_it_off() -> None:
     assert "was not seen to help" in unsure and "It is gone with" not in unsure
 
 
+def test_a_decomposition_is_named_wherever_it_is_called() -> None:
+    unit = "decomposition.aten.multi_margin_loss.default"
+    of_aot = replace(MADE, stage="aot", unit=unit, blame=Blame(Stage.DECOMPOSITION, unit, True))
+    said = issue_text(of_aot, VERSIONS, MADE.ladder)
+    assert said.startswith("# [decomp] ") and "`module: decompositions`" in said
+
+
+def test_what_the_backend_says_is_not_said_again() -> None:
+    of_dynamo = replace(MADE, stage="dynamo", unit="dynamo", blame=Blame(Stage.DYNAMO, "dynamo", True))
+    assert "It is gone with" not in issue_text(of_dynamo, VERSIONS, MADE.ladder)
+
+
+def test_a_whole_stage_has_a_name() -> None:
+    of_joint = replace(MADE, unit="joint", blame=Blame(Stage.JOINT, "joint", True))
+    assert "It is gone with the joint graph passes switched off." in issue_text(of_joint, VERSIONS, MADE.ladder)
+
+
+def test_what_does_not_raise_says_so() -> None:
+    seen = Exhibit(raised=("RuntimeError: no", ""))
+    raising = replace(MADE, kinds=(Kind.RAISES,), exhibit=seen)
+    said = issue_text(raising, VERSIONS, MADE.ladder)
+    assert "this program does not raise the RuntimeError of eager." in said and "(silent)" not in said
+
+
 def test_a_long_snippet_is_said_to_be_the_shortest() -> None:
     long = replace(DRAFT, snippet=SNIPPET + "x = 1\n" * 4)
     assert "No shorter script" in issue(draft=long) and "No shorter script" not in issue(draft=DRAFT)
