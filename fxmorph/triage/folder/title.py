@@ -152,8 +152,14 @@ def _called(fn: ast.AST) -> list[str]:
 
 def _outcome(finding: Finding) -> str:
     kind, draft = main_kind(finding), finding.draft or Draft()
-    second = " on the second call" if Kind.SECOND_CALL in finding.kinds and kind is not Kind.SECOND_CALL else ""
-    return (_told(kind, finding, draft) or _SAID[kind]) + second
+    return (_told(kind, finding, draft) or _SAID[kind]) + _when(finding, kind)
+
+
+def _when(finding: Finding, kind: Kind) -> str:
+    """In which calls, where not in the first one."""
+    if finding.stage == "cache":
+        return " when compile caches answer"
+    return " on the second call" if Kind.SECOND_CALL in finding.kinds and kind is not Kind.SECOND_CALL else ""
 
 
 def _told(kind: Kind, finding: Finding, draft: Draft) -> str:

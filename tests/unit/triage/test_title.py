@@ -123,3 +123,8 @@ def test_essential_facts_of_inputs_and_compile_are_told() -> None:
 )  # fmt: skip
 def test_units_are_told_in_pytorchs_words(unit: str, words: str) -> None:
     assert unit_in_words(unit).startswith(words)
+
+
+def test_what_caches_answer_is_told() -> None:
+    cached = finding(Kind.VALUE, stage="cache", draft=seen(Kind.VALUE, "1.0", "2.0"))
+    assert title(cached) == "[inductor] `x + y` returns wrong values when compile caches answer"
