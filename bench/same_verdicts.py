@@ -11,6 +11,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,9 +28,7 @@ def events(arguments: list[str], of: str) -> dict[str, Verdict]:
         [*FXMORPH, *arguments, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     told = [json.loads(line) for line in done.stdout.splitlines()]
-    return {
-        e["seed"]: (e["verdict"], frozenset(e["kinds"])) for e in told if e["event"] == of and not e.get("number", 0)
-    }
+    return {e["seed"]: _verdict(e["verdict"], e["kinds"]) for e in told if e["event"] == of and not e.get("number", 0)}
 
 
 def explained(seed: str, state: list[str]) -> Verdict:
@@ -39,8 +38,11 @@ def explained(seed: str, state: list[str]) -> Verdict:
     said = VERDICT.search(done.stdout)
     if said is None:
         return "no verdict", frozenset()
-    finding = said[1] == "finding"
-    return said[1].rstrip(":"), frozenset((said[2] or "").split(",")) if finding else frozenset()
+    return _verdict(said[1].rstrip(":"), (said[2] or "").split(","))
+
+
+def _verdict(status: str, kinds: Iterable[str]) -> Verdict:
+    return status, frozenset(kinds) if status == "finding" else frozenset()
 
 
 def main() -> int:

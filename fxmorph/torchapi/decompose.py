@@ -15,6 +15,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 
+#: Keys at which operators are taken apart where they are traced, before their gradients are.
+_TRACED = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Autograd)
+
+
 def inductor_decompositions() -> dict[Any, Callable[..., Any]]:
     """The table that Inductor gives to AOTAutograd, overloads alone, by name."""
     from torch._inductor.decomposition import select_decomp_table
@@ -34,10 +38,6 @@ def python_decomposition(name: str) -> bool:
     """Whether the operator of this name is taken apart in Python wherever it is traced, whatever the table says."""
     found = _overload(name)
     return found is not None and any(key in found.py_kernels for key in _TRACED)
-
-
-#: Keys at which operators are taken apart where they are traced, before their gradients are.
-_TRACED = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Autograd)
 
 
 def _overload(name: str) -> OpOverload | None:
