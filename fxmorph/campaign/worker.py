@@ -167,8 +167,8 @@ def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged
 
 def _before_forks(case: Case, clock: Clock) -> None:
     """Processes are forked for some of the compiles: each would find out for itself."""
-    if case.device == "cpu":
-        with clock.activity("compile"):
+    if case.device == "cpu" and case.compile.backend == "inductor":
+        with clock.activity("start"):
             know_vector_units()
 
 

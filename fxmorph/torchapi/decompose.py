@@ -14,7 +14,6 @@ from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-
 #: Keys at which operators are taken apart where they are traced, before their gradients are.
 _TRACED = (torch.DispatchKey.CompositeImplicitAutograd, torch.DispatchKey.Autograd)
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from fxmorph.core.exits import ReproExit
 from fxmorph.model import NUMERIC_KINDS, Finding, Kind
-from fxmorph.torchapi.compiling import has_own_caches
 from fxmorph.torchapi.new_memory import IN_A_SCRIPT
 from fxmorph.triage.folder.own_numbers_script import HANGING, compared, runs, samples, slope_off
 from fxmorph.triage.folder.program_text import defined, holds_containers, readable, returns_flat_tuples, without_inputs
@@ -229,10 +228,10 @@ class Script:
             lines += [f"torch._{module}.config.{key} = {value!r}" for key, value in values.items()]
         if self._caches:
             lines += ["import torch._functorch.config", "torch._functorch.config.enable_autograd_cache = True"]
-            if has_own_caches():  # as where it was judged
-                lines.append(
-                    "torch.compiler.config.cache_key_tag = str(os.getpid())  # of what was cached before, nothing"
-                )
+            lines += [
+                'keys = getattr(torch.compiler, "config", None)  # nothing is found that was cached before',
+                'if hasattr(keys, "cache_key_tag"): keys.cache_key_tag = str(os.getpid())',
+            ]
         return lines
 
     @property
