@@ -309,7 +309,8 @@ class _Investigation:
         if self.plan is ValuePlan.CACHED:
             calls = turns(self.loaded, self.case.input_seed)
             if self.loaded.driver is not None:
-                source = _DRIVE.sub(f"def {ONCE}(", source)
+                source, renamed = _DRIVE.subn(f"def {ONCE}(", source)
+                source += "" if renamed else f"\n\n{ONCE} = drive\n"
             return f"{source.rstrip()}\n\n\n{calls.text(self.loaded.driver is not None)}\n"
         if self.plan is ValuePlan.ROWS and self.loaded.driver is None:
             rows = SeedSubject(self.loaded).rows(self.case.input_seed)
