@@ -151,8 +151,7 @@ def _listed(clock: Clock) -> Any:
 
 
 def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged:
-    if case.rung is Rung.CPU:
-        _before_forks(case, clock)
+    _before_forks(case, case.rung is Rung.CPU, clock)
     result = judge_case(case, rules, clock, prover)
     if result.status is not Status.FINDING:
         return Judged(result)
@@ -165,9 +164,9 @@ def _judged(case: Case, rules: Registry, prover: Prover, clock: Clock) -> Judged
         return Judged(result)
 
 
-def _before_forks(case: Case, clock: Clock) -> None:
-    """Processes are forked for some of the compiles: each would find out for itself."""
-    if case.device == "cpu" and case.compile.backend == "inductor":
+def _before_forks(case: Case, generated: bool, clock: Clock) -> None:
+    """Where code is generated processes are forked for some of the compiles: each would find out for itself."""
+    if generated and case.device == "cpu" and case.compile.backend == "inductor":
         with clock.activity("start"):
             know_vector_units()
 
@@ -175,7 +174,7 @@ def _before_forks(case: Case, clock: Clock) -> None:
 def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigated:
     if job.manner is Manner.AS_FOUND:
         return as_found(job.case, job.result, rules, clock, job.blame)
-    _before_forks(job.case, clock)
+    _before_forks(job.case, job.case.rung is Rung.CPU or job.result.compiled, clock)
     if job.manner is Manner.APART:
         return investigate(job.case, job.result, rules, clock, job.seconds, job.groups, apart=True, blame=job.blame)
     found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 
 import torch
 
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.precision import AMPLITUDE, ROUNDED_TWICE, SPREAD_FACTOR, UNIT, flushed
 from fxmorph.judge.reference.shadows import Shadows
+from fxmorph.judge.reference.signs import sign
 from fxmorph.model import Kind, Status, VerdictCode
 from fxmorph.programs.bits import PACKED, other_numbers, plain, same_bits, unequal
 
@@ -266,9 +268,8 @@ def _between(lanes: dict[str, torch.Tensor], w: torch.Tensor, r: torch.Tensor) -
     loose = _of_kind(lanes, "loose")
     if not loose:
         return low, high
-    rows = range(len(loose))
-    signs = torch.tensor([[(-1.0) ** (i & j).bit_count() for j in rows] for i in rows[1:]], dtype=torch.float64)
-    added = torch.tensordot(signs.to(w.device), torch.stack([lane.double() for lane in loose]), 1) * (2 / len(loose))
+    signs = _walsh(len(loose)).to(w.device)
+    added = torch.tensordot(signs, torch.stack([lane.double() for lane in loose]), 1) * (2 / len(loose))
     reach = added.abs().sum(0)
     known = torch.isfinite(w) & torch.isfinite(reach)
     sizes = torch.where(known, added, 0.0).reshape(len(added), -1).square().sum(1)
@@ -278,6 +279,12 @@ def _between(lanes: dict[str, torch.Tensor], w: torch.Tensor, r: torch.Tensor) -
         reach = torch.maximum(reach, w.abs() * part.kthvalue(math.ceil(MOST * part.numel())).values)
     low = torch.where(known, torch.minimum(low, w - reach), low)
     return low, torch.where(known, torch.maximum(high, w + reach), high)
+
+
+@cache
+def _walsh(count: int) -> torch.Tensor:
+    """Columns of the Walsh transform of so many lanes but the constant one: float64, [count - 1, count]."""
+    return torch.tensor([[sign(i, j) for j in range(count)] for i in range(1, count)], dtype=torch.float64)
 
 
 def _allowed(bound: torch.Tensor, own: torch.Tensor) -> torch.Tensor:

@@ -261,31 +261,34 @@ def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
 # -- the operator whose functional form is wrong -------------------------------------
 
 
-def first_lost_operator(seen: Tracing) -> tuple[str, str]:
-    """The first operator of the program of which the graph has no result, "" where it has all.
+@dataclass(frozen=True)
+class Followed:
+    """The operators of a program beside its graph.
 
-    And the last custom operator before it that writes its arguments, or "": such are called by another operator.
+    ``lost`` is the first of which the graph has no result, "" where it has all.  ``custom`` is the last custom operator
+    before it that writes its arguments, or "": such are called by another operator.  ``called`` are all that give
+    tensors, in order, each once.
+    """
+
+    lost: str = ""
+    custom: str = ""
+    called: tuple[str, ...] = ()
+
+
+def operators_followed(seen: Tracing) -> Followed:
+    """What the program's operators gave, looked for in the graph.
+
     Where the graph lacks what an operator reads, the one that made it is lost: a view of something written since.
     """
     if seen.graph is None or not seen.programs:
-        return "", ""
+        return Followed()
     values = _Values(seen.graph)
     values.run(*(a.detach() if isinstance(a, torch.Tensor) else a for a in tree_leaves(given_values(seen))))
     watch = _Watch(values.seen)
     given = given_values(seen)
     with torch.no_grad(), watch:
         run_plainly(seen.programs[-1], given[0] if seen.joint else given)
-    return watch.lost, watch.custom
-
-
-def operators_called(seen: Tracing) -> list[str]:
-    """Operators that the program calls, in order, each once."""
-    if not seen.programs or not seen.values:
-        return []
-    watch, given = _Watch([]), given_values(seen)
-    with torch.no_grad(), watch:
-        run_plainly(seen.programs[-1], given[0] if seen.joint else given)
-    return list(dict.fromkeys(watch.makers.values()))
+    return Followed(watch.lost, watch.custom, tuple(dict.fromkeys(watch.makers.values())))
 
 
 class _Values(fx.Interpreter):

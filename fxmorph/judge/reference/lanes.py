@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from fxmorph.judge.reference.precision import widened
-from fxmorph.judge.reference.signs import SPREAD, Signs
+from fxmorph.judge.reference.signs import SPREAD, Signs, sign
 from fxmorph.programs.inputs import flat_storage, storage_key
 
 #: Rows of either kind whose lanes have an :attr:`Lane.anew`, and of those the ones whose backward pass reads it too.
@@ -145,7 +145,7 @@ class Loose(Lane):
     def noise(self, s: torch.Tensor) -> torch.Tensor:
         number, self.roundings = self.roundings, self.roundings + 1
         if number < len(_CASTS):
-            return torch.full_like(s, (-1.0) ** (self.row & _CASTS[number]).bit_count(), dtype=torch.float64)
+            return torch.full_like(s, sign(self.row, _CASTS[number]), dtype=torch.float64)
         return self.signs.of(self.row, number, s.shape, s.device)
 
 

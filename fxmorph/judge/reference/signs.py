@@ -7,12 +7,18 @@ from functools import cache
 
 import torch
 
+
+def sign(row: int, column: int) -> float:
+    """1 or -1: the element of a Hadamard matrix of two, four, eight, … rows."""
+    return (-1.0) ** (row & column).bit_count()
+
+
 #: Perturbed lanes around each reference.
 SPREAD = 4
 #: Signs of the perturbed lanes (rows; the first half around ``wide``) at six roundings one after another:
 #: columns of a Hadamard matrix.  Any two are orthogonal, so that up to six roundings of one element add
 #: up by their squares exactly, not just on average; each has both signs, among the lanes of one kind too.
-SIGNS = [[(-1.0) ** (row & column).bit_count() for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
+SIGNS = [[sign(row, column) for column in (1, 2, 3, 5, 6, 7)] for row in range(8)]
 #: Roundings that are orthogonal to each other.
 SPAN = len(SIGNS[0])
 

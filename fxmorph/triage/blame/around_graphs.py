@@ -16,13 +16,7 @@ from fxmorph.torchapi.decompose import python_decomposition
 from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT, RNG, RNG_NOTICE
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
-from fxmorph.torchapi.traced_function import (
-    Step,
-    first_lost_operator,
-    first_wrong_step,
-    operators_called,
-    tracing_watched,
-)
+from fxmorph.torchapi.traced_function import Followed, Step, first_wrong_step, operators_followed, tracing_watched
 from fxmorph.torchapi.unseen_passes import graph_functions
 from fxmorph.triage.blame.culprit import NUMBERS, PLAIN_PARTS, UNWRAPPING, redo_of
 from fxmorph.triage.blame.probe import Answer, Held, Missing, Probe, present
@@ -227,16 +221,16 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     # A write that has not reached a tensor reaches it where the same function is run, not traced.
     if step in (Step.TRACED, Step.FUNCTIONALIZED) and _goes(probe, bare, PLAIN_PARTS[UNWRAPPING]):
         return _confirmed(probe, UNWRAPPING, *evidence, f"gone where {PLAIN_PARTS[UNWRAPPING]}")
-    lost, custom = first_lost_operator(seen) if step is Step.FUNCTIONALIZED else ("", "")
-    if lost:
-        decomposed = python_decomposition(lost)
-        unit = f"{Stage.DECOMPOSITION if decomposed else Stage.FUNCTIONALIZATION}.{lost}"
-        evidence.append(f"the graph has no value that is what {lost} gave")
-    if step is Step.FUNCTIONALIZED and not lost and (taken := _taken_apart(probe, operators_called(seen), evidence)):
+    followed = operators_followed(seen) if step is Step.FUNCTIONALIZED else Followed()
+    if followed.lost:
+        decomposed = python_decomposition(followed.lost)
+        unit = f"{Stage.DECOMPOSITION if decomposed else Stage.FUNCTIONALIZATION}.{followed.lost}"
+        evidence.append(f"the graph has no value that is what {followed.lost} gave")
+        if followed.custom:
+            unit = "functionalization.auto_functionalized"
+            evidence.append(f"{followed.custom} writes its arguments before that")
+    elif (taken := _taken_apart(probe, followed.called, evidence)) is not None:
         return taken
-    if lost and custom:
-        unit = "functionalization.auto_functionalized"
-        evidence.append(f"{custom} writes its arguments before that")
     gone = _goes(probe, bare, Plain.NO_EFFECTS)
     if gone:
         evidence.append(f"gone where {Plain.NO_EFFECTS}")

@@ -343,7 +343,7 @@ def _of_kind(snippet: Snippet, kind: Kind) -> Iterator[Form]:
     elif kind in (Kind.ALIAS, Kind.IDENTITY):
         yield from _of_pairs(snippet, kind, parts)
     elif kind is Kind.RNG:
-        yield Form(kind, "torch.rand(2)", ("torch.manual_seed(0)", call))
+        yield Form(kind, "torch.rand(2)", (_SEEDED, call))
     else:
         yield Form(kind, call)
 
