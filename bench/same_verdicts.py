@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -59,17 +61,20 @@ def main() -> int:
         run = events(["run", *all_of, "--no-rewrites", "--only", "seeds"], "case")
         print(f"run --no-rewrites: {len(run)} programs", flush=True)
         differing = 0
-        for seed, verdict in checked.items():
-            told = {
-                "check": verdict,
-                "run": run.get(seed, ("not judged", frozenset())),
-                "explain": explained(seed, state),
-            }
-            if len(set(told.values())) > 1:
-                differing += 1
-                print(
-                    f"{seed}:", *(f"{by} {said} {','.join(sorted(k))};" for by, (said, k) in told.items()), flush=True
-                )
+        with ThreadPoolExecutor(options.jobs) as pool:
+            for seed, explanation in zip(checked, pool.map(partial(explained, state=state), checked), strict=True):
+                told = {
+                    "check": checked[seed],
+                    "run": run.get(seed, ("not judged", frozenset())),
+                    "explain": explanation,
+                }
+                if len(set(told.values())) > 1:
+                    differing += 1
+                    print(
+                        f"{seed}:",
+                        *(f"{by} {said} {','.join(sorted(k))};" for by, (said, k) in told.items()),
+                        flush=True,
+                    )
     print(f"{len(checked)} programs, {len(checked) - differing} with one verdict by all three commands")
     return int(bool(differing))
 

@@ -78,13 +78,13 @@ class Portfolio:
             looks = [self._as_it_is(seed, place) for place, seed in enumerate(self.seeds)]
             self._looked |= {look.id for look in looks}
             # The most of whole programs: seeds as they are show most of the faults that lie anywhere in the compiler.
-            looking = Lane[Any](self._own(zip(looks)), 0.9, 1.2)
+            looking = Lane[Any](self._own(zip(looks)), 0.7, 1.2)
             lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
             dense = [(self._densely(seed),) for seed in self.seeds if seed in self._dense]
             others = [pair for pair in zip(looks, compiled, strict=True) if pair[0].seed not in self._dense]
-            lanes.append(Lane(self._own(dense), 12.0, 0.8))
+            lanes.append(Lane(self._own(dense), 6.0, 0.8))
             lanes.append(Lane(self._compiled_seeds(others), 4.0, 0.1, after=looking))
         if Source.OPERATORS in sources:
             yield ListOperators()
@@ -93,7 +93,7 @@ class Portfolio:
             yield ListUnits(("*",))
             lanes.append(Lane(self._units.jobs(), self._cost_of_units, 1.8))
         if Source.GENERATED in sources:
-            lanes.append(Lane(self._generated(), 2.0, 0.25))
+            lanes.append(Lane(self._generated(), 1.5, 0.25))
         yield from mixed(lanes)
 
     def _own(self, turns: Iterable[Iterable[Case | None]]) -> Iterator[Case | Passed | None]:
@@ -159,8 +159,8 @@ class Portfolio:
         if not self._interprets:
             return [Lane(self._compiled_operators(), _cost_of_compiled, 0.4)]
         looks = self._interpreted_operators()
-        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.5, 1.0)
-        return [first, Lane(looks, 0.5, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.5)]
+        first: Lane[Any] = Lane(self._lowerings_once(looks), 0.43, 1.0)
+        return [first, Lane(looks, 0.43, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.5)]
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""
@@ -241,7 +241,7 @@ def _operations(seed: Seed) -> int:
 def _cost_of_compiled(case: Any) -> float:
     """Of programs of operators; of :class:`Passed` places too."""
     programs = len(OperatorProgram.of(case.seed).operators) if isinstance(case, Case) else 1
-    return 0.8 + 1.4 * programs
+    return 0.4 + 1.05 * programs
 
 
 def interpreted(case: Case, kernels: Kernels) -> Case:

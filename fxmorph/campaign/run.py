@@ -16,6 +16,7 @@ from fxmorph.campaign.eager_alone import eager_alone
 from fxmorph.campaign.preparation import Preparation, header
 from fxmorph.campaign.schedule import Schedule
 from fxmorph.core.exits import Exit
+from fxmorph.core.gpu_forks import ASK_NVML
 from fxmorph.core.pool import Ended, Pool
 from fxmorph.core.scripts import ScriptServer
 from fxmorph.core.store import PAGE
@@ -45,7 +46,7 @@ class Run:
         self._settings, self._emit = made.settings, made.emit
         self._ledger, self._queue = made.ledger, made.queue
         self._jobs = schedule.jobs()
-        self._scripts = ScriptServer(SCRIPT_SERVER, fresh_environment(made.cache))
+        self._scripts = ScriptServer(SCRIPT_SERVER, {**fresh_environment(made.cache), **ASK_NVML})
         #: The schedule has no more jobs, or as many as were asked for are done.
         self._exhausted = False
 
@@ -111,8 +112,8 @@ class Run:
 
     @property
     def _forks_scripts(self) -> bool:
-        """As workers share modules on the CPU alone (``worker_server.begin``)."""
-        return self._settings.device == "cpu"
+        """As workers are."""
+        return worker_server.forks_compiler(self._devices)
 
     def _workers_arguments(self) -> tuple[Any, ...]:
         state = self._settings.state_dir.resolve()

@@ -59,10 +59,10 @@ class Cost:
     """CPU seconds of a job, about, as ``bench/rung_costs.py`` measures."""
 
     derive: float = 0.7
-    derived: float = 0.08
-    made: float = 1.2
-    samples: float = 1.2
-    seed: float = 1.9
+    derived: float = 0.07
+    made: float = 1.0
+    samples: float = 0.75
+    seed: float = 0.9
     replay: float = 1.1
 
     def of(self, job: Any) -> float:

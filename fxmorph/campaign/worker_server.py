@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from fxmorph.core.gpu_forks import ASK_NVML, gpu_survives_forks
 from fxmorph.core.pool import start_server
 from fxmorph.core.vector_units import vector_units_setting
 
@@ -26,10 +27,16 @@ def begin(devices: Sequence[str]) -> list[str]:
         OMP_NUM_THREADS="1", OMP_DYNAMIC="FALSE", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1"
     )
     os.environ.update(vector_units_setting())
-    # The compiler's modules touch CUDA when imported, and CUDA does not survive a fork.
-    shared = ["fxmorph.campaign.worker"] if set(devices) == {"cpu"} else []
-    start_server(shared)
+    if set(devices) != {"cpu"}:
+        os.environ.update(ASK_NVML)
+    shared = ["fxmorph.campaign.worker"] if forks_compiler(devices) else []
+    start_server(shared, gpu=set(devices) != {"cpu"})
     return shared
+
+
+def forks_compiler(devices: Sequence[str]) -> bool:
+    """Whether processes that use these devices can be forked from one that has loaded torch's compiler."""
+    return set(devices) == {"cpu"} or gpu_survives_forks()
 
 
 def serve(*arguments: Any) -> None:

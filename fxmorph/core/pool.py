@@ -25,6 +25,8 @@ from enum import StrEnum
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from fxmorph.core.gpu_forks import ASK_NVML
+
 #: A job may take this many times its CPU limit in wall-clock seconds.
 WALL_FACTOR = 3.0
 #: A worker is replaced when its memory passes this many MiB between jobs.
@@ -168,21 +170,22 @@ def _die_with(parent: int) -> None:
             os.killpg(0, signal.SIGKILL)
 
 
-def start_server(preload: list[str]) -> None:
+def start_server(preload: list[str], gpu: bool = False) -> None:
     """Start the server that this process forks workers from, if it does not run yet; it imports ``preload`` meanwhile.
 
-    Workers of a server that has modules to share see no GPU.
+    Workers of a server that has modules to share see no GPU, but where they are to use it and can (``gpu_forks``).
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(preload)
     # While it imports, Ctrl-C is the parent's business.
-    with _interrupts_ignored(), _gpus_hidden() if preload else contextlib.nullcontext():
+    with _interrupts_ignored(), _gpus_hidden() if preload and not gpu else contextlib.nullcontext():
         multiprocessing.forkserver.ensure_running()
 
 
 class Pool:
     """``size`` workers that run ``serve(connection, *arguments)``, which ends in :func:`answer_jobs`.
 
-    ``preload`` names modules that the workers share, imported once before they are forked; such workers see no GPU.
+    ``preload`` names modules that the workers share, imported once before they are forked; such workers see no GPU,
+    unless the server was started before for those that do.
     A job that raised in a worker which had answered others is done once more in a fresh one: what they left behind may
     be why.  ``doubt`` may ask another job what an end means before it is told.
     """
@@ -377,7 +380,7 @@ def _gpus_hidden() -> Iterator[None]:
     Torch's compiler and its tests ask when they are imported, and the driver does not survive a fork: a worker that
     asks again gets an error or a segmentation fault.
     """
-    hidden = {"CUDA_VISIBLE_DEVICES": "", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+    hidden = {"CUDA_VISIBLE_DEVICES": "", **ASK_NVML}
     before = {name: os.environ.get(name) for name in hidden}
     os.environ.update(hidden)
     try:

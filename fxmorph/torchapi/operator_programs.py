@@ -27,8 +27,11 @@ from fxmorph.torchapi.varied_calls import described, passes_shape_check, varied,
 
 #: Calls of one program, samples that are looked through for them, and elements that the tensors of a call may have.
 CALLS, LOOKED_THROUGH, ELEMENTS = 8, 120, 20_000
-#: Calls with changed arguments that are drawn at once: those that are most unlike each other come first.
-DRAWN = 64
+#: Parts of changed calls that are drawn at once: those that are most unlike each other come first.
+PARTS_DRAWN = 8
+#: Fewest and most changed calls of one program: two for each argument and two more, since what is overlooked hangs on
+#: one argument or on two together.
+FEWEST, MOST = 4, 16
 #: Twins a call.
 TWINS = 0.25
 #: The first argument of a call, the other ones, and those by name.
@@ -124,23 +127,30 @@ def _changed(test: Any, dtypes: Sequence[torch.dtype], part: int) -> list[tuple[
     """Calls of the overload that has the operator's name, or of those that it is made of and Inductor knows, with
     arguments changed on purpose, in the dtypes.
     """
-    drawn, place = divmod(part, DRAWN // CALLS)
+    drawn, place = divmod(part, PARTS_DRAWN)
     own = [_recorded(_name(test), dtype) for dtype in dtypes]
     near = [call for one_of_each in itertools.zip_longest(*own) for call in one_of_each if call is not None]
-    calls = _most_unlike_changes(test.name, near, drawn * DRAWN)[place * CALLS : (place + 1) * CALLS]
+    size = max(map(_changed_at_once, {call.overload for call in near}), default=FEWEST)
+    calls = _most_unlike_changes(test.name, near, drawn, PARTS_DRAWN * size)[place * size : (place + 1) * size]
     return [(c.overload, _Sample((c.args[0], [*c.args[1:]], c.kwargs))) for c in calls]
 
 
-def _most_unlike_changes(name: str, near: Sequence[SampleCall], start: int) -> list[SampleCall]:
-    """At most :data:`DRAWN` calls near some, from the changes that begin with this number, the most unlike first."""
+def _changed_at_once(overload: OpOverload) -> int:
+    """How many changed calls are one program: a list of tensors can differ in more ways than one of them."""
+    arguments = [str(a.type) for a in overload._schema.arguments]
+    return max(FEWEST, min(MOST, 2 + 2 * len(arguments) + 4 * sum("List[" in a and "Tensor" in a for a in arguments)))
+
+
+def _most_unlike_changes(name: str, near: Sequence[SampleCall], turn: int, count: int) -> list[SampleCall]:
+    """At most ``count`` calls near some, by the changes of that turn, the most unlike first."""
     made: dict[str, SampleCall] = {}
-    for number in range(start, start + DRAWN if near else start):
+    for number in range(turn * count, (turn + 1) * count if near else 0):
         call = near[number % len(near)]
         for args, kwargs in changed_calls(call.overload, call.args, call.kwargs, name, 1, number):
             if args and _plain((args, kwargs)):
                 said = f"{call.overload} {described((args, kwargs))}"
                 made.setdefault(said, replace(call, args=args, kwargs=kwargs))
-    return most_unlike(list(made.values()), lambda c: (str(c.overload), bound(c.overload, c.args, c.kwargs)), DRAWN)
+    return most_unlike(list(made.values()), lambda c: (str(c.overload), bound(c.overload, c.args, c.kwargs)), count)
 
 
 @functools.lru_cache(maxsize=64)

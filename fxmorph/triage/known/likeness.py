@@ -19,23 +19,23 @@ from fxmorph.triage.known.public_index import Index, PublicIssue, load_index, op
 from fxmorph.triage.known.telling_words import telling_words
 
 #: What each part counts; parts that either side does not know count for nothing.
-WEIGHTS = {"operators": 0.55, "unit": 0.20, "kind": 0.12, "stage": 0.08, "class": 0.05}
+WEIGHTS = {"operators": 0.55, "unit": 0.20, "kind": 0.20, "stage": 0.15, "class": 0.05}
 #: What the telling words of an issue add that the finding's program, unit and kinds spell: so much where their
 #: rarities add up to ``ENOUGH``, less below.
 WORDS, ENOUGH = 0.30, 1.5
 #: At most so many words are told as the reason.
 TOLD = 3
 #: What an operator of the same family counts, against the same operator.
-AKIN = 0.2
+AKIN = 0.4
 #: At most, where one of the two only raises and the other does not; what two ways to raise count as kinds.
 UNLIKE, LOUD = 0.5, 0.8
 #: What is left of a score where no operators are known and no words are alike, and where the issue is of another
 #: release or device.
-LEFT = {"operators": 0.6, "fixed": 0.6, "later": 0.6, "device": 0.8}
+LEFT = {"operators": 0.4, "fixed": 0.6, "later": 0.6, "device": 0.8}
 #: Candidates below this score are none, and there are no more than so many.
-LEAST, MOST = 0.30, 5
+LEAST, MOST = 0.30, 8
 #: How much the operators that one side alone has take away, each by its weight, and how little common ones say.
-BESIDE, COMMON = 0.25, 0.3
+BESIDE, COMMON = 0.4, 0.6
 #: What people call a crash ends the process or raises.
 _RAISING = dict(GROUPS)["raises"] | {Kind.CRASH}
 #: How far into a compile a stage is, by the first of the backends that shows its faults; ATen's graphs are one place.
