@@ -28,7 +28,9 @@ ALONE, THIRD = 4, 3
 #: What a number becomes, and one that has to be whole.
 _NUMBERS, _WHOLE = (2, -1, 0.5, 0, 3), (0, 1, 2, 3, -1)
 #: Dtypes that one of several tensors gets.
-_DTYPES = (torch.float16, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.float32)
+_DTYPES = (
+    torch.float16, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.float32, torch.int32, torch.uint8,
+)  # fmt: skip
 #: Names of arguments that say dimensions.
 _DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2", "axis", "start_dim", "end_dim", "tail_dims"})
 #: Arguments that promise what a result is; those that decide how it is made, or draw random numbers, beside them.
@@ -183,7 +185,7 @@ def _leads(overload: OpOverload) -> list[_Change]:
         leads.append(_other_number)
     if any("List" in kind and "Tensor" in kind for kind in arguments.values()):
         leads += [_other_list, _other_list]
-    if sum("Tensor" in kind for kind in arguments.values()) > 1:
+    if any("Tensor" in kind for kind in arguments.values()):
         leads.append(_other_dtype)
     axes = sorted(set("".join(_PRODUCTS.get(overload.overloadpacket.__name__, ()))))
     leads += [functools.partial(_axis_of_one, axis) for axis in axes]
@@ -337,11 +339,15 @@ def _with_size(t: torch.Tensor, dim: int, new: int | None) -> torch.Tensor:
 
 
 def _other_dtype(overload: OpOverload, values: _Values, rng: random.Random) -> None:
-    """One of several tensors is of another dtype."""
+    """One of several tensors is of another dtype, or all that have its own are."""
     tensors = _tensors(values)
-    if len(tensors) > 1:
-        name, place, t = rng.choice(tensors)
-        _put(values, name, place, t.to(rng.choice([d for d in _DTYPES if d != t.dtype])))
+    if not tensors:
+        return
+    chosen = rng.choice(tensors)
+    dtype = rng.choice([d for d in _DTYPES if d != chosen[2].dtype])
+    alike = [(n, i, t) for n, i, t in tensors if t.dtype == chosen[2].dtype]
+    for name, place, t in alike if rng.random() < 0.4 else [chosen]:
+        _put(values, name, place, t.to(dtype))
 
 
 def _other_strides(overload: OpOverload, values: _Values, rng: random.Random) -> None:

@@ -87,7 +87,7 @@ def test_weights_of_channels_keep_their_size() -> None:
 
 def test_what_need_not_be_given_is_left_out_where_it_is_given() -> None:
     given = {"stride": [2, 2], "padding": [1, 1], "ceil_mode": True, "divisor_override": 2}
-    left = [set(given) - k.keys() for _, k in near(aten.avg_pool2d.default, ones(1, 2, 8, 8), [3, 3], **given)]
+    left = [set(given) - k.keys() for _, k in near(aten.avg_pool2d.default, ones(1, 2, 8, 8), [3, 3], count=2 * MANY, **given)]
     assert set().union(*left) == set(given) and any({"divisor_override", "stride"} <= one for one in left)
     weights = [args[2:4] for args, _ in near(aten.native_layer_norm.default, ones(2, 3), [3], ones(3), ones(3), 1e-5)]
     assert {(w is None, b is None) for w, b in weights} == {(a, b) for a in (True, False) for b in (True, False)}
@@ -98,6 +98,13 @@ def test_tensors_get_other_dtypes_and_strides() -> None:
     assert {t.dtype for t in made} >= {torch.float16, torch.float64, torch.int64}
     strides = {t.stride() for t in made if t.shape == (4, 5)}
     assert {(1, 4), (10, 2), (0, 1)} <= strides
+
+
+def test_a_tensor_alone_gets_other_dtypes_too() -> None:
+    made = tensors_in(near(aten.prod.default, ones(4, 5), count=2 * MANY))
+    assert {t.dtype for t in made} >= {torch.bool, torch.int32, torch.uint8, torch.bfloat16}
+    alike = [{t.dtype for t in tensors_in([call])} for call in near(aten.mul.Tensor, ones(4, 5), ones(4, 5))]
+    assert any(dtypes.isdisjoint({torch.float32}) for dtypes in alike)
 
 
 def test_lists_get_an_empty_tensor_and_other_orders() -> None:

@@ -13,6 +13,8 @@ from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram, Setting
 from fxmorph.programs.load import SeedFailed, load_seed
 from fxmorph.torchapi.operator_programs import (
     CALLS,
+    FEWEST,
+    MOST,
     TWINS,
     NoProgram,
     _accepted,
@@ -130,9 +132,9 @@ def test_what_there_is_not_is_said() -> None:
 def test_every_other_changed_call_is_one_of_views_where_eager_takes_it(
     monkeypatch: pytest.MonkeyPatch, no_twins: None
 ) -> None:
-    def viewed(name: str) -> list[bool]:
+    def viewed(name: str, part: int = 0) -> list[bool]:
         torch.manual_seed(0)
-        fn, tensors = operator_program(OperatorProgram(name, setting=Setting.CHANGED))()
+        fn, tensors = operator_program(OperatorProgram(name, setting=Setting.CHANGED, part=part))()
         seen: list[bool] = []
 
         def spy(called: Any) -> Any:
@@ -149,8 +151,10 @@ def test_every_other_changed_call_is_one_of_views_where_eager_takes_it(
         fn(*tensors)
         return seen
 
-    assert viewed("addmm") == [False, True] * (CALLS // 2)
-    assert not all(viewed("view")[1::2])  # not every order of dimensions has such a view
+    turns = viewed("addmm")
+    assert turns == [place % 2 == 1 for place in range(len(turns))]
+    # Not every order of dimensions has such a view.
+    assert not all(seen for part in range(4) for seen in viewed("view", part)[1::2])
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 0, 3), (2, 3, 4)])
@@ -162,15 +166,17 @@ def test_a_view_of_a_base_is_the_value(shape: tuple[int, ...], dtype: torch.dtyp
         assert torch.equal(view(base), value) and view(base)._is_view() and base.is_contiguous()
 
 
-def test_changed_calls_are_in_two_dtypes_where_they_are_mixed() -> None:
-    def dtypes(name: str, dtype: str) -> list[torch.dtype]:
+def test_changed_calls_are_in_two_dtypes_where_they_are_mixed_and_now_and_then_in_others() -> None:
+    def dtypes(dtype: str, part: int) -> list[torch.dtype]:
         torch.manual_seed(0)
-        fn, tensors = operator_program(OperatorProgram(name, dtype, Setting.CHANGED))()
-        return [out.dtype for out in fn(*tensors)][:CALLS]
+        fn, tensors = operator_program(OperatorProgram("neg", dtype, Setting.CHANGED, part))()
+        return [out.dtype for out in fn(*tensors)]
 
-    mixed = dtypes("neg", "mixed")
-    assert all(mixed.count(dtype) >= CALLS // 4 for dtype in (torch.float32, torch.int64))
-    assert set(dtypes("neg", "float32")) == {torch.float32}
+    mixed, plain = ([d for part in range(4) for d in dtypes(dtype, part)] for dtype in ("mixed", "float32"))
+    assert all(mixed.count(dtype) >= len(mixed) // 4 for dtype in (torch.float32, torch.int64))
+    assert plain.count(torch.float32) >= len(plain) // 2
+    for given in (mixed, plain):
+        assert set(given) - {torch.float32, torch.int64}
 
 
 def _spelled_calls(name: str, part: int) -> list[str]:
@@ -180,8 +186,9 @@ def _spelled_calls(name: str, part: int) -> list[str]:
 
 @pytest.mark.parametrize("name", ["addmm", "nn.functional.avg_pool2d", "var"])
 def test_changed_calls_of_all_parts_are_different_ones(name: str) -> None:
-    made = [call for part in range(3) for call in _spelled_calls(name, part)]
-    assert len(made) == 3 * CALLS == len(set(made))
+    parts = [_spelled_calls(name, part) for part in range(3)]
+    made = [call for part in parts for call in part]
+    assert len(set(map(len, parts))) == 1 and len(made) == len(set(made))
     assert made == [call for part in range(3) for call in _spelled_calls(name, part)]
 
 
@@ -190,7 +197,12 @@ def test_first_come_the_most_unlike_changed_calls() -> None:
     program = OperatorProgram("nn.functional.avg_pool2d", "mixed", Setting.CHANGED, 0)
     given = [set(sample.call[2]) for _, sample in _calls(program, _test(program.operator))]
     for name in ("stride", "padding", "ceil_mode", "count_include_pad", "divisor_override"):
-        assert 2 <= sum(name in one for one in given) <= CALLS - 2, name
+        assert 2 <= sum(name in one for one in given) <= len(given) - 2, name
+
+
+def test_of_operators_with_more_arguments_more_changed_calls_are_one_program() -> None:
+    of_one, of_three, of_seven = (len(_spelled_calls(n, 0)) for n in ("neg", "add", "nn.functional.avg_pool2d"))
+    assert FEWEST == of_one < of_three < of_seven == MOST
 
 
 def test_what_a_kernel_reads_without_a_look_is_not_called() -> None:
