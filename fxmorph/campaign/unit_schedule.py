@@ -175,7 +175,7 @@ class UnitSchedule:
         others = itertools.chain(self._of_seeds((Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC)), self._variants())
         return [
             Lane(self._samples(), cost.samples, 0.8),
-            Lane(self._made(coded), cost.made, 0.3),
+            Lane(self._made(coded), cost.made, 0.5),
             Lane(self._derivations(coded), cost.with_graphs, 0.5),
             first,
             Lane(others, cost.seed, 0.1, after=first),
