@@ -127,12 +127,11 @@ def _changed(test: Any, dtypes: Sequence[torch.dtype], part: int) -> list[tuple[
     """Calls of the overload that has the operator's name, or of those that it is made of and Inductor knows, with
     arguments changed on purpose, in the dtypes.
     """
-    drawn, place = divmod(part, PARTS_DRAWN)
-    own = [_recorded(_name(test), dtype) for dtype in dtypes]
-    near = [call for one_of_each in itertools.zip_longest(*own) for call in one_of_each if call is not None]
-    size = max(map(_changed_at_once, {call.overload for call in near}), default=FEWEST)
-    calls = _most_unlike_changes(test.name, near, drawn, PARTS_DRAWN * size)[place * size : (place + 1) * size]
-    return [(c.overload, _Sample((c.args[0], [*c.args[1:]], c.kwargs))) for c in calls]
+    turn, place = divmod(part, PARTS_DRAWN)
+    calls = _most_unlike_changes(_name(test), tuple(dtypes), turn)
+    size = max((_changed_at_once(call.overload) for call in calls), default=FEWEST)
+    chosen = calls[place * size : (place + 1) * size]
+    return [(c.overload, _Sample((c.args[0], [*c.args[1:]], c.kwargs))) for c in chosen]
 
 
 def _changed_at_once(overload: OpOverload) -> int:
@@ -141,12 +140,19 @@ def _changed_at_once(overload: OpOverload) -> int:
     return max(FEWEST, min(MOST, 2 + 2 * len(arguments) + 4 * sum("List[" in a and "Tensor" in a for a in arguments)))
 
 
-def _most_unlike_changes(name: str, near: Sequence[SampleCall], turn: int, count: int) -> list[SampleCall]:
-    """At most ``count`` calls near some, by the changes of that turn, the most unlike first."""
-    made: dict[str, SampleCall] = {}
-    for number in range(turn * count, (turn + 1) * count if near else 0):
+# Parts of one turn follow each other, and packs of programs that were looked at.
+@functools.lru_cache(maxsize=256)
+def _most_unlike_changes(name: str, dtypes: tuple[torch.dtype, ...], turn: int) -> list[SampleCall]:
+    """Calls near those of an operator in these dtypes, by the changes of that turn, the most unlike first: those of
+    :data:`PARTS_DRAWN` parts.
+    """
+    own = [_recorded(name, dtype) for dtype in dtypes]
+    near = [call for one_of_each in itertools.zip_longest(*own) for call in one_of_each if call is not None]
+    count = PARTS_DRAWN * max((_changed_at_once(call.overload) for call in near), default=0)
+    key, made = _test(name).name, dict[str, SampleCall]()
+    for number in range(turn * count, (turn + 1) * count):
         call = near[number % len(near)]
-        for args, kwargs in changed_calls(call.overload, call.args, call.kwargs, name, 1, number):
+        for args, kwargs in changed_calls(call.overload, call.args, call.kwargs, key, 1, number):
             if args and _plain((args, kwargs)):
                 said = f"{call.overload} {described((args, kwargs))}"
                 made.setdefault(said, replace(call, args=args, kwargs=kwargs))
