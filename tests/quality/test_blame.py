@@ -639,6 +639,11 @@ CASES |= {
         lambda a, b: (b.sin() + 1, a.mul_(3))[0], (_MEMORY[:8], _MEMORY[4:]), "runtime_wrappers.merge_view_inputs",
         no_grad=True,
     ),
+    "bounds that are not checked": Case(  # without other parts compiles break where eager raises too
+        text("torch._inductor.lowering", "gather", "size[dim], wrap_neg", "size[dim], check=False, wrap_neg"),
+        lambda x, i: torch.gather(x, 1, i) * 2, (randn(4, 6), torch.tensor([[0, 6], [1, 2], [3, 3], [5, 0]])),
+        "lowering.aten.gather.default",
+    ),
     "a result and what is cut off from it": Case(
         text(METADATA, "run_functionalized_fw_and_collect_metadata", "out_tensor_alias_counts[curr_storage] > 1\n",
              "out_tensor_alias_counts[curr_storage] > 2\n"),
@@ -658,7 +663,8 @@ QUICK = (
 #: PyTorch has no setting that takes these parts away; they take more compiles.
 UNSETTABLE = ("scalar code", "write-back")
 SLOW = (
-    "only inputs saved", "lowering", "two inputs in one memory", "a result and what is cut off from it", *UNSETTABLE
+    "only inputs saved", "lowering", "bounds that are not checked", "two inputs in one memory",
+    "a result and what is cut off from it", *UNSETTABLE,
 )  # fmt: skip
 #: Of all plants this part must be blamed right.
 PART = 0.9

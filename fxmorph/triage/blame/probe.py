@@ -19,6 +19,7 @@ from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.programs.forked import Crashed, Ending, forked
 from fxmorph.programs.inputs import NotApplicable
 from fxmorph.programs.signature import Signature
+from fxmorph.torchapi.compiling import is_compiler_error
 from fxmorph.torchapi.disabling import without_decompositions
 from fxmorph.torchapi.eager_pipeline import graphs_in_eager
 from fxmorph.torchapi.new_memory import garbage_in_new_memory
@@ -166,6 +167,8 @@ class Probe:
                 kinds = kinds_of(trial.judge(self.plan))
         except (NotApplicable, Missing):
             return Answer.BROKEN, tracker.steps
+        if _raises_for_the_compiler(trial):
+            return Answer.BROKEN, tracker.steps
         return self._answer(kinds, trial.signature), tracker.steps
 
     def _answer(self, kinds: Collection[Kind], signature: Signature | None) -> Answer:
@@ -173,6 +176,16 @@ class Probe:
         if (self.accused - other) & set(kinds):
             return Answer.SHOWS
         return Answer.BROKEN if LOUD & set(kinds) else Answer.GONE
+
+
+def _raises_for_the_compiler(trial: Trial) -> bool:
+    """Whether eager raises, and what was compiled last only since the compiler itself failed: no error of eager's."""
+    if trial.sides is None:
+        return False
+    eager, compiled = trial.sides
+    if not eager.raised or compiled.exception is None or not is_compiler_error(compiled.exception):
+        return False
+    return eager.raised.partition(": ")[2] not in str(compiled.exception)
 
 
 @contextlib.contextmanager
