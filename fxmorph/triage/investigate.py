@@ -211,8 +211,7 @@ class _Investigation:
         start = self._variant(recipe) if recipe else self._graph()
         crash = crash_of(start, self._judge) if start is not None else ""
         if start is None or not crash:
-            said = Blame(None, "", False, ("the graph alone does not crash",))
-            return self._left(said, "")
+            return replace(self.as_found(), blame=Blame(None, "", False, ("the graph alone does not crash",)))
         search = Reduction(start, lambda c: crash_of(c, self._judge) == crash, lambda _: True, self.seconds)
         best = search.run((*STRUCTURE, *DETAIL))
         return replace(

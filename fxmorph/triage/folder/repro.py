@@ -481,17 +481,21 @@ class Script:
             "if len(sys.argv) > 1:",
             *indent(lost_device(compiled) if self.config.get("device") == "cuda" else [compiled]),
             "    os._exit(0)",
-            f"run({function})",
+            "try:",
+            f"    run({function})",
+            "    eager = 'runs'",
+            "except Exception as error:",
+            "    eager = f'raises {type(error).__name__}'",
             "try:",
             f"    code = subprocess.run([sys.executable, __file__, 'compiled'], timeout={seconds:g}).returncode",
             "except subprocess.TimeoutExpired:",
             f"    print('eager answers, compiled does not in {seconds:g} s')",
             f"    sys.exit({1 if Kind.TIMEOUT in self.kinds else 2})",
-            "print(f'eager runs, compiled ends with exit code {code}')",
-            f"sys.exit(1 if code < 0 or code == {ReproExit.LOST_DEVICE} else 2 if code else 0)"
+            "print(f'eager {eager}, compiled ends with exit code {code}')",
+            f"sys.exit(1 if code < 0 or code == {ReproExit.LOST_DEVICE} else 2 if code and eager == 'runs' else 0)"
             "  # below 0: killed by a signal"
             if Kind.CRASH in self.kinds
-            else "sys.exit(2 if code else 0)",
+            else "sys.exit(2 if code and eager == 'runs' else 0)",
         ]
 
 
