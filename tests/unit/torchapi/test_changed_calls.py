@@ -87,7 +87,8 @@ def test_weights_of_channels_keep_their_size() -> None:
 
 def test_what_need_not_be_given_is_left_out_where_it_is_given() -> None:
     given = {"stride": [2, 2], "padding": [1, 1], "ceil_mode": True, "divisor_override": 2}
-    left = [set(given) - k.keys() for _, k in near(aten.avg_pool2d.default, ones(1, 2, 8, 8), [3, 3], count=2 * MANY, **given)]
+    calls = near(aten.avg_pool2d.default, ones(1, 2, 8, 8), [3, 3], count=2 * MANY, **given)
+    left = [set(given) - keywords.keys() for _, keywords in calls]
     assert set().union(*left) == set(given) and any({"divisor_override", "stride"} <= one for one in left)
     weights = [args[2:4] for args, _ in near(aten.native_layer_norm.default, ones(2, 3), [3], ones(3), ones(3), 1e-5)]
     assert {(w is None, b is None) for w, b in weights} == {(a, b) for a in (True, False) for b in (True, False)}

@@ -375,7 +375,8 @@ def test_planted_faults(body: str, kinds: tuple[Kind, ...], code: int, run_repro
 
 @pytest.mark.parametrize(("body", "code"), [("import ctypes; ctypes.string_at(0)", 1), ("return gm", 0)])
 def test_a_program_that_crashes_where_eager_raises_is_still_shown(body: str, code: int, run_repro: Run) -> None:
-    program = BROKEN_BACKEND.format(body=body) + PLAIN.replace("x * 2", "torch.embedding(x[:, None], torch.tensor([7]))")
+    raises = PLAIN.replace("x * 2", "torch.embedding(x[:, None], torch.tensor([7]))")
+    program = BROKEN_BACKEND.format(body=body) + raises
     done = run_repro(repro_text(finding(program, (Kind.CRASH,), backend="breaks")))
     assert done.returncode == code, done.stdout + done.stderr
     assert "eager raises IndexError" in done.stdout
