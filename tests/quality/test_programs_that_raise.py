@@ -13,6 +13,7 @@ from fxmorph.judge.journal import noting
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import register_backend
+from fxmorph.triage.investigate import investigate
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -96,3 +97,15 @@ def fn(x, w):
 """
     got = judge(tmp_path, text)
     assert got.status is Status.UNSUPPORTED and "does not currently support double backward" in got.reason
+
+
+def test_a_crash_where_eager_raises_is_told_as_the_program_that_it_is(tmp_path: Path) -> None:
+    """Where none of its graphs crashes, as here, where nothing does any more."""
+    text = "import torch\n" + ONE + "def fn(x): return torch.embedding(x, torch.tensor([7])) * 2\n"
+    (tmp_path / "seed.py").write_text(text)
+    (seed,), _ = find_seeds([str(tmp_path / "seed.py")])
+    case = Case(seed, 0, 0, (ValuePlan.SEED,), CompileConfig.make("aot_eager"))
+    lost = CaseResult(case.id, Status.FINDING, (Kind.CRASH,), reason="crash in compiled program: signal 11 (SIGSEGV)")
+    found = investigate(case, lost, Registry(), Clock(), 20.0)
+    assert found.program.strip() == text.strip() and lost.reason in found.evidence
+    assert found.blame.evidence == ("the graph alone does not crash",) and not found.blame.confirmed
