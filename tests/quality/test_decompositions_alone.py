@@ -152,8 +152,9 @@ def test_what_comes_out_otherwise_is_judged_as_a_graph(
     same, judged_as_graphs = looked_at(monkeypatch, lambda x, *a, **k: wrong(right(x, *a, **k), x))
     name = "decomposition.aten.leaky_relu.default"
     calls = sample_calls({handle(name).operator}, part(name), PARTS, 0)
-    small = sum(call.args[0].numel() <= 1 for call in calls)
-    assert judged_as_graphs >= 5 and same <= small  # of nothing, and of one element, some of it is the same
+    given = [call.args[0] for call in calls]
+    alike = sum(t.numel() <= 1 or t.dtype in (torch.float16, torch.bfloat16) for t in given)
+    assert judged_as_graphs >= 5 and same <= alike  # of nothing, of one element, in 16 bits some of it is the same
 
 
 def test_what_is_raised_or_declined_is_judged_as_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
