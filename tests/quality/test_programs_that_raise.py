@@ -99,13 +99,17 @@ def fn(x, w):
     assert got.status is Status.UNSUPPORTED and "does not currently support double backward" in got.reason
 
 
-def test_a_crash_where_eager_raises_is_told_as_the_program_that_it_is(tmp_path: Path) -> None:
-    """Where none of its graphs crashes, as here, where nothing does any more."""
+def test_a_crash_that_no_graph_shows_is_told_as_the_program_that_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of one where eager raises."""
+    monkeypatch.setattr("fxmorph.triage.investigate.crash_of", lambda graph, run: "")  # a fork of pytest may crash
     text = "import torch\n" + ONE + "def fn(x): return torch.embedding(x, torch.tensor([7])) * 2\n"
     (tmp_path / "seed.py").write_text(text)
     (seed,), _ = find_seeds([str(tmp_path / "seed.py")])
     case = Case(seed, 0, 0, (ValuePlan.SEED,), CompileConfig.make("aot_eager"))
     lost = CaseResult(case.id, Status.FINDING, (Kind.CRASH,), reason="crash in compiled program: signal 11 (SIGSEGV)")
     found = investigate(case, lost, Registry(), Clock(), 20.0)
-    assert found.program.strip() == text.strip() and lost.reason in found.evidence
+    assert "return torch.embedding(x, torch.tensor([7])) * 2" in found.program and "make_inputs" in found.program
+    assert lost.reason in found.evidence
     assert found.blame.evidence == ("the graph alone does not crash",) and not found.blame.confirmed
