@@ -27,16 +27,20 @@ def begin(devices: Sequence[str]) -> list[str]:
         OMP_NUM_THREADS="1", OMP_DYNAMIC="FALSE", OMP_WAIT_POLICY="PASSIVE", TORCHINDUCTOR_COMPILE_THREADS="1"
     )
     os.environ.update(vector_units_setting())
-    if set(devices) != {"cpu"}:
+    if _use_gpu(devices):
         os.environ.update(ASK_NVML)
     shared = ["fxmorph.campaign.worker"] if forks_compiler(devices) else []
-    start_server(shared, gpu=set(devices) != {"cpu"})
+    start_server(shared, gpu=_use_gpu(devices))
     return shared
 
 
 def forks_compiler(devices: Sequence[str]) -> bool:
     """Whether processes that use these devices can be forked from one that has loaded torch's compiler."""
-    return set(devices) == {"cpu"} or gpu_survives_forks()
+    return not _use_gpu(devices) or gpu_survives_forks()
+
+
+def _use_gpu(devices: Sequence[str]) -> bool:
+    return set(devices) != {"cpu"}
 
 
 def serve(*arguments: Any) -> None:

@@ -167,12 +167,12 @@ class Probe:
                 kinds = kinds_of(trial.judge(self.plan))
         except (NotApplicable, Missing):
             return Answer.BROKEN, tracker.steps
-        if _raises_for_the_compiler(trial):
-            return Answer.BROKEN, tracker.steps
-        return self._answer(kinds, trial.signature), tracker.steps
+        return self._answer(kinds, trial), tracker.steps
 
-    def _answer(self, kinds: Collection[Kind], signature: Signature | None) -> Answer:
-        other = LOUD if self.signature not in (None, signature) else frozenset()
+    def _answer(self, kinds: Collection[Kind], trial: Trial) -> Answer:
+        if _raises_for_the_compiler(trial):
+            return Answer.BROKEN
+        other = LOUD if self.signature not in (None, trial.signature) else frozenset()
         if (self.accused - other) & set(kinds):
             return Answer.SHOWS
         return Answer.BROKEN if LOUD & set(kinds) else Answer.GONE
