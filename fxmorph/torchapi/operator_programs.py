@@ -128,9 +128,7 @@ def _changed(test: Any, dtypes: Sequence[torch.dtype], part: int) -> list[tuple[
     arguments changed on purpose, in the dtypes.
     """
     turn, place = divmod(part, PARTS_DRAWN)
-    calls = _most_unlike_changes(_name(test), tuple(dtypes), turn)
-    size = max((_changed_at_once(call.overload) for call in calls), default=FEWEST)
-    chosen = calls[place * size : (place + 1) * size]
+    chosen = _parts_of_changes(_name(test), tuple(dtypes), turn)[place]
     return [(c.overload, _Sample((c.args[0], [*c.args[1:]], c.kwargs))) for c in chosen]
 
 
@@ -142,13 +140,14 @@ def _changed_at_once(overload: OpOverload) -> int:
 
 # Parts of one turn follow each other, and packs of programs that were looked at.
 @functools.lru_cache(maxsize=256)
-def _most_unlike_changes(name: str, dtypes: tuple[torch.dtype, ...], turn: int) -> list[SampleCall]:
-    """Calls near those of an operator in these dtypes, by the changes of that turn, the most unlike first: those of
-    :data:`PARTS_DRAWN` parts.
+def _parts_of_changes(name: str, dtypes: tuple[torch.dtype, ...], turn: int) -> list[list[SampleCall]]:
+    """Calls near those of an operator in these dtypes, by the changes of that turn, the most unlike first, in
+    :data:`PARTS_DRAWN` parts of one size.
     """
     own = [_recorded(name, dtype) for dtype in dtypes]
     near = [call for one_of_each in itertools.zip_longest(*own) for call in one_of_each if call is not None]
-    count = PARTS_DRAWN * max((_changed_at_once(call.overload) for call in near), default=0)
+    size = max((_changed_at_once(call.overload) for call in near), default=FEWEST)
+    count = PARTS_DRAWN * size if near else 0
     key, made = _test(name).name, dict[str, SampleCall]()
     for number in range(turn * count, (turn + 1) * count):
         call = near[number % len(near)]
@@ -156,7 +155,8 @@ def _most_unlike_changes(name: str, dtypes: tuple[torch.dtype, ...], turn: int) 
             if args and _plain((args, kwargs)):
                 said = f"{call.overload} {described((args, kwargs))}"
                 made.setdefault(said, replace(call, args=args, kwargs=kwargs))
-    return most_unlike(list(made.values()), lambda c: (str(c.overload), bound(c.overload, c.args, c.kwargs)), count)
+    calls = most_unlike(list(made.values()), lambda c: (str(c.overload), bound(c.overload, c.args, c.kwargs)), count)
+    return [calls[place * size : (place + 1) * size] for place in range(PARTS_DRAWN)]
 
 
 @functools.lru_cache(maxsize=64)
