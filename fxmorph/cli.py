@@ -16,7 +16,6 @@ from typing import Annotated, Any, ParamSpec
 
 import typer
 
-from fxmorph import __version__
 from fxmorph.commands.help_page import Command, Group, SettingsCommand
 from fxmorph.commands.usage import fail, one_line_errors, require_word, settings_of
 from fxmorph.core.config import ConfigError, Settings
@@ -86,8 +85,8 @@ def _settings(given: Mapping[str, Any], *own: str, unset: Mapping[str, Any] | No
 
 def _version(wanted: bool) -> None:
     if wanted:
-        torch = version_of("torch")
-        print(f"fxmorph {__version__} (torch {'is not installed' if torch == UNKNOWN else torch})")
+        own, torch = version_of("fxmorph"), version_of("torch")
+        print(f"fxmorph {own} (torch {'is not installed' if torch == UNKNOWN else torch})")
         raise typer.Exit
 
 

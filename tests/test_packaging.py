@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,7 @@ def shipped() -> set[str]:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheel and the sdist, built from a copy so that the tree stays clean."""
-    pytest.importorskip("setuptools", reason="building needs setuptools")
+    pytest.importorskip("setuptools_scm", reason="building needs setuptools and setuptools-scm")
     source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
     for part in PARTS:
         if (ROOT / part).is_dir():
@@ -113,6 +114,28 @@ def test_a_wheel_runs_where_the_tree_is_not(built: Path, tmp_path: Path) -> None
     where, rules, oracles, seeds, refused = done.stdout.split()
     assert where == str(tmp_path / "site" / "fxmorph")
     assert (int(rules) >= 60, int(oracles) >= 6, int(seeds) >= 80, refused) == (True, True, True, "0")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.parametrize(("tag", "version"), [("v3.1.4", r"3\.1\.4"), (None, r"0\.1\.dev1\+g[0-9a-f]+")])
+def test_a_tag_tells_the_version(tag: str | None, version: str, tmp_path: Path) -> None:
+    """Without one the commit is told."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for part in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / part, source / part)
+    for folder in FOLDERS:
+        for package in (ROOT / folder).rglob("__init__.py"):
+            (source / package.relative_to(ROOT)).parent.mkdir(exist_ok=True, parents=True)
+            (source / package.relative_to(ROOT)).touch()
+    (source / ".gitignore").write_text("*.egg-info/\n")
+    commands = [["init"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "all"]]
+    for command in [*commands, *([["tag", tag]] if tag else [])]:
+        subprocess.run(["git", *command], cwd=source, check=True, capture_output=True)
+    code = f"import setuptools.build_meta as b; print(b.prepare_metadata_for_build_wheel({str(tmp_path)!r}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=source, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert re.fullmatch(rf"fxmorph-{version}\.dist-info", done.stdout.splitlines()[-1])
 
 
 def test_a_docker_build_is_given_what_the_wheel_is_made_of() -> None:

@@ -90,7 +90,7 @@ def _stamp() -> str:
     torch = importlib.util.find_spec("torch")
     homes = [Path(home) / name for home in (torch and torch.submodule_search_locations) or () for name in _TORCH]
     homes += [Path(fxmorph.__path__[0]) / name for name in _OWN]
-    versions = [version_of("torch"), fxmorph.__version__, os.path.exists("/dev/nvidiactl")]
+    versions = [version_of("torch"), version_of("fxmorph"), os.path.exists("/dev/nvidiactl")]
     return digest([*versions, *([str(home), *_changes(home)] for home in homes)])
 
 

@@ -14,9 +14,9 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from fxmorph import __version__
 from fxmorph.core.exhibit import GraphPair, SlotExhibit
 from fxmorph.core.store import DiskError
+from fxmorph.core.versions import version_of
 from fxmorph.events import Event, RunFinished
 from fxmorph.model import BugClass, Status, differs
 from fxmorph.report.collect import Card, Report, appearances, collect
@@ -115,7 +115,7 @@ def page(report: Report) -> str:
         js=Markup(_part("report.js")),
         spell_time=spell_time,
         differs=differs,
-        version=__version__,
+        version=version_of("fxmorph"),
         written=datetime.now().strftime("%Y-%m-%d %H:%M"),
     )
 

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
-from fxmorph import __version__
 from fxmorph.core.store import DiskError
+from fxmorph.core.versions import version_of
 from fxmorph.events import Checked, Event, FindingMade
 from fxmorph.model import BugClass, Status
 from fxmorph.triage.folder.public_threads import known_as
@@ -60,8 +60,8 @@ def _log(results: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     driver = {
         "name": "fxmorph",
-        "version": __version__,
-        "semanticVersion": __version__,
+        "version": version_of("fxmorph"),
+        "semanticVersion": version_of("fxmorph"),
         "rules": rules,
     }
     base = {"SRCROOT": {"uri": Path.cwd().as_uri() + "/"}}
