@@ -104,6 +104,10 @@ Version = Annotated[
 Paths = Annotated[
     Texts, typer.Argument(metavar="PATHS", help="Corpus folders, seed files (.py, .pt2), module.py:Name.")
 ]
+OneModel = Annotated[
+    list[str], typer.Argument(metavar="module.py:Name", help="A torch.nn.Module, by the name of its class.")
+]
+ModeOfModel = Annotated[str, typer.Option("--mode", metavar="eval|train", help="How the model runs.")]
 Seed = Annotated[Text, typer.Option("--seed", metavar="N", help="Seed of the campaign [0].")]
 Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [0: one per core, at most 8].")]
 MaxTime = Annotated[
@@ -417,6 +421,30 @@ def check(
     from fxmorph.commands.check_seeds import check
 
     return check(settings)
+
+
+@app.command(cls=Command)
+@_exits
+def localize(
+    paths: OneModel,
+    mode: ModeOfModel = "eval",
+    jobs: Jobs = None,
+    max_time: MaxTime = None,
+    device: Device = None,
+    compile: Compile = None,
+    inductor: Inductor = None,
+    dtype: Dtype = None,
+    quick: Quick = None,
+    state: State = None,
+    json: Json = None,
+) -> int:
+    """Say which part of a model is the first that is compiled wrong, and what makes it so; exit code 1 where one is."""
+    settings = _settings(locals(), "mode")
+    from fxmorph.commands.localize_model import MODES, localize
+
+    if mode not in MODES:
+        raise ConfigError(f"--mode {mode}: want one of {', '.join(MODES)}")
+    return localize(settings, mode)
 
 
 @app.command(cls=Command)

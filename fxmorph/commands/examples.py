@@ -22,6 +22,7 @@ EXAMPLES = {
         "fxmorph check seeds --compile dynamic=True,mode=max-autotune",
         "fxmorph check op:roll 'op:nn.functional.avg_pool2d:bfloat16[backward]'",
     ),
+    "localize": ("fxmorph localize model.py:Net", "fxmorph localize model.py:Net --mode train --dtype bfloat16"),
     "replay": ("fxmorph replay a7e8d3", "fxmorph replay --all"),
     "bisect": ("fxmorph bisect a7e8d3 --python torch-2.10/bin/python --python torch-2.13/bin/python",),
     "compare": ("fxmorph compare before/ after/",),
