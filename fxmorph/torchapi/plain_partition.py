@@ -14,6 +14,7 @@ from unittest import mock
 
 import torch
 from torch import fx
+from torch.utils._ordered_set import OrderedSet
 
 from fxmorph.torchapi.dispatch import OpOverload, is_random, schema_of
 
@@ -21,6 +22,8 @@ from fxmorph.torchapi.dispatch import OpOverload, is_random, schema_of
 MIN_CUT = "min_cut_rematerialization_partition"
 CHOICE = "choose_saved_values_set"
 CUTTING = "_extract_fwd_bwd_modules"
+#: What says which nodes either pass needs, before anything is chosen.
+CLASSES = "classify_nodes"
 #: What draws random numbers of checkpointed regions again, and what decides whether it has to.
 RNG, RNG_NOTICE = "functionalize_rng_ops", "has_recomputable_rng_ops"
 
@@ -57,6 +60,36 @@ def plain_cutting() -> Iterator[None]:
         return _cut(joint, saved, num_fwd_outputs)
 
     with mock.patch.object(partitioners, CUTTING, cut):
+        yield
+
+
+@contextlib.contextmanager
+def plain_classes() -> Iterator[None]:
+    """Which nodes the forward pass needs, and which the backward one, is decided by us."""
+    from torch._functorch import partitioners
+
+    def classes(joint: fx.GraphModule, static: Sequence[int], num_fwd_outputs: int, *_: Any, **__: Any) -> Any:
+        graph, late, primals = joint.graph, _of_backward(joint.graph), _primals(joint.graph)
+        needed = {*primals, *(n for n in _results(graph)[:num_fwd_outputs] if isinstance(n, fx.Node))}
+        for node in reversed(graph.nodes):
+            if node in needed:
+                needed.update(node.all_input_nodes)
+        gradients = {n for n in _results(graph)[num_fwd_outputs:] if isinstance(n, fx.Node)}
+        # The results of both passes are those of one node, which hangs on gradients that come in.
+        late |= {node for node in graph.nodes if node.op == "output" and any(n in late for n in node.all_input_nodes)}
+        forward = [n for n in graph.nodes if n in needed]
+        own = [n for n in primals if n.name.startswith("primals")]
+        return partitioners.NodeInfo(
+            primals,
+            OrderedSet(forward),
+            OrderedSet(n for n in graph.nodes if n in late or n in gradients),
+            OrderedSet(n for n in graph.nodes if n in late),
+            OrderedSet(n for n in graph.nodes if n not in needed and n not in late and n not in gradients),
+            {node: place for place, node in enumerate(forward)},
+            OrderedSet(n for place, n in enumerate(own) if place in static),
+        )
+
+    with mock.patch.object(partitioners, CLASSES, classes):
         yield
 
 

@@ -27,6 +27,7 @@ class Plain(StrEnum):
     DEFAULT_PARTITION = "default_partition"
     CHOICE = "what is saved is chosen by us"
     CUTTING = "the joint graph is cut by us"
+    CLASSES = "which values each pass needs is decided by us"
     RANDOM_SAVED = "no random number is drawn again for the backward pass"
     RANDOM_NOTICED = "whether random numbers are to be drawn again is decided by us"
     AUTOGRAD_FUNCTION = "forward and backward graph are called by an autograd function of ours"
@@ -76,6 +77,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.DEFAULT_PARTITION: plain_partition.default_partitioner,
     Plain.CHOICE: plain_partition.plain_choice,
     Plain.CUTTING: plain_partition.plain_cutting,
+    Plain.CLASSES: plain_partition.plain_classes,
     Plain.RANDOM_SAVED: plain_partition.random_saved,
     Plain.RANDOM_NOTICED: plain_partition.plain_notice_of_random,
     Plain.AUTOGRAD_FUNCTION: plain_runtime.plain_autograd_function,

@@ -601,6 +601,37 @@ CASES |= {
 }  # fmt: skip
 
 
+def chain_of_gates(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
+    h = x
+    for w in weights[:5]:
+        h = torch.tanh(h @ w)
+    for w in weights[5:]:
+        h = h * torch.sigmoid(w) + h
+    return h @ weights[0]
+
+
+class GradientAhead(torch.autograd.Function):
+    """The gradient of a loss is computed with the loss, as fused losses do."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        gap = x - y
+        ctx.save_for_backward(gap)
+        return gap.square().sum()
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return ctx.saved_tensors[0], None
+
+
+GATES = tuple((randn(4, 4).detach() * (1 + i / 9)).requires_grad_() for i in range(12))
+
+
+def keeps_the_largest(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    values = torch.topk(torch.tanh(x), 4, dim=-1).values * w
+    return torch.sort(values * values, dim=-1).values.cumsum(-1) * values.exp()
+
+
 SIZES, DYNAMIC = "torch._inductor.sizevars", CompileConfig.make(options={"dynamic": True})
 #: Of what is decided about a symbolic size and holds of the first call alone.
 CASES |= {
@@ -629,6 +660,29 @@ CASES |= {
 }  # fmt: skip
 
 
+#: Of the partitioner, each of which other parts hide: what is decomposed decides what is saved.
+CASES |= {
+    "saved inputs in the order of their names": Case(
+        text(PARTITIONERS, "_extract_fwd_bwd_modules",
+             "            fwd_outputs\n            + saved_values\n",
+             "            fwd_outputs\n            + sorted(saved_values, key=lambda n: (n.op, n.name))\n"),
+        chain_of_gates, GATES,
+        f"{MIN_CUT}/_extract_fwd_bwd_modules",
+    ),
+    "gradients that hang on no gradient": Case(
+        text(PARTITIONERS, "classify_nodes", 'o for o in bwd_outputs if o is not None and o.op != "output"',
+             "o for o in bwd_outputs if o is not None and o in tangents_closure"),
+        lambda x, y: GradientAhead.apply(x, y), (randn(4, 6, grad=True), XY[1]), "partitioner.classify_nodes",
+    ),
+    "several results as one that is saved": Case(
+        text(PARTITIONERS, "solve_min_cut",
+             ') or ("val" in node.meta and not isinstance(node.meta["val"], torch.Tensor))',
+             ') or ("val" in node.meta and node.meta["val"] is None)'),
+        keeps_the_largest, (randn(6, 16, grad=True), randn(4, grad=True)), f"{MIN_CUT}/choose_saved_values_set",
+    ),
+}  # fmt: skip
+
+
 _MEMORY = randn(12)
 #: What passes and the scheduler go by, and is not so: they are right, and show it.
 CASES |= {
@@ -638,6 +692,20 @@ CASES |= {
              "if len(aliased_input_indices_no_false_sharing) <= 2:"),
         lambda a, b: (b.sin() + 1, a.mul_(3))[0], (_MEMORY[:8], _MEMORY[4:]), "runtime_wrappers.merge_view_inputs",
         no_grad=True,
+    ),
+    "windows that are not seen to overlap": Case(
+        text("torch._functorch._aot_autograd.input_output_analysis", "compute_overlapping_inputs",
+             "aliased_fwd_inputs = [fwd_inputs[i] for i in aliased_input_indices]",
+             "aliased_fwd_inputs = [fwd_inputs[i] for i in aliased_input_indices if fwd_inputs[i].dim() > 1]"),
+        lambda a, b: (b.sin() + 1, a.mul_(3))[0], (_MEMORY[:8], _MEMORY[4:]),
+        "functionalization.compute_overlapping_inputs", no_grad=True,
+    ),
+    "a window's place in its base": Case(
+        text("torch._functorch._aot_autograd.functional_utils", "gen_alias_from_base",
+             "aliased_out = aliased_base_tensor.as_strided(size, stride, storage_offset)",
+             "aliased_out = aliased_base_tensor.as_strided(size, stride)"),
+        lambda a, b: (a.mul_(3), b.sin() + a.sum())[1], (_MEMORY[:8].detach(), _MEMORY[4:].detach()),
+        "functionalization.gen_alias_from_base", no_grad=True,
     ),
     "bounds that are not checked": Case(  # without other parts compiles break where eager raises too
         text("torch._inductor.lowering", "gather", "size[dim], wrap_neg", "size[dim], check=False, wrap_neg"),

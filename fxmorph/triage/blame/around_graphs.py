@@ -13,7 +13,7 @@ from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.torchapi.collected_metadata import metadata_lie
 from fxmorph.torchapi.decompose import python_decomposition
-from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT, RNG, RNG_NOTICE
+from fxmorph.torchapi.plain_partition import CHOICE, CLASSES, CUTTING, MIN_CUT, RNG, RNG_NOTICE
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
 from fxmorph.torchapi.traced_function import Followed, Step, first_wrong_step, operators_followed, tracing_watched
@@ -32,6 +32,7 @@ _DECISIONS = (
     "functionalization.disable_autocast",
     "functionalization.create_synthetic_base_metadata",
     "functionalization.compute_overlapping_inputs",
+    "functionalization.gen_alias_from_base",
     "runtime_wrappers._compute_indices_of_inps_to_detach",
     NUMBERS,
 )
@@ -86,6 +87,9 @@ def with_overlaps(probe: Probe, held: Held) -> tuple[Answer, list[str]]:
 def blame_overlooked(probe: Probe, pairs: Sequence[str], *evidence: str) -> Blame:
     """Of a graph that takes one memory for two any order of what it does seems right, whichever unit chooses it."""
     said = f"{pairs[0]} share elements, one is written, and they are not made views of one base"
+    unit = "functionalization.compute_overlapping_inputs"
+    if _goes(probe, Held(), PLAIN_PARTS[unit]):  # in eager it may not show
+        return _confirmed(probe, unit, *evidence, said, f"gone where {PLAIN_PARTS[unit]}")
     return _confirmed(probe, "runtime_wrappers.merge_view_inputs", *evidence, said)
 
 
@@ -113,7 +117,7 @@ def blame_partitioner(probe: Probe, bare: Held) -> Blame | None:
     if not gone:
         return None
     evidence = [f"gone where {part}" for part in gone]
-    for name in (RNG_NOTICE, RNG):
+    for name in (RNG_NOTICE, RNG, CLASSES):
         part = PLAIN_PARTS[f"partitioner.{name}"]
         if _goes(probe, bare, part):
             return _confirmed(probe, f"partitioner.{name}", *evidence, f"gone where {part}")
@@ -121,9 +125,10 @@ def blame_partitioner(probe: Probe, bare: Held) -> Blame | None:
     evidence.append(f"with default_partition, which computes less again: {'gone' if default else 'still there'}")
     halves = {f"partitioner.{MIN_CUT}/{CHOICE}": Plain.CHOICE, f"partitioner.{MIN_CUT}/{CUTTING}": Plain.CUTTING}
     goes = [unit for unit, part in halves.items() if _goes(probe, bare, part)]
-    unit = goes[0] if len(goes) == 1 else f"partitioner.{MIN_CUT}"
+    # With what torch chooses a cut of ours is right: it is not the choice, though another one would hide it.
+    unit = goes[-1] if goes else f"partitioner.{MIN_CUT}"
     evidence += [f"gone where {halves[u]}" for u in goes]
-    if goes == [f"partitioner.{MIN_CUT}/{CUTTING}"]:
+    if unit == f"partitioner.{MIN_CUT}/{CUTTING}":
         with present(lambda: graph_functions(Stage.PARTITIONER)) as functions:
             probe.ask(bare)
         for function in functions:
@@ -152,10 +157,7 @@ def _outer_wrappers(probe: Probe, bare: Held) -> Blame | None:
     for unit in ("_apply_input_mutations", "_replay_output_aliases", ""):
         name = f"runtime_wrappers.RuntimeWrapper{unit and '/'}{unit}"
         if _goes(probe, bare, PLAIN_PARTS[name]):
-            said = f"gone where {PLAIN_PARTS[name]}"
-            if PLAIN_PARTS[name] is Plain.VIEWS and _goes(probe, bare, Plain.ALIASES):
-                return _confirmed(probe, "functionalization.gen_alias_from_base", seen, said)
-            return _confirmed(probe, name, seen, said)
+            return _confirmed(probe, name, seen, f"gone where {PLAIN_PARTS[name]}")
     _, pairs = with_overlaps(probe, bare)
     if pairs:
         return blame_overlooked(probe, pairs, seen)

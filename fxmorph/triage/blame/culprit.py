@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Kind
 from fxmorph.torchapi.optional_passes import opted
-from fxmorph.torchapi.plain_partition import CHOICE, CUTTING, MIN_CUT, RNG, RNG_NOTICE
+from fxmorph.torchapi.plain_partition import CHOICE, CLASSES, CUTTING, MIN_CUT, RNG, RNG_NOTICE
 from fxmorph.torchapi.plain_parts import Plain
 
 #: Subsystems of PyTorch's own bisector by stage.
@@ -45,6 +45,7 @@ PLAIN_PARTS = {
     f"partitioner.{MIN_CUT}/{CUTTING}": Plain.CUTTING,
     f"partitioner.{RNG}": Plain.RANDOM_SAVED,
     f"partitioner.{RNG_NOTICE}": Plain.RANDOM_NOTICED,
+    f"partitioner.{CLASSES}": Plain.CLASSES,
     "runtime_wrappers.RuntimeWrapper": Plain.RUNTIME_WRAPPER,
     "runtime_wrappers.RuntimeWrapper/_apply_input_mutations": Plain.WRITING,
     "runtime_wrappers.RuntimeWrapper/_replay_output_aliases": Plain.VIEWS,

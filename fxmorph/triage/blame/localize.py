@@ -73,7 +73,7 @@ def _behind_dynamo(probe: Probe) -> Blame:
     found = _blame_drawing(probe) or blame_backend(probe)
     if in_eager is Answer.BROKEN and not found.confirmed and Kind.RAISES not in probe.accused:
         # What is wrong there makes eager graphs raise, where compiled ones give a wrong value.
-        louder = replace(probe, accused=probe.accused | {Kind.RAISES})
+        louder = replace(probe, accused=probe.accused | {Kind.RAISES}, signature=None)
         if louder.ask(IN_EAGER) is Answer.SHOWS:
             raising = _blame_graphs(louder)
             return raising if raising.confirmed else found
@@ -104,7 +104,7 @@ def _blame_graphs(probe: Probe) -> Blame:
         return found
     undecomposed = probe.ask(replace(bare, decompositions=None))
     if undecomposed is not Answer.SHOWS:
-        found = _blame_decomposition(probe, bare, undecomposed)
+        found = _blame_cut(probe, bare) or _blame_decomposition(probe, bare, undecomposed)
         if found is not None:  # without a view there is nothing that could be said wrongly of it
             return blame_told(probe, bare) or found
     return blame_around(probe, bare if undecomposed is Answer.BROKEN else replace(bare, decompositions=None))
@@ -191,6 +191,17 @@ def _blame_unseen(probe: Probe, bare: Held) -> Blame | None:
 
 
 # -- decompositions ----------------------------------------------------------
+
+
+def _blame_cut(probe: Probe, bare: Held) -> Blame | None:
+    """The partitioner, where all decompositions together are right, whatever is saved for the backward pass.
+
+    Without a decomposition other values are saved: what goes then is not of the decomposition.
+    """
+    if any(probe.ask(bare.with_plain(cut)) is not Answer.GONE for cut in (Plain.NOTHING_SAVED, Plain.EVERYTHING_SAVED)):
+        return None
+    found = blame_partitioner(probe, bare)
+    return found if found is not None and found.confirmed else None
 
 
 def _blame_decomposition(probe: Probe, bare: Held, without_any: Answer) -> Blame | None:
