@@ -14,6 +14,7 @@ from fxmorph.core.finding_parts import NOBODY, Draft
 from fxmorph.core.units import Stage
 from fxmorph.model import Finding, Kind, differs
 from fxmorph.triage.folder.environment import COMMAND, anonymous
+from fxmorph.triage.folder.graph_change import graph_change
 from fxmorph.triage.folder.graph_files import exhibit_of
 from fxmorph.triage.folder.markdown import block, folded, table
 from fxmorph.triage.folder.public_threads import known_as, related_line
@@ -197,6 +198,9 @@ def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
         return
     if finding.unit and blame.confirmed:
         yield f"It is gone with {unit_in_words(finding.unit)} {done_without(finding.unit)}."
+        if change := graph_change(finding):
+            yield "What that does to the graph:"
+            yield block(change, "diff")
     elif finding.unit:
         yield f"It shows where {unit_in_words(finding.unit)} comes in; switching that off was not seen to help."
 

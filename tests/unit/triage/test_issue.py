@@ -12,11 +12,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fxmorph.core.exhibit import Exhibit
+from fxmorph.core.exhibit import Exhibit, GraphPair
 from fxmorph.core.finding_parts import Blame, Draft, Reduced, Repro, UnitCase
 from fxmorph.core.units import Stage
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.model import BugClass, Finding, Kind, Level, Proof, RewriteProof, Status
+from fxmorph.triage.folder.graph_change import MOST_LINES, graph_change
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.repro import repro_text
 from fxmorph.triage.folder.unit_finding import write_pass_finding
@@ -274,3 +275,41 @@ def test_the_script_of_a_unit_compares_memory_where_it_was_seen_alone(tmp_path: 
         write_pass_finding(tmp_path / "ab", made, pair, [], frozenset(), VERSIONS)
         script = (tmp_path / "ab" / "repro.py").read_text(encoding="utf-8")
         assert ("aliases=True" in script) is (kind is Kind.ALIAS)
+
+
+GRAPH = """class GraphModule(torch.nn.Module):
+    def forward(self, arg0_1: "f32[2, 2][2, 1]"):
+        # File: program.py:7 in fn, code: r = x.permute(1, 0)
+        permute: "f32[2, 2][1, 2]" = torch.ops.aten.permute.default(arg0_1, [1, 0]);  arg0_1 = None
+        mul: "f32[2, 2][1, 2]" = torch.ops.aten.mul.Tensor(permute, 1);  permute = None
+        full: "f32[2][1]" = torch.ops.aten.full.default([2], 1, dtype = torch.float32, device = device(type='cpu'))
+        return (mul, full)
+"""
+LONG = GRAPH + "".join(f"x{i} = 1\n" for i in range(MOST_LINES + 1))
+
+
+def test_what_a_pass_does_to_the_graph_is_told() -> None:
+    after = GRAPH.replace("mul.Tensor(permute", "mul.Tensor(arg0_1").replace("permute: ", "# ")
+    change = "\n".join([
+        "```diff", " def forward(self, arg0_1):", "-permute = aten.permute(arg0_1, [1, 0])",
+        "-mul = aten.mul.Tensor(permute, 1)", "+mul = aten.mul.Tensor(arg0_1, 1)",
+        " full = aten.full([2], 1, dtype = torch.float32)", "```",
+    ])  # fmt: skip
+    shown = Exhibit(graphs=(GraphPair(f"{UNIT} (post_grad)", UNIT, GRAPH, after),))
+    assert change in above_the_fold(issue(draft=DRAFT, exhibit=shown))
+    not_confirmed = replace(MADE.blame, confirmed=False)  # type: ignore[type-var]
+    assert "```diff" not in issue(draft=DRAFT, exhibit=shown, blame=not_confirmed)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        GraphPair("rewrites", "a rule", GRAPH, GRAPH.replace("mul", "add")),
+        GraphPair(UNIT, UNIT, GRAPH, ""),
+        GraphPair(UNIT, UNIT, GRAPH, GRAPH),
+        GraphPair(UNIT, UNIT, GRAPH, LONG),
+    ],
+    ids=["of a rule", "one side", "no change", "too long"],
+)
+def test_a_change_that_is_none_or_too_long_is_not_shown(pair: GraphPair) -> None:
+    assert graph_change(replace(MADE, exhibit=Exhibit(graphs=(pair,)))) == [] == graph_change(MADE)
