@@ -580,11 +580,14 @@ class _Investigation:
         return {"objects": True} if seen.objects.forms or seen.objects_after.forms else {}
 
     def _check(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """Tolerances of the repro, exact where the case was, else far above rounding; whether inputs differ too."""
+        """Tolerances of the repro, exact where the case was, else far above rounding; whether inputs differ too, and
+        whether what differs is written in the backward pass.
+        """
         codes = {v.code for v in verdicts}
         exact = bool(_EXACT & codes)
         of_inputs = any(v.slot.startswith("after:") and v.kind is not Kind.MUTATION for v in verdicts)
         inputs = {"inputs": True} if of_inputs else {}
+        inputs |= {"backward": True} if any(v.slot.startswith("backward:") for v in verdicts) else {}
         if self.nearest is not None and not exact:
             return {"exact": False, "rtol": 0.0, "atol": self.nearest / 2, **inputs}
         if VerdictCode.CAST_ELIDED in codes:

@@ -114,7 +114,7 @@ def repro_text(finding: Finding) -> str:
     ``finding.program`` defines ``make_inputs()`` and ``fn(...)`` (or ``make_fn()``), and
     ``drive(g, *inputs)`` where the call is more than one ``g(*inputs)``.  Of
     ``finding.repro`` it reads ``check`` (``rtol``, ``atol``, ``exact``, ``inputs``: not only outputs have another
-    dtype, shape or stride), ``random`` and
+    dtype, shape or stride, ``backward``: inputs are written in the backward pass), ``random`` and
     ``config``: ``backend``, ``compile``, ``inductor``, ``dynamo``, ``no_grad``, ``rng_seed``
     (before the call), ``device``, ``dtype`` (that the seed was converted to), ``context``,
     ``calls`` (on the same inputs; the last is compared), ``sizes`` (old and new: what is compared
@@ -162,7 +162,10 @@ class Script:
         self.moves = bool(self.device or self.dtype)
         # These may happen in the backward pass alone.
         elsewhere = self.kinds & {Kind.RAISES, *_OWN_PROCESS} and "requires_grad" in finding.program
-        self.backward = Kind.GRADIENT in self.kinds or bool(elsewhere and not self.config.get("no_grad"))
+        self.backward = (
+            Kind.GRADIENT in self.kinds or bool(self.check.get("backward"))
+            or bool(elsewhere and not self.config.get("no_grad"))
+        )  # fmt: skip
         #: Whether what is returned or passed holds tensors that are not nested in lists, tuples and dicts alone.
         self.objects = bool(self.config.get("objects"))
         #: Most programs: what is returned and passed is looked at as flat lists of tensors, without helpers.

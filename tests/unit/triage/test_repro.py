@@ -286,6 +286,32 @@ def test_strides_of_inputs_count_where_they_are_what_differs(program: str, run_r
     assert run_repro(repro_text(with_backend(finding(program, (Kind.STRIDE,)), "eager"))).returncode == 0
 
 
+COUNTS = """\
+import torch
+class Counts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, seen, by):
+        ctx.save_for_backward(seen)
+        ctx.by = by
+        return x * 2
+    @staticmethod
+    def backward(ctx, grad):
+        ctx.saved_tensors[0].add_(ctx.by)
+        return grad * 2, None, None
+def make_inputs():
+    return [torch.ones(3, requires_grad=True), torch.zeros(3)]
+def fn(x, seen):
+    return Counts.apply(x, seen, 1 + torch.compiler.is_compiling())
+"""
+
+
+@pytest.mark.parametrize("backward", [True, False])
+def test_what_the_backward_pass_writes_is_noted_after_it(backward: bool, run_repro: Run) -> None:
+    check = {"rtol": 0.0, "atol": 0.0, "exact": True, "backward": backward}
+    done = run_repro(repro_text(with_backend(finding(COUNTS, (Kind.MUTATION,), check), "eager")))
+    assert done.returncode == backward, done.stdout + done.stderr
+
+
 def with_backend(of: Finding, backend: str) -> Finding:
     return replace(of, repro=of.repro.with_config(backend=backend))
 
