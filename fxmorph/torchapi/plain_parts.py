@@ -49,6 +49,8 @@ class Plain(StrEnum):
     WRAPPER_BUFFERS = "new buffers are written by us"
     WRAPPER_REUSE = "buffers that are used again are written by us"
     WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
+    WRAPPER_INDEX_PUT = "calls that write by indices are written by us"
+    WRAPPER_SCATTER = "calls that scatter are written by us"
     OUTERMOST = "the program runs in the place of all that AOTAutograd makes"
     IN_GRAPH = "what writes to inputs may be made in the graph is decided by us"
     WRITTEN = "which inputs are written, and where, is decided by us"
@@ -99,6 +101,8 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.WRAPPER_BUFFERS: partial(plain_wrapper.plain_wrapper_text, "make_allocation"),
     Plain.WRAPPER_REUSE: partial(plain_wrapper.plain_wrapper_text, "make_buffer_reuse"),
     Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
+    Plain.WRAPPER_INDEX_PUT: partial(plain_wrapper.plain_wrapper_text, "_generate_index_put_fallback"),
+    Plain.WRAPPER_SCATTER: partial(plain_wrapper.plain_wrapper_text, "_generate_scatter_fallback"),
     Plain.OUTERMOST: partial(plain_runtime.program_at_level, 0),
     Plain.IN_GRAPH: plain_tracing.plain_place_of_writes,
     Plain.WRITTEN: plain_tracing.plain_kinds_of_writes,

@@ -21,6 +21,8 @@ def plain_wrapper_text(method: str) -> Iterator[None]:
         "make_allocation": (PythonWrapperCodegen, _allocation),
         "make_buffer_reuse": (PythonWrapperCodegen, _reuse),
         "codegen_args": (ir.ExternKernel, _arguments),
+        "_generate_index_put_fallback": (PythonWrapperCodegen, _index_put),
+        "_generate_scatter_fallback": (PythonWrapperCodegen, _scatter),
     }
     home, function = ours[method]
     with mock.patch.object(home, method, function):
@@ -60,3 +62,16 @@ def _arguments(self: Any) -> list[str]:
 
     write = V.graph.wrapper_code.val_to_arg_str
     return [*(write(x) for x in self.inputs), *(write(c) for c in self.constant_args)]
+
+
+def _index_put(self: Any, kernel: str, target: str, indices: Any, values: str, accumulate: Any) -> None:
+    self.writeline(f"torch.ops.aten.index_put_({target}, [{', '.join(map(str, indices))}], {values}, {accumulate})")
+
+
+def _scatter(
+    self: Any, target: str, inputs: Any, cpp_kernel: str, kernel: str, source_is_tensor: bool, reduce: Any, named: Any,
+    device: Any,
+) -> None:  # fmt: skip
+    """``inputs`` are the target, the dimension, the index and the source."""
+    by_name = [*map(str, named)] if "scatter_reduce" in kernel else [f"reduce={reduce!r}"] if reduce else []
+    self.writeline(f"{kernel}({', '.join([*map(str, inputs), *by_name])})")

@@ -707,6 +707,11 @@ CASES |= {
         lambda a, b: (a.mul_(3), b.sin() + a.sum())[1], (_MEMORY[:8].detach(), _MEMORY[4:].detach()),
         "functionalization.gen_alias_from_base", no_grad=True,
     ),
+    "values that are added by indices": Case(
+        text(WRAPPER, "PythonWrapperCodegen._generate_index_put_fallback", "values, accumulate]", "values, False]"),
+        lambda x, m, v: x.sin().index_put((m,), v, accumulate=True) * 2, (randn(5, 6), randn(5) > 0, randn(1, 6)),
+        "codegen.PythonWrapperCodegen/_generate_index_put_fallback", no_grad=True,
+    ),
     "bounds that are not checked": Case(  # without other parts compiles break where eager raises too
         text("torch._inductor.lowering", "gather", "size[dim], wrap_neg", "size[dim], check=False, wrap_neg"),
         lambda x, i: torch.gather(x, 1, i) * 2, (randn(4, 6), torch.tensor([[0, 6], [1, 2], [3, 3], [5, 0]])),

@@ -61,6 +61,8 @@ PLAIN_PARTS = {
     "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
     "codegen.PythonWrapperCodegen/make_buffer_reuse": Plain.WRAPPER_REUSE,
     "codegen.PythonWrapperCodegen/codegen_args": Plain.WRAPPER_ARGUMENTS,
+    "codegen.PythonWrapperCodegen/_generate_index_put_fallback": Plain.WRAPPER_INDEX_PUT,
+    "codegen.PythonWrapperCodegen/_generate_scatter_fallback": Plain.WRAPPER_SCATTER,
     "codegen.CppVecKernel.reduction": Plain.REDUCTIONS,
     "codegen.CppKernel.reduction": Plain.REDUCTIONS,
     "functionalization._check_if_mutation_can_be_in_graph": Plain.IN_GRAPH,
