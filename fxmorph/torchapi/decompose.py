@@ -39,6 +39,16 @@ def python_decomposition(name: str) -> bool:
     return found is not None and any(key in found.py_kernels for key in _TRACED)
 
 
+def python_decompositions(name: str) -> list[str]:
+    """Overloads of the operator that are: one that is called may be made of another one that is traced instead."""
+    named = _overload(name)
+    if named is None:
+        return []
+    packet = named.overloadpacket
+    every = [str(getattr(packet, overload)) for overload in packet.overloads()]
+    return [each for each in sorted(every, key=lambda each: each != str(named)) if python_decomposition(each)]
+
+
 def _overload(name: str) -> OpOverload | None:
     namespace, _, rest = name.partition(".")
     packet, _, overload = rest.partition(".")

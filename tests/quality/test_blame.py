@@ -707,6 +707,13 @@ CASES |= {
         lambda a, b: (a.mul_(3), b.sin() + a.sum())[1], (_MEMORY[:8].detach(), _MEMORY[4:].detach()),
         "functionalization.gen_alias_from_base", no_grad=True,
     ),
+    "a layout lost where an operator is taken apart": Case(
+        text("torch._decomp.decompositions", "_upsample_linear",
+             "result = result.contiguous(memory_format=memory_format)", "result = result.contiguous()"),
+        lambda x: F.interpolate(x.relu(), scale_factor=2.0, mode="bilinear"),
+        (randn(2, 8, 6, 6).contiguous(memory_format=torch.channels_last),),
+        "decomposition.aten.upsample_bilinear2d.default", no_grad=True,
+    ),
     "values that are added by indices": Case(
         text(WRAPPER, "PythonWrapperCodegen._generate_index_put_fallback", "values, accumulate]", "values, False]"),
         lambda x, m, v: x.sin().index_put((m,), v, accumulate=True) * 2, (randn(5, 6), randn(5) > 0, randn(1, 6)),

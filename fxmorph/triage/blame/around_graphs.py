@@ -12,7 +12,7 @@ from dataclasses import replace
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.torchapi.collected_metadata import metadata_lie
-from fxmorph.torchapi.decompose import python_decomposition
+from fxmorph.torchapi.decompose import python_decomposition, python_decompositions
 from fxmorph.torchapi.plain_partition import CHOICE, CLASSES, CUTTING, MIN_CUT, RNG, RNG_NOTICE
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_runtime import graph_wrappers_that_work, overlaps_overlooked, wrappers_that_work
@@ -223,8 +223,9 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     # A write that has not reached a tensor reaches it where the same function is run, not traced.
     if step in (Step.TRACED, Step.FUNCTIONALIZED) and _goes(probe, bare, PLAIN_PARTS[UNWRAPPING]):
         return _confirmed(probe, UNWRAPPING, *evidence, f"gone where {PLAIN_PARTS[UNWRAPPING]}")
-    followed = operators_followed(seen) if step is Step.FUNCTIONALIZED else Followed()
-    if followed.lost:
+    # Of steps values are compared: another layout is of none of them, as it is where operators are taken apart.
+    followed = operators_followed(seen) if step in (Step.FUNCTIONALIZED, Step.FUNCTION) else Followed()
+    if followed.lost and step is Step.FUNCTIONALIZED:
         decomposed = python_decomposition(followed.lost)
         unit = f"{Stage.DECOMPOSITION if decomposed else Stage.FUNCTIONALIZATION}.{followed.lost}"
         evidence.append(f"the graph has no value that is what {followed.lost} gave")
@@ -241,11 +242,11 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
 
 def _taken_apart(probe: Probe, operators: Sequence[str], evidence: Sequence[str]) -> Blame | None:
     """An operator that is taken apart before its gradient is traced, which is that of the parts."""
-    for name in filter(python_decomposition, operators):
-        unit = f"{Stage.DECOMPOSITION}.{name}"
-        if probe.ask(Held(backend=True).without(unit)) is Answer.GONE:
+    for name in operators:
+        units = tuple(f"{Stage.DECOMPOSITION}.{each}" for each in python_decompositions(name))
+        if units and probe.ask(Held(backend=True).without(*units)) is Answer.GONE:
             said = "gone where the operator is not taken apart in Python before autograd sees it"
-            return Blame(Stage.DECOMPOSITION, unit, True, (*evidence, said), (), (unit,))
+            return Blame(Stage.DECOMPOSITION, units[0], True, (*evidence, said), (), units)
     return None
 
 
