@@ -30,6 +30,7 @@ from fxmorph.programs.signature import Signature, signature_of
 from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import no_dispatch, tree_flatten, watched
+from fxmorph.torchapi.raising_frames import raising_frames
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,8 @@ class Observation:
     raised: str = ""
     exception: BaseException | None = None
     signature: Signature | None = None
+    #: Frames of torch that it was raised in, as :func:`raising_frames` gives them.
+    raised_in: tuple[tuple[str, str], ...] = ()
     in_backward: bool = False
     generators: str = ""
     #: What gradients are of, where they were asked for.
@@ -244,6 +247,7 @@ def observe(
     except (Exception, AssertionError) as error:
         seen.raised = spoken(error)
         seen.signature = signature_of(error)
+        seen.raised_in = raising_frames(error)
         seen.exception = _without_frames(error)
     return seen
 

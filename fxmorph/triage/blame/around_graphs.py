@@ -178,6 +178,20 @@ def _wrapper_of_arguments(probe: Probe, bare: Held, seen: str) -> Blame | None:
     return _confirmed(probe, f"runtime_wrappers.{at_work[-1]}", seen, said, f"gone where {Plain.OUTERMOST}")
 
 
+def wrapped_wrongly(probe: Probe) -> Blame | None:
+    """The wrapper that changes the arguments, where compiled code says that it is given others than it was made for."""
+    unit = "runtime_wrappers.AOTDispatchAutograd"
+    if _goes(probe, Held(), PLAIN_PARTS[unit]):
+        return _confirmed(probe, unit, f"gone where {PLAIN_PARTS[unit]}")
+    with present(wrappers_that_work) as names:
+        probe.ask(Held())
+    at_work = [name for name in names if name]
+    if not at_work:
+        return None
+    said = "an input is laid out otherwise than where the code for it was made"
+    return Blame(Stage.RUNTIME_WRAPPERS, f"runtime_wrappers.{at_work[-1]}", False, (said,), ())
+
+
 def _inner_wrappers(probe: Probe, bare: Held) -> Blame | None:
     """Wrappers around one graph, and the autograd function that calls two."""
     for unit in ("runtime_wrappers.AOTDispatchSubclassWrapper", "runtime_wrappers.AOTDispatchAutograd"):

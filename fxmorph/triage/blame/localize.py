@@ -14,6 +14,7 @@ from dataclasses import replace
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.model import Kind
+from fxmorph.torchapi.compiling import is_compiler_error
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_seeds import SEEDS
@@ -25,14 +26,18 @@ from fxmorph.triage.blame.around_graphs import (
     blame_partitioner,
     blame_told,
     with_overlaps,
+    wrapped_wrongly,
 )
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
 from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_step
+from fxmorph.triage.blame.raised_in import raised_in
 
 #: Twins of one fault that are switched off one after the other before giving up.
 TWINS = 6
 IN_EAGER = Held(backend=True)
+#: What an assertion in generated code says of an input that is not laid out as it was when that code was made.
+_OF_AN_INPUT = "op: input"
 #: What puts the compiler's own random numbers in the place of eager's.
 _OWN_NUMBERS = "joint.replace_random_passes"
 
@@ -43,9 +48,21 @@ def localize(probe: Probe, ladder_stage: str) -> Blame:
         if ladder_stage == Stage.DYNAMO and not _mended_behind_dynamo(probe):
             evidence = ("shows with backend eager, where Dynamo alone has seen the program",)
             return Blame(Stage.DYNAMO, Stage.DYNAMO, True, evidence, redo_of(Stage.DYNAMO, ""))
-        return _behind_dynamo(probe)
+        found = _behind_dynamo(probe)
+        loud = probe.accused & {Kind.RAISES, Kind.COMPILE_ERROR}
+        return (_by_what_is_raised(probe) if loud and not found.confirmed else None) or found
     except OutOfTime as error:
         return Blame(None, "", False, (f"no time for more: {error}",))
+
+
+def _by_what_is_raised(probe: Probe) -> Blame | None:
+    """Whom the exception points to: no proof, since what raises may only be the first to see what is wrong."""
+    seen = probe.raised()
+    if seen is None:
+        return None
+    if seen.exception is not None and is_compiler_error(seen.exception):
+        return raised_in(seen.raised_in)
+    return wrapped_wrongly(probe) if _OF_AN_INPUT in seen.raised else None
 
 
 def _mended_behind_dynamo(probe: Probe) -> bool:

@@ -18,6 +18,7 @@ from fxmorph.judge.trial import Trial
 from fxmorph.model import CompileConfig, Kind, ValuePlan
 from fxmorph.programs.forked import Crashed, Ending, forked
 from fxmorph.programs.inputs import NotApplicable
+from fxmorph.programs.observe import Observation
 from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.compiling import is_compiler_error
 from fxmorph.torchapi.disabling import without_decompositions
@@ -158,6 +159,15 @@ class Probe:
             return apart(lambda: self._watched(held))
         except Died:
             return Answer.BROKEN, {group: [] for group in Group}
+
+    def raised(self) -> Observation | None:
+        """What the compiled program shows where it raises; None where it is not run in this process."""
+        if self.apart or self.spent:
+            return None
+        trial = self.trial(self.config)
+        with garbage_in_new_memory():
+            trial.judge(self.plan)
+        return trial.sides[1] if trial.sides is not None and trial.sides[1].raised else None
 
     def _watched(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
         tracker = Tracker(dict(held.upto), held.off, eager=held.backend)

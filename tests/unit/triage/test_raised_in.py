@@ -1,0 +1,50 @@
+"""Whom an exception of the compiler points to, where nothing else does."""
+
+from __future__ import annotations
+
+import pytest
+from torch._functorch import partitioners
+
+from fxmorph.core.units import Stage
+from fxmorph.torchapi.raising_frames import raising_frames
+from fxmorph.triage.blame.raised_in import raised_in
+
+DRIVERS = (("_dynamo/eval_frame.py", "compile_wrapper"), ("_inductor/compile_fx.py", "compile_fx"))
+
+
+def raised() -> BaseException:  # type: ignore[return]
+    try:
+        try:
+            partitioners.get_name_to_node(None)
+        except Exception as inner:
+            raise RuntimeError("backend raised") from inner
+    except RuntimeError as error:
+        return error
+
+
+def test_frames_are_those_of_the_first_exception_of_the_chain() -> None:
+    frames = raising_frames(raised())
+    assert frames and frames[-1][0] == "_functorch/partitioners.py"
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "stage", "unit"),
+    [
+        ("_functorch/partitioners.py", "classify_nodes", Stage.PARTITIONER, "partitioner.classify_nodes"),
+        ("_refs/__init__.py", "addr", Stage.DECOMPOSITION, "decomposition.addr"),
+        (
+            "_subclasses/functional_tensor.py", "FunctionalTensorMode.__torch_dispatch__", Stage.FUNCTIONALIZATION,
+            "functionalization.FunctionalTensorMode.__torch_dispatch__",
+        ),
+        ("_inductor/ir.py", "Reduction.create.<locals>.fn", Stage.LOWERING, "lowering.Reduction.create"),
+    ],
+)  # fmt: skip
+def test_the_innermost_part_is_named(file: str, name: str, stage: Stage, unit: str) -> None:
+    around, within = ("_inductor/codegen/cpp.py", "outer"), ("_subclasses/fake_tensor.py", "f")
+    found = raised_in((*DRIVERS, around, (file, name), within))
+    assert found is not None
+    assert (found.stage, found.unit, found.confirmed) == (stage, unit, False) and file in found.evidence[0]
+
+
+def test_what_drives_the_compile_is_not_blamed() -> None:
+    assert raised_in(DRIVERS) is None
