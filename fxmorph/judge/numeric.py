@@ -368,11 +368,12 @@ def _finite(
     if _few_beside(real, _taken_otherwise(lanes, w), gates):
         return Comparison(Status.TIE, f"{_where(alarm)} hang on the order of equal elements", code=VerdictCode.TIE)
     worst = int(torch.where(real, outside / allowed, 0.0).argmax())
+    place = [int(i) for i in torch.unravel_index(torch.tensor(worst), real.shape)]
     at_eager, at_compiled, at_wide, at_most = (t.flatten()[worst].item() for t in (eager, compiled, w, allowed))
     return Comparison(
         Status.FINDING,
-        f"{_where(real)}: eager {at_eager:.9g}, compiled {at_compiled:.9g}, fp64 {at_wide:.12g}, "
-        f"allowed error {at_most:.3g}",
+        f"{int(real.sum())} of {real.numel()} elements, worst at {place}: eager {at_eager:.9g}, "
+        f"compiled {at_compiled:.9g}, fp64 {at_wide:.12g}, allowed error {at_most:.3g}",
         far=bool((real & (outside > FAR_OUTSIDE * allowed)).any()),
         code=VerdictCode.OUTSIDE_ENVELOPE,
     )

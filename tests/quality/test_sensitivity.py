@@ -685,7 +685,7 @@ def test_one_wrong_element_of_very_many_is_a_finding_of_the_case(count: int) -> 
     with on_output(wrong)():
         result = judge(graph.fn, [draw(count)])
     assert result.status is Status.FINDING and result.kinds == (Kind.VALUE,), result.reason
-    assert f"1 of {count} elements, first at [{place}]" in result.reason
+    assert f"1 of {count} elements, worst at [{place}]" in result.reason
     assert result.stage == "inductor"
 
 

@@ -36,6 +36,8 @@ NOUN: Mapping[Kind, str] = {
 #: Calls that return where something is.
 _INDICES = re.compile(r"arg(max|min|sort)|\b(max|min|topk|sort|median|mode|kthvalue|cummax|cummin)\(")
 _BACKENDS = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_decomp_partition", "inductor")
+#: How a line begins that is typed in a shell; what else there is to do by hand is Python.
+_SHELL = re.compile(r"[A-Z_]+=|python ")
 #: Elements in a table of an issue.
 MOST_ROWS = 6
 _NUMERIC = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
@@ -207,9 +209,13 @@ def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
 
 def _by_hand(finding: Finding) -> Iterator[str]:
     """What to type to see the same, and where its logs are."""
-    lines = [*(finding.blame or NOBODY).redo, f'TORCH_LOGS="{logs(finding)}" python repro.py']
-    lines.append("TORCH_TRACE=trace python repro.py && tlparse trace/*.log")
-    yield folded("By hand (`repro.py` is the script above)", block(map(anonymous, lines)))
+    redo = [anonymous(line) for line in (finding.blame or NOBODY).redo]
+    code, shell = ([line for line in redo if bool(_SHELL.match(line)) is wanted] for wanted in (False, True))
+    shell.append(f'TORCH_LOGS="{logs(finding)}" python repro.py')
+    shell.append("TORCH_TRACE=trace python repro.py; tlparse trace/*.log")
+    at_the_top = "At the top of `repro.py`, run with TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 so that it is compiled anew:"
+    parts = [at_the_top, block(code, "python"), "In a shell:"] if code else []
+    yield folded("By hand (`repro.py` is the script above)", "\n\n".join([*parts, block(shell, "bash")]))
 
 
 def _releases(finding: Finding) -> Iterator[str]:
