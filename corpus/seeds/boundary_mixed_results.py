@@ -23,6 +23,6 @@ def fn(labels, scores, prior, unused, kept, scale, only_compared):
     over = shifted.detach() > only_compared
     probability = shifted.softmax(1)
     return (
-        best, probability, right, taken, over, probability.detach(), right.sum(), taken.double().mean(), labels + 1,
+        best, probability, right, taken, over, probability.detach() + 1, right.sum(), taken.double().mean(), labels + 1,
         scale.detach() * 2, taken * kept,
     )  # fmt: skip
