@@ -42,7 +42,8 @@ NOTHING = [torch.zeros(0, 5), torch.zeros(0, 5, dtype=torch.int64)]
 
 def test_what_no_kernel_of_eagers_wrote_accuses_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     got = judged(mean_over_nothing, lambda x, target: torch.full((), torch.nan), NOTHING, monkeypatch)
-    assert got.status is Status.SKIPPED and "other garbage" in got.reason, got
+    # What the memory happens to hold decides which.
+    assert got.status is Status.TIE or (got.status is Status.SKIPPED and "other garbage" in got.reason), got
 
 
 def test_what_is_wrong_beside_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
