@@ -7,13 +7,14 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from fxmorph.campaign import worker_server
 from fxmorph.commands.columns import print_columns, print_line
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.model_parts import Errors, Part, divided
+from fxmorph.core.records import from_json
 from fxmorph.core.seeds import find_seeds
 from fxmorph.events import Checked, FindingMade
 from fxmorph.model import Finding, Seed, Status
@@ -22,6 +23,7 @@ from fxmorph.report.error_picture import error_picture
 from fxmorph.report.jsonlines import JsonLines
 from fxmorph.triage.folder.unit_words import done_without, unit_in_words
 
+T = TypeVar("T")
 MODES = ("eval", "train")
 #: Wall seconds that a model may take to run in eager, and with its parts compiled.
 LONGEST = 600.0
@@ -33,7 +35,7 @@ def localize(settings: Settings, mode: str) -> int:
     """Returns the exit code: 1 where a part, or the whole, is a finding; raises ``ConfigError``."""
     seed = _model(settings, mode)
     worker_server.begin(settings.devices)
-    parts = [Part(**{**each, "keywords": tuple(each["keywords"])}) for each in _in_child(seed, settings, ())]
+    parts = [from_json(Part, each) for each in _in_child(seed, settings, ())]
     chosen = divided(parts)
     said = JsonLines() if settings.json else None
     line = print_line if said is None else _on_stderr
@@ -117,21 +119,33 @@ def _accuses(result: Checked) -> bool:
     return result.verdict in (Status.FINDING, Status.KNOWN)
 
 
-def _checked(settings: Settings, seed: Seed, parts: Sequence[Part], said: JsonLines | None) -> list[Checked]:
-    """The judgement of each part on its own."""
-    from fxmorph.campaign.case_run import check_seeds
+def _file_of(settings: Settings, seed: Seed, part: Part) -> str:
     from fxmorph.campaign.part_seeds import write_part
 
-    files = [str(write_part(settings.state_dir / "parts" / seed.mode, seed, part)) for part in parts]
-    found: dict[str, Checked] = {}
+    return str(write_part(settings.state_dir / "parts" / seed.mode, seed, part))
+
+
+def _hearing(said: JsonLines | None, kind: type[T]) -> tuple[Callable[[Any], None], list[T]]:
+    """What a run is to emit to, and the events of one kind that it has emitted."""
+    heard: list[T] = []
 
     def emit(event: Any) -> None:
         if said is not None:
             said.handle(event)
-        if isinstance(event, Checked):
-            found[event.seed] = event
+        if isinstance(event, kind):
+            heard.append(event)
 
+    return emit, heard
+
+
+def _checked(settings: Settings, seed: Seed, parts: Sequence[Part], said: JsonLines | None) -> list[Checked]:
+    """The judgement of each part on its own."""
+    from fxmorph.campaign.case_run import check_seeds
+
+    files = [_file_of(settings, seed, part) for part in parts]
+    emit, heard = _hearing(said, Checked)
     check_seeds(replace(settings, paths=tuple(files)), emit)
+    found = {event.seed: event for event in heard}
     missing = Checked("", Status.ERROR, reason="not judged in the time that there was")
     return [found.get(file, missing) for file in files]
 
@@ -167,18 +181,9 @@ def _told(result: Checked) -> str:
 def _blamed(settings: Settings, seed: Seed, part: Part, said: JsonLines | None, line: Callable[[str], None]) -> int:
     """Blame and reduce it, as any finding."""
     from fxmorph.campaign.case_run import run_campaign
-    from fxmorph.campaign.part_seeds import write_part
 
-    file = write_part(settings.state_dir / "parts" / seed.mode, seed, part)
-    made: list[FindingMade] = []
-
-    def emit(event: Any) -> None:
-        if said is not None:
-            said.handle(event)
-        if isinstance(event, FindingMade):
-            made.append(event)
-
-    code = run_campaign(replace(settings, paths=(str(file),), rewrites=False), emit)
+    emit, made = _hearing(said, FindingMade)
+    code = run_campaign(replace(settings, paths=(_file_of(settings, seed, part),), rewrites=False), emit)
     for event in made:
         line(_conclusion(event.finding))
         line(f"finding {event.finding.id}: {event.folder}")

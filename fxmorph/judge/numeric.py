@@ -170,9 +170,13 @@ def _through_bits(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, 
     return Comparison(Status.INCONCLUSIVE, f"{text}, which may be others", code=VerdictCode.BIT_CAST)
 
 
+def _count(bad: torch.Tensor) -> str:
+    return f"{int(bad.sum())} of {bad.numel()} elements"
+
+
 def _where(bad: torch.Tensor) -> str:
     first = bad.nonzero()[0].tolist() if bad.ndim else []
-    return f"{int(bad.sum())} of {bad.numel()} elements, first at {first}"
+    return f"{_count(bad)}, first at {first}"
 
 
 def _show(t: torch.Tensor, bad: torch.Tensor) -> str:
@@ -372,7 +376,7 @@ def _finite(
     at_eager, at_compiled, at_wide, at_most = (t.flatten()[worst].item() for t in (eager, compiled, w, allowed))
     return Comparison(
         Status.FINDING,
-        f"{int(real.sum())} of {real.numel()} elements, worst at {place}: eager {at_eager:.9g}, "
+        f"{_count(real)}, worst at {place}: eager {at_eager:.9g}, "
         f"compiled {at_compiled:.9g}, fp64 {at_wide:.12g}, allowed error {at_most:.3g}",
         far=bool((real & (outside > FAR_OUTSIDE * allowed)).any()),
         code=VerdictCode.OUTSIDE_ENVELOPE,

@@ -111,9 +111,17 @@ def _decisions(probe: Probe, bare: Held) -> Blame | None:
 # -- the partitioner ---------------------------------------------------------
 
 
-def blame_partitioner(probe: Probe, bare: Held) -> Blame | None:
-    """The partitioner, or the half of it that is to blame."""
-    gone = [p for p in (Plain.NOTHING_SAVED, Plain.EVERYTHING_SAVED) if _goes(probe, bare, p)]
+def blame_partitioner(probe: Probe, bare: Held, whatever_is_saved: bool = False) -> Blame | None:
+    """The partitioner, or the half of it that is to blame.
+
+    ``whatever_is_saved``: only where the finding goes with all that can be saved, and with nothing but inputs.
+    """
+    gone = []
+    for part in (Plain.NOTHING_SAVED, Plain.EVERYTHING_SAVED):
+        if _goes(probe, bare, part):
+            gone.append(part)
+        elif whatever_is_saved:
+            return None
     if not gone:
         return None
     evidence = [f"gone where {part}" for part in gone]

@@ -9,6 +9,7 @@ few real compiles (``fxmorph/triage/blame/generated_code.py``).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from fxmorph.core.finding_parts import Blame
@@ -30,7 +31,7 @@ from fxmorph.triage.blame.around_graphs import (
 )
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
-from fxmorph.triage.blame.probe import Answer, Held, OutOfTime, Probe, first_step
+from fxmorph.triage.blame.probe import Answer, Held, Missing, OutOfTime, Probe, first_step
 from fxmorph.triage.blame.raised_in import raised_in
 
 #: Twins of one fault that are switched off one after the other before giving up.
@@ -49,10 +50,12 @@ def localize(probe: Probe, ladder_stage: str) -> Blame:
             evidence = ("shows with backend eager, where Dynamo alone has seen the program",)
             return Blame(Stage.DYNAMO, Stage.DYNAMO, True, evidence, redo_of(Stage.DYNAMO, ""))
         found = _behind_dynamo(probe)
-        loud = probe.accused & {Kind.RAISES, Kind.COMPILE_ERROR}
-        return (_by_what_is_raised(probe) if loud and not found.confirmed else None) or found
     except OutOfTime as error:
         return Blame(None, "", False, (f"no time for more: {error}",))
+    if not found.confirmed and probe.accused & {Kind.RAISES, Kind.COMPILE_ERROR}:
+        with suppress(OutOfTime, Missing):
+            return _by_what_is_raised(probe) or found
+    return found
 
 
 def _by_what_is_raised(probe: Probe) -> Blame | None:
@@ -215,9 +218,7 @@ def _blame_cut(probe: Probe, bare: Held) -> Blame | None:
 
     Without a decomposition other values are saved: what goes then is not of the decomposition.
     """
-    if any(probe.ask(bare.with_plain(cut)) is not Answer.GONE for cut in (Plain.NOTHING_SAVED, Plain.EVERYTHING_SAVED)):
-        return None
-    found = blame_partitioner(probe, bare)
+    found = blame_partitioner(probe, bare, whatever_is_saved=True)
     return found if found is not None and found.confirmed else None
 
 
