@@ -45,12 +45,12 @@ from fxmorph.programs.capture import CaptureFailed, capture_torch
 from fxmorph.programs.graph import Unprintable, calls, function_of, graph_hash, imports_of, print_graph, read_graph
 from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported, redrawn
 from fxmorph.programs.load import LoadedSeed, in_other_layout, staged
-from fxmorph.programs.observe import Observation
+from fxmorph.programs.observe import Observation, same_observation
 from fxmorph.programs.signature import Signature
 from fxmorph.programs.source import inputs_text, run_inputs
 from fxmorph.rewriting.claims import Inapplicable, Unsound
 from fxmorph.rules import Registry
-from fxmorph.torchapi.new_memory import garbage_in_new_memory
+from fxmorph.torchapi.new_memory import garbage_in_new_memory, other_garbage
 from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
 from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.localize import IN_EAGER, localize
@@ -198,7 +198,7 @@ class _Investigation:
             evidence=(*evidence_of(verdicts), *others),
             nodes=best.nodes,
             tests=reduction.tests,
-            config=self._config(best.config),
+            config={**self._config(best.config), **self._memory(best, verdicts)},
             check=self._check(verdicts),
             group=group,
             rung=rung,
@@ -453,6 +453,16 @@ class _Investigation:
             if verdicts:
                 return made, text, verdicts
         return program, "", []
+
+    def _memory(self, program: Candidate, verdicts: Sequence[Verdict]) -> dict[str, bool]:
+        """What a script is told where the compiled program reads what nothing wrote: a fresh process has zeros there."""
+        if self.apart or self.case.device != "cpu" or not kinds_of(verdicts) & NUMERIC_KINDS:
+            return {}
+        trial = self._trial(self._subject(program), replace(program.config, backend=self.backend))
+        seen = trial.compiled(self.plan)
+        with other_garbage():
+            other = trial.compiled(self.plan)
+        return {} if same_observation(seen, other) else {"garbage": True}
 
     def _with_other_values(self, program: Candidate, held: Held) -> tuple[str, ...]:
         """In words, whether other floating-point values show it too; nothing where no time is left to see."""

@@ -79,6 +79,10 @@ _FLAT: Mapping[str, str] = {
 WITH_CACHES = (
     'for name in ("FX_GRAPH", "AUTOGRAD"): os.environ.pop(f"TORCHINDUCTOR_{name}_CACHE", None)  # it is about caches'
 )
+#: An exception that any program raises on a machine that has nothing to compile with.
+NO_TOOLS = (
+    '    if any(t in str(error) for t in ("No working C++", "working triton")): raise  # this machine cannot compile'
+)
 #: What the short script calls the tensors that were returned.
 _COLLECTED = "outs"
 #: Words of operators that draw random numbers, in a program without its ``make_inputs``.
@@ -306,7 +310,7 @@ class Script:
                 call.append(f"grads = gradients(tensors(out){written}, {ins})")
         if guarded:
             call = ["try:", *indent(call), "except Exception as error:"]
-            call += ["    print(f'{type(error).__name__}: {error}'[:400])", "    return {'raises': True}"]
+            call += ["    print(f'{type(error).__name__}: {error}'[:400])", NO_TOOLS, "    return {'raises': True}"]
         inputs = "tree_map(moved, make_inputs())" if self.moves else "make_inputs()"
         made = [f"inputs = {inputs}"]
         if self.sizes:

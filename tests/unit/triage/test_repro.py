@@ -509,6 +509,12 @@ def test_exit_2_when_it_cannot_run(program: str, run_repro: Run) -> None:
     assert done.returncode == 2 and "Traceback" in done.stderr
 
 
+def test_exit_2_where_nothing_can_be_compiled(run_repro: Run) -> None:
+    nowhere = {"cpp.cxx": (None, "/no/compiler"), "force_disable_caches": True}
+    done = run_repro(repro_text(finding(PLAIN, (Kind.COMPILE_ERROR,), inductor=nowhere)))
+    assert done.returncode == 2 and "No working C++ compiler" in done.stderr, done.stdout + done.stderr
+
+
 def test_programs_that_are_none() -> None:
     with pytest.raises(ValueError, match="not Python"):
         repro_text(finding("def fn(:", (Kind.VALUE,)))
