@@ -455,7 +455,7 @@ class _Investigation:
         return program, "", []
 
     def _memory(self, program: Candidate, verdicts: Sequence[Verdict]) -> dict[str, bool]:
-        """What a script is told where the compiled program reads what nothing wrote: a fresh process has zeros there."""
+        """What a script is told where the compiled program reads what nothing wrote: new processes have zeros there."""
         if self.apart or self.case.device != "cpu" or not kinds_of(verdicts) & NUMERIC_KINDS:
             return {}
         trial = self._trial(self._subject(program), replace(program.config, backend=self.backend))

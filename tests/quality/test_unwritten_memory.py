@@ -62,7 +62,7 @@ def test_what_nothing_wrote_is_seen_whatever_the_memory_held_before(program: str
 
 
 @pytest.mark.parametrize("fault,told", [(without_last_rows, {"garbage": True}), (one_too_much, {})])
-def test_a_script_has_garbage_where_what_nothing_wrote_is_wrong(fault: Any, told: dict[str, bool], tmp_path: Any) -> None:
+def test_a_script_has_garbage_where_nothing_was_written(fault: Any, told: dict[str, bool], tmp_path: Any) -> None:
     case = case_of(tmp_path, PROGRAMS["pointwise"])
     with mock.patch("fxmorph.judge.trial.compile_callable", fault):
         reset()
