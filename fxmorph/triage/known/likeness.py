@@ -5,6 +5,7 @@ It is a hint for who reads the finding: it decides neither its status nor an exi
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from fxmorph.core.finding_parts import Likely
@@ -38,6 +39,9 @@ LEAST, MOST = 0.30, 8
 BESIDE, COMMON = 0.4, 0.6
 #: What people call a crash ends the process or raises.
 _RAISING = dict(GROUPS)["raises"] | {Kind.CRASH}
+#: Where the innermost exception's message begins, and where it ends and what Dynamo says to all of them begins.
+_MESSAGE = re.compile(r"\b[A-Z]\w*(?:Error|Exception|Failed)(?:: |\(['\"])")
+_AFTERWORD = re.compile(r"\bHint: |\bSet TORCHDYNAMO_VERBOSE|\bFor even more developer context")
 #: How far into a compile a stage is, by the first of the backends that shows its faults; ATen's graphs are one place.
 _DEPTH = {
     Stage.DYNAMO: 0, Stage.AOT: 1, Stage.FUNCTIONALIZATION: 1, Stage.RUNTIME_WRAPPERS: 1, Stage.PARTITIONER: 1,
@@ -66,6 +70,8 @@ def likely_issues(finding: Finding, index: Index | None = None, torch_version: s
     """The likeliest first; none where nothing in the index is like it."""
     index = index or load_index()
     words = (finding.unit, *map(str, finding.kinds))
+    if finding.kinds and frozenset(finding.kinds) <= _RAISING:  # then what an exception says is what people report
+        words = (*words, _MESSAGE.split(_AFTERWORD.split(finding.reason)[0])[-1])
     facts = _Facts(
         operators_of_finding(finding) | operators_of([finding.unit]), finding.unit, finding.stage,
         frozenset(map(str, finding.kinds)), str(finding.bug_class), str(finding.config.get("device") or "cpu"),

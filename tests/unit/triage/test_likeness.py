@@ -99,6 +99,16 @@ def test_a_telling_word_that_the_program_spells_adds_to_the_score() -> None:
     assert whole > plain
 
 
+def test_what_the_innermost_exception_says_tells_and_what_is_said_of_all_does_not() -> None:
+    said = "BackendCompilerFailed: backend raised: RuntimeError: no quadrature here Set TORCHDYNAMO_VERBOSE=1"
+    raising = replace(FINDING, kinds=(Kind.COMPILE_ERROR,), reason=said)
+    lines = [{"kinds": ["raises"], "words": [word]} for word in ("quadrature", "backend", "verbose")]
+    told, *others = scores(*lines, finding=raising)
+    assert told > max(others)
+    told, *others = scores(*({**line, "kinds": ["value"]} for line in lines), finding=replace(FINDING, reason=said))
+    assert told == max(others)
+
+
 def test_another_release_or_device_takes_away() -> None:
     whole, *less = scores({}, {"fixed": "2.12"}, {"since": "2.14"}, {"devices": ["cuda"]})
     assert all(score < whole for score in less)
