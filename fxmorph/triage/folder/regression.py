@@ -1,7 +1,8 @@
-"""``test_<fingerprint>.py`` of a finding: a unit test that fails while the bug is there and passes once it is fixed.
+"""``test_<fingerprint>.py`` of a finding: a unit test that is expected to fail while the bug is there.
 
-In the style of PyTorch's own tests, but on plain ``unittest``: ``torch.testing._internal.common_utils``
-needs a package that torch does not bring.
+In a test tree it does no harm until the bug is fixed; then it is an unexpected success, and who fixed it takes the
+decorator away.  In the style of PyTorch's own tests, but on plain ``unittest``: their ``common_utils`` needs a package
+that torch does not bring.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import re
 from fxmorph.model import Finding, Kind
 from fxmorph.triage.folder.repro import Script
 
+#: A comparison in a subtest that fails is expected too.
+_EXPECTED = "    @unittest.expectedFailure  # take this line away where the bug is fixed"
 _MAIN = ["", 'if __name__ == "__main__":', "    unittest.main()"]
 
 
@@ -45,6 +48,7 @@ def _in_process(script: Script, title: str) -> list[str]:
         *lines[:run],
         "",
         "class TestCompiledLikeEager(unittest.TestCase):",
+        _EXPECTED,
         f"    def {title}(self):",
         *(f"        {line}" for line in lines[run:]),
         # A side that raised noted nothing else.
@@ -66,6 +70,7 @@ def _beside(title: str) -> list[str]:
         "import unittest",
         "",
         "class TestCompiledLikeEager(unittest.TestCase):",
+        _EXPECTED,
         f"    def {title}(self):",
         "        repro = pathlib.Path(__file__).with_name('repro.py')",
         "        self.assertEqual(subprocess.run([sys.executable, repro]).returncode, 0)",

@@ -14,6 +14,7 @@ from preloaded import Preloaded
 
 from fxmorph.core.finding_parts import Repro
 from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.triage.folder.regression import regression_text
 from fxmorph.triage.folder.repro import repro_text
 
 Run = Callable[[str], subprocess.CompletedProcess[str]]
@@ -249,6 +250,14 @@ def test_a_fresh_interpreter_says_the_same(tmp_path: Path) -> None:
 def test_a_number_that_is_returned_counts(run_repro: Run) -> None:
     done = run_repro(repro_text(with_backend(finding(OTHER_NUMBER, (Kind.VALUE,)), "eager")))
     assert done.returncode == 1 and "tensor(3)" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("wrong,said", [(True, "OK (expected failures=1)"), (False, "FAILED (unexpected successes=1)")])
+def test_the_unit_test_is_expected_to_fail_until_the_bug_is_fixed(wrong: bool, said: str, run_repro: Run) -> None:
+    program = OTHER_NUMBER if wrong else OTHER_NUMBER.replace(" + 2 * torch.compiler.is_compiling()", "")
+    done = run_repro(regression_text(with_backend(finding(program, (Kind.VALUE,)), "eager")))
+    assert done.stderr.rstrip().endswith(said), done.stdout + done.stderr
+    assert done.returncode == (0 if wrong else 1)
 
 
 DRAWN = """\
