@@ -21,6 +21,20 @@ def _refused(allowed: Any, why: str) -> Correction | None:
     return Correction(why, lambda: False) if allowed and why else None
 
 
+def check_removed(scheduler: Any, name: str, fused: Any) -> After:
+    """A buffer without memory is read by the nodes of one kernel alone, and is nobody else's memory."""
+
+    def after(removed: Any) -> Correction | None:
+        outside = [
+            u.get_name() for u in scheduler.name_to_buf[name].users if not u.is_weak and u.get_name() not in fused
+        ]
+        shared = name in scheduler.mutation_renames or name in scheduler.mutation_real_name
+        why = f"{name} is read outside of its kernel, by {', '.join(outside)}" if outside else ""
+        return _refused(removed, why or (f"{name} is written in place" if shared else ""))
+
+    return after
+
+
 def check_read_and_write(scheduler: Any, read: Any, write: Any, *, allow_index_equivalence: bool = False) -> After:
     """What is read in one iteration was written in the same."""
 

@@ -1,12 +1,15 @@
-"""C++ kernels that remember nothing of what they have computed."""
+"""C++ kernels that remember nothing of what they have computed, and vectors put together by us."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
+
+import torch
 
 
 @contextlib.contextmanager
@@ -27,3 +30,62 @@ def reductions_anew() -> Iterator[None]:
         for kernel in (cpp.CppKernel, cpp.CppVecKernel):
             stack.enter_context(mock.patch.object(kernel, "reduction", forgetting(kernel.reduction)))
         yield
+
+
+@contextlib.contextmanager
+def plain_gathers() -> Iterator[None]:
+    """Vectors of elements that do not lie side by side are loaded and stored by us, one element after the other."""
+    from torch._inductor.codegen import cpp
+
+    def elements(
+        self: Any, var: str | None, index: Any, dtype: torch.dtype, buffer: Any = None, store_value: Any = None,
+        accu_store: bool = False,
+    ) -> Any:  # fmt: skip
+        buffer = self.loads if buffer is None else buffer
+        found = [self.cse.varname_map[s.name] for s in index.free_symbols if s.name in self.cse.varname_map]
+        arrays = {v.name: _stored(self, v, v.dtype, buffer) for v in found if v.is_vec}
+        along = self.itervars[self.tiling_idx]
+        given = None if store_value is None else _stored(self, store_value, dtype, buffer)
+        lines = [] if given else [f"{_array(self, dtype)} lanes{{}};"]
+        for lane in range(_size(self.num_elems)):
+            place = cpp.cexpr_index(index.subs(along, along + lane))
+            for name, array in arrays.items():
+                place = re.sub(rf"\b{name}\b", f"{array}[{lane}]", place)
+            element = place if var is None else f"{var}[{place}]"
+            moved = f"lanes[{lane}] = {element};"
+            if given:
+                moved = f"{element} {'+=' if accu_store else '='} {given}[{lane}];"
+            mask = self._load_mask
+            masked = f"{mask}.is_masked({lane})" if mask is not None and mask.is_vec else f"{mask} != 0"
+            lines.append(moved if mask is None else f"if ({masked}) {moved}")
+        if given:
+            buffer.writelines(lines)
+            return None
+        lines.append(f"return {self._get_vec_load_line('lanes.data()', 0, dtype)};")
+        made = self.cse.generate(buffer, f"[&] {{ {' '.join(lines)} }}()", dtype=dtype)
+        made.is_vec = True
+        return made
+
+    with mock.patch.object(cpp.CppVecKernel, "_load_or_store_non_contiguous", elements):
+        yield
+
+
+def _stored(kernel: Any, vector: Any, dtype: torch.dtype, buffer: Any) -> Any:
+    """The name of an array with the elements of a vector."""
+    held = torch.float32 if dtype == torch.bool else dtype
+    count = _size(kernel.num_elems) * max(4 // held.itemsize, 1)
+    return kernel.cse.generate(
+        buffer, f"[&] {{ {_array(kernel, held)} lanes; {vector}.store(lanes.data(), {count}); return lanes; }}()"
+    )
+
+
+def _array(kernel: Any, dtype: torch.dtype) -> str:
+    """The type of an array that a vector, of 16-bit numbers a whole one of them, is loaded from and stored to."""
+    from torch._inductor.codegen.cpp_utils import DTYPE_TO_CPP
+
+    return f"__at_align__ std::array<{DTYPE_TO_CPP[dtype]}, {kernel.tiling_factor * max(4 // dtype.itemsize, 1)}>"
+
+
+def _size(count: Any) -> int:
+    """Raises ``TypeError`` where the tail of a loop is of a symbolic size."""
+    return int(count)

@@ -51,6 +51,10 @@ class Plain(StrEnum):
     WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
     WRAPPER_INDEX_PUT = "calls that write by indices are written by us"
     WRAPPER_SCATTER = "calls that scatter are written by us"
+    GATHERS = "vectors of elements that do not lie side by side are loaded and stored by us"
+    CONVERSIONS = "functional tensors are converted as other tensors are"
+    COUNTS = "how often inputs were written is counted by us"
+    SEQUENCES = "the views that make a result of its base are kept by us"
     OUTERMOST = "the program runs in the place of all that AOTAutograd makes"
     IN_GRAPH = "what writes to inputs may be made in the graph is decided by us"
     WRITTEN = "which inputs are written, and where, is decided by us"
@@ -103,6 +107,10 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
     Plain.WRAPPER_INDEX_PUT: partial(plain_wrapper.plain_wrapper_text, "_generate_index_put_fallback"),
     Plain.WRAPPER_SCATTER: partial(plain_wrapper.plain_wrapper_text, "_generate_scatter_fallback"),
+    Plain.GATHERS: plain_kernel.plain_gathers,
+    Plain.CONVERSIONS: plain_tracing.plain_conversions,
+    Plain.COUNTS: plain_tracing.plain_counts_of_writes,
+    Plain.SEQUENCES: plain_tracing.plain_sequences_of_views,
     Plain.OUTERMOST: partial(plain_runtime.program_at_level, 0),
     Plain.IN_GRAPH: plain_tracing.plain_place_of_writes,
     Plain.WRITTEN: plain_tracing.plain_kinds_of_writes,

@@ -11,6 +11,12 @@ from unittest import mock
 
 import torch
 
+#: Methods of tensors that convert them.
+_CONVERSIONS = frozenset({
+    "to", "to_dense", "cpu", "cuda", "bool", "char", "byte", "short", "int", "long", "half", "bfloat16", "float",
+    "double",
+})  # fmt: skip
+
 
 @contextlib.contextmanager
 def plain_place_of_writes() -> Iterator[None]:
@@ -276,4 +282,51 @@ def plain_autocast() -> Iterator[None]:
                 torch.set_autocast_enabled(device, enabled)
 
     with mock.patch.object(graph_capture_wrappers, "disable_autocast", off, create=True):
+        yield
+
+
+@contextlib.contextmanager
+def plain_conversions() -> Iterator[None]:
+    """To another dtype, device, layout or memory format functional tensors are brought as other tensors are."""
+    from torch._subclasses.functional_tensor import FunctionalTensor
+
+    own = [name for name in vars(FunctionalTensor) if name in _CONVERSIONS]
+    with contextlib.ExitStack() as stack:
+        for name in own:
+            stack.enter_context(mock.patch.object(FunctionalTensor, name, getattr(torch.Tensor, name)))
+        yield
+
+
+@contextlib.contextmanager
+def plain_counts_of_writes() -> Iterator[None]:
+    """How often the memory of an input was written, replaced and resized, as the functional tensor itself says."""
+    from torch._functorch._aot_autograd import graph_capture_wrappers
+    from torch._subclasses.functional_tensor import FunctionalTensor
+
+    original = graph_capture_wrappers._get_mutation_counters
+
+    @functools.wraps(original)
+    def counted(t: Any) -> Any:
+        if not isinstance(t, FunctionalTensor):  # a subclass that holds some
+            return original(t)
+        return graph_capture_wrappers.MutationCounters(
+            mc_data=torch._functionalize_mutation_counter(t.elem),  # type: ignore[attr-defined]
+            mc_storage=torch._functionalize_storage_changed_counter(t.elem),  # type: ignore[attr-defined]
+            mc_inductor_storage_resized=torch._functionalize_inductor_storage_resized_counter(t.elem),  # type: ignore[attr-defined]
+        )
+
+    with mock.patch.object(graph_capture_wrappers, original.__name__, counted):
+        yield
+
+
+@contextlib.contextmanager
+def plain_sequences_of_views() -> Iterator[None]:
+    """The views that make a result of its base are those that functionalisation kept of it, all of them."""
+    from torch._functorch._aot_autograd import functional_utils
+
+    def kept(self: Any, tensor: Any) -> None:
+        self.sequence = torch._C._functionalization.get_view_meta_sequence(tensor.elem)  # type: ignore[attr-defined]
+        self.metadata = functional_utils.MetadataKey.make(tensor)
+
+    with mock.patch.object(functional_utils.ViewMetaSequence, "__init__", kept):
         yield

@@ -56,6 +56,8 @@ _CHECKED = (
      "plain_dependencies", "check_group"),
     ("init_group_node", _SCHEDULER, "init_group_node", "plain_dependencies", "check_group_place"),
     ("compute_last_usage", _SCHEDULER, "Scheduler.compute_last_usage", "plain_dependencies", "check_last_usage"),
+    ("can_buffer_be_removed_through_fusion", _SCHEDULER, "Scheduler.can_buffer_be_removed_through_fusion",
+     "plain_fusion", "check_removed"),
     ("SchedulerNode/can_inplace", _SCHEDULER, "SchedulerNode.can_inplace", "plain_fusion", "check_in_place"),
     ("fusable_read_and_write", _SCHEDULER, "Scheduler.fusable_read_and_write", "plain_fusion", "check_read_and_write"),
     ("fusable_weak_dep", _SCHEDULER, "Scheduler.fusable_weak_dep", "plain_fusion", "check_weak"),

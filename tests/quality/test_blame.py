@@ -610,6 +610,21 @@ def chain_of_gates(x: torch.Tensor, *weights: torch.Tensor) -> torch.Tensor:
     return h @ weights[0]
 
 
+class Counted(torch.autograd.Function):
+    """Keeps sums of activations, and of gradients, in one buffer."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+        ctx.seen = seen
+        seen.add_(x.detach().abs().sum(0))
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        ctx.seen.mul_(0.5).add_(grads[0].abs().sum(0))
+        return grads[0] * 2, None
+
+
 class GradientAhead(torch.autograd.Function):
     """The gradient of a loss is computed with the loss, as fused losses do."""
 
@@ -729,6 +744,36 @@ CASES |= {
              "out_tensor_alias_counts[curr_storage] > 2\n"),
         lambda x: (lambda y: (y, y.detach()))(x.sin() * 2), (randn(4, 6, grad=True),),
         "functionalization.run_functionalized_fw_and_collect_metadata",
+    ),
+    "a double that is made a float": Case(
+        text("torch._subclasses.functional_tensor", "FunctionalTensor.to", "return super().to(*args, **kwargs)",
+             "return super().to(*(torch.float32 if a is torch.float64 else a for a in args), **kwargs)"),
+        lambda x: x.to(torch.float64) * 2 + 1, (randn(4, 6),), "functionalization.FunctionalTensor/to", no_grad=True,
+    ),
+    "writes that are not counted": Case(
+        text("torch._functorch._aot_autograd.graph_capture_wrappers", "_get_mutation_counters",
+             "_get_mutation_counter(t),", "0,"),
+        lambda x, seen: Counted.apply(x.sin(), seen), (randn(4, 6, grad=True), torch.zeros(6)),
+        "functionalization._get_mutation_counters",
+    ),
+    "views without the last one": Case(
+        text("torch._functorch._aot_autograd.functional_utils", "ViewMetaSequence.__init__",
+             "get_view_meta_sequence(tensor.elem)", "get_view_meta_sequence(tensor.elem)[:1]"),
+        lambda x: (x.transpose(0, 1)[1:], x.sin().sum(0)), (randn(4, 6, grad=True),),
+        "functionalization.ViewMetaSequence",
+    ),
+    "a buffer removed that others read": Case(
+        text("torch._inductor.scheduler", "Scheduler.can_buffer_be_removed_through_fusion",
+             "for user in users", "for user in users[:1]"),
+        lambda x, w: (lambda h: (h.sum(1).exp(), h @ w))(torch.tanh(x - x.mean(1, keepdim=True))),
+        (randn(16, 24), randn(24, 8)), "scheduler.can_buffer_be_removed_through_fusion", no_grad=True,
+    ),
+    "elements gathered from one place": Case(
+        text("torch._inductor.codegen.cpp", "CppVecKernel._load_or_store_non_contiguous",
+             "index, itervar_idx=self.tiling_idx, offset=itervar_inner",
+             "index, itervar_idx=self.tiling_idx, offset=0"),
+        lambda x, y: (x.exp() * y[::3] + x.sin() * 2).sum(0), (randn(20, 48), randn(144)),
+        "codegen.CppVecKernel._load_or_store_non_contiguous", no_grad=True,
     ),
 }  # fmt: skip
 

@@ -32,7 +32,10 @@ _DECISIONS = (
     "functionalization.disable_autocast",
     "functionalization.create_synthetic_base_metadata",
     "functionalization.compute_overlapping_inputs",
+    "functionalization.ViewMetaSequence",
     "functionalization.gen_alias_from_base",
+    "functionalization.FunctionalTensor/to",
+    "functionalization._get_mutation_counters",
     "runtime_wrappers._compute_indices_of_inps_to_detach",
     NUMBERS,
 )

@@ -25,6 +25,8 @@ Operations = Mapping[str, Collection[str]]
 VECTORISED = "codegen.CppVecKernel"
 #: Reductions, right by themselves and wrong beside others.
 _REDUCTION, _VECTOR_REDUCTION = "codegen.CppKernel.reduction", "codegen.CppVecKernel.reduction"
+#: What is ours to write of vector kernels; vectors that are put together of single elements lie in tiles, too.
+_OF_VECTORS = (_VECTOR_REDUCTION, "codegen.CppVecKernel._load_or_store_non_contiguous", "codegen.CppTile2DKernel")
 #: Parts that a setting takes away.  Those of memory come before fusions and lowerings, which hide them; those
 #: that only move what is fused or lowered come last.
 _OF_MEMORY = tuple(
@@ -264,7 +266,7 @@ def _vectorised(probe: Probe, kernels: Kernels) -> Blame | None:
 def _finer_than_vectors(probe: Probe, kernels: Kernels, found: Blame) -> Blame:
     wrong = kernels.wrong_operations()
     if not wrong:
-        finer = _parts(probe, (_VECTOR_REDUCTION, "codegen.CppTile2DKernel"))
+        finer = _parts(probe, _OF_VECTORS)
         if finer is None and probe.ask(ALL.with_plain(Plain.KERNELS_THAT_REDUCE)) is Answer.GONE:
             more = f"gone where {Plain.KERNELS_THAT_REDUCE}"
             finer = replace(found, unit=_VECTOR_REDUCTION, evidence=(*found.evidence, more))
