@@ -1,15 +1,16 @@
 """In which order operators of torch's own tests are tried.
 
 First, of those that together reach every lowering, calls with arguments changed on purpose, gradients, fused calls and
-several dtypes: what is taken apart is looked at as a decomposition alone, too.  Then all, each once before any of them
-again: the calls that are most unlike each other, gradients, integers, fused calls, narrow floats and the rest; then
-further calls of the same operators.
+several dtypes: what is taken apart is looked at as a decomposition alone, too.  Within each of these rounds come first
+those that together reach all functions that lower anything: most pointwise operators share one.  Then all, each once
+before any of them again: the calls that are most unlike each other, gradients, integers, fused calls, narrow floats and
+the rest; then further calls of the same operators.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
@@ -81,10 +82,11 @@ def _pack(programs: Sequence[OperatorProgram]) -> OperatorProgram:
 def _every_round(listed: Sequence[ListedOperator], campaign_seed: int) -> Iterator[OperatorProgram]:
     reaching = reaching_operators(listed)
     first = [operator for operator in listed if operator.name in reaching]
+    leading = _covering(first, lambda operator: operator.code)
     for number, (dtype, setting, part) in enumerate(_FIRST):
         drawn = [p for operator in first if (p := _program(operator, dtype, setting, part)) is not None]
         random.Random(f"first operators {campaign_seed} {number}").shuffle(drawn)
-        yield from _new_first(drawn)
+        yield from _new_first(sorted(drawn, key=lambda program: program.operator not in leading))
     for part in range(max((operator.parts for operator in listed), default=0)):
         for number, (dtype, setting) in enumerate(_ROUNDS):
             rng = random.Random(f"operators {campaign_seed} {part} {number}")
@@ -103,11 +105,15 @@ def reaching_operators(listed: Sequence[ListedOperator]) -> frozenset[str]:
 
     Of each the one that reaches least else, and is named like it where there is one.
     """
+    return _covering(listed, lambda operator: operator.lowerings)
+
+
+def _covering(listed: Sequence[ListedOperator], of: Callable[[ListedOperator], frozenset[str]]) -> frozenset[str]:
     reached: set[str] = set()
     chosen = set()
-    for operator in sorted(listed, key=lambda o: (len(o.lowerings), not _is_namesake(o), o.name)):
-        if not operator.lowerings <= reached:
-            reached |= operator.lowerings
+    for operator in sorted(listed, key=lambda o: (len(of(o)), not _is_namesake(o), o.name)):
+        if not of(operator) <= reached:
+            reached |= of(operator)
             chosen.add(operator.name)
     return frozenset(chosen)
 

@@ -72,13 +72,13 @@ def _unit(name: str, stage: str, kind: str, *rest: Any) -> Unit:
 
 
 def _operator(name: str, dtypes: list[str], parts: int, differentiable: bool, in_place: bool,
-              lowerings: list[str]) -> ListedOperator:  # fmt: skip
-    return ListedOperator(name, tuple(dtypes), parts, differentiable, in_place, frozenset(lowerings))
+              lowerings: list[str], code: list[str]) -> ListedOperator:  # fmt: skip
+    return ListedOperator(name, tuple(dtypes), parts, differentiable, in_place, frozenset(lowerings), frozenset(code))
 
 
 def _row(operator: ListedOperator) -> list[Any]:
-    *plain, lowerings = astuple(operator)
-    return [*plain, sorted(lowerings)]
+    *plain, lowerings, code = astuple(operator)
+    return [*plain, sorted(lowerings), sorted(code)]
 
 
 UNITS = InstalledList[Unit]("units", lambda unit: [*astuple(unit)], _unit)

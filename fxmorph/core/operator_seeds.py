@@ -65,7 +65,7 @@ class ListedOperator:
 
     Whether it has gradients in the first of them, and a variant that works in place; ``lowerings`` are the overloads
     that its first call reaches and Inductor lowers itself, each with the words among its arguments, such as
-    ``aten.div.Tensor_mode trunc``.
+    ``aten.div.Tensor_mode trunc``; ``code`` are the functions that lower them, of which many share one.
     """
 
     name: str
@@ -74,6 +74,7 @@ class ListedOperator:
     differentiable: bool
     in_place: bool
     lowerings: frozenset[str] = frozenset()
+    code: frozenset[str] = frozenset()
 
 
 def part_of_tests(name: str, parts: int) -> int:

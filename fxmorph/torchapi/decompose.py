@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -31,6 +32,14 @@ def is_decomposed(overload: OpOverload) -> bool:
     from torch._inductor.decomposition import select_decomp_table
 
     return overload in select_decomp_table()
+
+
+def may_decline(overload: OpOverload) -> bool:
+    """Whether the decomposition that Inductor has of it leaves some calls as they are, by its text."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    function = inspect.unwrap(select_decomp_table()[overload])
+    return "NotImplemented" in getattr(getattr(function, "__code__", None), "co_names", ())
 
 
 def python_decomposition(name: str) -> bool:

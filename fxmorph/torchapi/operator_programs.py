@@ -6,6 +6,7 @@ Several calls are one program: a compile costs a third of a second whatever ther
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflat
 
 from fxmorph.core.operator_seeds import MIXED, ListedOperator, OperatorProgram, Setting
 from fxmorph.torchapi.changed_calls import bound, changed_calls
-from fxmorph.torchapi.decompose import inductor_decompositions, is_decomposed
+from fxmorph.torchapi.decompose import inductor_decompositions, is_decomposed, may_decline
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, is_random, mutated_arguments, tensors_of
 from fxmorph.torchapi.operator_samples import SampleCall, operator_tests, recorded_calls, seed_samples
@@ -173,7 +174,7 @@ def _known_overloads() -> frozenset[OpOverload]:
     """Overloads that write nothing and that Inductor lowers itself, or takes apart."""
     from torch._inductor import lowering
 
-    lowered = {o for o in lowering.lowerings if isinstance(o, OpOverload) and o not in lowering.fallbacks}
+    lowered = {o for o in lowering.lowerings if isinstance(o, OpOverload) and _has_own_lowering(o)}
     known = lowered | {o for o in inductor_decompositions() if isinstance(o, OpOverload)}
     named = {o: o.overloadpacket.__name__ for o in known if not mutated_arguments(o)}
     return frozenset(o for o, name in named.items() if not name.startswith(_UNINITIALISED))
@@ -209,16 +210,31 @@ def _listed(test: Any) -> ListedOperator | None:
     differentiable = bool(test.supports_autograd) and known[0].is_floating_point
     names = tuple(str(d).removeprefix("torch.") for d in known)
     parts = -(-len(samples) // CALLS)
-    lowered = frozenset(" ".join((str(overload), *words)) for overload, words in called if _is_lowered(overload))
-    return ListedOperator(_name(test), names, parts, differentiable, test.inplace_variant is not None, lowered)
+    lowered = [(overload, words) for overload, words in called if _is_lowered(overload)]
+    return ListedOperator(
+        _name(test), names, parts, differentiable, test.inplace_variant is not None,
+        frozenset(" ".join((str(overload), *words)) for overload, words in lowered),
+        frozenset(_lowered_by(overload) for overload, _ in lowered),
+    )  # fmt: skip
 
 
 def _is_lowered(overload: OpOverload) -> bool:
-    """Whether Inductor has a lowering of its own for the operator, and does not take it apart before."""
+    """Whether Inductor has a lowering of its own for the operator, and does not take it apart before, or not always."""
+    return _has_own_lowering(overload) and (not is_decomposed(overload) or may_decline(overload))
+
+
+def _has_own_lowering(overload: OpOverload) -> bool:
     from torch._inductor import lowering
 
-    own = overload in lowering.lowerings and overload not in lowering.fallbacks
-    return own and not is_decomposed(overload)
+    return overload in lowering.lowerings and "fallback_handler" not in _lowered_by(overload)
+
+
+def _lowered_by(overload: OpOverload) -> str:
+    """The function that lowers it, by name: it may choose, call by call, to call the operator itself."""
+    from torch._inductor import lowering
+
+    function = inspect.unwrap(lowering.lowerings[overload])
+    return f"{function.__module__}.{getattr(function, '__qualname__', function)}"
 
 
 def _known_dtypes(test: Any) -> list[torch.dtype]:

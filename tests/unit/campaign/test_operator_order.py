@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import islice
 
 from fxmorph.campaign.operator_order import PACK, ordered_programs, packed, reaching_operators
@@ -30,6 +31,16 @@ def test_those_that_reach_every_lowering_come_first_with_changed_arguments() -> 
     assert (first[2].operator, first[2].setting) == ("amax", Setting.BACKWARD)  # the other one has no gradients
     assert [p.setting for p in first[3:5]] == [Setting.CHANGED] * 2 and {p.part for p in first[3:5]} == {1}
     assert {p.dtype for p in first[5:7]} == {MIXED} and [p.part for p in first[7:]] == [2, 2]
+
+
+def test_those_that_reach_all_functions_come_first_in_each_round() -> None:
+    listed = [
+        replace(operator(f"op{i}", f"aten.op{i}.default"), code=frozenset({"inner" if i % 5 else f"lower{i}"}))
+        for i in range(20)
+    ]
+    first = list(islice(ordered_programs(listed, 11), 40))  # two rounds
+    leading = {"op0", "op5", "op10", "op15", "op1"}
+    assert {p.operator for p in first[:5]} == {p.operator for p in first[20:25]} == leading
 
 
 def test_each_program_comes_once_and_all_operators_come() -> None:

@@ -64,7 +64,8 @@ def test_a_folder_that_cannot_be_written(cache: Path) -> None:
 
 
 def test_operators_come_back_as_they_were_beside_units() -> None:
-    found = (ListedOperator("roll", ("float32", "int64"), 3, True, False, frozenset({"aten.roll.default", "aten.b"})),)
+    lowerings, code = frozenset({"aten.roll.default", "aten.b"}), frozenset({"lowering.roll"})
+    found = (ListedOperator("roll", ("float32", "int64"), 3, True, False, lowerings, code),)
     UNITS.remember(FOUND)
     OPERATORS.remember(found)
     assert OPERATORS.remembered() == found and UNITS.remembered() == FOUND
