@@ -131,7 +131,8 @@ class Draft:
 
     ``snippet`` is the shortest script that was seen to show it in the kind ``shown``, "" where none was; ``printed``
     is what it printed, ``eager`` and ``compiled`` are what it printed of each side.  ``kernels`` is generated code,
-    where that is accused; ``environment`` what ``torch.utils.collect_env`` says.
+    where that is accused; ``environment`` what ``torch.utils.collect_env`` says.  ``traceback`` is that of the compiled
+    side, where that raises.
     """
 
     snippet: str = ""
@@ -141,6 +142,7 @@ class Draft:
     compiled: str = ""
     kernels: str = ""
     environment: str = ""
+    traceback: str = ""
 
 
 #: Parts of a finding by the field that holds them, in the order of their fields under ``extra``.

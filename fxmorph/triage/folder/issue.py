@@ -88,7 +88,7 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
         *([folded("Generated code", block(draft.kernels.splitlines(), _language(draft)))] if draft.kernels else []),
         *_values(finding),
         *_for_fuzzers(finding),
-        *_errors(finding),
+        *_errors(finding, draft),
         "### Versions",
         environment_part(draft, versions),
         folded("How it was found", "\n".join(_history(finding, versions))),
@@ -254,14 +254,16 @@ def _compared(finding: Finding) -> str:
     return f"an fp64 run is the baseline, what differs is beyond rtol={rtol:g}, atol={atol:g}"
 
 
-def _errors(finding: Finding) -> Iterator[str]:
-    """What was raised, where something was."""
+def _errors(finding: Finding, draft: Draft) -> Iterator[str]:
+    """What was raised, where something was, and by what of the compiler."""
     raised = exhibit_of(finding).raised
     if raised[0] == raised[1]:
         return
     sides = zip(("eager", "compiled"), raised, strict=True)
     yield "### Error logs"
     yield block(f"{side}: {anonymous(said) or 'no exception'}" for side, said in sides)
+    if draft.traceback:
+        yield folded("Traceback, compiled", block(draft.traceback.splitlines()))
 
 
 def environment_part(draft: Draft, versions: Mapping[str, str]) -> str:

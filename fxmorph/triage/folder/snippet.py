@@ -22,6 +22,8 @@ MOST_LINES = 12
 WIDTH = 88
 #: What the two sides are printed under.
 EAGER, COMPILED = "eager:", "compiled:"
+#: How an exception of either side is printed.
+PRINTS_EXCEPTION = 'print(f"{name}:", type(error).__name__, error)'
 #: What stands for the side that runs, in forms.
 SIDE = "g"
 #: What draws random numbers in a call, and what may draw them at all, a module's parameters included.
@@ -105,7 +107,7 @@ class Snippet:
         shown = [*form.statements, f'print(f"{{name}}:", {form.printed})']
         if form.guarded:
             shown = ["try:", *_indented(shown), "except Exception as error:"]
-            shown.append('    print(f"{name}:", type(error).__name__, error)')
+            shown.append(f"    {PRINTS_EXCEPTION}")
         loop = f'for name, {SIDE} in ("eager", {self.function}), ("compiled", {compiled}):'
         if self.fresh:
             made = [*inputs, *shown]

@@ -18,7 +18,7 @@ from fxmorph.model import Finding, Kind
 from fxmorph.triage.folder.confirm import fresh_environment
 from fxmorph.triage.folder.environment import anonymous, environment
 from fxmorph.triage.folder.generated_kernels import SHOWN_IN_CODE, kernels
-from fxmorph.triage.folder.snippet import COMPILED, EAGER, forms, sketches
+from fxmorph.triage.folder.snippet import COMPILED, EAGER, PRINTS_EXCEPTION, forms, sketches
 from fxmorph.triage.folder.snippet_trial import SECONDS
 
 #: Wall seconds beyond those of the trials: torch's import, a last compile; and for a snippet that runs alone.
@@ -26,6 +26,15 @@ MORE_SECONDS, ALONE_SECONDS = 120, 180
 #: Lines and characters of what a side prints that a report has.
 MOST_LINES, MOST_PRINTED = 8, 1000
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+#: Lines of a traceback that a report has; the last ones, where it is longer.
+MOST_OF_A_TRACEBACK = 80
+_TRACED = "Traceback (most recent call last):"
+#: Where a line of torch's logs begins, and a file of an installed package.
+_LOGGED = re.compile(r"^[VIWE]\d{4} ", re.MULTILINE)
+_INSTALLED = re.compile(r'File "[^"\n]*/(?:site|dist)-packages/')
+#: The line of a snippet that prints an exception, with its indentation.
+_PRINTS_IT = re.compile(rf"^( *){re.escape(PRINTS_EXCEPTION)}$", re.MULTILINE)
+_AND_TRACES_IT = r'\g<0>\n\1if name == "compiled": __import__("traceback").print_exc()'
 
 
 def written_up(folder: Path, cache: Path) -> Draft:
@@ -68,7 +77,7 @@ def _crashing(finding: Finding) -> Draft:
 def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draft:
     """With what the snippet prints in a fresh process, as its reader will run it; empty where that shows nothing."""
     script = place / "snippet.py"
-    script.write_text(draft.snippet, encoding="utf-8")
+    script.write_text(_PRINTS_IT.sub(_AND_TRACES_IT, draft.snippet), encoding="utf-8")
     accused = finding.blame is not None and finding.blame.stage in SHOWN_IN_CODE
     env = {**fresh_environment(cache), **({"TORCH_LOGS": "output_code"} if accused else {})}
     try:
@@ -93,7 +102,19 @@ def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draf
         eager=eager,
         compiled=compiled,
         kernels=anonymous(kernels(done.stderr)),
+        traceback=traceback_printed(done.stderr),
     )
+
+
+def traceback_printed(printed: str) -> str:
+    """The last traceback that was printed, of an exception and what caused it, without this machine's folders."""
+    traced = [_LOGGED.split(part)[0] for part in printed.split(_TRACED)[1:]]
+    if not traced:
+        return ""
+    text = anonymous(_INSTALLED.sub('File "', traced[-1])).strip("\n")
+    lines = [line for line in text.splitlines() if line.strip(" ~^")]
+    cut = [] if len(lines) <= MOST_OF_A_TRACEBACK else ["  …"]
+    return "\n".join([_TRACED, *cut, *lines[-MOST_OF_A_TRACEBACK:]])
 
 
 def said_of_sides(printed: str) -> Mapping[str, str]:

@@ -161,6 +161,7 @@ def test_a_long_snippet_is_said_to_be_the_shortest() -> None:
 def test_errors_are_shown_where_there_are_any() -> None:
     raised = issue(kinds=(Kind.RAISES,), exhibit=Exhibit(raised=("RuntimeError: no such thing", "")))
     assert "### Error logs\n\n```\neager: RuntimeError: no such thing\ncompiled: no exception\n```" in raised
+    assert "Traceback" not in raised
 
 
 def test_generated_code_is_folded() -> None:

@@ -23,7 +23,7 @@ from fxmorph.triage.folder.public_names import FUNCTIONAL, with_public_names
 from fxmorph.triage.folder.short_inputs import short_expressions
 from fxmorph.triage.folder.snippet import MOST_LINES, forms, line_count, sketches
 from fxmorph.triage.folder.snippet_trial import Trials, run_text, shortest
-from fxmorph.triage.folder.write_up import said_of_sides, written_up
+from fxmorph.triage.folder.write_up import said_of_sides, traceback_printed, written_up
 
 
 def finding(program: str, *kinds: Kind, **config: Any) -> Finding:
@@ -253,6 +253,32 @@ def test_a_script_that_breaks_shows_nothing() -> None:
 def test_lines_are_told_apart_by_side() -> None:
     sides = said_of_sides("noise\neager: tensor([1.,\n        2.])\ncompiled: True\n")
     assert list(sides.values()) == ["tensor([1.,\n        2.])", "True"]
+
+
+TRACED = """\
+Traceback (most recent call last):
+  File "/home/me/e/lib/python3.11/site-packages/torch/_inductor/compile_fx.py", line 1, in inner
+    compiled = make()
+               ^^^^^^
+AssertionError: first
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/home/me/e/lib/python3.11/site-packages/torch/_inductor/graph.py", line 2, in make
+    raise Wrapped(error)
+torch.Wrapped: first
+V1123 09:00:46.1 12 torch/_inductor/graph.py:2345] [0/0] a line of a log
+"""
+
+
+def test_the_last_traceback_is_told_without_folders_of_this_machine() -> None:
+    told = traceback_printed(TRACED)
+    assert told.splitlines()[1] == '  File "torch/_inductor/graph.py", line 2, in make'
+    assert told.endswith("torch.Wrapped: first") and "^" not in told
+    long = TRACED + '  File "x.py", line 3, in f\n' * 200
+    assert traceback_printed(long.replace("V1123", "V")).splitlines()[1] == "  …"
+    assert traceback_printed("nothing was raised\n") == ""
 
 
 LOG = """\
