@@ -91,7 +91,7 @@ class Portfolio:
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 2.2))
+            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 2.4))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 1.5, 0.25))
         yield from mixed(lanes)

@@ -174,7 +174,7 @@ class UnitSchedule:
         first = Lane[Any](self._of_seeds((Mode.INFERENCE,)), cost.seed, 0.1)
         others = itertools.chain(self._of_seeds((Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC)), self._variants())
         return [
-            Lane(self._samples(), cost.samples, 0.8),
+            Lane(self._samples(), cost.samples, 1.2),
             Lane(self._made(coded), cost.made, 0.5),
             Lane(self._derivations(coded), cost.with_graphs, 0.5),
             first,

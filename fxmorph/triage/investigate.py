@@ -212,10 +212,12 @@ class _Investigation:
         crash = crash_of(start, self._judge) if start is not None else ""
         if start is None or not crash:
             return replace(self.as_found(), blame=Blame(None, "", False, ("the graph alone does not crash",)))
-        search = Reduction(start, lambda c: crash_of(c, self._judge) == crash, lambda _: True, self.seconds)
+        seconds = REDUCTION_SHARE * self.seconds
+        search = Reduction(start, lambda c: crash_of(c, self._judge) == crash, lambda _: True, seconds)
         best = search.run((*STRUCTURE, *DETAIL))
+        blame = self.known or self._blame(best, max(self._rest, AGAIN_SHARE * self.seconds))
         return replace(
-            self._left(Blame(None, "", False), ""),
+            self._left(blame, self._group(blame)),
             program=self._standing(best),
             recipe=str(recipe),
             rewrites=tuple(r.rule for r in recipe.rewrites),
@@ -511,7 +513,7 @@ class _Investigation:
     def _asking(self, subject: Subject, config: CompileConfig, seconds: float) -> Probe:
         return Probe(
             lambda changed: self._trial(subject, changed), config, self.plan, self.accused, seconds, self.case.device,
-            self.signature, apart=self.apart,
+            self.signature, apart=self.apart, crash=Kind.CRASH in self.accused,
         )  # fmt: skip
 
     # -- output ----------------------------------------------------------------

@@ -35,6 +35,8 @@ from fxmorph.torchapi.unseen_passes import GraphFunction, without_graph_function
 LOUD = frozenset({Kind.COMPILE_ERROR, Kind.RAISES, Kind.CRASH})
 #: Wall seconds for one compile and its judgement in a process of its own.
 CHILD_SECONDS = 120.0
+#: What writes beside its memory does not end its process each time: so often it must not, to be gone.
+CRASH_TRIES = 3
 T = TypeVar("T")
 
 
@@ -125,6 +127,7 @@ class Probe:
     ``seconds`` of CPU, compilers' included, may be spent; generated code is for ``device``.
     ``signature`` is that of the exception that the finding is about: another one is another finding.
     ``in_eager``: no code is generated, whatever is asked.  ``apart``: every compile is judged in a process of its own.
+    ``crash``: it is, and that this process ends is the finding.
     """
 
     trial: Callable[[CompileConfig], Trial]
@@ -136,6 +139,7 @@ class Probe:
     signature: Signature | None = None
     in_eager: bool = False
     apart: bool = False
+    crash: bool = False
     asked: int = 0
     _started: float = field(default_factory=lambda: cpu_seconds())
 
@@ -145,24 +149,33 @@ class Probe:
 
     def ask(self, held: Held) -> Answer:
         """Raises :class:`OutOfTime`."""
-        return self.watch(held)[0]
+        return self._seen(held)[0]
 
     def watch(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
         """The answer, and the steps of the compile; raises :class:`OutOfTime`."""
+        answer, steps = self._seen(held)
+        if self.crash and answer is Answer.SHOWS:  # who crashed says nothing: up to its kernels all is the same here
+            steps = self._seen(held.with_plain(Plain.KERNELS))[1]
+        return answer, steps
+
+    def _seen(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
         if self.spent:
             raise OutOfTime(f"after {self.asked} compiles in {self.seconds:g} s")
         self.asked += 1
         held = replace(held, backend=True) if self.in_eager else held
-        if not self.apart:
+        if not (self.apart or self.crash):
             return self._watched(held)
-        try:
-            return apart(lambda: self._watched(held))
-        except Died:
-            return Answer.BROKEN, {group: [] for group in Group}
+        for _ in range(CRASH_TRIES if self.crash else 1):
+            try:
+                seen = apart(lambda: self._watched(held))
+            except Died as died:
+                crashed = self.crash and died.ending in (Ending.CRASHED, Ending.EXITED)
+                return Answer.SHOWS if crashed else Answer.BROKEN, {group: [] for group in Group}
+        return seen
 
     def raised(self) -> Observation | None:
         """What the compiled program shows where it raises; None where it is not run in this process."""
-        if self.apart or self.spent:
+        if self.apart or self.crash or self.spent:
             return None
         trial = self.trial(self.config)
         with garbage_in_new_memory():

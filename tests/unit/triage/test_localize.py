@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
@@ -10,6 +14,8 @@ import pytest
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.units import Stage
+from fxmorph.judge.trial import Trial
+from fxmorph.model import CompileConfig, Kind, ValuePlan, Verdict
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import Kernels
@@ -49,6 +55,28 @@ def test_kernels_are_interpreted_once() -> None:
     kernels = Kernels(cast(Probe, SimpleNamespace(ask=ask, device="cpu")), {})
     assert kernels.interpreted is kernels.interpreted and kernels.interpreted[0] is Answer.GONE
     assert asked == [Held(plain=(Plain.KERNELS,))]
+
+
+def test_of_a_crash_the_part_is_found_that_it_goes_without(tmp_path: Path) -> None:
+    """As of vector code that ends its process the second time that it runs."""
+    ran = tmp_path / "ran"
+
+    class CrashingTrial:
+        sides, signature = None, None
+
+        def __init__(self, config: CompileConfig) -> None:
+            self.vectors = "cpp.simdlen" not in dict(config.inductor)
+
+        def judge(self, plan: ValuePlan) -> list[Verdict]:
+            if self.vectors and ran.exists():
+                os.kill(os.getpid(), signal.SIGKILL)
+            ran.touch()
+            return []
+
+    made = cast(Callable[[CompileConfig], Trial], CrashingTrial)
+    probe = Probe(made, CompileConfig.make(), ValuePlan.SEED, frozenset({Kind.CRASH}), 60.0, crash=True)
+    assert probe.ask(Held()) is Answer.SHOWS
+    assert probe.ask(Held(settings=(("cpp.simdlen", 1),))) is Answer.GONE
 
 
 def test_a_blame_is_a_record_that_goes_to_json_and_back() -> None:
