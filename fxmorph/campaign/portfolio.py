@@ -82,9 +82,11 @@ class Portfolio:
             lanes += [looking, Lane(variants.after(looks), 1.5, 0.15, after=looking, dry=lambda: variants.dry)]
         if Source.SEEDS in sources and self._interprets:
             compiled = [self._compiled(seed, place) for place, seed in enumerate(self.seeds)]
-            dense = [(self._densely(seed),) for seed in self.seeds if seed in self._dense]
+            # Those of the most operations first: more is compiled in the same seconds.
+            seeds = sorted((seed for seed in self.seeds if seed in self._dense), key=_operations, reverse=True)
+            dense = [(self._densely(seed),) for seed in seeds]
             others = [pair for pair in zip(looks, compiled, strict=True) if pair[0].seed not in self._dense]
-            lanes.append(Lane(self._own(dense), 6.0, 0.8))
+            lanes.append(Lane(self._own(dense), 6.0, 1.4))
             lanes.append(Lane(self._compiled_seeds(others), 4.0, 0.1, after=looking))
         if Source.OPERATORS in sources:
             yield ListOperators()
