@@ -786,11 +786,8 @@ QUICK = (
     "fusion legality",
 )
 #: PyTorch has no setting that takes these parts away; they take more compiles.
-UNSETTABLE = ("scalar code", "write-back")
-SLOW = (
-    "only inputs saved", "lowering", "bounds that are not checked", "two inputs in one memory",
-    "a result and what is cut off from it", *UNSETTABLE,
-)  # fmt: skip
+UNSETTABLE = ("scalar code", "write-back", "two inputs in one memory", "a result and what is cut off from it")
+SLOW = ("only inputs saved", "lowering", "bounds that are not checked", *UNSETTABLE)
 #: Of all plants this part must be blamed right.
 PART = 0.9
 
