@@ -224,6 +224,7 @@ def _is_lowered(overload: OpOverload) -> bool:
 
 
 def _has_own_lowering(overload: OpOverload) -> bool:
+    """Whether a function of Inductor's lowers it, and not just a call of the operator itself."""
     from torch._inductor import lowering
 
     return overload in lowering.lowerings and "fallback_handler" not in _lowered_by(overload)

@@ -34,7 +34,10 @@ def reductions_anew() -> Iterator[None]:
 
 @contextlib.contextmanager
 def plain_gathers() -> Iterator[None]:
-    """Vectors of elements that do not lie side by side are loaded and stored by us, one element after the other."""
+    """Vectors of elements that do not lie side by side are loaded and stored by us, one element after the other.
+
+    Compiles raise ``TypeError`` where the tail of a loop is of a symbolic size.
+    """
     from torch._inductor.codegen import cpp
 
     def elements(
@@ -47,7 +50,8 @@ def plain_gathers() -> Iterator[None]:
         along = self.itervars[self.tiling_idx]
         given = None if store_value is None else _stored(self, store_value, dtype, buffer)
         lines = [] if given else [f"{_array(self, dtype)} lanes{{}};"]
-        for lane in range(_size(self.num_elems)):
+        mask = self._load_mask
+        for lane in range(int(self.num_elems)):
             place = cpp.cexpr_index(index.subs(along, along + lane))
             for name, array in arrays.items():
                 place = re.sub(rf"\b{name}\b", f"{array}[{lane}]", place)
@@ -55,9 +59,9 @@ def plain_gathers() -> Iterator[None]:
             moved = f"lanes[{lane}] = {element};"
             if given:
                 moved = f"{element} {'+=' if accu_store else '='} {given}[{lane}];"
-            mask = self._load_mask
-            masked = f"{mask}.is_masked({lane})" if mask is not None and mask.is_vec else f"{mask} != 0"
-            lines.append(moved if mask is None else f"if ({masked}) {moved}")
+            if mask is not None:
+                moved = f"if ({mask}.is_masked({lane})) {moved}" if mask.is_vec else f"if ({mask} != 0) {moved}"
+            lines.append(moved)
         if given:
             buffer.writelines(lines)
             return None
@@ -73,7 +77,7 @@ def plain_gathers() -> Iterator[None]:
 def _stored(kernel: Any, vector: Any, dtype: torch.dtype, buffer: Any) -> Any:
     """The name of an array with the elements of a vector."""
     held = torch.float32 if dtype == torch.bool else dtype
-    count = _size(kernel.num_elems) * max(4 // held.itemsize, 1)
+    count = int(kernel.num_elems) * max(4 // held.itemsize, 1)
     return kernel.cse.generate(
         buffer, f"[&] {{ {_array(kernel, held)} lanes; {vector}.store(lanes.data(), {count}); return lanes; }}()"
     )
@@ -84,8 +88,3 @@ def _array(kernel: Any, dtype: torch.dtype) -> str:
     from torch._inductor.codegen.cpp_utils import DTYPE_TO_CPP
 
     return f"__at_align__ std::array<{DTYPE_TO_CPP[dtype]}, {kernel.tiling_factor * max(4 // dtype.itemsize, 1)}>"
-
-
-def _size(count: Any) -> int:
-    """Raises ``TypeError`` where the tail of a loop is of a symbolic size."""
-    return int(count)
