@@ -422,7 +422,7 @@ def _nonfinite(
     if bool(signs[odd].all()):
         text = f"infinities differ in sign only, as signed zeros make them: {text}"
         return Comparison(Status.EDGE_CASE, text, code=VerdictCode.INFINITY_SIGN)
-    tied = odd & _taken_otherwise(lanes, w)
+    tied = odd & _taken_otherwise(lanes, w) & (torch.isfinite(c) | _seen_anywhere(c, lanes))
     if bool(tied.any()):  # of the orders that equal elements may have, a few lanes have a few
         return Comparison(Status.TIE, f"{_where(tied)} hang on a tie: {text}", code=VerdictCode.TIE)
     # Eager is not to blame for these: it agrees with fp64, and the compiled program does not.
@@ -434,7 +434,8 @@ def _nonfinite(
     if half:
         wrong &= _out_of_range(e, c, lanes, largest)
     if bool(wrong.any()) and not gates.overflow:
-        return Comparison(Status.FINDING, text, Kind.NONFINITE, code=VerdictCode.FINITENESS)
+        # What a fusion keeps of precision is what some lanes do, and they have no such element.
+        return Comparison(Status.FINDING, text, Kind.NONFINITE, far=True, code=VerdictCode.FINITENESS)
     if half or gates.overflow:
         text = f"range of the dtype: {text}"
         return Comparison(Status.EXPECTED, text, Kind.NONFINITE, code=VerdictCode.DTYPE_RANGE)
@@ -442,6 +443,20 @@ def _nonfinite(
         return _ill_conditioned(swayed)
     text = f"eager and fp64 disagree on finiteness: {text}"
     return Comparison(Status.INCONCLUSIVE, text, Kind.NONFINITE, code=VerdictCode.FINITENESS_DISPUTED)
+
+
+def _seen_anywhere(c: torch.Tensor, lanes: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Where ``c`` is not finite, and what it is, NaN or an infinity, is an element of a lane: another order of equal
+    elements may bring it to another place, and makes none.
+    """
+    out = torch.zeros_like(c, dtype=torch.bool)
+    for lane in map(torch.Tensor.double, lanes.values()):
+        if bool(lane.isnan().any()):
+            out |= c.isnan()
+        for infinity in (torch.inf, -torch.inf):
+            if bool((lane == infinity).any()):
+                out |= c == infinity
+    return out
 
 
 def _turned(lanes: dict[str, torch.Tensor], centre: torch.Tensor, c: torch.Tensor) -> torch.Tensor:
@@ -468,12 +483,12 @@ def _may_overflow(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tenso
 
 
 def _out_of_range(e: torch.Tensor, c: torch.Tensor, lanes: dict[str, torch.Tensor], largest: float) -> torch.Tensor:
-    """Where a short range explains nothing: in every lane a number far below the limit, or in every lane NaN."""
-    numbers, nans = torch.isfinite(e) & ~torch.isfinite(c), e.isnan() & torch.isfinite(c)
+    """Where a short range explains nothing: every lane has a number far below the limit, or eager's NaN or infinity."""
+    numbers, others = torch.isfinite(e) & ~torch.isfinite(c), ~torch.isfinite(e)
     for lane in map(torch.Tensor.double, lanes.values()):
         numbers = numbers & (lane.abs() < NEAR_LIMIT * largest)
-        nans = nans & lane.isnan()
-    return numbers | nans
+        others = others & ((lane == e) | (lane.isnan() & e.isnan()))
+    return numbers | others
 
 
 def _coarseness(dtype: torch.dtype, centre: torch.Tensor) -> float:

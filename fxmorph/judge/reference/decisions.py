@@ -5,6 +5,8 @@ A few perturbed lanes miss some decisions on the edge by chance; these two do no
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -56,17 +58,67 @@ def decided_both_ways(lanes: Lanes, call: OperatorCall, lane_calls: list[Operato
         _sign_zeros(lanes, call, lane_calls, gates)
 
 
+@dataclass(frozen=True)
+class _Extreme:
+    """One operand of a comparison is the largest or the smallest of the other along some dimensions."""
+
+    of: int  # places among the arguments
+    extreme: int
+    take: Callable[..., torch.Tensor]
+    dims: tuple[int, ...]
+
+    @staticmethod
+    def among(call: OperatorCall) -> _Extreme | None:
+        """Seen by the values of the program's own operands: the gradient of ``amax`` has them in any spelling."""
+        if call.name not in COMPARISONS or len(call.args) < 2:
+            return None
+        for of, extreme in ((0, 1), (1, 0)):
+            x, y = call.args[of], call.args[extreme]
+            if not (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.dtype == y.dtype in UNIT):
+                continue
+            if x.is_complex() or y.ndim > x.ndim or not x.numel():
+                continue
+            apart = x.ndim - y.ndim
+            dims = tuple(d for d in range(x.ndim) if x.shape[d] > 1 and (d < apart or _is_one(y, d - apart)))
+            for take in (torch.amax, torch.amin) if dims else ():
+                if torch.equal(take(x, dims, keepdim=True).expand(x.shape), y.expand(x.shape)):
+                    return _Extreme(of, extreme, take, dims)
+        return None
+
+    def taken_in(self, lane_call: OperatorCall) -> OperatorCall:
+        """The lane's call with the extreme of what it has of the other: some element is equal to it everywhere, too
+        where a lane computes the elements anew.
+        """
+        args = list(lane_call.args)
+        args[self.extreme] = self.take(args[self.of], self.dims, keepdim=True)
+        anew = None if lane_call.anew is None else self.taken_in(lane_call.anew)
+        return lane_call.of_lane(tuple(args), lane_call.kwargs, anew)
+
+    def keep_equal(self, new: list[Any], own: tuple[Any, ...]) -> None:
+        """In ``new``, have what of a lane's ``own`` operands is equal so still."""
+        held = own[self.of] == own[self.extreme]
+        for place in (self.of, self.extreme):
+            new[place] = torch.where(held, own[self.of], new[place])
+
+
+def _is_one(t: torch.Tensor, dim: int) -> bool:
+    return t.shape[dim] == 1 or t.stride(dim) == 0
+
+
 def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> None:
     """In the tie lanes, move the operands of a decision by what rounding may have moved them.
 
     Operands of ``eq`` and ``ne`` that are closer than that are made equal in one lane and
-    unequal in the other.
+    unequal in the other.  An extreme of what it is compared with stays one.
     """
     name, args = call.name, call.args
     floats = [i for i, t in enumerate(args) if isinstance(t, torch.Tensor) and t.dtype in UNIT and not t.is_complex()]
     if not floats:
         return
     reach = {i: 2 * lanes.deviation(args[i]) for i in floats}
+    extreme = _Extreme.among(call)
+    if extreme is not None:
+        lane_calls[:] = map(extreme.taken_in, lane_calls)
     if name in QUOTIENTS:
         first = floats[0]
         least = 2 * UNIT[args[first].dtype] * lanes.wide.shadow(args[first]).abs()
@@ -88,6 +140,8 @@ def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]
         else:
             for i in floats:
                 new[i] = new[i] + (lane.tie if i == 0 else -lane.tie) * reach[i]
+        if extreme is not None:
+            extreme.keep_equal(new, lane_calls[slot].args)
         lane_calls[slot] = call.of_lane(tuple(new), lane_calls[slot].kwargs)
 
 

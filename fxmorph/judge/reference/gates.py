@@ -32,7 +32,7 @@ LOOK_UPS = {"bucketize": 1, "searchsorted": 0}
 #: Gates that close what was computed from where they closed, and nothing beside it.
 LOCAL = (
     "uninitialised", "duplicate_indices", "unordered_boundaries", "overlapping_write", "overflow", "bit_cast",
-    "cast_out_of_range", "integer_overflow", "random_values", "rounds_freely", "tied", "tied_twice",
+    "cast_out_of_range", "integer_overflow", "random_values", "rounds_freely", "tied", "tied_twice", "low_precision",
 )  # fmt: skip
 
 
@@ -71,6 +71,7 @@ class Gates:
     undecided: str = ""
     #: Python took a floating-point number that rounding reaches: what it does with it is not followed.
     number_taken: bool = False
+    #: An operand was of a 16-bit type.
     low_precision: bool = False
     #: A whole quotient of operands that no rounding reached was taken: another one of inputs beside them says nothing.
     decided_quotient: bool = False

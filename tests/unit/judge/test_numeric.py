@@ -126,9 +126,27 @@ def test_a_short_range_does_not_explain_everything(dtype: torch.dtype) -> None:
     assert judge([0.04], [INF], dtype=dtype) == wrong
     assert judge([NAN], [1.0], wide=[NAN], dtype=dtype) == wrong
     assert judge([NAN], [1.0], wide=[1.0], dtype=dtype)[0] is Status.EXPECTED
+    assert judge([-INF], [NAN], dtype=dtype) == wrong  # the logarithm of nothing
+    assert judge([NAN], [INF], dtype=dtype) == wrong
+    assert judge([INF], [60000.0], dtype=dtype) == wrong
+    assert judge([INF], [NAN], wide=[60000.0], dtype=dtype)[0] is Status.EXPECTED
     near = torch.finfo(dtype).max * 0.9
     assert judge([near], [INF], dtype=dtype)[0] is Status.EXPECTED
     assert judge([0.04], [NAN], dtype=dtype, gates=Gates(exact=False, overflow=True))[0] is Status.EXPECTED
+
+
+def test_another_order_of_equal_elements_makes_no_nan() -> None:
+    e = torch.tensor([1.0, 2.0])
+    w = e.double()
+    for other, compiled, status in (
+        ([2.0, 1.0], [NAN, 2.0], Status.FINDING),
+        ([2.0, NAN], [NAN, 2.0], Status.TIE),
+        ([2.0, 1.0], [2.0, -INF], Status.FINDING),
+        ([2.0, -INF], [-INF, 2.0], Status.TIE),
+    ):
+        lanes = {"wide": w, "cast": w, "tie:+": torch.tensor(other).double(), "tie:-": w}
+        got = compare(e, torch.tensor(compiled), Shadows(e, lanes), Gates(exact=False))
+        assert got.status is status, (other, compiled)
 
 
 def test_an_element_that_is_excused_excuses_no_other() -> None:

@@ -211,6 +211,45 @@ def test_a_gate_lies_before_what_comes_of_it_alone() -> None:
     assert seen.outputs[0].value.closed == {"overflow"}
 
 
+def test_a_short_range_is_that_of_what_was_computed_in_it() -> None:
+    seen, gates = reference(lambda x: (x.half().float() * 2, x.log()), torch.zeros(4))
+    ranges = [gates.around(slot.value.closed).low_precision for slot in seen.outputs]
+    assert gates.low_precision and ranges == [True, False]
+
+
+EXTREMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "amax": lambda x: x.amax(1),
+    "amin of all": lambda x: x.amin(),
+    "max of all": lambda x: x.max(),
+    "aminmax": lambda x: torch.stack(x.aminmax(dim=0)),
+    "both dimensions": lambda x: x.unsqueeze(2).amax((0, 1)),
+    "norm": lambda x: torch.linalg.vector_norm(x, float("inf"), dim=1),
+    "in the program": lambda x: torch.where(x.amax(1, keepdim=True) <= x, x, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_some_element_is_the_extreme_however_it_is_rounded(name: str) -> None:
+    x = normal(5, 7).requires_grad_()
+    shadows = reference(lambda x: EXTREMES[name](x.sin() * 1.1), x, no_grad=False)[0].slots()["grad:input0"].value
+    wide = shadows.lanes["wide"]
+    assert wide.count_nonzero() > 0
+    for lane in shadows.lanes.values():
+        torch.testing.assert_close(lane, wide, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_as_large_but_for_rounding_may_be_the_extreme_too() -> None:
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin() * 1.1
+        pair = torch.stack([y, y * (1 + 2**-23)])
+        return (pair == pair.amax(0)).float()
+
+    shadows = reference(chosen, normal(3).abs() + 0.1)[0].slots()["out0"].value
+    counts = [lane.sum(0) for lane in shadows.lanes.values()]
+    assert all(bool((count >= 1).all()) for count in counts)
+    assert any(bool((count == 2).any()) for count in counts) and any(bool((count == 1).any()) for count in counts)
+
+
 def test_equal_writes_to_one_place_and_accumulation_are_defined() -> None:
     x = torch.arange(4.0)
     for fn in (
