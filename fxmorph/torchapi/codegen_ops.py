@@ -41,11 +41,15 @@ _ROW = 35
 
 @dataclass(frozen=True)
 class _Trial:
-    """One operation, what it is tried on, and what it means there."""
+    """One operation, what it is tried on, and what it means there; ``chosen``: it decides between 1 and 0, which is
+    not how it is stored; ``back``: what it gives is converted to that dtype again.
+    """
 
     operation: Operation
     operands: list[torch.Tensor]
     wanted: torch.Tensor
+    chosen: bool = False
+    back: torch.dtype | None = None
 
 
 def _meant(operation: Operation, operands: list[torch.Tensor]) -> torch.Tensor:
@@ -73,7 +77,7 @@ def wrong_operations(
     Kinds of reductions and of stores are in brackets.  Resets Dynamo.
     """
     alone = [t for o, calls in noted.calls.items() if (t := _trial(o, calls, device)) is not None]
-    trials = [other for trial in alone for other in (trial, *_in_more_loops(trial))]
+    trials = [other for trial in alone for other in (trial, *_otherwise(trial))]
     names = {t.operation.name for t in trials}
     if among is not None:
         among = {"masked" if n.startswith("masked") else n for n in among}
@@ -131,6 +135,20 @@ def _trial(
     return _Trial(operation, [t.to(device) for t in flat], _meant(operation, flat))
 
 
+def _otherwise(trial: _Trial) -> list[_Trial]:
+    """The same where other code is written for it."""
+    more = _in_more_loops(trial)
+    if _is_mask(trial):
+        more.append(replace(trial, wanted=trial.wanted.float(), chosen=True))
+    if trial.operation.name == "to_dtype":
+        more.append(replace(trial, wanted=trial.wanted.to(trial.operands[0].dtype), back=trial.operands[0].dtype))
+    return more
+
+
+def _is_mask(trial: _Trial) -> bool:
+    return trial.wanted.dtype == torch.bool and trial.operation.name not in ("reduction", "store")
+
+
 def _in_more_loops(trial: _Trial) -> list[_Trial]:
     """A reduction along two loops that cannot be made one; a store of rows where it was one of elements."""
     if trial.operation.name == "store":
@@ -174,7 +192,7 @@ def _ordinary(names: Collection[str], device: str) -> list[_Trial]:
         dtype = torch.int64 if kind.startswith("arg") else torch.float32
         wanted.append((Operation("reduction", (dtype, torch.float32, kind, first)), [rows]))
     alone = [_Trial(o, [t.to(device) for t in given], _meant(o, given)) for o, given in wanted]
-    return [other for trial in alone for other in (trial, *_in_more_loops(trial))]
+    return [other for trial in alone for other in (trial, *_otherwise(trial))]
 
 
 @functools.cache
@@ -202,7 +220,11 @@ def _library() -> torch.library.Library:
 
             def inner(*loads: Any) -> Any:
                 keywords = {k: _given(v, loads, ops) for k, v in operation.keywords}
-                return getattr(ops, operation.name)(*(_given(a, loads, ops) for a in operation.arguments), **keywords)
+                made = getattr(ops, operation.name)(*(_given(a, loads, ops) for a in operation.arguments), **keywords)
+                if trial.back is not None:
+                    return ops.to_dtype(made, trial.back)
+                one, zero = (ops.constant(v, dtype) for v in (1.0, 0.0))
+                return ops.where(made, one, zero) if trial.chosen else made
 
             return lowering.make_pointwise(inner, override_return_dtype=dtype)(*args[:-1])
 

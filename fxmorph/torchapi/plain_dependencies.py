@@ -256,6 +256,11 @@ def check_sorted(scheduler: Any, nodes: Sequence[Any]) -> After:
     return after
 
 
+def check_round_sorted(scheduler: Any, *_: Any, **__: Any) -> After:
+    """What a round of fusion leaves is in order."""
+    return lambda result: check_sorted(scheduler, result)(result)
+
+
 def check_last_usage(scheduler: Any) -> After:
     """No buffer is used for the last time before a node that uses it, or where the program returns it."""
 

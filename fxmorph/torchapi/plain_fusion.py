@@ -139,15 +139,42 @@ def _between(scheduler: Any, first: Any, second: Any) -> str:
 
 
 def check_order(scheduler: Any, first: Any, second: Any, *_: Any, **__: Any) -> After:
-    """The first of a pair does not wait for the second, and both are for one device."""
+    """The first of a pair does not wait for the second, which is fused as one that waits if it does; both are for one
+    device.
+    """
 
     def after(allowed: Any) -> Correction | None:
         why = ""
         if set(second.get_operation_names()) & set(first.ancestors):
             why = f"{first.get_name()} waits for {second.get_name()}"
+        elif allowed and _waits_unseen(scheduler, first, second):
+            why = f"{second.get_name()} waits for {first.get_name()}, and cannot be fused with it"
         elif first.get_device() != second.get_device():
             why = f"{first.get_name()} and {second.get_name()} are for two devices"
         return _refused(allowed, why)
+
+    return after
+
+
+def _waits_unseen(scheduler: Any, first: Any, second: Any) -> bool:
+    """Of kernels for a CPU, of which none but such pairs are fused."""
+    if first.get_device().type != "cpu" or not set(first.get_operation_names()) & set(second.ancestors):
+        return False
+    return not scheduler.can_fuse_vertical(first, second)
+
+
+def check_fused(scheduler: Any, first: Any, second: Any, *_: Any, **__: Any) -> After:
+    """All parts of a fused node are known by it."""
+
+    def after(made: Any) -> Correction | None:
+        known = scheduler.name_to_fused_node
+        lost = [n.get_name() for n in made.get_nodes() if known.get(n.get_name()) is not made]
+
+        def mend() -> Any:
+            known.update(dict.fromkeys(lost, made))
+            return made
+
+        return Correction(f"{', '.join(lost)} are not known to be in {made.get_name()}", mend) if lost else None
 
     return after
 

@@ -51,6 +51,7 @@ class Plain(StrEnum):
     WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
     WRAPPER_INDEX_PUT = "calls that write by indices are written by us"
     WRAPPER_SCATTER = "calls that scatter are written by us"
+    WRAPPER_RESULTS = "which of several results of a call is taken is written by us"
     GATHERS = "vectors of elements that do not lie side by side are loaded and stored by us"
     CONVERSIONS = "functional tensors are converted as other tensors are"
     COUNTS = "how often inputs were written is counted by us"
@@ -65,6 +66,9 @@ class Plain(StrEnum):
     OVERLAPS = "inputs of one memory are taken to share elements"
     DETACHED = "which inputs are cut off from autograd is decided by us"
     NUMBERS = "numbers of Python are not made tensors"
+    TAGS_FORWARD = "what must stay in the forward pass is marked by us"
+    TAGS_BACKWARD = "what must stay in the backward pass is marked by us"
+    TAGS_OF_GRADIENTS = "what computes gradients is marked by us"
     DONATED = "which saved tensors may be overwritten is decided by us"
     DONATED_PLACES = "where saved tensors that may be overwritten lie is decided by us"
     SEEDS = "random numbers of the compiler's own have seeds that we hand out"
@@ -107,6 +111,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
     Plain.WRAPPER_INDEX_PUT: partial(plain_wrapper.plain_wrapper_text, "_generate_index_put_fallback"),
     Plain.WRAPPER_SCATTER: partial(plain_wrapper.plain_wrapper_text, "_generate_scatter_fallback"),
+    Plain.WRAPPER_RESULTS: partial(plain_wrapper.plain_wrapper_text, "codegen"),
     Plain.GATHERS: plain_kernel.plain_gathers,
     Plain.CONVERSIONS: plain_tracing.plain_conversions,
     Plain.COUNTS: plain_tracing.plain_counts_of_writes,
@@ -121,6 +126,9 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.OVERLAPS: plain_tracing.all_overlap,
     Plain.DETACHED: plain_tracing.plain_detaching,
     Plain.NUMBERS: plain_tracing.numbers_left,
+    Plain.TAGS_FORWARD: partial(plain_tracing.plain_tags, "must_be_in_forward"),
+    Plain.TAGS_BACKWARD: partial(plain_tracing.plain_tags, "must_be_in_backward"),
+    Plain.TAGS_OF_GRADIENTS: partial(plain_tracing.plain_tags, "is_backward"),
     Plain.DONATED: plain_tracing.plain_donation,
     Plain.DONATED_PLACES: plain_tracing.plain_places_of_donation,
     Plain.SEEDS: plain_seeds.seeds_apart,

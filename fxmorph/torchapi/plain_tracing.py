@@ -193,6 +193,25 @@ def all_overlap() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def plain_tags(tag: str) -> Iterator[None]:
+    """Nodes that are traced to be of one pass say so by ``tag``, whose context manager is named after it."""
+    from torch._functorch._aot_autograd import graph_capture_wrappers
+    from torch.fx import traceback
+
+    @contextlib.contextmanager
+    def tagged() -> Iterator[None]:
+        before = traceback.current_meta.get("partitioner_tag")
+        traceback.current_meta["partitioner_tag"] = tag
+        try:
+            yield
+        finally:
+            traceback.current_meta["partitioner_tag"] = before
+
+    with mock.patch.object(graph_capture_wrappers, f"set_partitioner_tag_{tag}", tagged):
+        yield
+
+
+@contextlib.contextmanager
 def numbers_left() -> Iterator[None]:
     """No graph has the numbers of Python in it made tensors; raises ``AttributeError`` where none would have."""
     from torch._functorch._aot_autograd import graph_compile

@@ -14,7 +14,7 @@ import torch
 def plain_wrapper_text(method: str) -> Iterator[None]:
     """The method of the wrapper's generator, or of a call in it, is ours in compiles inside."""
     from torch._inductor import ir
-    from torch._inductor.codegen.wrapper import PythonWrapperCodegen
+    from torch._inductor.codegen.wrapper import MultiOutputLine, PythonWrapperCodegen
 
     ours = {
         "codegen_reinterpret_view": (PythonWrapperCodegen, _view),
@@ -23,6 +23,7 @@ def plain_wrapper_text(method: str) -> Iterator[None]:
         "codegen_args": (ir.ExternKernel, _arguments),
         "_generate_index_put_fallback": (PythonWrapperCodegen, _index_put),
         "_generate_scatter_fallback": (PythonWrapperCodegen, _scatter),
+        "codegen": (MultiOutputLine, _one_of_several),
     }
     home, function = ours[method]
     with mock.patch.object(home, method, function):
@@ -75,3 +76,9 @@ def _scatter(
     """``inputs`` are the target, the dimension, the index and the source."""
     by_name = [*map(str, named)] if "scatter_reduce" in kernel else [f"reduce={reduce!r}"] if reduce else []
     self.writeline(f"{kernel}({', '.join([*map(str, inputs), *by_name])})")
+
+
+def _one_of_several(self: Any, code: Any) -> None:
+    """An element of a list or of a tuple, or of one in it."""
+    places = "".join(f"[{key!r}]" for _, key in self.indices)
+    code.writeline(f"{self.result_name} = {self.arg_name}{places}")

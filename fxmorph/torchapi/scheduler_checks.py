@@ -62,6 +62,8 @@ _CHECKED = (
     ("fusable_read_and_write", _SCHEDULER, "Scheduler.fusable_read_and_write", "plain_fusion", "check_read_and_write"),
     ("fusable_weak_dep", _SCHEDULER, "Scheduler.fusable_weak_dep", "plain_fusion", "check_weak"),
     ("will_fusion_create_cycle", _SCHEDULER, "Scheduler.will_fusion_create_cycle", "plain_fusion", "check_cycle"),
+    ("fuse_two_nodes", _SCHEDULER, "Scheduler.fuse_two_nodes", "plain_fusion", "check_fused"),
+    ("fuse_nodes_once", _SCHEDULER, "Scheduler.fuse_nodes_once", "plain_dependencies", "check_round_sorted"),
     ("can_fuse", _SCHEDULER, "Scheduler.can_fuse", "plain_fusion", "check_order"),
     ("CppScheduling/can_fuse_horizontal", _CPP, "CppScheduling.can_fuse_horizontal", "plain_fusion", "check_loops"),
     ("CppScheduling/can_fuse_vertical", _CPP, "CppScheduling.can_fuse_vertical",

@@ -40,6 +40,7 @@ class Step(StrEnum):
     WRAPPED = "effect tokens and subclasses"
     TRACED = "a graph"
     CLEANED = "a graph without dead code"
+    NONE = "nothing"
 
 
 @dataclass
@@ -163,7 +164,8 @@ def _drawn(like: Any, seed: int) -> Any:
 
 
 def first_wrong_step(seen: Tracing) -> Step | None:
-    """The first step after which something else is computed; None where the values of a call are not known.
+    """The first step after which something else is computed, NONE where a graph without gradients is right; None where
+    the values of a call are not known.
 
     Steps are compared from the last to the first, and what remains is the one that makes a function of the program.
     """
@@ -183,7 +185,9 @@ def first_wrong_step(seen: Tracing) -> Step | None:
     effects = len(tree_leaves(given_values(seen)))
     plain = _run(seen.function, given_values(seen))
     if _agree(functional, plain):
-        return Step.JOINT if seen.joint and _prepared_well(seen) else Step.FUNCTION
+        if not _prepared_well(seen):
+            return Step.FUNCTION
+        return Step.JOINT if seen.joint else Step.NONE
     if not _agree(functional[:-effects], plain[:-effects]):
         return Step.FUNCTIONALIZED
     with _inputs_cloned():
@@ -193,10 +197,11 @@ def first_wrong_step(seen: Tracing) -> Step | None:
 
 def _prepared_well(seen: Tracing) -> bool:
     """Whether the function without effects returns what the program does, and what it writes."""
-    (mine, _), (theirs, _) = given_values(seen), given_values(seen)
-    wanted = results_without_effects(seen.programs[-1], mine, seen.metadata, True)
-    assert seen.prepared is not None
-    return _agree(wanted, _run(seen.prepared, theirs)[: -len(theirs)])
+    made = seen.prepared if seen.joint else seen.function
+    (mine, theirs) = (given_values(seen)[0] if seen.joint else given_values(seen) for _ in range(2))
+    wanted = results_without_effects(seen.programs[-1], mine, seen.metadata, seen.joint)
+    assert made is not None
+    return _agree(wanted, _run(made, theirs)[: -len(theirs)])
 
 
 @contextlib.contextmanager

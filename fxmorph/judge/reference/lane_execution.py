@@ -25,6 +25,9 @@ from fxmorph.judge.reference.signs import SPREAD
 from fxmorph.judge.reference.tables import COMPUTED_ANEW, FACTORIES, FACTORS, KERNELS, POWERS, STEPPED, functional_name
 from fxmorph.torchapi.dispatch import in_backward_pass, tensors_of, tree_leaves, tree_map
 
+#: Operators that draw truth values, each with the chance that it is given: rounding changes one in as many draws as
+#: it changes chances by, so that fewer than these change by it.
+CHANCES, OTHER_DRAWS = frozenset({"bernoulli", "bernoulli_"}), 1e-4
 #: Dtypes of what says where elements are.
 PLACES = (torch.int32, torch.int64)
 
@@ -92,7 +95,7 @@ class LaneExecution:
         """Run a random operator in the lanes from the same generator state.
 
         Where fp64 does not draw what the native dtype drew, or the device has a generator of its
-        own, lanes take the native values; if those were computed from values, rounding is lost.
+        own, lanes take the native values; if those were computed from rounded ones, rounding is lost.
         """
         after = torch.get_rng_state()
         drawn = all(t.device.type == "cpu" for t in made)
@@ -103,9 +106,15 @@ class LaneExecution:
             torch.set_rng_state(after)
             drawn = all(map(self._alike, made))
         if not drawn:
-            self._gates.random_values |= any(t.dtype in UNIT for t in lane_calls[0].tensors)
+            least = OTHER_DRAWS if lane_calls[0].name in CHANCES else 0.0
+            self._gates.random_values |= any(not self._off(t) <= least for t in _read_to_draw(lane_calls[0]))
             for t in made:
                 self._lanes.start_again(t)
+
+    def _off(self, t: torch.Tensor) -> float:
+        """By how much rounding may move all elements together."""
+        wide = self._lanes.wide.shadow(t)
+        return float(torch.maximum(self._lanes.deviation(t), (wide - t.detach().to(wide.dtype)).abs()).sum())
 
     def _alike(self, t: torch.Tensor) -> bool:
         wide, native = self._lanes.wide.shadow(t).double(), t.detach().double()
@@ -168,6 +177,13 @@ class LaneExecution:
                 self._gates.blind.add(call.name)
             wide = tree_map(lambda o: o.to(widened(o.dtype)) if isinstance(o, torch.Tensor) else o, narrow)
             return wide, Opaque.RUN if run_again else Opaque.TAKEN
+
+
+def _read_to_draw(call: OperatorCall) -> list[torch.Tensor]:
+    """Floats that what a random operator draws hangs on: their sizes are all that some of them read."""
+    if call.name.endswith("_like"):
+        return []
+    return [t for t in call.tensors if t.dtype in UNIT and not any(t is w for w in call.written)]
 
 
 def try_moved_places(call: OperatorCall, device: str = "cuda") -> None:

@@ -37,6 +37,9 @@ _DECISIONS = (
     "functionalization.FunctionalTensor/to",
     "functionalization._get_mutation_counters",
     "runtime_wrappers._compute_indices_of_inps_to_detach",
+    "functionalization.set_partitioner_tag_must_be_in_forward",
+    "functionalization.set_partitioner_tag_must_be_in_backward",
+    "functionalization.set_partitioner_tag_is_backward",
     NUMBERS,
 )
 #: What a step of the tracing belongs to, by the name of what makes it.
@@ -199,7 +202,7 @@ def wrapped_wrongly(probe: Probe) -> Blame | None:
     at_work = [name for name in names if name]
     if not at_work:
         return None
-    said = "an input is laid out otherwise than where the code for it was made"
+    said = "inputs are others, or laid out otherwise, than where the code for them was made"
     return Blame(Stage.RUNTIME_WRAPPERS, f"runtime_wrappers.{at_work[-1]}", False, (said,), ())
 
 
@@ -241,6 +244,9 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     if step is None:
         evidence.append("no step of the tracing is seen to change what is computed")
         return Blame(Stage.AOT, "aot.graph_capture", False, tuple(evidence), redo)
+    if step is Step.NONE:
+        evidence.append("every step of the tracing computes what the program does")
+        return _confirmed(probe, "runtime_wrappers.RuntimeWrapper", *evidence)
     unit = _TRACERS[step]
     if step is Step.FUNCTION and not seen.joint:
         unit = "functionalization.fn_input_mutations_to_outputs"

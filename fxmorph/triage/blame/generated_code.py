@@ -39,7 +39,7 @@ _LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, _PROPAGATION
 _WRAPPER_TEXT = (
     "functionalization.gen_alias_from_base",
     "codegen.PythonPrinter",
-    *(u for u in PLAIN_PARTS if u.startswith("codegen.PythonWrapperCodegen")),
+    *(u for u in PLAIN_PARTS if u.startswith(("codegen.PythonWrapperCodegen", "codegen.MultiOutputLine"))),
 )  # fmt: skip
 _SIZES = "codegen.SizeVarAllocator"
 _INDICES = (f"{_SIZES}/_simplify_with_ranges",)

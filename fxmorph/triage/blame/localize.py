@@ -37,8 +37,9 @@ from fxmorph.triage.blame.raised_in import raised_in
 #: Twins of one fault that are switched off one after the other before giving up.
 TWINS = 6
 IN_EAGER = Held(backend=True)
-#: What an assertion in generated code says of an input that is not laid out as it was when that code was made.
-_OF_AN_INPUT = "op: input"
+#: What generated code says of an input that is not laid out as it was when that code was made, and of other numbers of
+#: inputs.
+_OF_INPUTS = ("op: input", "values to unpack (expected")
 #: What puts the compiler's own random numbers in the place of eager's.
 _OWN_NUMBERS = "joint.replace_random_passes"
 
@@ -47,8 +48,7 @@ def localize(probe: Probe, ladder_stage: str) -> Blame:
     """Blame for the finding that ``probe`` shows; ``ladder_stage`` is the first backend's that shows it."""
     try:
         if ladder_stage == Stage.DYNAMO and not _mended_behind_dynamo(probe):
-            evidence = ("shows with backend eager, where Dynamo alone has seen the program",)
-            return Blame(Stage.DYNAMO, Stage.DYNAMO, True, evidence, redo_of(Stage.DYNAMO, ""))
+            return _raised_in_decomposition(probe) or _seen_by_dynamo_alone()
         found = _behind_dynamo(probe)
     except OutOfTime as error:
         return Blame(None, "", False, (f"no time for more: {error}",))
@@ -58,6 +58,18 @@ def localize(probe: Probe, ladder_stage: str) -> Blame:
     return found
 
 
+def _seen_by_dynamo_alone() -> Blame:
+    evidence = ("shows with backend eager, where Dynamo alone has seen the program",)
+    return Blame(Stage.DYNAMO, Stage.DYNAMO, True, evidence, redo_of(Stage.DYNAMO, ""))
+
+
+def _raised_in_decomposition(probe: Probe) -> Blame | None:
+    """Dynamo asks decompositions, run on tensors without values, what operators return."""
+    seen = probe.raised() if probe.accused & {Kind.RAISES, Kind.COMPILE_ERROR} else None
+    found = raised_in(seen.raised_in) if seen is not None else None
+    return found if found is not None and found.stage is Stage.DECOMPOSITION else None
+
+
 def _by_what_is_raised(probe: Probe) -> Blame | None:
     """Whom the exception points to: no proof, since what raises may only be the first to see what is wrong."""
     seen = probe.raised()
@@ -65,7 +77,7 @@ def _by_what_is_raised(probe: Probe) -> Blame | None:
         return None
     if seen.exception is not None and is_compiler_error(seen.exception):
         return raised_in(seen.raised_in)
-    return wrapped_wrongly(probe) if _OF_AN_INPUT in seen.raised else None
+    return wrapped_wrongly(probe) if any(said in seen.raised for said in _OF_INPUTS) else None
 
 
 def _mended_behind_dynamo(probe: Probe) -> bool:

@@ -217,6 +217,27 @@ def test_a_short_range_is_that_of_what_was_computed_in_it() -> None:
     assert gates.low_precision and ranges == [True, False]
 
 
+DRAWN: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], bool]] = {
+    "of a size": (lambda x: torch.randn_like(x.sin()), False),
+    "of numbers": (lambda x: torch.bernoulli(torch.full_like(x, 0.3)), False),
+    "in the place of others": (lambda x: x.sin().exponential_(), False),
+    "of chances": (lambda x: torch.bernoulli(x.sigmoid()), False),
+    "of coarse chances": (lambda x: torch.bernoulli(x.sigmoid().bfloat16() * 0.9).float(), True),
+    "of rounded numbers, by another generator": (lambda x: torch.normal(x.sin(), 1.0), True),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_what_is_drawn_hangs_on_values_that_are_read(name: str) -> None:
+    fn, lost = DRAWN[name]
+    torch.manual_seed(0)
+    seen, gates = reference(lambda x: (fn(x) * 0.1, x.sin()), normal(5, 7))
+    closed = [slot.value.closed for slot in seen.outputs]
+    assert ("random_values" in closed[0]) == lost == gates.random_values and "random_values" not in closed[1]
+    for lane in seen.outputs[0].value.lanes.values():
+        torch.testing.assert_close(lane.float(), seen.outputs[0].value.native, rtol=1e-5, atol=1e-5)
+
+
 EXTREMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "amax": lambda x: x.amax(1),
     "amin of all": lambda x: x.amin(),
