@@ -775,6 +775,52 @@ CASES |= {
         lambda x, y: (x.exp() * y[::3] + x.sin() * 2).sum(0), (randn(20, 48), randn(144)),
         "codegen.CppVecKernel._load_or_store_non_contiguous", no_grad=True,
     ),
+    "a write of the backward pass without its mark": Case(
+        text("torch._functorch._aot_autograd.graph_capture_wrappers", "set_partitioner_tag_must_be_in_backward",
+             '"must_be_in_backward"', '"must_be_in_forward"'),
+        lambda x, seen: Counted.apply(x.sin(), seen), (randn(4, 6, grad=True), torch.zeros(6)),
+        "functionalization.set_partitioner_tag_must_be_in_backward",
+    ),
+    "results taken for those of gradients": Case(
+        text("torch._functorch._aot_autograd.runtime_wrappers", "RuntimeWrapper.post_compile",
+             "trace_joint=self.trace_joint,", "trace_joint=not self.trace_joint,"),
+        lambda x: (x.view(-1), x * 2), (randn(4, 6),), "runtime_wrappers.RuntimeWrapper",
+    ),
+    "the first of several results": Case(
+        text("torch._inductor.codegen.wrapper", "MultiOutputLine.codegen",
+             "basename, self.result_name, str(i)", "basename, self.result_name, str(0)"),
+        lambda x: torch.linalg.eigh(x @ x.mT)[1].abs(), (randn(6, 6),), "codegen.MultiOutputLine/codegen", no_grad=True,
+    ),
+    "a fused node that its parts do not know": Case(
+        text("torch._inductor.scheduler", "Scheduler.fuse_two_nodes",
+             "for n in node3.get_nodes()}", "for n in (node1, node2)}"),
+        lambda x, y: (lambda a, b: (a + 1, a * 2, b, (a * b).tanh()))(x.sigmoid(), (x * 0.3 + y).exp()),
+        (randn(24, 32), randn(24, 32)), "scheduler.fuse_two_nodes", no_grad=True,
+    ),
+    "a round of fusion in no order": Case(
+        text("torch._inductor.scheduler", "Scheduler.fuse_nodes_once",
+             "nodes = self.topological_sort_schedule(nodes)", "pass"),
+        lambda x, y, w: (lambda m: (x.cos(), m.sin() + x, m))(y @ w), (randn(24, 32), randn(24, 16), randn(16, 32)),
+        "scheduler.fuse_nodes_once", CompileConfig.make(inductor={"reorder_for_peak_memory": False}), no_grad=True,
+    ),
+    "a pair that waits, fused as one that does not": Case(
+        text("torch._inductor.scheduler", "Scheduler._can_fuse",
+             "if node1.get_operation_names() & node2.ancestors:", "if node1.get_first_name() in node2.ancestors:"),
+        lambda x: (lambda b: (x.sigmoid(), b, b.flip(0) * 0.5 + x))((x * 0.3).exp()), (randn(200),),
+        "scheduler.can_fuse", no_grad=True,
+    ),
+    "numbers for masks": Case(
+        text("torch._inductor.codegen.cpp", "CppVecKernel.get_to_dtype_expr",
+             "::from<{src_cpp_type},{src_num_vectors}>({src})", "({src})"),
+        lambda x, y: torch.where(x.bool(), y, y * 0.1), (randn(24, 32).clamp_min(0.0), randn(24, 32)),
+        "codegen.CppVecOverrides.to_dtype", no_grad=True,
+    ),
+    "conversions undone by those back": Case(
+        text("torch._inductor.codegen.cpp", "CppVecOverrides.to_dtype",
+             "and dtype in DTYPE_LOWP_FP", "and dtype != torch.bool"),
+        lambda x, y: (x * 4).int().float() * 0.25 + y, (randn(24, 32), randn(24, 32)),
+        "codegen.CppVecOverrides.to_dtype", no_grad=True,
+    ),
 }  # fmt: skip
 
 
