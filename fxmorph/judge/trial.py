@@ -300,6 +300,11 @@ class LazyReference:
                 self._trial.forget()
         return self._run, self._seen
 
+    def explained(self, verdict: Verdict) -> Verdict:
+        """Why there is no reference, where that is what is said: the reference run raised what eager did not."""
+        raised = self._make()[1].raised if verdict.code is VerdictCode.NO_REFERENCE else ""
+        return replace(verdict, reason=f"{verdict.reason}; the reference run raised {raised}") if raised else verdict
+
     def gates(self, slot: str = "") -> Gates:
         gates, shadows = self._make()[0].gates, self.shadows(slot)
         return gates if shadows is None else gates.around(shadows.closed)
@@ -503,6 +508,7 @@ class Trial:
                     note(lambda v=v: f"  {v.slot}: {v.reason}")  # type: ignore[misc]
             if judge.step == 1 and not (eager.returned and compiled.returned):
                 break
+        verdicts = [reference.explained(v) for v in verdicts]
         if self._casts_count:
             verdicts = [_accused_of_eliding(v) for v in verdicts]
         for line in evidence.summary():

@@ -76,9 +76,11 @@ class _Extreme:
             x, y = call.args[of], call.args[extreme]
             if not (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.dtype == y.dtype in UNIT):
                 continue
-            if x.is_complex() or y.ndim > x.ndim or not x.numel():
-                continue
             apart = x.ndim - y.ndim
+            if x.is_complex() or not x.numel() or apart < 0:
+                continue
+            if any(mine not in (1, size) for mine, size in zip(y.shape, x.shape[apart:], strict=True)):
+                continue
             dims = tuple(d for d in range(x.ndim) if x.shape[d] > 1 and (d < apart or _is_one(y, d - apart)))
             for take in (torch.amax, torch.amin) if dims else ():
                 if torch.equal(take(x, dims, keepdim=True).expand(x.shape), y.expand(x.shape)):

@@ -58,6 +58,7 @@ from fxmorph.judge.reference.tables import (
     INDEX_PUTS,
     INNER_PRODUCTS,
     KERNELS,
+    LOGARITHMS_OF_SUMS,
     NARROW_UNITS,
     OPAQUE_UNITS,
     POWERS,
@@ -227,11 +228,14 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
         return _distances(lane, args[0], args[1], dtype, shadow)
     once = name in ROUNDED_ONCE and name not in KERNELS
     units = ROUNDED_ONCE_AMPLITUDE if once else _units(dtype, UNITS.get(base, DEFAULT_AMPLITUDE), shadow)
-    shadow = jittered(lane, shadow, units, dtype, absolute=name in KERNELS)
+    shadow = jittered(lane, shadow, units, dtype, absolute=name in KERNELS and name != LOGARITHMS_OF_SUMS)
     inside = UNIT[torch.float32 if dtype in AMPLITUDE else dtype]
     if base in ABSOLUTE_UNITS:
         factor = _factor_of_exponential(args) if base in ALPHAS else 1.0
         shadow = shadow + ABSOLUTE_UNITS[base] * factor * inside * lane.noise(shadow)
+    if name == LOGARITHMS_OF_SUMS:  # relative errors of sums are absolute ones of their logarithms
+        terms = args[0].shape[args[1]] if args[0].ndim else 1
+        shadow = shadow + (DEFAULT_AMPLITUDE + terms) * inside * lane.noise(shadow)
     if base in COARSE_KERNELS:
         shadow = shadow + COARSE_KERNELS[base] * lane.noise(shadow)
     if name in CROSSING and isinstance(args[0], torch.Tensor):

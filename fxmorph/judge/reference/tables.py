@@ -57,6 +57,9 @@ RING = frozenset(
     "_foreach_add _foreach_add_ _foreach_mul _foreach_mul_".split()
 )
 
+#: Logarithms of sums of exponentials, each of some more terms.
+LOGARITHMS_OF_SUMS = "logcumsumexp"
+
 ROUNDED_ONCE = (
     RING | SUMS | frozenset("div div_ true_divide sqrt sqrt_ reciprocal reciprocal_ _foreach_div _foreach_sqrt".split())
 )

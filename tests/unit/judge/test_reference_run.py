@@ -259,6 +259,21 @@ def test_some_element_is_the_extreme_however_it_is_rounded(name: str) -> None:
         torch.testing.assert_close(lane, wide, rtol=1e-5, atol=1e-6)
 
 
+def test_operands_of_any_shapes_are_compared_beside_their_shadows() -> None:
+    x = normal(5).sin()
+    for other in (x.amax(), x[None], x[:, None], x[:1], x.expand(3, 5), x[None, :, None]):
+        assert torch.equal(lanes(lambda a, b: a == b, x, other)["wide"], x == other)
+
+
+def test_logarithms_of_running_sums_are_rounded_by_what_they_are() -> None:
+    x = normal(4, 30).requires_grad_()
+    seen, _ = reference(lambda x: x.logcumsumexp(1), x, no_grad=False)
+    for name in ("out0", "grad:input0"):
+        shadows = seen.slots()[name].value
+        for lane in shadows.lanes.values():
+            torch.testing.assert_close(lane, shadows.lanes["wide"], rtol=1e-3, atol=1e-4)
+
+
 def test_what_is_as_large_but_for_rounding_may_be_the_extreme_too() -> None:
     def chosen(x: torch.Tensor) -> torch.Tensor:
         y = x.sin() * 1.1
