@@ -106,6 +106,37 @@ def check_in_place(node: Any, read: Any) -> After:
     return after
 
 
+def check_in_place_update(node: Any) -> After:
+    """Memory is given to a result by a node that is the last to read what it holds."""
+    from torch._inductor.virtualized import V
+
+    taken = getattr(getattr(V.kernel, "args", None), "inplace_buffers", {})
+    before = set(taken)
+
+    def after(result: Any) -> Correction | None:
+        buffers = {**node.scheduler.name_to_donated_buffer, **node.scheduler.name_to_buf}
+        done = {node.get_name(), *node.ancestors, *V.graph.removed_operations, *node.scheduler.completed_operations}
+        for name in (b.get_name() for b in node.get_outputs()):
+            names = taken[name].other_names if name in taken and name not in before else [name]
+            given = next((n for n in reversed(names[: names.index(name)]) if n in buffers), None)
+            users = buffers[given].users if given is not None else ()
+            later = next((u.get_name() for u in users if not u.is_weak and u.get_name() not in done), None)
+            if later is not None:
+
+                def mend(names: list[str] = names, name: str = name) -> Any:
+                    names.remove(name)
+                    del taken[name]
+                    V.kernel.inplace_update_buffers.pop(name, None)
+                    if len(names) == 1 and names[0] not in before:
+                        del taken[names[0]]
+                    return result
+
+                return Correction(f"{name} takes the memory of {given}, which {later} reads after it", mend)
+        return None
+
+    return after
+
+
 def check_cycle(scheduler: Any, first: Any, second: Any) -> After:
     """No third node waits for one of the two while the other waits for it."""
 

@@ -48,6 +48,7 @@ class Plain(StrEnum):
     WRAPPER_VIEWS = "views of buffers are written by us"
     WRAPPER_BUFFERS = "new buffers are written by us"
     WRAPPER_REUSE = "buffers that are used again are written by us"
+    WRAPPER_KEYS = "which buffers may take each other's memory is told by us"
     WRAPPER_ARGUMENTS = "arguments of kernels of others are written by us"
     WRAPPER_INDEX_PUT = "calls that write by indices are written by us"
     WRAPPER_SCATTER = "calls that scatter are written by us"
@@ -108,6 +109,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.WRAPPER_VIEWS: partial(plain_wrapper.plain_wrapper_text, "codegen_reinterpret_view"),
     Plain.WRAPPER_BUFFERS: partial(plain_wrapper.plain_wrapper_text, "make_allocation"),
     Plain.WRAPPER_REUSE: partial(plain_wrapper.plain_wrapper_text, "make_buffer_reuse"),
+    Plain.WRAPPER_KEYS: partial(plain_wrapper.plain_wrapper_text, "buffer_reuse_key"),
     Plain.WRAPPER_ARGUMENTS: partial(plain_wrapper.plain_wrapper_text, "codegen_args"),
     Plain.WRAPPER_INDEX_PUT: partial(plain_wrapper.plain_wrapper_text, "_generate_index_put_fallback"),
     Plain.WRAPPER_SCATTER: partial(plain_wrapper.plain_wrapper_text, "_generate_scatter_fallback"),

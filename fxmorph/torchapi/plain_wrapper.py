@@ -14,12 +14,14 @@ import torch
 def plain_wrapper_text(method: str) -> Iterator[None]:
     """The method of the wrapper's generator, or of a call in it, is ours in compiles inside."""
     from torch._inductor import ir
+    from torch._inductor.codegen import wrapper
     from torch._inductor.codegen.wrapper import MultiOutputLine, PythonWrapperCodegen
 
-    ours = {
+    ours: dict[str, tuple[Any, Any]] = {
         "codegen_reinterpret_view": (PythonWrapperCodegen, _view),
         "make_allocation": (PythonWrapperCodegen, _allocation),
         "make_buffer_reuse": (PythonWrapperCodegen, _reuse),
+        "buffer_reuse_key": (wrapper, _reuse_key),
         "codegen_args": (ir.ExternKernel, _arguments),
         "_generate_index_put_fallback": (PythonWrapperCodegen, _index_put),
         "_generate_scatter_fallback": (PythonWrapperCodegen, _scatter),
@@ -52,9 +54,20 @@ def _allocation(
 
 
 def _reuse(self: Any, old: Any, new: Any, delete_old: bool) -> str:
-    """A name for the memory of a buffer that is not read any more, which keeps its own name."""
+    """A name for the memory of a buffer of that dtype that is not read any more, and loses its own."""
+    from torch._inductor.virtualized import V
+
+    assert old.get_dtype() == new.get_dtype()
     old_name, new_name = old.get_name(), new.get_name()
-    return f"{new_name} = torch.as_strided({old_name}, {_numbers(new.get_size())}, {_numbers(new.get_stride())}, 0)"
+    end = f"; del {old_name}" if delete_old and old_name not in V.graph.get_output_names() else ""
+    view = f"torch.as_strided({old_name}, {_numbers(new.get_size())}, {_numbers(new.get_stride())}, 0)"
+    return f"{new_name} = {view}{end}"
+
+
+def _reuse_key(node: Any) -> tuple[str, ...]:
+    """What is alike of buffers that may take each other's memory."""
+    like = (node.get_device(), node.get_dtype(), node.get_size(), node.get_stride())
+    return tuple(map(str, like))
 
 
 def _arguments(self: Any) -> list[str]:

@@ -59,6 +59,8 @@ _CHECKED = (
     ("can_buffer_be_removed_through_fusion", _SCHEDULER, "Scheduler.can_buffer_be_removed_through_fusion",
      "plain_fusion", "check_removed"),
     ("SchedulerNode/can_inplace", _SCHEDULER, "SchedulerNode.can_inplace", "plain_fusion", "check_in_place"),
+    ("BaseSchedulerNode/decide_inplace_update", _SCHEDULER, "BaseSchedulerNode.decide_inplace_update",
+     "plain_fusion", "check_in_place_update"),
     ("fusable_read_and_write", _SCHEDULER, "Scheduler.fusable_read_and_write", "plain_fusion", "check_read_and_write"),
     ("fusable_weak_dep", _SCHEDULER, "Scheduler.fusable_weak_dep", "plain_fusion", "check_weak"),
     ("will_fusion_create_cycle", _SCHEDULER, "Scheduler.will_fusion_create_cycle", "plain_fusion", "check_cycle"),

@@ -63,6 +63,7 @@ PLAIN_PARTS = {
     "codegen.PythonWrapperCodegen/codegen_reinterpret_view": Plain.WRAPPER_VIEWS,
     "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
     "codegen.PythonWrapperCodegen/make_buffer_reuse": Plain.WRAPPER_REUSE,
+    "codegen.buffer_reuse_key": Plain.WRAPPER_KEYS,
     "codegen.PythonWrapperCodegen/codegen_args": Plain.WRAPPER_ARGUMENTS,
     "codegen.PythonWrapperCodegen/_generate_index_put_fallback": Plain.WRAPPER_INDEX_PUT,
     "codegen.PythonWrapperCodegen/_generate_scatter_fallback": Plain.WRAPPER_SCATTER,

@@ -152,7 +152,7 @@ def _of_memory(probe: Probe) -> Blame | None:
     if found is None:
         return None
     reuses = found.unit in ("scheduler.allow_buffer_reuse", "scheduler.inplace_buffers")
-    text = ("codegen.PythonWrapperCodegen/make_buffer_reuse",) if reuses else ()
+    text = ("codegen.PythonWrapperCodegen/make_buffer_reuse", "codegen.buffer_reuse_key") if reuses else ()
     return _parts(probe, (*_DONATION, *text)) or found
 
 

@@ -33,6 +33,8 @@ from fxmorph.torchapi.tracking import Group, Step, Tracker, tracked
 from fxmorph.torchapi.unseen_passes import GraphFunction, without_graph_function, without_stages
 
 LOUD = frozenset({Kind.COMPILE_ERROR, Kind.RAISES, Kind.CRASH})
+#: Files of torch whose functions run a graph as it is.
+_RUNNERS = ("torch/fx/interpreter.py:", "torch/_dynamo/backends/debugging.py:")
 #: Wall seconds for one compile and its judgement in a process of its own.
 CHILD_SECONDS = 120.0
 #: What writes beside its memory does not end its process each time: so often it must not, to be gone.
@@ -195,10 +197,19 @@ class Probe:
     def _answer(self, kinds: Collection[Kind], trial: Trial) -> Answer:
         if _raises_for_the_compiler(trial):
             return Answer.BROKEN
-        other = LOUD if self.signature not in (None, trial.signature) else frozenset()
+        other = LOUD if _another(self.signature, trial.signature) else frozenset()
         if (self.accused - other) & set(kinds):
             return Answer.SHOWS
         return Answer.BROKEN if LOUD & set(kinds) else Answer.GONE
+
+
+def _another(known: Signature | None, seen: Signature | None) -> bool:
+    """Whether another exception was raised than is known.  What only runs a graph says nothing of where it was."""
+    if known is None or seen is None or known == seen:
+        return known not in (None, seen)
+    if (known.type, known.operator) != (seen.type, seen.operator):
+        return True
+    return not all(signature.frame.startswith(_RUNNERS) for signature in (known, seen))
 
 
 def _raises_for_the_compiler(trial: Trial) -> bool:
