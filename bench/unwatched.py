@@ -21,6 +21,7 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.trial import SeedSubject, Trial
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan, Verdict
+from fxmorph.programs.inputs import NotApplicable
 from fxmorph.programs.load import SeedFailed, load_case
 from fxmorph.programs.observe import Observation, Slot
 from fxmorph.torchapi.compiling import quiet
@@ -77,7 +78,10 @@ def unwatched(seed: Seed, changes: list[Change]) -> tuple[int, Iterator[str]]:
     trial = Trial(SeedSubject(load_case(Case(seed, 0, 0, PLANS, config))), config, 0, Clock())
     told: dict[tuple[str, str], list[Verdict | None]] = {}
     for plan in PLANS:
-        eager = trial.eager(plan)
+        try:
+            eager = trial.eager(plan)
+        except NotApplicable:
+            continue
         if eager.raised:
             continue
         reference = trial.reference(plan, eager)
