@@ -318,8 +318,9 @@ def _inner_product(name: str, args: tuple[Any, ...], like: torch.Tensor) -> torc
 
 
 def _sum_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor, place: int) -> torch.Tensor:
-    """Error of summing in another order, or one after the other."""
-    return _as_large(lane, call, place, s, lambda: _off_by_order(call, dtype, s)) * lane.noise(s)
+    """Error of summing in another order, or one after the other; none of a sum with an infinite term, or of NaN."""
+    error = _as_large(lane, call, place, s, lambda: _off_by_order(call, dtype, s)) * lane.noise(s)
+    return torch.where(s.isfinite(), error, 0.0)
 
 
 def _coordinate_error(lane: Lane, call: OperatorCall, dtype: torch.dtype, s: torch.Tensor, place: int) -> torch.Tensor:

@@ -274,6 +274,13 @@ def test_logarithms_of_running_sums_are_rounded_by_what_they_are() -> None:
             torch.testing.assert_close(lane, shadows.lanes["wide"], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "cumsum"])
+def test_a_sum_with_an_infinite_term_is_infinite_in_any_order(name: str) -> None:
+    x = torch.cat([normal(3, 20).sin(), torch.full((3, 1), -math.inf)], 1)
+    got = lanes(lambda x: getattr(x * 1.1, name)(1)[..., -1:], x)
+    assert all(bool((lane == -math.inf).any()) and not lane.isnan().any() for lane in got.values())
+
+
 def test_what_is_as_large_but_for_rounding_may_be_the_extreme_too() -> None:
     def chosen(x: torch.Tensor) -> torch.Tensor:
         y = x.sin() * 1.1
