@@ -68,8 +68,20 @@ class _Extreme:
     dims: tuple[int, ...]
 
     @staticmethod
-    def among(call: OperatorCall) -> _Extreme | None:
-        """Seen by the values of the program's own operands: the gradient of ``amax`` has them in any spelling."""
+    def among(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> _Extreme | None:
+        """Seen by values, which the gradient of ``amax`` has in any spelling: the program's own, and those of lanes
+        that compute nothing anew, to which a number that is as large by chance is no extreme.
+        """
+        found = _Extreme._among(call)
+        own = [c for lane, c in zip(lanes, lane_calls, strict=True) if lane.anew is None]
+        return found if found is not None and all(map(found.holds, own)) else None
+
+    def holds(self, call: OperatorCall) -> bool:
+        x, y = call.args[self.of], call.args[self.extreme]
+        return torch.equal(self.take(x, self.dims, keepdim=True).expand(x.shape), y.expand(x.shape))
+
+    @staticmethod
+    def _among(call: OperatorCall) -> _Extreme | None:
         if call.name not in COMPARISONS or len(call.args) < 2:
             return None
         for of, extreme in ((0, 1), (1, 0)):
@@ -82,9 +94,9 @@ class _Extreme:
             if any(mine not in (1, size) for mine, size in zip(y.shape, x.shape[apart:], strict=True)):
                 continue
             dims = tuple(d for d in range(x.ndim) if x.shape[d] > 1 and (d < apart or _is_one(y, d - apart)))
-            for take in (torch.amax, torch.amin) if dims else ():
-                if torch.equal(take(x, dims, keepdim=True).expand(x.shape), y.expand(x.shape)):
-                    return _Extreme(of, extreme, take, dims)
+            found = [_Extreme(of, extreme, take, dims) for take in (torch.amax, torch.amin) if dims]
+            if (held := next((e for e in found if e.holds(call)), None)) is not None:
+                return held
         return None
 
     def taken_in(self, lane_call: OperatorCall) -> OperatorCall:
@@ -118,7 +130,7 @@ def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]
     if not floats:
         return
     reach = {i: 2 * lanes.deviation(args[i]) for i in floats}
-    extreme = _Extreme.among(call)
+    extreme = _Extreme.among(lanes, call, lane_calls)
     if extreme is not None:
         lane_calls[:] = map(extreme.taken_in, lane_calls)
     if name in QUOTIENTS:

@@ -259,6 +259,14 @@ def test_some_element_is_the_extreme_however_it_is_rounded(name: str) -> None:
         torch.testing.assert_close(lane, wide, rtol=1e-5, atol=1e-6)
 
 
+def test_a_number_that_is_as_large_by_chance_is_no_extreme() -> None:
+    x = torch.linspace(0.1, 1.0, 12)
+    got = lanes(lambda x: (lambda y: y == y.amax())(x * 1.1), x)
+    assert all(bool(lane.any()) for lane in got.values())
+    got = lanes(lambda x: x * 1.1 == torch.tensor(float((x * 1.1).amax())), x)
+    assert any(not lane.any() for lane in got.values())
+
+
 def test_operands_of_any_shapes_are_compared_beside_their_shadows() -> None:
     x = normal(5).sin()
     for other in (x.amax(), x[None], x[:, None], x[:1], x.expand(3, 5), x[None, :, None]):
