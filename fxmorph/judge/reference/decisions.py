@@ -5,8 +5,6 @@ A few perturbed lanes miss some decisions on the edge by chance; these two do no
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,6 +14,7 @@ from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.lanes import Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import UNIT, is_wide
+from fxmorph.judge.reference.selections import Selections
 from fxmorph.judge.reference.tables import ROUNDINGS
 from fxmorph.programs.operators import COMPARISONS
 from fxmorph.torchapi.dispatch import tree_map
@@ -49,90 +48,31 @@ DISCRETE = (
 ZERO_SIGNS = frozenset("signbit copysign copysign_ atan2 atan2_ angle arctan2".split())
 
 
-def decided_both_ways(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], gates: Gates) -> None:
+def decided_both_ways(
+    lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], gates: Gates, selections: Selections
+) -> None:
     """Move the operands of a decision in ``lane_calls``, those of a call by lane, to either side of it."""
     decides = call.name in COMPARISONS or call.name in ROUNDINGS or (rounds_quotient(call) and not call.decided)
     if decides and not gates.exact:
-        _move_apart(lanes, call, lane_calls)
+        _move_apart(lanes, call, lane_calls, selections)
     if call.name in ZERO_SIGNS:
         _sign_zeros(lanes, call, lane_calls, gates)
 
 
-@dataclass(frozen=True)
-class _Extreme:
-    """One operand of a comparison is the largest or the smallest of the other along some dimensions."""
-
-    of: int  # places among the arguments
-    extreme: int
-    take: Callable[..., torch.Tensor]
-    dims: tuple[int, ...]
-
-    @staticmethod
-    def among(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> _Extreme | None:
-        """Seen by values, which the gradient of ``amax`` has in any spelling: the program's own, and those of lanes
-        that compute nothing anew, to which a number that is as large by chance is no extreme.
-        """
-        found = _Extreme._among(call)
-        own = [c for lane, c in zip(lanes, lane_calls, strict=True) if lane.anew is None]
-        return found if found is not None and all(map(found.holds, own)) else None
-
-    def holds(self, call: OperatorCall) -> bool:
-        x, y = call.args[self.of], call.args[self.extreme]
-        return torch.equal(self.take(x, self.dims, keepdim=True).expand(x.shape), y.expand(x.shape))
-
-    @staticmethod
-    def _among(call: OperatorCall) -> _Extreme | None:
-        if call.name not in COMPARISONS or len(call.args) < 2:
-            return None
-        for of, extreme in ((0, 1), (1, 0)):
-            x, y = call.args[of], call.args[extreme]
-            if not (isinstance(x, torch.Tensor) and isinstance(y, torch.Tensor) and x.dtype == y.dtype in UNIT):
-                continue
-            apart = x.ndim - y.ndim
-            if x.is_complex() or not x.numel() or apart < 0:
-                continue
-            if any(mine not in (1, size) for mine, size in zip(y.shape, x.shape[apart:], strict=True)):
-                continue
-            dims = tuple(d for d in range(x.ndim) if x.shape[d] > 1 and (d < apart or _is_one(y, d - apart)))
-            found = [_Extreme(of, extreme, take, dims) for take in (torch.amax, torch.amin) if dims]
-            if (held := next((e for e in found if e.holds(call)), None)) is not None:
-                return held
-        return None
-
-    def taken_in(self, lane_call: OperatorCall) -> OperatorCall:
-        """The lane's call with the extreme of what it has of the other: some element is equal to it everywhere, too
-        where a lane computes the elements anew.
-        """
-        args = list(lane_call.args)
-        args[self.extreme] = self.take(args[self.of], self.dims, keepdim=True)
-        anew = None if lane_call.anew is None else self.taken_in(lane_call.anew)
-        return lane_call.of_lane(tuple(args), lane_call.kwargs, anew)
-
-    def keep_equal(self, new: list[Any], own: tuple[Any, ...]) -> None:
-        """In ``new``, have what of a lane's ``own`` operands is equal so still."""
-        held = own[self.of] == own[self.extreme]
-        for place in (self.of, self.extreme):
-            new[place] = torch.where(held, own[self.of], new[place])
-
-
-def _is_one(t: torch.Tensor, dim: int) -> bool:
-    return t.shape[dim] == 1 or t.stride(dim) == 0
-
-
-def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> None:
+def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall], selections: Selections) -> None:
     """In the tie lanes, move the operands of a decision by what rounding may have moved them.
 
     Operands of ``eq`` and ``ne`` that are closer than that are made equal in one lane and
-    unequal in the other.  An extreme of what it is compared with stays one.
+    unequal in the other.  What was taken from the other operand stays equal to it.
     """
     name, args = call.name, call.args
     floats = [i for i, t in enumerate(args) if isinstance(t, torch.Tensor) and t.dtype in UNIT and not t.is_complex()]
     if not floats:
         return
     reach = {i: 2 * lanes.deviation(args[i]) for i in floats}
-    extreme = _Extreme.among(lanes, call, lane_calls)
-    if extreme is not None:
-        lane_calls[:] = map(extreme.taken_in, lane_calls)
+    taken = selections.taken(lanes, call, lane_calls)
+    if taken is not None:
+        lane_calls[:] = map(taken.taken_in, lane_calls)
     if name in QUOTIENTS:
         first = floats[0]
         least = 2 * UNIT[args[first].dtype] * lanes.wide.shadow(args[first]).abs()
@@ -154,8 +94,8 @@ def _move_apart(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]
         else:
             for i in floats:
                 new[i] = new[i] + (lane.tie if i == 0 else -lane.tie) * reach[i]
-        if extreme is not None:
-            extreme.keep_equal(new, lane_calls[slot].args)
+        if taken is not None:
+            taken.keep_equal(new, lane_calls[slot].args)
         lane_calls[slot] = call.of_lane(tuple(new), lane_calls[slot].kwargs)
 
 

@@ -39,6 +39,7 @@ from fxmorph.judge.reference.lanes import Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall, operator_call, strided
 from fxmorph.judge.reference.precision import UNIT
 from fxmorph.judge.reference.rounding import Rounding
+from fxmorph.judge.reference.selections import Selections
 from fxmorph.judge.reference.shadows import Shadows, Taken
 from fxmorph.judge.reference.single_roundings import rounds_freely
 from fxmorph.programs.operators import EMPTY
@@ -76,6 +77,7 @@ class ReferenceRun(DispatchMode):
         self._execution = LaneExecution(self.lanes, self._rounding, self.gates)
         self._remade = RemadeWeights(self.lanes)
         self._closed = ClosedBefore()
+        self._selections = Selections()
         self._bits = BitCasts(self.lanes)
 
     def keep(self, t: torch.Tensor) -> Shadows:
@@ -144,8 +146,9 @@ class ReferenceRun(DispatchMode):
             self.gates.not_exact(call.name)
             self._execution.draw_again(lane_calls, generator, out, made)
             return out
-        decided_both_ways(self.lanes, call, lane_calls, self.gates)
+        decided_both_ways(self.lanes, call, lane_calls, self.gates, self._selections)
         self._execution.run(lane_calls, out)
+        self._selections.note(call, out)
         if self._differentiated and self._rounding.multiplied:
             self._remade.note_weights(call, out)
         self._remade.follow(call, out)

@@ -238,6 +238,7 @@ def test_what_is_drawn_hangs_on_values_that_are_read(name: str) -> None:
         torch.testing.assert_close(lane.float(), seen.outputs[0].value.native, rtol=1e-5, atol=1e-5)
 
 
+AMONG_THREE = torch.arange(35).reshape(5, 7) % 3
 EXTREMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "amax": lambda x: x.amax(1),
     "amin of all": lambda x: x.amin(),
@@ -245,6 +246,8 @@ EXTREMES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "aminmax": lambda x: torch.stack(x.aminmax(dim=0)),
     "both dimensions": lambda x: x.unsqueeze(2).amax((0, 1)),
     "norm": lambda x: torch.linalg.vector_norm(x, float("inf"), dim=1),
+    "by an index": lambda x: torch.zeros(5, 3).scatter_reduce(1, AMONG_THREE, x, "amax", include_self=False),
+    "rows by an index": lambda x: torch.full((3, 7), -9.0).index_reduce(0, AMONG_THREE[0, :5], x, "amax"),
     "in the program": lambda x: torch.where(x.amax(1, keepdim=True) <= x, x, 0.0),
 }
 
