@@ -25,10 +25,11 @@ _ROUNDS: tuple[tuple[str | None, Setting], ...] = (
     ("int64", Setting.ALONE),
     (None, Setting.FUSED),
     (None, Setting.CHANGED),
-    ("bfloat16", Setting.FUSED),
+    ("bfloat16", Setting.TRAINED),
     (None, Setting.IN_PLACE),
     ("bool", Setting.ALONE),
-    ("float16", Setting.BACKWARD),
+    (None, Setting.TRAINED),
+    ("bfloat16", Setting.FUSED),
     ("uint8", Setting.FUSED),
     ("float64", Setting.BACKWARD),
     ("int32", Setting.IN_PLACE),
@@ -128,7 +129,7 @@ def _program(operator: ListedOperator, dtype: str | None, setting: Setting, part
     if chosen not in (*operator.dtypes, MIXED) or dtype == operator.dtypes[0]:
         return None
     gradients = operator.differentiable and chosen.startswith(("float", "bfloat", "complex"))
-    if setting is Setting.BACKWARD and not gradients:
+    if setting.differentiated and not gradients:
         return None
     if setting is Setting.IN_PLACE and not operator.in_place:
         return None

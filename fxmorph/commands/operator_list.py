@@ -34,5 +34,5 @@ def list_operators(as_json: bool) -> Exit:
 
 
 def _settings(operator: ListedOperator) -> Iterator[str]:
-    without = {Setting.BACKWARD: operator.differentiable, Setting.IN_PLACE: operator.in_place}
+    without = {s: operator.differentiable for s in Setting if s.differentiated} | {Setting.IN_PLACE: operator.in_place}
     return (setting for setting in Setting if without.get(setting, True))

@@ -26,8 +26,17 @@ class Setting(StrEnum):
     ALONE = "alone"  #: the calls, without gradients
     BACKWARD = "backward"  #: their inputs require grad
     FUSED = "fused"  #: pointwise operators before and after each, the result used twice
+    TRAINED = "trained"  #: fused, and the inputs require grad: gradients of what is computed again for them
     IN_PLACE = "in-place"  #: the variant of the operator that writes its first argument
     CHANGED = "changed"  #: calls of the overloads that it is made of, with arguments changed on purpose
+
+    @property
+    def differentiated(self) -> bool:
+        return self in (Setting.BACKWARD, Setting.TRAINED)
+
+    @property
+    def fused(self) -> bool:
+        return self in (Setting.FUSED, Setting.TRAINED)
 
 
 @dataclass(frozen=True)

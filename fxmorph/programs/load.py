@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.core.operator_seeds import OperatorProgram, Setting
+from fxmorph.core.operator_seeds import OperatorProgram
 from fxmorph.model import Case, CompileConfig, Seed
 from fxmorph.programs.contents import look_into
 from fxmorph.programs.fewer_results import returning
@@ -505,8 +505,8 @@ def _operator(seed: Seed) -> LoadedSeed:
     from fxmorph.torchapi.operator_programs import operator_program  # torch's tests take seconds to import
 
     program = OperatorProgram.of(seed)
-    without = program.setting is not Setting.BACKWARD
-    return LoadedSeed(seed, {"no_grad": True} if without else {}, operator_program(program))
+    meta = {} if program.setting.differentiated else {"no_grad": True}
+    return LoadedSeed(seed, meta, operator_program(program))
 
 
 _LOADERS = {"module": _module, "class": _class, "pt2": _pt2, "runnable": _runnable, "operator": _operator}

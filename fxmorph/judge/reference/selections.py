@@ -19,9 +19,10 @@ from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.operators import COMPARISONS
 from fxmorph.torchapi.dispatch import tree_leaves
 
-#: Operators whose results are elements of the tensors that they are given, by some reductions; and those that hand
-#: such results on.
-_SELECTING = frozenset({"scatter_reduce", "scatter_reduce_", "index_reduce", "index_reduce_"})
+#: Operators whose results are elements of the tensors that they are given, always and by some reductions; and those
+#: that hand such results on.
+_SELECTING = frozenset({"amax", "amin", "max", "min", "aminmax"})
+_REDUCING = frozenset({"scatter_reduce", "scatter_reduce_", "index_reduce", "index_reduce_"})
 _REDUCTIONS = frozenset({"amax", "amin"})
 _HANDING_ON = frozenset({"gather", "index_select", "index", "clone"})
 
@@ -49,8 +50,8 @@ class Extreme:
 
     @staticmethod
     def among(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> Extreme | None:
-        """Seen by values, which the gradient of ``amax`` has in any spelling: the program's own, and those of lanes
-        that compute nothing anew, to which a number that is as large by chance is no extreme.
+        """Seen by values, as the gradient of a norm has them: the program's own, and those of lanes that compute nothing
+        anew, to which a number that is as large by chance is no extreme.
         """
         found = next((e for e in _extremes(call) if e.holds(call)), None)
         own = [c for lane, c in zip(lanes, lane_calls, strict=True) if lane.anew is None]
@@ -105,7 +106,7 @@ def _with(lane_call: OperatorCall, args: list[Any], of_anew: Callable[[OperatorC
 
 @dataclass(frozen=True)
 class Picked:
-    """The elements at ``places`` of the operand ``picked`` are those of the operand ``of``, of its shape."""
+    """At ``places`` the operand ``picked`` has, broadcast, the elements of the operand ``of``."""
 
     of: int
     picked: int
@@ -129,7 +130,8 @@ class Selections:
 
     def note(self, call: OperatorCall, out: Any) -> None:
         """What an operator returned, or wrote."""
-        if call.name in _SELECTING and not _REDUCTIONS.isdisjoint(v for v in call.args if isinstance(v, str)):
+        reduces = call.name in _REDUCING and not _REDUCTIONS.isdisjoint(v for v in call.args if isinstance(v, str))
+        if reduces or call.name in _SELECTING:
             sources = frozenset(storage_key(t) for t in strided(call.tensors) if t.dtype in UNIT)
         elif call.name in _HANDING_ON:
             sources = self._of(call.args[0])
@@ -146,6 +148,6 @@ class Selections:
         """How one operand of a call was taken from the other, if it was."""
         for of, picked in _pairs(call) if self._sources else ():
             x, y = call.args[of], call.args[picked]
-            if x.shape == y.shape and storage_key(x) in self._of(y):
+            if storage_key(x) in self._of(y):
                 return Picked(of, picked, x == y)
         return Extreme.among(lanes, call, lane_calls)
