@@ -50,8 +50,8 @@ class Extreme:
 
     @staticmethod
     def among(lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> Extreme | None:
-        """Seen by values, as the gradient of a norm has them: the program's own, and those of lanes that compute nothing
-        anew, to which a number that is as large by chance is no extreme.
+        """Seen by values, as the gradient of a norm has them: the program's own, and those of lanes that compute
+        nothing anew, to which a number that is as large by chance is no extreme.
         """
         found = next((e for e in _extremes(call) if e.holds(call)), None)
         own = [c for lane, c in zip(lanes, lane_calls, strict=True) if lane.anew is None]
