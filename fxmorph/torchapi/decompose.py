@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -40,6 +41,13 @@ def may_decline(overload: OpOverload) -> bool:
 
     function = inspect.unwrap(select_decomp_table()[overload])
     return "NotImplemented" in getattr(getattr(function, "__code__", None), "co_names", ())
+
+
+def decomposed_gradient(function: str) -> str:
+    """The operator that a function of autograd, such as ``GluBackward0``, is named after, where it is decomposed."""
+    name = re.sub(r"(?<!^)(?=[A-Z])", "_", function.partition("Backward")[0]).lower()
+    found = _overload(f"aten.{name}_backward")
+    return str(found) if found is not None and is_decomposed(found) else ""
 
 
 def python_decomposition(name: str) -> bool:

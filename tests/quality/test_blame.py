@@ -809,6 +809,16 @@ CASES |= {
         lambda x: (lambda b: (x.sigmoid(), b, b.flip(0) * 0.5 + x))((x * 0.3).exp()), (randn(200),),
         "scheduler.can_fuse", no_grad=True,
     ),
+    "dimensions dropped that were not named": Case(
+        text("torch._inductor.lowering", "squeeze", "d in dims and V.graph", "V.graph"),
+        lambda x, y: x.squeeze(0) * 2 + y, (randn(1, 4, 1), randn(4, 1)), "lowering.aten.squeeze.dim", no_grad=True,
+    ),
+    "memory given away that is read later": Case(
+        text("torch._inductor.scheduler", "BaseSchedulerNode.decide_inplace_update",
+             "and len(remaining_uses) == 1", "and len(remaining_uses) >= 1"),
+        lambda x, w: (lambda h: (h.exp() + 1, h @ w))(x @ w), (randn(16, 16), randn(16, 16)),
+        "scheduler.BaseSchedulerNode/decide_inplace_update", no_grad=True,
+    ),
     "numbers for masks": Case(
         text("torch._inductor.codegen.cpp", "CppVecKernel.get_to_dtype_expr",
              "::from<{src_cpp_type},{src_num_vectors}>({src})", "({src})"),

@@ -17,7 +17,7 @@ from fxmorph.torchapi.scheduler_checks import CHECKED, scheduler_watched
 from fxmorph.torchapi.scheduler_steps import scheduler_steps
 from fxmorph.torchapi.tracking import Group, Step
 from fxmorph.triage.blame.culprit import PLAIN_PARTS, SETTINGS, redo_of
-from fxmorph.triage.blame.probe import Answer, Died, Held, OutOfTime, Probe, apart, first_step
+from fxmorph.triage.blame.probe import LOUD, Answer, Died, Held, OutOfTime, Probe, apart, first_step
 
 ALL = Held()
 #: Names of the IR's operations by FX node.
@@ -231,6 +231,9 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: Kernels) -> Blam
         gone = next((k for k in range(at, -1, -1) if probe.ask(ALL.below(Group.LOWERING, k)) is Answer.GONE), None)
         if gone is not None:
             answer, last = Answer.GONE, f"gone where nodes from {lowerings[gone].detail} on run eager kernels"
+            if LOUD & probe.accused:  # what raises otherwise with less lowered is the same fault
+                step = lowerings[gone]
+                said = f"raises where {step.detail} is lowered, whatever runs behind it"
     stage, unit, evidence = Stage.LOWERING, step.unit, [said, last]
     wrong = kernels.wrong_operations(step.detail)
     if wrong:  # its lowering is right: what prints that lowering is not

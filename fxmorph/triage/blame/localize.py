@@ -9,6 +9,7 @@ few real compiles (``fxmorph/triage/blame/generated_code.py``).
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.model import Kind
 from fxmorph.torchapi.compiling import is_compiler_error
+from fxmorph.torchapi.decompose import decomposed_gradient
 from fxmorph.torchapi.disabling import decompositions_used
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_seeds import SEEDS
@@ -40,6 +42,8 @@ IN_EAGER = Held(backend=True)
 #: What generated code says of an input that is not laid out as it was when that code was made, and of other numbers of
 #: inputs.
 _OF_INPUTS = ("op: input", "values to unpack (expected")
+#: What autograd says of a gradient of another shape or dtype than its input.
+_GRADIENT = re.compile(r"Function (\w+Backward\d*) returned an invalid gradient")
 #: What puts the compiler's own random numbers in the place of eager's.
 _OWN_NUMBERS = "joint.replace_random_passes"
 
@@ -75,9 +79,24 @@ def _by_what_is_raised(probe: Probe) -> Blame | None:
     seen = probe.raised()
     if seen is None:
         return None
+    if (found := _wrong_gradient(seen.raised)) is not None:
+        return found
     if seen.exception is not None and is_compiler_error(seen.exception):
         return raised_in(seen.raised_in)
     return wrapped_wrongly(probe) if any(said in seen.raised for said in _OF_INPUTS) else None
+
+
+def _wrong_gradient(raised: str) -> Blame | None:
+    """The backward operator that autograd says is wrong, where Python takes it apart: with or without Inductor's
+    decompositions its results are as those say.
+    """
+    named = _GRADIENT.search(raised)
+    operator = decomposed_gradient(named[1]) if named else ""
+    if not operator:
+        return None
+    unit = f"{Stage.DECOMPOSITION}.{operator}"
+    said = f"autograd refuses what {operator} returns, which Python takes apart"
+    return Blame(Stage.DECOMPOSITION, unit, False, (said,), redo_of(Stage.DECOMPOSITION, unit))
 
 
 def _mended_behind_dynamo(probe: Probe) -> bool:
