@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -72,7 +71,7 @@ class Change:
         return "made NaN" if self.by is None else "moved"
 
 
-def unwatched(seed: Seed, changes: list[Change]) -> tuple[int, Iterator[str]]:
+def unwatched(seed: Seed, changes: list[Change]) -> tuple[int, list[str]]:
     """How many changes were tried, and in words those that are accused on no set of values."""
     config = CompileConfig.make()
     trial = Trial(SeedSubject(load_case(Case(seed, 0, 0, PLANS, config))), config, 0, Clock())
@@ -94,15 +93,11 @@ def unwatched(seed: Seed, changes: list[Change]) -> tuple[int, Iterator[str]]:
                     by_slot[verdict.slot] = verdict
             for name in names:
                 told.setdefault((name, str(change)), []).append(by_slot.get(name, by_slot.get("")))
-    unseen = {
-        place: verdicts
-        for place, verdicts in told.items()
-        if not any(v is not None and v.status is Status.FINDING for v in verdicts)
-    }
-    return len(told), (
+    return len(told), [
         f"  {name} {change}: " + (f"{v.status}, {v.reason}"[:160] if (v := verdicts[0]) is not None else "clean")
-        for (name, change), verdicts in unseen.items()
-    )
+        for (name, change), verdicts in told.items()
+        if not any(v is not None and v.status is Status.FINDING for v in verdicts)
+    ]
 
 
 def main() -> int:
@@ -120,10 +115,9 @@ def main() -> int:
         except SeedFailed as error:
             print(f"{seed.path}: {error}", flush=True)
             continue
-        listed = list(lines)
-        tried, unseen = tried + changes, unseen + len(listed)
-        if listed:
-            print(f"{seed.path} {seed.name}", *listed, sep="\n", flush=True)
+        tried, unseen = tried + changes, unseen + len(lines)
+        if lines:
+            print(f"{seed.path} {seed.name}", *lines, sep="\n", flush=True)
     print(f"{len(seeds)} programs, {tried} changes of results, {unseen} that nobody sees")
     return int(bool(unseen))
 

@@ -3,8 +3,8 @@
 First, of those that together reach every lowering, calls with arguments changed on purpose, gradients, fused calls and
 several dtypes: what is taken apart is looked at as a decomposition alone, too.  Within each of these rounds come first
 those that together reach all functions that lower anything: most pointwise operators share one.  Then all, each once
-before any of them again: the calls that are most unlike each other, gradients, integers, fused calls, narrow floats and
-the rest; then further calls of the same operators.
+before any of them again: the calls that are most unlike each other, gradients, integers, fused calls, gradients of
+fused ones in narrow floats and the rest; then further calls of the same operators.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _ROUNDS: tuple[tuple[str | None, Setting], ...] = (
     (None, Setting.TRAINED),
     ("bfloat16", Setting.FUSED),
     ("uint8", Setting.FUSED),
+    ("float16", Setting.BACKWARD),
     ("float64", Setting.BACKWARD),
     ("int32", Setting.IN_PLACE),
     ("complex64", Setting.ALONE),

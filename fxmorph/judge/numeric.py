@@ -450,12 +450,9 @@ def _seen_anywhere(c: torch.Tensor, lanes: dict[str, torch.Tensor]) -> torch.Ten
     elements may bring it to another place, and makes none.
     """
     out = torch.zeros_like(c, dtype=torch.bool)
-    for lane in map(torch.Tensor.double, lanes.values()):
-        if bool(lane.isnan().any()):
-            out |= c.isnan()
-        for infinity in (torch.inf, -torch.inf):
-            if bool((lane == infinity).any()):
-                out |= c == infinity
+    for is_such in (torch.isnan, torch.isposinf, torch.isneginf):
+        if any(bool(is_such(lane).any()) for lane in lanes.values()):
+            out |= is_such(c)
     return out
 
 

@@ -35,7 +35,8 @@ def unseen(bench: Any, path: Path) -> list[str]:
     (seed,), _ = find_seeds([str(path)])
     tried, lines = bench.unwatched(seed, [bench.Change(1.0), bench.Change(None)])
     assert tried
-    return list(lines)
+    found: list[str] = lines
+    return found
 
 
 @pytest.mark.parametrize("name", SOME)

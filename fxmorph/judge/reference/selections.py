@@ -140,9 +140,8 @@ class Selections:
         for t in strided([*tree_leaves(out), *call.written]) if sources else ():
             self._sources[storage_key(t)] = (t.untyped_storage(), sources)
 
-    def _of(self, t: Any) -> frozenset[int]:
-        strides = isinstance(t, torch.Tensor) and t.layout == torch.strided
-        return self._sources.get(storage_key(t), (None, frozenset()))[1] if strides else frozenset()
+    def _of(self, t: torch.Tensor) -> frozenset[int]:
+        return self._sources.get(storage_key(t), (None, frozenset()))[1]
 
     def taken(self, lanes: Lanes, call: OperatorCall, lane_calls: list[OperatorCall]) -> Taken | None:
         """How one operand of a call was taken from the other, if it was."""

@@ -39,6 +39,7 @@ from fxmorph.triage.blame.raised_in import raised_in
 #: Twins of one fault that are switched off one after the other before giving up.
 TWINS = 6
 IN_EAGER = Held(backend=True)
+_RAISED = frozenset({Kind.RAISES, Kind.COMPILE_ERROR})
 #: What generated code says of an input that is not laid out as it was when that code was made, and of other numbers of
 #: inputs.
 _OF_INPUTS = ("op: input", "values to unpack (expected")
@@ -56,7 +57,7 @@ def localize(probe: Probe, ladder_stage: str) -> Blame:
         found = _behind_dynamo(probe)
     except OutOfTime as error:
         return Blame(None, "", False, (f"no time for more: {error}",))
-    if not found.confirmed and probe.accused & {Kind.RAISES, Kind.COMPILE_ERROR}:
+    if not found.confirmed and probe.accused & _RAISED:
         with suppress(OutOfTime, Missing):
             return _by_what_is_raised(probe) or found
     return found
@@ -69,7 +70,7 @@ def _seen_by_dynamo_alone() -> Blame:
 
 def _raised_in_decomposition(probe: Probe) -> Blame | None:
     """Dynamo asks decompositions, run on tensors without values, what operators return."""
-    seen = probe.raised() if probe.accused & {Kind.RAISES, Kind.COMPILE_ERROR} else None
+    seen = probe.raised() if probe.accused & _RAISED else None
     found = raised_in(seen.raised_in) if seen is not None else None
     return found if found is not None and found.stage is Stage.DECOMPOSITION else None
 
