@@ -163,45 +163,46 @@ def _drawn(like: Any, seed: int) -> Any:
     return torch.empty_strided(sizes, strides, dtype=like.dtype).copy_(drawn)
 
 
-def first_wrong_step(seen: Tracing) -> Step | None:
-    """The first step after which something else is computed, NONE where a graph without gradients is right; None where
-    the values of a call are not known.
+def first_wrong_step(seen: Tracing, laid_out: bool = False) -> Step | None:
+    """The first step after which something else is computed, or is ``laid_out`` otherwise; NONE where a graph without
+    gradients is right; None where the values of a call are not known.
 
     Steps are compared from the last to the first, and what remains is the one that makes a function of the program.
     """
+    agree = functools.partial(_agree, laid_out=laid_out)
     if seen.graph is None or seen.final is None or seen.wrapped is None or not seen.values:
         return None
     final, graph = (_run_graph(g, tree_leaves(given_values(seen))) for g in (seen.final, seen.graph))
-    if not _agree(final, graph):
+    if not agree(final, graph):
         return Step.CLEANED
     wrapped = _run_functional(seen.wrapped, given_values(seen))
-    if not _agree(graph, wrapped):
+    if not agree(graph, wrapped):
         return Step.TRACED
     if seen.functional is None or seen.function is None:
         return None
     functional = _run_functional(seen.functional, given_values(seen))
-    if not _agree(wrapped, functional):
+    if not agree(wrapped, functional):
         return Step.WRAPPED
     effects = len(tree_leaves(given_values(seen)))
     plain = _run(seen.function, given_values(seen))
-    if _agree(functional, plain):
-        if not _prepared_well(seen):
+    if agree(functional, plain):
+        if not _prepared_well(seen, laid_out):
             return Step.FUNCTION
         return Step.JOINT if seen.joint else Step.NONE
-    if not _agree(functional[:-effects], plain[:-effects]):
+    if not agree(functional[:-effects], plain[:-effects]):
         return Step.FUNCTIONALIZED
     with _inputs_cloned():
         cloned = _run(seen.function, given_values(seen))
-    return Step.WRITTEN if _agree(plain[:-effects], cloned[:-effects]) else Step.FRESH
+    return Step.WRITTEN if agree(plain[:-effects], cloned[:-effects]) else Step.FRESH
 
 
-def _prepared_well(seen: Tracing) -> bool:
+def _prepared_well(seen: Tracing, laid_out: bool) -> bool:
     """Whether the function without effects returns what the program does, and what it writes."""
     made = seen.prepared if seen.joint else seen.function
     (mine, theirs) = (given_values(seen)[0] if seen.joint else given_values(seen) for _ in range(2))
     wanted = results_without_effects(seen.programs[-1], mine, seen.metadata, seen.joint)
     assert made is not None
-    return _agree(wanted, _run(made, theirs)[: -len(theirs)])
+    return _agree(wanted, _run(made, theirs)[: -len(theirs)], laid_out)
 
 
 @contextlib.contextmanager
@@ -250,17 +251,25 @@ def _run(function: Callable[..., Any], args: Any) -> list[Any]:
         return [*tree_leaves(tuple(run_plainly(function, args))), *tree_leaves(args)]
 
 
-def _agree(first: Sequence[Any], second: Sequence[Any]) -> bool:
+def _agree(first: Sequence[Any], second: Sequence[Any], laid_out: bool) -> bool:
     """Whether both computed, and wrote, the same tensors."""
     mine, theirs = ([t for t in side if isinstance(t, torch.Tensor)] for side in (first, second))
-    return len(mine) == len(theirs) and all(alike(a, b) for a, b in zip(mine, theirs, strict=True))
+    return len(mine) == len(theirs) and all(alike(a, b, laid_out) for a, b in zip(mine, theirs, strict=True))
 
 
-def alike(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors hold about the same numbers, in whatever shape."""
+def alike(a: torch.Tensor, b: torch.Tensor, laid_out: bool = False) -> bool:
+    """Whether two tensors hold about the same numbers, in whatever shape; ``laid_out``: with the same strides, too."""
     same = a.numel() == b.numel() and a.dtype == b.dtype and a.layout == b.layout == torch.strided
+    if laid_out and same and not _same_strides(a, b):
+        return False
     a, b = a.detach(), b.detach()
     return same and torch.allclose(a.reshape(-1), b.reshape(-1), RTOL, ATOL, equal_nan=True)
+
+
+def _same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Of dims that are longer than one: of others nothing hangs on the stride."""
+    mine, theirs = ([s for n, s in zip(t.shape, t.stride(), strict=True) if n > 1] for t in (a, b))
+    return mine == theirs
 
 
 # -- the operator whose functional form is wrong -------------------------------------
@@ -280,8 +289,8 @@ class Followed:
     called: tuple[str, ...] = ()
 
 
-def operators_followed(seen: Tracing) -> Followed:
-    """What the program's operators gave, looked for in the graph.
+def operators_followed(seen: Tracing, laid_out: bool = False) -> Followed:
+    """What the program's operators gave, looked for in the graph (``laid_out``: with its strides).
 
     Where the graph lacks what an operator reads, the one that made it is lost: a view of something written since.
     """
@@ -289,7 +298,7 @@ def operators_followed(seen: Tracing) -> Followed:
         return Followed()
     values = _Values(seen.graph)
     values.run(*(a.detach() if isinstance(a, torch.Tensor) else a for a in tree_leaves(given_values(seen))))
-    watch = _Watch(values.seen)
+    watch = _Watch(values.seen, laid_out)
     given = given_values(seen)
     with torch.no_grad(), watch:
         run_plainly(seen.programs[-1], given[0] if seen.joint else given)
@@ -311,9 +320,9 @@ class _Values(fx.Interpreter):
 
 
 class _Watch(DispatchMode):
-    def __init__(self, values: list[torch.Tensor]) -> None:
+    def __init__(self, values: list[torch.Tensor], laid_out: bool) -> None:
         super().__init__()
-        self.values, self.lost, self.custom = values, "", ""
+        self.values, self.laid_out, self.lost, self.custom = values, laid_out, "", ""
         self.makers: dict[int, str] = {}
         self.held: list[Any] = []  # so that no two tensors have one id
 
@@ -330,7 +339,7 @@ class _Watch(DispatchMode):
         return result
 
     def _known(self, tensor: torch.Tensor) -> bool:
-        return tensor.numel() == 0 or any(alike(tensor, v) for v in self.values)
+        return tensor.numel() == 0 or any(alike(tensor, v, self.laid_out) for v in self.values)
 
     def _maker_of_missing(self, read: Any) -> str:
         """What made a tensor that is read and that the graph does not have."""

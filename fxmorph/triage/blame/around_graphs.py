@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
+from fxmorph.model import Kind
 from fxmorph.torchapi.collected_metadata import metadata_lie
 from fxmorph.torchapi.decompose import python_decomposition, python_decompositions
 from fxmorph.torchapi.plain_partition import CHOICE, CLASSES, CUTTING, MIN_CUT, RNG, RNG_NOTICE
@@ -232,10 +233,10 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     before = "shows with no pass, no decomposition of Inductor's and no partitioner"
     evidence = [before, f"with backend eager: {dynamo}"]
     redo = ('torch.compile(fn, backend="eager")  # gone: Dynamo without AOTAutograd',) if dynamo is Answer.GONE else ()
-    step = None
+    step, laid_out = None, Kind.STRIDE in probe.accused
     if answer is Answer.SHOWS:
         try:
-            lie, step = metadata_lie(seen), first_wrong_step(seen)
+            lie, step = metadata_lie(seen), first_wrong_step(seen, laid_out)
         except Exception as error:  # what is not traced may not run: tokens, subclasses, symbols for arguments
             evidence.append(f"what was traced does not run by itself: {type(error).__name__}")
         else:
@@ -250,12 +251,12 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     unit = _TRACERS[step]
     if step is Step.FUNCTION and not seen.joint:
         unit = "functionalization.fn_input_mutations_to_outputs"
-    evidence.append(f"the program computes something else from where it is made {step}")
+    what = "computes something else, or lays it out otherwise," if laid_out else "computes something else"
+    evidence.append(f"the program {what} from where it is made {step}")
     # A write that has not reached a tensor reaches it where the same function is run, not traced.
     if step in (Step.TRACED, Step.FUNCTIONALIZED) and _goes(probe, bare, PLAIN_PARTS[UNWRAPPING]):
         return _confirmed(probe, UNWRAPPING, *evidence, f"gone where {PLAIN_PARTS[UNWRAPPING]}")
-    # Of steps values are compared: another layout is of none of them, as it is where operators are taken apart.
-    followed = operators_followed(seen) if step in (Step.FUNCTIONALIZED, Step.FUNCTION) else Followed()
+    followed = operators_followed(seen, laid_out) if step in (Step.FUNCTIONALIZED, Step.FUNCTION) else Followed()
     if followed.lost and step is Step.FUNCTIONALIZED:
         decomposed = python_decomposition(followed.lost)
         unit = f"{Stage.DECOMPOSITION if decomposed else Stage.FUNCTIONALIZATION}.{followed.lost}"
