@@ -15,7 +15,7 @@ from fxmorph.core.clock import Clock
 from fxmorph.judge.accused_results import with_accused_results
 from fxmorph.judge.compiled_run import tried_compiled
 from fxmorph.judge.journal import note
-from fxmorph.judge.ladder import LAYOUT_KINDS, Climbed, Ladder, emulating, kinds_of
+from fxmorph.judge.ladder import CACHE_STAGE, LAYOUT_KINDS, STAGE, Climbed, Ladder, emulating, kinds_of
 from fxmorph.judge.outside_state import may_be_held, steadied
 from fxmorph.judge.plans import APART, SETTINGS_ALONE, under
 from fxmorph.judge.precondition_inputs import satisfying_sets
@@ -63,8 +63,8 @@ WINDOWS = (8, 16, 32, 80)
 NONFINITE_CODES = (VerdictCode.NONFINITE_INPUTS, VerdictCode.FINITENESS)
 
 
-#: Plans on which a later call is wrong where the first is not, and how a reason begins then.
-SECOND_CALLS = {ValuePlan.AGAIN: "in the second call", ValuePlan.CACHED: "called in turn, caches on"}
+#: Plans of several calls, and how a reason begins where one of them is wrong.
+SEVERAL_CALLS = {ValuePlan.AGAIN: "in the second call", ValuePlan.CACHED: "called in turn, caches on"}
 
 
 @dataclass
@@ -282,6 +282,15 @@ def judge_plans(subject: Subject, config: CompileConfig, case: Case, clock: Cloc
     return verdicts
 
 
+def is_of_later_calls(plan: ValuePlan, stage: str) -> bool:
+    """Whether what a plan of several calls shows is wrong in a later one, where the first was right.
+
+    The first of plan ``cached`` has no gradients, and no other plan has judged it: what neither a cache nor Dynamo's
+    guards are to blame for may as well be wrong there.
+    """
+    return plan is ValuePlan.AGAIN or (plan is ValuePlan.CACHED and stage in (CACHE_STAGE, STAGE["eager"]))
+
+
 def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
     """Judge a program as it is on each plan, with the ladder where something differs.
 
@@ -325,8 +334,10 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
             if out.status is Status.FINDING:
                 stands = [v for v in found if v.status is not Status.FINDING or v.kind in out.kinds]
                 status, kinds, reason = summary(stands)
-                if plan in SECOND_CALLS:  # the first call showed nothing that stands
-                    kinds, reason = (*kinds, Kind.SECOND_CALL), f"{SECOND_CALLS[plan]}: {reason}"
+                if is_of_later_calls(plan, out.stage):
+                    kinds = (*kinds, Kind.SECOND_CALL)
+                if plan in SEVERAL_CALLS:
+                    reason = f"{SEVERAL_CALLS[plan]}: {reason}"
                 if plan is ValuePlan.THREADS:
                     reason = f"on {config.threads} threads: {reason}"
                 if plan in SIZE_PLANS and (sizes := subject.sizes.chosen.get(plan)) is not None:

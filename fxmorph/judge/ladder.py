@@ -27,6 +27,8 @@ STAGE = {
     "aot_eager_decomp_partition": "decomposition",
     "inductor": "inductor",
 }
+#: The stage of what only compile caches show.
+CACHE_STAGE = "cache"
 LAYOUT_KINDS = frozenset({Kind.STRIDE, Kind.OFFSET})
 
 
@@ -148,7 +150,7 @@ class Ladder:
             left = self.kinds(fx_graph_cache=False)
             note("without caches", left)
             if not again & left:
-                return Climbed(Status.FINDING, "", "cache", again, tuple(rows))
+                return Climbed(Status.FINDING, "", CACHE_STAGE, again, tuple(rows))
             if self.subject.changes_dtype(self.plan):
                 again -= left
                 if not again:

@@ -18,7 +18,7 @@ from torch import fx
 from fxmorph.core.clock import Clock
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
-from fxmorph.judge.case import SECOND_CALLS, make_variant, plan_inputs
+from fxmorph.judge.case import is_of_later_calls, make_variant, plan_inputs
 from fxmorph.judge.ladder import kinds_of
 from fxmorph.judge.outside_state import steadied
 from fxmorph.judge.plans import under
@@ -146,6 +146,10 @@ class _Investigation:
         if self.plan is ValuePlan.LAYOUT:
             self.loaded, self.plan = in_other_layout(self.loaded, case.input_seed) or self.loaded, ValuePlan.SEED
         config, self.plan = under(self.plan, case.compile)
+        #: Whether all is right until something is called again.
+        self.later = is_of_later_calls(self.plan, result.stage)
+        if self.plan is ValuePlan.CACHED and not self.later:
+            config = config.with_inductor({"fx_graph_cache": False})
         self.case = replace(case, compile=config)
         self.threads = self.loaded.config(config).threads
         self.rules, self.clock, self.seconds, self.groups = rules, clock, seconds, groups
@@ -481,7 +485,7 @@ class _Investigation:
         return self._blame_of(self._subject(program), program.config, seconds)
 
     def _blame_of(self, subject: Subject, config: CompileConfig, seconds: float) -> Blame:
-        if self.case.compile.backend != "inductor" or self.plan is ValuePlan.CACHED:
+        if self.case.compile.backend != "inductor" or (self.plan is ValuePlan.CACHED and self.later):
             return Blame(None, "", False)
         try:
             return localize(self._asking(subject, config, seconds), self.result.stage)
@@ -568,7 +572,7 @@ class _Investigation:
         return replace(out, config={**out.config, "sizes": subject.sizes.chosen.get(self.plan)})
 
     def _kinds(self, verdicts: list[Verdict]) -> tuple[Kind, ...]:
-        second = (Kind.SECOND_CALL,) if self.plan in SECOND_CALLS else ()
+        second = (Kind.SECOND_CALL,) if self.later else ()
         return tuple(sorted({*kinds_of(verdicts), *second})) if verdicts else self.result.kinds
 
     def _config(self, settings: CompileConfig) -> dict[str, Any]:

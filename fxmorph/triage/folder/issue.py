@@ -63,9 +63,9 @@ _SENTENCE: Mapping[Kind, str] = {
     Kind.OUT_OF_BOUNDS: "has a kernel that reaches beyond its memory",
     Kind.POISON: "has a kernel that reads what is not written yet",
     Kind.ORDER: "has a kernel whose results hang on the order of its iterations",
-    Kind.COMPILE_ERROR: "cannot be compiled, and runs in eager",
-    Kind.CRASH: "takes the process with it, and runs in eager",
-    Kind.TIMEOUT: "does not come to an end, and does in eager",
+    Kind.COMPILE_ERROR: "cannot be compiled, though eager runs it",
+    Kind.CRASH: "takes the process with it, though eager runs it",
+    Kind.TIMEOUT: "does not come to an end, though it does in eager",
 }
 
 
