@@ -5,21 +5,27 @@ Torch is imported once the case is found.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 
+from fxmorph.campaign.eager_alone import eager_alone
+from fxmorph.campaign.jobs import Judge
+from fxmorph.campaign.schedule import result_of_loss
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.last_run import campaign_of
 from fxmorph.core.operator_seeds import PREFIX
+from fxmorph.core.pool import Ended, Trouble
 from fxmorph.core.seeds import SUFFIXES, find_seeds
 from fxmorph.core.store import Store
 from fxmorph.judge.plans import kernels_of, plans_of, threads_of
-from fxmorph.model import Case, CompileConfig, Kernels, Recipe, Rung
-from fxmorph.programs.forked import Crashed, forked
+from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Recipe, Rung
+from fxmorph.programs.forked import Crashed, Ending, forked
 
 #: Wall seconds that a judgement may take here: somebody waits for each of its lines, and may interrupt.
 LONGEST = 24 * 3600.0
@@ -54,18 +60,40 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
         under.append(f"kernels interpreted ({case.compile.kernels})")
     say(f"case {case.id}: {case.seed.label}, {what}, {', '.join(under)}, torch {torch.__version__}")
 
-    def judged(case: Case) -> Iterator[str]:
-        with noting(_Saying(say)):
-            result = judge_case(case, rules, Clock())
-        kinds = f" {','.join(result.kinds)}" if result.kinds else ""
-        where = f" at {result.stage}" if result.stage else ""
-        _aloud(say, f"verdict {result.status}{kinds}{where}" + (f": {result.reason}" if result.reason else ""))
-        yield result.status
+    def ended(case: Case, tell: Callable[[str], None]) -> Ended:
+        """What became of a child that judges a case, and says its verdict where it has one."""
+        with TemporaryFile() as told:
 
-    ((_, ended),) = forked([case], judged, LONGEST)
-    if isinstance(ended, Crashed):
-        say(f"no verdict: {ended.reason} in the process that judged it; `fxmorph check` says on which side")
+            def judged(case: Case) -> Iterator[str]:
+                def noted(phase: str) -> None:
+                    os.write(told.fileno(), f"{phase}\n".encode())
+
+                with noting(_Saying(tell)):
+                    result = judge_case(case, rules, Clock(noted))
+                _say_verdict(tell, result)
+                yield result.status
+
+            ((_, end),) = forked([case], judged, LONGEST)
+            told.seek(0)
+            phases = told.read().decode().split()
+        if not isinstance(end, Crashed):
+            return Ended(Judge(0, case))
+        trouble = Trouble.CRASH if end.ending is Ending.CRASHED else Trouble.ERROR
+        phase = phases[-1] if phases else ""
+        return Ended(Judge(0, case), None, trouble, phase, end.reason, phases=frozenset(phases))
+
+    end = ended(case, say)
+    if doubt := eager_alone(end):
+        end = doubt.settled(ended(doubt.job.case, lambda line: None))
+    if end.trouble:
+        _say_verdict(say, result_of_loss(case, end))
     return Exit.OK
+
+
+def _say_verdict(say: Callable[[str], None], result: CaseResult) -> None:
+    kinds = f" {','.join(result.kinds)}" if result.kinds else ""
+    where = f" at {result.stage}" if result.stage else ""
+    _aloud(say, f"verdict {result.status}{kinds}{where}" + (f": {result.reason}" if result.reason else ""))
 
 
 class _Saying(list[str]):
