@@ -1,7 +1,6 @@
-"""A result and the same cut off from autograd, returned together with other results, in training, from the caches.
+"""A result and the same cut off from autograd, returned together with other results.
 
-A program that is compiled anew returns two tensors; one that AOTAutograd's cache answers returns one object for both,
-so that the second needs a gradient too."""
+Called without gradients, compiled code returns one object for both; eager returns two."""
 
 import torch
 
