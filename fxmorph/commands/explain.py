@@ -78,7 +78,7 @@ def explain(settings: Settings, name: str, say: Callable[[str], None]) -> int:
             phases = told.read().decode().split()
         if not isinstance(end, Crashed):
             return Ended(Judge(0, case))
-        trouble = Trouble.CRASH if end.ending is Ending.CRASHED else Trouble.ERROR
+        trouble = Trouble.ERROR if end.ending is Ending.RAISED else Trouble.CRASH
         phase = phases[-1] if phases else ""
         return Ended(Judge(0, case), None, trouble, phase, end.reason, phases=frozenset(phases))
 

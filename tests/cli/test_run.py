@@ -345,7 +345,8 @@ def test_explain_says_that_the_program_crashed(tmp_path: Path, fxmorph: Command)
     )
     done = fxmorph("explain", "seeds/crash.py", *FAST[:2], cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("verdict error: crash in eager (not compiled code): crashed (SIGABRT)")
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("verdict error: crash in eager (not compiled code): crashed (SIGABRT)")
 
 
 def test_explain_refuses_a_backend_as_check_does(tmp_path: Path, fxmorph: Command) -> None:
