@@ -21,7 +21,7 @@ from fxmorph.model import Finding, Seed, Status
 from fxmorph.programs.forked import Crashed, forked
 from fxmorph.report.error_picture import error_picture
 from fxmorph.report.jsonlines import JsonLines
-from fxmorph.triage.folder.unit_words import done_without, unit_in_words
+from fxmorph.triage.folder.unit_words import gone_without
 
 T = TypeVar("T")
 MODES = ("eval", "train")
@@ -193,5 +193,5 @@ def _blamed(settings: Settings, seed: Seed, part: Part, said: JsonLines | None, 
 def _conclusion(finding: Finding) -> str:
     if not finding.unit:
         return f"{','.join(finding.kinds)} from {finding.stage} on: {finding.reason}"
-    gone = f"gone with {unit_in_words(finding.unit)} {done_without(finding.unit)}"
-    return f"{','.join(finding.kinds)} at {finding.stage} ({finding.unit}), {gone}: {finding.reason}"
+    said = f"{','.join(finding.kinds)} at {finding.stage} ({finding.unit})"
+    return f"{said}, {gone_without(finding.unit)}: {finding.reason}"

@@ -132,7 +132,7 @@ class Draft:
     ``snippet`` is the shortest script that was seen to show it in the kind ``shown``, "" where none was; ``printed``
     is what it printed, ``eager`` and ``compiled`` are what it printed of each side.  ``kernels`` is generated code,
     where that is accused; ``environment`` what ``torch.utils.collect_env`` says.  ``traceback`` is that of the compiled
-    side, where that raises.
+    side, where that raises.  ``contrast`` is a sentence on when it is not seen.
     """
 
     snippet: str = ""
@@ -143,6 +143,7 @@ class Draft:
     kernels: str = ""
     environment: str = ""
     traceback: str = ""
+    contrast: str = ""
 
 
 #: Parts of a finding by the field that holds them, in the order of their fields under ``extra``.

@@ -64,7 +64,7 @@ NONFINITE_CODES = (VerdictCode.NONFINITE_INPUTS, VerdictCode.FINITENESS)
 
 
 #: Plans of several calls, and how a reason begins where one of them is wrong.
-SEVERAL_CALLS = {ValuePlan.AGAIN: "in the second call", ValuePlan.CACHED: "called in turn, caches on"}
+SEVERAL_CALLS = {ValuePlan.AGAIN: "in the second call", ValuePlan.CACHED: "called in turn"}
 
 
 @dataclass

@@ -161,6 +161,8 @@ class Ladder:
             note(backend, seen)
             if seen & again:
                 stage = STAGE[backend]
+                if stage == STAGE["aot_eager_default_partitioner"]:  # people know it by the other one's name
+                    note("aot_eager", self.kinds(backend="aot_eager"))
                 break
         if self.subject.askers is None and (stage == STAGE["eager"] or not inductor):
             left, askers = self._told()

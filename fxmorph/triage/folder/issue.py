@@ -5,11 +5,13 @@ What a maintainer needs to see the bug stands first; the long script, the enviro
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import dropwhile
 from typing import Any
 
+from fxmorph.core.exhibit import Element
 from fxmorph.core.finding_parts import NOBODY, Draft
 from fxmorph.core.units import Stage
 from fxmorph.model import Finding, Kind, differs
@@ -21,7 +23,7 @@ from fxmorph.triage.folder.public_threads import known_as, related_line
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 from fxmorph.triage.folder.snippet import MOST_LINES, line_count
 from fxmorph.triage.folder.title import main_kind, title, what_raises
-from fxmorph.triage.folder.unit_words import done_without, logs, module_label, unit_in_words
+from fxmorph.triage.folder.unit_words import gone_without, labels, logs, unit_in_words
 
 #: What differs, as a noun.
 NOUN: Mapping[Kind, str] = {
@@ -38,6 +40,8 @@ _INDICES = re.compile(r"arg(max|min|sort)|\b(max|min|topk|sort|median|mode|kthva
 _BACKENDS = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_decomp_partition", "inductor")
 #: How a line begins that is typed in a shell; what else there is to do by hand is Python.
 _SHELL = re.compile(r"[A-Z_]+=|python ")
+#: A module of torch's own that a line has to import first, as ``import torch`` need not have done.
+_PRIVATE = re.compile(r"\b(torch\._(?:inductor|functorch)\.\w+)(?=\.)")
 #: Elements in a table of an issue.
 MOST_ROWS = 6
 _NUMERIC = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
@@ -124,12 +128,13 @@ def _sentences(finding: Finding, versions: Mapping[str, str]) -> str:
     silently = "" if set(finding.kinds) & _LOUD or kind is Kind.RAISES else ", without a warning"
     others = [NOUN[k] for k in finding.kinds if k is not kind and k in NOUN]
     also = f"What differs too: {', '.join(others)}." if others else ""
-    return " ".join(filter(None, [f"{said}{silently}.", also, _not_rounding(finding)]))
+    contrast = (finding.draft or Draft()).contrast
+    return " ".join(filter(None, [f"{said}{silently}.", also, _not_rounding(finding, kind), contrast]))
 
 
-def _not_rounding(finding: Finding) -> str:
-    """Why the numbers are no matter of rounding."""
-    if not set(finding.kinds) & _NUMERIC:
+def _not_rounding(finding: Finding, shown: Kind) -> str:
+    """Why the numbers are no matter of rounding, where numbers are shown."""
+    if shown not in _NUMERIC:
         return ""
     check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
     if check.get("exact"):
@@ -137,7 +142,8 @@ def _not_rounding(finding: Finding) -> str:
     for slot in exhibit_of(finding).slots:
         if slot.worst and slot.worst[0].eager_error not in ("", "0"):  # whole numbers are exact, and need no words
             off = f"eager is off by {slot.worst[0].eager_error}, compiled by {slot.worst[0].error}"
-            return f"Against an fp64 run of the same program {off}."
+            loss = " (and a loss with other weights)" if shown is Kind.GRADIENT else ""
+            return f"Against an fp64 run of the same program{loss} {off}."
     return ""
 
 
@@ -158,12 +164,13 @@ def _shown(finding: Finding, draft: Draft) -> Iterator[str]:
 def _values(finding: Finding) -> Iterator[str]:
     """Tables of what eager (expected) and the compiled program (actual) give, with the fp64 reference."""
     shown, parts = exhibit_of(finding), list[str]()
+    check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
     if shown.relations:
         parts.append(table(("", "expected (eager)", "actual (compiled)"), shown.relations))
     for slot in shown.slots:
-        if slot.eager != slot.compiled:
+        if slot.eager != slot.compiled:  # dtype, shape and strides
             parts.append(table(("", "expected (eager)", "actual (compiled)"), [(slot.name, slot.eager, slot.compiled)]))
-        if slot.worst:
+        if slot.worst and any(_beyond(e, check) for e in slot.worst):
             parts.append(
                 f"`{slot.name}` ({slot.eager}): {slot.wrong} of {slot.numel} elements differ, the worst of them:"
             )
@@ -180,17 +187,30 @@ def _values(finding: Finding) -> Iterator[str]:
         yield folded(f"Values of that program, side by side{loss}", "\n\n".join(parts))
 
 
+def _beyond(element: Element, check: Mapping[str, Any]) -> bool:
+    """Whether an element is off by more than the script allows: what is within is noise beside what is not."""
+    if check.get("exact") or not set(check) & {"rtol", "atol"}:
+        return True
+    try:
+        error, wanted = abs(complex(element.error)), abs(complex(element.reference or element.eager))
+    except ValueError:  # no number, and then no noise
+        return True
+    allowed = float(check.get("atol") or 0) + float(check.get("rtol") or 0) * wanted
+    return not (math.isfinite(error) and math.isfinite(wanted) and error <= allowed)
+
+
 # -- where it comes from ---------------------------------------------------------
 
 
 def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
     """The first backend that differs, and what was seen under the others."""
+    wrong = [name for name, said in ladder if name in _BACKENDS and differs(said)]
+    backends = _BACKENDS if wrong and wrong[0] != _BACKENDS[-1] else ()  # of others Inductor's settings say nothing
     rows = [
         (f"`{name}`", "differs" if differs(said) else said)
         for name, said in ladder
-        if name in _BACKENDS or name.partition("=")[0].isidentifier()
+        if name in (backends or _BACKENDS) or (not backends and name.partition("=")[0].isidentifier())
     ]
-    wrong = [name for name, said in ladder if name in _BACKENDS and differs(said)]
     if wrong:
         yield f"The first backend that differs from eager is `{wrong[0]}`."
     if rows:
@@ -199,7 +219,7 @@ def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
     if finding.unit == Stage.DYNAMO:  # as the backend says
         return
     if finding.unit and blame.confirmed:
-        yield f"It is gone with {unit_in_words(finding.unit)} {done_without(finding.unit)}."
+        yield f"It is {gone_without(finding.unit)}."
         if change := graph_change(finding):
             yield "What that does to the graph:"
             yield block(change, "diff")
@@ -211,19 +231,26 @@ def _by_hand(finding: Finding) -> Iterator[str]:
     """What to type to see the same, and where its logs are."""
     redo = [anonymous(line) for line in (finding.blame or NOBODY).redo]
     code, shell = ([line for line in redo if bool(_SHELL.match(line)) is wanted] for wanted in (False, True))
+    code = [line for line in code if not line.startswith("torch.compile(")]  # as the backends above say
     shell.append(f'TORCH_LOGS="{logs(finding)}" python repro.py')
     shell.append("TORCH_TRACE=trace python repro.py; tlparse trace/*.log")
-    at_the_top = "At the top of `repro.py`, run with TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 so that it is compiled anew:"
-    parts = [at_the_top, block(code, "python"), "In a shell:"] if code else []
+    needed = sorted({f"import {module}" for line in code for module in _PRIVATE.findall(line)})
+    below = (
+        "Below `import torch` of `repro.py`, which is run with TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 so that it is "
+        "compiled anew:"
+    )
+    parts = [below, block([*needed, *code], "python"), "In a shell:"] if code else []
     yield folded("By hand (`repro.py` is the script above)", "\n\n".join([*parts, block(shell, "bash")]))
 
 
 def _releases(finding: Finding) -> Iterator[str]:
     """Which releases are affected, where others were tried than the one that it was found with."""
-    if len(finding.releases or ()) > 1:
-        if str(finding.lifetime):
-            yield f"Affected releases: {finding.lifetime}."
-        yield table(("torch", "result"), finding.releases or ())
+    if len(finding.releases or ()) <= 1:
+        yield "No other release was tried than the one below."
+        return
+    if str(finding.lifetime):
+        yield f"Affected releases: {finding.lifetime}."
+    yield table(("torch", "result"), finding.releases or ())
 
 
 def _related(finding: Finding) -> Iterator[str]:
@@ -239,11 +266,11 @@ def _for_fuzzers(finding: Finding) -> Iterator[str]:
         done.append(_compared(finding))
     if finding.repro.random:
         done.append("the random state is the same on both sides")
-    labels = ["topic: fuzzer", module_label(finding)]
+    fitting = ["topic: fuzzer", *labels(finding)]
     if not set(finding.kinds) & _LOUD and main_kind(finding) is not Kind.RAISES:
-        labels.append("module: correctness (silent)")
+        fitting.append("module: correctness (silent)")
     said = f" ({'; '.join(done)})" if done else ""
-    yield f"Found by a fuzzer{said}. Labels: {', '.join(f'`{label}`' for label in labels)}."
+    yield f"Found by a fuzzer{said}. Labels: {', '.join(f'`{label}`' for label in fitting)}."
 
 
 def _compared(finding: Finding) -> str:

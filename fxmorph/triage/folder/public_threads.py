@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fxmorph.model import Finding
 
 
@@ -12,6 +14,8 @@ def known_as(finding: Finding) -> str:
 
 #: Of tables of findings and issues: from this score on about every second first candidate is the right one.
 LIKELY = 0.60
+#: An origin of a program that is a public issue.
+_ISSUE = re.compile(r"pytorch/pytorch#(\d+)")
 
 
 def likely_lines(finding: Finding, most: int | None = None) -> list[str]:
@@ -25,6 +29,10 @@ def likely_lines(finding: Finding, most: int | None = None) -> list[str]:
 
 
 def related_line(finding: Finding) -> list[str]:
-    """One line for a draft, where something is likely."""
-    numbers = ", ".join(f"#{one.id.rpartition('#')[2]}" for one in finding.likely if one.score >= LIKELY)
-    return [f"Possibly related: {numbers}"] if numbers and not finding.known else []
+    """One line for a draft, where its program is written after an issue or something is likely."""
+    own = _ISSUE.fullmatch(finding.origin)
+    of_seed = f"#{own[1]}" if own else ""
+    numbers = [f"#{one.id.rpartition('#')[2]}" for one in finding.likely if one.score >= LIKELY]
+    after = [f"{of_seed} (the program is written after it)"] if of_seed else []
+    said = ", ".join([*after, *(number for number in numbers if number != of_seed)])
+    return [f"Possibly related: {said}"] if said and not finding.known else []

@@ -32,6 +32,13 @@ SECONDS = 60.0
 MOST_PRINTED, MOST_DIGITS = 4, 6
 #: A call that makes a tensor of a size that has a zero.
 _NO_SIZE = re.compile(r"torch\.(ones|zeros|full|empty|rand|randn)\(\((\d+, )*0(, \d+)*,?\)")
+#: Wall seconds for trials of other inputs.
+CONTRAST_SECONDS = 12.0
+#: Types that inputs of a kind may have instead: values that fit, and no coarser rounding.
+_OTHER_DTYPES = (
+    (torch.float32, torch.float64),
+    (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64),
+)
 #: By how many characters a plainer expression may be longer.
 MOST_LONGER = 8
 _OF_AUTOGRAD = frozenset({Kind.GRADIENT, Kind.REQUIRES_GRAD})
@@ -67,6 +74,15 @@ class Trials:
         sides = run_text(snippet.text())
         pairs = zip(sides[EAGER], sides[COMPILED], strict=False)
         return next((pair for pair in pairs if not self._alike(*pair)), None)
+
+    def agree(self, snippet: Snippet) -> bool:
+        """Whether both sides print, without an exception, and print the same; not where there is no time."""
+        if self.over:
+            return False
+        sides = run_text(snippet.text())
+        mine, theirs = sides[EAGER], sides[COMPILED]
+        whole = len(mine) == len(theirs) > 0 and not any(line.raised for line in (*mine, *theirs))
+        return whole and all(self._alike(*pair) for pair in zip(mine, theirs, strict=True))
 
     def steady(self, snippet: Snippet) -> bool:
         """Whether both sides print the same where neither is compiled."""
@@ -123,7 +139,8 @@ def _held(value: Any) -> Any:
 
 def shortest(finding: Finding, seconds: float = SECONDS) -> Draft:
     """The finding's snippet, empty where none shows it."""
-    trials = Trials(finding.repro.check or DEFAULT_CHECK, seconds)
+    check = finding.repro.check or DEFAULT_CHECK
+    trials = Trials(check, seconds)
     values = _values(readable(finding.program))
     calls = int(finding.config.get("calls") or 1)
     for sketch in sketches(finding):
@@ -133,8 +150,54 @@ def shortest(finding: Finding, seconds: float = SECONDS) -> Draft:
                 if trials.over:
                     return Draft()
                 if trials.differing(tried) is not None and trials.steady(tried):
-                    return _draft(_simplified(tried, trials, values), trials)
+                    simple = _simplified(tried, trials, values)
+                    draft = _draft(simple, trials)
+                    whole = replace(simple, form=form)  # of one element that agrees nothing follows
+                    contrast = _contrast(whole, Trials(check, CONTRAST_SECONDS)) if draft.snippet else ""
+                    return replace(draft, contrast=contrast)
     return Draft()
+
+
+def _contrast(snippet: Snippet, trials: Trials) -> str:
+    """With which other inputs both sides agree, "" where none were seen to."""
+    if snippet.setup:  # of inputs that share memory one is not changed alone
+        return ""
+    try:
+        values = [eval(text, {"torch": torch}) for _, text in snippet.inputs]
+    except Exception:  # inputs of the program's own making
+        return ""
+    said = [str(dtype).removeprefix("torch.") for dtype in _agreeing_dtypes(snippet, values, trials)]
+    parts = [f"inputs of {' or '.join(said)}"] if said else []
+    tensors = [v for v in values if isinstance(v, torch.Tensor) and v.layout is torch.strided]
+    if any(not v.is_contiguous() for v in tensors) and trials.agree(_made_with(snippet, values, ".contiguous()")):
+        parts.append("contiguous inputs")
+    return f"With {' or with '.join(parts)} both agree." if parts else ""
+
+
+def _agreeing_dtypes(snippet: Snippet, values: Sequence[Any], trials: Trials) -> Iterator[torch.dtype]:
+    for others in _OTHER_DTYPES:
+        floating = others[0].is_floating_point
+        found = {v.dtype for v in values if isinstance(v, torch.Tensor) and _of_kind(v, floating)}
+        for dtype in others if len(found) == 1 else ():
+            if dtype not in found and trials.agree(_made_with(snippet, values, f".to({dtype})", floating)):
+                yield dtype
+
+
+def _of_kind(value: torch.Tensor, floating: bool) -> bool:
+    """Whether a tensor is of floating point, or of whole numbers."""
+    if floating:
+        return value.is_floating_point()
+    return not (value.is_floating_point() or value.is_complex() or value.dtype is torch.bool)
+
+
+def _made_with(snippet: Snippet, values: Sequence[Any], more: str, floating: bool | None = None) -> Snippet:
+    """The same with ``more`` after each input that is a tensor, of those of one kind if that is given."""
+    made = []
+    for (name, text), value in zip(snippet.inputs, values, strict=True):
+        if isinstance(value, torch.Tensor) and (floating is None or _of_kind(value, floating)):
+            text = f"({text}).detach(){more}" + (".requires_grad_()" if value.requires_grad else "")
+        made.append((name, text))
+    return replace(snippet, inputs=tuple(made))
 
 
 def _plainest(sketch: Snippet, values: Sequence[Any]) -> Snippet:

@@ -17,7 +17,7 @@ from fxmorph.triage.folder.issue import NOUN, environment_part
 from fxmorph.triage.folder.markdown import block, folded
 from fxmorph.triage.folder.script_parts import MEMORY
 from fxmorph.triage.folder.title import main_kind, title
-from fxmorph.triage.folder.unit_words import module_label, unit_in_words
+from fxmorph.triage.folder.unit_words import labels, unit_in_words
 
 _WHOLE = """# fxmorph {id}: {unit} changes what this graph means; torch.compile shows it
 # Exits 1 while torch.compile differs from eager, 0 once it does not.  Needs torch, seed.py and inputs.pt.
@@ -142,7 +142,7 @@ def _issue(
         "### 🐛 Describe the bug",
         f"Alone on a graph {words} changes {what}. {whole}",
         *_shown(folder, pair),
-        f"Found by a fuzzer. Labels: `topic: fuzzer`, `{module_label(finding)}`.",
+        f"Found by a fuzzer. Labels: {', '.join(f'`{label}`' for label in ('topic: fuzzer', *labels(finding)))}.",
         "### Versions",
         environment_part(Draft(), versions),
         folded("How it was found", "\n".join(_history(finding, pair, compiled, versions))),

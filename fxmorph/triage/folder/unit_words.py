@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from fxmorph.core.finding_parts import NOBODY
 from fxmorph.core.units import Stage
-from fxmorph.model import Finding
+from fxmorph.model import Finding, Kind
 
 #: What begins a title, by the first backend that goes wrong.
 _PREFIX: Mapping[str, str] = {
@@ -41,11 +41,19 @@ _MODULE: Mapping[str, str] = {
     "partitioner": "module: aotdispatch",
     "decomposition": "module: decompositions",
 }
-_OF_AOT: Mapping[str, str] = {
+_PARTS: Mapping[str, str] = {
     "aot": "AOTAutograd",
     "functionalization": "functionalization",
     "runtime_wrappers": "AOTAutograd's runtime",
     "partitioner": "the partitioner",
+    "scheduler": "the scheduler",
+}
+#: Units that have to do with attention.
+_ATTENTION = re.compile(r"_sfdp_|scaled_dot_product|attention")
+#: Labels that say what is seen, by kind.
+_SEEN: Mapping[Kind, str] = {
+    Kind.CRASH: "module: crash",
+    Kind.NONFINITE: "module: NaNs and Infs",
 }
 #: In which language kernels are, by how the name of their class begins; longer beginnings first.
 _LANGUAGES: Mapping[str, str] = {"CppVec": "vectorised C++", "Cpp": "C++", "Triton": "Triton"}
@@ -57,8 +65,19 @@ def prefix(finding: Finding) -> str:
     return f"[{_PREFIX.get(_place(finding), 'inductor')}]"
 
 
-def module_label(finding: Finding) -> str:
-    return _MODULE.get(_place(finding), "module: inductor")
+def labels(finding: Finding) -> list[str]:
+    """Labels of PyTorch's repository that fit: who looks after it, which part of the compiler, what is seen."""
+    place = _place(finding)
+    found = ["oncall: pt2", _MODULE.get(place, "module: inductor")]
+    if finding.unit.startswith(f"{Stage.FUNCTIONALIZATION}."):
+        found.append("module: functionalization")
+    if finding.unit.startswith(f"{Stage.CODEGEN}.Cpp"):
+        found.append("oncall: cpu inductor")
+    if _ATTENTION.search(finding.unit):
+        found.append("module: sdpa")
+    if (finding.config.get("compile") or {}).get("dynamic") or finding.config.get("sizes"):
+        found.append("module: dynamic shapes")
+    return [*found, *(label for kind, label in _SEEN.items() if kind in finding.kinds)]
 
 
 def _place(finding: Finding) -> str:
@@ -80,11 +99,21 @@ def pass_name(unit: str) -> str:
     return entry if stage in _PASS_STAGES and entry.isidentifier() else ""
 
 
-def done_without(unit: str) -> str:
-    """How the unit is done without: some parts have no switch, and what they do is done in a plain way instead."""
+def gone_without(unit: str) -> str:
+    """``gone with …``: some parts have no switch, and are done in a plain way instead."""
     stage, _, name = unit.partition(".")
-    plain = stage in ("functionalization", "runtime_wrappers") or (stage == "codegen" and not name.startswith("CppVec"))
-    return "replaced by a plain version" if plain else "switched off"
+    words = unit_in_words(unit)
+    if stage in ("functionalization", "runtime_wrappers"):
+        return f"gone with {words} replaced by a plain version"
+    if stage != "codegen":
+        return f"gone with {words} switched off"
+    kernel, _, operation = name.partition(".")
+    if kernel.startswith("CppVec"):
+        part = f"; of that code, `{operation}` is to blame" if operation else ""
+        return f"gone with vectorised C++ code switched off{part}"
+    if kernel in ("CppKernel", "TritonKernel") and not operation:
+        return f"gone where the loops that {words} is generated from are interpreted instead"
+    return f"gone with {words} replaced by a plain version"
 
 
 def unit_in_words(unit: str) -> str:
@@ -108,9 +137,7 @@ def unit_in_words(unit: str) -> str:
         if language and kernel.endswith(("Kernel", "Overrides")):
             return f"{language} code" + (f" of `{operation}`" if operation else "")
         return f"`{name.replace('/', '.')}` (code generation)"
-    if stage == "scheduler":
-        return f"the scheduler (`{name}`)" if name else "the scheduler"
-    if stage in _OF_AOT:
-        where = _OF_AOT[stage]
-        return f"{where} (`{name}`)" if name else where
+    if stage in _PARTS:
+        where = _PARTS[stage]
+        return f"`{name.replace('/', '.')}` ({where.removeprefix('the ')})" if name else where
     return f"`{unit}`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -32,6 +33,12 @@ _TRACED = "Traceback (most recent call last):"
 #: Where a line of torch's logs begins, and a file of an installed package.
 _LOGGED = re.compile(r"^[VIWE]\d{4} ", re.MULTILINE)
 _INSTALLED = re.compile(r'File "[^"\n]*/(?:site|dist)-packages/')
+#: Runs of a snippet that crashes, and what an allocator or a runtime says before it ends the process.
+CRASHING_RUNS = 3
+_LAST_WORDS = re.compile(
+    r"(free|malloc|realloc|munmap_chunk|corrupted|double free|terminate called|munmap|\*\*\*|Fatal|Segmentation|"
+    r"Floating point|Illegal)"
+)
 #: The line of a snippet that prints an exception, with its indentation.
 _PRINTS_IT = re.compile(rf"^( *){re.escape(PRINTS_EXCEPTION)}$", re.MULTILINE)
 _AND_TRACES_IT = r'\g<0>\n\1if name == "compiled": __import__("traceback").print_exc()'
@@ -80,20 +87,20 @@ def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draf
     script.write_text(_PRINTS_IT.sub(_AND_TRACES_IT, draft.snippet), encoding="utf-8")
     accused = finding.blame is not None and finding.blame.stage in SHOWN_IN_CODE
     env = {**fresh_environment(cache), **({"TORCH_LOGS": "output_code"} if accused else {})}
+    crashes = Kind.CRASH in finding.kinds
     try:
-        done = subprocess.run(
-            [sys.executable, "-u", "-W", "ignore", script.name],
-            cwd=place, env=env, capture_output=True, text=True, timeout=ALONE_SECONDS,
-        )  # fmt: skip
+        runs = [_run(script, env) for _ in range(CRASHING_RUNS if crashes else 1)]
     except subprocess.TimeoutExpired:
         return Draft()
+    # Memory that is overwritten kills a process when it is next looked at: not each time, or not at the same place.
+    died = [run for run in runs if run.returncode < 0]
+    done = died[0] if died else runs[0]
     sides = said_of_sides(done.stdout)
-    if Kind.CRASH in finding.kinds:
-        differs = done.returncode < 0
-        sides = {**sides, COMPILED: f"(killed by signal {-done.returncode})"}
-    else:
-        differs = sides[EAGER] != sides[COMPILED]
-    if not differs or not sides[EAGER]:
+    if crashes:
+        sides = {**sides, COMPILED: "\n".join(filter(None, [sides[COMPILED], how_it_died(done)]))}
+        each_time = len(died) == len(runs)
+        draft = replace(draft, contrast="" if each_time else f"Of {len(runs)} runs {len(died)} crashed.")
+    if not sides[EAGER] or (not died if crashes else sides[EAGER] == sides[COMPILED]):
         return Draft()
     eager, compiled = (_readable(sides[what]) for what in (EAGER, COMPILED))
     return replace(
@@ -104,6 +111,24 @@ def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draf
         kernels=anonymous(kernels(done.stderr)),
         traceback=traceback_printed(done.stderr),
     )
+
+
+def _run(script: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """A fresh process that runs the snippet; raises ``TimeoutExpired``."""
+    return subprocess.run(
+        [sys.executable, "-u", "-W", "ignore", script.name],
+        cwd=script.parent, env=env, capture_output=True, text=True, timeout=ALONE_SECONDS,
+    )  # fmt: skip
+
+
+def how_it_died(done: subprocess.CompletedProcess[str]) -> str:
+    """By which signal, and what the C library or the runtime said last, as ``free(): invalid pointer``."""
+    try:
+        name = signal.Signals(-done.returncode).name
+    except ValueError:
+        name = f"signal {-done.returncode}"
+    last = next((line for line in reversed(done.stderr.splitlines()) if _LAST_WORDS.match(line)), "")
+    return f"(killed by {name}{f': {last.strip()}' if last else ''})"
 
 
 def traceback_printed(printed: str) -> str:

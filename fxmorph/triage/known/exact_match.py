@@ -44,4 +44,4 @@ def exact_match(
 
 
 def _how(issue: KnownIssue) -> str:
-    return f"gone with the mend of #{issue.id.rpartition('#')[2]}: {MENDS[issue.mend].does}"
+    return f"gone with a local patch for #{issue.id.rpartition('#')[2]}: {MENDS[issue.mend].does}"

@@ -19,7 +19,7 @@ from fxmorph.model import Finding
 from fxmorph.triage.folder.confirm import Confirmation
 
 ISSUE = "pytorch/pytorch#1"
-MATCH = Match(ISSUE, "gone with the mend of #1: it is mended")
+MATCH = Match(ISSUE, "gone with a local patch for #1: it is mended")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_what_a_release_has_fixed_is_a_finding_and_told_as_a_regression(campaign
     confirm(replace(MATCH, fixed="2.14"))
     (told,) = made(campaign)
     assert (told.known, len(campaign.queue.new)) == ("", 1)
-    assert "a regression: gone with the mend of #1: it is mended, which torch 2.14 fixed" in told.finding.evidence[-1]
+    assert f"a regression: {MATCH.how}, which torch 2.14 fixed" in told.finding.evidence[-1]
 
 
 def test_a_mend_that_does_not_fit_is_told(campaign: Any, confirm: Any) -> None:

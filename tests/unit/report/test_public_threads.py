@@ -22,7 +22,7 @@ from fxmorph.report.junit import JUnit
 from fxmorph.report.terminal import Terminal
 from fxmorph.triage.folder.issue import issue_text
 
-HOW = "gone with the mend of #7: it is mended"
+HOW = "gone with a local patch for #7: it is mended"
 KNOWN = finding(1, known="pytorch/pytorch#7", known_by=HOW)
 LIKE = finding(2, likely=(Likely("pytorch/pytorch#8", "some fold", 0.834, "operators flip"),))
 LINE = "likely known: pytorch/pytorch#8 (0.83) some fold [operators flip]"

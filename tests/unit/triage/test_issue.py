@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from fxmorph.core.exhibit import Exhibit, GraphPair
+from fxmorph.core.exhibit import Element, Exhibit, GraphPair, SlotExhibit
 from fxmorph.core.finding_parts import Blame, Draft, Reduced, Repro, UnitCase
 from fxmorph.core.units import Stage
 from fxmorph.inductor.pair_record import Pair
@@ -21,7 +22,7 @@ from fxmorph.triage.folder.graph_change import MOST_LINES, graph_change
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.repro import repro_text
 from fxmorph.triage.folder.unit_finding import write_pass_finding
-from fxmorph.triage.folder.unit_words import logs
+from fxmorph.triage.folder.unit_words import labels, logs
 
 SCATTER = """\
 import torch
@@ -127,6 +128,54 @@ def test_backends_and_settings_are_told_and_what_switches_it_off() -> None:
     assert "TORCHINDUCTOR_DISABLED_PASSES=X" in issue() and 'TORCH_LOGS="aot_graphs,post_grad_graphs"' in issue()
     unsure = issue(blame=replace(MADE.blame, confirmed=False))  # type: ignore[type-var]
     assert "was not seen to help" in unsure and "It is gone with" not in unsure
+
+
+def test_settings_of_inductor_are_not_told_of_what_is_wrong_before_it() -> None:
+    ladder = (("layout_optimization=False", "stride"), ("eager", "agrees"), ("aot_eager", "stride"), ("inductor", "s"))
+    read = above_the_fold(issue_text(replace(MADE, stage="aot"), VERSIONS, ladder))
+    assert "layout_optimization" not in read and "| `aot_eager` | differs |" in read
+
+
+@pytest.mark.parametrize(
+    ("line", "needed"),
+    [
+        ("torch._inductor.config.cpp.simdlen = 1", "import torch._inductor.config"),
+        ("torch._inductor.decomposition.decompositions.pop(torch.ops.aten.std.correction)", "import torch._inductor.d"),
+        ("torch._functorch.config.cse = False", "import torch._functorch.config"),
+    ],
+)
+def test_what_is_typed_into_the_script_runs_there(line: str, needed: str) -> None:
+    text = issue(blame=replace(MADE.blame, redo=(line,)))  # type: ignore[type-var]
+    code = text.partition("Below `import torch` of `repro.py`")[2].partition("```python\n")[2].partition("```")[0]
+    assert code.startswith(needed) and line in code
+    done = subprocess.run([sys.executable, "-c", f"import torch\n{code}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_numbers_are_told_where_numbers_are_shown() -> None:
+    worst = (Element((0,), "1.0", "3.0", "1.0", "2.0", "1e-9"),)
+    noise = (Element((0,), "1.0", "1.0000001", "1.0", "1e-7", "1e-9"),)
+    shown = Exhibit((SlotExhibit("out0", "f", "f", 4, 1, (), worst), SlotExhibit("out1", "f", "f", 4, 1, (), noise)))
+    told = {"exhibit": shown, "repro": Repro({}, {"rtol": 1e-3, "atol": 1e-4}, True)}
+    text = issue(kinds=(Kind.VALUE,), **told)
+    assert "eager is off by 1e-9, compiled by 2.0" in text and "`out0` (f)" in text and "`out1` (f)" not in text
+    assert "eager is off by" not in issue(kinds=(Kind.IDENTITY,), **told)
+    assert "a loss with other weights" in issue(kinds=(Kind.GRADIENT,), **told)
+
+
+def test_labels_say_who_where_and_what() -> None:
+    kernel = "codegen.CppVecKernel"
+    said = labels(replace(MADE, kinds=(Kind.CRASH,), unit=kernel, blame=Blame(Stage.CODEGEN, kernel, True)))
+    assert said == ["oncall: pt2", "module: inductor", "oncall: cpu inductor", "module: crash"]
+    of_aot = replace(MADE, stage="aot", unit="functionalization.ViewMetaSequence")
+    assert labels(of_aot)[1:] == ["module: aotdispatch", "module: functionalization"]
+    assert "module: sdpa" in labels(replace(MADE, unit="joint.pass_patterns[0]/_sfdp_pattern_5_inference"))
+
+
+def test_when_it_is_not_seen_is_told() -> None:
+    assert "With inputs of float64 both agree." in above_the_fold(
+        issue(draft=replace(DRAFT, contrast="With inputs of float64 both agree."))
+    )
 
 
 def test_a_decomposition_is_named_wherever_it_is_called() -> None:

@@ -89,7 +89,7 @@ def test_gone_with_the_mend_is_known_and_says_by_which_condition(
 ) -> None:
     answers["cumsum-fill"] = ReproExit.GONE, ""
     assert matched(folder) == Match(
-        "pytorch/pytorch#1", f"gone with the mend of #1: {MENDS['cumsum-fill'].does}", "", ()
+        "pytorch/pytorch#1", f"gone with a local patch for #1: {MENDS['cumsum-fill'].does}", "", ()
     )
 
 
@@ -220,7 +220,7 @@ def test_in_a_fresh_process_it_is_known(tmp_path: Path) -> None:
     (tmp_path / "repro.py").write_text(repro_text(CUMSUM))
     found = exact_match(CUMSUM, tmp_path, tmp_path / "cache", shown=False)
     assert found == Match(
-        "pytorch/pytorch#189518", "gone with the mend of #189518: dtype and value of the fill are compared"
+        "pytorch/pytorch#189518", "gone with a local patch for #189518: dtype and value of the fill are compared"
     )
 
 

@@ -160,9 +160,12 @@ def test_candidates_are_told_in_lines_unless_the_finding_is_known() -> None:
     doubtful = replace(LIKE, likely=(replace(ONE, score=0.41),))
     assert likely_lines(doubtful)[0].startswith("perhaps known: pytorch/pytorch#7 (0.41)")
     assert related_line(doubtful) == []
-    known = replace(LIKE, known="pytorch/pytorch#1", known_by="gone with the mend of #1: it is mended")
+    written_after = replace(LIKE, origin="pytorch/pytorch#8")
+    assert related_line(written_after) == ["Possibly related: #8 (the program is written after it), #7"]
+    assert related_line(replace(doubtful, origin="decoding (own spelling)")) == []
+    known = replace(LIKE, known="pytorch/pytorch#1", known_by="gone with a local patch for #1: it is mended")
     assert (likely_lines(known), related_line(known)) == ([], [])
-    assert known_as(known) == "pytorch/pytorch#1; gone with the mend of #1: it is mended"
+    assert known_as(known) == "pytorch/pytorch#1; gone with a local patch for #1: it is mended"
 
 
 def test_they_are_stored_and_stores_of_earlier_releases_have_none() -> None:

@@ -23,7 +23,7 @@ from fxmorph.triage.folder.public_names import FUNCTIONAL, with_public_names
 from fxmorph.triage.folder.short_inputs import short_expressions
 from fxmorph.triage.folder.snippet import MOST_LINES, forms, line_count, sketches
 from fxmorph.triage.folder.snippet_trial import Trials, run_text, shortest
-from fxmorph.triage.folder.write_up import said_of_sides, traceback_printed, written_up
+from fxmorph.triage.folder.write_up import how_it_died, said_of_sides, traceback_printed, written_up
 
 
 def finding(program: str, *kinds: Kind, **config: Any) -> Finding:
@@ -210,6 +210,23 @@ def test_where_nothing_differs_there_is_no_snippet() -> None:
     assert shortest(finding(program, Kind.VALUE, backend="eager"), 60).snippet == ""
 
 
+def test_other_inputs_with_which_both_agree_are_told() -> None:
+    program = (
+        "import torch\n\ndef make_inputs():\n    return [torch.rand(3, 4, dtype=torch.float16).mT]\n\n"
+        f"def fn(x):\n    return (x + 1 if {C} and {{}} else x + 0,)\n"
+    )
+    of_type = program.format("x.dtype is torch.float16")
+    assert shortest(finding(of_type, Kind.VALUE, backend="eager"), 60).contrast == (
+        "With inputs of float32 or float64 both agree."
+    )
+    # A shorter snippet keeps the strides, which are what it takes.
+    of_layout = program.format("not x.is_contiguous()")
+    assert shortest(finding(of_layout, Kind.VALUE, backend="eager"), 60).contrast == (
+        "With contiguous inputs both agree."
+    )
+    assert shortest(finding(program.format("True"), Kind.VALUE, backend="eager"), 60).contrast == ""
+
+
 def test_a_module_is_made_once_and_its_source_is_kept() -> None:
     program = (
         "import torch\nfrom torch import nn\n\nclass Net(nn.Module):\n    def forward(self, x):\n"
@@ -253,6 +270,18 @@ def test_a_script_that_breaks_shows_nothing() -> None:
 def test_lines_are_told_apart_by_side() -> None:
     sides = said_of_sides("noise\neager: tensor([1.,\n        2.])\ncompiled: True\n")
     assert list(sides.values()) == ["tensor([1.,\n        2.])", "True"]
+
+
+@pytest.mark.parametrize(
+    ("code", "said", "told"),
+    [
+        (-6, "a warning\nfree(): invalid pointer\n", "(killed by SIGABRT: free(): invalid pointer)"),
+        (-11, "a warning\n", "(killed by SIGSEGV)"),
+        (-60, "", "(killed by signal 60)"),
+    ],
+)
+def test_what_the_allocator_says_is_quoted(code: int, said: str, told: str) -> None:
+    assert how_it_died(subprocess.CompletedProcess([], code, "", said)) == told
 
 
 TRACED = """\

@@ -117,8 +117,8 @@ def test_essential_facts_of_inputs_and_compile_are_told() -> None:
         ("codegen.TritonOverrides.exp", "Triton code of `exp`"),
         ("codegen.CppPrinter", "`CppPrinter` (code generation)"),
         ("codegen.SizeVarAllocator/_simplify_loops_impl", "`SizeVarAllocator._simplify_loops_impl` (code generation)"),
-        ("scheduler.inplace_buffers", "the scheduler (`inplace_buffers`)"),
-        ("aot.graph_capture", "AOTAutograd (`graph_capture`)"),
+        ("scheduler.inplace_buffers", "`inplace_buffers` (scheduler)"),
+        ("aot.graph_capture", "`graph_capture` (AOTAutograd)"),
     ],
 )  # fmt: skip
 def test_units_are_told_in_pytorchs_words(unit: str, words: str) -> None:
