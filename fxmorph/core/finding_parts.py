@@ -132,7 +132,8 @@ class Draft:
     ``snippet`` is the shortest script that was seen to show it in the kind ``shown``, "" where none was; ``printed``
     is what it printed, ``eager`` and ``compiled`` are what it printed of each side.  ``kernels`` is generated code,
     where that is accused; ``environment`` what ``torch.utils.collect_env`` says.  ``traceback`` is that of the compiled
-    side, where that raises.  ``contrast`` is a sentence on when it is not seen.
+    side, where that raises.  ``contrast`` is a sentence on when it is not seen,
+    ``gone_with`` are lines with which the finding's script was seen to exit with 0.
     """
 
     snippet: str = ""
@@ -144,6 +145,7 @@ class Draft:
     environment: str = ""
     traceback: str = ""
     contrast: str = ""
+    gone_with: str = ""
 
 
 #: Parts of a finding by the field that holds them, in the order of their fields under ``extra``.

@@ -15,6 +15,7 @@ from fxmorph.core.exhibit import Element
 from fxmorph.core.finding_parts import NOBODY, Draft
 from fxmorph.core.units import Stage
 from fxmorph.model import Finding, Kind, differs
+from fxmorph.triage.folder.by_hand import commands
 from fxmorph.triage.folder.environment import COMMAND, anonymous
 from fxmorph.triage.folder.graph_change import graph_change
 from fxmorph.triage.folder.graph_files import exhibit_of
@@ -38,10 +39,6 @@ NOUN: Mapping[Kind, str] = {
 #: Calls that return where something is.
 _INDICES = re.compile(r"arg(max|min|sort)|\b(max|min|topk|sort|median|mode|kthvalue|cummax|cummin)\(")
 _BACKENDS = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_decomp_partition", "inductor")
-#: How a line begins that is typed in a shell; what else there is to do by hand is Python.
-_SHELL = re.compile(r"[A-Z_]+=|python ")
-#: A module of torch's own that a line has to import first, as ``import torch`` need not have done.
-_PRIVATE = re.compile(r"\b(torch\._(?:inductor|functorch)\.\w+)(?=\.)")
 #: Elements in a table of an issue.
 MOST_ROWS = 6
 _NUMERIC = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
@@ -88,7 +85,7 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
         *_ablation(finding, list(backend_ladder)),
         *_releases(finding),
         *_related(finding),
-        *_by_hand(finding),
+        *_by_hand(finding, draft),
         *([folded("Generated code", block(draft.kernels.splitlines(), _language(draft)))] if draft.kernels else []),
         *_values(finding),
         *_for_fuzzers(finding),
@@ -227,19 +224,18 @@ def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
         yield f"It shows where {unit_in_words(finding.unit)} comes in; switching that off was not seen to help."
 
 
-def _by_hand(finding: Finding) -> Iterator[str]:
+def _by_hand(finding: Finding, draft: Draft) -> Iterator[str]:
     """What to type to see the same, and where its logs are."""
-    redo = [anonymous(line) for line in (finding.blame or NOBODY).redo]
-    code, shell = ([line for line in redo if bool(_SHELL.match(line)) is wanted] for wanted in (False, True))
-    code = [line for line in code if not line.startswith("torch.compile(")]  # as the backends above say
-    shell.append(f'TORCH_LOGS="{logs(finding)}" python repro.py')
-    shell.append("TORCH_TRACE=trace python repro.py; tlparse trace/*.log")
-    needed = sorted({f"import {module}" for line in code for module in _PRIVATE.findall(line)})
+    shell = [
+        *commands(finding),
+        f'TORCH_LOGS="{logs(finding)}" python repro.py',
+        "TORCH_TRACE=trace python repro.py; tlparse trace/*.log",
+    ]
     below = (
-        "Below `import torch` of `repro.py`, which is run with TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 so that it is "
-        "compiled anew:"
+        "It exits with 0 with these lines below its `import torch` (and TORCHINDUCTOR_FORCE_DISABLE_CACHES=1, so that "
+        "it is compiled anew):"
     )
-    parts = [below, block([*needed, *code], "python"), "In a shell:"] if code else []
+    parts = [below, block(draft.gone_with.splitlines(), "python"), "In a shell:"] if draft.gone_with else []
     yield folded("By hand (`repro.py` is the script above)", "\n\n".join([*parts, block(shell, "bash")]))
 
 

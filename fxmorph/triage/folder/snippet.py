@@ -35,6 +35,8 @@ _WRITES = re.compile(
 )
 
 
+#: What binds as closely as a name does.
+_ATOMS = (ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.List, ast.Tuple)
 _IMPORT = re.compile(r"(import|from) ")
 _VALUE = re.compile(r"\w+ = ")
 
@@ -121,6 +123,8 @@ class Snippet:
         """Lines that make the inputs, one each or as many a line as fit."""
         rows: list[list[tuple[str, str]]] = []
         for one in self.inputs:
+            if one[0] == one[1]:  # made above under this name
+                continue
             if self.joined and rows and len(_assigned([*rows[-1], one])) <= WIDTH:
                 rows[-1].append(one)
             else:
@@ -243,6 +247,8 @@ def _items(make_inputs: ast.FunctionDef) -> tuple[tuple[str, ...], list[str]] | 
         if len(uses) != 1 or re.search(rf"\b{name}\b", earlier):
             break
         value = ast.unparse(statement.value)
+        if items[uses[0]] != name and not isinstance(statement.value, _ATOMS):
+            value = f"({value})"
         items[uses[0]] = re.sub(rf"\b{name}\b", lambda _, value=value: value, items[uses[0]])  # type: ignore[misc]
         before = [s for s in before if s is not statement]
     return tuple(ast.unparse(s) for s in before), items

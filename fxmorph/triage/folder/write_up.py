@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from tempfile import TemporaryDirectory
 from fxmorph.core.finding_parts import Draft
 from fxmorph.core.records import from_json
 from fxmorph.model import Finding, Kind
+from fxmorph.triage.folder.by_hand import lines, script_with
 from fxmorph.triage.folder.confirm import fresh_environment
 from fxmorph.triage.folder.environment import anonymous, environment
 from fxmorph.triage.folder.generated_kernels import SHOWN_IN_CODE, kernels
@@ -51,7 +51,8 @@ def written_up(folder: Path, cache: Path) -> Draft:
         draft = _sketched(finding, folder, Path(place), cache)
         if draft.snippet:
             draft = _run_alone(draft, finding, Path(place), cache)
-    return replace(draft, environment=environment())
+        gone_with = _gone_with(finding, folder, Path(place), cache)
+    return replace(draft, environment=environment(), gone_with=gone_with)
 
 
 def _sketched(finding: Finding, folder: Path, place: Path, cache: Path) -> Draft:
@@ -65,9 +66,8 @@ def _tried(folder: Path, place: Path, cache: Path) -> Draft:
     """The shortest snippet, by a process of its own."""
     out = place / "draft.json"
     program = [sys.executable, "-m", "fxmorph.triage.folder.snippet_trial", str(folder.resolve()), str(out)]
-    env = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     try:
-        subprocess.run(program, env=env, capture_output=True, timeout=SECONDS + MORE_SECONDS)
+        subprocess.run(program, env=fresh_environment(cache), capture_output=True, timeout=SECONDS + MORE_SECONDS)
     except subprocess.TimeoutExpired:
         return Draft()
     return from_json(Draft, json.loads(out.read_text(encoding="utf-8"))) if out.is_file() else Draft()
@@ -79,6 +79,21 @@ def _crashing(finding: Finding) -> Draft:
         for form in forms(sketch, (Kind.CRASH,)):
             return Draft(replace(sketch, form=form).text(), shown=Kind.CRASH.value)
     return Draft()
+
+
+def _gone_with(finding: Finding, folder: Path, place: Path, cache: Path) -> str:
+    """Lines that switch the accused unit off, where the finding's script exits with 0 with them; else ""."""
+    code = lines(finding)
+    text = script_with((folder / "repro.py").read_text(encoding="utf-8"), code) if code else ""
+    if not text or Kind.TIMEOUT in finding.kinds:
+        return ""
+    script = place / "repro.py"
+    script.write_text(text, encoding="utf-8")
+    try:
+        done = _run(script, fresh_environment(cache))
+    except subprocess.TimeoutExpired:
+        return ""
+    return "\n".join(code) if done.returncode == 0 else ""
 
 
 def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draft:
@@ -114,7 +129,7 @@ def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draf
 
 
 def _run(script: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """A fresh process that runs the snippet; raises ``TimeoutExpired``."""
+    """A fresh process that runs the script; raises ``TimeoutExpired``."""
     return subprocess.run(
         [sys.executable, "-u", "-W", "ignore", script.name],
         cwd=script.parent, env=env, capture_output=True, text=True, timeout=ALONE_SECONDS,

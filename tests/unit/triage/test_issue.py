@@ -18,6 +18,7 @@ from fxmorph.core.finding_parts import Blame, Draft, Reduced, Repro, UnitCase
 from fxmorph.core.units import Stage
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.model import BugClass, Finding, Kind, Level, Proof, RewriteProof, Status
+from fxmorph.triage.folder.by_hand import lines, script_with
 from fxmorph.triage.folder.graph_change import MOST_LINES, graph_change
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.repro import repro_text
@@ -145,11 +146,20 @@ def test_settings_of_inductor_are_not_told_of_what_is_wrong_before_it() -> None:
     ],
 )
 def test_what_is_typed_into_the_script_runs_there(line: str, needed: str) -> None:
-    text = issue(blame=replace(MADE.blame, redo=(line,)))  # type: ignore[type-var]
-    code = text.partition("Below `import torch` of `repro.py`")[2].partition("```python\n")[2].partition("```")[0]
-    assert code.startswith(needed) and line in code
-    done = subprocess.run([sys.executable, "-c", f"import torch\n{code}"], capture_output=True, text=True)
+    typed = lines(replace(MADE, blame=replace(MADE.blame, redo=(line,))))  # type: ignore[type-var]
+    assert typed[0].startswith(needed) and typed[-1] == line
+    script = script_with("import os\nimport torch\n", typed)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_lines_that_were_not_seen_to_help_are_not_told() -> None:
+    line = "torch._functorch.config.cse = False"
+    of_partitioner = replace(MADE.blame, redo=(line, 'torch.compile(fn, backend="eager")', "A=1 python repro.py"))
+    assert lines(replace(MADE, blame=of_partitioner))[1:] == [line]  # type: ignore[type-var]
+    untried = issue(blame=of_partitioner, draft=DRAFT)
+    assert line not in untried and "A=1 python repro.py" in untried
+    assert f"```python\n{line}\n```" in issue(blame=of_partitioner, draft=replace(DRAFT, gone_with=line))
 
 
 def test_numbers_are_told_where_numbers_are_shown() -> None:

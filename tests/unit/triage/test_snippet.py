@@ -17,9 +17,11 @@ from fxmorph.core.finding_parts import Blame, Repro
 from fxmorph.core.records import to_json
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Finding, Kind
+from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.folder.generated_kernels import kernels
 from fxmorph.triage.folder.hand_style import hand_calls, hand_function
 from fxmorph.triage.folder.public_names import FUNCTIONAL, with_public_names
+from fxmorph.triage.folder.repro import repro_text
 from fxmorph.triage.folder.short_inputs import short_expressions
 from fxmorph.triage.folder.snippet import MOST_LINES, forms, line_count, sketches
 from fxmorph.triage.folder.snippet_trial import Trials, run_text, shortest
@@ -210,6 +212,19 @@ def test_where_nothing_differs_there_is_no_snippet() -> None:
     assert shortest(finding(program, Kind.VALUE, backend="eager"), 60).snippet == ""
 
 
+def test_what_an_input_is_made_of_keeps_its_meaning() -> None:
+    program = (
+        "import torch\n\ndef make_inputs():\n    rest = torch.ones(3)\n    memory = torch.arange(6.0) % 4\n"
+        "    return [memory.as_strided((2, 3), (1, 2)), rest, rest[1:]]\n\n"
+        "def fn(x, rest, z):\n    return (x + rest,)\n"
+    )
+    (sketch, *_) = sketches(finding(program, Kind.MUTATION))
+    sketch = replace(sketch, form=next(forms(sketch, [Kind.MUTATION])))
+    text = sketch.text()
+    assert "x = (torch.arange(6.0) % 4).as_strided((2, 3), (1, 2))" in text and "rest = rest\n" not in text
+    assert all(run_text(text).values())
+
+
 def test_other_inputs_with_which_both_agree_are_told() -> None:
     program = (
         "import torch\n\ndef make_inputs():\n    return [torch.rand(3, 4, dtype=torch.float16).mT]\n\n"
@@ -250,14 +265,28 @@ def fn(a_in, b_in):
 
 
 @pytest.mark.slow
-def test_what_a_report_shows_was_printed_by_a_fresh_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("redo", "helps"),
+    [
+        (redo_of(Stage.LOWERING, "lowering.aten.copysign.Tensor"), True),
+        (redo_of(Stage.CODEGEN, "codegen.CppVecOverrides.copysign"), False),
+    ],
+    ids=["helps", "does not"],
+)
+def test_what_a_report_shows_was_printed_by_a_fresh_process(
+    redo: tuple[str, ...], helps: bool, tmp_path: Path
+) -> None:
     folder = tmp_path / "ab12cd34"
     folder.mkdir()
-    (folder / "finding.json").write_text(json.dumps(to_json(finding(COPYSIGN, Kind.STRIDE))))
+    unit = "lowering.aten.copysign.default"
+    made = replace(finding(COPYSIGN, Kind.STRIDE), blame=Blame(Stage.LOWERING, unit, True, (), redo))
+    (folder / "finding.json").write_text(json.dumps(to_json(made)))
+    (folder / "repro.py").write_text(repro_text(made))
     draft = written_up(folder, tmp_path / "cache")
     assert draft.printed == "eager: (1, 3)\ncompiled: (4, 1)", draft.snippet
     assert line_count(draft.snippet) <= 8 and "torch.copysign(x, y)" in draft.snippet
     assert "copysign" in draft.kernels and "torch" in draft.environment
+    assert bool(draft.gone_with) is helps
     again = subprocess.run([sys.executable, "-c", draft.snippet], capture_output=True, text=True)
     assert again.stdout.strip() == draft.printed, again.stderr
 
