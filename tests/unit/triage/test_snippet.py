@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.core.finding_parts import Blame, Repro
+from fxmorph.core.finding_parts import Blame, Draft, Repro
 from fxmorph.core.records import to_json
 from fxmorph.core.units import Stage
 from fxmorph.model import BugClass, Finding, Kind
@@ -264,31 +264,44 @@ def fn(a_in, b_in):
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("redo", "helps"),
-    [
-        (redo_of(Stage.LOWERING, "lowering.aten.copysign.Tensor"), True),
-        (redo_of(Stage.CODEGEN, "codegen.CppVecOverrides.copysign"), False),
-    ],
-    ids=["helps", "does not"],
-)
-def test_what_a_report_shows_was_printed_by_a_fresh_process(
-    redo: tuple[str, ...], helps: bool, tmp_path: Path
-) -> None:
-    folder = tmp_path / "ab12cd34"
-    folder.mkdir()
-    unit = "lowering.aten.copysign.default"
-    made = replace(finding(COPYSIGN, Kind.STRIDE), blame=Blame(Stage.LOWERING, unit, True, (), redo))
+STD = """\
+import torch
+
+def make_inputs():
+    return [torch.tensor([3.1592742378804775e+22, 1.0553574678345316e+24])]
+
+def fn(large):
+    return (large.std(),)
+"""
+
+
+def drafted(made: Finding, folder: Path) -> Draft:
+    """The draft of a finding that is written to ``folder``."""
     (folder / "finding.json").write_text(json.dumps(to_json(made)))
     (folder / "repro.py").write_text(repro_text(made))
-    draft = written_up(folder, tmp_path / "cache")
+    return written_up(folder, folder / "cache")
+
+
+@pytest.mark.slow
+def test_what_a_report_shows_was_printed_by_a_fresh_process(tmp_path: Path) -> None:
+    draft = drafted(finding(COPYSIGN, Kind.STRIDE), tmp_path)
     assert draft.printed == "eager: (1, 3)\ncompiled: (4, 1)", draft.snippet
     assert line_count(draft.snippet) <= 8 and "torch.copysign(x, y)" in draft.snippet
     assert "copysign" in draft.kernels and "torch" in draft.environment
-    assert bool(draft.gone_with) is helps
+    assert draft.contrast == "With contiguous inputs both agree."
     again = subprocess.run([sys.executable, "-c", draft.snippet], capture_output=True, text=True)
     assert again.stdout.strip() == draft.printed, again.stderr
+
+
+@pytest.mark.slow
+def test_lines_that_help_are_those_that_were_seen_to(tmp_path: Path) -> None:
+    made = finding(STD, Kind.NONFINITE)
+    for stage, unit, helps in (
+        (Stage.DECOMPOSITION, "decomposition.aten.std.correction", True),
+        (Stage.CODEGEN, "codegen.CppVecKernel.reduction", False),
+    ):
+        blame = Blame(stage, unit, True, (), redo_of(stage, unit))
+        assert bool(drafted(replace(made, blame=blame), tmp_path).gone_with) is helps
 
 
 def test_a_script_that_breaks_shows_nothing() -> None:
