@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fxmorph.programs.inputs import NotApplicable
+from fxmorph.programs.inputs import NotApplicable, storage_key
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves, tree_map
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ class Change:
 
     def of(self, args: list[Any]) -> list[Any]:
         return [tree_map(self.one, value) for value in args]
+
+    @property
+    def given(self) -> str:
+        """The arguments of the call, as text, and what closes it."""
+        return f"*tree_map({self.text}, inputs))" if self.text else "*inputs)"
 
 
 def _number(scale: float, shift: float) -> Change:
@@ -63,6 +68,15 @@ _DTYPE = Change(
     " if torch.is_tensor(v) and v.is_floating_point() else v",
 )
 _MODE = Change(lambda v: v, training=True)
+
+
+def _of_its_own(value: Any) -> Any:
+    return value.detach().clone().requires_grad_(value.requires_grad) if isinstance(value, torch.Tensor) else value
+
+
+_APART = Change(
+    _of_its_own, "lambda v: v.detach().clone().requires_grad_(v.requires_grad) if torch.is_tensor(v) else v"
+)
 #: Numbers change twice: the second value makes what is compiled hold for any, and the third asks whether it does.
 _NUMBERS = ((_number(1.5, 0.25), _number(2.25, 0.5)), (_number(0.75, 0.0), _number(0.5, 0.0)))
 _WHOLES = ((_whole(1), _whole(2)),)
@@ -70,21 +84,29 @@ _WHOLES = ((_whole(1), _whole(2)),)
 
 @dataclass(frozen=True)
 class Turns:
-    """The calls after the first, which has no gradients where ``plain_first``."""
+    """The calls after the first, which has no gradients where ``plain_first``.
+
+    ``apart_first``: tensors that share memory have memory of their own in the first call (pytorch/pytorch#139789).
+    """
 
     changes: tuple[Change, ...]
     plain_first: bool
+    apart_first: bool = False
 
     @property
     def of_dtype(self) -> bool:
         """Whether the dtype is what changes."""
         return _DTYPE in self.changes
 
+    @property
+    def _first(self) -> Change:
+        return _APART if self.apart_first else _AS_IT_IS
+
     def of(self, loaded: LoadedSeed, input_seed: int) -> Invocation:
         """One program that makes all calls, each on arguments of its own, and returns what each returned."""
         from fxmorph.programs.load import Invocation
 
-        first = loaded.fresh(input_seed)
+        first = loaded.fresh(input_seed, self._first.of)
         later = [(c, loaded.fresh(input_seed, c.of)) for c in self.changes]
 
         def drive(g: Any) -> Any:
@@ -103,16 +125,15 @@ class Turns:
     def text(self, driven: bool) -> str:
         """The same as a function ``drive`` of a script; ``driven``: its program is driven by :data:`ONCE`."""
         called = f"{ONCE}(g, " if driven else "g("
+        first = f"out = [{called}{self._first.given}]"
         lines = [
             "def drive(g, *inputs):  # what is kept of one call must not answer the next",
             "    from torch.utils._pytree import tree_map",
-            *(["    with torch.no_grad():", f"        out = [{called}*inputs)]"] if self.plain_first else []),
-            *([] if self.plain_first else [f"    out = [{called}*inputs)]"]),
+            *(["    with torch.no_grad():", f"        {first}"] if self.plain_first else [f"    {first}"]),
         ]
         for change in self.changes:
             lines += ["    g.train(not g.training)"] if change.training else []
-            args = f"*tree_map({change.text}, inputs)" if change.text else "*inputs"
-            lines.append(f"    out.append({called}{args}))")
+            lines.append(f"    out.append({called}{change.given})")
             lines += ["    g.train(not g.training)"] if change.training else []
         return "\n".join([*lines, "    return out"])
 
@@ -132,11 +153,14 @@ def turns(loaded: LoadedSeed, input_seed: int) -> Turns:
     if isinstance(made.fn, torch.nn.Module) and any(part.training for part in made.fn.modules()):
         found.append(_MODE)
     given = tensors_of(made.args)
+    apart = not grads and len({storage_key(t) for t in given}) < len(given) and _accepted(loaded, input_seed, [_APART])
+    if apart:
+        found.insert(0, _AS_IT_IS)
     if not found and any(t.is_floating_point() for t in given) and _accepted(loaded, input_seed, [_DTYPE]):
         found.append(_DTYPE)
     if not found:
         raise NotApplicable("nothing to change from call to call")
-    return Turns(tuple(found), grads)
+    return Turns(tuple(found), grads, apart)
 
 
 def _accepted(loaded: LoadedSeed, input_seed: int, changes: Sequence[Change]) -> bool:

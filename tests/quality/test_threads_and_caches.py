@@ -209,7 +209,16 @@ def make_inputs(): return [torch.randn(6)]
 def fn(x): return torch.full((6,), 0.1, dtype=x.dtype) * x
 """,
 }
+ONE_MEMORY = """
+def make_inputs():
+    state = torch.randn(5, 4)
+    return [state, state[1:]]
+def fn(state, rest):
+    state.add_(1)
+    return rest * 2
+"""
 KEPT = {
+    "one memory": ONE_MEMORY,
     "nothing to change": "def make_inputs(): return [torch.arange(6)]\ndef fn(x): return x * 3\n",
     "a dtype that changes nothing": "def make_inputs(): return [torch.randn(6)]\ndef fn(x): return x.sin() * 2\n",
     "whole numbers that eager refuses": """
@@ -225,6 +234,35 @@ def test_a_stale_entry_of_a_cache_is_a_finding(tmp_path: Path, name: str) -> Non
     assert (got.status, got.stage) == (FINDING, "cache"), got.reason
     assert Kind.SECOND_CALL in got.kinds
     assert dict(got.ladder)["without caches"] == "agrees"
+
+
+def made_for_memory() -> Callable[[Any, Any], Any]:
+    """A backend that makes another program of inputs that share no memory, and has no guard that they do not."""
+
+    def compile_(gm: Any, inputs: Any) -> Any:
+        kept: list[bool] = []
+
+        def run(*args: Any) -> Any:
+            kept.append(len({t.untyped_storage().data_ptr() for t in args}) < len(args))
+            if kept[0]:
+                return gm.forward(*args)
+            copies = [t.clone() for t in args]
+            outs = gm.forward(*copies)
+            for t, copied in zip(args, copies, strict=True):
+                t.copy_(copied)
+            return outs
+
+        return run
+
+    return compile_
+
+
+def test_what_is_kept_of_inputs_apart_does_not_answer_for_one_memory(tmp_path: Path) -> None:
+    register_backend("fxmorph_made_for_memory", made_for_memory())
+    assert judge(tmp_path, ONE_MEMORY, "fxmorph_made_for_memory")[1].status is CLEAN  # no call before it
+    case, got = judge(tmp_path, ONE_MEMORY, "fxmorph_made_for_memory", ValuePlan.CACHED)
+    assert got.status is FINDING and Kind.VALUE in got.kinds, got.reason
+    assert "v.detach().clone()" in finding_of(case, got, investigate(case, got, Registry(), Clock(), 5.0), 0).program
 
 
 @pytest.mark.parametrize("wrong", [torch.float64, torch.float32])
