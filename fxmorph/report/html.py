@@ -15,6 +15,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from fxmorph.core.exhibit import GraphPair, SlotExhibit
+from fxmorph.core.finding_parts import Draft
 from fxmorph.core.store import DiskError
 from fxmorph.core.versions import version_of
 from fxmorph.events import Event, RunFinished
@@ -22,6 +23,7 @@ from fxmorph.model import BugClass, Status, differs
 from fxmorph.report.collect import Card, Report, appearances, collect
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.terminal import replay_command, spell_time
+from fxmorph.triage.folder import by_hand
 from fxmorph.triage.folder.dataflow import Step, read_steps
 from fxmorph.triage.folder.graph_files import picture, sides
 from fxmorph.triage.folder.issue import not_reduced
@@ -186,7 +188,9 @@ def _commands(card: Card) -> tuple[tuple[str, str], ...]:
     commands = [("replay", replay), ("show", replay.replace(" replay ", " show ", 1))]
     if "repro.py" in card.files:
         commands.insert(0, ("repro", f"python {quote(os.path.join(card.folder, 'repro.py'))}"))
-    commands += [("redo", line) for line in card.blame.redo]
+    commands += [("redo", line) for line in by_hand.commands(card.finding)]
+    seen = (card.finding.draft or Draft()).gone_with
+    commands += [("gone with", line) for line in seen.splitlines()]
     return tuple(commands)
 
 
