@@ -33,7 +33,7 @@ MOST_PRINTED, MOST_DIGITS = 4, 6
 #: A call that makes a tensor of a size that has a zero.
 _NO_SIZE = re.compile(r"torch\.(ones|zeros|full|empty|rand|randn)\(\((\d+, )*0(, \d+)*,?\)")
 #: Wall seconds for trials of other inputs.
-CONTRAST_SECONDS = 12.0
+CONTRAST_SECONDS = 30.0
 #: Types that inputs of a kind may have instead: values that fit, and no coarser rounding.
 _OTHER_DTYPES = (
     (torch.float32, torch.float64),
