@@ -167,7 +167,7 @@ def _contrast(snippet: Snippet, trials: Trials) -> str:
     except Exception:  # inputs of the program's own making
         return ""
     said = [str(dtype).removeprefix("torch.") for dtype in _agreeing_dtypes(snippet, values, trials)]
-    parts = [f"inputs of {' or '.join(said)}"] if said else []
+    parts = [f"inputs of {' or '.join(filter(None, [', '.join(said[:-1]), said[-1]]))}"] if said else []
     tensors = [v for v in values if isinstance(v, torch.Tensor) and v.layout is torch.strided]
     if any(not v.is_contiguous() for v in tensors) and trials.agree(_made_with(snippet, values, ".contiguous()")):
         parts.append("contiguous inputs")

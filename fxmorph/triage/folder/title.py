@@ -57,6 +57,8 @@ _OF_LAYOUT = frozenset({Kind.VALUE, Kind.STRIDE, Kind.OFFSET})
 #: Exceptions that say where another was raised.
 _WRAPPERS = frozenset({"BackendCompilerFailed", "InductorError", "LoweringException"})
 _SIZE = re.compile(r"torch\.Size\((.*)\)")
+#: Of a snippet that prints one of several results.
+_ONE_RESULT = re.compile(r"\b[fg]\([\w, ]*\)\[(\d+)\](?!\()")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+\.?\d*(?:e[-+]?\d+)?(?![\w.])")
 
 
@@ -106,8 +108,32 @@ def _function(finding: Finding) -> ast.FunctionDef | None:
     for text, name in ((draft.snippet, "f"), (readable(finding.program), "fn")):
         for node in ast.parse(text).body if text else []:
             if isinstance(node, ast.FunctionDef) and node.name == name:
-                return node
+                return _as_printed(node, text)
     return None
+
+
+def _as_printed(fn: ast.FunctionDef, text: str) -> ast.FunctionDef:
+    """``fn`` for the one of its results that the script prints, where that is one of several: others are beside it."""
+    last, printed = fn.body[-1], _ONE_RESULT.search(text)
+    if printed is None or not isinstance(last, ast.Return) or not isinstance(last.value, ast.Tuple):
+        return fn
+    body: list[ast.stmt] = [ast.Return(last.value.elts[int(printed[1])])]
+    for statement in reversed(fn.body[:-1]):
+        used = {node.id for later in body for node in ast.walk(later) if isinstance(node, ast.Name)}
+        if _only_makes(statement) - used:
+            continue
+        body.insert(0, statement)
+    return ast.FunctionDef(fn.name, fn.args, body, fn.decorator_list, lineno=fn.lineno)
+
+
+def _only_makes(statement: ast.stmt) -> set[str]:
+    """The name that a statement gives a value to and does nothing else; none where it may do more."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return set()
+    parts = list(ast.walk(statement.value))
+    writes = any(isinstance(n, ast.Attribute) and n.attr.endswith("_") for n in parts)
+    writes |= any(isinstance(n, ast.keyword) and n.arg in ("out", "inplace") for n in parts)
+    return set() if writes or len(statement.targets) > 1 else {statement.targets[0].id}
 
 
 def _code(fn: ast.FunctionDef) -> str:

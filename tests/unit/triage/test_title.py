@@ -55,6 +55,30 @@ def test_the_outcome_is_what_was_printed(kind: Kind, eager: str, compiled: str, 
     assert title(finding(kind, draft=seen(kind, eager, compiled))) == f"[inductor] `x + y` {said}"
 
 
+OF_SEVERAL = """\
+import torch
+
+def f(x, y):
+    a = x.cos()
+    x.add_(1)
+    c = y.sin()
+    return (a, c * 2)
+
+x, y = torch.ones(2), torch.ones(2)
+print("eager:", f(x, y)[{}])
+print("compiled:", torch.compile(f)(x, y)[{}])
+"""
+
+
+def test_of_several_results_the_title_tells_what_makes_the_one_that_is_printed() -> None:
+    made = title(finding(Kind.VALUE, draft=seen(Kind.VALUE, "1", "2", OF_SEVERAL.format(1, 1))))
+    assert made == "[inductor] `x.add_(1); y.sin() * 2` returns wrong values"
+    made = title(finding(Kind.VALUE, draft=seen(Kind.VALUE, "1", "2", OF_SEVERAL.format(0, 0))))
+    assert made == "[inductor] `a = x.cos(); x.add_(1)` returns wrong values"
+    whole = OF_SEVERAL.replace("[{}]", "[0, 1]")
+    assert "cos" in title(finding(Kind.VALUE, draft=seen(Kind.VALUE, "1", "2", whole)))
+
+
 @pytest.mark.parametrize("kind", Kind)
 def test_every_kind_has_a_title_without_a_snippet(kind: Kind) -> None:
     assert title(finding(kind)).startswith("[inductor] `x + y` ") and what(finding(kind))
