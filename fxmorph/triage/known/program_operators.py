@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from fxmorph.model import Finding
 from fxmorph.triage.known.operator_names import plain_names
@@ -20,15 +21,27 @@ def operators_of_finding(finding: Finding) -> frozenset[str]:
     return plain_names(finding.operations) or operators_spelled(finding.program)
 
 
+def _outside_changes(part: ast.AST) -> Iterator[ast.AST]:
+    """All nodes, but for what a driver does to arguments from call to call (``fxmorph/programs/called_in_turn.py``)."""
+    todo = [part]
+    while todo:
+        node = todo.pop()
+        if not (isinstance(node, ast.Call) and getattr(node.func, "id", "") == "tree_map"):
+            yield node
+            todo += ast.iter_child_nodes(node)
+
+
 def operators_spelled(program: str) -> frozenset[str]:
     """What the program calls outside ``make_inputs``, in plain form: classes of modules and helpers too."""
     names: set[str] = set()
     for part in ast.parse(program).body:
         if getattr(part, "name", "") == "make_inputs":
             continue
-        for node in ast.walk(part):
+        for node in _outside_changes(part):
             if isinstance(node, ast.Call):
-                names.add(getattr(node.func, "attr", "") or getattr(node.func, "id", ""))
+                called = getattr(node.func, "id", "")
+                if called != "g":  # which a driver is given: the program itself
+                    names.add(getattr(node.func, "attr", "") or called)
             elif isinstance(node, ast.Subscript):
                 names.add("setitem" if isinstance(node.ctx, ast.Store) else "getitem")
             elif type(node) in _SIGNS:

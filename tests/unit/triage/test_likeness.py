@@ -68,6 +68,8 @@ def test_without_a_reduced_graph_the_program_says_what_it_calls() -> None:
         "def make_inputs():\n    return [torch.rand(3)]\n\n\ndef fn(x, y):\n    x[1:] = y @ x.flip(0)\n    return -x\n"
     )
     assert operators_spelled(program) == {"setitem", "matmul", "flip", "neg"}
+    driver = "\n\ndef drive(g, *inputs):\n    return g(*tree_map(lambda v: v.detach().clone(), inputs))\n"
+    assert operators_spelled(program + driver) == operators_spelled(program)
 
 
 def test_rare_operators_tell_more_than_common_ones() -> None:
