@@ -75,3 +75,7 @@ PLURALS = {
 def matches(name: str, pattern: str) -> bool:
     """Whether the unit's name, or a glob over names, is the pattern or one of its glob; brackets are part of names."""
     return name == pattern or fnmatch.fnmatchcase(name, pattern.replace("[", "[[]"))
+
+
+#: What calls the C++ compiler, and the option of g++ and clang that leaves vectors out which are not in the source.
+CXX, UNVECTORISED = "codegen.cpp_builder", "fno-tree-vectorize"

@@ -11,6 +11,24 @@ from unittest import mock
 
 import torch
 
+from fxmorph.core.units import UNVECTORISED
+
+
+@contextlib.contextmanager
+def unvectorised_code() -> Iterator[None]:
+    """The C++ compiler makes no vectors of what is written for single numbers; Inductor has it make none of loops."""
+    from torch._inductor import cpp_builder
+
+    flags: Any = cpp_builder._get_optimization_cflags
+
+    @functools.wraps(flags)
+    def more(*args: Any, **kwargs: Any) -> Any:
+        compiled, *others = flags(*args, **kwargs)
+        return ([*compiled, UNVECTORISED], *others)
+
+    with mock.patch.object(cpp_builder, "_get_optimization_cflags", more):
+        yield
+
 
 @contextlib.contextmanager
 def reductions_anew() -> Iterator[None]:

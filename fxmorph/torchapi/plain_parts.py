@@ -74,6 +74,7 @@ class Plain(StrEnum):
     DONATED_PLACES = "where saved tensors that may be overwritten lie is decided by us"
     SEEDS = "random numbers of the compiler's own have seeds that we hand out"
     REDUCTIONS = "no reduction in a kernel is used again for another"
+    CXX = "the C++ compiler makes no vectors of single operations"
 
 
 def _interpreted(one_by_one: bool = False, reductions: bool = False) -> AbstractContextManager[None]:
@@ -135,6 +136,7 @@ _CONTEXTS: dict[Plain, Callable[[], AbstractContextManager[None]]] = {
     Plain.DONATED_PLACES: plain_tracing.plain_places_of_donation,
     Plain.SEEDS: plain_seeds.seeds_apart,
     Plain.REDUCTIONS: plain_kernel.reductions_anew,
+    Plain.CXX: plain_kernel.unvectorised_code,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fxmorph.core.units import Stage
+from fxmorph.core.units import CXX, UNVECTORISED, Stage
 from fxmorph.model import BugClass, Kind
 from fxmorph.torchapi.optional_passes import opted
 from fxmorph.torchapi.plain_partition import CHOICE, CLASSES, CUTTING, MIN_CUT, RNG, RNG_NOTICE
@@ -59,6 +59,7 @@ PLAIN_PARTS = {
     "codegen.PythonPrinter": Plain.SIZES_IN_PYTHON,
     "codegen.SizeVarAllocator/_simplify_with_ranges": Plain.RANGES,
     "codegen.CppKernel": Plain.KERNELS,
+    CXX: Plain.CXX,
     "codegen.CppTile2DKernel": Plain.TILES,
     "codegen.PythonWrapperCodegen/codegen_reinterpret_view": Plain.WRAPPER_VIEWS,
     "codegen.PythonWrapperCodegen/make_allocation": Plain.WRAPPER_BUFFERS,
@@ -112,6 +113,9 @@ def redo_of(stage: Stage, unit: str) -> tuple[str, ...]:
         lines = ["torch._inductor.config.max_fusion_size = 1  # no fusion"]
     elif unit.startswith("codegen.CppVec"):
         lines = ["torch._inductor.config.cpp.simdlen = 1  # no vectorised code"]
+    elif unit == CXX:
+        flags = "torch._inductor.cpp_builder._get_optimization_cflags"
+        lines = [f"{flags} = (lambda get: lambda *a, **k: (get(*a, **k)[0] + [{UNVECTORISED!r}], []))({flags})"]
     elif unit == NUMBERS:
         lines = ["TENSORIFY_PYTHON_SCALARS=0 python repro.py"]
     elif unit == "partitioner.fx_graph_cse":

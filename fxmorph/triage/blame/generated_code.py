@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fxmorph.core.finding_parts import Blame
-from fxmorph.core.units import Stage
+from fxmorph.core.units import CXX, Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.noted_operations import Noted, operations_noted
@@ -103,6 +103,8 @@ def blame_backend(probe: Probe) -> Blame:
     if probe.device == "cpu":
         found = found or _vectorised(probe, kernels)
     found = found or _of_memory(probe)
+    if probe.device == "cpu":
+        found = found or _cpp_compiler(probe, kernels)
     found = found or _fusion(probe, steps[Group.FUSION])
     found = found or _scheduling(probe, scheduling)
     if probe.device == "cpu":
@@ -154,6 +156,17 @@ def _of_memory(probe: Probe) -> Blame | None:
     reuses = found.unit in ("scheduler.allow_buffer_reuse", "scheduler.inplace_buffers")
     text = ("codegen.PythonWrapperCodegen/make_buffer_reuse", "codegen.buffer_reuse_key") if reuses else ()
     return _parts(probe, (*_DONATION, *text)) or found
+
+
+def _cpp_compiler(probe: Probe, kernels: Kernels) -> Blame | None:
+    """The C++ compiler, where kernels are right both interpreted and with its vectors left out.
+
+    What it does depends on all that stands in a kernel: less fused or lowered hides it.
+    """
+    found = _parts(probe, (CXX,))
+    if found is None or kernels.interpreted[0] is not Answer.GONE:
+        return None
+    return replace(found, evidence=(*found.evidence, f"gone where {Plain.KERNELS}, too"))
 
 
 def _fusion(probe: Probe, fusions: Sequence[Step]) -> Blame | None:

@@ -42,6 +42,7 @@ _BACKENDS = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_d
 #: Elements in a table of an issue.
 MOST_ROWS = 6
 _NUMERIC = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
+_OF_LAYOUT = frozenset({Kind.STRIDE, Kind.OFFSET})
 _LOUD = frozenset({Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT})
 #: What the compiled program does, in a sentence of its own.
 _SENTENCE: Mapping[Kind, str] = {
@@ -122,16 +123,23 @@ def _sentences(finding: Finding, versions: Mapping[str, str]) -> str:
     under = f" (torch {versions['torch']})" if "torch" in versions else ""
     what = what_raises(kind, exhibit_of(finding).raised) if kind is Kind.RAISES else ""
     said = f"Under `torch.compile`{under} this program {what or _SENTENCE[kind]}"
-    silently = "" if set(finding.kinds) & _LOUD or kind is Kind.RAISES else ", without a warning"
+    silently = "" if _is_loud(finding) else ", without a warning"
     others = [NOUN[k] for k in finding.kinds if k is not kind and k in NOUN]
     also = f"What differs too: {', '.join(others)}." if others else ""
     contrast = (finding.draft or Draft()).contrast
     return " ".join(filter(None, [f"{said}{silently}.", also, _not_rounding(finding, kind), contrast]))
 
 
+def _is_loud(finding: Finding) -> bool:
+    """Whether who runs it cannot but notice: it does not where eager alone raises."""
+    if set(finding.kinds) & _LOUD:
+        return True
+    return main_kind(finding) is Kind.RAISES and bool(exhibit_of(finding).raised[1])
+
+
 def _not_rounding(finding: Finding, shown: Kind) -> str:
     """Why the numbers are no matter of rounding, where numbers are shown."""
-    if shown not in _NUMERIC:
+    if shown not in _NUMERIC - {Kind.GRADIENT}:  # scripts have the gradients of another loss than was judged
         return ""
     check: Mapping[str, Any] = finding.repro.check or DEFAULT_CHECK
     if check.get("exact"):
@@ -139,8 +147,7 @@ def _not_rounding(finding: Finding, shown: Kind) -> str:
     for slot in exhibit_of(finding).slots:
         if slot.worst and slot.worst[0].eager_error not in ("", "0"):  # whole numbers are exact, and need no words
             off = f"eager is off by {slot.worst[0].eager_error}, compiled by {slot.worst[0].error}"
-            loss = " (and a loss with other weights)" if shown is Kind.GRADIENT else ""
-            return f"Against an fp64 run of the same program{loss} {off}."
+            return f"Against an fp64 run of the same program {off}."
     return ""
 
 
@@ -208,7 +215,9 @@ def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
         for name, said in ladder
         if name in (backends or _BACKENDS) or (not backends and name.partition("=")[0].isidentifier())
     ]
-    if wrong:
+    if _BACKENDS[0] in wrong:
+        yield 'It shows with `backend="eager"`, in what Dynamo makes of the program.'
+    elif wrong:
         yield f"The first backend that differs from eager is `{wrong[0]}`."
     if rows:
         yield table(("backend or setting", "result"), rows)
@@ -263,7 +272,7 @@ def _for_fuzzers(finding: Finding) -> Iterator[str]:
     if finding.repro.random:
         done.append("the random state is the same on both sides")
     fitting = ["topic: fuzzer", *labels(finding)]
-    if not set(finding.kinds) & _LOUD and main_kind(finding) is not Kind.RAISES:
+    if not _is_loud(finding) and not set(finding.kinds) <= _OF_LAYOUT:
         fitting.append("module: correctness (silent)")
     said = f" ({'; '.join(done)})" if done else ""
     yield f"Found by a fuzzer{said}. Labels: {', '.join(f'`{label}`' for label in fitting)}."

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from fxmorph.core.finding_parts import NOBODY
-from fxmorph.core.units import Stage
+from fxmorph.core.units import CXX, UNVECTORISED, Stage
 from fxmorph.model import Finding, Kind
 
 #: What begins a title, by the first backend that goes wrong.
@@ -107,6 +107,8 @@ def gone_without(unit: str) -> str:
         return f"gone with {words} replaced by a plain version"
     if stage != "codegen":
         return f"gone with {words} switched off"
+    if unit == CXX:
+        return f"gone where the C++ compiler is given `-{UNVECTORISED}`, and where kernels are interpreted"
     kernel, _, operation = name.partition(".")
     if kernel.startswith("CppVec"):
         part = f"; of that code, `{operation}` is to blame" if operation else ""
@@ -131,6 +133,8 @@ def unit_in_words(unit: str) -> str:
         if name.startswith(("aten.", "prims.")):
             return f"the {stage} of `{_OVERLOAD.sub('', name)}`"
         return f"the setting `{name}`" if stage == "lowering" else f"the decomposition `{name}`"
+    if unit == CXX:
+        return "what the C++ compiler makes of generated code"
     if stage == "codegen":
         kernel, _, operation = name.partition(".")
         language = next((words for start, words in _LANGUAGES.items() if kernel.startswith(start)), "")
