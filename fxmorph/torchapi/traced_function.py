@@ -20,7 +20,7 @@ from unittest import mock
 import torch
 from torch import fx
 
-from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of, tensors_of, tree_leaves
+from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, mutated_arguments, schema_of, tensors_of, tree_leaves
 from fxmorph.torchapi.plain_runtime import levels, results_without_effects, run_plainly
 
 #: What AOTAutograd goes on with when it has a graph.
@@ -279,12 +279,14 @@ def _same_strides(a: torch.Tensor, b: torch.Tensor) -> bool:
 class Followed:
     """The operators of a program beside its graph.
 
-    ``lost`` is the first of which the graph has no result, "" where it has all.  ``custom`` is the last custom operator
+    ``lost`` is the first of which the graph has no result, "" where it has all; ``through``: it has the result, and not
+    what is written through that later.  ``custom`` is the last custom operator
     before it that writes its arguments, or "": such are called by another operator.  ``called`` are all that give
     tensors, in order, each once.
     """
 
     lost: str = ""
+    through: bool = False
     custom: str = ""
     called: tuple[str, ...] = ()
 
@@ -293,26 +295,30 @@ def operators_followed(seen: Tracing, laid_out: bool = False) -> Followed:
     """What the program's operators gave, looked for in the graph (``laid_out``: with its strides).
 
     Where the graph lacks what an operator reads, the one that made it is lost: a view of something written since.
+    Where it reads something else there than in the program, the last write to that is: the view that was written.
     """
     if seen.graph is None or not seen.programs:
         return Followed()
     values = _Values(seen.graph)
     values.run(*(a.detach() if isinstance(a, torch.Tensor) else a for a in tree_leaves(given_values(seen))))
-    watch = _Watch(values.seen, laid_out)
+    watch = _Watch(values, laid_out)
     given = given_values(seen)
     with torch.no_grad(), watch:
         run_plainly(seen.programs[-1], given[0] if seen.joint else given)
-    return Followed(watch.lost, watch.custom, tuple(dict.fromkeys(watch.makers.values())))
+    return Followed(watch.lost, watch.through, watch.custom, tuple(dict.fromkeys(watch.makers.values())))
 
 
 class _Values(fx.Interpreter):
-    """Runs a graph and keeps every tensor in it."""
+    """Runs a graph and keeps every tensor in it; ``read`` by calls of operators, each under its plain name."""
 
     def __init__(self, graph: fx.GraphModule) -> None:
         super().__init__(graph, garbage_collect_values=False)
         self.seen: list[torch.Tensor] = []
+        self.read: list[tuple[str, list[torch.Tensor]]] = []
 
     def run_node(self, n: fx.Node) -> Any:
+        if isinstance(n.target, OpOverload):
+            self.read.append((_plain_name(n.target), [kept(t) for t in tensors_of(self.fetch_args_kwargs_from_env(n))]))
         with torch.no_grad():
             result = super().run_node(n)
         self.seen += [kept(t) for t in tensors_of(result)]
@@ -320,28 +326,54 @@ class _Values(fx.Interpreter):
 
 
 class _Watch(DispatchMode):
-    def __init__(self, values: list[torch.Tensor], laid_out: bool) -> None:
+    def __init__(self, values: _Values, laid_out: bool) -> None:
         super().__init__()
         self.values, self.laid_out, self.lost, self.custom = values, laid_out, "", ""
+        self.through = False
         self.makers: dict[int, str] = {}
+        #: What wrote last, by memory: the view that it wrote to where it was one, else the operator.
+        self.writers: dict[int, str] = {}
         self.held: list[Any] = []  # so that no two tensors have one id
 
     def called(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self.lost = self.lost or self._maker_of_missing([args, kwargs])
         if not self.lost and func.namespace not in ("aten", "prims") and schema_of(func).is_mutable:
             self.custom = str(func)
+        given = tensors_of([args, kwargs])
+        before = [] if self.lost else [kept(t) for t in given]
         result = func(*args, **kwargs)
         self.held.append(result)
         if not self.lost and not all(self._known(t) for t in tensors_of(result)):
-            self.lost = str(func)
+            through = self._wrongly_written(func, given, before)
+            self.lost, self.through = through or str(func), bool(through)
+        written = [args[i] if i < len(args) else kwargs.get(name) for i, name in mutated_arguments(func)]
+        for t in tensors_of(written):
+            self.writers[_memory(t)] = self.makers.get(id(t), str(func))
         for tensor in tensors_of(result):
             self.makers[id(tensor)] = str(func)
         return result
 
     def _known(self, tensor: torch.Tensor) -> bool:
-        return tensor.numel() == 0 or any(alike(tensor, v, self.laid_out) for v in self.values)
+        return tensor.numel() == 0 or any(alike(tensor, v, self.laid_out) for v in self.values.seen)
+
+    def _wrongly_written(self, func: OpOverload, given: list[torch.Tensor], before: list[torch.Tensor]) -> str:
+        """What last wrote to what is read, where the graph's calls of the operator all read something else."""
+        calls = [tensors for name, tensors in self.values.read if name == _plain_name(func)]
+        for tensors in calls:
+            if len(tensors) == len(before) and all(map(alike, tensors, before)):
+                return ""
+        return next((self.writers[_memory(t)] for t in given if _memory(t) in self.writers), "") if calls else ""
 
     def _maker_of_missing(self, read: Any) -> str:
         """What made a tensor that is read and that the graph does not have."""
         made = (t for t in tensors_of(read) if id(t) in self.makers)
         return next((self.makers[id(t)] for t in made if not self._known(t)), "")
+
+
+def _plain_name(func: OpOverload) -> str:
+    """Of an operator that writes its argument, too, that of the one that returns something new."""
+    return f"{func.namespace}.{func._schema.name.rpartition('::')[2].rstrip('_')}"
+
+
+def _memory(t: torch.Tensor) -> int:
+    return t.untyped_storage()._cdata if t.layout == torch.strided else id(t)

@@ -260,7 +260,8 @@ def _tracing(probe: Probe, bare: Held) -> Blame:
     if followed.lost and step is Step.FUNCTIONALIZED:
         decomposed = python_decomposition(followed.lost)
         unit = f"{Stage.DECOMPOSITION if decomposed else Stage.FUNCTIONALIZATION}.{followed.lost}"
-        evidence.append(f"the graph has no value that is what {followed.lost} gave")
+        lost = f"what is written through {followed.lost}" if followed.through else f"what {followed.lost} gave"
+        evidence.append(f"the graph has no value that is {lost}")
         if followed.custom:
             unit = "functionalization.auto_functionalized"
             evidence.append(f"{followed.custom} writes its arguments before that")

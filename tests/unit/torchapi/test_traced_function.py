@@ -22,6 +22,15 @@ def test_a_layout_that_a_functional_form_loses_is_of_that_operator() -> None:
     assert operators_followed(seen, laid_out=True).lost == "aten.index_add_.default"
 
 
+def test_a_write_through_a_view_that_is_lost_is_of_that_view() -> None:
+    with tracing_watched() as seen:
+        compiled = torch.compile(lambda x: (x.unfold(0, 1, 2).mul_(0.0), x.cumsum(0))[1], backend="aot_eager")
+        result = compiled(torch.ones(5))
+    assert not torch.equal(result, torch.tensor([0.0, 1.0, 1.0, 2.0, 2.0])), "a release that is right has nothing"
+    followed = operators_followed(seen)
+    assert (followed.lost, followed.through) == ("aten.unfold.default", True)
+
+
 def test_a_layout_that_all_steps_keep_is_of_none() -> None:
     columns = torch.randn(4, 9).t()
     with tracing_watched() as seen:
