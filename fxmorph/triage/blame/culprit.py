@@ -33,6 +33,7 @@ SETTINGS: dict[str, dict[str, object]] = {
     "lowering.constant_and_index_propagation": {"constant_and_index_propagation": False},
     "lowering.split_reductions": {"split_reductions": False},
     "lowering.force_pointwise_cat": {"max_pointwise_cat_inputs": 0},
+    "lowering.emulate_precision_casts": {"emulate_precision_casts": True},
 }
 #: The pass over each graph of AOTAutograd that puts tensors in the place of Python's numbers.
 NUMBERS = "aot.tensorify_python_scalars"

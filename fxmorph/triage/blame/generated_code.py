@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import CXX, Stage
 from fxmorph.judge.ladder import LAYOUT_KINDS
+from fxmorph.model import NUMERIC_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.noted_operations import Noted, operations_noted
 from fxmorph.torchapi.plain_guards import DECISIONS
@@ -34,7 +35,11 @@ _OF_MEMORY = tuple(
 )
 #: Makes index expressions of what lowerings say, whatever the lowering.
 _PROPAGATION = "lowering.constant_and_index_propagation"
-_LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, _PROPAGATION, *_OF_MEMORY))
+#: Keeps the roundings of 16-bit types that a fused kernel leaves out.
+_ROUNDINGS = "lowering.emulate_precision_casts"
+_LAST = tuple(unit for unit in SETTINGS if unit not in (VECTORISED, _PROPAGATION, _ROUNDINGS, *_OF_MEMORY))
+#: What a conversion to another dtype is lowered as.
+_CONVERSIONS = ("convert_element_type", "_to_copy")
 #: The Python text around kernels; what makes a program's views of it comes before, which looks at what it returned.
 _WRAPPER_TEXT = (
     "functionalization.gen_alias_from_base",
@@ -252,6 +257,10 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: Kernels) -> Blam
     if wrong:  # its lowering is right: what prints that lowering is not
         stage, unit = Stage.CODEGEN, _printer(probe.device, wrong[0])
         evidence.append(f"code for the operation {wrong[0]} alone is wrong")
+    elif probe.accused & NUMERIC_KINDS and not any(name in step.unit for name in _CONVERSIONS):
+        rounded = _by_setting(probe, (_ROUNDINGS,))
+        if rounded is not None:  # not lowered, its result is stored, and rounded
+            return replace(rounded, evidence=(*evidence, *rounded.evidence))
     return Blame(stage, unit, answer is Answer.GONE, tuple(evidence), redo_of(Stage.LOWERING, step.unit), (step.unit,))
 
 

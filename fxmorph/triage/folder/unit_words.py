@@ -57,6 +57,8 @@ _SEEN: Mapping[Kind, str] = {
 }
 #: In which language kernels are, by how the name of their class begins; longer beginnings first.
 _LANGUAGES: Mapping[str, str] = {"CppVec": "vectorised C++", "Cpp": "C++", "Triton": "Triton"}
+#: The setting that is off by default.
+_SWITCHED_ON = "lowering.emulate_precision_casts"
 _OVERLOAD = re.compile(r"\.default$")
 
 
@@ -106,7 +108,7 @@ def gone_without(unit: str) -> str:
     if stage in ("functionalization", "runtime_wrappers"):
         return f"gone with {words} replaced by a plain version"
     if stage != "codegen":
-        return f"gone with {words} switched off"
+        return f"gone with {words} switched {'on' if unit == _SWITCHED_ON else 'off'}"
     if unit == CXX:
         return f"gone where the C++ compiler is given `-{UNVECTORISED}`, and where kernels are interpreted"
     kernel, _, operation = name.partition(".")

@@ -10,7 +10,7 @@ from fxmorph.core.exhibit import Exhibit
 from fxmorph.core.finding_parts import Draft, Repro
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.triage.folder.title import MOST, title, what
-from fxmorph.triage.folder.unit_words import unit_in_words
+from fxmorph.triage.folder.unit_words import gone_without, unit_in_words
 
 PROGRAM = """\
 def make_inputs():
@@ -147,6 +147,21 @@ def test_essential_facts_of_inputs_and_compile_are_told() -> None:
 )  # fmt: skip
 def test_units_are_told_in_pytorchs_words(unit: str, words: str) -> None:
     assert unit_in_words(unit).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("unit", "words"),
+    [
+        ("joint.remove_noop_ops", "with `remove_noop_ops` (joint graph passes) switched off"),
+        ("lowering.emulate_precision_casts", "with the setting `emulate_precision_casts` switched on"),
+        ("functionalization.gen_alias_from_base", "with `gen_alias_from_base` (functionalization) replaced by a plain"),
+        ("codegen.CppVecKernel.reduction", "with vectorised C++ code switched off; of that code, `reduction` is"),
+        ("codegen.CppKernel", "where the loops that C++ code is generated from are interpreted instead"),
+        ("codegen.cpp_builder", "where the C++ compiler is given `-fno-tree-vectorize`, and where kernels are"),
+    ],
+)
+def test_what_makes_it_go_is_told(unit: str, words: str) -> None:
+    assert gone_without(unit).startswith(f"gone {words}")
 
 
 def test_what_caches_answer_is_told() -> None:
