@@ -1,6 +1,7 @@
 """Conway's game of life on flags: compiled, the second step leaves nothing alive.
 
-Neighbours are counted in uint8 from rolled flags, and compared with 2 and 3."""
+Neighbours are counted in uint8 from rolled flags, and compared with 2 and 3.
+It takes g++'s vectors of single operations (g++ 12.2): gone with -fno-tree-vectorize."""
 
 import torch
 

@@ -1,6 +1,7 @@
 """Two generations of Conway's game on a torus in int8: of the compiled one most cells are dead.
 
-One generation is right; the second reads what the first one computes of comparisons, moved around."""
+One generation is right; the second reads what the first one computes of comparisons, moved around.
+It takes g++'s vectors of single operations (g++ 12.2): gone with -fno-tree-vectorize."""
 
 import torch
 
