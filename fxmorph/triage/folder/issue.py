@@ -92,6 +92,7 @@ def issue_text(finding: Finding, versions: Mapping[str, str], backend_ladder: It
         *_for_fuzzers(finding),
         *_errors(finding, draft),
         "### Versions",
+        "" if len(finding.releases or ()) > 1 else "No other release was tried.",
         environment_part(draft, versions),
         folded("How it was found", "\n".join(_history(finding, versions))),
     ]
@@ -250,12 +251,10 @@ def _by_hand(finding: Finding, draft: Draft) -> Iterator[str]:
 
 def _releases(finding: Finding) -> Iterator[str]:
     """Which releases are affected, where others were tried than the one that it was found with."""
-    if len(finding.releases or ()) <= 1:
-        yield "No other release was tried than the one below."
-        return
-    if str(finding.lifetime):
-        yield f"Affected releases: {finding.lifetime}."
-    yield table(("torch", "result"), finding.releases or ())
+    if len(finding.releases or ()) > 1:
+        if str(finding.lifetime):
+            yield f"Affected releases: {finding.lifetime}."
+        yield table(("torch", "result"), finding.releases or ())
 
 
 def _related(finding: Finding) -> Iterator[str]:
