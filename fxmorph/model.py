@@ -89,6 +89,8 @@ class Kind(StrEnum):
 
 #: Kinds of what tensors hold.
 NUMERIC_KINDS = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT})
+#: Kinds of how it lies in memory.
+LAYOUT_KINDS = frozenset({Kind.STRIDE, Kind.OFFSET})
 
 
 class VerdictCode(StrEnum):

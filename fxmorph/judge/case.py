@@ -15,7 +15,7 @@ from fxmorph.core.clock import Clock
 from fxmorph.judge.accused_results import with_accused_results
 from fxmorph.judge.compiled_run import tried_compiled
 from fxmorph.judge.journal import note
-from fxmorph.judge.ladder import CACHE_STAGE, LAYOUT_KINDS, STAGE, Climbed, Ladder, emulating, kinds_of
+from fxmorph.judge.ladder import CACHE_STAGE, STAGE, Climbed, Ladder, emulating, kinds_of
 from fxmorph.judge.outside_state import may_be_held, steadied
 from fxmorph.judge.plans import APART, SETTINGS_ALONE, under
 from fxmorph.judge.precondition_inputs import satisfying_sets
@@ -25,6 +25,7 @@ from fxmorph.judge.trial import RESEED, GraphSubject, LazyReference, OutOfMemory
 from fxmorph.model import (
     DRAWN_PLANS,
     EXTRA_PLANS,
+    LAYOUT_KINDS,
     SIZE_PLANS,
     Case,
     CaseResult,

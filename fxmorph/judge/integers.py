@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from fxmorph.programs.inputs import storage_key
-from fxmorph.programs.operators import operator_name, written_tensors
+from fxmorph.programs.operators import operator_name
 from fxmorph.programs.values import INTEGERS
-from fxmorph.torchapi.dispatch import DispatchMode, tensors_of
+from fxmorph.torchapi.dispatch import DispatchMode, tensors_of, written_tensors
 
 #: What may be done with integers at the limits of their dtype beside elementwise operators: nothing of it takes
 #: them as places or sizes.

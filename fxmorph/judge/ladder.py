@@ -15,7 +15,17 @@ from fxmorph.judge import journal
 from fxmorph.judge.accepted_folds import accepted, without
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
-from fxmorph.model import AGREES, NUMERIC_KINDS, CompileConfig, Kind, Status, ValuePlan, Verdict, VerdictCode
+from fxmorph.model import (
+    AGREES,
+    LAYOUT_KINDS,
+    NUMERIC_KINDS,
+    CompileConfig,
+    Kind,
+    Status,
+    ValuePlan,
+    Verdict,
+    VerdictCode,
+)
 from fxmorph.programs.load import SEED_MODULE
 from fxmorph.torchapi.compiling import BACKEND_LADDER, forget_headers
 
@@ -29,7 +39,6 @@ STAGE = {
 }
 #: The stage of what only compile caches show.
 CACHE_STAGE = "cache"
-LAYOUT_KINDS = frozenset({Kind.STRIDE, Kind.OFFSET})
 
 
 @dataclass(frozen=True)
@@ -161,7 +170,7 @@ class Ladder:
             note(backend, seen)
             if seen & again:
                 stage = STAGE[backend]
-                if stage == STAGE["aot_eager_default_partitioner"]:  # people know it by the other one's name
+                if backend == "aot_eager_default_partitioner":  # people know it by the other one's name
                     note("aot_eager", self.kinds(backend="aot_eager"))
                 break
         if self.subject.askers is None and (stage == STAGE["eager"] or not inductor):

@@ -40,8 +40,8 @@ class Change:
 
     @property
     def given(self) -> str:
-        """The arguments of the call, as text, and what closes it."""
-        return f"*tree_map({self.text}, inputs))" if self.text else "*inputs)"
+        """The arguments of the call, as text."""
+        return f"*tree_map({self.text}, inputs)" if self.text else "*inputs"
 
 
 def _number(scale: float, shift: float) -> Change:
@@ -125,7 +125,7 @@ class Turns:
     def text(self, driven: bool) -> str:
         """The same as a function ``drive`` of a script; ``driven``: its program is driven by :data:`ONCE`."""
         called = f"{ONCE}(g, " if driven else "g("
-        first = f"out = [{called}{self._first.given}]"
+        first = f"out = [{called}{self._first.given})]"
         lines = [
             "def drive(g, *inputs):  # what is kept of one call must not answer the next",
             "    from torch.utils._pytree import tree_map",
@@ -133,7 +133,7 @@ class Turns:
         ]
         for change in self.changes:
             lines += ["    g.train(not g.training)"] if change.training else []
-            lines.append(f"    out.append({called}{change.given})")
+            lines.append(f"    out.append({called}{change.given}))")
             lines += ["    g.train(not g.training)"] if change.training else []
         return "\n".join([*lines, "    return out"])
 

@@ -5,11 +5,7 @@ Tables hold names as schemas have them, without namespace (which is PyTorch's) a
 
 from __future__ import annotations
 
-from typing import Any
-
-import torch
-
-from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, schema_of, tensors_of
+from fxmorph.torchapi.dispatch import OpOverload, schema_of
 
 #: Namespaces of operators that tables speak of.
 OWN_NAMESPACES = frozenset("aten prims prim inductor rngprims".split())
@@ -35,8 +31,3 @@ def operator_name(overload: OpOverload) -> str:
     """``add_`` for ``aten.add_.Tensor``; ``mine::add_`` of an operator that is not PyTorch's, and may mean anything."""
     name: str = schema_of(overload).name
     return name.split("::")[1] if overload.namespace in OWN_NAMESPACES else name
-
-
-def written_tensors(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The arguments that the schema says are written (not those of :data:`RUNNING_STATISTICS`)."""
-    return tensors_of([args[i] if i < len(args) else kwargs.get(name) for i, name in mutated_arguments(overload)])

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.memory import overlaps_itself
-from fxmorph.programs.operators import RUNNING_STATISTICS, operator_name, written_tensors
+from fxmorph.programs.operators import RUNNING_STATISTICS, operator_name
 from fxmorph.torchapi.dispatch import (
     DispatchMode,
     OpOverload,
@@ -25,6 +25,7 @@ from fxmorph.torchapi.dispatch import (
     is_random,
     schema_of,
     tree_leaves,
+    written_tensors,
 )
 
 

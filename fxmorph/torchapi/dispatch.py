@@ -43,6 +43,7 @@ __all__ = [
     "tree_unflatten",
     "unset_fake_temporarily",
     "watched",
+    "written_tensors",
 ]
 
 #: What most operators are given; the tree of anything else is looked for where torch registers it.
@@ -280,6 +281,11 @@ def mutated_arguments(overload: OpOverload) -> list[tuple[int, str]]:
         for i, a in enumerate(schema_of(overload).arguments)
         if a.alias_info is not None and a.alias_info.is_write
     ]
+
+
+def written_tensors(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The arguments that the schema says are written; not the statistics that a batch norm keeps."""
+    return tensors_of([args[i] if i < len(args) else kwargs.get(name) for i, name in mutated_arguments(overload)])
 
 
 def is_random(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from unittest import mock
 import torch
 from torch import fx
 
-from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, mutated_arguments, schema_of, tensors_of, tree_leaves
+from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of, tensors_of, tree_leaves, written_tensors
 from fxmorph.torchapi.plain_runtime import levels, results_without_effects, run_plainly
 
 #: What AOTAutograd goes on with when it has a graph.
@@ -346,8 +346,7 @@ class _Watch(DispatchMode):
         if not self.lost and not all(self._known(t) for t in tensors_of(result)):
             through = self._wrongly_written(func, given, before)
             self.lost, self.through = through or str(func), bool(through)
-        written = [args[i] if i < len(args) else kwargs.get(name) for i, name in mutated_arguments(func)]
-        for t in tensors_of(written):
+        for t in written_tensors(func, args, kwargs):
             self.writers[_memory(t)] = self.makers.get(id(t), str(func))
         for tensor in tensors_of(result):
             self.makers[id(tensor)] = str(func)
@@ -359,9 +358,8 @@ class _Watch(DispatchMode):
     def _wrongly_written(self, func: OpOverload, given: list[torch.Tensor], before: list[torch.Tensor]) -> str:
         """What last wrote to what is read, where the graph's calls of the operator all read something else."""
         calls = [tensors for name, tensors in self.values.read if name == _plain_name(func)]
-        for tensors in calls:
-            if len(tensors) == len(before) and all(map(alike, tensors, before)):
-                return ""
+        if any(len(tensors) == len(before) and all(map(alike, tensors, before)) for tensors in calls):
+            return ""
         return next((self.writers[_memory(t)] for t in given if _memory(t) in self.writers), "") if calls else ""
 
     def _maker_of_missing(self, read: Any) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.programs.operators import RUNNING_STATISTICS, operator_name, written_tensors
-from fxmorph.torchapi.dispatch import OpOverload, tensors_of
+from fxmorph.programs.operators import RUNNING_STATISTICS, operator_name
+from fxmorph.torchapi.dispatch import OpOverload, tensors_of, written_tensors
 
 #: Of real numbers they are exact.
 _OF_COMPLEX_ROUNDED = frozenset({"abs", "sgn"})

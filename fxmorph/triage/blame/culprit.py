@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fxmorph.core.units import CXX, UNVECTORISED, Stage
-from fxmorph.model import BugClass, Kind
+from fxmorph.model import LAYOUT_KINDS, BugClass, Kind
 from fxmorph.torchapi.optional_passes import opted
 from fxmorph.torchapi.plain_partition import CHOICE, CLASSES, CUTTING, MIN_CUT, RNG, RNG_NOTICE
 from fxmorph.torchapi.plain_parts import Plain
@@ -144,7 +144,7 @@ def bug_class(kinds: Sequence[Kind], stage: str, unit: str) -> BugClass:
         return BugClass.IOD
     if {Kind.ALIAS, Kind.IDENTITY, Kind.MUTATION} & set(kinds):
         return BugClass.BAM
-    if set(kinds) <= {Kind.STRIDE, Kind.OFFSET}:
+    if set(kinds) <= LAYOUT_KINDS:
         return BugClass.ILP
     if Kind.DTYPE in kinds:
         return BugClass.IOT

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import CXX, Stage
-from fxmorph.judge.ladder import LAYOUT_KINDS
-from fxmorph.model import NUMERIC_KINDS
+from fxmorph.model import LAYOUT_KINDS, NUMERIC_KINDS
 from fxmorph.torchapi.codegen_ops import operations_of_nodes, wrong_operations
 from fxmorph.torchapi.noted_operations import Noted, operations_noted
 from fxmorph.torchapi.plain_guards import DECISIONS

@@ -14,7 +14,7 @@ from typing import Any
 from fxmorph.core.exhibit import Element
 from fxmorph.core.finding_parts import NOBODY, Draft
 from fxmorph.core.units import Stage
-from fxmorph.model import Finding, Kind, differs
+from fxmorph.model import LAYOUT_KINDS, Finding, Kind, differs
 from fxmorph.triage.folder.by_hand import commands
 from fxmorph.triage.folder.environment import COMMAND, anonymous
 from fxmorph.triage.folder.graph_change import graph_change
@@ -42,7 +42,6 @@ _BACKENDS = ("eager", "aot_eager_default_partitioner", "aot_eager", "aot_eager_d
 #: Elements in a table of an issue.
 MOST_ROWS = 6
 _NUMERIC = frozenset({Kind.VALUE, Kind.NONFINITE, Kind.MUTATION, Kind.GRADIENT, Kind.RNG, Kind.SECOND_CALL})
-_OF_LAYOUT = frozenset({Kind.STRIDE, Kind.OFFSET})
 _LOUD = frozenset({Kind.COMPILE_ERROR, Kind.CRASH, Kind.TIMEOUT})
 #: What the compiled program does, in a sentence of its own.
 _SENTENCE: Mapping[Kind, str] = {
@@ -210,11 +209,11 @@ def _beyond(element: Element, check: Mapping[str, Any]) -> bool:
 def _ablation(finding: Finding, ladder: list[tuple[str, str]]) -> Iterator[str]:
     """The first backend that differs, and what was seen under the others."""
     wrong = [name for name, said in ladder if name in _BACKENDS and differs(said)]
-    backends = _BACKENDS if wrong and wrong[0] != _BACKENDS[-1] else ()  # of others Inductor's settings say nothing
+    earlier = bool(wrong) and wrong[0] != _BACKENDS[-1]  # then Inductor's settings say nothing
     rows = [
         (f"`{name}`", "differs" if differs(said) else said)
         for name, said in ladder
-        if name in (backends or _BACKENDS) or (not backends and name.partition("=")[0].isidentifier())
+        if name in _BACKENDS or (not earlier and name.partition("=")[0].isidentifier())
     ]
     if _BACKENDS[0] in wrong:
         yield 'It shows with `backend="eager"`, in what Dynamo makes of the program.'
@@ -271,7 +270,7 @@ def _for_fuzzers(finding: Finding) -> Iterator[str]:
     if finding.repro.random:
         done.append("the random state is the same on both sides")
     fitting = ["topic: fuzzer", *labels(finding)]
-    if not _is_loud(finding) and not set(finding.kinds) <= _OF_LAYOUT:
+    if not _is_loud(finding) and not set(finding.kinds) <= LAYOUT_KINDS:
         fitting.append("module: correctness (silent)")
     said = f" ({'; '.join(done)})" if done else ""
     yield f"Found by a fuzzer{said}. Labels: {', '.join(f'`{label}`' for label in fitting)}."

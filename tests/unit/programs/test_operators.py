@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fxmorph.programs.operators import COMPARISONS, EMPTY, MOVES, RUNNING_STATISTICS, operator_name, written_tensors
-from fxmorph.torchapi.dispatch import aten_packet, schema_of
+from fxmorph.programs.operators import COMPARISONS, EMPTY, MOVES, RUNNING_STATISTICS, operator_name
+from fxmorph.torchapi.dispatch import aten_packet, schema_of, written_tensors
 
 aten = torch.ops.aten
 
