@@ -11,9 +11,10 @@ import torch.nn.functional as F
 
 from fxmorph.judge.trial import GraphSubject
 from fxmorph.model import ValuePlan
-from fxmorph.programs.inputs import FLOATING, InputSet, flat_storage, storage_key
+from fxmorph.programs.inputs import FLOATING, InputSet, flat_storage
 from fxmorph.programs.load import LoadedSeed
 from fxmorph.torchapi.dispatch import tree_map
+from fxmorph.torchapi.storages import storage_key
 
 COMPLEX = {
     torch.float64: torch.complex128,

@@ -105,6 +105,7 @@ class VerdictCode(StrEnum):
     CAST_ELIDED = "explicit-cast-elided"  #: the compiled value agrees with fp64, not with the program's own casts
     NOT_EAGERS_BITS = "not-eagers-bits"  #: other bits than eager's where strict numerics promise those
     HANGS_ON_OTHER_ROWS = "hangs-on-other-rows"  #: a row of a program that promises batch invariance does
+    IN_FP64 = "in-fp64"  #: interpreted kernels give something else in fp64 than the reference
     EQUAL_IN_FP64 = "equal-in-fp64"  #: the same computed in fp64, with other roundings
     ZERO_SIGN = "zero-sign"  #: only the sign of zero differs
     INFINITY_SIGN = "infinity-sign"  #: infinities differ in sign, as signed zeros make them

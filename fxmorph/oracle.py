@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
@@ -84,6 +84,8 @@ class Evidence:
     inputs: Callable[[], NonFinite] = lambda: NonFinite.NONE
     #: Whether the program is compiled to give eager's bits (``fxmorph/torchapi/strict_numerics.py``).
     strict: bool = False
+    #: Of each slot what the same kernels give in fp64, where they are interpreted.
+    in_fp64: Callable[[], Mapping[str, torch.Tensor]] = dict
     #: What :meth:`compare` said so far, by slot.
     compared: dict[str, Comparison] = field(default_factory=dict)
     #: Slots of numbers that were judged by the tensors that Python took them from.

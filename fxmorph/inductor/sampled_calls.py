@@ -18,11 +18,12 @@ from fxmorph.judge.reference.precision import widened
 from fxmorph.model import ValuePlan
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.capture import inputs_under
-from fxmorph.programs.inputs import InputSet, NotApplicable, dtype_name, storage_key
+from fxmorph.programs.inputs import InputSet, NotApplicable, dtype_name
 from fxmorph.programs.operators import EMPTY, operator_name
 from fxmorph.torchapi.dispatch import tree_flatten, tree_map, tree_unflatten
 from fxmorph.torchapi.fake import annotate
 from fxmorph.torchapi.operator_samples import SampleCall, sample_calls
+from fxmorph.torchapi.storages import storage_key
 
 #: The part that such a graph is.
 SAMPLED = "sample"

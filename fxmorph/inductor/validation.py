@@ -21,7 +21,7 @@ from torch import fx
 
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.model import Kind, Level, Status, ValuePlan
-from fxmorph.programs.inputs import InputSet, Unsupported, flat_storage, storage_key
+from fxmorph.programs.inputs import InputSet, Unsupported, flat_storage
 from fxmorph.programs.interpreter import program
 from fxmorph.prove.prover import RUN_BUDGET, Prover, Shown, together, weakest
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
@@ -31,6 +31,7 @@ from fxmorph.prove.terms.descent import Pairs, descend
 from fxmorph.prove.terms.execution import Terms
 from fxmorph.prove.terms.unfolding import Difference, obligations
 from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.storages import storage_key
 
 #: More scalar claims than these are not tried one by one.
 MAX_CLAIMS = 64

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.operators import operator_name
 from fxmorph.programs.values import INTEGERS
 from fxmorph.torchapi.dispatch import DispatchMode, tensors_of, written_tensors
+from fxmorph.torchapi.storages import storage_key
 
 #: What may be done with integers at the limits of their dtype beside elementwise operators: nothing of it takes
 #: them as places or sizes.

@@ -165,7 +165,7 @@ def _through_bits(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, 
         bad = beyond > width + FAR_OUTSIDE * least
         bad |= torch.isfinite(every).all(0) & ~torch.isfinite(c)
         if int(bad.sum()) >= max(LEAST_MANY, MANY * bad.numel()):
-            said = f"{text}; {_where(bad)}: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}"
+            said = f"{text}; {place_of(bad)}: eager {values_at(eager, bad)}; compiled {values_at(compiled, bad)}"
             return Comparison(Status.FINDING, f"{said}, and no rounding does that", code=VerdictCode.BIT_CAST)
     return Comparison(Status.INCONCLUSIVE, f"{text}, which may be others", code=VerdictCode.BIT_CAST)
 
@@ -174,12 +174,14 @@ def _count(bad: torch.Tensor) -> str:
     return f"{int(bad.sum())} of {bad.numel()} elements"
 
 
-def _where(bad: torch.Tensor) -> str:
+def place_of(bad: torch.Tensor) -> str:
+    """How many elements, and the first of them."""
     first = bad.nonzero()[0].tolist() if bad.ndim else []
     return f"{_count(bad)}, first at {first}"
 
 
-def _show(t: torch.Tensor, bad: torch.Tensor) -> str:
+def values_at(t: torch.Tensor, bad: torch.Tensor) -> str:
+    """A few of the elements."""
     t = plain(t)
     values = t[bad][:3].tolist() if t.ndim else [t.item()]
     return ", ".join(f"{v:.7g}" if isinstance(v, float) else str(v) for v in values)
@@ -200,9 +202,9 @@ def _discrete(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
         if gates.blind and not gates.exact:
             text = f"decisions inside {', '.join(sorted(gates.blind))}"
             return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.OPAQUE_DECISIONS)
-        text = f"{_where(real)}: eager {_show(eager, real)}; compiled {_show(compiled, real)}"
+        text = f"{place_of(real)}: eager {values_at(eager, real)}; compiled {values_at(compiled, real)}"
         return Comparison(Status.FINDING, text, code=VerdictCode.UNEQUAL)
-    return Comparison(Status.TIE, f"{_where(bad)} could be decided either way", code=VerdictCode.TIE)
+    return Comparison(Status.TIE, f"{place_of(bad)} could be decided either way", code=VerdictCode.TIE)
 
 
 @dataclass(frozen=True)
@@ -239,7 +241,7 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     unit = UNIT[eager.dtype]
     least = torch.finfo(eager.dtype).smallest_normal  # below it the last place is the same for all
     floor = unit * ROUNDED_TWICE * torch.maximum(w.abs(), r.abs()).clamp(min=least) + flushed(eager)
-    around_wide, around_cast = _spread(lanes, "wide", w), _spread(lanes, "cast", r)
+    around_wide, around_cast = spread(lanes, "wide", w), spread(lanes, "cast", r)
     # Where casts and decisions round nothing, all lanes are draws around one centre.
     both = torch.where(w == r, torch.hypot(around_wide, around_cast) * math.sqrt(0.5), torch.nan)
     wide_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_wide), w) + floor
@@ -302,7 +304,7 @@ def _floating(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torc
     if bool(equal.all()):
         if eager.dtype != compiled.dtype:
             return CLEAN
-        text = f"only the sign of zero differs, {_where(e.signbit() != c.signbit())}"
+        text = f"only the sign of zero differs, {place_of(e.signbit() != c.signbit())}"
         return Comparison(Status.EDGE_CASE, text, code=VerdictCode.ZERO_SIGN)
     if "wide" not in lanes:
         return Comparison(Status.INCONCLUSIVE, "no fp64 reference for this value", code=VerdictCode.NO_REFERENCE)
@@ -326,10 +328,10 @@ def _finite(
         free = _taken_otherwise(lanes, w)
         bad = ~settled & ~free
         if not bool(bad.any()) or _few_beside(bad, free, gates):
-            return Comparison(Status.TIE, f"{_where(~settled)} hang on a tie", code=VerdictCode.TIE)
+            return Comparison(Status.TIE, f"{place_of(~settled)} hang on a tie", code=VerdictCode.TIE)
         return Comparison(
             Status.FINDING,
-            f"{_where(bad)} in exact arithmetic: eager {_show(eager, bad)}; compiled {_show(compiled, bad)}",
+            f"{place_of(bad)} in exact arithmetic: eager {values_at(eager, bad)}; compiled {values_at(compiled, bad)}",
             far=True,
             code=VerdictCode.EXACT_ARITHMETIC,
         )
@@ -349,7 +351,7 @@ def _finite(
             differing = finite & ~settled
             lying, vague = differing & env.lying, _vague(env, differing)
             if bool(lying.any()):
-                text = f"eager lies outside its own envelope: {_where(lying)}"
+                text = f"eager lies outside its own envelope: {place_of(lying)}"
                 return Comparison(Status.INCONCLUSIVE, text, code=VerdictCode.EAGER_OUTSIDE)
             if bool(vague.any()):
                 return _ill_conditioned(vague)
@@ -358,19 +360,19 @@ def _finite(
             return Comparison(Status.CLEAN, text, code=VerdictCode.INSIDE_ENVELOPE)
         rest = ~(near_cast | settled)
         if not gates.narrowing_cast:  # what else rounds in the cast lane is the operands of decisions
-            return Comparison(Status.TIE, f"{_where(rest)} hang on the rounding of a decision", code=VerdictCode.TIE)
+            return Comparison(Status.TIE, f"{place_of(rest)} hang on the rounding of a decision", code=VerdictCode.TIE)
         code = VerdictCode.CAST_ELIDED
         return Comparison(
-            Status.EXPECTED, f"{code}: {_where(rest)} keep more precision than the program's casts", code=code
+            Status.EXPECTED, f"{code}: {place_of(rest)} keep more precision than the program's casts", code=code
         )
     tied = env.tied
     if bool((alarm & tied).any()) and not bool((alarm & ~tied).any()):
-        return Comparison(Status.TIE, f"{_where(alarm)} hang on a tie", code=VerdictCode.TIE)
+        return Comparison(Status.TIE, f"{place_of(alarm)} hang on a tie", code=VerdictCode.TIE)
     real = alarm & ~tied & ~env.ill
     if not bool(real.any()):
         return _ill_conditioned(alarm & ~tied)
     if _few_beside(real, _taken_otherwise(lanes, w), gates):
-        return Comparison(Status.TIE, f"{_where(alarm)} hang on the order of equal elements", code=VerdictCode.TIE)
+        return Comparison(Status.TIE, f"{place_of(alarm)} hang on the order of equal elements", code=VerdictCode.TIE)
     worst = int(torch.where(real, outside / allowed, 0.0).argmax())
     place = [int(i) for i in torch.unravel_index(torch.tensor(worst), real.shape)]
     at_eager, at_compiled, at_wide, at_most = (t.flatten()[worst].item() for t in (eager, compiled, w, allowed))
@@ -399,7 +401,7 @@ def _few_beside(bad: torch.Tensor, taken: torch.Tensor, gates: Gates) -> bool:
 
 
 def _ill_conditioned(where: torch.Tensor) -> Comparison:
-    text = f"{_where(where)} where rounding may reach the value itself"
+    text = f"{place_of(where)} where rounding may reach the value itself"
     return Comparison(Status.ILL_CONDITIONED, text, code=VerdictCode.ILL_CONDITIONED)
 
 
@@ -417,14 +419,16 @@ def _nonfinite(
 ) -> Comparison:
     """The ``odd`` elements: unlike, and not finite on one side at least."""
     e, c, w = eager.double(), compiled.double(), lanes["wide"].double()
-    text = f"{_where(odd)}: eager {_show(eager, odd)}; compiled {_show(compiled, odd)}; fp64 {_show(w, odd)}"
+    text = (
+        f"{place_of(odd)}: eager {values_at(eager, odd)}; compiled {values_at(compiled, odd)}; fp64 {values_at(w, odd)}"
+    )
     signs = e.abs() == c.abs()
     if bool(signs[odd].all()):
         text = f"infinities differ in sign only, as signed zeros make them: {text}"
         return Comparison(Status.EDGE_CASE, text, code=VerdictCode.INFINITY_SIGN)
     tied = odd & _taken_otherwise(lanes, w) & (torch.isfinite(c) | _seen_anywhere(c, lanes))
     if bool(tied.any()):  # of the orders that equal elements may have, a few lanes have a few
-        return Comparison(Status.TIE, f"{_where(tied)} hang on a tie: {text}", code=VerdictCode.TIE)
+        return Comparison(Status.TIE, f"{place_of(tied)} hang on a tie: {text}", code=VerdictCode.TIE)
     # Eager is not to blame for these: it agrees with fp64, and the compiled program does not.
     right = (c == w) | (c.isnan() & w.isnan())
     largest = torch.finfo(eager.dtype).max
@@ -519,7 +523,7 @@ def _one_sided(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor
     return alike & (error > SPREAD_FACTOR * within) & (peak > 0)
 
 
-def _spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
+def spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) -> torch.Tensor:
     """Root mean square of the deviations of the perturbed lanes, of whatever size: none is squared as it is."""
     out, perturbed = torch.zeros_like(centre), _of_kind(lanes, around)
     for lane in perturbed:

@@ -17,6 +17,7 @@ import torch
 from fxmorph.core.clock import Clock
 from fxmorph.core.kernel_faults import faults_noted
 from fxmorph.judge.batch_invariance import judge_rows
+from fxmorph.judge.fp64_execution import executed_in_fp64
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import NonFinite, compare
 from fxmorph.judge.own_numbers import judge_numbers
@@ -33,6 +34,7 @@ from fxmorph.model import (
     NUMERIC_KINDS,
     SIZE_PLANS,
     CompileConfig,
+    Kernels,
     Kind,
     Status,
     ValuePlan,
@@ -389,9 +391,9 @@ class Trial:
         units = nullcontext() if self._fired is None else noting(self._fired)
         with self.clock.activity("compile"), configured(self.settings), units:
             made = self.subject.fresh(plan, self.input_seed)
+            made = self._in_module_of_before(made)
             if prepare is not None:
                 prepare(made)
-            made = self._in_module_of_before(made)
             with faults_noted() as faults:
                 seen = self._observe(made, plan, wrap, **more)
             seen.faults = faults.found
@@ -498,7 +500,9 @@ class Trial:
         """
         reference = reference or self.reference(plan, eager)
         strict = is_strict(dict(self.settings.inductor))
-        evidence = Evidence(eager, compiled, reference, plan, lambda: self._inputs(plan), strict)
+        evidence = Evidence(
+            eager, compiled, reference, plan, lambda: self._inputs(plan), strict, lambda: self._in_fp64(plan)
+        )
         verdicts: list[Verdict] = []
         for judge in load_oracles():
             for v in judge.judge(evidence):
@@ -597,6 +601,12 @@ class Trial:
         text = f"eager moves as far where its inputs move by a rounding; {verdict.reason}"
         code = VerdictCode.ILL_CONDITIONED
         return replace(verdict, status=Status.ILL_CONDITIONED, kind=None, reason=text, far=False, code=code)
+
+    def _in_fp64(self, plan: ValuePlan) -> dict[str, torch.Tensor]:
+        """What interpreted kernels give in fp64, on the program's own values."""
+        if plan is not ValuePlan.SEED or self.settings.kernels is Kernels.GENERATED:
+            return {}
+        return executed_in_fp64(lambda prepare, keep: self.compiled(plan, prepare, keep=keep))
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)

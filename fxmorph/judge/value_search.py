@@ -18,12 +18,13 @@ from torch.overrides import TorchFunctionMode
 
 from fxmorph.judge.journal import note
 from fxmorph.programs.bits import plain
-from fxmorph.programs.inputs import FLOATING, flat_storage, is_float_dtype, storage_key
+from fxmorph.programs.inputs import FLOATING, flat_storage, is_float_dtype
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.operators import EMPTY, operator_name
 from fxmorph.programs.values import Found, Range, Step, held, mask_like, memories
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, tensors_of, tree_leaves, tree_map
+from fxmorph.torchapi.storages import storage_key
 
 #: The program, made fresh with the values of a step, or with those found.
 Make = Callable[[Step], Invocation]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from fxmorph.programs.inputs import NotApplicable, storage_key
+from fxmorph.programs.inputs import NotApplicable
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves, tree_map
+from fxmorph.torchapi.storages import storage_key
 
 if TYPE_CHECKING:
     from fxmorph.programs.load import Invocation, LoadedSeed

@@ -13,6 +13,7 @@ import torch
 from fxmorph.model import TensorSpec
 from fxmorph.programs.contents import look_into
 from fxmorph.torchapi.dispatch import tensors_of, tree_map
+from fxmorph.torchapi.storages import storage_key
 
 FLOATING = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -37,11 +38,6 @@ def is_integer_dtype(dtype: torch.dtype) -> bool:
 
 def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def storage_key(t: torch.Tensor) -> int:
-    """Equal for tensors that share memory, as long as the memory lives."""
-    return t.untyped_storage()._cdata
 
 
 @dataclass(frozen=True)

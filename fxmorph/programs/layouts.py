@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tree_flatten, tree_leaves, tree_unflatten
+from fxmorph.torchapi.storages import storage_key
 
 
 def relaid(

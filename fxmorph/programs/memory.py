@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from fxmorph.programs.inputs import storage_key
+from fxmorph.torchapi.storages import storage_key
 
 #: Overlap of two tensors whose extents meet is decided exactly (by element addresses) up to this many elements.
 EXACT_OVERLAP_NUMEL = 1 << 16

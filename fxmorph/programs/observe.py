@@ -22,7 +22,6 @@ from fxmorph.core.kernel_faults import KernelFault
 from fxmorph.model import RNG_SEED
 from fxmorph.programs.bits import same_bits
 from fxmorph.programs.contents import Contents, is_tensor, look_into
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.load import Invocation, state_of
 from fxmorph.programs.memory import overlap
 from fxmorph.programs.modes import modes_restored
@@ -31,6 +30,7 @@ from fxmorph.torchapi.compiling import spoken
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import no_dispatch, tree_flatten, watched
 from fxmorph.torchapi.raising_frames import raising_frames
+from fxmorph.torchapi.storages import storage_key
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,12 @@ import torch
 from torch import fx
 
 from fxmorph.model import TensorSpec
-from fxmorph.programs.inputs import InputSet, memory_of, spec_of, storage_key, strided_clone
+from fxmorph.programs.inputs import InputSet, memory_of, spec_of, strided_clone
 from fxmorph.programs.modes import Modes, modes_restored
 from fxmorph.programs.observe import loss_of
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.storages import storage_key
 
 #: Graphs whose values exceed this many elements are not profiled.
 MAX_ELEMENTS = 20_000_000

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from fxmorph.model import ValuePlan
-from fxmorph.programs.inputs import NotApplicable, storage_key
+from fxmorph.programs.inputs import NotApplicable
 from fxmorph.torchapi.dispatch import tensors_of, tree_leaves, tree_map
+from fxmorph.torchapi.storages import storage_key
 
 if TYPE_CHECKING:  # it changes the arguments of a case by what is here
     from fxmorph.programs.load import Invocation

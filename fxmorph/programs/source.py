@@ -10,8 +10,9 @@ import torch
 
 from fxmorph.model import ValuePlan
 from fxmorph.programs.graph import function_of
-from fxmorph.programs.inputs import FLOATING, InputSet, dtype_name, flat_storage, storage_key
+from fxmorph.programs.inputs import FLOATING, InputSet, dtype_name, flat_storage
 from fxmorph.torchapi.devices import seed_generators
+from fxmorph.torchapi.storages import storage_key
 
 #: Tensors with more elements than this are not written out value by value.
 LITERAL_NUMEL = 256

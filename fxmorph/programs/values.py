@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from fxmorph.model import ValuePlan
-from fxmorph.programs.inputs import FLOATING, NotApplicable, flat_storage, storage_key
+from fxmorph.programs.inputs import FLOATING, NotApplicable, flat_storage
 from fxmorph.torchapi.dispatch import tensors_of
+from fxmorph.torchapi.storages import storage_key
 
 #: Plans that leave values as the program's own ``make_inputs`` gives them.
 OWN_VALUES = (

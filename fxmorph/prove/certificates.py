@@ -27,10 +27,11 @@ import torch
 from fxmorph.core.records import SPARSE, from_json, to_json
 from fxmorph.core.versions import version_of
 from fxmorph.model import Level, Proof
-from fxmorph.programs.inputs import dtype_name, storage_key
+from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.falsify import Contradiction, contradiction_in
 from fxmorph.rewriting.instances import Instance
 from fxmorph.rules import Rule
+from fxmorph.torchapi.storages import storage_key
 
 #: Raise it whenever an outcome may change: a step of the prover, a formula that an operator stands for, or
 #: what is assumed with it.  Verdicts of another version are not reused.

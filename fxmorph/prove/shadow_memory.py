@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import torch
 from torch.overrides import TorchFunctionMode
 
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.memory import overlaps_itself
 from fxmorph.programs.operators import RUNNING_STATISTICS, operator_name
 from fxmorph.torchapi.dispatch import (
@@ -27,6 +26,7 @@ from fxmorph.torchapi.dispatch import (
     tree_leaves,
     written_tensors,
 )
+from fxmorph.torchapi.storages import storage_key
 
 
 class NotModelled(Exception):

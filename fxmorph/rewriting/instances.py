@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 from fxmorph.model import FLOATS, INTS, TensorSpec
-from fxmorph.programs.inputs import flat_storage, is_integer_dtype, relocate, storage_key
+from fxmorph.programs.inputs import flat_storage, is_integer_dtype, relocate
 from fxmorph.rewriting.preconditions import met
 from fxmorph.rules import Rule, RuleError
+from fxmorph.torchapi.storages import storage_key
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from fxmorph.programs.inputs import storage_key
 from fxmorph.rewriting.instances import Instance, over_memory
 from fxmorph.rewriting.wide_casts import CastsWide
 from fxmorph.torchapi.devices import seed_generators
+from fxmorph.torchapi.storages import storage_key
 
 #: How far two sides that are equal over the reals may differ in fp64, relative to the largest value.
 REAL_TOLERANCE = 1e-7

@@ -19,6 +19,8 @@ from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from fxmorph.torchapi.storages import storage_key
+
 __all__ = [
     "DispatchMode",
     "HigherOrderOperator",
@@ -178,7 +180,7 @@ def noting_shared_operands() -> Iterator[list[str]]:
     def call(self: HigherOrderOperator, /, *args: Any, **kwargs: Any) -> Any:
         if is_control_flow(self):
             operands = {id(t): t for t in tensors_of([args, kwargs]) if _has_values(t)}
-            if len({t.untyped_storage()._cdata for t in operands.values()}) < len(operands):
+            if len({storage_key(t) for t in operands.values()}) < len(operands):
                 found.append(self.name())
         return original(self, *args, **kwargs)
 

@@ -19,10 +19,12 @@ from torch._inductor import config
 from torch._inductor.loop_body import MemoryUsageType
 
 from fxmorph.model import Kernels
+from fxmorph.torchapi.dispatch import no_dispatch
 from fxmorph.torchapi.fake_gpu import fusing_as_for_a_gpu
 from fxmorph.torchapi.kernel_interpreter import Kernel, Local, Part
 from fxmorph.torchapi.kernel_memory import OWNERS, number_of_graph
 from fxmorph.torchapi.kernel_operations import NotInterpreted, configured_precision
+from fxmorph.torchapi.kernels_in_fp64 import open_to_fp64
 
 #: Kernels of the programs that are compiled, by the number that their wrappers call them by.
 _KERNELS: dict[int, Kernel] = {}
@@ -51,7 +53,8 @@ def forget_kernels() -> None:
 
 def run_kernel(number: int, sizes: Mapping[str, int], buffers: Mapping[str, Any]) -> None:
     """What the wrapper of a compiled program calls."""
-    _KERNELS[number].run(sizes, buffers)
+    with no_dispatch():
+        _KERNELS[number].run(sizes, buffers)
 
 
 @contextlib.contextmanager
@@ -65,6 +68,7 @@ def kernels_interpreted(
     """
     manner = _Manner(one_by_one, reductions)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(open_to_fp64())
         if flavour is Kernels.GPU:
             stack.enter_context(fusing_as_for_a_gpu())
             stack.enter_context(_scheduling_for_gpus(manner))

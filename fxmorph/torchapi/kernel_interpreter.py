@@ -22,6 +22,7 @@ from fxmorph.torchapi.kernel_memory import Memory
 from fxmorph.torchapi.kernel_operations import NotingOperations, Operations
 from fxmorph.torchapi.kernel_order import Lanes
 from fxmorph.torchapi.kernel_precision import Precision
+from fxmorph.torchapi.kernels_in_fp64 import shadow_of
 
 #: Loops of more iterations are run whole, whatever is asked.
 _ONE_BY_ONE = 4096
@@ -93,23 +94,30 @@ class Kernel:
         written, read = (
             frozenset().union(*(getattr(p, what) for p in self.parts)) for what in ("writes", "reads")
         )  # fmt: skip
+        beside = shadow_of()
+        wide = None if beside is None else {name: beside(t) for name, t in tensors.items()}
         memory = Memory(self.graph, tensors, self.own | set(self.local), written, read, self._accuse)
         memory.begin(self.made, self.in_place)
         spaces = [_Space.of(part, known) for part in self.parts]
         outer = max((s.points for s in spaces if s.rounds > 1), default=max((s.points for s in spaces), default=0))
         inner = max((s.rounds for s in spaces), default=1)
 
-        def run() -> None:
+        def run(memory: Memory, precision: Precision) -> None:
             for part, space in zip(self.parts, spaces, strict=True):
                 if space.points:
-                    self._run(part, space, known, memory, outer, inner)
+                    self._run(part, space, known, memory, precision, outer, inner)
 
-        run()
-        memory.judge_order(run)
+        run(memory, self.precision)
+        memory.judge_order(lambda: run(memory, self.precision))
+        if wide is not None:  # what a kernel may not do was seen
+            run(Memory(self.graph, wide, (), (), (), lambda *_: None), Precision(wide=True))
         nothing = (p.writes for p, space in zip(self.parts, spaces, strict=True) if not space.points)
         memory.end(self.made, frozenset().union(*nothing))
 
-    def _run(self, part: Part, space: _Space, known: dict[Any, int], memory: Memory, outer: int, inner: int) -> None:
+    def _run(
+        self, part: Part, space: _Space, known: dict[Any, int], memory: Memory, precision: Precision, outer: int,
+        inner: int,
+    ) -> None:  # fmt: skip
         from torch._inductor.virtualized import V
 
         lanes = space.lanes(part.shared, outer, inner) if memory.follows else None
@@ -118,7 +126,7 @@ class Kernel:
         for here, rows in space.steps(self.one_by_one):
             memory.lanes = None if lanes is None else _of_rows(lanes, rows)
             count = rows.stop - rows.start
-            ops = Operations(memory, {**known, **here}, (count, space.rounds), self.precision)
+            ops = Operations(memory, {**known, **here}, (count, space.rounds), precision)
             noted = noted_operations.current()
             with V.set_ops_handler(ops if noted is None else NotingOperations(ops, noted)):
                 part.body(*space.loops)

@@ -17,6 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from fxmorph.model import Kind
 from fxmorph.torchapi.kernel_order import Lanes, Touched
+from fxmorph.torchapi.storages import storage_key
 
 #: Says that a kernel does what it may not: the kind, the buffer, and in words what.
 Accuse = Callable[[Kind, str, str], None]
@@ -51,7 +52,7 @@ class Owners:
 
     def shadow(self, tensor: torch.Tensor, make: bool = False) -> _Shadow | None:
         """None where nobody looks after the memory, or it is read as elements of another size."""
-        place = tensor.untyped_storage()._cdata
+        place = storage_key(tensor)
         found = self._shadows.get(place)
         if found is not None and found.alive.expired():
             del self._shadows[place]
@@ -68,7 +69,7 @@ class Owners:
     def begin(self, graph: int, name: str, tensor: torch.Tensor, in_place: bool) -> None:
         """The buffer owns its memory now, and has written none; ``in_place``: what it takes over is read yet."""
         self._last = number = self._last + 1
-        self._owner[graph, name] = number, tensor.untyped_storage()._cdata
+        self._owner[graph, name] = number, storage_key(tensor)
         self._names[number] = name
         shadow = self.shadow(tensor, make=True)
         if shadow is not None and not in_place:
@@ -77,7 +78,7 @@ class Owners:
     def number(self, graph: int, name: str, tensor: torch.Tensor) -> int:
         """The buffer as an owner; 0 where no kernel began it."""
         number, place = self._owner.get((graph, name), (0, 0))
-        return number if place == tensor.untyped_storage()._cdata else 0
+        return number if place == storage_key(tensor) else 0
 
     @property
     def next(self) -> int:
@@ -316,4 +317,4 @@ def _buffer(tensor: torch.Tensor, own: bool) -> _Buffer:
             0,
             int(data.numel() and 1 + sum((n - 1) * s for n, s in zip(data.size(), data.stride(), strict=True))),
         )
-    return _Buffer(data, flat, base, low, high, data.untyped_storage()._cdata)
+    return _Buffer(data, flat, base, low, high, storage_key(data))

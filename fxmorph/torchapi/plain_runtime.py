@@ -14,6 +14,8 @@ from unittest import mock
 
 import torch
 
+from fxmorph.torchapi.storages import storage_key
+
 #: A compiled function: it takes its arguments as a list that it may empty.
 Boxed = Callable[[list[Any]], Any]
 
@@ -278,7 +280,7 @@ def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
     """Whether two tensors, of values or of sizes alone, have an element of one storage in common."""
     from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-    if a.untyped_storage()._cdata != b.untyped_storage()._cdata or not a.numel() or not b.numel():
+    if storage_key(a) != storage_key(b) or not a.numel() or not b.numel():
         return False
     layouts = [([int(n) for n in t.size()], [int(n) for n in t.stride()], int(t.storage_offset())) for t in (a, b)]
     ends = [at + sum((n - 1) * step for n, step in zip(*each, strict=True)) + 1 for *each, at in layouts]

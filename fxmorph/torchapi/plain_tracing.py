@@ -11,6 +11,8 @@ from unittest import mock
 
 import torch
 
+from fxmorph.torchapi.storages import storage_key
+
 #: Methods of tensors that convert them.
 _CONVERSIONS = frozenset({
     "to", "to_dense", "cpu", "cuda", "bool", "char", "byte", "short", "int", "long", "half", "bfloat16", "float",
@@ -249,7 +251,7 @@ def plain_donation() -> Iterator[None]:
 
     def memory(value: Any) -> int | None:
         strided = isinstance(value, torch.Tensor) and value.layout is torch.strided
-        return value.untyped_storage()._cdata if strided else None
+        return storage_key(value) if strided else None
 
     def donated(inputs: Sequence[Any], results: Sequence[Any], gradients: Sequence[Any], saved: Any) -> list[int]:
         kept = {None, *map(memory, (*inputs, *results, *gradients))}

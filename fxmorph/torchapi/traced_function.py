@@ -22,6 +22,7 @@ from torch import fx
 
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, schema_of, tensors_of, tree_leaves, written_tensors
 from fxmorph.torchapi.plain_runtime import levels, results_without_effects, run_plainly
+from fxmorph.torchapi.storages import storage_key
 
 #: What AOTAutograd goes on with when it has a graph.
 _AFTER_TRACING = ("aot_stage2_autograd", "aot_stage2_inference")
@@ -374,4 +375,4 @@ def _plain_name(func: OpOverload) -> str:
 
 
 def _memory(t: torch.Tensor) -> int:
-    return t.untyped_storage()._cdata if t.layout == torch.strided else id(t)
+    return storage_key(t) if t.layout == torch.strided else id(t)

@@ -13,11 +13,11 @@ from fxmorph.core.clock import Clock
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Status, ValuePlan
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.load import in_other_layout, load_seed
 from fxmorph.programs.observe import observe
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import reset
+from fxmorph.torchapi.storages import storage_key
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 PROGRAMS = {

@@ -17,6 +17,7 @@ from fxmorph.programs.inputs import InputSet
 from fxmorph.torchapi.dispatch import OpOverload, tree_leaves, tree_map
 from fxmorph.torchapi.fake import FakeTensorMode, tensor_notes
 from fxmorph.torchapi.optional_passes import lazy_module
+from fxmorph.torchapi.storages import storage_key
 
 #: Elements that a result may have.
 LARGE = 200_000
@@ -201,7 +202,7 @@ def _apart(outputs: Sequence[fx.Node], graph: fx.Graph, mode: Any) -> list[fx.No
 
 def _memory(node: fx.Node) -> int:
     value = node.meta["val"]
-    return value.untyped_storage()._cdata if isinstance(value, torch.Tensor) else -1
+    return storage_key(value) if isinstance(value, torch.Tensor) else -1
 
 
 def _computed_from(node: fx.Node, graph: fx.Graph) -> fx.Node:

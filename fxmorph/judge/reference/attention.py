@@ -14,7 +14,8 @@ from fxmorph.judge.reference.lanes import Lane, Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import UNIT
 from fxmorph.judge.reference.tables import ATTENTION_WEIGHTS
-from fxmorph.programs.inputs import flat_storage, storage_key
+from fxmorph.programs.inputs import flat_storage
+from fxmorph.torchapi.storages import storage_key
 
 #: Units for its exponentials, which matrices are multiplied before: a shorter polynomial.
 FUSED_UNITS = 8.0

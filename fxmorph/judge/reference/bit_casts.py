@@ -12,9 +12,10 @@ import torch
 from fxmorph.judge.reference.lanes import Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall
 from fxmorph.judge.reference.precision import ROUNDED_TWICE, SPREAD_FACTOR, UNIT, widened
-from fxmorph.programs.inputs import memory_of, storage_key
+from fxmorph.programs.inputs import memory_of
 from fxmorph.programs.operators import MOVES
 from fxmorph.torchapi.dispatch import no_dispatch
+from fxmorph.torchapi.storages import storage_key
 
 #: Units in the last place of eager's number at which lanes have theirs, by their row of signs; the rest have the ends.
 STEPS = {0: 1.0, 1: -1.0, 2: 2.0, 3: -2.0, 4: 3.0, 5: -3.0}

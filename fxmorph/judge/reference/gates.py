@@ -17,9 +17,9 @@ from fxmorph.judge.reference.overflow import may_overflow
 from fxmorph.judge.reference.precision import AMPLITUDE, UNIT
 from fxmorph.judge.reference.tables import CASTS, INDEX_PUTS
 from fxmorph.programs.bits import plain
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.memory import overlap, overlaps_itself, same_elements
 from fxmorph.torchapi.dispatch import is_random, tree_leaves
+from fxmorph.torchapi.storages import storage_key
 
 #: Operators by which Python learns values.
 TO_PYTHON = frozenset("_local_scalar_dense equal".split())

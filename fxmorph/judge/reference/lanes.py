@@ -13,7 +13,8 @@ import torch
 
 from fxmorph.judge.reference.precision import widened
 from fxmorph.judge.reference.signs import SPREAD, Signs, sign
-from fxmorph.programs.inputs import flat_storage, storage_key
+from fxmorph.programs.inputs import flat_storage
+from fxmorph.torchapi.storages import storage_key
 
 #: Rows of either kind whose lanes have an :attr:`Lane.anew`, and of those the ones whose backward pass reads it too.
 ANEW, BACKWARD_TOO = (2, 3), (3,)

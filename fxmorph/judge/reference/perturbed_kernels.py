@@ -16,9 +16,9 @@ from fxmorph.judge.reference.rounding import Rounding, jittered
 from fxmorph.judge.reference.sums import ordered_units
 from fxmorph.judge.reference.tables import SHIFTED, STEPPED
 from fxmorph.judge.reference.welford import drift
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.operators import operator_name
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, no_dispatch, tensors_of, tree_map
+from fxmorph.torchapi.storages import storage_key
 
 #: Units for exponentials inside of them, beyond their own: they are rescaled when a larger one comes (online softmax).
 ONLINE_UNITS = 4.0

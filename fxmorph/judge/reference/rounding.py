@@ -71,8 +71,8 @@ from fxmorph.judge.reference.tables import (
     VANISHING_QUOTIENTS,
     functional_name,
 )
-from fxmorph.programs.inputs import storage_key
 from fxmorph.torchapi.dispatch import tensors_of, tree_map
+from fxmorph.torchapi.storages import storage_key
 
 #: Operands smaller than so many times what a GPU flushes to zero may lose themselves inside an operator.
 NEAR_FLUSHED = 16.0

@@ -15,9 +15,9 @@ import torch
 from fxmorph.judge.reference.lanes import Lanes
 from fxmorph.judge.reference.operator_call import OperatorCall, strided
 from fxmorph.judge.reference.precision import UNIT
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.operators import COMPARISONS
 from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.storages import storage_key
 
 #: Operators whose results are elements of the tensors that they are given, always and by some reductions; and those
 #: that hand such results on.

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.operators import EMPTY, POSITIONS
 from fxmorph.prove.field import choice, networks, pointwise, products, reductions  # noqa: F401  (fill MEANINGS)
 from fxmorph.prove.field.arithmetic import Arithmetic
@@ -18,6 +17,7 @@ from fxmorph.prove.field.primes import P, Q, residues, salt, scrambled
 from fxmorph.prove.shadow_memory import Call, NotModelled, Shadowing, shape_of_values
 from fxmorph.prove.terms.term_rules import FILLS, RUN_ON_SHADOWS
 from fxmorph.torchapi.dispatch import OpOverload, aten_packet, decomposition_of, schema_of, tree_leaves, tree_map
+from fxmorph.torchapi.storages import storage_key
 
 #: Of RUN_ON_SHADOWS, those that have meanings of their own.
 _OWN = frozenset("copy index_put _unsafe_index_put slice_backward select_backward diagonal_backward".split())

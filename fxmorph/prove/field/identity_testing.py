@@ -30,7 +30,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.programs.inputs import InputSet, storage_key
+from fxmorph.programs.inputs import InputSet
 from fxmorph.prove.field.arithmetic import Arithmetic
 from fxmorph.prove.field.elements import FRESH, NUMBER, Order, Val
 from fxmorph.prove.field.field_domain import Field
@@ -38,6 +38,7 @@ from fxmorph.prove.field.primes import Q, salt
 from fxmorph.prove.shadow_memory import Memory, NotModelled, Shadowing, Unread
 from fxmorph.rewriting.instances import call
 from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.storages import storage_key
 
 
 @dataclass(frozen=True)

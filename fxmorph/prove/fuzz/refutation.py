@@ -11,7 +11,6 @@ import torch
 
 from fxmorph.model import Level
 from fxmorph.programs.bits import same_bits, unequal
-from fxmorph.programs.inputs import storage_key
 from fxmorph.prove.fuzz.moved_roundings import TOWARDS, RoundingsMoved
 from fxmorph.prove.fuzz.mutants import Mutant
 from fxmorph.prove.fuzz.wide_draws import numbers_of, wide_arguments, wide_values
@@ -20,6 +19,7 @@ from fxmorph.rewriting.instances import Instance, over_memory
 from fxmorph.rewriting.preconditions import PRECONDITIONS, meet
 from fxmorph.rewriting.samples import too_large
 from fxmorph.rewriting.sides import Sides, both
+from fxmorph.torchapi.storages import storage_key
 
 #: Draws of arguments, where the time allows as many.
 _TURNS = 1000

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.programs.inputs import dtype_name, storage_key
+from fxmorph.programs.inputs import dtype_name
 from fxmorph.programs.operators import COMPARISONS, EMPTY, POSITIONS
 from fxmorph.prove.shadow_memory import Call, NotModelled, shape_of_values
 from fxmorph.prove.smt.scalars import Const, Slot, _argument_text
@@ -33,6 +33,7 @@ from fxmorph.prove.terms.term_rules import (
     is_pointwise,
 )
 from fxmorph.torchapi.dispatch import aten_packet, tree_leaves, tree_map
+from fxmorph.torchapi.storages import storage_key
 
 _SIXTEEN = (torch.float16, torch.bfloat16)
 #: Names from here on are operators, and the bits of a name below it.

@@ -21,7 +21,8 @@ import torch
 from torch import fx
 
 from fxmorph.programs.graph import calls
-from fxmorph.programs.inputs import flat_storage, storage_key
+from fxmorph.programs.inputs import flat_storage
+from fxmorph.torchapi.storages import storage_key
 from fxmorph.triage.reduce.candidate import Candidate
 
 #: The plainest first; what is not listed comes last.

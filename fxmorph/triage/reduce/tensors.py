@@ -10,9 +10,10 @@ import torch
 from torch import fx
 
 from fxmorph.programs.graph import calls, copy_graph
-from fxmorph.programs.inputs import InputSet, NotApplicable, flat_storage, storage_key
+from fxmorph.programs.inputs import InputSet, NotApplicable, flat_storage
 from fxmorph.programs.sizes import candidates as sizes_of
 from fxmorph.programs.sizes import resize
+from fxmorph.torchapi.storages import storage_key
 from fxmorph.triage.reduce.candidate import Candidate
 from fxmorph.triage.reduce.driver import Reduction
 from fxmorph.triage.reduce.order import DTYPES, plain

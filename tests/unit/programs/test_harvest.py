@@ -15,8 +15,9 @@ from fxmorph.core.exits import Exit
 from fxmorph.core.seeds import find_seeds
 from fxmorph.programs.graph import function_of
 from fxmorph.programs.harvest import capture_program, inputs_source
-from fxmorph.programs.inputs import Unsupported, storage_key
+from fxmorph.programs.inputs import Unsupported
 from fxmorph.programs.load import load_seed
+from fxmorph.torchapi.storages import storage_key
 
 PROGRAM = """
 import sys, torch

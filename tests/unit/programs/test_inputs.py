@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.programs.inputs import (
-    InputSet,
-    Unsupported,
-    flat_storage,
-    relocate,
-    spec_of,
-    storage_key,
-)
+from fxmorph.programs.inputs import InputSet, Unsupported, flat_storage, relocate, spec_of
+from fxmorph.torchapi.storages import storage_key
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 

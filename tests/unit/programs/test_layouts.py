@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from fxmorph.core.seeds import find_seeds
-from fxmorph.programs.inputs import storage_key
 from fxmorph.programs.layouts import layout_of, relaid
 from fxmorph.programs.load import in_other_layout, load_seed
 from fxmorph.programs.memory import overlap
+from fxmorph.torchapi.storages import storage_key
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
