@@ -148,6 +148,7 @@ class VerdictCode(StrEnum):
     LAYOUT_CHOSEN = "layout-chosen"  #: layout optimisation or a fused kernel chose the strides
     OTHER_DTYPE = "other-dtype"  #: only the program in another dtype shows it, whatever came before
     ACCEPTED_FOLD = "accepted-fold"  #: a fold that PyTorch accepts loses NaN or Inf
+    FOLDED = "folded-constants"  #: constants are folded in 16 bits, where kernels in fp64 are to round nothing
     CASTS_EMULATED = "casts-emulated"  #: it vanishes under ``emulate_precision_casts``
 
 

@@ -60,7 +60,7 @@ from fxmorph.torchapi.new_memory import garbage_in_new_memory
 #: A variant is made of a window of at most so many calls of its graph, drawn anew for each:
 #: small programs compile fast, and rewrites meet in them.
 WINDOWS = (8, 16, 32, 80)
-#: Of accusations that NaN and Inf have a part in.
+#: Of accusations that NaN and Inf have a part in, among the inputs or made inside.
 NONFINITE_CODES = (VerdictCode.NONFINITE_INPUTS, VerdictCode.FINITENESS)
 
 
@@ -350,9 +350,12 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
                 return tried_compiled(case, fewer, inputs, config, result, clock, judge_subject)
             if out.code is VerdictCode.ASKS:
                 return _as_when_compiled(judge_subject(case, subject.told(set()), clock), out)
-            excused.update(dict.fromkeys(accused, out))
+            mine = dict.fromkeys(accused, out)
+            if out.code is not VerdictCode.FOLDED:  # which says nothing of what these kinds are on other values
+                excused.update(mine)
             # The ladder reset Dynamo, and what was compiled before a reset is not compiled again.
             trial = Trial(subject, case.compile, case.input_seed, clock)
+            found = [_excuse(v, mine) for v in found]
         verdicts += [_excuse(v, excused) for v in found]
         if case.number == 0 and not case.recipe:  # of a variant it is not said whose verdicts these are
             clock.so_far(_concluded(case, verdicts, rows, fired))
@@ -409,14 +412,17 @@ def _climb(
     low = _low_precision(trial, plan, eager, accused)
     ladder = Ladder(subject, config, case.input_seed, plan, clock)
     far = any(v.far for v in found if v.status is Status.FINDING)
-    return ladder.climb(accused, low, _dense(found, eager), far, (_of_nonfinite_alone(found), fired))
+    return ladder.climb(
+        accused, low, _dense(found, eager), far,
+        (_kinds_of_only(found, lambda v: v.kind is Kind.NONFINITE or v.code in NONFINITE_CODES), fired),
+        _kinds_of_only(found, lambda v: v.code is VerdictCode.IN_FP64),
+    )  # fmt: skip
 
 
-def _of_nonfinite_alone(found: list[Verdict]) -> frozenset[Kind]:
-    """Accused kinds of which every accusation concerns NaN and Inf, among the inputs or made inside."""
-    accused = [v for v in found if v.status is Status.FINDING and v.kind is not None]
-    others = {v.kind for v in accused if v.kind is not Kind.NONFINITE and v.code not in NONFINITE_CODES}
-    return frozenset(v.kind for v in accused if v.kind is not None and v.kind not in others)
+def _kinds_of_only(found: list[Verdict], concerns: Callable[[Verdict], bool]) -> frozenset[Kind]:
+    """Accused kinds of which every accusation is such a one."""
+    accused = [v for v in found if v.status is Status.FINDING]
+    return kinds_of(accused) - kinds_of(v for v in accused if not concerns(v))
 
 
 def _low_precision(trial: Trial, plan: ValuePlan, eager: Observation, accused: frozenset[Kind]) -> bool:

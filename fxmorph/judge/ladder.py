@@ -104,14 +104,14 @@ class Ladder:
 
     def climb(
         self, accused: frozenset[Kind], low_precision: bool, dense: bool, far: bool = False,
-        folded: tuple[frozenset[Kind], Collection[str]] = (frozenset(), ()),
+        folded: tuple[frozenset[Kind], Collection[str]] = (frozenset(), ()), in_fp64: frozenset[Kind] = frozenset(),
     ) -> Climbed:  # fmt: skip
         """Try every mitigation, then walk the backends.
 
         ``low_precision``: 16-bit types or narrowing casts are involved; ``dense``: the strided
         outputs are permutations of contiguous ones, so a kernel may have chosen their order; ``far``:
         values are further off than precision kept in a fusion explains; ``folded``: kinds that concern NaN and Inf
-        alone, and the units that were at work.
+        alone, and the units that were at work; ``in_fp64``: kinds that only kernels executed in fp64 show.
         """
         rows: list[tuple[str, str]] = []
 
@@ -135,6 +135,13 @@ class Ladder:
             if not again:
                 reason = f"only NaN or Inf are lost: {'; '.join(sorted(set(folds.values())))}"
                 return Climbed(Status.EDGE_CASE, reason, "inductor", accused, tuple(rows), VerdictCode.ACCEPTED_FOLD)
+        if again & in_fp64:
+            left = self.kinds(joint_graph_constant_folding=False)
+            note("joint_graph_constant_folding=False", left)
+            again = frozenset(k for k in again if k not in in_fp64 or k in left)
+            if not again:
+                reason, code = "constants are folded in the program's own dtypes, as eager has them", VerdictCode.FOLDED
+                return Climbed(Status.CLEAN, reason, "inductor", accused, tuple(rows), code)
         if again & LAYOUT_KINDS and inductor:
             left = self.kinds(layout_optimization=False)
             note("layout_optimization=False", left)
@@ -146,7 +153,7 @@ class Ladder:
             if not again:
                 reason = "strides chosen by layout optimisation or by a fused kernel"
                 return Climbed(Status.CLEAN, reason, "inductor", accused, tuple(rows), VerdictCode.LAYOUT_CHOSEN)
-        if again & NUMERIC_KINDS and low_precision and inductor:
+        if (again - in_fp64) & NUMERIC_KINDS and low_precision and inductor:
             left = self.kinds(emulate_precision_casts=True)
             note("emulate_precision_casts=True", left)
             if not again & left and again <= NUMERIC_KINDS and not far:

@@ -603,8 +603,11 @@ class Trial:
         return replace(verdict, status=Status.ILL_CONDITIONED, kind=None, reason=text, far=False, code=code)
 
     def _in_fp64(self, plan: ValuePlan) -> dict[str, torch.Tensor]:
-        """What interpreted kernels give in fp64, on the program's own values."""
-        if plan is not ValuePlan.SEED or self.settings.kernels is Kernels.GENERATED:
+        """What interpreted kernels give in fp64, on the program's own values.
+
+        Where parameters are folded into constants of 16 bits they round.
+        """
+        if plan is not ValuePlan.SEED or self.settings.kernels is Kernels.GENERATED or freezes(self.settings):
             return {}
         return executed_in_fp64(lambda prepare, keep: self.compiled(plan, prepare, keep=keep))
 

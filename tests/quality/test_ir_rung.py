@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -17,7 +18,7 @@ from fxmorph.core.kernel_faults import faults_noted
 from fxmorph.core.seeds import find_seeds
 from fxmorph.judge.case import judge_case
 from fxmorph.judge.journal import noting
-from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, Status, ValuePlan
+from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, Status, ValuePlan, VerdictCode
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler
 from fxmorph.torchapi.planting import planted_lowering
@@ -124,9 +125,9 @@ def fn(x): return x.sin() * x.sum(1, keepdim=True).flip(0)
 """
 
 
-def case_in(folder: Path, plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,)) -> Case:
+def case_in(folder: Path, plans: tuple[ValuePlan, ...] = (ValuePlan.SEED,), text: str = PROGRAM) -> Case:
     file = folder / "program.py"
-    file.write_text(PROGRAM)
+    file.write_text(text)
     config = CompileConfig.make(kernels=Kernels.CPP)
     return Case(find_seeds([str(file)])[0][0], 0, 0, plans, config, rung=Rung.IR)
 
@@ -170,3 +171,67 @@ def test_a_right_program_is_clean_and_nothing_is_compiled(tmp_path: Path, monkey
 
     monkeypatch.setattr(codecache, "CppPythonBindingsCodeCache", None)
     assert judged(tmp_path, ValuePlan.AGAIN, ValuePlan.THREADS, ValuePlan.GPU).status is Status.CLEAN
+
+
+@contextmanager
+def sine_is_a_little_larger() -> Iterator[None]:
+    """By a part of what bfloat16 rounds."""
+    from torch._inductor import lowering
+
+    keys = [k for k in lowering.lowerings if str(k) in ("aten.sin", "aten.sin.default")]
+    right = lowering.lowerings[torch.ops.aten.sin.default]
+
+    def wrong(x: Any) -> Any:
+        return lowering.lowerings[torch.ops.aten.mul.Tensor](right(x), 1 + 2**-12)
+
+    with mock.patch.dict(lowering.lowerings, dict.fromkeys(keys, wrong)):
+        yield
+
+
+IN_HALVES = """import torch
+def make_inputs(): return [torch.linspace(0.5, 3, 64).view(8, 8).to(torch.bfloat16)]
+def fn(x): return (x.sin() + x).softmax(1)
+"""
+
+
+@pytest.mark.parametrize("kernels", FLAVOURS, ids=str)
+def test_what_16_bits_hide_is_seen_in_fp64(tmp_path: Path, kernels: Kernels) -> None:
+    case = replace(case_in(tmp_path, text=IN_HALVES), compile=CompileConfig.make(kernels=kernels))
+    assert judge_case(case, Registry(), Clock()).status is Status.CLEAN
+    with sine_is_a_little_larger():
+        result = judge_case(case, Registry(), Clock())
+    assert result.status is Status.IR_ONLY
+    assert {(v.slot, v.code) for v in result.verdicts if v.status is Status.FINDING} == {("out0", VerdictCode.IN_FP64)}
+
+
+FOLDED = """import torch
+def make_inputs(): return [torch.linspace(0.5, 3, 64).view(8, 8).to(torch.bfloat16)]
+def fn(x): return (x * (torch.full((8,), 0.1, dtype=torch.bfloat16) * 3.3)).sin()
+"""
+
+
+def test_constants_that_are_folded_in_16_bits_are_no_fault(tmp_path: Path) -> None:
+    result = judge_case(case_in(tmp_path, text=FOLDED), Registry(), Clock())
+    assert result.status is Status.CLEAN
+    assert VerdictCode.FOLDED in {v.code for v in result.verdicts}
+
+
+WRITTEN_BETWEEN = """import torch
+def make_inputs(): return [torch.linspace(0.5, 3, 64).view(8, 8).to(torch.bfloat16), torch.ones(8, 8)]
+@torch._dynamo.disable
+def in_python(x): x.mul_(1.1)
+def fn(x, y):
+    {first}
+    z = x.sin() + y
+    {second}
+    return z
+"""
+
+
+BETWEEN = (("in_python(x)", ""), ("", "in_python(z)"), ("y = y / 3; torch._dynamo.graph_break()", ""))
+
+
+@pytest.mark.parametrize("at", BETWEEN)
+def test_what_python_does_between_compiled_parts_is_no_fault(tmp_path: Path, at: tuple[str, str]) -> None:
+    text = WRITTEN_BETWEEN.format(first=at[0], second=at[1])
+    assert judge_case(case_in(tmp_path, text=text), Registry(), Clock()).status is Status.CLEAN
