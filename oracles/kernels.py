@@ -6,9 +6,10 @@ from fxmorph.model import Kind, Status, Verdict
 from fxmorph.oracle import Evidence, oracle
 
 
-@oracle(kinds=(Kind.OUT_OF_BOUNDS, Kind.POISON, Kind.ORDER), step=2)
+@oracle(kinds=(Kind.OUT_OF_BOUNDS, Kind.POISON, Kind.ORDER, Kind.DTYPE), step=2)
 def kernels(evidence: Evidence) -> Iterator[Verdict]:
-    """Kernels stay inside their buffers, read what was written, and are right in any order of their iterations.
+    """Kernels stay inside their buffers, read what was written, and are right in any order of their iterations, and
+    compute in the dtypes that they say.
 
     Only where kernels are interpreted; the values of a kernel may be right all the same.
     """

@@ -139,7 +139,7 @@ class Memory:
         self, graph: int, tensors: Mapping[str, torch.Tensor], own: Collection[str], written: Collection[str],
         read: Collection[str], accuse: Accuse,
     ) -> None:  # fmt: skip
-        self._graph, self._accuse = graph, accuse
+        self._graph, self.accuse = graph, accuse
         self._buffers = {name: _buffer(t, name in own) for name, t in tensors.items()}
         self._written = {b.place: b.flat for n, b in self._buffers.items() if n in written}
         both = self._written.keys() & {self._buffers[n].place for n in read if n in self._buffers}
@@ -155,6 +155,9 @@ class Memory:
     def follows(self) -> bool:
         """Whether any element may be both read and written."""
         return bool(self._touched)
+
+    def dtype(self, name: str) -> torch.dtype:
+        return self._buffers[name].flat.dtype
 
     def forget_touches(self) -> None:
         """What follows runs after all that was."""
@@ -178,7 +181,7 @@ class Memory:
                 OWNERS.given(self._graph, name, tensor)
             elif missing := OWNERS.unwritten(tensor, self._since):
                 said = f"leaves {missing} of the {tensor.numel()} elements of {name} unwritten"
-                self._accuse(Kind.POISON, name, said)
+                self.accuse(Kind.POISON, name, said)
                 OWNERS.given(self._graph, name, tensor)
 
     def judge_order(self, run_again: Callable[[], None]) -> None:
@@ -192,14 +195,14 @@ class Memory:
         results = {place: flat.clone() for place, flat in self._written.items()}
         for place, flat in self._written.items():
             flat.copy_(self._before[place])
-        accuse, self._accuse, self._spoils = self._accuse, lambda *_: None, True
+        accuse, self.accuse, self._spoils = self.accuse, lambda *_: None, True
         run_again()
-        self._accuse, self._spoils = accuse, False
+        self.accuse, self._spoils = accuse, False
         matters = not all(_near(results[place], flat) for place, flat in self._written.items())
         for place, flat in self._written.items():
             flat.copy_(results[place])
         for name, said in self._suspected.items() if matters else ():
-            self._accuse(Kind.ORDER, name, said)
+            self.accuse(Kind.ORDER, name, said)
 
     def load(self, name: str, at: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         """The elements at these addresses; those that are masked out may lie anywhere."""
@@ -247,7 +250,7 @@ class Memory:
             if bool(wrong.any()):
                 first = int(at.expand(wrong.shape)[wrong][0])
                 said = f"{does} element {first} of {name}, which has {buffer.low} to {buffer.high - 1}"
-                self._accuse(Kind.OUT_OF_BOUNDS, name, said)
+                self.accuse(Kind.OUT_OF_BOUNDS, name, said)
             at = at.clamp(buffer.low, max(buffer.high - 1, buffer.low))
         return at + buffer.base
 
@@ -268,7 +271,7 @@ class Memory:
             said = f"reads element {place} of {name} before it is written"
         else:
             said = f"reads element {place} of {name} after {OWNERS.name_of(owner)} was written over it"
-        self._accuse(Kind.POISON, name, said)
+        self.accuse(Kind.POISON, name, said)
 
 
 def _in_one_dimension(at: torch.Tensor, mask: torch.Tensor | None, lanes: Lanes) -> tuple[torch.Tensor, Lanes]:

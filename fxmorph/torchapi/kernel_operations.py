@@ -11,6 +11,7 @@ import torch
 from torch._inductor.ops_handler import DefaultHandler, OpsHandler, WrapperHandler, list_ops
 from torch.utils._sympy.interp import sympy_interp
 
+from fxmorph.model import Kind
 from fxmorph.torchapi import kernel_reductions
 from fxmorph.torchapi.addresses import Indices, as_tensor
 from fxmorph.torchapi.kernel_memory import Lanes, Memory
@@ -97,9 +98,12 @@ class Operations(DefaultHandler):
     value_expr = index_expr
 
     def to_dtype(self, x: Any, dtype: torch.dtype, src_dtype: Any = None, use_compute_types: bool = True) -> Any:
+        if src_dtype is not None:
+            self._assert_dtype(x, src_dtype, "casts")
         return self.precision.cast(as_tensor(x), dtype, exactly=not use_compute_types)
 
     def to_dtype_bitcast(self, x: Any, dtype: torch.dtype, src_dtype: torch.dtype) -> Any:
+        self._assert_dtype(x, src_dtype, "takes the bits of")
         bits = as_tensor(x).to(src_dtype).view(dtype)
         return bits.to(self.precision.computed(dtype))
 
@@ -145,6 +149,13 @@ class Operations(DefaultHandler):
     def randint64(self, seed: Any, offset: Any, low: Any, high: Any) -> Any:
         return as_tensor(low) + torch.remainder(_bits(seed, offset), as_tensor(high) - as_tensor(low))
 
+    def _assert_dtype(self, value: Any, stated: torch.dtype, does: str, buffer: str = "") -> None:
+        """A body says of what dtype a value is where dtypes change: generated code believes it."""
+        got, wanted = as_tensor(value).dtype, self.precision.computed(stated)
+        if got != wanted:
+            said = f"{does} a value of {_named(got)} where it is to be one of {_named(wanted)}"
+            self.memory.accuse(Kind.DTYPE, buffer, said)
+
     # -- memory
 
     def _index(self, expr: Any) -> torch.Tensor:
@@ -161,6 +172,7 @@ class Operations(DefaultHandler):
         if mode not in (None, "atomic_add", "tma"):
             raise NotInterpreted(f"ops.store(mode={mode})")
         at, value, adds = self._index(index), as_tensor(value), mode == "atomic_add"
+        self._assert_dtype(value, self.memory.dtype(name), f"writes to {name}", name)
         full = torch.broadcast_shapes(at.shape, value.shape, self.shape if adds or _hangs(index) else ())
         full = torch.broadcast_shapes(full, (1, 1))
         at, value = at.expand(full).reshape(-1).to(torch.int64), value.expand(full).reshape(-1)
@@ -179,7 +191,10 @@ class Operations(DefaultHandler):
         self.store(name, index, value)
 
     def indirect_indexing(self, value: Any, size: Any, check: bool = True, wrap_neg: bool = True) -> Any:
-        value, limit = as_tensor(value).to(torch.int64), self._index(size)
+        value, limit = as_tensor(value), self._index(size)
+        if value.dtype.is_floating_point or value.dtype == torch.bool:
+            self.memory.accuse(Kind.DTYPE, "", f"takes a value of {_named(value.dtype)} for an index")
+        value = value.to(torch.int64)
         value = torch.where(value < 0, value + limit, value) if wrap_neg else value
         if check:
             self._assert_inside(value, limit, lower=True, upper=True)
@@ -233,6 +248,7 @@ class Operations(DefaultHandler):
 
     def reduction(self, dtype: torch.dtype, src_dtype: torch.dtype, kind: str, value: Any) -> Any:
         parts = [self.whole(v) for v in _several(value)]
+        self._assert_dtype(parts[0], src_dtype, f"reduces ({kind})")
         return kernel_reductions.reduce(kind, parts, self.precision.computed(dtype))
 
     def dot(self, x: Any, y: Any) -> Any:
@@ -253,6 +269,10 @@ def _hangs(index: Any) -> bool:
     """Whether an address was read from memory, so that lanes may share one."""
     symbols: Iterable[Any] = getattr(index, "free_symbols", ())
     return any(s.name.startswith(_INDIRECT) for s in symbols)
+
+
+def _named(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _several(value: Any) -> tuple[Any, ...]:
