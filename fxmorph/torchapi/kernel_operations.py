@@ -16,6 +16,7 @@ from fxmorph.torchapi import kernel_reductions
 from fxmorph.torchapi.addresses import Indices, as_tensor
 from fxmorph.torchapi.kernel_memory import Lanes, Memory
 from fxmorph.torchapi.kernel_precision import Precision
+from fxmorph.torchapi.kernels_in_fp64 import hangs_on_dtype
 from fxmorph.torchapi.noted_operations import Noted, Operand, Operation
 
 #: Operations whose name is another one in torch.
@@ -35,6 +36,8 @@ _NAMES = {
 }
 #: What only code for one kind of GPU can say, or no body of a loop does.
 WITHOUT_MEANING = frozenset({"inline_asm_elementwise", "halide_clamp", "placeholder", "partial_accumulate"})
+#: What is another function for every dtype.
+_OF_DTYPE = frozenset({"nextafter"})
 #: Multipliers of a mixer of bits (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 _MIX = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 
@@ -66,9 +69,15 @@ class Operations(DefaultHandler):
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = _of_torch(name)
+        if name in _OF_DTYPE:
+            self._hangs_on_dtype()
         if function is None or name in WITHOUT_MEANING:
             raise NotInterpreted(f"ops.{name}")
         return function(*(as_tensor(a) for a in args))
+
+    def _hangs_on_dtype(self) -> None:
+        if self.precision.wide:
+            hangs_on_dtype()
 
     def truncdiv(self, a: Any, b: Any) -> Any:
         return torch.div(as_tensor(a), as_tensor(b), rounding_mode="trunc")
@@ -104,6 +113,7 @@ class Operations(DefaultHandler):
 
     def to_dtype_bitcast(self, x: Any, dtype: torch.dtype, src_dtype: torch.dtype) -> Any:
         self._assert_dtype(x, src_dtype, "takes the bits of")
+        self._hangs_on_dtype()
         bits = as_tensor(x).to(src_dtype).view(dtype)
         return bits.to(self.precision.computed(dtype))
 

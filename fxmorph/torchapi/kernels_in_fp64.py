@@ -28,7 +28,8 @@ ShadowOf = Callable[[torch.Tensor], torch.Tensor]
 class Fp64Run:
     """``mode`` sees what compiled programs call beside kernels of their own, ``programs`` counts those that ran.
 
-    ``unseen``: one of them was given what Python computed beside them, of which there are no shadows.
+    ``unseen``: one of them was given what Python computed beside them, of which there are no shadows, or computes what
+    means another thing in every dtype.
     """
 
     mode: AbstractContextManager[Any]
@@ -80,6 +81,12 @@ _current: Fp64Run | None = None
 def shadow_of() -> ShadowOf | None:
     """How kernels find their operands in fp64; None where they do not run so."""
     return None if _current is None else _current.shadow
+
+
+def hangs_on_dtype() -> None:
+    """A kernel in fp64 does what is something else in every dtype: nothing is to be said of the run."""
+    if _current is not None:
+        _current.unseen = True
 
 
 @contextlib.contextmanager

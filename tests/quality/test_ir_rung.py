@@ -66,6 +66,20 @@ def stride_is_one_more() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def cast_forgotten() -> Iterator[None]:
+    """What is to be cast is said to be of the new dtype, and stays what it was."""
+    from torch._inductor import ir, lowering
+
+    def wrong(x: Any, dtype: torch.dtype, **_: Any) -> Any:
+        return ir.Pointwise.create(
+            device=x.get_device(), dtype=dtype, inner_fn=x.make_loader(), ranges=list(x.get_size())
+        )
+
+    with mock.patch.object(lowering, "to_dtype", wrong):
+        yield
+
+
 def reversed_sums(x: torch.Tensor) -> torch.Tensor:
     return x * x.sum(1, keepdim=True).flip(0)
 
@@ -82,6 +96,10 @@ def strided(x: torch.Tensor) -> torch.Tensor:
     return (x + 1).as_strided((4, 3), (84, 1)) * 2
 
 
+def counted(x: torch.Tensor) -> torch.Tensor:
+    return (x * 4).to(torch.int32)
+
+
 def taken_over(x: torch.Tensor) -> torch.Tensor:
     return (x @ x).flip(0).sin()
 
@@ -93,6 +111,7 @@ FAULTS: dict[str, tuple[Callable[[], AbstractContextManager[None]], Callable[...
     "memory that others still read": (planted_inplace, taken_over, {Kind.ORDER}, False),
     "a bound that is one too high": (bound_is_one_more, padded, {Kind.OUT_OF_BOUNDS}, False),
     "a modulo that is dropped": (modulo_dropped, repeated, {Kind.OUT_OF_BOUNDS}, False),
+    "a cast that is forgotten": (cast_forgotten, counted, {Kind.DTYPE}, True),
     "a stride that is one too large": (stride_is_one_more, strided, {Kind.OUT_OF_BOUNDS}, False),
 }  # fmt: skip
 
