@@ -151,7 +151,10 @@ Oracles = Annotated[Texts, typer.Option("--oracles", metavar="DIR", help="More o
 Cases = Annotated[Text, typer.Option("--cases", metavar="FILE", help="Judge the cases listed there and no others.")]
 GraphLevel = Annotated[Text, typer.Option("--level", metavar="torch|aten", help="Graphs that rules rewrite [torch].")]
 Rung = Annotated[
-    Text, typer.Option("--rung", metavar="ir", help="ir: run Inductor's kernels by an interpreter, compiling none.")
+    Text,
+    typer.Option(
+        "--rung", metavar="ir|cpu|cuda", help="ir: interpret all kernels, compile none; cpu, cuda: compile all."
+    ),
 ]
 NoRewrites = Annotated[Flag, typer.Option("--no-rewrites", help="Judge seeds as they are.")]
 Only = Annotated[

@@ -64,7 +64,7 @@ class CaseSchedule:
         self._units: UnitSchedule | None = None
         made = set(settings.sources) - {Source.SEEDS}
         if settings.rewrites and made and settings.backend == "inductor" and listed is None and not check:
-            interprets = settings.device == "cpu" and can_interpret()
+            interprets = settings.device == "cpu" and not settings.compiles_alone and can_interpret()
             if Source.PASSES in settings.sources:
                 self._units = UnitSchedule(settings, self._own_seeds, ledger, queue, emit, prove=False)
             self._portfolio = Portfolio(settings, self._own_seeds, self.answers, self.rung, interprets, self._units)

@@ -30,7 +30,7 @@ from fxmorph.core.config import Settings, Source
 from fxmorph.core.operator_seeds import ListedOperator, OperatorProgram
 from fxmorph.core.seen_differences import differs_as_it_is
 from fxmorph.judge.plans import DENSE_PLANS, LOOK, MADE_LOOK, MADE_PLANS, THREADS, threads_of
-from fxmorph.model import Case, Kernels, Rung, Seed, Status
+from fxmorph.model import Case, Kernels, Rung, Seed, Status, ValuePlan
 
 #: One of so many variants and generated programs is compiled, the others are interpreted.
 COMPILED_EVERY = 4
@@ -39,8 +39,8 @@ DENSE = 38
 
 
 class Portfolio:
-    """``interprets``: kernels can be interpreted here; ``rung`` is the one of compiled programs; ``units`` are what is
-    tried alone, None where none is.
+    """``interprets``: kernels can be interpreted here, and may be; where the settings say so all of them are.  ``rung``
+    is the one of other programs; ``units`` are what is tried alone, None where none is.
     """
 
     def __init__(
@@ -52,7 +52,9 @@ class Portfolio:
         #: In their order.
         self.seeds = list(seeds)
         random.Random(f"seeds {settings.seed}").shuffle(self.seeds)
-        self._dense = {seed for seed in self.seeds if interprets and _operations(seed) >= DENSE}
+        self._compiles = not settings.interprets
+        beside = interprets and self._compiles
+        self._dense = {seed for seed in self.seeds if beside and _operations(seed) >= DENSE}
         # Those that are compiled at once are looked at last, and so are those that nothing new is expected of.
         self.seeds.sort(key=lambda seed: (differs_as_it_is(seed), seed in self._dense))
         self._configurations = Configurations(settings)
@@ -115,7 +117,7 @@ class Portfolio:
         by default.
         """
         turn = place // COMPILED_EVERY
-        if self._interprets and place % COMPILED_EVERY:
+        if self._interprets and (place % COMPILED_EVERY or not self._compiles):
             case = interpreted(case, Kernels.GPU if place % COMPILED_EVERY == 1 else Kernels.CPP)
         else:
             case = self._threaded(case, turn if self._interprets else place)
@@ -127,7 +129,8 @@ class Portfolio:
         """The first look at a seed: interpreted, where that can be done."""
         if not self._interprets:
             return self._compiled(seed, place)
-        return replace(interpreted(case_of(self._settings, seed, 0, self._rung), Kernels.CPP), plans=LOOK)
+        plans = LOOK if self._compiles else (*LOOK, ValuePlan.GPU)
+        return replace(interpreted(case_of(self._settings, seed, 0, self._rung), Kernels.CPP), plans=plans)
 
     def _compiled(self, seed: Seed, place: int) -> Case:
         return self._threaded(case_of(self._settings, seed, 0, self._rung), place)
@@ -162,7 +165,8 @@ class Portfolio:
             return [Lane(self._compiled_operators(), _cost_of_compiled, 0.4)]
         looks = self._interpreted_operators()
         first: Lane[Any] = Lane(self._lowerings_once(looks), 0.43, 1.0)
-        return [first, Lane(looks, 0.43, 0.25, after=first), Lane(self._compiled_operators(), _cost_of_compiled, 0.5)]
+        lanes = [first, Lane(looks, 0.43, 0.25, after=first)]
+        return [*lanes, Lane(self._compiled_operators(), _cost_of_compiled, 0.5)] if self._compiles else lanes
 
     def _lowerings_once(self, looks: Iterator[Case | Passed | None]) -> Iterator[Case | Passed | None]:
         """The first group of the first round, which reaches every lowering."""

@@ -95,12 +95,18 @@ def _refuse_what_cannot_work(settings: Settings) -> None:
         check_settings(compile_config(settings))
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    if settings.interprets:
-        if settings.device != "cpu":
-            raise ConfigError("--rung ir: kernels are interpreted on device cpu")
-        if settings.passes:
-            raise ConfigError("--rung ir: with --pass no kernels are made")
-    elif settings.device != "cuda" and settings.backend == "inductor" and cpp_compiler() is None:
+    if settings.interprets and settings.device != "cpu":
+        raise ConfigError("--rung ir: kernels are interpreted on device cpu")
+    if settings.rung and settings.passes:
+        raise ConfigError(f"--rung {settings.rung}: with --pass no kernels are made")
+    if settings.compiles_alone and settings.rung != settings.device:
+        raise ConfigError(f"--rung {settings.rung}: kernels are compiled for --device {settings.device}")
+    if (
+        not settings.interprets
+        and settings.device != "cuda"
+        and settings.backend == "inductor"
+        and cpp_compiler() is None
+    ):
         raise ConfigError(
             "no C++ compiler found, and Inductor needs one on CPU: install g++ (apt install g++) or set CXX,"
             " or choose --backend aot_eager"

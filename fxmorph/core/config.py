@@ -103,11 +103,12 @@ class Settings:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What ``only`` says; of a corpus all, of other paths these alone."""
+        """What ``only`` says; of a corpus all that have the rung, of other paths these alone."""
         if self.only:
             return self.only
-        corpus = any((Path(path) / "seeds").is_dir() for path in self.paths)
-        return tuple(Source) if corpus and not self.interprets else (Source.SEEDS,)
+        if not any((Path(path) / "seeds").is_dir() for path in self.paths):
+            return (Source.SEEDS,)
+        return tuple(source for source in Source if source is not Source.PASSES or not self.rung)
 
     @property
     def devices(self) -> tuple[str, ...]:
@@ -117,6 +118,11 @@ class Settings:
     def interprets(self) -> bool:
         """Whether kernels are interpreted, and not compiled."""
         return self.rung == Rung.IR
+
+    @property
+    def compiles_alone(self) -> bool:
+        """Whether all kernels are compiled, those of first looks too."""
+        return self.rung in (Rung.CPU, Rung.CUDA)
 
     @property
     def effective_jobs(self) -> int:
@@ -331,7 +337,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "baseline": _text,
     "cases": _text,
     "level": _word(*LEVELS),
-    "rung": _word(Rung.IR),
+    "rung": _word(Rung.IR, Rung.CPU, Rung.CUDA),
     "dtype": _word(*FLOATS),
     "context": _word(*filter(None, CONTEXTS)),
     "rewrites": _flag,

@@ -17,7 +17,7 @@ import torch
 from fxmorph.core.clock import Clock
 from fxmorph.core.kernel_faults import faults_noted
 from fxmorph.judge.batch_invariance import judge_rows
-from fxmorph.judge.fp64_execution import executed_in_fp64
+from fxmorph.judge.fp64_execution import compare_in_fp64, executed_in_fp64
 from fxmorph.judge.journal import note
 from fxmorph.judge.numeric import NonFinite, compare
 from fxmorph.judge.own_numbers import judge_numbers
@@ -610,6 +610,21 @@ class Trial:
         if plan is not ValuePlan.SEED or self.settings.kernels is Kernels.GENERATED or freezes(self.settings):
             return {}
         return executed_in_fp64(lambda prepare, keep: self.compiled(plan, prepare, keep=keep))
+
+    def right_in_fp64(self, plan: ValuePlan) -> bool | None:
+        """Whether all results are right of kernels that are executed in fp64; None where that cannot be said.
+
+        Kernels must be interpreted.
+        """
+        eager = self.eager(plan)
+        if eager.raised or freezes(self.settings) or self.compiled(plan).raised:
+            return None
+        reference = self.reference(plan, eager)
+        executed = executed_in_fp64(lambda prepare, keep: self.compiled(plan, prepare, keep=keep))
+        if not executed:
+            return None
+        found = (compare_in_fp64(t, reference.shadows(slot), reference.gates(slot)) for slot, t in executed.items())
+        return all(got.status is Status.CLEAN for got in found)
 
     def _inputs(self, plan: ValuePlan) -> NonFinite:
         made = self.subject.fresh(plan, self.input_seed)

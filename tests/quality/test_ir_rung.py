@@ -174,6 +174,17 @@ def test_what_a_compiled_run_shows_too_is_reported_as_its_finding(tmp_path: Path
     assert (result.status, result.kinds, result.compiled) == (Status.FINDING, (Kind.VALUE,), True)
     assert found.blame is not None and found.blame.unit == "lowering.aten.sin.default"
     assert (found.nodes, found.rung) == (1, "ir")
+    assert any("executed in fp64 are wrong too" in said for said in found.blame.evidence)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
+def test_a_lowering_that_rounds_is_told_from_one_that_is_wrong(tmp_path: Path) -> None:
+    with sine_then(rounded):
+        result = judged(tmp_path)
+        found = investigate(case_in(tmp_path), result, Registry(), Clock(), 40.0)
+    assert found.blame is not None and found.blame.unit == "lowering.aten.sin.default"
+    assert any("right: what is wrong is how they round" in said for said in found.blame.evidence)
 
 
 @pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
@@ -193,18 +204,26 @@ def test_a_right_program_is_clean_and_nothing_is_compiled(tmp_path: Path, monkey
 
 
 @contextmanager
-def sine_is_a_little_larger() -> Iterator[None]:
-    """By a part of what bfloat16 rounds."""
+def sine_then(change: Callable[[dict[Any, Callable[..., Any]], Any], Any]) -> Iterator[None]:
+    """``change`` is made of what a sine is lowered to."""
     from torch._inductor import lowering
 
     keys = [k for k in lowering.lowerings if str(k) in ("aten.sin", "aten.sin.default")]
     right = lowering.lowerings[torch.ops.aten.sin.default]
-
-    def wrong(x: Any) -> Any:
-        return lowering.lowerings[torch.ops.aten.mul.Tensor](right(x), 1 + 2**-12)
-
-    with mock.patch.dict(lowering.lowerings, dict.fromkeys(keys, wrong)):
+    with mock.patch.dict(
+        lowering.lowerings, dict.fromkeys(keys, lambda x: change(lowering.lowerings, right(x)))
+    ):
         yield
+
+
+def a_little_larger(lowered: dict[Any, Callable[..., Any]], sine: Any) -> Any:
+    """By a part of what bfloat16 rounds."""
+    return lowered[torch.ops.aten.mul.Tensor](sine, 1 + 2**-12)
+
+
+def rounded(lowered: dict[Any, Callable[..., Any]], sine: Any) -> Any:
+    """To a multiple of 2^-10, in float32; in fp64 to nothing."""
+    return lowered[torch.ops.aten.sub.Tensor](lowered[torch.ops.aten.add.Tensor](sine, 12345.0), 12345.0)
 
 
 IN_HALVES = """import torch
@@ -217,7 +236,7 @@ def fn(x): return (x.sin() + x).softmax(1)
 def test_what_16_bits_hide_is_seen_in_fp64(tmp_path: Path, kernels: Kernels) -> None:
     case = replace(case_in(tmp_path, text=IN_HALVES), compile=CompileConfig.make(kernels=kernels))
     assert judge_case(case, Registry(), Clock()).status is Status.CLEAN
-    with sine_is_a_little_larger():
+    with sine_then(a_little_larger):
         result = judge_case(case, Registry(), Clock())
     assert result.status is Status.IR_ONLY
     assert {(v.slot, v.code) for v in result.verdicts if v.status is Status.FINDING} == {("out0", VerdictCode.IN_FP64)}

@@ -119,9 +119,18 @@ def blame_backend(probe: Probe) -> Blame:
     found = found or _passes(probe, steps[Group.PASS])
     found = found or _by_setting(probe, _LAST)
     if found is not None:
-        return found
+        return _with_rounding(probe, kernels, found)
     evidence = ("graphs are right in eager, compiled they are wrong; no part that can be switched off explains it",)
     return Blame(Stage.CODEGEN, "", False, evidence, ())
+
+
+def _with_rounding(probe: Probe, kernels: Kernels, found: Blame) -> Blame:
+    """Blame that says, of kernels which are wrong where they are interpreted too, whether only their roundings are."""
+    if not probe.accused & NUMERIC_KINDS or kernels.interpreted[0] is not Answer.SHOWS:
+        return found
+    right = probe.right_in_fp64()
+    said = {True: "right: what is wrong is how they round", False: "wrong too: it is no rounding", None: ""}[right]
+    return replace(found, evidence=(*found.evidence, f"kernels executed in fp64 are {said}")) if said else found
 
 
 def _pattern_to_ir(probe: Probe, passes: Sequence[Step]) -> Blame | None:

@@ -175,6 +175,16 @@ class Probe:
                 return Answer.SHOWS if crashed else Answer.BROKEN, {group: [] for group in Group}
         return seen
 
+    def right_in_fp64(self) -> bool | None:
+        """Whether interpreted kernels are right where they are executed in fp64; None where that is not known."""
+        if self.apart or self.crash or self.spent or self.device != "cpu":
+            return None
+        try:
+            with present(lambda: plainly(Plain.KERNELS)), noting(None), garbage_in_new_memory():
+                return self.trial(self.config).right_in_fp64(self.plan)
+        except (NotApplicable, Missing):
+            return None
+
     def raised(self) -> Observation | None:
         """What the compiled program shows where it raises; None where it is not run in this process."""
         if self.apart or self.crash or self.spent:

@@ -19,7 +19,8 @@ from fxmorph.inductor.derive.derived_graph import Derived
 from fxmorph.inductor.derive.entries import Derivation
 from fxmorph.inductor.rung import Chosen, Mode, PassesJudged
 from fxmorph.inductor.sampled_calls import PARTS
-from fxmorph.model import CaseResult, Kernels, Kind, Rung, Seed, Status
+from fxmorph.judge.plans import LOOK
+from fxmorph.model import CaseResult, Kernels, Kind, Rung, Seed, Status, ValuePlan
 
 UNITS = (
     Unit("joint.fold", Stage.JOINT, UnitKind.PASS, "m", True, "", "all", True),
@@ -108,6 +109,19 @@ def test_every_seed_is_looked_at_first_with_interpreted_kernels(new_campaign: An
     assert any(not (c.compile.inductor or c.compile.options or c.dtype) for c in rest if c.number)
 
 
+def test_at_the_rung_of_interpreted_kernels_none_is_compiled(new_campaign: Any, corpus: str) -> None:
+    given = walk(new_campaign(seeds=seeds(4), paths=(corpus,), rung="ir"), 120)
+    assert {case.rung for case in given} == {Rung.IR}
+    assert {case.compile.kernels for case in given} == {Kernels.CPP, Kernels.GPU}
+    assert {case.seed.form for case in given} == {"module", "operator"}
+    assert given[0].plans == (*LOOK, ValuePlan.GPU)
+
+
+def test_at_the_rung_of_compiled_kernels_all_are(new_campaign: Any, corpus: str) -> None:
+    given = walk(new_campaign(seeds=seeds(4), paths=(corpus,), rung="cpu"), 120)
+    assert {(case.rung, case.compile.kernels) for case in given} == {(Rung.CPU, Kernels.GENERATED)}
+
+
 def test_seeds_of_many_operations_are_compiled_at_once(new_campaign: Any, corpus: str, tmp_path: Path) -> None:
     dense, broken = tmp_path / "dense.py", tmp_path / "broken.py"
     dense.write_text(f"def fn(x):\n    return x{' + x' * DENSE}\n")
@@ -135,7 +149,7 @@ def test_what_interpreted_kernels_show_is_not_compiled_again(new_campaign: Any, 
     assert {c.seed.path for c in compiled} >= {f"s{i}.py" for i in range(8)} - wrong
 
 
-@pytest.mark.parametrize("told", [{"only": ("seeds",)}, {"backend": "aot_eager"}, {"rung": "ir"}, {"rewrites": False}])
+@pytest.mark.parametrize("told", [{"only": ("seeds",)}, {"backend": "aot_eager"}, {"rewrites": False}])
 def test_operators_are_left_out_where_they_are_not_asked_for(new_campaign: Any, corpus: str, told: Any) -> None:
     jobs = new_campaign(seeds=seeds(8), paths=(corpus,), **told).schedule.jobs()
     assert {job.case.seed.form for job in itertools.islice(jobs, 8)} == {"module"}
