@@ -24,13 +24,19 @@ class Axis:
     """Values of one thing; the first is what a case has anyway.
 
     ``where``: ``compile`` an argument of ``torch.compile``, ``inductor`` a setting, ``case`` a field of the case.
-    ``compiled``: there is nothing to it where kernels are interpreted.
+    ``compiled``: there is nothing to it where kernels are interpreted; ``device``: nor on another one than this.
     """
 
     where: str
     name: str
     values: tuple[Any, ...]
     compiled: bool = False
+    device: str = ""
+
+
+def _generated(device: str, name: str, *values: Any) -> Axis:
+    """A setting of what generates code for a device, with what it is set to."""
+    return Axis("inductor", name, (None, *values), compiled=True, device=device)
 
 
 def _options(fusions: str, patterns: str) -> dict[str, dict[str, int]]:
@@ -78,11 +84,37 @@ AXES: tuple[Axis, ...] = (
     Axis("inductor", "comprehensive_padding", (None, False)),
     Axis("inductor", "emulate_precision_casts", (None, True), compiled=True),
     Axis("inductor", "memory_planning", (None, True), compiled=True),
-    Axis("inductor", "cpp.simdlen", (None, 1, 256), compiled=True),
-    Axis("inductor", "cpp.min_chunk_size", (None, 1), compiled=True),
-    Axis("inductor", "cpp.max_horizontal_fusion_size", (None, 1), compiled=True),
     Axis("inductor", "cpp_wrapper", (None, True), compiled=True),
+    _generated("cpu", "cpp.simdlen", 1, 256),
+    _generated("cpu", "cpp.min_chunk_size", 1),
+    _generated("cpu", "cpp.max_horizontal_fusion_size", 1),
+    _generated("cuda", "combo_kernels", True),
+    _generated("cuda", "split_reductions", False),
+    _generated("cuda", "permute_fusion", True),
+    _generated("cuda", "force_shape_pad", True),
+    _generated("cuda", "b2b_gemm_pass", True),
+    _generated("cuda", "online_softmax", False),
+    _generated("cuda", "triton.persistent_reductions", False),
+    _generated("cuda", "triton.force_cooperative_reductions", True),
+    _generated("cuda", "triton.mix_order_reduction", True, False),
+    _generated("cuda", "triton.prefer_nd_tiling", True),
+    _generated("cuda", "triton.max_tiles", 1, 3),
+    _generated("cuda", "triton.tile_reductions", True),
+    _generated("cuda", "triton.tiling_prevents_pointwise_fusion", False),
+    _generated("cuda", "triton.tiling_prevents_reduction_fusion", False),
+    _generated("cuda", "triton.coalesce_tiling_analysis", False),
+    _generated("cuda", "triton.use_block_ptr", True),
+    _generated("cuda", "triton.dense_indexing", True),
 )
+
+
+def axes_of(device: str) -> list[Axis]:
+    """The axes of a device in the installed torch."""
+    from fxmorph.torchapi.compiling import has_setting
+
+    here = (axis for axis in AXES if axis.device in ("", device))
+    return [axis for axis in here if axis.where != "inductor" or has_setting(axis.name)]
+
 
 #: A row: the value of each axis by its name.
 Row = Mapping[str, Any]
@@ -115,11 +147,11 @@ def covering_rows(axes: Sequence[Axis], rng: random.Random) -> Iterator[Row]:
 
 
 class Configurations:
-    """The rows of one campaign; what the user has set stays as it is."""
+    """The rows of one campaign; what the user has set stays as it is, and what this torch does not have is left out."""
 
     def __init__(self, settings: Settings) -> None:
         told = {*dict(settings.compile), *dict(settings.inductor), *settings.given}
-        axes = [axis for axis in AXES if axis.name not in told]
+        axes = [axis for axis in axes_of(settings.device) if axis.name not in told]
         self._axes = {axis.name: axis for axis in axes}
         self._rows = tuple(covering_rows(axes, random.Random(f"configurations {settings.seed}")))
 

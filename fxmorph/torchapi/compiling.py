@@ -74,6 +74,11 @@ def _known(config: Any, settings: dict[str, Any], what: str) -> dict[str, Any]:
     return settings
 
 
+def has_setting(name: str) -> bool:
+    """Whether this release's Inductor has a setting."""
+    return hasattr(torch._inductor.config, name)
+
+
 def _plain_types(config: Any, name: str) -> tuple[type, ...]:
     """The types of a setting that takes nothing but flags, numbers and texts; none where it takes more, or is silent.
 
