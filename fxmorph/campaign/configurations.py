@@ -95,11 +95,10 @@ AXES: tuple[Axis, ...] = (
     _generated("cuda", "b2b_gemm_pass", True),
     _generated("cuda", "online_softmax", False),
     _generated("cuda", "triton.persistent_reductions", False),
-    _generated("cuda", "triton.force_cooperative_reductions", True),
+    _generated("cuda", "triton.cooperative_reductions", True),  # forced, they refuse scans and sorts
     _generated("cuda", "triton.mix_order_reduction", True, False),
     _generated("cuda", "triton.prefer_nd_tiling", True),
     _generated("cuda", "triton.max_tiles", 1, 3),
-    _generated("cuda", "triton.tile_reductions", True),
     _generated("cuda", "triton.tiling_prevents_pointwise_fusion", False),
     _generated("cuda", "triton.tiling_prevents_reduction_fusion", False),
     _generated("cuda", "triton.coalesce_tiling_analysis", False),

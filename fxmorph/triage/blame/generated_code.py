@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -95,38 +96,82 @@ class Kernels:
 
 def blame_backend(probe: Probe) -> Blame:
     """The graphs are right in eager, or no pass was to blame: try the parts behind them."""
-    with operations_of_nodes() as operations, scheduler_steps() as scheduling, scheduler_watched() as wrong:
+    found = _before_code(probe) if probe.device == "cpu" and not (probe.crash or probe.in_eager) else None
+    if found is not None:
+        return found
+    with _Watched() as watched:
         answer, steps = probe.watch(ALL)
     if answer is not Answer.SHOWS:
         return Blame(Stage.CODEGEN, "", False, ("not seen again in a fresh compile",), ())
-    kernels = Kernels(probe, operations)
+    kernels = Kernels(probe, watched.operations)
+    return _behind_graphs(probe, watched, steps, kernels) or Blame(
+        Stage.CODEGEN, "", False,
+        ("graphs are right in eager, compiled they are wrong; no part that can be switched off explains it",), (),
+    )  # fmt: skip
+
+
+class _Watched(contextlib.ExitStack):
+    """What is noted of compiles inside: operations of nodes, steps of the scheduler, and what is wrong with it."""
+
+    def __enter__(self) -> _Watched:
+        super().__enter__()
+        self.operations: Operations = self.enter_context(operations_of_nodes())
+        self.scheduling: Sequence[str] = self.enter_context(scheduler_steps())
+        self.wrong: Mapping[str, str] = self.enter_context(scheduler_watched())
+        return self
+
+
+def _before_code(probe: Probe) -> Blame | None:
+    """Whom interpreted kernels accuse, which take a tenth of a compile, where compiled ones bear it out."""
+    quick = replace(probe, interpreted=True, last_gone=None)
+    try:
+        with _Watched() as watched:
+            answer, steps = quick.watch(ALL)
+        found = _behind_graphs(quick, watched, steps, None) if answer is Answer.SHOWS else None
+        probe.asked = quick.asked
+        if found is None or not found.confirmed or quick.last_gone is None:
+            return None
+        if probe.ask(ALL) is not Answer.SHOWS or probe.ask(quick.last_gone) is not Answer.GONE:
+            return None
+    except OutOfTime:
+        return None
+    last = "the same where kernels are compiled and where they are interpreted"
+    found = replace(found, evidence=(*found.evidence, last))
+    return _with_rounding(probe, found)
+
+
+def _behind_graphs(
+    probe: Probe, watched: _Watched, steps: Mapping[Group, Sequence[Step]], kernels: Kernels | None
+) -> Blame | None:
+    """The part that the finding goes without; ``kernels`` None: it shows where they are interpreted, whatever their
+    code.
+    """
     found = _pattern_to_ir(probe, steps[Group.PASS])
     if found is None and probe.accused <= LAYOUT_KINDS:
         found = _by_setting(probe, _LAYOUT)
-    found = found or _scheduler(probe, wrong)
-    if probe.device == "cpu":
-        found = found or _vectorised(probe, kernels)
+    found = found or _scheduler(probe, watched.wrong)
+    of_code = kernels if probe.device == "cpu" else None
+    if of_code is not None:
+        found = found or _vectorised(probe, of_code)
     found = found or _of_memory(probe)
-    if probe.device == "cpu":
-        found = found or _cpp_compiler(probe, kernels)
+    if of_code is not None:
+        found = found or _cpp_compiler(probe, of_code)
     found = found or _fusion(probe, steps[Group.FUSION])
-    found = found or _scheduling(probe, scheduling)
+    found = found or _scheduling(probe, watched.scheduling)
+    if of_code is not None:
+        found = found or _kernels(probe, of_code)
     if probe.device == "cpu":
-        found = found or _kernels(probe, kernels) or _parts(probe, _WRAPPER_TEXT)
+        found = found or _parts(probe, _WRAPPER_TEXT)
     found = found or _parts(probe, _INDICES) or _sizes(probe) or _parts(probe, _AROUND)
     found = found or _by_setting(probe, (_PROPAGATION,))
     found = found or _lowering(probe, steps[Group.LOWERING], kernels)
     found = found or _passes(probe, steps[Group.PASS])
-    found = found or _by_setting(probe, _LAST)
-    if found is not None:
-        return _with_rounding(probe, kernels, found)
-    evidence = ("graphs are right in eager, compiled they are wrong; no part that can be switched off explains it",)
-    return Blame(Stage.CODEGEN, "", False, evidence, ())
+    return found or _by_setting(probe, _LAST)
 
 
-def _with_rounding(probe: Probe, kernels: Kernels, found: Blame) -> Blame:
+def _with_rounding(probe: Probe, found: Blame) -> Blame:
     """Blame that says, of kernels which are wrong where they are interpreted too, whether only their roundings are."""
-    if not probe.accused & NUMERIC_KINDS or kernels.interpreted[0] is not Answer.SHOWS:
+    if not probe.accused & NUMERIC_KINDS:
         return found
     right = probe.right_in_fp64()
     said = {True: "right: what is wrong is how they round", False: "wrong too: it is no rounding", None: ""}[right]
@@ -240,7 +285,7 @@ def _sizes(probe: Probe) -> Blame | None:
     return _blame(Stage.CODEGEN, _SIZES, said)
 
 
-def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: Kernels) -> Blame | None:
+def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: Kernels | None) -> Blame | None:
     """The first node, in the order of the graph, whose lowering shows the finding.
 
     Nodes behind it are given to eager kernels: what a guilty node computed stays wrong in them.
@@ -261,7 +306,7 @@ def _lowering(probe: Probe, lowerings: Sequence[Step], kernels: Kernels) -> Blam
                 step = lowerings[gone]
                 said = f"raises where {step.detail} is lowered, whatever runs behind it"
     stage, unit, evidence = Stage.LOWERING, step.unit, [said, last]
-    wrong = kernels.wrong_operations(step.detail)
+    wrong = kernels.wrong_operations(step.detail) if kernels is not None else []
     if wrong:  # its lowering is right: what prints that lowering is not
         stage, unit = Stage.CODEGEN, _printer(probe.device, wrong[0])
         evidence.append(f"code for the operation {wrong[0]} alone is wrong")

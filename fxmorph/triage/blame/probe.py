@@ -128,8 +128,8 @@ class Probe:
     ``trial`` makes a fresh trial under a configuration; ``accused`` are the finding's kinds;
     ``seconds`` of CPU, compilers' included, may be spent; generated code is for ``device``.
     ``signature`` is that of the exception that the finding is about: another one is another finding.
-    ``in_eager``: no code is generated, whatever is asked.  ``apart``: every compile is judged in a process of its own.
-    ``crash``: it is, and that this process ends is the finding.
+    ``in_eager``: no code is generated, whatever is asked; ``interpreted``: nor for kernels.  ``apart``: every compile
+    is judged in a process of its own.  ``crash``: it is, and that this process ends is the finding.
     """
 
     trial: Callable[[CompileConfig], Trial]
@@ -140,9 +140,12 @@ class Probe:
     device: str = "cpu"
     signature: Signature | None = None
     in_eager: bool = False
+    interpreted: bool = False
     apart: bool = False
     crash: bool = False
     asked: int = 0
+    #: What was held back when the finding last was gone.
+    last_gone: Held | None = None
     _started: float = field(default_factory=lambda: cpu_seconds())
 
     @property
@@ -151,13 +154,15 @@ class Probe:
 
     def ask(self, held: Held) -> Answer:
         """Raises :class:`OutOfTime`."""
-        return self._seen(held)[0]
+        return self.watch(held)[0]
 
     def watch(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
         """The answer, and the steps of the compile; raises :class:`OutOfTime`."""
         answer, steps = self._seen(held)
         if self.crash and answer is Answer.SHOWS:  # who crashed says nothing: up to its kernels all is the same here
             steps = self._seen(held.with_plain(Plain.KERNELS))[1]
+        if answer is Answer.GONE:
+            self.last_gone = held
         return answer, steps
 
     def _seen(self, held: Held) -> tuple[Answer, Mapping[Group, list[Step]]]:
@@ -165,6 +170,7 @@ class Probe:
             raise OutOfTime(f"after {self.asked} compiles in {self.seconds:g} s")
         self.asked += 1
         held = replace(held, backend=True) if self.in_eager else held
+        held = held.with_plain(Plain.KERNELS) if self.interpreted else held
         if not (self.apart or self.crash):
             return self._watched(held)
         for _ in range(CRASH_TRIES if self.crash else 1):
