@@ -128,16 +128,20 @@ def _before_code(probe: Probe) -> Blame | None:
         with _Watched() as watched:
             answer, steps = quick.watch(ALL)
         found = _behind_graphs(quick, watched, steps, None) if answer is Answer.SHOWS else None
+    except OutOfTime:
+        return None
+    finally:
         probe.asked = quick.asked
-        if found is None or not found.confirmed or quick.last_gone is None:
-            return None
+    if found is None or not found.confirmed or quick.last_gone is None:
+        return None
+    try:
         if probe.ask(ALL) is not Answer.SHOWS or probe.ask(quick.last_gone) is not Answer.GONE:
             return None
     except OutOfTime:
-        return None
-    last = "the same where kernels are compiled and where they are interpreted"
-    found = replace(found, evidence=(*found.evidence, last))
-    return _with_rounding(probe, found)
+        said = "seen where kernels are interpreted; no time to see it where they are compiled"
+        return replace(found, confirmed=False, evidence=(*found.evidence, said))
+    said = "the same where kernels are compiled and where they are interpreted"
+    return _with_rounding(probe, replace(found, evidence=(*found.evidence, said)))
 
 
 def _behind_graphs(
