@@ -148,6 +148,10 @@ def meta_of(t: torch.Tensor) -> Meta:
     )
 
 
+#: Positions of what a call wrote begin there, behind those of any number of outputs.
+WRITTEN = 1 << 20
+
+
 def frozen(name: str, value: Any, keep: Callable[[torch.Tensor], Any] | None = None) -> Slot:
     """A slot of a tensor or of any other object."""
     if is_tensor(value):
@@ -155,15 +159,18 @@ def frozen(name: str, value: Any, keep: Callable[[torch.Tensor], Any] | None = N
     return Slot(name, value)
 
 
-def loss_of(outputs: Sequence[torch.Tensor | None], exact: bool) -> torch.Tensor | None:
+def loss_of(
+    outputs: Sequence[torch.Tensor | None], exact: bool, written: Sequence[torch.Tensor | None] = ()
+) -> torch.Tensor | None:
     """Σ output · weight over the outputs that require grad, with fixed weights by position.
 
+    ``written`` are tensors that a call wrote, whose weights are the same however many outputs there are.
     Weights are eighths between -2 and 2 (small integers if ``exact``), exact in every dtype,
     so that eager, compiled and reference runs have the same ones.  They are drawn with
     numpy: a reference run must not take them for random numbers of the program.
     """
     total: torch.Tensor | None = None
-    for k, out in enumerate(outputs):
+    for k, out in (*enumerate(outputs), *enumerate(written, WRITTEN)):
         if out is None or not out.requires_grad or not (out.is_floating_point() or out.is_complex()):
             continue
         real = torch.view_as_real(out) if out.is_complex() else out
@@ -234,7 +241,7 @@ def observe(
                 if not no_grad and all(_grad_of(named[k]) is None for k in without_grad):
                     seen.in_backward = True
                     written = [None if t.grad_fn is histories.get(id(t)) else t for t in now.values()]
-                    loss = loss_of([*tensors.values(), *written], exact)
+                    loss = loss_of([*tensors.values()], exact, written)
                     if loss is not None and loss.requires_grad:
                         # A reference run would take it for a number that the program has taken from a tensor.
                         seen.loss = float(loss.detach()) if mode is None else None

@@ -93,6 +93,18 @@ def test_gradients_go_through_writes_into_inputs() -> None:
     assert bool(got["grad:input1"].value.any())
 
 
+def test_the_loss_of_what_is_written_does_not_hang_on_how_much_is_returned() -> None:
+    def into(b: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        b.copy_(w * 3)
+        return (b > 0).sum()
+
+    def and_another(b: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return into(b, w), torch.arange(3)
+
+    one, two = (seen(f, torch.zeros(3), torch.ones(3, requires_grad=True)).slots() for f in (into, and_another))
+    assert torch.equal(one["grad:input1"].value, two["grad:input1"].value)
+
+
 def test_an_input_that_is_not_written_is_not_differentiated() -> None:
     w = torch.ones(3, requires_grad=True)
     assert seen(lambda y: y.detach() + 1, w * 2, state={"w": w}).gradients == []
