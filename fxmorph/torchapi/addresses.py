@@ -47,6 +47,14 @@ class Indices(PythonReferenceAnalysis):
         return torch.fmod(as_tensor(x), as_tensor(y))
 
     @staticmethod
+    def truediv(x: Any, y: Any) -> Any:
+        """In float64, as numbers of Python are divided."""
+        tensors = isinstance(x, torch.Tensor) or isinstance(y, torch.Tensor)
+        return as_tensor(x).double() / as_tensor(y).double() if tensors else x / y
+
+    int_truediv = truediv
+
+    @staticmethod
     def identity(x: Any) -> Any:
         return x
 

@@ -169,7 +169,8 @@ class Operations(DefaultHandler):
     # -- memory
 
     def _index(self, expr: Any) -> torch.Tensor:
-        return as_tensor(expr if isinstance(expr, int | float) else sympy_interp(Indices, self.values, expr))
+        value = expr if isinstance(expr, int | float) else sympy_interp(Indices, self.values, expr)
+        return torch.tensor(value, dtype=torch.float64) if isinstance(value, float) else as_tensor(value)
 
     def _mask(self) -> torch.Tensor | None:
         return functools.reduce(torch.logical_and, self.masks) if self.masks else None

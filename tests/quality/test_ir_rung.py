@@ -273,3 +273,16 @@ BETWEEN = (("in_python(x)", ""), ("", "in_python(z)"), ("y = y / 3; torch._dynam
 def test_what_python_does_between_compiled_parts_is_no_fault(tmp_path: Path, at: tuple[str, str]) -> None:
     text = WRITTEN_BETWEEN.format(first=at[0], second=at[1])
     assert judge_case(case_in(tmp_path, text=text), Registry(), Clock()).status is Status.CLEAN
+
+
+DIVIDED_SIZES = """import torch
+def make_inputs(): return [torch.linspace(-1, 2, 280, dtype=torch.float64).view(2, 4, 5, 7),
+                           torch.zeros(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64)]
+def fn(x, mean, var): return torch.nn.functional.batch_norm(x, mean, var, training=True, momentum=0.3)
+"""
+
+
+def test_numbers_that_are_made_of_sizes_are_not_rounded_to_float32(tmp_path: Path) -> None:
+    config = CompileConfig.make(options={"dynamic": True}, kernels=Kernels.CPP)
+    case = replace(case_in(tmp_path, text=DIVIDED_SIZES), compile=config)
+    assert judge_case(case, Registry(), Clock()).status is Status.CLEAN
