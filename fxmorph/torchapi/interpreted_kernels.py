@@ -112,7 +112,8 @@ def _scheduling_for_gpus(manner: _Manner) -> Iterator[None]:
 
     def launched(self: Any, kernels: Sequence[Any]) -> None:
         """Kernels that are launched as one: none may read what another one writes."""
-        nodes = [[n for n in k.get_nodes() if n.get_name() not in self.scheduler.removed_ops] for k in kernels]
+        removed = getattr(self.scheduler, "removed_ops", ())  # not in torch 2.8
+        nodes = [[n for n in k.get_nodes() if n.get_name() not in removed] for k in kernels]
         for part, raced in _in_order([part for part in nodes if part]):
             _, (numel, rnumel) = max(part, key=lambda n: int(n.is_reduction())).group
             ordered = list(NodeScheduleMarker.only_nodes(self.generate_node_schedule(part, numel, rnumel)))

@@ -8,7 +8,6 @@ generated, however wide the dtype's own rounding.
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -123,10 +122,12 @@ def open_to_fp64() -> Iterator[None]:
     def compiled(*args: Any, **kwargs: Any) -> Any:
         program = original(*args, **kwargs)
 
-        @functools.wraps(program)
         def call(*given: Any) -> Any:
             return program(*given) if _current is None else _current.call(program, given)
 
+        # Of its attributes no others: Dynamo would call what some of them name.
+        if hasattr(program, "_boxed_call"):
+            call._boxed_call = program._boxed_call  # type: ignore[attr-defined]
         return call
 
     with mock.patch.object(compile_fx, "compile_fx", compiled):
