@@ -12,11 +12,11 @@ from typing import Any
 
 import torch
 
-from fxmorph.judge.numeric import CLEAN, Comparison, place_of, spread, values_at
+from fxmorph.judge.numeric import CLEAN, Comparison, moved_by_ties, place_of, spread, values_at
 from fxmorph.judge.reference.gates import Gates
-from fxmorph.judge.reference.precision import UNIT
+from fxmorph.judge.reference.precision import UNIT, is_wide
 from fxmorph.judge.reference.reference_run import ReferenceRun
-from fxmorph.judge.reference.shadows import FP64_ROUNDING, FP64_TOLERANCE, HUGE, Shadows
+from fxmorph.judge.reference.shadows import FP64_TOLERANCE, Shadows, rounded_in_fp64
 from fxmorph.model import Status, VerdictCode
 from fxmorph.programs.bits import unequal
 from fxmorph.programs.load import Invocation
@@ -26,7 +26,6 @@ from fxmorph.torchapi.kernels_in_fp64 import run_in_fp64_too
 #: What is allowed, as a multiple of what constants in float32 explain; what right programs need of it
 #: ``bench/fp64_execution.py`` prints.
 FAR = 4.0
-_WIDE_ITSELF = (torch.float64, torch.complex128)
 #: Runs the compiled program: told how to prepare its inputs, and what to keep of each tensor that is seen.
 Run = Callable[[Callable[[Invocation], None], Callable[[torch.Tensor], Any]], Observation]
 
@@ -56,7 +55,7 @@ def executed_in_fp64(run: Run) -> dict[str, torch.Tensor]:
 
 def compare_in_fp64(executed: torch.Tensor, reference: Shadows | None, gates: Gates) -> Comparison:
     """Judge what the kernels of a program give in fp64 for a slot by the reference run."""
-    if reference is None or "wide" not in reference.lanes or reference.native.dtype in _WIDE_ITSELF:
+    if reference is None or "wide" not in reference.lanes or is_wide(reference.native):
         return CLEAN
     wide = reference.lanes["wide"]
     unseen = gates.bit_cast or gates.random_values or gates.blind
@@ -88,9 +87,7 @@ def part_of_allowed(executed: torch.Tensor, reference: Shadows) -> torch.Tensor:
     for lane in lanes.values():
         firm &= torch.isfinite(lane)
     moved = spread(lanes, "wide", wide) * (UNIT[torch.float32] / UNIT[reference.native.dtype])
-    ties = torch.stack([torch.zeros_like(wide), *((lanes[t] - wide).abs() for t in ("tie:+", "tie:-") if t in lanes)])
-    usual = wide[torch.isfinite(wide) & (wide.abs() < HUGE)].abs()
-    floor = FP64_ROUNDING * (float(usual.max()) if usual.numel() else 0.0) + torch.finfo(torch.float64).tiny
-    allowed = FAR * (FP64_TOLERANCE * wide.abs() + moved + ties.amax(0)) + floor
+    floor = rounded_in_fp64(wide, torch.isfinite(wide)) + torch.finfo(torch.float64).tiny
+    allowed = FAR * (FP64_TOLERANCE * wide.abs() + moved + moved_by_ties(lanes, wide)) + floor
     off = (executed - wide).abs()
     return torch.where(firm, torch.where(off.isnan(), torch.inf, off) / allowed, 0.0)

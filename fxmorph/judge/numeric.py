@@ -247,7 +247,7 @@ def envelope(eager: torch.Tensor, compiled: torch.Tensor, lanes: dict[str, torch
     wide_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_wide), w) + floor
     cast_bound = SPREAD_FACTOR * _lifted(torch.where(w == r, both, around_cast), r) + floor
     bound = torch.maximum(wide_bound, cast_bound)
-    ties = torch.stack([torch.zeros_like(w), *((t.double() - w).abs() for t in _of_kind(lanes, "tie"))]).amax(0)
+    ties = moved_by_ties(lanes, w)
     low, high = _between(lanes, w, r)
     outside = torch.maximum(low - c, c - high).clamp(min=0)
     own = torch.minimum((e - w).abs(), (e - r).abs())
@@ -529,6 +529,12 @@ def spread(lanes: dict[str, torch.Tensor], around: str, centre: torch.Tensor) ->
     for lane in perturbed:
         out = torch.hypot(out, (lane.double() - centre).abs().nan_to_num(nan=torch.inf, posinf=torch.inf))
     return out / math.sqrt(max(len(perturbed), 1))
+
+
+def moved_by_ties(lanes: dict[str, torch.Tensor], centre: torch.Tensor) -> torch.Tensor:
+    """How far the lanes that break ties are off, at most."""
+    off = ((lane.double() - centre).abs() for lane in _of_kind(lanes, "tie"))
+    return torch.stack([torch.zeros_like(centre), *off]).amax(0)
 
 
 def _of_kind(lanes: dict[str, torch.Tensor], kind: str) -> list[torch.Tensor]:

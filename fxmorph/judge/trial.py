@@ -603,11 +603,14 @@ class Trial:
         return replace(verdict, status=Status.ILL_CONDITIONED, kind=None, reason=text, far=False, code=code)
 
     def _in_fp64(self, plan: ValuePlan) -> dict[str, torch.Tensor]:
-        """What interpreted kernels give in fp64, on the program's own values.
+        """What interpreted kernels give in fp64, on the program's own values."""
+        if plan is not ValuePlan.SEED or self.settings.kernels is Kernels.GENERATED:
+            return {}
+        return self._executed(plan)
 
-        Where parameters are folded into constants of 16 bits they round.
-        """
-        if plan is not ValuePlan.SEED or self.settings.kernels is Kernels.GENERATED or freezes(self.settings):
+    def _executed(self, plan: ValuePlan) -> dict[str, torch.Tensor]:
+        """The same of any plan, once compiled; nothing where parameters are folded into constants, which round."""
+        if freezes(self.settings):
             return {}
         return executed_in_fp64(lambda prepare, keep: self.compiled(plan, prepare, keep=keep))
 
@@ -617,12 +620,9 @@ class Trial:
         Kernels must be interpreted.
         """
         eager = self.eager(plan)
-        if eager.raised or freezes(self.settings) or self.compiled(plan).raised:
+        if eager.raised or self.compiled(plan).raised or not (executed := self._executed(plan)):
             return None
         reference = self.reference(plan, eager)
-        executed = executed_in_fp64(lambda prepare, keep: self.compiled(plan, prepare, keep=keep))
-        if not executed:
-            return None
         found = (compare_in_fp64(t, reference.shadows(slot), reference.gates(slot)) for slot, t in executed.items())
         return all(got.status is Status.CLEAN for got in found)
 

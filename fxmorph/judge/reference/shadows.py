@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from fxmorph.judge.reference.gates import LOCAL
+from fxmorph.judge.reference.precision import is_wide
 from fxmorph.programs.bits import unequal
 from fxmorph.programs.inputs import is_float_dtype
 
@@ -85,8 +86,7 @@ def same_in_fp64(mine: Shadows, theirs: Shadows, tolerance: float = FP64_TOLERAN
 
 def tolerance_of(value: object) -> float:
     """How far two programs may be apart in fp64 in a result of this dtype, relative to it."""
-    own = isinstance(value, torch.Tensor) and value.dtype in (torch.float64, torch.complex128)
-    return OWN_TOLERANCE if own else FP64_TOLERANCE
+    return OWN_TOLERANCE if is_wide(value) else FP64_TOLERANCE
 
 
 def loses_float64(value: object, other: object) -> bool:
@@ -100,11 +100,15 @@ def loses_float64(value: object, other: object) -> bool:
 
 def _same_elements(a: torch.Tensor, b: torch.Tensor, firm: torch.Tensor, tolerance: float) -> torch.Tensor:
     """Where elements are the same but for what fp64 itself rounds, next to those that are ``firm``."""
+    near = (a - b).abs() <= tolerance * a.abs() + rounded_in_fp64(a, firm)
+    return near | (a == b) | (a.isnan() & b.isnan())
+
+
+def rounded_in_fp64(a: torch.Tensor, firm: torch.Tensor) -> float:
+    """What fp64 itself rounds off of any element, next to those that are ``firm``."""
     # Masks such as the least float32 say nothing of how large the rest is.
     usual = a[firm & (a.abs() < HUGE)].abs()
-    floor = FP64_ROUNDING * (float(usual.max()) if usual.numel() else 0.0)
-    near = (a - b).abs() <= tolerance * a.abs() + floor
-    return near | (a == b) | (a.isnan() & b.isnan())
+    return FP64_ROUNDING * (float(usual.max()) if usual.numel() else 0.0)
 
 
 def _differ_in_decisions(mine: Shadows, theirs: Shadows, lane: str) -> bool | None:
