@@ -269,7 +269,7 @@ GraphStage = Annotated[
     typer.Option(
         "--stage",
         metavar="NAME",
-        help="Graphs it is given: pre_grad, joint, post_grad, post_grad_after, freezing, export or any [any].",
+        help="Graphs it is given: pre_grad, joint, post_grad, post_grad_after, freezing, export, edge or any [any].",
     ),
 ]
 PassMake = Annotated[
@@ -281,6 +281,10 @@ PassArguments = Annotated[
 ]
 PassSetup = Annotated[str, typer.Option("--setup", metavar="EXPR", help="What runs before it is made.")]
 PassContext = Annotated[str, typer.Option("--context", metavar="EXPR", help="A context manager around its calls.")]
+Preludes = Annotated[Texts, typer.Option("--prelude", metavar="PASS", help="A pass that runs before it. Repeatable.")]
+Assumptions = Annotated[
+    Texts, typer.Option("--assume", metavar="EXPR", help="A predicate over graphs it may be given. Repeatable.")
+]
 StubOps = Annotated[
     Texts,
     typer.Option("--stub-ops", metavar="NS[=FILE]", help="Stand-ins for missing operators of a namespace. Repeatable."),
@@ -693,9 +697,13 @@ def check_pass(
     arg: PassArguments = None,
     setup: PassSetup = "",
     surrounding: PassContext = "",
+    prelude: Preludes = None,
+    assume: Assumptions = None,
     stub_ops: StubOps = None,
     rtol: PassTolerance = 0.0,
     dynamic: DynamicSizes = False,
+    device: Device = None,
+    compile: Compile = None,
     inductor: Inductor = None,
     every: AllGraphs = False,
     max_time: MaxTime = None,
@@ -705,14 +713,18 @@ def check_pass(
     verbose: Verbose = 0,
 ) -> int:
     """Check an FX pass of your own: right, wrong with an example, proved."""
-    own = ("name", "stage", "make", "arg", "setup", "surrounding", "stub_ops", "rtol", "dynamic", "every")
+    own = (
+        "name", "stage", "make", "arg", "setup", "surrounding", "prelude", "assume", "stub_ops", "rtol", "dynamic",
+        "every",
+    )  # fmt: skip
     settings = _settings(locals(), "own", *own)
     from fxmorph.commands.check_pass import check_pass
     from fxmorph.inductor.own.pass_request import PassRequest, arguments
 
     request = PassRequest(
         name, make=make, args=arguments(arg or ()), setup=setup, context=surrounding, stage=stage,
-        stub_ops=tuple(stub_ops or ()), dynamic=dynamic, rtol=rtol,
+        prelude=tuple(prelude or ()), assume=tuple(assume or ()), stub_ops=tuple(stub_ops or ()), dynamic=dynamic,
+        rtol=rtol,
     )  # fmt: skip
     return check_pass(settings, request, every)
 

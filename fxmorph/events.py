@@ -456,7 +456,11 @@ class PairJudged(_Event):
 class PassChecked(_Event):
     """The end of ``fxmorph check-pass``: counts of graphs, and of those on which the pass fired.
 
-    ``how`` says what made it fire first or, where nothing did, what was tried.
+    ``how`` says what made it fire first or, where nothing did, what was tried; ``nothing_checked`` why nothing is known
+    of a pass that fired; ``left_out`` counts graphs that the
+    pass was not given, by ``--assume`` or because a pass before it raised; ``broken`` says which operators of other
+    libraries are not what their schemas or fake kernels say; ``patterns`` what was shown of patterns and replacements
+    themselves.
     """
 
     event: ClassVar[str] = "pass-checked"
@@ -471,6 +475,10 @@ class PassChecked(_Event):
     wall_s: float
     exit_code: int
     how: str = ""
+    nothing_checked: str = ""
+    left_out: int = 0
+    broken: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

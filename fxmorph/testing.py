@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +14,10 @@ from fxmorph.model import CaseResult, CompileConfig, Seed, Status
 
 if TYPE_CHECKING:
     from fxmorph.inductor.own.judged_pair import Judged
+    from fxmorph.inductor.pair_record import Pair
+    from fxmorph.inductor.snapshots import Snapshot
 
-__all__ = ["assert_equivalent", "check_pass", "judge_pair", "judge_seed", "reference", "said"]
+__all__ = ["Watched", "assert_equivalent", "check_pass", "judge_pair", "judge_seed", "reference", "said", "watch"]
 
 
 def assert_equivalent(
@@ -93,6 +97,10 @@ def check_pass(
     rtol: float = 0.0,
     inductor: Mapping[str, Any] | None = None,
     dynamic: bool = False,
+    device: str = "cpu",
+    compile: Mapping[str, Any] | None = None,
+    prelude: Sequence[Any] = (),
+    assume: Sequence[Any] = (),
     stub_ops: Sequence[str] = (),
     seconds: float = 5.0,
 ) -> int:
@@ -102,7 +110,9 @@ def check_pass(
     arguments of its constructor or call.  It is tried for ``seconds`` on graphs that are made from it, then on those
     of ``corpus``, folders and files of seeds; None is those of the corpus that comes with fxmorph which call what
     the pass names, for some seconds, and ``()`` none.  ``stage``: whose graphs it is given, ``any`` or ``pre_grad``,
-    ``joint``, ``post_grad``, ``post_grad_after``, ``freezing``, ``export``; under ``inductor``, settings of Inductor.
+    ``joint``, ``post_grad``, ``post_grad_after``, ``freezing``, ``export``, ``edge``; under ``inductor``, settings of
+    Inductor, and ``compile``, arguments of ``torch.compile`` (``dynamic``, ``mode``); on ``device``.  ``prelude`` are
+    passes that run first, and ``assume`` predicates over the graphs that the pass is for, as texts or objects.
     ``training``: also graphs of training.  ``fires``: a pass that changes none of the graphs is an error too.
     ``rtol``: a difference that is meant, relative to the largest value of a result.  ``stub_ops``: namespaces whose
     missing operators get stand-ins.  Runs in this process.
@@ -125,9 +135,10 @@ def check_pass(
     name = own if isinstance(own, str) else ""
     request = PassRequest(
         name, stage=stage, stub_ops=tuple(stub_ops), inductor=tuple((inductor or {}).items()), dynamic=dynamic,
-        rtol=rtol,
+        rtol=rtol, compile=tuple((compile or {}).items()), device=device,
     )  # fmt: skip
-    checker = checker_of(request, Prover(budget=RUN_BUDGET), value=None if name else own, said=args)
+    prover = Prover(budget=RUN_BUDGET)
+    checker = checker_of(request, prover, value=None if name else own, said=args, prelude=prelude, assume=assume)
     count = Count()
     trouble = ""
 
@@ -153,10 +164,11 @@ def check_pass(
         for pair in pairs:
             take(pair)
             trouble = trouble or ("" if pair.part else f" ({pair.source}: {pair.reason})")
-    if fires and not count.fired:
+    count.why_not = "" if checker.made.has_changed_what_it_names else checker.made.why_not()
+    if fires and (not count.fired or count.nothing_checked):
+        why = count.nothing_checked or f"tried {checker.made.why_not()}"
         raise AssertionError(
-            f"{checker.own.name} fired on 0 of {count.graphs} graphs: nothing was checked; "
-            f"tried {checker.made.why_not()}{trouble}"
+            f"{checker.own.name} fired on {count.fired} of {count.graphs} graphs: nothing was checked; {why}{trouble}"
         )
     return count.fired
 
@@ -181,3 +193,67 @@ def judge_pair(
     from fxmorph.inductor.own.judged_pair import judged
 
     return judged(before, after, inputs, prove=prove, aliases=aliases, notes=notes, rtol=rtol)
+
+
+@dataclass
+class Watched:
+    """The steps that changed graphs, in order, once what was watched has ended; they are judged when asked for.
+
+    ``changes`` are graphs before and after each step, as :class:`~fxmorph.inductor.snapshots.Snapshot`.
+    """
+
+    changes: list[tuple[Snapshot, Snapshot]] = field(default_factory=list)
+
+    @property
+    def steps(self) -> list[str]:
+        """Names of the steps: a user's own pass by its hook and its name, Inductor's by theirs."""
+        from fxmorph.inductor.own.watched import step_name
+
+        return [step_name(after) for _, after in self.changes]
+
+    def judged(self, prove: bool = False, hooks: bool = False) -> list[Pair]:
+        """One record for each step, of the user's ``hooks`` alone or of all passes.
+
+        ``prove``: each is validated as well.  Random numbers, and graphs that eager does not run, are not judged.
+        """
+        from fxmorph.inductor.own.pair_judge import PairJudge
+        from fxmorph.inductor.own.watched import judged_step
+        from fxmorph.prove.prover import RUN_BUDGET, Prover
+
+        judge = PairJudge(Prover(budget=RUN_BUDGET))
+        wanted = ((before, after) for before, after in self.changes if after.own or not hooks)
+        return [judged_step(judge, before, after, prove) for before, after in wanted]
+
+    def require(self, prove: bool = False, hooks: bool = False) -> None:
+        """Raises ``AssertionError`` with the first step that is wrong."""
+        from fxmorph.inductor.own.check import told
+        from fxmorph.report.pair_lines import finding_lines
+
+        for pair in self.judged(prove, hooks):
+            if pair.status is Status.FINDING:
+                raise AssertionError("\n".join(finding_lines(told(pair, pair.stage, ""))))
+
+
+@contextlib.contextmanager
+def watch() -> Iterator[Watched]:
+    """Note what every pass does to the graphs that Inductor compiles inside, to be judged after the context.
+
+    Hooks (``post_grad_custom_pre_pass`` and the like), Inductor's own passes and pattern entries: those that change a
+    graph are steps.  Everything is compiled and runs as ever, but for caches, which are off, and for what was compiled
+    before, which is compiled anew.  Graphs are kept with the values of their first call; what never ran is not
+    judged, nor are graphs with operators in Inductor's IR.
+
+    >>> with watch() as watched:                  # doctest: +SKIP
+    ...     torch.compile(model)(x)
+    >>> watched.require(hooks=True)               # AssertionError with the first of my passes that is wrong
+    """
+    from fxmorph.inductor.snapshots import pairs, recording
+    from fxmorph.torchapi.compiling import reset
+
+    watched = Watched()
+    reset()
+    with recording(generate=True) as recorder:
+        try:
+            yield watched
+        finally:
+            watched.changes.extend(pairs(recorder.snapshots()))

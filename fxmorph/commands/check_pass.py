@@ -13,7 +13,9 @@ from fxmorph.inductor.own.pass_stage import PassStage
 
 def check_pass(settings: Settings, given: PassRequest, every: bool) -> int:
     """Check the pass, on after the first finding if ``every``; returns the exit code."""
-    request = requested(replace(given, inductor=tuple(settings.inductor)))
+    if len(settings.devices) > 1:
+        raise ConfigError(f"--device {settings.device}: a pass is checked on one device at a time")
+    request = requested(replace(given, inductor=settings.inductor, compile=settings.compile, device=settings.device))
     if request.stage not in ("", *PassStage):
         raise ConfigError(f"--stage {request.stage}: want {', '.join(PassStage)}")
     if settings.paths:

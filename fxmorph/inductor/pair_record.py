@@ -32,7 +32,8 @@ class Pair:
     Of findings of units: ``program`` is the path of the graph as a seed file, ``operations`` what it calls.  Of those
     of a user's pass: ``changes`` are the nodes that differ, ``inputs`` the values that show it, ``repro`` a script,
     "" where it would be large, and ``stage`` whose graph it was.  ``edges`` are the sorts of edge case that ``reason``
-    tells of.
+    tells of.  ``broken`` says which operator of another library is not what its schema or fake kernel says, and how.
+    ``tidied``: all that a user's pass did was to remove dead code.
     """
 
     unit: str
@@ -62,6 +63,8 @@ class Pair:
     repro: str = ""
     edges: tuple[VerdictCode, ...] = field(default=(), metadata=SPARSE)
     stage: str = field(default="", metadata=SPARSE)
+    broken: str = field(default="", metadata=SPARSE)
+    tidied: bool = field(default=False, metadata=SPARSE)
 
     @property
     def sort(self) -> str:

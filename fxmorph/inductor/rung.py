@@ -33,7 +33,7 @@ from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.pairs import PLANS, SAFE_PLANS
 from fxmorph.inductor.replaying import export_program
 from fxmorph.inductor.sampled_calls import SAMPLED, Sampled, sampled_calls
-from fxmorph.inductor.stages import Drive, StageGraph, stage_graphs, stages_of, undecomposed_graphs
+from fxmorph.inductor.stages import Drive, StageGraph, aten_graphs, stage_graphs, stages_of
 from fxmorph.model import Case, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.capture import CaptureFailed
@@ -330,7 +330,7 @@ def _graphs(
     graphs = stage_graphs(fn, training=training, dynamic=dynamic, freezing=source.mode is Mode.FREEZING, drive=drive)
     if source.mode in (Mode.INFERENCE, Mode.TRAINING):
         fn, drive = fresh()
-        graphs += undecomposed_graphs(fn, training=training, drive=drive)
+        graphs += aten_graphs(fn, training=training, drive=drive)
     if training and not any(g.part == "joint" for g in graphs):
         raise CaptureFailed("nothing requires grad")
     return graphs, ""

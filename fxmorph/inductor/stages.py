@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,7 @@ from fxmorph.programs.observe import loss_of
 from fxmorph.torchapi.compiling import configured, reset
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import tree_leaves, unset_fake_temporarily
-from fxmorph.torchapi.stage_graphs import stage_backend, undecomposed_backend
+from fxmorph.torchapi.stage_graphs import Decompositions, aten_backend, stage_backend
 
 Drive = Callable[[Callable[..., Any]], Any]
 
@@ -78,18 +79,20 @@ def stage_graphs(
     return [*found, *(_prepared(found) if prepared else ())]
 
 
-def undecomposed_graphs(
+def aten_graphs(
     fn: Callable[..., Any],
     inputs: Sequence[Any] = (),
     training: bool = False,
     dynamic: bool = False,
     drive: Drive | None = None,
+    decompositions: Decompositions | None = None,
 ) -> list[StageGraph]:
-    """The graphs that decompositions take: those of AOTAutograd without any.
+    """The graphs of AOTAutograd before any pass: as decompositions take them, or under those of a table.
 
     The program runs as in :func:`stage_graphs`, which tells what is raised.
     """
-    return _watched(undecomposed_backend, fn, drive or _calling(inputs), training, dynamic, {})
+    backend = functools.partial(aten_backend, decompositions or {})
+    return _watched(backend, fn, drive or _calling(inputs), training, dynamic, {})
 
 
 def _watched(

@@ -16,6 +16,7 @@ from fxmorph.judge.accused_results import with_accused_results
 from fxmorph.judge.compiled_run import tried_compiled
 from fxmorph.judge.journal import note
 from fxmorph.judge.ladder import CACHE_STAGE, STAGE, Climbed, Ladder, emulating, kinds_of
+from fxmorph.judge.operator_promises import broken_promises
 from fxmorph.judge.outside_state import may_be_held, steadied
 from fxmorph.judge.plans import APART, SETTINGS_ALONE, under
 from fxmorph.judge.precondition_inputs import satisfying_sets
@@ -333,6 +334,8 @@ def judge_subject(case: Case, subject: Subject, clock: Clock) -> CaseResult:
             out = _climb(case, fewer, config, inputs, found, fired, clock)
             rows = out.rows
             if out.status is Status.FINDING:
+                if broken := broken_promises(Trial(subject, config, case.input_seed, clock), inputs):
+                    return CaseResult(case.id, Status.SKIPPED, (), broken, tuple(verdicts), ladder=out.rows)
                 stands = [v for v in found if v.status is not Status.FINDING or v.kind in out.kinds]
                 status, kinds, reason = summary(stands)
                 if is_of_later_calls(plan, out.stage):

@@ -412,10 +412,25 @@ def calls(graph: fx.Graph) -> list[fx.Node]:
 
 
 def copy_graph(graph: fx.Graph) -> fx.Graph:
-    """A copy with the same node names and shared ``meta`` values."""
+    """A copy with the same node names and shared ``meta`` values, in an order in which it runs.
+
+    Amid a pass nodes may stand before what they read: it is brought forward.  Raises ``ValueError`` for a circle.
+    """
     new = fx.Graph()
     seen: dict[fx.Node, fx.Node] = {}
-    for node in graph.nodes:
+    left, opened = list(reversed(graph.nodes)), set[fx.Node]()
+    while left:
+        node = left[-1]
+        unread = [n for n in node.all_input_nodes if n not in seen]
+        if unread:
+            if node in opened:
+                raise ValueError(f"{node.name} reads what is computed from it")
+            opened.add(node)
+            left += reversed(unread)
+            continue
+        left.pop()
+        if node in seen:
+            continue
         made = new.create_node(
             node.op,
             node.target,

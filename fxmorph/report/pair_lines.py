@@ -23,13 +23,15 @@ class PairLines:
             for line in self._pair(event):
                 self._say(line)
         elif isinstance(event, PassChecked):
+            for line in () if self._quiet else event.patterns:
+                self._say(line)
             self._say(summary(event))
         elif not self._quiet:
             self._say(f"warning: {event.message}")
 
     def _pair(self, e: PairJudged) -> Iterator[str]:
         found = e.verdict is Status.FINDING
-        if not self._quiet and (e.fired or self._verbose or e.verdict is Status.ERROR):
+        if e.verdict is Status.ERROR or (not self._quiet and (e.fired or self._verbose)):
             where = f"{e.seed}  {e.part or '-'} ({e.nodes} nodes)"
             if not e.fired:
                 yield f"{where}  {'not changed' if e.verdict is Status.CLEAN else f'{e.verdict}: {e.reason}'}"
@@ -76,6 +78,7 @@ def summary(e: PassChecked) -> str:
     levels = ", ".join(f"{word} {n}" for word, n in e.levels.items())
     proofs = ", ".join(f"{n} {word}{f' ({levels})' if word == 'proved' else ''}" for word, n in e.outcomes.items())
     how = f"fired first on {e.how}" if e.fired and e.how else f"tried {e.how}" if e.how else ""
-    tail = "".join(f"; {part}" for part in (judged, proofs, how) if part)
+    left_out = f"{e.left_out} graphs left out" if e.left_out else ""
+    tail = "".join(f"; {part}" for part in (judged, proofs, e.nothing_checked, how, left_out, *e.broken) if part)
     kind = "" if e.stage == "any" else f"{e.stage} "
     return f"{e.name}: fired on {e.fired} of {e.graphs} {kind}graphs{tail}; {e.wall_s:.1f} s"

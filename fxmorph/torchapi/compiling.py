@@ -122,6 +122,29 @@ def configured(config: CompileConfig) -> Iterator[None]:
         yield
 
 
+#: Settings of Inductor that hold a pass of the user's own; it runs as a step of that name.
+HOOKS = frozenset(
+    "pre_grad_custom_pass joint_custom_pre_pass joint_custom_post_pass post_grad_custom_pre_pass "
+    "post_grad_custom_post_pass".split()
+)
+
+
+def hooked(name: str) -> str:
+    """What the pass is called that a hook holds now; "" where it holds none, and of what is no hook."""
+    held = getattr(torch._inductor.config, name, None) if name in HOOKS else None
+    return "" if held is None else getattr(held, "__qualname__", None) or type(held).__qualname__
+
+
+@contextlib.contextmanager
+def caches_off() -> Iterator[None]:
+    """What is compiled inside is compiled, and not looked up."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch._inductor.config.patch(fx_graph_cache=False))
+        if hasattr(torch._functorch.config, "enable_autograd_cache"):
+            stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
+        yield
+
+
 @contextlib.contextmanager
 def on_threads(count: int) -> Iterator[None]:
     """Operators, and loops that are compiled inside, have so many threads."""
@@ -172,6 +195,13 @@ def no_interpreter() -> str:
         return f"this torch ({torch.__version__}) lacks what its kernels are interpreted by: {error}"
     missing = missing_settings()
     return f"this torch ({torch.__version__}) has no {', '.join(missing)} in torch._inductor.config" if missing else ""
+
+
+def compile_modes() -> dict[str, dict[str, Any]]:
+    """What ``mode`` of ``torch.compile`` may be, each with the settings of Inductor that it stands for."""
+    from torch._inductor import list_mode_options
+
+    return {name: dict(settings) for name, settings in list_mode_options().items()}
 
 
 def freezes(config: CompileConfig) -> bool:

@@ -1,4 +1,4 @@
-"""Inductor's pipeline with the graphs run in eager: all passes, no lowering, no code.
+"""Inductor's pipeline with the graphs run in eager: all passes, no lowering, no code; and what graphs are called with.
 
 AOTAutograd's runtime around the graphs is the real one, so what it adds (input mutation, output
 aliasing, the autograd function) is there as in a compiled program.
@@ -15,8 +15,9 @@ from unittest import mock
 import torch
 from torch import fx
 
-#: ``ran(names of the placeholders, inputs)`` when a graph is called, before it may change its inputs.
-Ran = Callable[[tuple[str, ...], list[Any]], None]
+#: ``compiled(names of the placeholders)`` when a graph is compiled; what it gives is told the inputs of each call of
+#: the graph, before that may change them.
+Compiled = Callable[[tuple[str, ...]], Callable[[list[Any]], None]]
 
 
 def placeholders(gm: fx.GraphModule) -> tuple[str, ...]:
@@ -25,7 +26,9 @@ def placeholders(gm: fx.GraphModule) -> tuple[str, ...]:
 
 
 @contextlib.contextmanager
-def graphs_in_eager(ran: Ran | None = None, returned: Callable[[Any], object] | None = None) -> Iterator[None]:
+def graphs_in_eager(
+    compiled: Compiled | None = None, returned: Callable[[Any], object] | None = None
+) -> Iterator[None]:
     """``torch.compile(backend="inductor")`` runs the final FX graphs as they are.
 
     ``returned(values)`` is told what each graph computes.
@@ -41,13 +44,13 @@ def graphs_in_eager(ran: Ran | None = None, returned: Callable[[Any], object] | 
         with V.set_fake_mode(fake_mode):
             compile_fx._recursive_post_grad_passes(gm, is_inference=bool(kwargs.get("is_inference")))
         gm.recompile()
-        names = placeholders(gm)
+        called = None if compiled is None else compiled(placeholders(gm))
 
         def run(boxed: list[Any]) -> Any:
             values = list(boxed)
             boxed.clear()
-            if ran is not None:
-                ran(names, values)
+            if called is not None:
+                called(values)
             with torch.no_grad():
                 result = _Run(gm, garbage_collect_values=False).run(*values)
             if returned is not None:
@@ -72,23 +75,51 @@ class _Run(fx.Interpreter):
 
 
 @contextlib.contextmanager
-def dynamo_inputs(called: Ran) -> Iterator[None]:
-    """``called(names, inputs)`` when a function that Inductor compiled from Dynamo's graph is called."""
+def graph_inputs(compiled: Compiled) -> Iterator[None]:
+    """Of graphs that Inductor generates code for, as it always does."""
+    from torch._inductor import compile_fx
+
+    original = compile_fx._compile_fx_inner
+
+    @functools.wraps(original)
+    def inner(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        called = compiled(placeholders(gm))  # now: the graph is the compiler's to change
+        code = original(gm, *args, **kwargs)
+        if not callable(code):
+            return code
+
+        def run(boxed: list[Any]) -> Any:
+            called(list(boxed))
+            return code(boxed)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    with mock.patch.object(compile_fx, "_compile_fx_inner", inner):
+        yield
+
+
+@contextlib.contextmanager
+def dynamo_inputs(
+    compiled: Compiled, compiling: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
+) -> Iterator[None]:
+    """Of functions that Inductor compiles from Dynamo's graphs, each ``compiling()`` meanwhile."""
     from torch._inductor import compile_fx
 
     original = compile_fx.compile_fx
 
     @functools.wraps(original)
     def watched(gm: fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
-        names = placeholders(gm)  # now: the graph is the compiler's to change
-        compiled = original(gm, *args, **kwargs)
-        if not callable(compiled):
-            return compiled
+        with compiling():
+            called = compiled(placeholders(gm))
+            function = original(gm, *args, **kwargs)
+        if not callable(function):
+            return function
 
         # Not functools.wraps: Dynamo would find what is wrapped by the copied attributes, and call that.
         def run(*values: Any) -> Any:
-            called(names, list(values))
-            return compiled(*values)
+            called(list(values))
+            return function(*values)
 
         return run
 

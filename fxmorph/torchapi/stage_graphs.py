@@ -20,6 +20,8 @@ from torch._inductor import compile_fx as inductor
 
 #: ``see(compile, stage, part, gm)`` keeps a copy of a graph that is about to change, and returns it.
 See = Callable[[int, str, str, fx.GraphModule], fx.GraphModule]
+#: Decompositions by operator.
+Decompositions = dict[Any, Callable[..., Any]]
 #: ``ran(compile, part, placeholders, values)``: the values that a graph is about to be run on.
 Ran = Callable[[int, str, Sequence[str], Sequence[Any]], None]
 
@@ -35,12 +37,12 @@ def stage_backend(see: See, ran: Ran) -> Callable[..., Any]:
     return _backend(see, ran, _joint_seen, {})
 
 
-def undecomposed_backend(see: See, ran: Ran) -> Callable[..., Any]:
-    """The like of :func:`stage_backend` without decompositions and passes.
+def aten_backend(decompositions: Decompositions, see: See, ran: Ran) -> Callable[..., Any]:
+    """The like of :func:`stage_backend` without passes, and with no decompositions but these.
 
     The graphs seen are those of stage ``decomposition``, parts ``inference`` or ``joint``.
     """
-    return _backend(see, ran, _undecomposed_seen, {"decompositions": {}})
+    return _backend(see, ran, _aten_seen, {"decompositions": decompositions})
 
 
 Hooks = Callable[[Callable[..., fx.GraphModule], Callable[..., None]], contextlib.AbstractContextManager[None]]
@@ -167,7 +169,7 @@ def _joint_seen(see: Callable[..., fx.GraphModule], ran: Callable[..., None]) ->
 
 
 @contextlib.contextmanager
-def _undecomposed_seen(see: Callable[..., fx.GraphModule], ran: Callable[..., None]) -> Iterator[None]:
+def _aten_seen(see: Callable[..., fx.GraphModule], ran: Callable[..., None]) -> Iterator[None]:
     def joint(original: Any, gm: fx.GraphModule, *args: Any, **kwargs: Any) -> fx.GraphModule:
         see("decomposition", _part(gm), gm)
         return gm

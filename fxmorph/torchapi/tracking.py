@@ -252,7 +252,7 @@ def _pattern_passes(tracker: Tracker) -> Hooks:
             if tracker.inside or not tracker.matching:
                 return original(self, match, graph, node)
             unit = entry_unit(self, tracker.matching)
-            owner = graph.owning_module
+            owner = None if to_ir else graph.owning_module  # no graph of operators any more
             if (to_ir and tracker.eager) or not tracker.may(Group.PASS, unit, node.name):
                 return None
             name = node.name

@@ -19,7 +19,7 @@ from fxmorph.testing import check_pass
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 PASSES, SEEDS = HERE / "own_passes.py", ROOT / "corpus" / "seeds"
 #: Graphs that may be looked at before a wrong pass is refuted: hundreds that are made are within seconds.
-MOST_GRAPHS = 200
+MOST_GRAPHS = 300
 #: Where the passes fire.
 SOME = [SEEDS / f"{name}.py" for name in ("layout_axis_cycle", "cast_scaled_counts", "layout_window_partition")]
 #: Of graphs that are made, where what is looked at are those of seeds.

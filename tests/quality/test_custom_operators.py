@@ -18,7 +18,8 @@ from decompositions_exchanged import judge
 from torch._inductor import decomposition
 
 from fxmorph.model import Kind, Status, ValuePlan
-from fxmorph.testing import reference
+from fxmorph.testing import check_pass, reference
+from fxmorph.torchapi.operator_checks import broken_promise, foreign_calls
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -182,3 +183,76 @@ def test_eager_that_is_not_what_its_author_says_is_never_clean(monkeypatch: pyte
 def test_a_reference_has_the_whole_name() -> None:
     with pytest.raises(ValueError, match="want the operator's name with its namespace"):
         reference("rms_norm")
+
+
+# -- promises ------------------------------------------------------------------------
+
+
+def clones(x: torch.Tensor) -> torch.Tensor:
+    return x.clone()
+
+
+def writes(x: torch.Tensor) -> torch.Tensor:
+    return x.add_(1).clone()
+
+
+def widens(x: torch.Tensor) -> torch.Tensor:
+    return x.double()
+
+
+def transposes(x: torch.Tensor) -> torch.Tensor:
+    return x.mT.contiguous().mT
+
+
+@contextmanager
+def operator_that(does: Program) -> Iterator[Program]:
+    """An operator that says of itself that it gives a new tensor like its argument."""
+    with torch.library._scoped_library("fxmorph_promises", "FRAGMENT") as library:
+        library.define("op(Tensor x) -> Tensor")
+        library.impl("op", does, "CompositeExplicitAutograd")
+        torch.library.register_fake("fxmorph_promises::op", torch.empty_like, lib=library)
+        yield torch.ops.fxmorph_promises.op.default
+
+
+def around(operator: Program) -> Program:
+    def program(x: torch.Tensor) -> Any:
+        doubled = x * 2
+        made = operator(doubled)
+        return (made * 3).sum(0), doubled.cos(), made
+
+    return program
+
+
+@pytest.mark.parametrize("does", [widens, transposes])
+def test_an_operator_that_breaks_its_promise_is_its_authors(does: Program) -> None:
+    with operator_that(does) as operator:
+        got = judge(around(operator), [draw(4, 4)], nullcontext(), plans=PLANS, backend="inductor")
+    assert got.status is Status.SKIPPED, got.reason
+    assert got.reason.startswith("fxmorph_promises::op fails torch.library.opcheck (test_faketensor: ")
+
+
+@pytest.mark.parametrize(("does", "says"), [(clones, ""), (writes, "test_schema"), (widens, "test_faketensor")])
+def test_promises_are_those_of_opcheck(does: Program, says: str) -> None:
+    with operator_that(does) as operator:
+        ((called, (args, kwargs)),) = foreign_calls(lambda: around(operator)(draw(4, 4))).items()
+        assert says in broken_promise(called, args, kwargs)
+        assert bool(says) is bool(broken_promise(called, args, kwargs))
+
+
+def test_an_operator_that_keeps_its_promise_excuses_nothing() -> None:
+    wrong = instead(torch.ops.aten.cos.default, lambda x: x.sin())
+    with operator_that(clones) as operator:
+        got = judge(around(operator), [draw(4, 4)], wrong, plans=PLANS, backend="inductor")
+    assert got.status is Status.FINDING, got.reason
+
+
+def test_what_a_pass_makes_of_an_operator_that_breaks_its_promise_is_not_judged() -> None:
+    def merge(graph: Any) -> None:
+        for node in graph.find_nodes(op="call_function", target=operator):
+            if node.args[0].target is torch.ops.aten.neg.default:
+                node.replace_all_uses_with(node.args[0])
+
+    with operator_that(widens) as operator:
+        assert check_pass(merge, (), fires=False, seconds=2.0) >= 0
+    with operator_that(clones) as operator, pytest.raises(AssertionError, match="WRONG"):
+        check_pass(merge, (), seconds=2.0)

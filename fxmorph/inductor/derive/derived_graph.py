@@ -117,6 +117,8 @@ def fill(spec: InputSpec, seed: int) -> torch.Tensor:
 
 
 def _values(how: str, dtype: torch.dtype, shape: tuple[int, ...], g: torch.Generator) -> torch.Tensor:
+    if dtype.is_complex:
+        return torch.complex(_values(how, torch.float32, shape, g), _values(how, torch.float32, shape, g))
     floating = dtype.is_floating_point
     if how.startswith("="):
         return torch.full(shape, float(how[1:]) if floating else int(how[1:]))

@@ -12,14 +12,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.commonplace import commonplace
-from fxmorph.inductor.firing.growing import appended, begun, crossed, merged_inputs, prepended, respelled
+from fxmorph.inductor.firing.growing import appended, begun, crossed, merged_inputs, prepended, respelled, siblings
 from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
 from fxmorph.inductor.firing.pattern_programs import pattern_programs
 from fxmorph.inductor.firing.reached_lines import Place, reached
@@ -62,12 +62,17 @@ class Attempt:
     near: bool = False
 
 
+def _as_it_is(built: Built) -> Built:
+    return built
+
+
 @dataclass
 class FiringSearch:
     """Looks for programs of one level: ATen's operators (``aten``), or torch's functions.
 
     ``apply`` runs the pass on a graph; ``writes``: graphs may write into their inputs.  So many programs (``first``)
-    and near misses (``likeliest``) are tried whatever the time, up to ``lenience`` times the seconds.
+    and near misses (``likeliest``) are tried whatever the time, up to ``lenience`` times the seconds.  Graphs are on
+    ``device``; ``prepare`` says what the pass is given in the place of one, None where it is given none.
     """
 
     apply: Callable[[Built], Applied]
@@ -78,6 +83,8 @@ class FiringSearch:
     first: int = 0
     likeliest: int = LIKELIEST
     lenience: float = LENIENCE
+    device: str = "cpu"
+    prepare: Callable[[Built], Built | None] = _as_it_is
     tried: int = 0
     places: set[Place] = field(default_factory=set)
     bases: list[SmallProgram] = field(default_factory=list)
@@ -87,6 +94,17 @@ class FiringSearch:
     _frontier: list[Iterator[SmallProgram]] = field(default_factory=list)
     _missed: list[SmallProgram] = field(default_factory=list)
     _small: list[SmallProgram] = field(default_factory=list)
+
+    def _with_parameters(self, programs: Iterable[SmallProgram]) -> Iterator[SmallProgram]:
+        """As long as the pass fires on none, and looks at such nodes, each also with parameters in the place of all
+        inputs but the first.
+        """
+        for program in programs:
+            yield program
+            plain = len(program.inputs) > 1 and not any(s.constant for s in program.inputs)
+            if self.words.attributes and not self.bases and plain:
+                inputs = (program.inputs[0], *(replace(s, constant=True) for s in program.inputs[1:]))
+                yield replace(program, inputs=inputs, made=f"{program.made} with parameters")
 
     def attempts(self, seconds: float) -> Iterator[Attempt]:
         """What is worth judging, for so many CPU seconds."""
@@ -98,11 +116,11 @@ class FiringSearch:
                 break
             yield from self._try(program, False)
         first = 0 if self.bases else self.first
-        for number, program in enumerate(self._begun()):
+        for number, program in enumerate(self._with_parameters(self._begun())):
             if time.process_time() > (began + self._share * seconds if number >= first else lenient):
                 break
             yield from self._try(program, False)
-        for program in self._grown():
+        for program in self._with_parameters(self._grown()):
             if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
                 break
             yield from self._try(program, False)
@@ -111,6 +129,11 @@ class FiringSearch:
         for number, program in enumerate(itertools.chain(self._near(), self._further())):
             if time.process_time() > (end if number >= self.likeliest else lenient):
                 break
+            yield from self._try(program, True)
+
+    def on(self, programs: Iterable[SmallProgram]) -> Iterator[Attempt]:
+        """What is worth judging of these programs alone."""
+        for program in programs:
             yield from self._try(program, True)
 
     @property
@@ -125,8 +148,10 @@ class FiringSearch:
             return
         self._seen.add(program.key)
         try:
-            built = build(program)
+            built = self.prepare(build(program, self.device))
         except Misfit:
+            return
+        if built is None:
             return
         self.tried += 1
         watching: AbstractContextManager[set[Place]] = nullcontext(set()) if near else reached(self.words.files)
@@ -155,6 +180,8 @@ class FiringSearch:
     @property
     def _vocabulary(self) -> Words:
         dtypes = tuple(d for d in self.words.dtypes if not d.is_complex)[:4]
+        if any(word in name_of(t) for t in self.words.targets for word in ("complex", "as_real")):
+            dtypes = (*dtypes, torch.complex64)
         return Words(tuple(self.words.numbers)[:8], dtypes)
 
     @property
@@ -195,7 +222,8 @@ class FiringSearch:
         most = 4 if len(targets) <= FEW else 1
         plain: list[SmallProgram] = []
         named = itertools.islice(_in_turn([begun(t, self._vocabulary, most) for t in targets]), BEGUN)
-        yield from _in_turn([_noted(named, plain), commonplace(self.aten)])
+        common = (program for program in commonplace(self.aten) if self.writes or not _writes(program))
+        yield from _in_turn([_noted(named, plain), common])
         yield from _in_turn([self._placed(program) for program in plain])
 
     def _placed(self, program: SmallProgram) -> Iterator[SmallProgram]:
@@ -205,6 +233,7 @@ class FiringSearch:
         before, behind = (_BEFORE, _BEHIND) if self.aten else (torch.sin, torch.cos)
         for front in itertools.islice(prepended(program, 0, before, self._vocabulary), 1):
             yield from itertools.islice(appended(front, behind, self._vocabulary), 1)
+        yield from siblings(program)
         yield from uniform(program)
 
     def _grown(self) -> Iterator[SmallProgram]:
@@ -262,6 +291,10 @@ class FiringSearch:
                     streams.remove(stream)
                 else:
                     yield program
+
+
+def _writes(program: SmallProgram) -> bool:
+    return any(isinstance(s.target, OpOverload) and bool(mutated_arguments(s.target)) for s in program.steps)
 
 
 def _each(make: Callable[[Any], Iterator[SmallProgram]], targets: Sequence[Any]) -> Iterator[SmallProgram]:

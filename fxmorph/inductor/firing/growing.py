@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from fxmorph.inductor.firing.operator_calls import (
     calls,
     first_shapes,
     name_of,
+    takes_tensors,
     varied,
 )
 from fxmorph.inductor.firing.small_program import (
@@ -49,7 +51,8 @@ def begun(target: Any, words: Words, most: int = 1) -> Iterator[SmallProgram]:
 
 def _dtypes(words: Words) -> list[str]:
     told = [str(d).removeprefix("torch.") for d in words.dtypes]
-    return list(dict.fromkeys(["float32", *(d for d in told if d in ("float16", "bfloat16", "int64"))]))
+    kept = ("float16", "bfloat16", "int64", "complex64")
+    return list(dict.fromkeys(["float32", *(d for d in told if d in kept)]))
 
 
 def _some(programs: Iterator[SmallProgram], most: int) -> Iterator[SmallProgram]:
@@ -123,10 +126,50 @@ def prepended(program: SmallProgram, at: int, target: Any, words: Words) -> Iter
     spec = program.inputs[at]
     if spec.constant:
         return
+    if isinstance(target, OpOverload) and not takes_tensors(target):
+        yield from _made_in_place(program, at, target, words)
+        return
     for shape in dict.fromkeys((spec.shape, *first_shapes(target), _transposed(spec.shape))):
         start = SmallProgram((tensor_spec(shape, spec.dtype, spec.fill),), (), (In(0),))
         for front in appended(start, target, words):
             yield joined(front, program, at, name_of(target))
+
+
+def _made_in_place(program: SmallProgram, at: int, target: OpOverload, words: Words) -> Iterator[SmallProgram]:
+    """With a call that makes a tensor of no other, as ``zeros``, in the place of an input: in its shape, and others."""
+    spec = program.inputs[at]
+    like = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+    for call in itertools.islice(calls(target, None, words, like), VARIANTS):
+        front = SmallProgram((), (Step(call.op, call.target, call.args, call.kwargs),), (Out(0),))
+        yield joined(front, program, at, name_of(target))
+
+
+def siblings(program: SmallProgram) -> Iterator[SmallProgram]:
+    """The same calls once more, on one of the inputs and on others for the rest: what horizontal fusions look for."""
+    count, steps = len(program.inputs), len(program.steps)
+    if any(step.op == "call_module" for step in program.steps):
+        others = [replace(s, target=_another(s.target)) if s.op == "call_module" else s for s in program.steps]
+        again = replace(program, steps=tuple(others)).mapped(lambda r: Out(r.at + steps) if isinstance(r, Out) else r)
+        both, outputs = (*program.steps, *again.steps), (*program.outputs, *again.outputs)
+        yield replace(program, steps=both, outputs=outputs, made=f"{program.made}, twice on one input")
+    for shared in range(count) if count > 1 else ():
+        inputs = (*program.inputs, *(s for i, s in enumerate(program.inputs) if i != shared))
+        place = {old: new for new, old in enumerate((i for i in range(count) if i != shared), count)}
+
+        def moved(ref: Any, place: dict[int, int] = place) -> Any:
+            return Out(ref.at + steps) if isinstance(ref, Out) else In(place.get(ref.at, ref.at))
+
+        again = program.mapped(moved)
+        made = f"{program.made}, twice on input {shared}"
+        yield replace(
+            program, inputs=inputs, steps=(*program.steps, *again.steps), outputs=(*program.outputs, *again.outputs),
+            made=made,
+        )  # fmt: skip
+
+
+def _another(make: functools.partial[Any]) -> functools.partial[Any]:
+    """What makes another module like it."""
+    return functools.partial(make.func, *make.args, **make.keywords)
 
 
 def _transposed(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -125,8 +125,16 @@ def overloads_of(packet: OpOverloadPacket) -> list[OpOverload]:
     return plain[:4]
 
 
-def calls(target: Any, value: torch.Tensor | None, words: Words) -> Iterator[Call]:
-    """Calls on a (fake) value, or of what takes none; many do not fit, which running them tells."""
+def takes_tensors(overload: OpOverload) -> bool:
+    """Whether any argument is a tensor, or tensors."""
+    return any("Tensor" in _kind(a) for a in schema_of(overload).arguments)
+
+
+def calls(target: Any, value: torch.Tensor | None, words: Words, like: torch.Tensor | None = None) -> Iterator[Call]:
+    """Calls on a (fake) value, or of what takes none; many do not fit, which running them tells.
+
+    ``like``: what a call that takes no tensor is to give.
+    """
     if target is operator.getitem:
         yield from _elements(value)
         return
@@ -134,7 +142,7 @@ def calls(target: Any, value: torch.Tensor | None, words: Words) -> Iterator[Cal
         yield from (Call("call_module", make, (Given(),)) for make in module_calls(target, value))
         return
     if isinstance(target, OpOverload):
-        spelled = _spelled(target, value, words, aten=True)
+        spelled = _spelled(target, value, words, True, like)
         yield from _functionalised(target, spelled) if mutated_arguments(target) else spelled
         return
     packet = target if isinstance(target, OpOverloadPacket) else aten_packet(name_of(target).removesuffix("_"))
@@ -191,7 +199,9 @@ _TOGETHER: dict[str, tuple[tuple[Any, ...], ...]] = {
 }  # fmt: skip
 
 
-def _spelled(overload: OpOverload, value: torch.Tensor | None, words: Words, aten: bool) -> Iterator[Call]:
+def _spelled(
+    overload: OpOverload, value: torch.Tensor | None, words: Words, aten: bool, like: torch.Tensor | None = None
+) -> Iterator[Call]:
     arguments = list(schema_of(overload).arguments)
     name = name_of(overload)
     if value is not None and len(arguments) > 1 and not any(a.kwarg_only for a in arguments):
@@ -203,7 +213,9 @@ def _spelled(overload: OpOverload, value: torch.Tensor | None, words: Words, ate
         if place < 0 and places:
             continue
         options = [
-            [*_given_at(name, a, value)] if i == place else [*_options(name, a, value, words)]
+            [*_given_at(name, a, value)]
+            if i == place
+            else [*_options(name, a, like if value is None else value, words)]
             for i, a in enumerate(arguments)
         ]
         if any(not some for some in options):
@@ -250,6 +262,10 @@ def _given_at(name: str, argument: Any, value: Any) -> Iterator[Any]:
             yield [Given(), Given()]
             yield [New(_like(value)), Given()]
             yield [Given()]
+            if value.ndim:
+                yield [New(_like(value, (0, *value.shape[1:]))), Given()]
+                yield [New(_like(value, (0, *value.shape[1:]), torch.float64)), Given()]
+            yield [New(_like(value, None, torch.float64)), Given()]
     else:
         yield Given()
 
@@ -368,7 +384,7 @@ def _shaped(name: str, own: str, shape: tuple[int, ...]) -> tuple[int, ...] | No
         return (shape[0], shape[1], 5)
     if name == "linear":
         return (8, last) if own == "weight" else (8,)
-    if name in ("layer_norm", "native_layer_norm", "rms_norm"):
+    if "layer_norm" in name or "rms_norm" in name:
         return (last,)
     if name.startswith("conv") and own in ("weight", "bias") and len(shape) > 2:
         return (4, shape[1], *[3] * (len(shape) - 2)) if own == "weight" else (4,)
@@ -420,7 +436,9 @@ def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:
     ndim, total = len(shape), 1
     for n in shape:
         total *= n
-    if own in ("dims",) or name == "permute":
+    if name in ("roll", "flip", "sum", "mean"):
+        yield from ([-1], [0], [1])
+    elif own in ("dims",) or name == "permute":
         yield [*range(1, ndim), 0]
         yield [*range(ndim - 2), ndim - 1, ndim - 2] if ndim > 1 else [0]
         yield list(range(ndim))

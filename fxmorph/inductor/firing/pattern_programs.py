@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import fx
 
 from fxmorph.inductor.derive.derived_graph import InputSpec
@@ -45,12 +47,38 @@ def _of_function(source: Source) -> Iterator[SmallProgram]:
             yield replace(program_of(*traced_search(source, False, variation), name), stated=True)
 
 
+#: What a pattern is given for a parameter that is no tensor, by its annotation and else by its name.
+_BY_TYPE: dict[str, Any] = {"float": 0.5, "int": 1, "bool": True, "torch.dtype": torch.float32, "dtype": torch.float32}
+_BY_NAME: dict[str, Any] = {
+    "eps": 1e-5, "epsilon": 1e-5, "dim": -1, "axis": -1, "dtype": torch.float32, "out_dtype": torch.float32,
+}  # fmt: skip
+
+
+def scalars_of(pattern: Any) -> dict[str, Any]:
+    """Values for the parameters of a pattern that are numbers or dtypes."""
+    try:
+        parameters = inspect.signature(pattern).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    found = {}
+    for p in parameters:
+        said = p.annotation if isinstance(p.annotation, str) else getattr(p.annotation, "__name__", "")
+        bare = p.annotation is p.empty
+        if said in _BY_TYPE or (bare and p.name in _BY_NAME):
+            found[p.name] = _BY_NAME.get(p.name, _BY_TYPE.get(said))
+    return found
+
+
 def _of_traced(pattern: Any, name: str) -> Iterator[SmallProgram]:
     """Of a pattern of ``subgraph_rewriter``: one size for all inputs."""
     try:
         graph = traced_pattern(pattern).graph
     except Exception:  # what a pattern does when it is traced is its own
         return
+    scalars = scalars_of(pattern)
+    for node in [n for n in graph.nodes if n.op == "placeholder" and n.name in scalars]:
+        node.replace_all_uses_with(scalars[node.name])
+        graph.erase_node(node)
     count = sum(node.op == "placeholder" for node in graph.nodes)
     for shape in _SHAPES:
         with contextlib.suppress(Misfit):

@@ -13,7 +13,7 @@ from torch import fx
 
 from fxmorph.inductor.derive.derived_graph import InputSpec, fill, spec_for
 from fxmorph.inductor.firing.module_calls import made_module
-from fxmorph.programs.inputs import InputSet
+from fxmorph.programs.inputs import InputSet, relocate
 from fxmorph.torchapi.dispatch import OpOverload, tree_leaves, tree_map
 from fxmorph.torchapi.fake import FakeTensorMode, tensor_notes
 from fxmorph.torchapi.optional_passes import lazy_module
@@ -56,7 +56,8 @@ class SmallProgram:
     """Inputs, calls in order, results; ``made`` says how it came to be.
 
     ``stated``: its inputs are those that the author of a pattern gave as an example.  ``shared``: results may be
-    inputs themselves, as those of exported programs.
+    inputs themselves, as those of exported programs.  ``flat``: modules are the program's own, and not those of a
+    module inside of it.
     """
 
     inputs: tuple[InputSpec, ...]
@@ -65,10 +66,11 @@ class SmallProgram:
     made: str = ""
     stated: bool = False
     shared: bool = False
+    flat: bool = False
 
     @property
     def key(self) -> str:
-        return repr((self.inputs, self.steps, self.outputs))
+        return repr((self.inputs, self.steps, self.outputs, self.flat))
 
     def mapped(self, change: Callable[[Any], Any]) -> SmallProgram:
         """With every reference to an input or a result changed."""
@@ -80,15 +82,16 @@ class SmallProgram:
 
 @dataclass(frozen=True)
 class Built:
-    """A program as a graph with fake results in ``meta``, and the inputs that it runs on."""
+    """A program as a graph with fake results in ``meta``, and the inputs that it runs on, on ``device``."""
 
     program: SmallProgram
     gm: fx.GraphModule
     values: tuple[Any, ...]
+    device: str = "cpu"
 
     def inputs(self) -> InputSet:
         given = [fill(spec, i) for i, spec in enumerate(self.program.inputs) if not spec.constant]
-        return InputSet.snapshot(given)
+        return InputSet.snapshot(relocate(given, self.device))
 
 
 def references(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -100,46 +103,57 @@ def references(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def build(program: SmallProgram) -> Built:
+def build(program: SmallProgram, device: str = "cpu") -> Built:
     """Raises :class:`Misfit`."""
     try:
-        return _build(program)
+        return _build(program, device)
     except Misfit:
         raise
     except Exception as error:
         raise Misfit(f"{type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
 
 
-def _build(program: SmallProgram) -> Built:
+def _build(program: SmallProgram, device: str) -> Built:
     root, graph, mode = torch.nn.Module(), fx.Graph(), FakeTensorMode(allow_non_fake_inputs=True)
     inputs: list[fx.Node] = []
     with mode, torch.no_grad():
         for i, spec in enumerate(program.inputs):
             if not spec.constant:
-                inputs.append(_noted(graph.placeholder(f"arg{i}_1"), _fake(spec)))
+                inputs.append(_noted(graph.placeholder(f"arg{i}_1"), _fake(spec, device)))
                 continue
             inputs.append(graph.placeholder(f"arg{i}_1"))  # in the order of inputs; it becomes an attribute below
         for i, spec in enumerate(program.inputs):
             if spec.constant:
-                root.register_buffer(f"constant_{i}", torch.empty(0))
-                attribute = _noted(graph.get_attr(f"constant_{i}"), _fake(spec))
+                root.register_buffer(f"constant_{i}", torch.empty(0))  # its values come below
+                attribute = _noted(graph.get_attr(f"constant_{i}"), _fake(spec, device))
                 graph.erase_node(inputs[i])
                 inputs[i] = attribute
+        modules = _modules(root, program)
         steps: list[fx.Node] = []
-        for number, step in enumerate(program.steps):
-            steps.append(_emitted(root, graph, step, number, inputs, steps))
+        for step in program.steps:
+            steps.append(_emitted(root, graph, step, modules, inputs, steps))
     place: dict[Any, fx.Node] = {**{In(i): n for i, n in enumerate(inputs)}, **{Out(i): n for i, n in enumerate(steps)}}
     given = [place[o] for o in program.outputs]
     outputs = given if program.shared else _apart(given, graph, mode)
     graph.output(tuple(outputs))
     for i, spec in enumerate(program.inputs):
         if spec.constant:
-            setattr(root, f"constant_{i}", fill(spec, i))
-    return Built(program, lazy_module(root, graph), tuple(n.meta["val"] for n in [*inputs, *steps]))  # type: ignore[arg-type]
+            _set_constant(root, f"constant_{i}", relocate(fill(spec, i), device))
+    values = tuple(n.meta["val"] for n in [*inputs, *steps])
+    return Built(program, lazy_module(root, graph), values, device)  # type: ignore[arg-type]
 
 
-def _fake(spec: InputSpec) -> torch.Tensor:
-    return torch.empty_strided(spec.shape, spec.stride, dtype=getattr(torch, spec.dtype))
+def _set_constant(root: torch.nn.Module, name: str, value: torch.Tensor) -> None:
+    """A parameter of what can be trained, as exported and frozen models have them; a buffer of the rest."""
+    if value.is_floating_point():
+        delattr(root, name)
+        root.register_parameter(name, torch.nn.Parameter(value, requires_grad=False))
+    else:
+        setattr(root, name, value)
+
+
+def _fake(spec: InputSpec, device: str) -> torch.Tensor:
+    return torch.empty_strided(spec.shape, spec.stride, dtype=getattr(torch, spec.dtype), device=device)
 
 
 def _noted(node: fx.Node, value: Any) -> fx.Node:
@@ -148,7 +162,12 @@ def _noted(node: fx.Node, value: Any) -> fx.Node:
 
 
 def _emitted(
-    root: torch.nn.Module, graph: fx.Graph, step: Step, number: int, inputs: list[fx.Node], steps: list[fx.Node]
+    root: torch.nn.Module,
+    graph: fx.Graph,
+    step: Step,
+    modules: dict[Any, str],
+    inputs: list[fx.Node],
+    steps: list[fx.Node],
 ) -> fx.Node:
     def place(ref: Any) -> fx.Node:
         return inputs[ref.at] if isinstance(ref, In) else steps[ref.at]
@@ -157,10 +176,8 @@ def _emitted(
     target = step.target
     real_args, real_kwargs = tree_map(_value, args), tree_map(_value, kwargs)
     if step.op == "call_module":
-        target = f"module_{number}"
-        module = made_module(step.target)
-        root.add_module(target, module)
-        result = module(*real_args, **real_kwargs)
+        target = modules[step.target]
+        result = root.get_submodule(target)(*real_args, **real_kwargs)
     elif step.op == "call_method":
         result = getattr(real_args[0], target)(*real_args[1:], **real_kwargs)
     else:
@@ -168,6 +185,21 @@ def _emitted(
     if any(t.numel() > LARGE for t in tree_leaves(result) if isinstance(t, torch.Tensor)):
         raise Misfit("large results")
     return _noted(graph.create_node(step.op, target, tuple(args), kwargs), result)
+
+
+def _modules(root: torch.nn.Module, program: SmallProgram) -> dict[Any, str]:
+    """Names of the modules that are called, each made once however often it is, by what makes them."""
+    names: dict[Any, str] = {}
+    makers = dict.fromkeys(step.target for step in program.steps if step.op == "call_module")
+    inside = root
+    if makers and not program.flat:
+        inside = torch.nn.Module()
+        root.add_module("block", inside)
+    for make in makers:
+        name = f"module_{len(names)}"
+        inside.add_module(name, made_module(make))
+        names[make] = name if program.flat else f"block.{name}"
+    return names
 
 
 def _value(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -10,9 +11,9 @@ import torch
 
 from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
 from fxmorph.inductor.firing.growing import crossed, merged_inputs, respelled, without_unused
-from fxmorph.inductor.firing.operator_calls import Words
+from fxmorph.inductor.firing.operator_calls import Words, name_of
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, tensor_spec
-from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, tree_leaves
+from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, schema_of, tree_leaves
 from fxmorph.torchapi.own_patterns import auto_functionalized
 
 aten = torch.ops.aten
@@ -30,17 +31,44 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         _values(program),
         _scalars(program),
         _dtypes(program),
+        _dtypes_alone(program),
         _results(program),
         _sizes(program),
+        _ranks(program),
+        _twins(program),
+        _modules(program),
         *([arguments] if program.stated else []),
         *([_writes(program), _layouts(program)] if writes else []),
         merged_inputs(program),
-        crossed(program),
+        *([] if program.stated else [crossed(program)]),
         uniform(program),
         _viewed(program),
     ]
     for turn in itertools.zip_longest(*sorts):
-        yield from (each for each in turn if each is not None and not _shares_what_is_written(each))
+        yield from (each for each in turn if each is not None and not _is_made_by_nobody(each))
+
+
+def _is_made_by_nobody(program: SmallProgram) -> bool:
+    return _shares_what_is_written(program) or _has_misfit_weights(program)
+
+
+def _has_misfit_weights(program: SmallProgram) -> bool:
+    """Whether a norm has weights of another shape than it normalises, or wider ones than its input: its function
+    refuses those, and its operator may not.
+    """
+    for step in program.steps:
+        if not isinstance(step.target, OpOverload) or "norm" not in name_of(step.target):
+            continue
+        names = [a.name for a in schema_of(step.target).arguments]
+        given = dict(zip(names, step.args, strict=False)) | dict(step.kwargs)
+        held = {n: program.inputs[v.at] for n, v in given.items() if isinstance(v, In)}
+        weights = [spec for n, spec in held.items() if n in ("weight", "bias")]
+        shape = given.get("normalized_shape")
+        if isinstance(shape, list) and any(list(spec.shape) != shape for spec in weights):
+            return True
+        if "input" in held and any(spec.dtype not in (held["input"].dtype, "float32") for spec in weights):
+            return True
+    return False
 
 
 def _shares_what_is_written(program: SmallProgram) -> bool:
@@ -78,17 +106,32 @@ def _more_keywords(other: SmallProgram, program: SmallProgram) -> bool:
 
 
 def _dtypes(program: SmallProgram) -> Iterator[SmallProgram]:
-    """Of a pattern whose author gave example inputs other floating-point ones: nobody means it for whole numbers."""
+    """All floating-point inputs of another type."""
     floats = [i for i, s in enumerate(program.inputs) if getattr(torch, s.dtype).is_floating_point]
-    whole = () if program.stated else ("int32", "int64", "bool", "uint8")
-    for dtype in ("float16", *whole[:1], "bfloat16", "float64", *whole[1:]):
+    for dtype in _other_dtypes(program):
         inputs = tuple(_as(s, dtype) if i in floats else s for i, s in enumerate(program.inputs))
         if floats and inputs != program.inputs:
             yield _said(replace(program, inputs=inputs), f"inputs of {dtype}")
-    for i in range(len(program.inputs)):
-        for dtype in ("float16", *whole[:1], "float64"):
-            if len(program.inputs) > 1 and program.inputs[i].dtype != dtype:
-                yield _said(_input(program, i, _as(program.inputs[i], dtype)), f"input {i} of {dtype}")
+
+
+def _dtypes_alone(program: SmallProgram) -> Iterator[SmallProgram]:
+    """One input of another type than the others."""
+    if len(program.inputs) < 2:
+        return
+    for dtype in _other_dtypes(program)[:4]:
+        for i, spec in enumerate(program.inputs):
+            if spec.dtype != dtype and dtype != "bfloat16":
+                yield _said(_input(program, i, _as(spec, dtype)), f"input {i} of {dtype}")
+
+
+def _other_dtypes(program: SmallProgram) -> tuple[str, ...]:
+    """Of a pattern whose author gave example inputs those of models: nobody means it for whole numbers, nor for
+    float64 unless an example has it.
+    """
+    if not program.stated:
+        return ("float16", "int32", "bfloat16", "float64", "int64", "bool", "uint8")
+    wide = ("float64",) if any(s.dtype == "float64" for s in program.inputs) else ()
+    return ("float16", "bfloat16", "float32", *wide)
 
 
 def _as(spec: InputSpec, dtype: str) -> InputSpec:
@@ -136,12 +179,65 @@ def _sizes(program: SmallProgram) -> Iterator[SmallProgram]:
                     if inputs != program.inputs:
                         which = "inputs" if only is None else f"input {only}"
                         yield _said(replace(program, inputs=inputs), f"size {d - ranks} of {which} is {size}")
-    if ranks > 1:
-        yield squared(program)
+
+
+def _ranks(program: SmallProgram) -> Iterator[SmallProgram]:
+    """One input with a dimension more or less than it has; one size throughout."""
     for i, spec in enumerate(program.inputs):
         if spec.shape:
-            wider = tensor_spec((3, *spec.shape), spec.dtype, spec.fill)
-            yield _said(_input(program, i, replace(wider, constant=spec.constant)), f"input {i} has a dimension more")
+            yield _said(_reshaped(program, i, (3, *spec.shape)), f"input {i} has a dimension more")
+            if len(program.inputs) > 1 and len(spec.shape) > 1:
+                yield _said(_reshaped(program, i, spec.shape[1:]), f"input {i} has a dimension less")
+            if len(spec.shape) == 2 and any(s.op == "call_module" for s in program.steps):
+                square = (spec.shape[0], spec.shape[1], spec.shape[1])  # channels may be either of the last
+                yield _said(_reshaped(program, i, square), f"input {i} has its last dimension twice")
+    if any(len(s.shape) > 1 for s in program.inputs):
+        yield squared(program)
+
+
+def _reshaped(program: SmallProgram, at: int, shape: tuple[int, ...]) -> SmallProgram:
+    spec = program.inputs[at]
+    return _input(program, at, replace(tensor_spec(shape, spec.dtype, spec.fill), constant=spec.constant))
+
+
+def _twins(program: SmallProgram) -> Iterator[SmallProgram]:
+    """A call once more beside itself: with a number of another type, which makes it another call, or as it is, so
+    that what it reads has two users.
+    """
+    added = Out(len(program.steps))
+    for number, step in enumerate(program.steps):
+        if step.target is operator.getitem:
+            continue
+        for other, what in (*_almost(step), (step, "twice")):
+            twin = replace(program, steps=(*program.steps, other), outputs=(*program.outputs, added))
+            yield _said(twin, f"call {number} {what}")
+
+
+def _almost(step: Step) -> Iterator[tuple[Step, str]]:
+    """A call with a number that is equal and of another type."""
+    for place, value in enumerate(step.args[1:], 1):
+        other: int | float | None = None
+        if isinstance(value, int) and not isinstance(value, bool):
+            other = float(value)
+        elif isinstance(value, float) and value == int(value):
+            other = int(value)
+        if other is not None:
+            changed = replace(step, args=(*step.args[:place], other, *step.args[place + 1 :]))
+            yield changed, f"beside one with {other!r} for {value!r}"
+
+
+def _modules(program: SmallProgram) -> Iterator[SmallProgram]:
+    """Modules that are the program's own, and one that is called on something else as well."""
+    if any(s.op == "call_module" for s in program.steps) and not program.flat:
+        yield _said(replace(program, flat=True), "modules at the top")
+    for number, step in enumerate(program.steps):
+        read = next((v for v in tree_leaves([step.args]) if isinstance(v, In)), None)
+        if step.op != "call_module" or read is None:
+            continue
+        double = Step("call_function", operator.mul, (read, 2))
+        again = replace(step, args=(Out(len(program.steps)), *step.args[1:]))
+        steps, outputs = (*program.steps, double, again), (*program.outputs, Out(len(program.steps) + 1))
+        yield _said(replace(program, steps=steps, outputs=outputs), f"the module of call {number} called twice")
 
 
 def squared(program: SmallProgram) -> SmallProgram:
@@ -228,12 +324,16 @@ def _writes(program: SmallProgram) -> Iterator[SmallProgram]:
             steps: tuple[Step, ...] = (*program.steps, value, write)
         else:
             steps = (*program.steps, Step("call_method", "add_", (In(i), 1)))
-        yield _said(replace(program, steps=steps), f"input {i} is written at the end")
+        # fx takes methods that write for dead code where nothing reads what they return.
+        outputs = program.outputs if at_aten else (*program.outputs, Out(len(steps) - 1))
+        yield _said(replace(program, steps=steps, outputs=outputs), f"input {i} is written at the end")
 
 
 def _scalars(program: SmallProgram) -> Iterator[SmallProgram]:
     """Numbers in the place of a step's are other ones; a tensor beside them is a number."""
     for number, step in enumerate(program.steps):
+        if step.target is operator.getitem:
+            continue  # no tracer counts the results of a call from the end
         for place, value in enumerate(step.args):
             if isinstance(value, float) or (isinstance(value, int) and not isinstance(value, bool)):
                 for other in (-value, value + 1, 2.5 if isinstance(value, float) else value - 1):

@@ -20,6 +20,7 @@ import torch
 from torch import fx
 
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket
+from fxmorph.torchapi.edge_dialect import aten_operator
 from fxmorph.torchapi.own_patterns import entries_of, is_matcher_pass
 
 #: Functions that are read of one pass, objects that are looked into, and how deep.
@@ -45,7 +46,9 @@ class Vocabulary:
     """In the order in which the code names them.
 
     ``operators`` are overloads and packets, ``functions`` those of torch and Python, ``methods`` names of methods of
-    tensors, ``modules`` classes; ``files`` hold the code; ``patterns`` are ``PatternMatcherPass`` objects.
+    tensors, ``modules`` classes; ``files`` hold the code; ``patterns`` are ``PatternMatcherPass`` objects.  ``edge``:
+    operators are named in ExecuTorch's edge dialect; here they are those that these stand for.  ``exported``: what
+    ``torch.export`` makes is named; ``attributes``: nodes that hold parameters are.
     """
 
     operators: dict[Any, None] = field(default_factory=dict)
@@ -56,6 +59,9 @@ class Vocabulary:
     dtypes: dict[Any, None] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
     patterns: list[Any] = field(default_factory=list)
+    edge: bool = False
+    exported: bool = False
+    attributes: bool = False
 
     @property
     def targets(self) -> list[Any]:
@@ -69,6 +75,15 @@ def vocabulary(origin: tuple[Any, ...], home: str = "") -> Vocabulary:
         reader.look(value, 0)
     reader.read_all()
     return reader.words
+
+
+def home_of(origin: tuple[Any, ...]) -> str:
+    """The module of torch's own that a pass is written in; "" of passes of others, whose packages are read anyway."""
+    for value in origin:
+        name = str(getattr(value, "__module__", None) or type(value).__module__)
+        if name.startswith("torch."):
+            return name
+    return ""
 
 
 class _Reader:
@@ -90,11 +105,8 @@ class _Reader:
         self._seen.add(id(value))
         if is_matcher_pass(value):
             self._look_at_patterns(value)
-        elif isinstance(value, Mapping):
-            for part in [*value.keys(), *value.values()]:
-                self.look(part, depth + 1)
-        elif isinstance(value, (list, tuple, set, frozenset)):
-            for part in value:
+        elif isinstance(value, (Mapping, list, tuple, set, frozenset)):
+            for part in _held(value):
                 self.look(part, depth + 1)
         elif isinstance(value, functools.partial):
             self.look([value.func, *value.args, *value.keywords.values()], depth)
@@ -148,6 +160,9 @@ class _Reader:
             return False
         if isinstance(value, (OpOverload, OpOverloadPacket)):
             words.operators.setdefault(value)
+        elif (behind := aten_operator(value)) is not None:
+            words.edge = True
+            words.operators.setdefault(behind)
         elif isinstance(value, torch.dtype):
             words.dtypes.setdefault(value)
         elif inspect.isclass(value) and issubclass(value, torch.nn.Module) and value.__module__.startswith("torch.nn"):
@@ -203,12 +218,15 @@ class _Reader:
                     self.look(value, 1)
             elif not isinstance(value, types.ModuleType):
                 self.look(value, 1)
+            self.words.exported = self.words.exported or _is_of_export(value)
         elif isinstance(node, ast.Constant):
             self._note_constant(node.value)
 
     def _note_constant(self, value: Any) -> None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             self.words.numbers.setdefault(value)
+        elif value == "get_attr":
+            self.words.attributes = True
         elif isinstance(value, str) and value.isidentifier() and len(value) < 32:
             if callable(getattr(torch.Tensor, value, None)) and not value.startswith("_") and value not in _OTHER_WORDS:
                 self.words.methods.setdefault(value)
@@ -220,6 +238,19 @@ class _Reader:
                 if found is None:
                     return
             self._name(found)
+
+
+def _held(value: Any) -> list[Any]:
+    """What a container holds; nothing of one that refuses to say, as some that libraries fill later."""
+    try:
+        return [*value.keys(), *value.values()] if isinstance(value, Mapping) else list(value)
+    except Exception:
+        return []
+
+
+def _is_of_export(value: Any) -> bool:
+    """Whether it is a part of ``torch.export``."""
+    return str(getattr(value, "__module__", "")).startswith("torch.export") or value is getattr(torch, "export", None)
 
 
 def _scope(function: types.FunctionType) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import torch
 from torch import fx
 
 from fxmorph.inductor.apply import clone_module
-from fxmorph.inductor.own.handed import Giver, Handed, annotation_of, giver_of, graph_kind
+from fxmorph.inductor.own.handed import Giver, Handed, annotation_of, giver_of, graph_kind, inputs_giver
 
 _Kind = inspect._ParameterKind
 _BY_PLACE = (_Kind.POSITIONAL_ONLY, _Kind.POSITIONAL_OR_KEYWORD)
@@ -162,8 +163,20 @@ def made(kind: type, name: str, said: Mapping[str, Any]) -> tuple[Any, Mapping[s
     try:
         return kind(**arguments), {n: v for n, v in said.items() if n not in arguments}
     except Exception as error:
-        spelled = ", ".join(f"{n}={v!r}" for n, v in arguments.items())
-        raise PassError(f"{name} cannot be made as {short}({spelled}): {type(error).__name__}: {error}") from error
+        spelled = ", ".join(f"{n}={_short(v)}" for n, v in arguments.items())
+        why = f"{type(error).__name__}: {error}{stubs_wanted(error)}"
+        raise PassError(f"{name} cannot be made as {short}({spelled}): {why}") from error
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else f"{text[:60]}..."
+
+
+def stubs_wanted(error: BaseException) -> str:
+    """What gives an operator that is not there a stand-in, where that is what an exception is about."""
+    found = re.search(r"_OpNamespace' '(\w+)' object has no attribute", str(error))
+    return f"; --stub-ops {found[1]} makes stand-ins of operators that are not there" if found else ""
 
 
 def signature_of(value: Any) -> inspect.Signature | None:
@@ -194,6 +207,10 @@ def _givers(
     """(What gives parameters their values, those that need one and have none)."""
     givers: dict[str, Giver] = {name: functools.partial(_constant, value) for name, value in said.items()}
     missing = []
+    spread = [p for p in signature.parameters.values() if p.kind is _Kind.VAR_POSITIONAL and p is not graph]
+    for parameter in spread:
+        if (give := inputs_giver(parameter)) is not None:
+            givers[parameter.name] = give
     for parameter in needed(signature):
         if parameter is graph or parameter.name in said:
             continue

@@ -167,19 +167,21 @@ class SeedPlan:
         began = time.monotonic()
         for stage in IN_TURN if self.stage == PassStage.ANY else (self.stage,):
             for seed, training, near in self.order:
-                if self.quick and (count.fired and (not near or (self.stage == PassStage.ANY and stage != IN_TURN[0]))):
+                if self.quick and (
+                    count.changed and (not near or (self.stage == PassStage.ANY and stage != IN_TURN[0]))
+                ):
                     continue
                 if time.monotonic() > self._end(began, count):
                     return
                 self.given += 1
                 yield CheckSeed(seed, training, str(stage))
-            if count.fired:
+            if count.changed:
                 return
 
     def _end(self, began: float, count: Count) -> float:
         if not self.quick:
             return self.deadline
-        return min(self.deadline, began + (QUICK_SECONDS if count.fired else SEARCHING_SECONDS))
+        return min(self.deadline, began + (QUICK_SECONDS if count.changed else SEARCHING_SECONDS))
 
 
 def _records(pool: Pool, plan: SeedPlan, count: Count, name: str) -> Iterator[Pair]:
@@ -217,9 +219,13 @@ def _made(pool: Pool, plan: SeedPlan, count: Count, name: str) -> Iterator[Pair]
         count.how, count.why_not = batch.how, batch.why_not
         yield from batch.pairs
         if batch.done:
+            count.left_out += batch.left_out
+            count.patterns = batch.patterns
             return
 
 
+#: Verdicts on graphs that say nothing of the pass.
+_UNJUDGED = (Status.UNSUPPORTED, Status.SKIPPED, Status.ERROR)
 _KINDS = {Trouble.CRASH: Kind.CRASH, Trouble.TIMEOUT: Kind.TIMEOUT}
 
 
@@ -243,7 +249,11 @@ class Count:
     """
 
     def __init__(self) -> None:
-        self.seen = self.fired = self.errors = self.made = 0
+        self.seen = self.fired = self.errors = self.made = self.left_out = self.tidied = 0
+        self.unjudged = ""
+        self.failed = False
+        self.broken: dict[str, None] = {}
+        self.patterns: tuple[str, ...] = ()
         self.how = self.why_not = ""
         self.verdicts: Counter[str] = Counter()
         self.outcomes: Counter[str] = Counter()
@@ -251,10 +261,17 @@ class Count:
 
     def add(self, pair: Pair) -> None:
         self.errors += pair.status is Status.ERROR
+        self.failed = self.failed or (pair.status is Status.ERROR and pair.source == "made")
         self.seen += bool(pair.part) and pair.part != "made"
+        self.left_out += pair.status is Status.SKIPPED and not pair.fired
+        if pair.broken:
+            self.broken[pair.broken] = None
         if not pair.fired:
             return
         self.fired += 1
+        self.tidied += pair.tidied
+        if pair.status in _UNJUDGED:
+            self.unjudged = self.unjudged or pair.reason
         self.how = self.how or pair.source
         self.verdicts[pair.status.value] += 1
         if pair.outcome:
@@ -263,20 +280,39 @@ class Count:
             self.levels[pair.level.value] += 1
 
     @property
+    def changed(self) -> int:
+        """On how many graphs the pass did more than to remove dead code, or all that it is for."""
+        return self.fired - self.tidied if self.why_not else self.fired
+
+    @property
     def graphs(self) -> int:
         return self.seen + self.made
 
     def code(self) -> int:
         if self.verdicts[Status.FINDING.value]:
             return Exit.FINDINGS
+        if self.failed or (self.errors and not self.graphs):
+            return Exit.INTERNAL
         if not self.fired:
-            return Exit.INTERNAL if self.errors and not self.graphs else Exit.NOTHING_RAN
-        return Exit.OK
+            return Exit.NOTHING_RAN
+        return Exit.NOTHING_RAN if self.nothing_checked else Exit.OK
+
+    @property
+    def nothing_checked(self) -> str:
+        """Why nothing is known of a pass that fired; "" where something is."""
+        if not self.fired:
+            return ""
+        if self.fired == sum(self.verdicts[status.value] for status in _UNJUDGED):
+            return f"none could be judged: {self.unjudged}"
+        if self.fired == self.tidied and self.why_not:
+            return f"it removed nothing but dead code; tried {self.why_not}"
+        return ""
 
     def finished(self, name: str, stage: str, seeds: int, wall: float, code: int) -> PassChecked:
         return PassChecked(
             name, stage, seeds, self.graphs, self.fired, dict(self.verdicts), dict(self.outcomes),
-            dict(self.levels), wall, code, self.how if self.fired else self.why_not,
+            dict(self.levels), wall, code, self.how if self.fired else self.why_not, self.nothing_checked,
+            self.left_out, tuple(self.broken), self.patterns,
         )  # fmt: skip
 
 

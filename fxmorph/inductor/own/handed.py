@@ -41,18 +41,26 @@ def graph_kind(parameter: inspect.Parameter) -> type | None:
     """``Graph`` or ``GraphModule``, by the annotation or the name; None where neither tells."""
     said = parameter.annotation
     text = said if isinstance(said, str) else getattr(said, "__name__", "")
+    bare = text.rpartition(".")[2].strip("'\"")
     for kind in (fx.GraphModule, fx.Graph):
-        if text.rpartition(".")[2].strip("'\"") == kind.__name__:
+        if bare == kind.__name__:
             return kind
+    if bare == "Module" and parameter.name not in _GRAPHS:  # which a GraphModule is
+        return fx.GraphModule
     if parameter.name in _MODULES:
         return fx.GraphModule
     return fx.Graph if parameter.name in _GRAPHS else None
 
 
+def inputs_giver(parameter: inspect.Parameter) -> Giver | None:
+    """What gives a parameter the inputs of the graph; None where its name does not ask for them."""
+    return (lambda handed: list(handed.inputs())) if parameter.name in _INPUTS else None
+
+
 def giver_of(parameter: inspect.Parameter, owner: Any) -> Giver | None:
     """What gives a parameter of ``owner`` its value; None where nothing that is known does."""
-    if parameter.name in _INPUTS:
-        return lambda handed: list(handed.inputs())
+    if (inputs := inputs_giver(parameter)) is not None:
+        return inputs
     if parameter.name in _INFERENCE:
         return lambda handed: handed.inference
     if parameter.name in _TRAINING:

@@ -16,25 +16,34 @@ from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.firing_search import Attempt, FiringSearch
 from fxmorph.inductor.firing.reached_lines import unmet
-from fxmorph.inductor.firing.small_program import Built
-from fxmorph.inductor.firing.vocabulary import Vocabulary, vocabulary
+from fxmorph.inductor.firing.small_program import Built, build, tensor_spec
+from fxmorph.inductor.firing.vocabulary import Vocabulary
 from fxmorph.inductor.graphs_from_code import MADE
 from fxmorph.inductor.metadata import wrong_notes
 from fxmorph.inductor.own.own_pass import MalformedGraph, OwnPass, PassError, apply_pass
+from fxmorph.inductor.own.pattern_proof import pattern_proof
+from fxmorph.inductor.own.prelude import LeftOut, Prelude
 from fxmorph.inductor.pair_check import graph_key
 from fxmorph.inductor.pair_record import Pair
 from fxmorph.inductor.stages import StageGraph
 from fxmorph.model import Kind, Status
 from fxmorph.programs.graph import copy_graph
+from fxmorph.programs.interpreter import program
+from fxmorph.prove.prover import Prover
 from fxmorph.torchapi.optional_passes import lazy_module
 from fxmorph.torchapi.patterns import Source
 
 #: What stages are called.
 _LEVEL = {Stage.AOT: "export"}
 #: Exceptions that say that the pass does not understand a graph which it should have left alone.
-_MISUNDERSTOOD = (ValueError, IndexError, TypeError, AttributeError, UnboundLocalError, KeyError)
+_MISUNDERSTOOD = (ValueError, IndexError, TypeError, AttributeError, UnboundLocalError, KeyError, ZeroDivisionError)
+#: Where torch raises that a module has no attribute of a name.
+_MODULES = "torch/nn/modules/module.py"
 #: CPU seconds of proofs, of graphs that are made, together.
 PROOF_SECONDS = 2.0
+
+#: The size that takes the place of 0.
+FILLED = 4
 
 #: How torch says that a kernel does not take a dtype.
 _NO_KERNEL = re.compile(r"not (supported|implemented) for|expected .* d?type|must be .*(float|dtype)", re.IGNORECASE)
@@ -47,30 +56,51 @@ Judge = Callable[[Pair, StageGraph, Applied, bool], Pair]
 class MadeGraphs:
     """The graphs that are made for one pass, judged.
 
-    ``tried`` counts them, ``fired_on`` says how the first one was made of which it changed more than dead code, or
-    how one that had no more.
+    ``stages`` are those at whose level they are made, on ``device``; ``prelude`` comes before the pass.  ``tried``
+    counts them, ``fired_on`` says how the first one was made of which it changed more than dead code, or how one that
+    had no more; ``patterns`` say what was shown of patterns and replacements themselves.
     """
 
     own: OwnPass
     judge: Judge
+    words: Vocabulary
     noted: Sequence[Source]
     stages: Sequence[Stage]
+    prover: Prover
+    prelude: Prelude = field(default_factory=Prelude)
+    device: str = "cpu"
     tried: int = 0
     fired: int = 0
     fired_on: str = ""
     proved: float = 0.0
-    words: Vocabulary = field(default_factory=Vocabulary)
+    patterns: list[str] = field(default_factory=list)
+    left_out: dict[str, None] = field(default_factory=dict)
     _changed: bool = False
-    _searches: list[FiringSearch] = field(default_factory=list)
+    _searches: dict[Stage, FiringSearch] = field(default_factory=dict)
 
     def records(self, seconds: float) -> Iterator[Pair]:
         """A record for each graph on which the pass fired, findings as they are found."""
-        self.words = vocabulary(self.own.origin)
         left, stages = seconds, self._ordered() or list(self.stages)
         for number, stage in enumerate(stages):
             began = time.process_time()
             yield from self._of_stage(stage, left / (len(stages) - number))
             left -= time.process_time() - began
+        yield from self._of_pairs()
+
+    def _of_pairs(self) -> Iterator[Pair]:
+        """What is shown of patterns and replacements themselves; sizes that refute one are tried on the pass."""
+        end = time.process_time() + PROOF_SECONDS
+        for source in self.noted:
+            if time.process_time() > end:
+                return
+            shown = pattern_proof(source, self.prover)
+            if shown is None:
+                continue
+            self.patterns.append(str(shown))
+            for stage, search in self._searches.items():
+                for attempt in search.on(shown.refuting if stage is not Stage.PRE_GRAD else ()):
+                    if attempt.applied is not None and (record := self._judged(attempt, stage)) is not None:
+                        yield record
 
     def _ordered(self) -> list[Stage]:
         """Those at whose level the pass names something, torch's first where it names none of ATen's operators."""
@@ -84,14 +114,14 @@ class MadeGraphs:
     def _of_stage(self, stage: Stage, seconds: float) -> Iterator[Pair]:
         search = FiringSearch(
             lambda built: self._applied(built, stage), self.words, self.noted, stage is not Stage.PRE_GRAD,
-            not self.own.exported,
+            not self.own.exported, device=self.device, prepare=lambda built: self._prepared(built, stage),
         )  # fmt: skip
-        self._searches.append(search)
+        self._searches[stage] = search
         raised: list[Attempt] = []
         held: list[Pair] = []
         fired = 0
         for attempt in search.attempts(seconds):
-            self.tried = sum(s.tried for s in self._searches)
+            self.tried = sum(s.tried for s in self._searches.values())
             if attempt.error is not None:
                 if self._misunderstands(attempt.error):
                     raised.append(attempt)
@@ -107,10 +137,18 @@ class MadeGraphs:
                 held.append(record)  # there may be worse
             elif record is not None:
                 yield record
-        self.tried = sum(s.tried for s in self._searches)
+        self.tried = sum(s.tried for s in self._searches.values())
         if fired and raised:
             yield self._of_error(raised[0], stage)
         yield from held
+
+    def _prepared(self, built: Built, stage: Stage) -> Built | None:
+        try:
+            gm = self.prelude.prepared(built.gm, stage, lambda: built.inputs().rebuild())
+        except LeftOut as why:
+            self.left_out.setdefault(str(why))
+            return None
+        return built if gm is built.gm else replace(built, gm=gm)
 
     def _applied(self, built: Built, stage: Stage) -> Applied:
         return apply_pass(self.own, _of_its_own(built.gm), stage, lambda: built.inputs().rebuild())
@@ -120,11 +158,13 @@ class MadeGraphs:
         assert attempt.applied is not None
         prove = not attempt.near and self.proved < PROOF_SECONDS
         began = time.process_time()
-        record = self.judge(self._record(attempt.built, stage, graph), graph, attempt.applied, prove)
+        record = replace(self._record(attempt.built, stage, graph), tidied=attempt.applied.tidied)
+        record = self.judge(record, graph, attempt.applied, prove)
         self.proved += time.process_time() - began if prove else 0.0
         if record.status is Status.UNSUPPORTED and attempt.near:
             return None  # the near miss does not run
-        if record.kinds == (Kind.RAISES,) and attempt.near and _NO_KERNEL.search(record.reason):
+        raises = record.kinds == (Kind.RAISES,) and attempt.near
+        if raises and (_NO_KERNEL.search(record.reason) or not _runs_with_elements(attempt.built)):
             return None  # of a dtype that nobody means
         if record.status is not Status.FINDING and (edited := _edited_notes(attempt.built.gm, attempt.applied.after)):
             return replace(record, status=Status.FINDING, kinds=(Kind.DTYPE,), reason=edited)
@@ -145,6 +185,9 @@ class MadeGraphs:
         if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
             return False  # a note of nodes that these graphs do not have
         frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if isinstance(error, AttributeError) and isinstance(error.obj, torch.nn.Module):
+            # It looks in the wrong place for a module that is called; others it may know of real models.
+            frames = [f for f in frames if not f.endswith(_MODULES)] if str(error.name).startswith("module_") else []
         return bool(frames) and frames[-1] in self.words.files
 
     def _of_error(self, attempt: Attempt, stage: Stage) -> Pair:
@@ -156,16 +199,39 @@ class MadeGraphs:
         changes = tuple(f"     {line.strip()}" for line in str(attempt.built.gm.graph).splitlines()[1:])
         return replace(record, status=Status.FINDING, kinds=(Kind.RAISES,), reason=reason, changes=changes)
 
+    @property
+    def has_changed_what_it_names(self) -> bool:
+        """Whether it has changed more than dead code, or has to do with nothing else."""
+        return self._changed or (bool(self.fired) and not self.words.targets)
+
     def why_not(self) -> str:
         """What was tried of a pass that fired on nothing, and what it asks that was never so."""
         names = [str(t).removeprefix("OpOverload") for t in self.words.targets]
         shown = ", ".join(_short(t) for t in self.words.targets[:6]) + (", ..." if len(names) > 6 else "")
         about = f"of {shown}" if shown else "of what every program calls: the pass names no operators"
-        places = {place for search in self._searches for place in search.places}
+        places = {place for search in self._searches.values() for place in search.places}
         condition = unmet(places) if places else ""
-        errors = [text for search in self._searches for text in search.errors]
+        errors = [text for search in self._searches.values() for text in search.errors]
         tail = f"; never met: {condition}" if condition else ""
-        return f"{self.tried} graphs {about}{tail}" + (f"; it raised {errors[0]}" if errors else "")
+        left_out = f"; left out: {next(iter(self.left_out))}" if self.left_out else ""
+        return f"{self.tried} graphs {about}{tail}{left_out}" + (f"; it raised {errors[0]}" if errors else "")
+
+
+def _runs_with_elements(built: Built) -> bool:
+    """Whether what has inputs without elements runs with some: kernels refuse less of nothing."""
+    empty = [0 in spec.shape for spec in built.program.inputs]
+    if not any(empty):
+        return True
+    inputs = (
+        replace(tensor_spec([n or FILLED for n in s.shape], s.dtype, s.fill), constant=s.constant) if none else s
+        for s, none in zip(built.program.inputs, empty, strict=True)
+    )
+    try:
+        filled = build(replace(built.program, inputs=tuple(inputs)), built.device)
+        program(filled.gm)(*filled.inputs().rebuild())
+        return True
+    except Exception:  # whatever it refuses
+        return False
 
 
 def _of_its_own(gm: fx.GraphModule) -> fx.GraphModule:
@@ -177,6 +243,8 @@ def _of_its_own(gm: fx.GraphModule) -> fx.GraphModule:
         root.add_module(name, copy.deepcopy(child))
     for name, value in gm.named_buffers(recurse=False):
         root.register_buffer(name, value.clone())
+    for name, parameter in gm.named_parameters(recurse=False):
+        root.register_parameter(name, torch.nn.Parameter(parameter.detach().clone(), parameter.requires_grad))
     return lazy_module(root, copy_graph(gm.graph))  # type: ignore[arg-type]
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.inductor.own.call import PassError
+from fxmorph.inductor.own.call import PassError, stubs_wanted
 
 #: ``package.module:attribute`` or ``path/file.py:attribute``.
 _ADDRESS = re.compile(r"[\w./-]+:[\w.]+")
@@ -71,7 +71,8 @@ def guarded(load: Callable[[], Any], what: str) -> Any:
         raise
     except (Exception, SystemExit) as error:
         text = " ".join(str(error).split())
-        raise PassError(f"{what} does not load: {_place(error)}{type(error).__name__}: {text}") from error
+        said = f"{_place(error)}{type(error).__name__}: {text}{stubs_wanted(error)}"
+        raise PassError(f"{what} does not load: {said}") from error
 
 
 def _module(where: str) -> ModuleType:

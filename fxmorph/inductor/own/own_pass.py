@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib import metadata
 from typing import Any
 
+import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
@@ -27,6 +28,8 @@ class MalformedGraph(RuntimeError):
     """A pass left a graph that no stage takes."""
 
 
+#: The class that torch.fx makes for each module.
+_GENERATED = "GraphModuleImpl"
 #: The entry-point group under which packages offer passes by name.
 GROUP = "fxmorph.passes"
 
@@ -122,7 +125,7 @@ def apply_pass(
     after = clone_module(gm)
     with as_compiling(after.graph):
         update = metadata_updater(after) if stage is Stage.POST_GRAD else None
-        after = result_module(own.call(Handed(after, inputs, inference)), after)
+        after = _ready(result_module(own.call(Handed(after, inputs, inference)), after), inputs)
         try:
             after.graph.lint()
         except Exception as error:
@@ -133,3 +136,12 @@ def apply_pass(
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged
                 update()
     return Applied(after, fired, 0, tidied)
+
+
+def _ready(gm: fx.GraphModule, inputs: Callable[[], Sequence[Any]]) -> fx.GraphModule:
+    """A module that has a call of its own is called once: it may finish its graph then, as ``const_fold`` does."""
+    kinds = (kind for kind in type(gm).__mro__ if issubclass(kind, fx.GraphModule) and kind is not fx.GraphModule)
+    if any("__call__" in vars(kind) and kind.__name__ != _GENERATED for kind in kinds):
+        with contextlib.suppress(Exception), torch.no_grad():  # what fails then fails when it is judged
+            gm(*inputs())
+    return gm

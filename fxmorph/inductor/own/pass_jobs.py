@@ -24,7 +24,9 @@ class CheckMade:
 class MadeBatch:
     """Records of graphs on which the pass fired, and how many were tried since the beginning; ``done`` if all were.
 
-    ``how`` says how it was made to fire first, ``why_not`` what was tried where it never did.
+    ``how`` says how it was made to fire first, ``why_not`` what was tried where it never did, or removed nothing but
+    dead code that it does not name; ``left_out`` counts
+    graphs that the pass was not given, ``patterns`` say what was shown of patterns and replacements themselves.
     """
 
     pairs: tuple[Pair, ...]
@@ -32,6 +34,8 @@ class MadeBatch:
     done: bool
     how: str = ""
     why_not: str = ""
+    left_out: int = 0
+    patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,12 @@ class PassRequest:
     setup: str = ""
     context: str = ""
     stage: str = ""
+    prelude: tuple[str, ...] = ()
+    assume: tuple[str, ...] = ()
     stub_ops: tuple[str, ...] = ()
     inductor: tuple[tuple[str, Any], ...] = ()
+    compile: tuple[tuple[str, Any], ...] = ()
+    device: str = "cpu"
     dynamic: bool = False
     rtol: float = 0.0
 
@@ -54,7 +58,8 @@ def arguments(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 _SPELLED = {"pass": "at", "args": "args", "arg": "args"}
-_LISTS = ("stub_ops",)
+_LISTS = ("stub_ops", "prelude", "assume")
+_PAIRS = ("inductor", "compile")
 
 
 def from_table(table: Mapping[str, Any], where: str) -> PassRequest:
@@ -71,8 +76,9 @@ def from_table(table: Mapping[str, Any], where: str) -> PassRequest:
     if "args" in values:
         said = values["args"]
         values["args"] = arguments([f"{k}={v}" for k, v in said.items()] if isinstance(said, Mapping) else said)
-    if "inductor" in values:
-        values["inductor"] = pairs(values["inductor"])
+    for name in _PAIRS:
+        if name in values:
+            values[name] = pairs(values[name])
     for name in _LISTS:
         if name in values:
             values[name] = tuple([values[name]] if isinstance(values[name], str) else values[name])

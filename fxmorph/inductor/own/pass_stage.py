@@ -15,6 +15,7 @@ class PassStage(StrEnum):
     POST_GRAD_AFTER = "post_grad_after"  #: after Inductor's own passes over it
     FREEZING = "freezing"
     EXPORT = "export"  #: ATen as AOTAutograd makes it, decomposed and simplified by nothing
+    EDGE = "edge"  #: Core ATen without views, in ExecuTorch's edge dialect where that is installed
 
 
 #: Stages of programs in the order in which ``any`` tries them.

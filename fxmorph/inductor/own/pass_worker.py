@@ -78,8 +78,10 @@ def _batch(checker: Checker, records: Iterator[Pair]) -> MadeBatch:
             break
     made = checker.made
     assert made is not None
-    why_not = made.why_not() if done and not made.fired else ""
-    return MadeBatch(tuple(pairs), made.tried, done, made.fired_on, why_not)
+    why_not = made.why_not() if done and not made.has_changed_what_it_names else ""
+    return MadeBatch(
+        tuple(pairs), made.tried, done, made.fired_on, why_not, made.prelude.left_out, tuple(made.patterns)
+    )
 
 
 def _in_words(error: Exception) -> str:

@@ -8,19 +8,21 @@ function of its arguments, of which nothing is concluded.
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 
 from fxmorph.inductor.own.call import PassError
 from fxmorph.judge.reference.authored import authored
+from fxmorph.torchapi.libraries import forget
 
-#: Stand-ins by qualified name; the libraries that define them live as long as the process.
-_STUBS: set[str] = set()
-_LIBRARIES: list[torch.library.Library] = []
+#: The libraries that define stand-ins, by qualified name; they live until somebody else defines the name.
+_STUBS: dict[str, torch.library.Library] = {}
 #: Names of arguments that an operator writes, and of those that are numbers, where there is no schema.
 _WRITTEN = frozenset("result out output residual".split())
 _FLOATS = frozenset("eps epsilon alpha beta p scaling".split())
@@ -42,6 +44,21 @@ def stub_namespaces(asked: Iterable[str], file: Path | None) -> list[str]:
                 _define(namespace, name, schema)
                 made.append(f"{namespace}::{name}")
     return made
+
+
+@contextlib.contextmanager
+def giving_way() -> Iterator[None]:
+    """Inside, a stand-in is gone as soon as a library defines an operator of its name."""
+    define = torch.library.Library.define
+
+    def defined(self: torch.library.Library, schema: str, *args: Any, **kwargs: Any) -> Any:
+        stub = _STUBS.pop(f"{self.ns}::{schema.partition('(')[0].strip()}", None)
+        if stub is not None:
+            forget([stub])
+        return define(self, schema, *args, **kwargs)
+
+    with mock.patch.object(torch.library.Library, "define", defined):
+        yield
 
 
 def is_stub(target: Any) -> bool:
@@ -150,8 +167,7 @@ def _define(namespace: str, name: str, schema: str) -> None:
     except RuntimeError as error:
         said = " ".join(str(error).split())[:200]
         raise PassError(f"--stub-ops {namespace}: {name}{schema}: {said}") from None
-    _LIBRARIES.append(library)
-    _STUBS.add(qualified)
+    _STUBS[qualified] = library
 
 
 def _stand_in(qualified: str, packet: Any) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ from torch import fx
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied, NotInEager, apply_unit, clone_module, module_structure, only_tidied
 from fxmorph.inductor.inventory import listed
-from fxmorph.inductor.stages import StageGraph, stage_graphs, stages_of, undecomposed_graphs
+from fxmorph.inductor.stages import StageGraph, aten_graphs, stage_graphs, stages_of
 from fxmorph.programs.capture import CaptureFailed
 
 aten: Any = torch.ops.aten
@@ -48,12 +48,12 @@ def program(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def inference() -> list[StageGraph]:
     torch.manual_seed(0)
     inputs = (torch.randn(4, 8), torch.randn(8, 8))
-    return [*stage_graphs(program, inputs), *undecomposed_graphs(program, inputs)]
+    return [*stage_graphs(program, inputs), *aten_graphs(program, inputs)]
 
 
 def test_joint_graphs_can_be_had_undecomposed() -> None:
     x = torch.randn(4, 8, requires_grad=True)
-    (graph,) = undecomposed_graphs(torch.nn.functional.gelu, (x,), training=True)
+    (graph,) = aten_graphs(torch.nn.functional.gelu, (x,), training=True)
     assert (graph.stage, graph.part) == (Stage.DECOMPOSITION, "joint")
     assert aten.gelu_backward.default in targets(graph.gm)
     applied = alone("decomposition.aten.gelu_backward.default", graph)
@@ -216,7 +216,7 @@ def test_a_decomposition_with_several_results_is_read_by_getitem() -> None:
     def norm(x: torch.Tensor) -> torch.Tensor:
         return torch.nn.functional.layer_norm(x, (8,))
 
-    graph = one(undecomposed_graphs(norm, (torch.randn(4, 8),)), Stage.DECOMPOSITION, "inference")
+    graph = one(aten_graphs(norm, (torch.randn(4, 8),)), Stage.DECOMPOSITION, "inference")
     applied = alone("decomposition.aten.native_layer_norm.default", graph)
     assert applied.fired and aten.native_layer_norm.default not in targets(applied.after)
     torch.testing.assert_close(run(applied.after, graph), run(graph.gm, graph))
