@@ -22,7 +22,8 @@ class _OneCall(fx.Interpreter):
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target not in self._held:
             value = super().get_attr(target, args, kwargs)
-            self._held[target] = value.detach().clone() if isinstance(value, torch.Tensor) else value
+            several = isinstance(value, (list, tuple, torch.nn.ParameterList))
+            self._held[target] = [_copied(v) for v in value] if several else _copied(value)
         return self._held[target]
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
@@ -31,6 +32,10 @@ class _OneCall(fx.Interpreter):
             # Reinplaced operators on lists return nothing, and Inductor's lowering what they wrote.
             return args[0]
         return out
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 def program(gm: fx.GraphModule, located: bool = True) -> Callable[..., Any]:

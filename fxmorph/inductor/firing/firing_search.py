@@ -38,8 +38,8 @@ SEARCHED_LONG = 0.8
 #: Near misses that are tried whatever the time, as the author's own patterns are, up to so many times the seconds: a
 #: slow machine drops none of the likeliest.
 LIKELIEST, LENIENCE = 40, 3.0
-#: Programs of the same calls that near misses are made of.
-ALIKE = 2
+#: Programs of the same calls, whatever is put around them, that near misses are made of.
+ALIKE = 3
 #: Near misses that are changed once more, by ten things each.
 FURTHER = 20
 #: Targets of a pass that looks at so few that each is called in several ways at once.
@@ -118,6 +118,8 @@ class FiringSearch:
         first = 0 if self.bases else self.first
         for number, program in enumerate(self._with_parameters(self._begun())):
             if time.process_time() > (began + self._share * seconds if number >= first else lenient):
+                break
+            if number >= first and len(self.bases) >= max(2 * BASES, len(self.words.targets)):
                 break
             yield from self._try(program, False)
         for program in self._with_parameters(self._grown()):
@@ -279,7 +281,8 @@ class FiringSearch:
         while True:
             for base in self.bases[known:]:
                 known += 1
-                calls = tuple(step.target for step in base.steps)
+                around = (_BEFORE, _BEHIND, torch.sin, torch.cos)
+                calls = tuple(getattr(s.target, "func", s.target) for s in base.steps if s.target not in around)
                 alike[calls] += 1
                 if alike[calls] <= ALIKE:
                     streams.append(near_misses(base, self._vocabulary, self._may_write))

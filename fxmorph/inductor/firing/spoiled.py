@@ -27,16 +27,16 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
     """
     arguments = _arguments(program, words)
     sorts = [
+        _modules(program),
         *([] if program.stated else [arguments]),  # a pattern's matcher compares those
-        _values(program),
-        _scalars(program),
         _dtypes(program),
+        _scalars(program),
+        _values(program),
+        _ranks(program),
         _dtypes_alone(program),
+        _twins(program),
         _results(program),
         _sizes(program),
-        _ranks(program),
-        _twins(program),
-        _modules(program),
         *([arguments] if program.stated else []),
         *([_writes(program), _layouts(program)] if writes else []),
         merged_inputs(program),
@@ -129,7 +129,7 @@ def _other_dtypes(program: SmallProgram) -> tuple[str, ...]:
     float64 unless an example has it.
     """
     if not program.stated:
-        return ("float16", "int32", "bfloat16", "float64", "int64", "bool", "uint8")
+        return ("int64", "float16", "bool", "float64", "int32", "bfloat16", "uint8")
     wide = ("float64",) if any(s.dtype == "float64" for s in program.inputs) else ()
     return ("float16", "bfloat16", "float32", *wide)
 

@@ -44,12 +44,11 @@ def checker_of(
     stub_namespaces(request.stub_ops, _file_of(request))
     with noting_replacements() as noted, devices_at_hand(), giving_way():
         own = watched(load_pass(request) if value is None else own_pass(value, said=said))
-        registered = list(noted)
         before = _prelude(request, (*request.prelude, *prelude), (*request.assume, *assume))
-    source = GraphSource(
-        request.stage or PassStage.ANY, request.dynamic, request.inductor, request.compile, request.device
-    )
-    return Checker(own, PairJudge(prover, request.rtol), source, registered, before)
+        source = GraphSource(
+            request.stage or PassStage.ANY, request.dynamic, request.inductor, request.compile, request.device
+        )
+        return Checker(own, PairJudge(prover, request.rtol), source, noted, before)
 
 
 def _unknown_mode(request: PassRequest) -> str:

@@ -37,8 +37,8 @@ from fxmorph.torchapi.patterns import Source
 _LEVEL = {Stage.AOT: "export"}
 #: Exceptions that say that the pass does not understand a graph which it should have left alone.
 _MISUNDERSTOOD = (ValueError, IndexError, TypeError, AttributeError, UnboundLocalError, KeyError, ZeroDivisionError)
-#: Where torch raises that a module has no attribute of a name.
-_MODULES = "torch/nn/modules/module.py"
+#: How, and where, torch says that a module has none of the name that a made graph calls.
+_MISPLACED, _MODULES = re.compile(r"has no attribute [`'](block|module_\d+)[`']"), "torch/nn/modules/module.py"
 #: CPU seconds of proofs, of graphs that are made, together.
 PROOF_SECONDS = 2.0
 
@@ -185,9 +185,8 @@ class MadeGraphs:
         if isinstance(error, KeyError) and error.args and isinstance(error.args[0], str):
             return False  # a note of nodes that these graphs do not have
         frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-        if isinstance(error, AttributeError) and isinstance(error.obj, torch.nn.Module):
-            # It looks in the wrong place for a module that is called; others it may know of real models.
-            frames = [f for f in frames if not f.endswith(_MODULES)] if str(error.name).startswith("module_") else []
+        if _MISPLACED.search(str(error)):  # it looks in the wrong place for a module that is called
+            frames = [f for f in frames if not f.endswith(_MODULES)]
         return bool(frames) and frames[-1] in self.words.files
 
     def _of_error(self, attempt: Attempt, stage: Stage) -> Pair:

@@ -11,9 +11,11 @@ import torch.nn.functional as F
 from torch import fx
 from torch._inductor import pattern_matcher as pm
 from torch._inductor.custom_graph_pass import CustomGraphPass, CustomInferenceAwareGraphPass
+from torch.fx.experimental.const_fold import split_const_subgraphs
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.subgraph_rewriter import replace_pattern
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -260,4 +262,23 @@ def float_methods(gm: fx.GraphModule, sample_inputs: list[torch.Tensor]) -> fx.G
         if node.op == "call_method" and node.target == "float":
             node.target, node.args = "to", (node.args[0], torch.float32)
     gm.recompile()
+    return gm
+
+
+def fold_constants(gm: fx.GraphModule) -> fx.GraphModule:
+    """Returns a module that folds, and finishes its graph, when it is first called."""
+    return split_const_subgraphs(gm)
+
+
+def scaled(x: torch.Tensor, scale: float) -> torch.Tensor:
+    return torch.relu(x * scale)
+
+
+def scaled_otherwise(x: torch.Tensor, scale: float) -> torch.Tensor:
+    return torch.clamp_min(torch.mul(x, scale), 0)
+
+
+def rewrite_scaled(gm: fx.GraphModule) -> fx.GraphModule:
+    """A pattern with a number among its parameters."""
+    replace_pattern(gm, scaled, scaled_otherwise)
     return gm

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 import right_passes
+import torch
 import wrong_passes
+from torch import fx
 
+from fxmorph.core.exits import Exit
+from fxmorph.inductor.own.check import Count
+from fxmorph.inductor.pair_record import Pair
+from fxmorph.model import Status
 from fxmorph.testing import check_pass
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
@@ -36,20 +42,25 @@ WRONG = {
     "PIPELINE": {"value"},
     "GeluByTanh": {"value"},
     "drop_dropout": {"dtype"},
+    "merge_equal_calls": {"dtype"},
+    "drop_zeros": {"dtype", "shape", "value"},
+    "fuse_scales": {"value"},
+    "split_rolls": {"raises"},
 }
 RIGHT: dict[str, dict[str, Any]] = {
     "remove_detach": {}, "full_like_as_full": {}, "view_to_reshape": {}, "common_calls": {}, "AddsToOne": {},
     "SquareAware": {}, "FoldPermutes": {}, "FoldSlices": {}, "SplitToSlices": {}, "Fusion": {},
     "NeedsALevel": {"level": 2}, "register_neg": {}, "PAIR": {}, "Manager": {}, "ReluByClamp": {},
     "fuse_pointwise": {}, "float_methods": {}, "remove_assertions": {},
+    "fold_constants": {}, "rewrite_scaled": {},
 }  # fmt: skip
 
 
 #: The others, of the same forms and sorts of errors, take some five seconds each, too.
 QUICK = frozenset(
     "merge_splits fold_add_into_addmm SumOfProducts drop_copies drop_what_nothing_reads FoldTransposes UnpackReductions"
-    " HalfBeforeAdding NormFusion register_softmax PIPELINE GeluByTanh"
-    " view_to_reshape FoldPermutes PAIR ReluByClamp".split()
+    " HalfBeforeAdding NormFusion register_softmax PIPELINE GeluByTanh merge_equal_calls drop_zeros fuse_scales"
+    " view_to_reshape FoldPermutes PAIR ReluByClamp fold_constants rewrite_scaled".split()
 )
 
 
@@ -77,3 +88,31 @@ def test_a_right_pass_fires_and_is_not_accused(name: str) -> None:
 def test_the_guilty_step_of_a_pipeline_is_named() -> None:
     with pytest.raises(AssertionError, match="step 2 of 3, clamps_as_relu"):
         check_pass(wrong_passes.PIPELINE, ())
+
+
+def tidy_sigmoids(graph: fx.Graph) -> None:
+    """Looks for what never comes, and removes dead code."""
+    for node in graph.find_nodes(op="call_function", target=torch.ops.aten.sigmoid.default):
+        if node.meta.get("no such note"):
+            graph.erase_node(node)
+    graph.eliminate_dead_code()
+
+
+def tidy(graph: fx.Graph) -> None:
+    graph.eliminate_dead_code()
+
+
+def test_dead_code_alone_is_no_test_of_a_pass_that_is_for_something_else() -> None:
+    with pytest.raises(AssertionError, match=r"nothing was checked; it removed nothing but dead code; tried .*sigmoid"):
+        check_pass(tidy_sigmoids, (), seconds=1.0)
+    assert check_pass(tidy, (), seconds=1.0) > 0
+
+
+def test_what_cannot_be_judged_was_not_checked() -> None:
+    count = Count()
+    for number in range(3):
+        count.add(Pair("p", "made", "made", str(number), 0, Status.UNSUPPORTED, reason="no kernel of ns::op"))
+    assert (count.fired, count.code()) == (3, Exit.NOTHING_RAN)
+    assert count.nothing_checked == "none could be judged: no kernel of ns::op"
+    count.add(Pair("p", "made", "made", "4", 0, Status.CLEAN))
+    assert (count.code(), count.nothing_checked) == (Exit.OK, "")

@@ -374,3 +374,58 @@ def drop_dropout(gm: fx.GraphModule, example_inputs: list[torch.Tensor]) -> fx.G
             swap(gm.graph, node, node.args[0])
     gm.recompile()
     return gm
+
+
+# -- what passes over models overlook --------------------------------------------------------
+
+
+def merge_equal_calls(graph: fx.Graph) -> None:
+    """Common subexpressions by ``==``: 1 is 1.0, and a sum of whole numbers is none of floats."""
+    known: dict[Any, fx.Node] = {}
+    for node in list(graph.nodes):
+        if node.op == "call_function" and not node.kwargs and all(not isinstance(a, list) for a in node.args):
+            key = (node.target, node.args)
+            if key in known:
+                swap(graph, node, known[key])
+            known.setdefault(key, node)
+
+
+def drop_zeros(graph: fx.Graph) -> None:
+    """``x + zeros`` is ``x``: of another shape, or another dtype, it is not."""
+    for node in graph.find_nodes(op="call_function", target=aten.add.Tensor):
+        other = node.args[1]
+        if isinstance(other, fx.Node) and other.target is aten.zeros.default:
+            swap(graph, node, node.args[0])
+    graph.eliminate_dead_code()
+
+
+def fuse_scales(gm: fx.GraphModule) -> fx.GraphModule:
+    """A product with a number behind a linear layer goes into the layer, whoever else calls it."""
+    for node in list(gm.graph.nodes):
+        if node.target in (torch.mul, operator.mul) and isinstance(node.args[1], (int, float)):
+            call = node.args[0]
+            if isinstance(call, fx.Node) and call.op == "call_module" and len(call.users) == 1:
+                layer = gm.get_submodule(call.target)
+                if isinstance(layer, torch.nn.Linear):
+                    with torch.no_grad():
+                        for value in layer.parameters():
+                            value.mul_(node.args[1])
+                    swap(gm.graph, node, call)
+    gm.recompile()
+    return gm
+
+
+def split_rolls(graph: fx.Graph) -> None:
+    """A roll as two slices that are joined: ``shifts % size`` of no elements is a division by zero."""
+    for node in graph.find_nodes(op="call_function", target=aten.roll.default):
+        source, shifts = node.args[0], node.args[1]
+        dim = node.args[2][0] if len(node.args) > 2 and node.args[2] else None
+        if dim is None or len(shifts) > 1:
+            continue
+        size = source.meta["val"].shape[dim]
+        at = size - shifts[0] % size
+        with graph.inserting_before(node):
+            back = graph.call_function(aten.slice.Tensor, (source, dim, at, 2**63 - 1))
+            front = graph.call_function(aten.slice.Tensor, (source, dim, 0, at))
+            made = graph.call_function(aten.cat.default, ([back, front], dim))
+        swap(graph, node, made)
