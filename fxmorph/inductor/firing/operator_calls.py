@@ -234,7 +234,10 @@ def _spelled(
 def varied(
     target: OpOverload, args: Sequence[Any], kwargs: Sequence[tuple[str, Any]], value: Any, words: Words
 ) -> Iterator[Call]:
-    """The call with one argument otherwise at a time, the others as they are; ``value`` is its first tensor's."""
+    """The call with one argument otherwise at a time, the others as they are; ``value`` is its first tensor's.
+
+    Arguments that it leaves to their defaults come first: passes forget those.
+    """
     arguments = list(schema_of(target).arguments)
     named = dict(kwargs)
     current = [args[i] if i < len(args) else named.get(a.name, OMITTED) for i, a in enumerate(arguments)]
@@ -242,6 +245,10 @@ def varied(
     options = [[] if i == first else list(_options(name_of(target), a, value, words)) for i, a in enumerate(arguments)]
     if any(isinstance(v, (int, float)) for v in args[1:2]):  # nobody scales a number by ``alpha``
         options = [[] if a.name == "alpha" else some for a, some in zip(arguments, options, strict=True)]
+    for i, some in enumerate(options):
+        given = [v for v in some if v is not OMITTED]
+        if current[i] is OMITTED and given:
+            yield _call(target, arguments, [*current[:i], given[0], *current[i + 1 :]], True)
     for turn in range(max((len(some) for some in options), default=0)):
         for i, some in enumerate(options):
             if turn < len(some) and some[turn] is not current[i] and some[turn] != current[i]:

@@ -28,8 +28,9 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
     arguments = _arguments(program, words)
     sorts = [
         _modules(program),
-        *([] if program.stated else [arguments]),  # a pattern's matcher compares those
+        *([] if program.stated else [arguments, arguments]),  # a pattern's matcher compares those
         _dtypes(program),
+        *([] if program.stated else [arguments]),
         _scalars(program),
         _values(program),
         _ranks(program),

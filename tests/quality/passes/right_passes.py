@@ -65,6 +65,10 @@ def view_to_reshape(graph: fx.Graph) -> None:
             node.target = aten.reshape.default
 
 
+def _is_view(node: fx.Node) -> bool:
+    return any(r.alias_info is not None for r in getattr(node.target, "_schema", aten.sin.default._schema).returns)
+
+
 def common_calls(graph: fx.Graph) -> None:
     """Equal calls are made once."""
     known: dict[Any, fx.Node] = {}
@@ -78,7 +82,7 @@ def common_calls(graph: fx.Graph) -> None:
             (output,) = (n for n in graph.nodes if n.op == "output")
             if (
                 key in known
-                and output not in node.users
+                and not any(u is output or _is_view(u) for u in node.users)
                 and not any(u.target is aten.copy_.default for n in node.all_input_nodes for u in n.users)
             ):
                 swap(graph, node, known[key])
