@@ -47,7 +47,8 @@ class Vocabulary:
 
     ``operators`` are overloads and packets, ``functions`` those of torch and Python, ``methods`` names of methods of
     tensors, ``modules`` classes; ``files`` hold the code; ``patterns`` are ``PatternMatcherPass`` objects.  ``edge``:
-    operators are named in ExecuTorch's edge dialect; here they are those that these stand for.  ``exported``: what
+    operators are named in ExecuTorch's edge dialect; here they are those that these stand for; ``plain``: some are
+    named as torch has them.  ``exported``: what
     ``torch.export`` makes is named; ``attributes``: nodes that hold parameters are.
     """
 
@@ -60,6 +61,7 @@ class Vocabulary:
     files: set[str] = field(default_factory=set)
     patterns: list[Any] = field(default_factory=list)
     edge: bool = False
+    plain: bool = False
     exported: bool = False
     attributes: bool = False
 
@@ -159,6 +161,7 @@ class _Reader:
         except TypeError:
             return False
         if isinstance(value, (OpOverload, OpOverloadPacket)):
+            words.plain = True
             words.operators.setdefault(value)
         elif (behind := aten_operator(value)) is not None:
             words.edge = True

@@ -63,7 +63,9 @@ def check_pass(request: PassRequest, settings: Settings, every: bool, emit: Call
     count = Count()
     quick = not (settings.paths or every or "max_time" in settings.given)
     plan = SeedPlan(ordered(seeds, source), request.stage or PassStage.ANY, quick, started + settings.max_time)
-    with Pool(1, _serve, (request, str(state)), ["fxmorph.inductor.own.pass_worker"]) as pool:
+    # The compiler asks for a GPU when it is imported, which a process that is to use one does by itself.
+    shared = ["fxmorph.inductor.own.pass_worker"] if request.device == "cpu" else []
+    with Pool(1, _serve, (request, str(state)), shared) as pool:
         for pair in _records(pool, plan, count, request.name):
             count.add(pair)
             emit(told(pair, pair.stage or plan.stage, _written(pair, state)))

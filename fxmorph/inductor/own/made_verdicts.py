@@ -76,16 +76,21 @@ class MadeGraphs:
     patterns: list[str] = field(default_factory=list)
     left_out: dict[str, None] = field(default_factory=dict)
     _changed: bool = False
-    _searches: dict[Stage, FiringSearch] = field(default_factory=dict)
+    _searches: dict[tuple[Stage, bool], FiringSearch] = field(default_factory=dict)
 
     def records(self, seconds: float) -> Iterator[Pair]:
         """A record for each graph on which the pass fired, findings as they are found."""
-        left, stages = seconds, self._ordered() or list(self.stages)
-        for number, stage in enumerate(stages):
+        left = seconds
+        turns = [(stage, edge) for stage in self._ordered() or list(self.stages) for edge in self._dialects()]
+        for number, (stage, self.prelude.edge) in enumerate(turns):
             began = time.process_time()
-            yield from self._of_stage(stage, left / (len(stages) - number))
+            yield from self._of_stage(stage, left / (len(turns) - number))
             left -= time.process_time() - began
         yield from self._of_pairs()
+
+    def _dialects(self) -> tuple[bool, ...]:
+        """Whether operators are those of the edge dialect: a pass that runs before it comes may name those, too."""
+        return (True, False) if self.words.edge and self.words.plain else (self.prelude.edge,)
 
     def _of_pairs(self) -> Iterator[Pair]:
         """What is shown of patterns and replacements themselves; sizes that refute one are tried on the pass."""
@@ -97,7 +102,7 @@ class MadeGraphs:
             if shown is None:
                 continue
             self.patterns.append(str(shown))
-            for stage, search in self._searches.items():
+            for (stage, _), search in self._searches.items():
                 for attempt in search.on(shown.refuting if stage is not Stage.PRE_GRAD else ()):
                     if attempt.applied is not None and (record := self._judged(attempt, stage)) is not None:
                         yield record
@@ -116,7 +121,7 @@ class MadeGraphs:
             lambda built: self._applied(built, stage), self.words, self.noted, stage is not Stage.PRE_GRAD,
             not self.own.exported, device=self.device, prepare=lambda built: self._prepared(built, stage),
         )  # fmt: skip
-        self._searches[stage] = search
+        self._searches[stage, self.prelude.edge] = search
         raised: list[Attempt] = []
         held: list[Pair] = []
         fired = 0
