@@ -48,6 +48,8 @@ FEW = 6
 BEGUN = 400
 #: Calls between which others are put.
 _BEFORE, _BEHIND = torch.ops.aten.sin.default, torch.ops.aten.cos.default
+#: Names of what makes a tensor of one number.
+_CONSTANT = frozenset("full zeros ones full_like zeros_like ones_like scalar_tensor fill".split())
 #: Ways of spelling one call before, or behind.
 SPELLINGS = 5
 
@@ -229,14 +231,18 @@ class FiringSearch:
         yield from _in_turn([self._placed(program) for program in plain])
 
     def _placed(self, program: SmallProgram) -> Iterator[SmallProgram]:
-        """Between other calls, where neither what it reads is an input nor what it gives a result; and on what is
-        constant throughout.
+        """On what is constant throughout, first where the pass names what makes such; between other calls, where
+        neither what it reads is an input nor what it gives a result; and twice on one input.
         """
+        folds = any(name_of(target) in _CONSTANT for target in self.words.targets)
+        if folds:
+            yield from uniform(program)
         before, behind = (_BEFORE, _BEHIND) if self.aten else (torch.sin, torch.cos)
         for front in itertools.islice(prepended(program, 0, before, self._vocabulary), 1):
             yield from itertools.islice(appended(front, behind, self._vocabulary), 1)
         yield from siblings(program)
-        yield from uniform(program)
+        if not folds:
+            yield from uniform(program)
 
     def _grown(self) -> Iterator[SmallProgram]:
         """Changes of what was read on, the latest first, and of every other in turn."""
