@@ -25,13 +25,13 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
     ``writes``: the graph may write into its inputs, which it does at its end, and these may lie in memory as they
     like; exported programs have neither.
     """
-    arguments = _arguments(program, words)
+    arguments, scalars = _arguments(program, words), _scalars(program)
     sorts = [
         _modules(program),
         *([] if program.stated else [arguments, arguments]),  # a pattern's matcher compares those
+        scalars,
+        scalars,
         _dtypes(program),
-        *([] if program.stated else [arguments]),
-        _scalars(program),
         _values(program),
         _ranks(program),
         _dtypes_alone(program),
