@@ -132,7 +132,23 @@ def prepended(program: SmallProgram, at: int, target: Any, words: Words) -> Iter
     for shape in dict.fromkeys((spec.shape, *first_shapes(target), _transposed(spec.shape))):
         start = SmallProgram((tensor_spec(shape, spec.dtype, spec.fill),), (), (In(0),))
         for front in appended(start, target, words):
-            yield joined(front, program, at, name_of(target))
+            yield joined(front, _as_wide(program, at, front), at, name_of(target))
+
+
+def _as_wide(program: SmallProgram, at: int, front: SmallProgram) -> SmallProgram:
+    """The program with inputs that are as large as input ``at`` made as large as the front's result."""
+    old = program.inputs[at].shape
+    try:
+        value = _value_of(front, 0)
+    except Misfit:
+        return program
+    if not isinstance(value, torch.Tensor) or tuple(value.shape) == old:
+        return program
+    inputs = (
+        replace(tensor_spec(tuple(value.shape), s.dtype, s.fill), constant=s.constant) if s.shape == old else s
+        for s in program.inputs
+    )
+    return replace(program, inputs=tuple(inputs))
 
 
 def _made_in_place(program: SmallProgram, at: int, target: OpOverload, words: Words) -> Iterator[SmallProgram]:

@@ -7,9 +7,11 @@ code would find them.  What objects hold, as lists of operators, counts too.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import inspect
 import operator
+import sys
 import textwrap
 import types
 from collections.abc import Iterator, Mapping
@@ -36,6 +38,10 @@ _OPERATORS = frozenset(
 #: Functions of torch that passes call for themselves.
 _OWN_USE = frozenset(
     "no_grad tensor empty is_tensor compile device Size typename manual_seed is_grad_enabled empty_like".split()
+)
+#: Packages whose code is none of a pass's, whatever it takes from them.
+_OTHERS = frozenset(
+    "torch fxmorph numpy sympy networkx pydantic pydantic_core annotated_types typing_extensions yaml omegaconf".split()
 )
 #: Methods of tensors whose names are words of other things.
 _OTHER_WORDS = frozenset("cuda cpu numpy device type size dim map_ apply_ data name names shape item tolist".split())
@@ -90,7 +96,7 @@ def home_of(origin: tuple[Any, ...]) -> str:
 
 class _Reader:
     def __init__(self, home: str) -> None:
-        self.words = Vocabulary()
+        self.words = Vocabulary(exported=home.startswith(("torch._export", "torch.export")))
         self._home = home
         self._functions: dict[Any, None] = {}
         self._read: set[Any] = set()
@@ -99,7 +105,11 @@ class _Reader:
     # -- objects --------------------------------------------------------------------
 
     def look(self, value: Any, depth: int) -> None:
-        """Note what a value is, or holds."""
+        """Note what a value is, or holds; what refuses to be asked, as what libraries fill later, holds nothing."""
+        with contextlib.suppress(Exception):
+            self._look(value, depth)
+
+    def _look(self, value: Any, depth: int) -> None:
         if self._name(value) or depth > DEPTH or id(value) in self._seen or len(self._seen) > OBJECTS:
             return
         if isinstance(value, (str, bytes, int, float, complex, type(None), torch.Tensor, fx.Node)):
@@ -108,7 +118,7 @@ class _Reader:
         if is_matcher_pass(value):
             self._look_at_patterns(value)
         elif isinstance(value, (Mapping, list, tuple, set, frozenset)):
-            for part in _held(value):
+            for part in [*value.keys(), *value.values()] if isinstance(value, Mapping) else value:
                 self.look(part, depth + 1)
         elif isinstance(value, functools.partial):
             self.look([value.func, *value.args, *value.keywords.values()], depth)
@@ -146,7 +156,7 @@ class _Reader:
     def _is_own(self, module: str) -> bool:
         if self._home and module.startswith(self._home):
             return True
-        return module.split(".")[0] not in ("torch", "builtins", "fxmorph", "typing", "abc", "functools", "logging")
+        return module.split(".")[0] not in _OTHERS and module.split(".")[0] not in sys.stdlib_module_names
 
     def _add(self, function: Any) -> None:
         function = inspect.unwrap(function)
@@ -212,18 +222,21 @@ class _Reader:
 
     def _note(self, node: ast.AST, scope: Mapping[str, Any]) -> None:
         if isinstance(node, (ast.Attribute, ast.Name)):
-            value = _looked_up(node, scope)
-            if isinstance(value, types.FunctionType) and not self._name(value):
-                if self._is_own(value.__module__ or ""):
-                    self._add(value)
-            elif inspect.isclass(value) and not self._name(value):
-                if self._is_own(value.__module__) and value not in (Exception,):
-                    self.look(value, 1)
-            elif not isinstance(value, types.ModuleType):
-                self.look(value, 1)
-            self.words.exported = self.words.exported or _is_of_export(value)
+            with contextlib.suppress(Exception):  # as above
+                self._note_value(_looked_up(node, scope))
         elif isinstance(node, ast.Constant):
             self._note_constant(node.value)
+
+    def _note_value(self, value: Any) -> None:
+        if isinstance(value, types.FunctionType) and not self._name(value):
+            if self._is_own(value.__module__ or ""):
+                self._add(value)
+        elif inspect.isclass(value) and not self._name(value):
+            if self._is_own(value.__module__) and value not in (Exception,):
+                self.look(value, 1)
+        elif not isinstance(value, types.ModuleType):
+            self.look(value, 1)
+        self.words.exported = self.words.exported or _is_of_export(value)
 
     def _note_constant(self, value: Any) -> None:
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -243,14 +256,6 @@ class _Reader:
             self._name(found)
 
 
-def _held(value: Any) -> list[Any]:
-    """What a container holds; nothing of one that refuses to say, as some that libraries fill later."""
-    try:
-        return [*value.keys(), *value.values()] if isinstance(value, Mapping) else list(value)
-    except Exception:
-        return []
-
-
 def _is_of_export(value: Any) -> bool:
     """Whether it is a part of ``torch.export``."""
     return str(getattr(value, "__module__", "")).startswith("torch.export") or value is getattr(torch, "export", None)
@@ -268,8 +273,6 @@ def _scope(function: types.FunctionType) -> dict[str, Any]:
 
 def _imported(node: ast.Import | ast.ImportFrom) -> dict[str, Any]:
     """What an import inside of a function binds, of what is there already."""
-    import sys
-
     out: dict[str, Any] = {}
     for alias in node.names:
         if isinstance(node, ast.ImportFrom):

@@ -27,7 +27,9 @@ class Handed:
 Giver = Callable[[Handed], Any]
 
 #: Names that say what is a module, what is a graph, and what is inputs.
-_MODULES = frozenset("gm graph_module module mod model traced fx_module graph_mod traced_module exported_model".split())
+_MODULES = frozenset(
+    "gm graph_module graph_model module mod model traced fx_module graph_mod traced_module exported_model".split()
+)
 _GRAPHS = frozenset("graph g fx_graph".split())
 _INPUTS = frozenset(
     "example_inputs example_input sample_inputs sample_input inputs input_tensors fake_inputs example_args "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
@@ -66,8 +67,14 @@ class Prelude:
         Raises :class:`PassError` where a pass or an assumption turns out to be none.
         """
         if self.edge:
+            if several := _of_several_dtypes(gm.graph):
+                raise self._leaving_out(f"the edge dialect refuses operands of several dtypes, as those of {several}")
             gm = clone_module(gm)
-            to_edge_dialect(gm)
+            try:
+                to_edge_dialect(gm)
+            except Exception as error:  # an operator that the dialect does not have
+                said = " ".join(str(error).split())[:200]
+                raise self._leaving_out(f"it has no form in the edge dialect: {said}") from error
         for own in self.passes:
             try:
                 gm = apply_pass(own, gm, stage, inputs, inference).after
@@ -84,3 +91,17 @@ class Prelude:
     def _leaving_out(self, why: str) -> LeftOut:
         self.left_out += 1
         return LeftOut(why)
+
+
+#: Operators whose tensors are of one dtype in the edge dialect.
+_OF_ONE_DTYPE = frozenset("cat stack add sub mul div addmm mm bmm maximum minimum".split())
+
+
+def _of_several_dtypes(graph: fx.Graph) -> str:
+    """An operator of the graph whose tensors are of several dtypes, where the dialect's verifier wants one."""
+    for node in graph.nodes:
+        if str(node.target).split(".")[0] == "aten" and str(node.target).split(".")[1] in _OF_ONE_DTYPE:
+            values = [n.meta.get("val") for n in node.all_input_nodes]
+            if len({v.dtype for v in values if isinstance(v, torch.Tensor)}) > 1:
+                return str(node.target)
+    return ""
