@@ -27,6 +27,8 @@ class _OneCall(fx.Interpreter):
         return self._held[target]
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+        if isinstance(target, OpOverload) and schema_of(target).name.endswith("::_unsafe_index_put_"):
+            target = torch.ops.aten.index_put_.default  # Inductor's own name for it writes twice when eager runs it
         out = super().call_function(target, args, kwargs)
         if out is None and isinstance(target, OpOverload) and schema_of(target).name.startswith("aten::_foreach_"):
             # Reinplaced operators on lists return nothing, and Inductor's lowering what they wrote.
