@@ -138,6 +138,8 @@ def prepended(program: SmallProgram, at: int, target: Any, words: Words) -> Iter
 def _as_wide(program: SmallProgram, at: int, front: SmallProgram) -> SmallProgram:
     """The program with inputs that are as large as input ``at`` made as large as the front's result."""
     old = program.inputs[at].shape
+    if not any(s.shape == old for i, s in enumerate(program.inputs) if i != at):
+        return program
     try:
         value = _value_of(front, 0)
     except Misfit:

@@ -41,7 +41,8 @@ _OWN_USE = frozenset(
 )
 #: Packages whose code is none of a pass's, whatever it takes from them.
 _OTHERS = frozenset(
-    "torch fxmorph numpy sympy networkx pydantic pydantic_core annotated_types typing_extensions yaml omegaconf".split()
+    """torch builtins fxmorph typing abc functools logging numpy sympy networkx pydantic pydantic_core annotated_types
+    typing_extensions yaml omegaconf""".split()
 )
 #: Methods of tensors whose names are words of other things.
 _OTHER_WORDS = frozenset("cuda cpu numpy device type size dim map_ apply_ data name names shape item tolist".split())
@@ -156,7 +157,7 @@ class _Reader:
     def _is_own(self, module: str) -> bool:
         if self._home and module.startswith(self._home):
             return True
-        return module.split(".")[0] not in _OTHERS and module.split(".")[0] not in sys.stdlib_module_names
+        return module.split(".")[0] not in _OTHERS
 
     def _add(self, function: Any) -> None:
         function = inspect.unwrap(function)
