@@ -48,6 +48,7 @@ FEW = 6
 BEGUN = 400
 #: Calls between which others are put.
 _BEFORE, _BEHIND = torch.ops.aten.sin.default, torch.ops.aten.cos.default
+_AROUND = (_BEFORE, _BEHIND, torch.sin, torch.cos)
 #: Names of what makes a tensor of one number.
 _CONSTANT = frozenset("full zeros ones full_like zeros_like ones_like scalar_tensor fill".split())
 #: Ways of spelling one call before, or behind.
@@ -287,8 +288,7 @@ class FiringSearch:
         while True:
             for base in self.bases[known:]:
                 known += 1
-                around = (_BEFORE, _BEHIND, torch.sin, torch.cos)
-                calls = tuple(getattr(s.target, "func", s.target) for s in base.steps if s.target not in around)
+                calls = tuple(getattr(s.target, "func", s.target) for s in base.steps if s.target not in _AROUND)
                 alike[calls] += 1
                 if alike[calls] <= ALIKE:
                     streams.append(near_misses(base, self._vocabulary, self._may_write))

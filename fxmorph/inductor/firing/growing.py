@@ -31,6 +31,7 @@ from fxmorph.inductor.firing.small_program import (
     SmallProgram,
     Step,
     build,
+    in_shape,
     references,
     tensor_spec,
 )
@@ -146,10 +147,7 @@ def _as_wide(program: SmallProgram, at: int, front: SmallProgram) -> SmallProgra
         return program
     if not isinstance(value, torch.Tensor) or tuple(value.shape) == old:
         return program
-    inputs = (
-        replace(tensor_spec(tuple(value.shape), s.dtype, s.fill), constant=s.constant) if s.shape == old else s
-        for s in program.inputs
-    )
+    inputs = (in_shape(s, tuple(value.shape)) if s.shape == old else s for s in program.inputs)
     return replace(program, inputs=tuple(inputs))
 
 

@@ -286,3 +286,8 @@ def _plain(value: Any) -> Any:
 def tensor_spec(shape: Sequence[int], dtype: str = "float32", fill: str = "normal") -> InputSpec:
     """A contiguous input."""
     return spec_for(torch.empty(tuple(shape), dtype=getattr(torch, dtype), device="meta"), fill)
+
+
+def in_shape(spec: InputSpec, shape: Sequence[int]) -> InputSpec:
+    """The input in another shape, contiguous; what it holds, and whether it is a parameter, stay."""
+    return replace(tensor_spec(shape, spec.dtype, spec.fill), constant=spec.constant)

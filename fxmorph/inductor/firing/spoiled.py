@@ -12,7 +12,7 @@ import torch
 from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
 from fxmorph.inductor.firing.growing import crossed, merged_inputs, respelled, without_unused
 from fxmorph.inductor.firing.operator_calls import Words, name_of
-from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, tensor_spec
+from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, in_shape
 from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, schema_of, tree_leaves
 from fxmorph.torchapi.own_patterns import auto_functionalized
 
@@ -197,8 +197,7 @@ def _ranks(program: SmallProgram) -> Iterator[SmallProgram]:
 
 
 def _reshaped(program: SmallProgram, at: int, shape: tuple[int, ...]) -> SmallProgram:
-    spec = program.inputs[at]
-    return _input(program, at, replace(tensor_spec(shape, spec.dtype, spec.fill), constant=spec.constant))
+    return _input(program, at, in_shape(program.inputs[at], shape))
 
 
 def _twins(program: SmallProgram) -> Iterator[SmallProgram]:
@@ -243,7 +242,7 @@ def _modules(program: SmallProgram) -> Iterator[SmallProgram]:
 
 def squared(program: SmallProgram) -> SmallProgram:
     """One size throughout, so that dimensions can be taken for one another."""
-    square = (replace(tensor_spec([4] * len(s.shape), s.dtype, s.fill), constant=s.constant) for s in program.inputs)
+    square = (in_shape(s, [4] * len(s.shape)) for s in program.inputs)
     return _said(replace(program, inputs=tuple(square)), "all sizes are 4")
 
 
@@ -267,7 +266,7 @@ def _resized(spec: InputSpec, dim: int, size: int) -> InputSpec:
         return spec
     shape = list(spec.shape)
     shape[dim] = size
-    return replace(tensor_spec(shape, spec.dtype, spec.fill), constant=spec.constant)
+    return in_shape(spec, shape)
 
 
 def _layouts(program: SmallProgram) -> Iterator[SmallProgram]:

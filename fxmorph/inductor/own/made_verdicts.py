@@ -16,7 +16,7 @@ from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.firing_search import Attempt, FiringSearch
 from fxmorph.inductor.firing.reached_lines import unmet
-from fxmorph.inductor.firing.small_program import Built, build, tensor_spec
+from fxmorph.inductor.firing.small_program import Built, build, in_shape
 from fxmorph.inductor.firing.vocabulary import Vocabulary
 from fxmorph.inductor.graphs_from_code import MADE
 from fxmorph.inductor.metadata import wrong_notes
@@ -76,7 +76,7 @@ class MadeGraphs:
     fired_on: str = ""
     proved: float = 0.0
     patterns: list[str] = field(default_factory=list)
-    left_out: dict[str, None] = field(default_factory=dict)
+    left_out: str = ""
     _changed: bool = False
     _searches: dict[tuple[Stage, bool], FiringSearch] = field(default_factory=dict)
 
@@ -156,7 +156,7 @@ class MadeGraphs:
         try:
             gm = self.prelude.prepared(built.gm, stage, lambda: built.inputs().rebuild())
         except LeftOut as why:
-            self.left_out.setdefault(str(why))
+            self.left_out = self.left_out or str(why)
             return None
         return built if gm is built.gm else replace(built, gm=gm)
 
@@ -222,7 +222,7 @@ class MadeGraphs:
         condition = unmet(places) if places else ""
         errors = [text for search in self._searches.values() for text in search.errors]
         tail = f"; never met: {condition}" if condition else ""
-        left_out = f"; left out: {next(iter(self.left_out))}" if self.left_out else ""
+        left_out = f"; left out: {self.left_out}" if self.left_out else ""
         return f"{self.tried} graphs {about}{tail}{left_out}" + (f"; it raised {errors[0]}" if errors else "")
 
 
@@ -232,7 +232,7 @@ def _runs_with_elements(built: Built) -> bool:
     if not any(empty):
         return True
     inputs = (
-        replace(tensor_spec([n or FILLED for n in s.shape], s.dtype, s.fill), constant=s.constant) if none else s
+        in_shape(s, [n or FILLED for n in s.shape]) if none else s
         for s, none in zip(built.program.inputs, empty, strict=True)
     )
     try:

@@ -89,18 +89,19 @@ class PairJudge:
     def _broken_promises(self, graph: StageGraph, after: fx.GraphModule) -> str:
         """Of operators of other libraries that either graph calls, each asked once, with what it is given there."""
         assert graph.inputs is not None
-        broken = ""
+        called: dict[OpOverload, None] = {}
         for gm in (graph.gm, after):
-            if not any(
-                isinstance(o, OpOverload) and is_foreign(o) for n in gm.graph.nodes for o in (n.target, *n.args)
-            ):
+            mine = [o for n in gm.graph.nodes for o in (n.target, *n.args) if isinstance(o, OpOverload)]
+            mine = [o for o in mine if is_foreign(o)]
+            called |= dict.fromkeys(mine)
+            if self._promises.keys() >= set(mine):
                 continue
             with contextlib.suppress(Exception):  # what raises is judged
                 for operator, (args, kwargs) in foreign_calls(partial(_run, gm, graph.inputs)).items():
+                    called.setdefault(operator)
                     if operator not in self._promises:
                         self._promises[operator] = "" if is_stub(operator) else broken_promise(operator, args, kwargs)
-                    broken = broken or self._promises[operator]
-        return broken
+        return next((broken for o in called if (broken := self._promises.get(o, ""))), "")
 
 
 def _run(gm: fx.GraphModule, inputs: InputSet) -> None:
