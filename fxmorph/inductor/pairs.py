@@ -64,6 +64,9 @@ class _Pair(Trial):
     def __init__(self, subject: GraphSubject, after: Callable[..., Any]) -> None:
         super().__init__(subject, CompileConfig.make(), 0, Clock())
         self._after = after
+        other = GraphSubject(after, subject.inputs, lambda c: c, no_grad=True)
+        #: The graph after the pass as a program of its own, whose references are made once.
+        self._alone = Trial(other, CompileConfig.make(), 0, Clock())
 
     def compiled(
         self, plan: ValuePlan, prepare: Callable[[Invocation], None] | None = None, **more: Any
@@ -81,9 +84,8 @@ class _Pair(Trial):
         value = old.slots()[slot].value
         if loses_float64(value, new.slots()[slot].value):
             return ""
-        other = GraphSubject(self._after, self.subject.inputs, lambda c: c, no_grad=True)  # type: ignore[attr-defined]
         mine = self.reference(plan, old).shadows(slot)
-        theirs = Trial(other, CompileConfig.make(), 0, Clock()).reference(plan, new).shadows(slot)
+        theirs = self._alone.reference(plan, new).shadows(slot)
         near = tolerance_of(value)
         if not all(differ_in_fp64(mine, theirs, lane, True, near) is False for lane in ("wide", "cast")):
             return ""
@@ -122,6 +124,7 @@ def judge_pair(
     verdicts: list[Verdict] = list(wrong[0])
     told: list[str] = [*wrong[1]]
     seen: dict[ValuePlan, str] = {}
+    wrong_values = False
     for plan in pair.subject.inputs:  # type: ignore[attr-defined]
         old = pair.eager(plan)
         if old.raised:
@@ -134,6 +137,7 @@ def judge_pair(
             if (
                 verdict.status is Status.FINDING
                 and verdict.kind is Kind.VALUE
+                and not wrong_values  # of this kind one is told
                 and (how := pair.rounds_otherwise(plan, verdict.slot, old, new))
             ):
                 verdict = replace(
@@ -142,6 +146,7 @@ def judge_pair(
                 )  # fmt: skip
             if verdict.status is Status.FINDING and verdict.code is VerdictCode.NONFINITE_INPUTS:
                 verdict = replace(verdict, status=Status.EDGE_CASE, kind=None)  # folds that lose them may be accepted
+            wrong_values |= verdict.status is Status.FINDING and verdict.kind is Kind.VALUE
             said = replace(verdict, reason=_in_words(verdict.reason), plan=plan)
             dropped = (
                 (verdict.kind in _LAYOUT and not strides)

@@ -5,6 +5,7 @@ What an operator wants of its arguments is told by their types and names in its 
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -76,6 +77,8 @@ _FIRST: dict[str, tuple[int, ...]] = {
     ),
     "embedding": (10, 6), "pixel_shuffle": (2, 4, 3, 3),
 }  # fmt: skip
+#: Those that models call on images and on heads of attention as well.
+_OF_IMAGES = frozenset("permute transpose mean cat interpolate".split())
 #: What operators of Python do, as ATen calls it.
 _PYTHON = {
     operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div", operator.matmul: "matmul",
@@ -103,7 +106,10 @@ def first_shapes(target: Any) -> tuple[tuple[int, ...], ...]:
     """Shapes of a value that a call may be made on, the likeliest first."""
     if isinstance(target, type):
         return MODULE_SHAPES
-    known = _FIRST.get(name_of(target))
+    name = name_of(target)
+    if name in _OF_IMAGES:
+        return (*SHAPES, (2, 3, 4, 5))
+    known = _FIRST.get(name)
     return (known,) if known else SHAPES
 
 
@@ -147,8 +153,10 @@ def calls(target: Any, value: torch.Tensor | None, words: Words, like: torch.Ten
         return
     packet = target if isinstance(target, OpOverloadPacket) else aten_packet(name_of(target).removesuffix("_"))
     for overload in overloads_of(packet) if packet is not None else ():
-        for call in _spelled(overload, value, words, aten=False):
+        for number, call in enumerate(_spelled(overload, value, words, aten=False)):
             yield from _as(target, call)
+            if not number:
+                yield from _by_name(target, call, overload)
     if packet is None and not isinstance(target, OpOverloadPacket):
         yield Call("call_method" if isinstance(target, str) else "call_function", target, (Given(),))
 
@@ -171,8 +179,23 @@ def _as(target: Any, call: Call) -> Iterator[Call]:
     if target in _PYTHON and call.kwargs:
         return
     yield replace(call, op=op, target=target)
-    if op == "call_method" and len(call.args) == 2 and isinstance(call.args[1], list):
+    if not any(isinstance(a, list) and all(isinstance(v, int) for v in a) for a in call.args):
+        return
+    if op == "call_method" and len(call.args) == 2:
         yield replace(call, op=op, target=target, args=(call.args[0], *call.args[1]))
+    yield replace(call, op=op, target=target, args=tuple(tuple(a) if isinstance(a, list) else a for a in call.args))
+
+
+def _by_name(target: Any, call: Call, overload: OpOverload) -> Iterator[Call]:
+    """The call of a function of torch with every argument by its name, as programs may have it."""
+    if isinstance(target, str) or target in _PYTHON:
+        return
+    try:
+        names = list(inspect.signature(target).parameters)
+    except ValueError:  # what is not written in Python says no names; its first is ``input`` there
+        names = ["input" if a.name == "self" else a.name for a in schema_of(overload).arguments]
+    named = zip(names, call.args, strict=False)
+    yield Call("call_function", target, (), (*named, *call.kwargs))
 
 
 def _elements(value: Any) -> Iterator[Call]:
@@ -438,6 +461,18 @@ def _numbers(own: str, words: Words) -> Iterator[float]:
         yield from dict.fromkeys((2, *told, 0.5, 0, 1, -1, 3.0, _ROUNDED))
 
 
+def _orders(ndim: int) -> Iterator[list[int]]:
+    """Orders of dims: all moved, the last two exchanged, none, channels last and back, counted from the end."""
+    yield [*range(1, ndim), 0]
+    yield [*range(ndim - 2), ndim - 1, ndim - 2] if ndim > 1 else [0]
+    if ndim == 4:
+        yield from ([0, 2, 3, 1], [0, 3, 1, 2], [0, 2, 1, 3])
+    yield list(range(ndim))
+    yield [ndim - 1, *range(ndim - 1)]
+    yield [n - ndim for n in (*range(ndim - 2), ndim - 1, ndim - 2)] if ndim > 1 else [-1]
+    yield [0, *(n - ndim for n in range(1, ndim))]
+
+
 def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:
     shape = [int(n) for n in value.shape] if isinstance(value, torch.Tensor) and value.ndim else [1]
     ndim, total = len(shape), 1
@@ -445,11 +480,10 @@ def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:
         total *= n
     if name in ("roll", "flip", "sum", "mean"):
         yield from ([-1], [0], [1])
+        if ndim > 2:
+            yield from ([ndim - 2, ndim - 1], [-2, -1], [-1, -2])
     elif own in ("dims",) or name == "permute":
-        yield [*range(1, ndim), 0]
-        yield [*range(ndim - 2), ndim - 1, ndim - 2] if ndim > 1 else [0]
-        yield list(range(ndim))
-        yield [ndim - 1, *range(ndim - 1)]
+        yield from _orders(ndim)
     elif name in ("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy"):
         yield from ([total], [shape[0], -1], shape, [-1, shape[-1]], [2, total // 2], [*shape, 1])
     elif name in ("expand", "broadcast_to", "broadcast_in_dim"):

@@ -10,6 +10,7 @@ import contextlib
 import linecache
 import sys
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -49,13 +50,13 @@ def reached(files: Collection[str]) -> Iterator[set[Place]]:
 def unmet(places: Collection[Place]) -> str:
     """The condition that was asked and never met, the one that lies furthest in; "" where every one was met."""
     best: tuple[int, str] = (0, "")
-    for file in {f for f, _, _ in places}:
+    for file in sorted({f for f, _, _ in places}):
         ran = {number for f, number, _ in places if f == file}
         for node in _conditions(file):
             if node.lineno in ran and not ran & {child.lineno for child in node.body}:
                 depth = sum(1 for number in ran if number <= node.lineno)
                 if depth > best[0] and not isinstance(node.body[0], (ast.Continue, ast.Return, ast.Raise)):
-                    best = (depth, f"line {node.lineno}: if {ast.unparse(node.test)}")
+                    best = (depth, f"{Path(file).name}:{node.lineno}: if {ast.unparse(node.test)}")
     return best[1]
 
 

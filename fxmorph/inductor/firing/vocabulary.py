@@ -119,7 +119,7 @@ class _Reader:
         if is_matcher_pass(value):
             self._look_at_patterns(value)
         elif isinstance(value, (Mapping, list, tuple, set, frozenset)):
-            for part in [*value.keys(), *value.values()] if isinstance(value, Mapping) else value:
+            for part in _parts(value):
                 self.look(part, depth + 1)
         elif isinstance(value, functools.partial):
             self.look([value.func, *value.args, *value.keywords.values()], depth)
@@ -255,6 +255,13 @@ class _Reader:
                 if found is None:
                     return
             self._name(found)
+
+
+def _parts(value: Any) -> list[Any]:
+    """What a collection holds; of a set, whose order is another in every process, in the order of what they print."""
+    if isinstance(value, Mapping):
+        return [*value.keys(), *value.values()]
+    return sorted(value, key=str) if isinstance(value, (set, frozenset)) else list(value)
 
 
 def _is_of_export(value: Any) -> bool:

@@ -43,7 +43,7 @@ def load_pass(request: PassRequest | str) -> OwnPass:
         request = PassRequest(request)
     name, where = request.name, request.where
     if request.setup:
-        _called(evaluated(request.setup, where), f"--setup {request.setup}")
+        _called(_set_up(request.setup, where), f"--setup {request.setup}")
     surrounding = evaluated(request.context, where) if request.context else contextlib.nullcontext
     with _entered(surrounding, request.context):
         value = _found(request.target)
@@ -54,6 +54,16 @@ def load_pass(request: PassRequest | str) -> OwnPass:
     if not request.context:
         return found
     return replace(found, call=lambda handed: _inside(surrounding, request.context, lambda: found.call(handed)))
+
+
+def _set_up(text: str, where: str) -> Any:
+    """The value of ``--setup``, before the pass's module is imported where the expression names nothing of it."""
+    try:
+        return evaluated(text, "")
+    except PassError as error:
+        if not isinstance(error.__cause__, NameError):
+            raise
+    return evaluated(text, where)
 
 
 def _found(name: str) -> Any:

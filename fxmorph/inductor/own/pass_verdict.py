@@ -14,6 +14,7 @@ from fxmorph.inductor.own.guilty_step import guilty_step
 from fxmorph.inductor.own.made_verdicts import MadeGraphs
 from fxmorph.inductor.own.own_pass import OwnPass, PassError, apply_pass
 from fxmorph.inductor.own.pair_judge import PairJudge
+from fxmorph.inductor.own.pass_stage import IN_TURN, PassStage
 from fxmorph.inductor.own.prelude import LeftOut, Prelude
 from fxmorph.inductor.own.runs_here import require_runs
 from fxmorph.inductor.pair_check import graph_key
@@ -65,8 +66,10 @@ class Checker:
         A program that gives no graph has one record, UNSUPPORTED, of part ``""``.  Raises ``SeedFailed``, and
         :class:`PassError` where the pass turns out to be none.
         """
+        source = replace(self.source, stage=self._in_turn(stage) if stage else self.source.stage)
+        if self.source.stage == PassStage.ANY and self.words.exported and source.stage not in EXPORTED:
+            return []
         loaded = load_seed(seed, self.source.device)
-        source = replace(self.source, stage=stage or self.source.stage)
         try:
             graphs = seed_graphs(loaded, source, training)
         except CaptureFailed as error:
@@ -82,6 +85,13 @@ class Checker:
                 )  # fmt: skip
                 records.append(self._one(record, graph))
         return records
+
+    def _in_turn(self, stage: str) -> str:
+        """The stage that comes in the place of one: what is exported is first for passes that are made for it."""
+        first, exported = IN_TURN[0], PassStage.EXPORT
+        if self.source.stage != PassStage.ANY or not self.own.exported:
+            return stage
+        return {first: exported, exported: first}.get(PassStage(stage), stage)
 
     def _one(self, record: Pair, graph: StageGraph) -> Pair:
         inputs = graph.inputs
