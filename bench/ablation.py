@@ -1,201 +1,218 @@
-"""What rewriting adds: the same number of cases and CPU seconds with rewrites off and on.
+"""What each part of a campaign adds: root causes found in the same time with that part switched off.
 
-    python bench/ablation.py [corpus/seeds] [--cases 400] [--seed N] [--jobs N] [--investigate N]
+    python bench/ablation.py [corpus] [--max-time 4m] [--seeds 0 1 2] [--jobs N] [--without NAME ...]
+                             [--keep FILE] [--draw FILE.svg]
 
-``on`` judges seeds and then variants, as a campaign does.  ``off`` judges the same seeds again and
-again, each time under another input seed.  Seeds that are found wrong as they are take no further
-part in either.  Then findings are reduced and blamed, and root causes counted by stage, unit and
-kinds: at the same number of cases, and at the same CPU seconds (those of the cheaper arm).
+Each campaign is one ``fxmorph run`` of that wall time and so many workers in a state folder and a compiler cache of
+its own, with everything, and then without
+
+- ``rewrites``: seeds are judged as they are;
+- ``configurations``: every case is compiled as programs are by default;
+- ``rungs``: all kernels are compiled, none is interpreted and no unit of Inductor is tried alone;
+- ``sources``: seeds alone, no operators of torch's tests, generated programs or units;
+- ``scheduling``: kinds of cases take turns whatever they cost, and what reached something new is not tried more often.
+
+A *root cause* is the stage, the unit and the kinds of a finding that is a duplicate of no other; a finding without a
+unit is one by its fingerprint.  ``--keep`` writes what was found when, one JSON line a campaign, and takes campaigns
+that are there from it; ``--draw`` needs matplotlib.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import random
+import statistics
 import sys
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from importlib import metadata
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
-from fxmorph.campaign import jobs, worker
-from fxmorph.campaign.finding_queue import Effort
-from fxmorph.core.pool import Ended, Pool
-from fxmorph.core.seeds import find_seeds
-from fxmorph.judge.plans import PLANS
-from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status
+from where_time_goes import measured
 
-CASE_SECONDS = 120.0
-#: Stage, unit, kinds.
-Cause = tuple[str, str, str]
-
-
-@dataclass
-class Judged:
-    """One case: its number in its arm, and CPU seconds of the arm when it was done."""
-
-    index: int
-    case: Case
-    result: CaseResult
-    cpu_at: float
+#: What the command line switches off.
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "rewrites": ("--no-rewrites",),
+    "rungs": ("--rung", "cpu", "--only", "seeds", "--only", "operators", "--only", "generated"),
+    "sources": ("--only", "seeds"),
+}
+EVERYTHING = ""
 
 
 @dataclass
-class Arm:
-    """One side of the comparison; ``causes`` by index of the finding that showed it first."""
+class Campaign:
+    """``causes``: each as text, with wall seconds from the start to its finding; ``cpu`` seconds of all processes."""
 
-    name: str
-    judged: list[Judged] = field(default_factory=list)
-    cpu: float = 0.0
-    blame_cpu: float = 0.0
-    causes: dict[Cause, list[Judged]] = field(default_factory=dict)
-    left: int = 0
+    without: str
+    seed: int
+    cpu: float
+    cases: int
+    causes: dict[str, float]
 
-    def until(self, cpu: float) -> tuple[int, list[Cause]]:
-        """(cases, causes) seen before the arm had used ``cpu`` seconds."""
-        cases = sum(j.cpu_at <= cpu for j in self.judged)
-        return cases, [c for c, seen in self.causes.items() if any(j.cpu_at <= cpu for j in seen)]
+
+# -- what no option switches off: the parent of a campaign decides it ---------------------
+
+
+def in_turn(lanes: Sequence[Any]) -> Iterator[Any]:
+    """The jobs of lanes one of each at a time."""
+    left = [lane for lane in lanes if lane.after is None]
+    while left:
+        for lane in list(left):
+            try:
+                yield next(lane.jobs)
+            except StopIteration:
+                left.remove(lane)
+                left += [late for late in lanes if late.after is lane]
+
+
+def without_configurations() -> None:
+    from fxmorph.campaign.configurations import Configurations
+
+    Configurations.under = lambda self, case, place: case  # type: ignore[method-assign]
+
+
+def without_scheduling() -> None:
+    from fxmorph.campaign import portfolio, unit_schedule
+    from fxmorph.campaign.credit import Credit
+
+    portfolio.mixed = unit_schedule.mixed = in_turn  # type: ignore[assignment]
+    Credit.add = lambda self, seed, recipe, fired: []  # type: ignore[method-assign]
+
+
+PATCHES: dict[str, Callable[[], None]] = {
+    "configurations": without_configurations,
+    "scheduling": without_scheduling,
+}
+PARTS = ("rewrites", "configurations", "rungs", "sources", "scheduling")
+
+
+def run_patched(part: str) -> None:
+    """Be the command ``fxmorph`` without a part."""
+    from fxmorph.__main__ import main
+
+    PATCHES[part]()
+    main()
+
+
+# -- campaigns ---------------------------------------------------------------------------------
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("path", nargs="?", default="corpus/seeds")
-    parser.add_argument("--cases", type=int, default=400, help="of each arm")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--investigate", type=int, default=25, help="findings of each arm that are reduced and blamed")
+    parser.add_argument("path", nargs="?", default="corpus")
+    parser.add_argument("--max-time", default="4m", help="of each campaign")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--jobs", default=str(min(os.cpu_count() or 1, 8)))
+    parser.add_argument("--without", nargs="+", default=list(PARTS), choices=PARTS)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
-    seeds, _ = find_seeds([options.path])
-    if not seeds:
-        print(f"no seeds in {options.path}", file=sys.stderr)
-        return 2
-    arms = []
-    with tempfile.TemporaryDirectory(prefix="fxmorph-bench-") as temp:
-        os.environ.update(OMP_NUM_THREADS="1", TORCHINDUCTOR_COMPILE_THREADS="1")
-        for name in ("off", "on"):
-            arm = Arm(name)
-            cache = os.path.join(temp, name)  # neither finds what the other compiled
-            os.mkdir(cache)
-            log = os.path.join(cache, "workers.log")
-            arguments = ([], cache, log, os.path.join(cache, "proofs"))
-            with Pool(options.jobs, worker.serve, arguments, ["fxmorph.campaign.worker"]) as pool:
-                _judge(arm, pool, seeds, options.seed, options.cases)
-                _blame(arm, pool, options.investigate)
-            arms.append(arm)
-    _table(arms, options)
+    kept = _kept(options.keep)
+    found: list[Campaign] = []
+    for seed in options.seeds:
+        for without in (EVERYTHING, *options.without):
+            campaign = next((c for c in kept if (c.without, c.seed) == (without, seed)), None)
+            if campaign is None:
+                campaign = _campaign(without, seed, options)
+                if options.keep:
+                    with options.keep.open("a") as file:
+                        file.write(json.dumps(asdict(campaign)) + "\n")
+            found.append(campaign)
+    _table(found, options)
+    if options.draw:
+        _draw(found, options.draw)
     return 0
 
 
-def _order(arm: Arm, seeds: list[Seed], campaign_seed: int) -> Iterator[Case]:
-    """Round 0 is every seed as it is; then variants (on) or other inputs (off) of those that are right."""
-    usable = list(seeds)
-    number = 0
-    while usable:
-        shuffled = list(usable)
-        if number:
-            random.Random(f"order {campaign_seed} {number}").shuffle(shuffled)
-        for seed in shuffled:
-            on = arm.name == "on"
-            yield Case(
-                seed, number if on else 0, campaign_seed, PLANS, CompileConfig.make(),
-                input_seed=0 if on else number, torch=metadata.version("torch"),
-            )  # fmt: skip
-        wrong = {
-            j.case.seed.hash
-            for j in arm.judged
-            if j.case.number == 0 and j.result.status in (Status.FINDING, Status.ERROR, Status.UNSUPPORTED)
-        }
-        usable = [s for s in usable if s.hash not in wrong]
-        number += 1
+def _kept(file: Path | None) -> list[Campaign]:
+    if file is None or not file.exists():
+        return []
+    return [Campaign(**json.loads(line)) for line in file.read_text().splitlines()]
 
 
-def _judge(arm: Arm, pool: Pool, seeds: list[Seed], campaign_seed: int, cases: int) -> None:
-    order = enumerate(_order(arm, seeds, campaign_seed))
-    sent = 0
-    while True:
-        while pool.idle and sent < cases:
-            index, case = next(order, (0, None))
-            if case is None:
-                cases = sent
-                break
-            pool.submit(jobs.Judge(index, case), CASE_SECONDS)
-            sent += 1
-        if not pool.busy:
-            return
-        for ended in pool.ended(timeout=1.0):
-            result = ended.value or _lost(ended)
-            arm.cpu += sum(used for _, used in result.seconds)
-            arm.judged.append(Judged(ended.job.index, ended.job.case, result, arm.cpu))
-            _progress(f"{arm.name}: {len(arm.judged)} of {cases} cases, {arm.cpu:.0f} CPU s")
+def _campaign(without: str, seed: int, options: argparse.Namespace) -> Campaign:
+    start = [sys.executable, "-m", "fxmorph"]
+    if without in PATCHES:
+        code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import ablation; "
+        start = [sys.executable, "-c", f"{code}ablation.run_patched({without!r})"]
+    causes: dict[str, float] = {}
+    began = time.monotonic()
+
+    def hear(event: dict[str, Any]) -> None:
+        if event["event"] == "finding" and not event["duplicate_of"]:
+            causes.setdefault(_cause(event), round(time.monotonic() - began, 1))
+
+    with tempfile.TemporaryDirectory(prefix="fxmorph-bench-") as state:
+        command = [*start, "run", options.path, "--max-time", options.max_time, "--seed", str(seed), "--json"]
+        command += ["--jobs", options.jobs, "--state", state, *OPTIONS.get(without, ())]
+        cpu, finished, _ = measured(command, hear, {"TORCHINDUCTOR_CACHE_DIR": f"{state}/inductor"})
+    if finished is None:
+        sys.exit(f"the campaign {_named(without)} did not finish; see its lines above")
+    return Campaign(without, seed, round(cpu, 1), sum(finished["rungs"].values()), causes)
 
 
-def _lost(ended: Ended) -> CaseResult:
-    return CaseResult(ended.job.case.id, Status.ERROR, reason=ended.trouble, seconds=(("lost", ended.cpu),))
+def _cause(finding: dict[str, Any]) -> str:
+    unit = finding["unit"] or finding["fingerprint"]
+    return f"{finding['stage']} | {unit} | {', '.join(finding['kinds'])}"
 
 
-def _blame(arm: Arm, pool: Pool, limit: int) -> None:
-    """Reduce and blame findings, those that differ most from each other first."""
-    found = sorted((j for j in arm.judged if j.result.status is Status.FINDING), key=lambda j: j.index)
-    seen: dict[tuple[object, ...], int] = {}
-    ranked = []
-    for j in found:
-        key = (j.result.kinds, j.result.stage, j.case.seed.hash)
-        ranked.append((seen.setdefault(key, 0), j.index, j))
-        seen[key] += 1
-    queue = [j for _, _, j in sorted(ranked, key=lambda r: r[:2])]
-    arm.left = max(len(queue) - limit, 0)
-    queue = queue[:limit]
-    by_index = {j.index: j for j in queue}
-    while queue or pool.busy:
-        while pool.idle and queue:
-            j = queue.pop(0)
-            seconds = Effort().seconds
-            pool.submit(jobs.Investigate(j.index, j.case, j.result, seconds), seconds * 4)
-        for ended in pool.ended(timeout=1.0):
-            j = by_index[ended.job.index]
-            got = ended.value
-            unit = got.unit if got is not None else ""
-            arm.blame_cpu += sum(used for _, used in got.seconds) if got is not None else ended.cpu
-            kinds = ", ".join(got.kinds if got is not None else j.result.kinds)
-            arm.causes.setdefault((j.result.stage, unit or "?", kinds), []).append(j)
-            _progress(f"{arm.name}: blaming, {len(queue)} left")
+# -- tables ------------------------------------------------------------------------------------
 
 
-def _progress(line: str) -> None:
-    if sys.stderr.isatty():
-        print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
+def _named(without: str) -> str:
+    return f"without {without}" if without else "everything"
 
 
-def _table(arms: list[Arm], options: argparse.Namespace) -> None:
-    _progress("")
-    lost = sum(not j.result.seconds or j.result.seconds[0][0] == "lost" for arm in arms for j in arm.judged)
-    if lost:
-        print(f"{lost} cases ended without a judgement (crash, time-out or harness error); they count as cases")
-    print(f"torch {metadata.version('torch')}, {options.path}, seed {options.seed}")
-    heads = (("cases", 7), ("CPU s", 9), ("findings", 10), ("causes", 8), ("blaming CPU s", 15), ("not blamed", 12))
-    print(f"{'rewrites':<10}" + "".join(f"{head:>{width}}" for head, width in heads))
+def _table(found: Sequence[Campaign], options: argparse.Namespace) -> None:
+    seeds = " ".join(map(str, options.seeds))
+    print(f"{options.path}, {options.max_time} of wall time each, {options.jobs} workers, seeds {seeds}")
+    print(f"{'':<24}{'CPU s':>8}{'cases':>8}{'causes of each seed':>22}{'mean':>7}{'together':>10}{'here alone':>12}")
+    arms = list(dict.fromkeys(c.without for c in found))
+    whole = {cause for c in found if c.without == EVERYTHING for cause in c.causes}
     for arm in arms:
-        findings = sum(j.result.status is Status.FINDING for j in arm.judged)
+        mine = [c for c in found if c.without == arm]
+        together = {cause for c in mine for cause in c.causes}
+        alone = len(together - whole) if arm else len(whole - {x for c in found if c.without for x in c.causes})
+        each = " ".join(str(len(c.causes)) for c in mine)
+        mean = statistics.mean(len(c.causes) for c in mine)
         print(
-            f"{arm.name:<10}{len(arm.judged):>7}{arm.cpu:>9.0f}{findings:>10}{len(arm.causes):>8}"
-            f"{arm.blame_cpu:>15.0f}{arm.left:>12}"
+            f"{_named(arm):<24}{statistics.mean(c.cpu for c in mine):>8.0f}"
+            f"{statistics.mean(c.cases for c in mine):>8.0f}{each:>22}{mean:>7.1f}{len(together):>10}{alone:>12}"
         )
-    equal = min(arm.cpu for arm in arms)
-    print(f"\nat {equal:.0f} CPU s of judging each")
-    for arm in arms:
-        cases, causes = arm.until(equal)
-        print(f"{arm.name:<10}{cases:>7} cases, {len(causes)} causes")
-    for arm in arms:
-        others = {c for other in arms if other is not arm for c in other.causes}
-        print(f"\nroot causes with rewrites {arm.name} (* only here)")
-        for cause, seen in sorted(arm.causes.items()):
-            stage, unit, kinds = cause
-            mark = " " if cause in others else "*"
-            first = min(j.index for j in seen)
-            print(f" {mark} {stage} | {unit} | {kinds} | {len(seen)} findings, first at case {first}")
-        if not arm.causes:
-            print("   none")
+    print("\n'here alone': with everything, in no other row; without a part, not with everything")
+    for cause in sorted({cause for c in found for cause in c.causes}):
+        rows = [f"{_named(a)} {sum(cause in c.causes for c in found if c.without == a)}" for a in arms]
+        print(f"  {cause}: {', '.join(rows)}")
+
+
+def _draw(found: Sequence[Campaign], file: Path) -> None:
+    """Mean number of causes by time, one line for each part."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+    from envelope_draw import STYLE
+
+    with plt.rc_context(STYLE):
+        figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+        end = max(max(c.causes.values(), default=0.0) for c in found)
+        for arm in dict.fromkeys(c.without for c in found):
+            mine = [c for c in found if c.without == arm]
+            times = sorted(t for c in mine for t in c.causes.values())
+            counts = [(n + 1) / len(mine) for n in range(len(times))]
+            axis.step(
+                [0.0, *times, end], [0.0, *counts, counts[-1] if counts else 0.0], where="post", label=_named(arm),
+                linewidth=2.4 if not arm else 1.2,
+            )  # fmt: skip
+        axis.set_xlabel("seconds of wall time")
+        axis.set_ylabel("root causes (mean)")
+        axis.grid(True)
+        axis.legend()
+        figure.savefig(file, transparent=True, metadata={"Date": None})
+        plt.close(figure)
 
 
 if __name__ == "__main__":

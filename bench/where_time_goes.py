@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 
 #: Bucket: activities of ``run-finished.seconds`` that fall into it.  Every activity is in one.
 BUCKETS = (
@@ -62,8 +63,12 @@ def main() -> int:
     return 0
 
 
-def measured(command: list[str]) -> tuple[float, dict | None, dict]:
+def measured(
+    command: list[str], hear: Callable[[dict], None] = lambda event: None, environment: Mapping[str, str] = {}
+) -> tuple[float, dict | None, dict]:
     """CPU seconds of the command with all its descendants, and its last and first event.
+
+    ``hear`` is told each event as it comes; ``environment`` is set beside this process's own.
 
     The fork server and workers outlive their parent by a moment; as their subreaper this process
     inherits and waits for them, so that the operating system's count holds them all.
@@ -74,10 +79,11 @@ def measured(command: list[str]) -> tuple[float, dict | None, dict]:
     before = of_children()
     first: dict = {}
     last: dict | None = None
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | environment) as run:
         assert run.stdout is not None
         for line in run.stdout:
             event = json.loads(line)
+            hear(event)
             if event["event"] == "run-started":
                 first = event
             elif event["event"] == "run-finished":

@@ -15,14 +15,15 @@ def run_passes(settings: Settings, emit: Emit) -> int:
     """A run of the ``pass`` rung; returns the exit code."""
     if settings.resume:
         raise ConfigError("--resume is not for --pass: its cases take milliseconds; start it anew")
-    if settings.device != "cpu" or settings.dtype or settings.context or settings.cases:
-        raise ConfigError(
-            "--pass runs on the CPU, on seeds as they are: leave out --device, --dtype, --context, --cases"
-        )
+    from fxmorph.inductor.inventory import UnknownUnit
+    from fxmorph.torchapi.devices import missing
+
+    if settings.dtype or settings.context or settings.cases or len(settings.devices) > 1:
+        raise ConfigError("--pass is for one device, and seeds as they are: leave out --dtype, --context, --cases")
+    if why := missing(settings.device):
+        raise ConfigError(why)
     if settings.shard is not None and settings.max_cases is not None:
         raise ConfigError("--pass --shard: how many jobs all shards have nobody knows: leave out --max-cases")
-    from fxmorph.inductor.inventory import UnknownUnit
-
     with Store(settings.state_dir) as store:
         try:
             units = chosen(settings.passes)

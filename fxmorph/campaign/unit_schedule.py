@@ -254,6 +254,7 @@ class UnitSchedule:
     def _job(self, source: Source) -> JudgePasses:
         names = tuple(u.name for u in self._units)
         skip = tuple(sorted(self._skip[source.label]))
+        source = replace(source, device=self._settings.device)
         return JudgePasses(0, source, names, self._settings.seed, str(self.programs), skip, self._prove)
 
     def limit(self, job: Any) -> float:

@@ -32,15 +32,17 @@ def has_code(unit: Unit) -> bool:
     return unit.eager and bool(_origin(listed(unit.name).handle))
 
 
-def made_graphs(unit: Unit, seconds: float) -> Iterator[StageGraph]:
-    """Graphs of the unit's stage that it changes, for so many CPU seconds, the likeliest to be wrong first."""
+def made_graphs(unit: Unit, seconds: float, device: str = "cpu") -> Iterator[StageGraph]:
+    """Graphs of the unit's stage that it changes, on ``device``, for so many CPU seconds, the likeliest to be wrong
+    first.
+    """
     stage = stages_of(unit)
     at_aten = stage is not Stage.PRE_GRAD
     handle = listed(unit.name).handle
     words = vocabulary(_origin(handle), "" if isinstance(handle, NoopRule) else _HOME)
     search = FiringSearch(
         lambda built: apply_unit(unit, built.gm), words, (), at_aten, writes=stage is Stage.POST_GRAD, first=FIRST,
-        likeliest=LIKELIEST, lenience=LENIENCE,
+        likeliest=LIKELIEST, lenience=LENIENCE, device=device,
     )  # fmt: skip
     for attempt in search.attempts(seconds):
         if attempt.applied is not None:

@@ -25,6 +25,7 @@ from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.interpreter import draws, program
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.observe import Observation
+from fxmorph.torchapi.first_on_cpu import refused_indices
 
 #: The seed's own values, exact ones, masks outside {0, 1}, signed zeros with Inf and NaN.
 PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.SPECIAL)
@@ -125,7 +126,11 @@ def judge_pair(
     told: list[str] = [*wrong[1]]
     seen: dict[ValuePlan, str] = {}
     wrong_values = False
-    for plan in pair.subject.inputs:  # type: ignore[attr-defined]
+    for plan, given in pair.subject.inputs.items():  # type: ignore[attr-defined]
+        if refused := refused_indices(before, given.rebuild()):
+            if plan is ValuePlan.SEED:
+                return PairVerdict(Status.UNSUPPORTED, reason=f"before would raise {refused}", plan=plan)
+            continue
         old = pair.eager(plan)
         if old.raised:
             if plan is ValuePlan.SEED:

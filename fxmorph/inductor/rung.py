@@ -76,7 +76,7 @@ class Source:
     torch's own tests, or the code of a unit.
 
     ``favour`` names the rules that a variant's recipe is rather drawn from; ``samples`` is the part of the tests'
-    operators, of which ``turn`` says in which dtypes; ``made`` is a unit's name.
+    operators, of which ``turn`` says in which dtypes; ``made`` is a unit's name.  Graphs run on ``device``.
     """
 
     seed: Seed | None = None
@@ -87,6 +87,7 @@ class Source:
     samples: int | None = None
     turn: int = 0
     made: str = ""
+    device: str = "cpu"
 
     @property
     def label(self) -> str:
@@ -165,7 +166,7 @@ def judge_source(
     try:
         if source.samples is not None:
             wanted = at.get(Stage.DECOMPOSITION, {})
-            for sampled in sampled_calls(wanted.values(), source.samples, source.turn, tell):
+            for sampled in sampled_calls(wanted.values(), source.samples, source.turn, tell, source.device):
                 judging.graphs += 1
                 if sampled.graph is None:
                     judging.same(sampled)
@@ -310,11 +311,12 @@ def _graphs(
 ) -> tuple[Iterable[StageGraph], str]:
     """The source's graphs, and the recipe of a variant."""
     if source.derived is not None:
-        return [_derived_graph(source.derived)], ""
+        return [_derived_graph(source.derived, source.device)], ""
     if source.made:
-        return itertools.islice(made_graphs(listed(source.made).unit, MADE_SECONDS), MADE_GRAPHS), ""
+        found = made_graphs(listed(source.made).unit, MADE_SECONDS, source.device)
+        return itertools.islice(found, MADE_GRAPHS), ""
     assert source.seed is not None
-    loaded = load_seed(source.seed)
+    loaded = load_seed(source.seed, source.device)
     if source.number:
         return _variant_graphs(loaded, source, rules, campaign_seed)
     training = source.mode is Mode.TRAINING
@@ -345,7 +347,10 @@ def _variant_graphs(
     from fxmorph.programs.graph import print_graph
 
     assert source.seed is not None
-    case = Case(source.seed, source.number, campaign_seed, plans=(ValuePlan.SEED,), compile=CompileConfig.make())
+    case = Case(
+        source.seed, source.number, campaign_seed, plans=(ValuePlan.SEED,), compile=CompileConfig.make(),
+        device=source.device,
+    )  # fmt: skip
     captured = captured_graph(case, loaded, Clock())
     bench = Workbench(captured.graph, captured.inputs, loaded.no_grad)
     try:
@@ -361,6 +366,12 @@ def _variant_graphs(
     return stage_graphs(fn, values, training=training, dynamic=source.mode is Mode.DYNAMIC), str(recipe)
 
 
-def _derived_graph(derived: Derived) -> StageGraph:
+def _derived_graph(derived: Derived, device: str) -> StageGraph:
+    """Raises :class:`CaptureFailed` for what cannot be on the device."""
     stage = stages_of(listed(derived.entry).unit)
-    return StageGraph(stage, DERIVED, derived.graph_module(), InputSet.snapshot(derived.values()))
+    try:
+        return StageGraph(stage, DERIVED, derived.graph_module(device), InputSet.snapshot(derived.values(0, device)))
+    except Exception as error:
+        if device == "cpu":
+            raise
+        raise CaptureFailed(f"not on {device}: {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error

@@ -22,6 +22,7 @@ from fxmorph.programs.inputs import InputSet, NotApplicable, dtype_name
 from fxmorph.programs.operators import EMPTY, operator_name
 from fxmorph.torchapi.dispatch import tree_flatten, tree_map, tree_unflatten
 from fxmorph.torchapi.fake import annotate
+from fxmorph.torchapi.first_on_cpu import refused_call
 from fxmorph.torchapi.operator_samples import SampleCall, sample_calls
 from fxmorph.torchapi.storages import storage_key
 
@@ -46,20 +47,22 @@ class Sampled:
 
 
 def sampled_calls(
-    units: Collection[Unit], part: int, turn: int, tell: Callable[[str], None] = lambda _: None
+    units: Collection[Unit], part: int, turn: int, tell: Callable[[str], None] = lambda _: None, device: str = "cpu"
 ) -> Iterator[Sampled]:
-    """One part of :data:`PARTS` in one of the turns, of the decompositions among ``units``; ``tell`` hears the unit
-    that runs.
+    """One part of :data:`PARTS` in one of the turns, of the decompositions among ``units``, on ``device``; ``tell``
+    hears the unit that runs.
 
     The first call of each has a graph in any case: tracing shows what noted dtypes and sizes are.
     """
     decompositions = {h.operator: (u.name, h.function) for u in units if (h := _handle(u)) is not None}
     traced: set[str] = set()
     wanted = {o for o in decompositions if operator_name(o) not in EMPTY}
-    for call in sample_calls(wanted, part, PARTS, turn):
+    for call in sample_calls(wanted, part, PARTS, turn, device):
         unit, function = decompositions[call.overload]
         said = f"{SAMPLED} {call.overload} {dtype_name(call.dtype)} of {call.operator}"
         tell(unit)
+        if refused_call(call.overload, call.args, call.kwargs):
+            continue
         if unit in traced and _agrees(call, function):
             yield Sampled(unit, said, None)
             continue
@@ -88,17 +91,22 @@ def _agrees(call: SampleCall, function: Callable[..., Any]) -> bool:
         for plan in SAFE_PLANS:
             given = base if plan is ValuePlan.SEED else inputs_under(plan, base, 0)
 
-            def called(what: Callable[..., Any], wide: bool, given: InputSet = given) -> tuple[list[Any], Any]:
+            def arguments(wide: bool, given: InputSet = given) -> tuple[list[Any], Any]:
                 tensors = [t.to(widened(t.dtype)) if wide else t for t in given.rebuild()]
                 values = dict(zip(places, tensors, strict=True))
                 taken = [
                     values.get(i, widened(v) if wide and isinstance(v, torch.dtype) else v)
                     for i, v in enumerate(leaves)
                 ]
-                args, kwargs = tree_unflatten(taken, form)
+                return tensors, tree_unflatten(taken, form)
+
+            def called(what: Callable[..., Any], wide: bool) -> tuple[list[Any], Any]:
+                tensors, (args, kwargs) = arguments(wide)
                 with torch.no_grad():
                     return tensors, what(*args, **kwargs)
 
+            if refused_call(call.overload, *arguments(False)[1]):
+                continue
             one, other = called(call.overload, False), called(function, False)
             if not _same(one, other, ROUNDED):
                 return False

@@ -376,6 +376,6 @@ def _other_list(overload: OpOverload, values: _Values, rng: random.Random) -> No
     tensors = values[name][: 1 if rng.random() < 0.4 else None]
     dtype = rng.choice([d for d in _DTYPES if d != tensors[0].dtype])
     nothing = tensors[0].narrow(-1, 0, 0).to(dtype) if tensors[0].dim() else tensors[0]
-    more = rng.choice((torch.empty(0, dtype=dtype), nothing, tensors[-1], None))
+    more = rng.choice((torch.empty(0, dtype=dtype, device=tensors[-1].device), nothing, tensors[-1], None))
     turned = rng.random() < 0.5
     values[name] = [*reversed(tensors)] if more is None else [more, *tensors] if turned else [*tensors, more]

@@ -33,6 +33,7 @@ from fxmorph.torchapi.dispatch import (
     tensors_of,
     tree_leaves,
 )  # fmt: skip
+from fxmorph.torchapi.first_on_cpu import refused_call
 from fxmorph.torchapi.unlike_calls import most_unlike, on_nothing
 
 #: Samples of an operator and dtype that are drawn, and of these run; calls of one overload that they may give.
@@ -73,8 +74,12 @@ class SampleCall:
         return _signature_of(self.overload, self.args, self.kwargs)
 
 
-def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: int) -> Iterator[SampleCall]:
+def sample_calls(
+    wanted: Collection[OpOverload], part: int, parts: int, turn: int, device: str = "cpu"
+) -> Iterator[SampleCall]:
     """Calls of overloads that are ``wanted``, in one of so many parts of the tests' operators and one of the turns.
+
+    They run on ``device``, with what operators that come before leave for them there.
 
     Forward and backward, of each signature once; of overloads that no sample calls those that take the arguments
     of one that is called, with a number for a tensor, or those of the operator of that name.  None of what draws
@@ -85,11 +90,11 @@ def sample_calls(wanted: Collection[OpOverload], part: int, parts: int, turn: in
     mine = [op for op in operator_tests() if part_of_tests(op.name, parts) == part]
     others, dtypes = divmod(turn, len(DTYPES))
     for op, dtype in itertools.product(mine, DTYPES[dtypes]):
-        if dtype not in op.dtypes:
+        if dtype not in op.supported_dtypes(device):
             continue
         seed_generators(0)
         namesakes = set() if others else _namesakes(op)  # the gradients of one may be taken apart where it is not
-        recorded = recorded_calls(op, dtype, functional | namesakes)
+        recorded = recorded_calls(op, dtype, functional | namesakes, device=device)
         calls = [c for c in recorded if c.overload in namesakes or _is_for(op, c.overload) != bool(others)]
         calls = [c for c in calls if c.signature not in seen]  # several tests of one operator have the same
         seen |= {call.signature for call in calls}
@@ -128,7 +133,9 @@ def _short(name: str) -> str:
     return name.rpartition(".")[2]
 
 
-def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool = True) -> list[SampleCall]:
+def recorded_calls(
+    op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], kin: bool = True, device: str = "cpu"
+) -> list[SampleCall]:
     """Calls of overloads that are ``wanted``, the most unlike ones, on such samples of one of the tests' operators.
 
     ``kin``: of overloads that no sample calls too, with the arguments of one that is called.
@@ -136,7 +143,7 @@ def recorded_calls(op: Any, dtype: torch.dtype, wanted: Collection[OpOverload], 
     recorder = _Recorder(op.name, dtype, wanted, kin)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for sample in _drawn(op, dtype):
+        for sample in _drawn(op, dtype, device):
             with contextlib.suppress(Exception):
                 recorder.record(op, (sample.input, *sample.args), sample.kwargs)
                 if kin:
@@ -157,6 +164,8 @@ def _gradients(
         for call in changed:
             if not all(t.numel() for t in tensors_of((call.args, call.kwargs))):
                 continue  # backward kernels of some operators end the process on nothing
+            if refused_call(call.overload, call.args, call.kwargs):
+                continue
             with contextlib.suppress(Exception):
                 recorder.record(call.overload, *tree_map(_leaf, (call.args, call.kwargs)))
     yield from (call for call in recorder.chosen() if call.signature not in seen)
@@ -196,12 +205,12 @@ def operator_tests() -> tuple[Any, ...]:
         raise NoSamples(f"{type(error).__name__}: {' '.join(str(error).split())[:160]}") from None
 
 
-def _drawn(op: Any, dtype: torch.dtype) -> list[Any]:
+def _drawn(op: Any, dtype: torch.dtype, device: str = "cpu") -> list[Any]:
     """The most unlike of the first samples; those before one that cannot be drawn."""
     differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     drawn: list[Any] = []
     with contextlib.suppress(Exception), _seeded_without_devices():
-        for sample in itertools.islice(op.sample_inputs("cpu", dtype, requires_grad=differentiable), DRAWN):
+        for sample in itertools.islice(op.sample_inputs(device, dtype, requires_grad=differentiable), DRAWN):
             drawn.append(sample)
     return most_unlike(drawn, lambda sample: [sample.input, sample.args, sample.kwargs], SAMPLES)
 
@@ -340,7 +349,7 @@ def _copied(value: Any) -> Any:
     if not isinstance(value, torch.Tensor):
         return value
     value = value.detach().resolve_conj().resolve_neg()
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value)
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device).copy_(value)
 
 
 def _signature_of(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

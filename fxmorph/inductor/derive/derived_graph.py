@@ -11,7 +11,8 @@ import torch
 from torch import fx
 
 from fxmorph.programs.graph import read_graph
-from fxmorph.programs.inputs import dtype_name
+from fxmorph.programs.inputs import dtype_name, relocate
+from fxmorph.torchapi.factories import make_on
 from fxmorph.torchapi.fake import annotate
 
 
@@ -49,11 +50,12 @@ class Derived:
     fires: bool = True
     runs: bool | None = None
 
-    def graph_module(self) -> fx.GraphModule:
+    def graph_module(self, device: str = "cpu") -> fx.GraphModule:
         """The graph with constants as attributes and fake results in ``meta`` (``val`` and ``example_value``)."""
         gm = fx.GraphModule({}, read_graph(self.text))
+        make_on(device, gm.graph)
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
-        values = self._all_values(seed=0)
+        values = self._all_values(0, device)
         packed: dict[str, InputSpec] = {}
         for node, spec, value in zip(placeholders, self.inputs, values, strict=True):
             if not spec.constant:
@@ -73,12 +75,12 @@ class Derived:
                 setattr(gm, name, _pack(packed[name].fill, buffer))
         return gm
 
-    def values(self, seed: int = 0) -> list[torch.Tensor]:
+    def values(self, seed: int = 0, device: str = "cpu") -> list[torch.Tensor]:
         """Real inputs for the placeholders of :meth:`graph_module`; equal seeds give equal values."""
-        return self._inputs_of(self._all_values(seed))
+        return self._inputs_of(self._all_values(seed, device))
 
-    def _all_values(self, seed: int) -> list[torch.Tensor]:
-        return [fill(spec, 1000 * seed + i) for i, spec in enumerate(self.inputs)]
+    def _all_values(self, seed: int, device: str) -> list[torch.Tensor]:
+        return [relocate(fill(spec, 1000 * seed + i), device) for i, spec in enumerate(self.inputs)]
 
     def _inputs_of(self, values: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return [v for v, spec in zip(values, self.inputs, strict=True) if not spec.constant]

@@ -15,6 +15,7 @@ from fxmorph.inductor.derive.derived_graph import InputSpec, fill, spec_for
 from fxmorph.inductor.firing.module_calls import made_module
 from fxmorph.programs.inputs import InputSet, relocate
 from fxmorph.torchapi.dispatch import OpOverload, tree_leaves, tree_map
+from fxmorph.torchapi.factories import device_of
 from fxmorph.torchapi.fake import FakeTensorMode, tensor_notes
 from fxmorph.torchapi.optional_passes import lazy_module
 from fxmorph.torchapi.storages import storage_key
@@ -131,7 +132,7 @@ def _build(program: SmallProgram, device: str) -> Built:
         modules = _modules(root, program)
         steps: list[fx.Node] = []
         for step in program.steps:
-            steps.append(_emitted(root, graph, step, modules, inputs, steps))
+            steps.append(_emitted(root, graph, step, modules, inputs, steps, device))
     place: dict[Any, fx.Node] = {**{In(i): n for i, n in enumerate(inputs)}, **{Out(i): n for i, n in enumerate(steps)}}
     given = [place[o] for o in program.outputs]
     outputs = given if program.shared else _apart(given, graph, mode)
@@ -168,12 +169,14 @@ def _emitted(
     modules: dict[Any, str],
     inputs: list[fx.Node],
     steps: list[fx.Node],
+    device: str,
 ) -> fx.Node:
     def place(ref: Any) -> fx.Node:
         return inputs[ref.at] if isinstance(ref, In) else steps[ref.at]
 
     args, kwargs = references(step.args, place), dict(references(step.kwargs, place))
     target = step.target
+    kwargs |= device_of(target, args, kwargs, device)
     real_args, real_kwargs = tree_map(_value, args), tree_map(_value, kwargs)
     if step.op == "call_module":
         target = modules[step.target]
