@@ -175,7 +175,7 @@ class UnitSchedule:
         others = itertools.chain(self._of_seeds((Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC)), self._variants())
         return [
             Lane(self._samples(), cost.samples, 1.2),
-            Lane(self._made(coded), cost.made, 0.5),
+            Lane(self._made(coded), cost.made, 0.8),
             Lane(self._derivations(coded), cost.with_graphs, 0.5),
             first,
             Lane(others, cost.seed, 0.1, after=first),
@@ -194,9 +194,9 @@ class UnitSchedule:
                 yield self._job(Source(samples=part, turn=turn))
 
     def _made(self, coded: Sequence[str]) -> Iterator[JudgePasses]:
-        """Whole passes on graphs made from their code, those that run by default first."""
+        """Whole passes on graphs made from their code, those that run by default first, and then rules of one."""
         default = {u.name for u in self._units if u.default}
-        ordered = sorted(self._shuffled("made", coded), key=lambda name: name not in default)
+        ordered = sorted(self._shuffled("made", coded), key=lambda name: (name not in default, "/" in name))
         yield from (self._job(Source(made=name)) for name in self._own(ordered))
 
     def _derivations(self, coded: Sequence[str]) -> Iterator[Derive]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from fxmorph.core.units import Stage, Unit
 from fxmorph.inductor.inventory import Decomposition, Listed, PatternPass, inventory, listed
 from fxmorph.programs.graph import copy_graph
 from fxmorph.torchapi.decompose import decompose_calls
-from fxmorph.torchapi.graph_structure import structure
+from fxmorph.torchapi.graph_structure import meaning, structure
 from fxmorph.torchapi.lowerings import Lowering
 from fxmorph.torchapi.optional_passes import (
     Extra,
@@ -32,7 +32,16 @@ from fxmorph.torchapi.optional_passes import (
 from fxmorph.torchapi.patterns import Entry, apply_entries
 from fxmorph.torchapi.pipelines import CannotRun, Step, run_step
 
-__all__ = ["Applied", "CannotRun", "NotInEager", "apply_unit", "clone_module", "module_structure", "only_tidied"]
+__all__ = [
+    "Applied",
+    "CannotRun",
+    "NotInEager",
+    "apply_unit",
+    "clone_module",
+    "module_structure",
+    "only_respelled",
+    "only_tidied",
+]
 
 #: Passes that read ``tensor_meta``, which their pipeline computes before them.
 _READ_TENSOR_META = ("linear_permute_fusion", "permute_linear_fusion", "permute_matmul_fusion")
@@ -66,7 +75,8 @@ class Applied:
 
     ``fired``: the graph has changed, or a pattern matched; ``matches`` counts matches of patterns and
     decomposed calls, and is 0 for passes that do not count.  ``tidied``: all that has changed is that dead code is
-    gone, as most passes leave it, whatever they look for.
+    gone, as most passes leave it, whatever they look for; of a user's pass also how arguments are written, as tracing
+    anew leaves it.
     """
 
     after: fx.GraphModule
@@ -195,7 +205,15 @@ def only_tidied(before: fx.GraphModule, after: fx.GraphModule) -> bool:
     return module_structure(after) == module_structure(tidy)
 
 
-def module_structure(gm: fx.GraphModule) -> tuple[Any, ...]:
+def only_respelled(before: fx.GraphModule, after: fx.GraphModule) -> bool:
+    """Whether, but for what nothing reads, both make the same calls, however their arguments are written."""
+    sides = [clone_module(gm) for gm in (before, after)]
+    for side in sides:
+        side.graph.eliminate_dead_code()
+    return module_structure(sides[0], meaning) == module_structure(sides[1], meaning)
+
+
+def module_structure(gm: fx.GraphModule, of: Callable[[fx.Graph], tuple[Any, ...]] = structure) -> tuple[Any, ...]:
     """The structure of a graph and of its subgraphs; equal for equal graphs whatever the names."""
     children = ((n, c) for n, c in gm.named_children() if isinstance(c, fx.GraphModule))
-    return (structure(gm.graph), *((name, module_structure(child)) for name, child in children))
+    return (of(gm.graph), *((name, module_structure(child, of)) for name, child in children))

@@ -40,10 +40,10 @@ _OTHER_DTYPE = {"float32": "bfloat16", "bfloat16": "float32", "float16": "float3
 _VALUES = "values: "
 _SORTS = {
     "another user": re.compile(r"^another user of "),
-    "dtype": re.compile(r"^(all inputs|input \d+) of |: dtype is "),
+    "dtype": re.compile(r"^(all inputs|input \d+) of |: (dtype|torch\.\w+) is torch\."),
     "size 1": re.compile(r"^size \d+ of (input|all) "),
     "number": re.compile(r"^input \d+ is the number"),
-    "rank": re.compile(r"^input \d+ is a column"),
+    "rank": re.compile(r"^input \d+ (is a column|has \d+ dimensions)"),
     "order": re.compile(r": \[.*,.*\] is \["),
     "permutation": re.compile(r": permuted by "),
     "alpha or beta": re.compile(r": (alpha|beta) is "),
@@ -127,7 +127,7 @@ def near_misses(first: Derived, seed: int, per_kind: int) -> Iterator[tuple[str,
     rng = random.Random(f"{seed} {first.entry}")
     for make in (
         _extra_users, _dtypes, _sizes, _sizes_of_all, _ranks, _numbers, _constants, _other_constants, _lists,
-        _lists_of_unlike_sizes, _factors, _keywords,
+        _lists_of_unlike_sizes, _factors, _told_dtypes, _keywords,
     ):  # fmt: skip
         made = list(make(first))
         rng.shuffle(made)
@@ -210,9 +210,16 @@ def _with_one_for(size: int, sizes: Sequence[int]) -> list[int]:
 
 
 def _ranks(first: Derived) -> Iterator[tuple[str, Derived]]:
-    """An input of fewer dimensions than another one is a column, so that it is broadcast along the last one."""
+    """An input of fewer dimensions than another one is a column, so that it is broadcast along the last one; one of
+    as many has no first dimension, or nothing but the last.
+    """
     most = max((len(spec.shape) for spec in first.inputs), default=0)
     for i, spec in enumerate(first.inputs):
+        others = max((len(s.shape) for j, s in enumerate(first.inputs) if j != i), default=0)
+        for fewer in sorted({1, len(spec.shape) - 1}) if len(spec.shape) == others else ():
+            if 0 < fewer < len(spec.shape):
+                shape = spec.shape[-fewer:]
+                yield f"input {i} has {fewer} dimensions", _with_input(first, i, _contiguous(spec, shape))
         if 0 < len(spec.shape) < most:
             column = replace(spec, shape=(*spec.shape, 1), stride=(*spec.stride, 1))
             yield f"input {i} is a column", _with_input(first, i, column)
@@ -353,21 +360,38 @@ def _other_orders(value: Any, node: fx.Node) -> list[Any]:
 
 
 def _factors(first: Derived) -> Iterator[tuple[str, Derived]]:
-    """``alpha`` or ``beta`` of one call is not 1; a ``dtype`` is another one."""
+    """``alpha`` or ``beta`` of one call is not 1."""
     for number, node in enumerate(read_graph(first.text).nodes):
         if not isinstance(node.target, OpOverload):
             continue
         names = {a.name for a in schema_of(node.target).arguments if a.kwarg_only}
-        changes: list[tuple[str, Any]] = [(n, 2) for n in ("alpha", "beta") if n in names]
-        if "dtype" in node.kwargs:
-            changes += [("dtype", torch.int64), ("dtype", torch.bool)]
-        for name, value in changes:
-            graph = read_graph(first.text)
-            changed = list(graph.nodes)[number]
-            changed.kwargs = {**changed.kwargs, name: value}
-            made = _with_text(first, graph)
-            if made is not None:
-                yield f"{node.name}: {name} is {value}", made
+        for name in ("alpha", "beta"):
+            if name in names:
+                yield from _with_keyword(first, number, name, 2)
+
+
+def _told_dtypes(first: Derived) -> Iterator[tuple[str, Derived]]:
+    """A call is told another dtype: a coarser one first, which loses what the one before it kept."""
+    for number, node in enumerate(read_graph(first.text).nodes):
+        for other in (torch.int64, torch.bool, torch.float16, torch.float64):
+            if "dtype" in node.kwargs and node.kwargs["dtype"] != other:
+                yield from _with_keyword(first, number, "dtype", other)
+            for place, value in enumerate(node.args):
+                if isinstance(value, torch.dtype) and value != other:
+                    graph = read_graph(first.text)
+                    list(graph.nodes)[number].update_arg(place, other)
+                    made = _with_text(first, graph)
+                    if made is not None:
+                        yield f"{node.name}: {value} is {other}", made
+
+
+def _with_keyword(first: Derived, number: int, name: str, value: Any) -> Iterator[tuple[str, Derived]]:
+    graph = read_graph(first.text)
+    changed = list(graph.nodes)[number]
+    changed.kwargs = {**changed.kwargs, name: value}
+    made = _with_text(first, graph)
+    if made is not None:
+        yield f"{changed.name}: {name} is {value}", made
 
 
 def _keywords(first: Derived) -> Iterator[tuple[str, Derived]]:

@@ -19,7 +19,17 @@ import torch
 
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.commonplace import commonplace
-from fxmorph.inductor.firing.growing import appended, begun, crossed, merged_inputs, prepended, respelled, siblings
+from fxmorph.inductor.firing.growing import (
+    appended,
+    begun,
+    crossed,
+    merged_inputs,
+    prepended,
+    prepended_to_each,
+    respelled,
+    siblings,
+)
+from fxmorph.inductor.firing.numpy_names import programs_by_numpy_names
 from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
 from fxmorph.inductor.firing.pattern_programs import pattern_programs
 from fxmorph.inductor.firing.reached_lines import Place, reached
@@ -227,9 +237,15 @@ class FiringSearch:
         most = 4 if len(targets) <= FEW else 1
         plain: list[SmallProgram] = []
         named = itertools.islice(_in_turn([begun(t, self._vocabulary, most) for t in targets]), BEGUN)
-        common = (program for program in commonplace(self.aten) if self.writes or not _writes(program))
+        common = (program for program in self._commonplace() if self.writes or not _writes(program))
         yield from _in_turn([_noted(named, plain), common])
         yield from _in_turn([self._placed(program) for program in plain])
+
+    def _commonplace(self) -> Iterator[SmallProgram]:
+        """What every stage knows; functions by numpy's names where the pass knows such names."""
+        yield from commonplace(self.aten)
+        if not self.aten and self.words.numpy:
+            yield from programs_by_numpy_names()
 
     def _placed(self, program: SmallProgram) -> Iterator[SmallProgram]:
         """On what is constant throughout, first where the pass names what makes such; between other calls, where
@@ -276,6 +292,8 @@ class FiringSearch:
         for at in range(min(3, len(program.inputs))):
             streams.append(_each(lambda t, at=at: prepended(program, at, t, words), targets))  # type: ignore[misc]
         streams.append(_each(lambda t: appended(program, t, words), targets))
+        if len(program.inputs) > 1:
+            streams.append(_each(lambda t: prepended_to_each(program, t, words), targets))
         streams += [respelled(program, words, i) for i in range(len(program.steps))]
         streams += [conditions(program), merged_inputs(program), crossed(program)]
         return _in_turn(streams)

@@ -39,6 +39,8 @@ from fxmorph.torchapi.dispatch import OpOverload, tree_leaves
 
 #: Variants of a call's arguments that are tried of one place.
 VARIANTS = 16
+#: Variants of a call that is put before each of several inputs.
+OF_EACH = 3
 
 
 def begun(target: Any, words: Words, most: int = 1) -> Iterator[SmallProgram]:
@@ -130,10 +132,32 @@ def prepended(program: SmallProgram, at: int, target: Any, words: Words) -> Iter
     if isinstance(target, OpOverload) and not takes_tensors(target):
         yield from _made_in_place(program, at, target, words)
         return
+    for front in _fronts(spec, target, words):
+        yield joined(front, _as_wide(program, at, front), at, name_of(target))
+
+
+def _fronts(spec: InputSpec, target: Any, words: Words) -> Iterator[SmallProgram]:
+    """Programs of one call whose result may be read in the place of an input."""
     for shape in dict.fromkeys((spec.shape, *first_shapes(target), _transposed(spec.shape))):
         start = SmallProgram((tensor_spec(shape, spec.dtype, spec.fill),), (), (In(0),))
-        for front in appended(start, target, words):
-            yield joined(front, _as_wide(program, at, front), at, name_of(target))
+        yield from appended(start, target, words)
+
+
+def prepended_to_each(program: SmallProgram, target: Any, words: Words) -> Iterator[SmallProgram]:
+    """With the same call before each of several inputs: all, and all but the first, which are alike."""
+    for first in (0, 1):
+        places = [i for i, s in enumerate(program.inputs) if i >= first and not s.constant]
+        if len(places) < 2:
+            return
+        fronts = zip(
+            *(itertools.islice(_fronts(program.inputs[i], target, words), OF_EACH) for i in places), strict=False
+        )
+        for each in fronts:
+            grown = program
+            for done, (place, front) in enumerate(zip(reversed(places), reversed(each), strict=True)):
+                at = place + len(grown.inputs) - len(program.inputs) + done  # those of calls before come first
+                grown = joined(front, grown, at, name_of(target))
+            yield replace(grown, made=f"{name_of(target)} > each operand of {program.made}")
 
 
 def _as_wide(program: SmallProgram, at: int, front: SmallProgram) -> SmallProgram:
@@ -221,7 +245,7 @@ def merged_inputs(program: SmallProgram) -> Iterator[SmallProgram]:
 
 
 def crossed(program: SmallProgram) -> Iterator[SmallProgram]:
-    """An input is the result of a step instead: a diamond."""
+    """An input is the result of a step instead, or another one of several: a diamond."""
     for number, step in enumerate(program.steps):
         for earlier in range(number):
             for i in range(len(program.inputs)):
@@ -233,6 +257,30 @@ def crossed(program: SmallProgram) -> Iterator[SmallProgram]:
                 if args != step.args:
                     steps = (*program.steps[:number], replace(step, args=args), *program.steps[number + 1 :])
                     yield without_unused(replace(program, steps=steps))
+
+    for number, step in enumerate(program.steps):
+        if step.target is operator.getitem and isinstance(step.args[1], int):
+            yield from _crossed_by(program, number, replace(step, args=(step.args[0], step.args[1] + 1)))
+
+
+def _crossed_by(program: SmallProgram, number: int, other: Step) -> Iterator[SmallProgram]:
+    """With ``other`` behind step ``number``, read in the place of an input."""
+
+    def moved(ref: Any) -> Any:
+        return Out(ref.at + 1) if isinstance(ref, Out) and ref.at > number else ref
+
+    behind = program.mapped(moved)
+    steps = (*behind.steps[: number + 1], other, *behind.steps[number + 1 :])
+    for later in range(number + 2, len(steps)):
+        for i in range(len(program.inputs)):
+
+            def swap(ref: Any, i: int = i) -> Any:
+                return Out(number + 1) if ref == In(i) else ref
+
+            args = references(steps[later].args, swap)
+            if args != steps[later].args:
+                changed = (*steps[:later], replace(steps[later], args=args), *steps[later + 1 :])
+                yield without_unused(replace(behind, steps=changed))
 
 
 def respelled(program: SmallProgram, words: Words, number: int) -> Iterator[SmallProgram]:

@@ -6,8 +6,9 @@ What an operator wants of its arguments is told by their types and names in its 
 from __future__ import annotations
 
 import inspect
+import itertools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -278,6 +279,29 @@ def varied(
                 yield _call(target, arguments, [*current[:i], some[turn], *current[i + 1 :]], True)
 
 
+#: What functions of torch take beside ATen's names, as numpy calls it.
+_AS_NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+
+def further_keywords(target: Any, placed: int, named: Collection[str], words: Words) -> Iterator[tuple[str, Any]]:
+    """Keywords, each with a value that is not its default, that a call of a function of torch may have besides.
+
+    It has ``placed`` arguments by their place, and others that are ``named``.
+    """
+    packet = aten_packet(name_of(target).removesuffix("_"))
+    seen: set[str] = set()
+    for overload in overloads_of(packet) if packet is not None else ():
+        arguments = list(schema_of(overload).arguments)
+        given = {a.name for a in arguments[:placed]} | {_AS_NUMPY.get(n, n) for n in named} | seen
+        for argument in arguments:
+            if argument.name in given or not argument.has_default_value() or "Tensor" in _kind(argument):
+                continue
+            others = (v for v in _options(name_of(target), argument, None, words) if v is not OMITTED)
+            for value in itertools.islice((v for v in others if v != argument.default_value), 1):
+                seen.add(argument.name)
+                yield argument.name, value
+
+
 def _places(name: str, places: list[int]) -> list[int]:
     """The arguments that the value may be, the likeliest first."""
     if name in ("addmm", "baddbmm", "addbmm", "addmv", "where", "embedding") and len(places) > 1:
@@ -462,15 +486,14 @@ def _numbers(own: str, words: Words) -> Iterator[float]:
 
 
 def _orders(ndim: int) -> Iterator[list[int]]:
-    """Orders of dims: all moved, the last two exchanged, none, channels last and back, counted from the end."""
+    """Orders of dims: all moved, the last two exchanged, from the end too, channels last and back, none."""
     yield [*range(1, ndim), 0]
+    yield [n - ndim for n in (*range(ndim - 2), ndim - 1, ndim - 2)] if ndim > 1 else [-1]
     yield [*range(ndim - 2), ndim - 1, ndim - 2] if ndim > 1 else [0]
     if ndim == 4:
         yield from ([0, 2, 3, 1], [0, 3, 1, 2], [0, 2, 1, 3])
     yield list(range(ndim))
     yield [ndim - 1, *range(ndim - 1)]
-    yield [n - ndim for n in (*range(ndim - 2), ndim - 1, ndim - 2)] if ndim > 1 else [-1]
-    yield [0, *(n - ndim for n in range(1, ndim))]
 
 
 def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:

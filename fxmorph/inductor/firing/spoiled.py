@@ -11,7 +11,7 @@ import torch
 
 from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
 from fxmorph.inductor.firing.growing import crossed, merged_inputs, respelled, without_unused
-from fxmorph.inductor.firing.operator_calls import Words, name_of
+from fxmorph.inductor.firing.operator_calls import Words, further_keywords, name_of
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, in_shape
 from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, schema_of, tree_leaves
 from fxmorph.torchapi.own_patterns import auto_functionalized
@@ -31,6 +31,7 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         *([] if program.stated else [arguments, arguments]),  # a pattern's matcher compares those
         scalars,
         scalars,
+        *([] if program.stated else [_keywords(program, words)]),
         _dtypes(program),
         _values(program),
         _ranks(program),
@@ -38,7 +39,7 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         _twins(program),
         _results(program),
         _sizes(program),
-        *([arguments] if program.stated else []),
+        *([arguments] if program.stated else [_arguments(squared(program), words)]),
         *([_writes(program), _layouts(program)] if writes else []),
         merged_inputs(program),
         *([] if program.stated else [crossed(program)]),
@@ -98,6 +99,16 @@ def _arguments(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
                 given = [repr(a) for a in step.args if not isinstance(a, (In, Out))]
                 given += [f"{k}={v!r}" for k, v in step.kwargs]
                 yield _said(other, f"call {number} with {', '.join(given) or 'other operands'}"[:80])
+
+
+def _keywords(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
+    """A call of a function of torch with a keyword more, behind those that it has."""
+    for number, step in enumerate(program.steps):
+        if step.op == "call_module" or isinstance(step.target, OpOverload):
+            continue
+        for name, value in further_keywords(step.target, len(step.args), [k for k, _ in step.kwargs], words):
+            more = replace(step, kwargs=(*step.kwargs, (name, value)))
+            yield _said(_stepped(program, number, more), f"call {number} with {name}={value} too")
 
 
 def _more_keywords(other: SmallProgram, program: SmallProgram) -> bool:
@@ -171,7 +182,7 @@ def _sizes(program: SmallProgram) -> Iterator[SmallProgram]:
     ranks = max((len(s.shape) for s in program.inputs), default=0)
     for d in range(ranks):
         for size in (1, 0):
-            for some in ([None], range(len(program.inputs))) if size else ([None],):
+            for some in (range(len(program.inputs)), [None]) if size else ([None],):
                 for only in some:
                     inputs = tuple(
                         _resized(s, d - ranks, size) if only is None or i == only else s

@@ -56,7 +56,8 @@ class Vocabulary:
     tensors, ``modules`` classes; ``files`` hold the code; ``patterns`` are ``PatternMatcherPass`` objects.  ``edge``:
     operators are named in ExecuTorch's edge dialect; here they are those that these stand for; ``plain``: some are
     named as torch has them.  ``exported``: what
-    ``torch.export`` makes is named; ``attributes``: nodes that hold parameters are.
+    ``torch.export`` makes is named; ``attributes``: nodes that hold parameters are; ``numpy``: numpy's word
+    for a dimension is.
     """
 
     operators: dict[Any, None] = field(default_factory=dict)
@@ -71,6 +72,7 @@ class Vocabulary:
     plain: bool = False
     exported: bool = False
     attributes: bool = False
+    numpy: bool = False
 
     @property
     def targets(self) -> list[Any]:
@@ -113,6 +115,7 @@ class _Reader:
     def _look(self, value: Any, depth: int) -> None:
         if self._name(value) or depth > DEPTH or id(value) in self._seen or len(self._seen) > OBJECTS:
             return
+        self.words.numpy |= isinstance(value, str) and value == "axis"
         if isinstance(value, (str, bytes, int, float, complex, type(None), torch.Tensor, fx.Node)):
             return
         self._seen.add(id(value))
@@ -133,6 +136,8 @@ class _Reader:
         elif self._is_own(getattr(type(value), "__module__", "")):
             self._look_at_class(type(value))
             for part in getattr(value, "__dict__", {}).values():
+                if isinstance(part, str):
+                    self._note_constant(part)  # the name of a method, perhaps
                 self.look(part, depth + 1)
 
     def _look_at_patterns(self, patterns: Any) -> None:
@@ -152,12 +157,13 @@ class _Reader:
                     if isinstance(function, types.FunctionType):
                         self._add(function)
                     else:
-                        self.look(part, DEPTH - 1)
+                        self.look(part, DEPTH - 3)
 
     def _is_own(self, module: str) -> bool:
         if self._home and module.startswith(self._home):
             return True
-        return module.split(".")[0] not in _OTHERS
+        package = module.split(".")[0]
+        return package not in _OTHERS and package not in sys.stdlib_module_names
 
     def _add(self, function: Any) -> None:
         function = inspect.unwrap(function)
@@ -244,6 +250,8 @@ class _Reader:
             self.words.numbers.setdefault(value)
         elif value == "get_attr":
             self.words.attributes = True
+        elif value == "axis":
+            self.words.numpy = True
         elif isinstance(value, str) and value.isidentifier() and len(value) < 32:
             if callable(getattr(torch.Tensor, value, None)) and not value.startswith("_") and value not in _OTHER_WORDS:
                 self.words.methods.setdefault(value)

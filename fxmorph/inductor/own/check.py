@@ -31,7 +31,7 @@ from fxmorph.model import Kind, Seed, Status, digest
 LIMIT = 120.0
 #: CPU seconds for graphs that are made; then wall seconds for seeds of the shipped corpus where none are named:
 #: once the pass has fired, and as long as it has not.
-MADE_SECONDS, QUICK_SECONDS, SEARCHING_SECONDS = 4.0, 1.0, 10.0
+MADE_SECONDS, QUICK_SECONDS, SEARCHING_SECONDS = 4.0, 1.0, 12.0
 
 #: How programs spell ATen's operators, where they do not call them by name.
 _SPELLED = {
@@ -167,23 +167,25 @@ class SeedPlan:
     def jobs(self, count: Count) -> Iterator[CheckSeed]:
         """Stage by stage: on with the next where the pass has fired on none."""
         began = time.monotonic()
-        for stage in IN_TURN if self.stage == PassStage.ANY else (self.stage,):
+        stages = IN_TURN if self.stage == PassStage.ANY else (self.stage,)
+        for number, stage in enumerate(stages):
             for seed, training, near in self.order:
                 if self.quick and (
                     count.changed and (not near or (self.stage == PassStage.ANY and stage != IN_TURN[0]))
                 ):
                     continue
-                if time.monotonic() > self._end(began, count):
-                    return
+                if time.monotonic() > self._end(began, count, 1 - 0.5 * (1 - number / (len(stages) - 1 or 1))):
+                    break
                 self.given += 1
                 yield CheckSeed(seed, training, str(stage))
             if count.changed:
                 return
 
-    def _end(self, began: float, count: Count) -> float:
+    def _end(self, began: float, count: Count, share: float) -> float:
+        """``share``: of the time for all stages, what this one and those before it have: the first has half."""
         if not self.quick:
             return self.deadline
-        return min(self.deadline, began + (QUICK_SECONDS if count.changed else SEARCHING_SECONDS))
+        return min(self.deadline, began + (QUICK_SECONDS if count.changed else SEARCHING_SECONDS * share))
 
 
 def _records(pool: Pool, plan: SeedPlan, count: Count, name: str) -> Iterator[Pair]:
@@ -307,7 +309,7 @@ class Count:
         if self.fired == sum(self.verdicts[status.value] for status in _UNJUDGED):
             return f"none could be judged: {self.unjudged}"
         if self.fired == self.tidied and self.why_not:
-            return f"it removed nothing but dead code; tried {self.why_not}"
+            return f"it changed nothing but dead code and how calls are written; tried {self.why_not}"
         return ""
 
     def finished(self, name: str, stage: str, seeds: int, wall: float, code: int) -> PassChecked:

@@ -141,7 +141,10 @@ class MadeGraphs:
             assert attempt.applied is not None
             if not attempt.applied.tidied and not self._changed:
                 self._changed, self.fired_on = True, attempt.built.program.made
-            self.fired_on = self.fired_on or f"{attempt.built.program.made}: nothing but dead code was removed"
+            self.fired_on = (
+                self.fired_on
+                or f"{attempt.built.program.made}: nothing but dead code and how calls are written was changed"
+            )
             record = self._judged(attempt, stage)
             if record is not None and record.kinds == (Kind.ALIAS,):
                 held.append(record)  # there may be worse

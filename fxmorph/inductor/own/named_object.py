@@ -92,11 +92,35 @@ def _module(where: str) -> ModuleType:
     sys.path.insert(0, str(file.parent.resolve()))
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[spec.name]
-        raise
+        if not _imports_its_package(error):
+            raise
+        module = _of_package(path)
     _FILES[path] = module
     return module
+
+
+def _imports_its_package(error: BaseException) -> bool:
+    return isinstance(error, ImportError) and "attempted relative import" in str(error)
+
+
+def _of_package(path: Path) -> ModuleType:
+    """The module of a file that imports its own package: under the folder above the outermost ``__init__.py``, or
+    above the folder that it lies in, or as many higher as its imports go.
+    """
+    parts, folder = [path.stem], path.parent
+    while (folder / "__init__.py").exists() or len(parts) == 1:
+        parts, folder = [folder.name, *parts], folder.parent
+    while True:
+        sys.path.insert(0, str(folder))
+        try:
+            return importlib.import_module(".".join(parts))
+        except ImportError as error:
+            if "beyond top-level package" not in str(error) or folder == folder.parent:
+                raise
+            sys.path.remove(str(folder))
+            parts, folder = [folder.name, *parts], folder.parent
 
 
 def _place(error: BaseException) -> str:

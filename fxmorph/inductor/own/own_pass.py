@@ -13,9 +13,9 @@ import torch
 from torch import fx
 
 from fxmorph.core.units import Stage
-from fxmorph.inductor.apply import Applied, clone_module, module_structure, only_tidied
+from fxmorph.inductor.apply import Applied, clone_module, module_structure, only_respelled
 from fxmorph.inductor.own.call import PassError, signature_of
-from fxmorph.inductor.own.handed import Handed
+from fxmorph.inductor.own.handed import Handed, graph_kind
 from fxmorph.inductor.own.named_object import evaluated, guarded, named
 from fxmorph.inductor.own.pass_forms import OwnPass, own_pass, result_module
 from fxmorph.inductor.own.pass_request import PassRequest
@@ -83,6 +83,8 @@ def _found(name: str) -> Any:
 def _made(value: Any, request: PassRequest, said: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
     """(What ``--make`` makes, what was said and is left): a factory is called, an expression knows ``it``."""
     factory = evaluated(request.make, request.where, {"it": value, **said})
+    if request.make.lstrip().startswith("lambda") and _takes_graph(factory):
+        return factory, {} if said else said
     if not inspect.isroutine(factory) or ":" not in request.make.partition("(")[0]:
         return factory, {} if said else said
     signature = signature_of(factory)
@@ -91,6 +93,13 @@ def _made(value: Any, request: PassRequest, said: Mapping[str, Any]) -> tuple[An
     free = [p for p in (signature.parameters.values() if signature else ()) if p.name not in taken]
     given = [value] if any(p.default is p.empty for p in free) else []
     return _called(lambda: factory(*given, **taken), f"--make {request.make}"), rest
+
+
+def _takes_graph(function: Any) -> bool:
+    """Whether a function is a pass by what its first parameter is called, and none that makes one."""
+    signature = signature_of(function)
+    first = next(iter(signature.parameters.values()), None) if signature else None
+    return first is not None and graph_kind(first) is not None
 
 
 def _called(function: Any, what: str) -> Any:
@@ -141,7 +150,7 @@ def apply_pass(
         except Exception as error:
             raise MalformedGraph(f"it leaves a graph that does not lint: {error}") from error
         fired = module_structure(after) != module_structure(gm)
-        tidied = fired and only_tidied(gm, after)
+        tidied = fired and only_respelled(gm, after)
         if fired and update is not None:
             with contextlib.suppress(Exception):  # what cannot be propagated cannot run either, which is judged
                 update()

@@ -186,6 +186,8 @@ def _plain(line: str) -> str:
     if not rest:
         return line
     target, _, given = rest.partition("target=")[2].partition("](args = (")
+    if not given:  # an attribute
+        return f"{head} = {target.removesuffix(']')}"
     args, _, keywords = given.partition("), kwargs = {")
     inside = [part for part in (args.rstrip(","), keywords.rstrip(")").rstrip("}")) if part]
     return f"{head} = {target.removeprefix('torch.ops.')}({', '.join(inside)})"

@@ -195,8 +195,9 @@ def _guarded(make: Callable[[], Any], name: str) -> Any:
 
 
 def _has_patterns(value: Any) -> bool:
-    """Whether it is a ``PatternMatcherPass``, or the like."""
-    return hasattr(value, "patterns") and callable(getattr(value, "apply", None)) and not callable(value)
+    """Whether it is a ``PatternMatcherPass``, or the like: it holds patterns by what they end in."""
+    kept = isinstance(getattr(value, "patterns", None), Mapping)
+    return kept and callable(getattr(value, "apply", None)) and not callable(value)
 
 
 def _matched(patterns: Any, graph: fx.Graph) -> None:

@@ -16,12 +16,15 @@ from fxmorph.inductor.derive.search_function import traced_search
 from fxmorph.inductor.derive.sketch import Misfit as NoSketch
 from fxmorph.inductor.firing.pattern_programs import scalars_of
 from fxmorph.inductor.firing.small_program import Misfit, SmallProgram, program_of
+from fxmorph.inductor.firing.vocabulary import vocabulary
+from fxmorph.inductor.own.stub_operators import is_stub
 from fxmorph.model import Level
 from fxmorph.programs.inputs import dtype_name
 from fxmorph.prove.argument_draws import arguments_of
 from fxmorph.prove.prover import Prover
 from fxmorph.prove.rule_level import RuleProof, prove_rule
 from fxmorph.rules import Rule
+from fxmorph.torchapi.dispatch import OpOverloadPacket
 from fxmorph.torchapi.patterns import Source
 
 #: Arguments that are proved, and more that eager tries to refute.
@@ -48,13 +51,23 @@ class PatternProof:
 def pattern_proof(source: Source, prover: Prover) -> PatternProof | None:
     """None for what has no arguments that are tensors, or is a joint forward and backward graph."""
     rule = _rule(source)
-    if rule is None:
+    if rule is None or _calls_stubs(source):
         return None
     try:
         proof = prove_rule(rule, rule.dtypes[0], prover, PROVED, TRIED)
     except Exception:  # a pattern is its author's, and may raise anything
         return None
     return PatternProof(proof, tuple(_refuting(source, rule, prover)) if proof.level is Level.REFUTED else ())
+
+
+def _calls_stubs(source: Source) -> bool:
+    """Whether either side calls a stand-in of which nothing is known."""
+    named = vocabulary((source.search_fn, source.replace_fn)).operators
+    return any(is_stub(o) or any(is_stub(getattr(o, n)) for n in _overloads(o)) for o in named)
+
+
+def _overloads(operator: object) -> list[str]:
+    return list(operator.overloads()) if isinstance(operator, OpOverloadPacket) else []
 
 
 def _rule(source: Source) -> Rule | None:

@@ -15,6 +15,7 @@ from torch import fx
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.own.own_pass import PassError, apply_pass, load_pass, own_pass
+from fxmorph.inductor.own.pass_request import PassRequest
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
 
@@ -276,3 +277,19 @@ def test_a_name_that_is_not_there_brings_the_nearest(tmp_path: Path) -> None:
         load_pass(f"{tmp_path}/own.py:fold_view")
     with pytest.raises(PassError, match=r"own.py:: want module:attribute or file.py:attribute"):
         load_pass(f"{tmp_path}/own.py:")
+
+
+def test_a_file_that_imports_its_own_package_is_one_of_it(tmp_path: Path) -> None:
+    package = tmp_path / "ownpackage" / "passes"
+    package.mkdir(parents=True)
+    (tmp_path / "ownpackage" / "names.py").write_text("import torch\nRELU = torch.ops.aten.relu.default\n")
+    body = "from ..names import RELU\n\n\ndef fold(graph):\n    return [n for n in graph.nodes if n.target is RELU]\n"
+    (package / "fold_relative.py").write_text(body)
+    assert load_pass(f"{package / 'fold_relative.py'}:fold").name.endswith(":fold")
+
+
+def test_an_expression_that_is_a_pass_is_called_on_graphs() -> None:
+    request = PassRequest("torch.fx.passes.graph_drawer:FxGraphDrawer", make="lambda gm: gm.graph.lint()")
+    made = load_pass(request)
+    gm = fx.symbolic_trace(lambda x: x + 1)
+    assert apply_pass(made, gm, Stage.POST_GRAD).fired is False

@@ -1,0 +1,78 @@
+"""How small programs grow: calls before each operand, other elements of a tuple, keywords, numpy's names."""
+
+from __future__ import annotations
+
+import operator
+from itertools import islice
+from typing import Any
+
+import pytest
+import torch
+
+from fxmorph.inductor.firing.growing import crossed, prepended_to_each
+from fxmorph.inductor.firing.numpy_names import programs_by_numpy_names
+from fxmorph.inductor.firing.operator_calls import Words, calls, further_keywords
+from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, build, tensor_spec
+from fxmorph.inductor.firing.spoiled import near_misses
+
+pytestmark = pytest.mark.usefixtures("torch_quiet")
+aten = torch.ops.aten
+X = tensor_spec((4, 6))
+
+
+def call(target: Any, *args: Any, **kwargs: Any) -> Step:
+    return Step("call_function", target, args, tuple(kwargs.items()))
+
+
+def targets(program: SmallProgram) -> list[Any]:
+    return [n.target for n in build(program).gm.graph.nodes if n.op == "call_function"]
+
+
+def test_a_call_is_put_before_each_of_several_operands() -> None:
+    product = SmallProgram((X, X), (call(aten.mul.Tensor, In(0), In(1)),), (Out(0),), "mul")
+    both = next(prepended_to_each(product, aten.cat.default, Words()))
+    assert targets(both) == [aten.cat.default, aten.cat.default, aten.mul.Tensor]
+    assert len(both.inputs) == 4 and both.made == "cat > each operand of mul"
+    one = SmallProgram((X,), (call(aten.relu.default, In(0)),), (Out(0),), "relu")
+    assert not list(prepended_to_each(one, aten.cat.default, Words()))
+
+
+def test_another_element_of_a_tuple_takes_the_place_of_an_input() -> None:
+    steps = (
+        call(aten.split.Tensor, In(0), 2),
+        call(operator.getitem, Out(0), 0),
+        call(aten.mul.Tensor, Out(1), In(1)),
+    )
+    halves = SmallProgram((X, tensor_spec((2, 6))), steps, (Out(2),), "split > mul")
+    graphs = [build(p).gm.graph for p in crossed(halves) if len(p.inputs) == 1 and len(p.steps) == 4]
+    assert any(
+        [n.args[1] for n in graph.nodes if n.target is operator.getitem] == [0, 1]
+        and all(read.target is operator.getitem for read in list(graph.nodes)[-2].args)
+        for graph in graphs
+    )
+
+
+def test_functions_of_torch_are_called_by_names_alone_too() -> None:
+    made = [c for c in calls(torch.softmax, torch.empty(4, 6, device="meta"), Words()) if not c.args]
+    assert made and {"input", "dim"} <= {name for name, _ in made[0].kwargs}
+
+
+def test_dims_are_given_as_lists_and_as_tuples() -> None:
+    made = islice(calls("mean", torch.empty(2, 3, 4, 5, device="meta"), Words()), 60)
+    given = [call.args[1] for call in made if call.args[1:]]
+    assert [2, 3] in given and (2, 3) in given
+
+
+def test_a_call_gets_a_keyword_more() -> None:
+    assert {name for name, _ in further_keywords(torch.sum, 1, ["axis"], Words())} >= {"dtype", "keepdim"}
+    assert not any(name == "dim" for name, _ in further_keywords(torch.sum, 1, ["axis"], Words()))
+    summed = SmallProgram((X,), (call(torch.sum, In(0), axis=-1),), (Out(0),), "sum")
+    said = [p.made for p in near_misses(summed, Words(), True)]
+    assert "sum, call 0 with keepdim=True too" in said
+
+
+def test_every_function_along_a_dimension_is_called_by_numpys_name() -> None:
+    made = {p.made.split()[0]: p for p in programs_by_numpy_names()}
+    assert made.keys() >= {"sum", "sort", "softmax", "cumsum", "argmax"}
+    assert all(dict(step.kwargs)["axis"] == -1 for p in made.values() for step in p.steps)
+    assert any(len(p.steps) > 2 for p in made.values())
