@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,7 +12,20 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.passes.shape_prop import _extract_tensor_metadata
 
-__all__ = ["FakeTensor", "FakeTensorMode", "annotate", "tensor_notes"]
+__all__ = ["FakeTensor", "FakeTensorMode", "annotate", "tensor_notes", "unlogged"]
+
+_LOG = logging.getLogger("torch._subclasses.fake_tensor")
+
+
+@contextlib.contextmanager
+def unlogged() -> Iterator[None]:
+    """Calls that fake tensors refuse are raised inside, and not told on stderr with their tracebacks as well."""
+    before = _LOG.level
+    _LOG.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        _LOG.setLevel(before)
 
 
 def tensor_notes(value: Any) -> dict[str, Any]:

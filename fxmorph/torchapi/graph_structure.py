@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -15,16 +15,26 @@ from fxmorph.torchapi.dispatch import OpOverload, aten_packet, schema_of
 
 def structure(graph: fx.Graph) -> tuple[Any, ...]:
     """Equal for graphs with the same calls in the same order; node names do not enter."""
-    return _structure(graph, lambda node: (node.args, node.kwargs))
+    return _structure(graph.nodes, {n: i for i, n in enumerate(graph.nodes)}, lambda node: (node.args, node.kwargs))
 
 
 def meaning(graph: fx.Graph) -> tuple[Any, ...]:
-    """Equal also where arguments are given by place and by name, and where defaults are written out and left out."""
-    return _structure(graph, _arguments)
+    """Equal also where arguments are given by place and by name, where defaults are written out and left out, and
+    where attributes have other names and are read elsewhere.
+    """
+    calls = [node for node in graph.nodes if node.op != "get_attr"]
+    names: dict[Any, int] = {}
+    for node in (read for call in calls for read in call.all_input_nodes if read.op == "get_attr"):
+        names.setdefault(node.target, -2 - len(names))
+    number = {node: i for i, node in enumerate(calls)}
+    number |= {node: names[node.target] for node in graph.nodes if node.op == "get_attr" and node.target in names}
+    return _structure(calls, number, _arguments)
 
 
-def _structure(graph: fx.Graph, arguments: Callable[[fx.Node], Any]) -> tuple[Any, ...]:
-    number = {node: i for i, node in enumerate(graph.nodes)}
+def _structure(
+    nodes: Iterable[fx.Node], number: Mapping[fx.Node, int], arguments: Callable[[fx.Node], Any]
+) -> tuple[Any, ...]:
+    """The calls, with the nodes that they read by their numbers."""
 
     def show(value: Any) -> Any:
         if isinstance(value, fx.Node):
@@ -36,7 +46,7 @@ def _structure(graph: fx.Graph, arguments: Callable[[fx.Node], Any]) -> tuple[An
         return repr(value)
 
     return tuple(
-        (n.op, "") if n.op == "placeholder" else (n.op, str(n.target), *map(show, arguments(n))) for n in graph.nodes
+        (n.op, "") if n.op == "placeholder" else (n.op, str(n.target), *map(show, arguments(n))) for n in nodes
     )
 
 

@@ -153,7 +153,7 @@ def prepended_to_each(program: SmallProgram, target: Any, words: Words) -> Itera
             *(itertools.islice(_fronts(program.inputs[i], target, words), OF_EACH) for i in places), strict=False
         )
         for each in fronts:
-            grown = program
+            grown = _as_wide(program, places[0], each[0])
             for done, (place, front) in enumerate(zip(reversed(places), reversed(each), strict=True)):
                 at = place + len(grown.inputs) - len(program.inputs) + done  # those of calls before come first
                 grown = joined(front, grown, at, name_of(target))

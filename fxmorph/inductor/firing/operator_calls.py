@@ -220,6 +220,7 @@ _TOGETHER: dict[str, tuple[tuple[Any, ...], ...]] = {
     "flatten": ((0, -1), (1, -1), (0, 1)),
     "select": ((0, 0), (1, 1), (-1, 0), (0, -1)),
     "squeeze": ((0,), (1,), (-1,)),
+    "repeat_interleave": ((2, 1), (2, 0), (2, -1)),
 }  # fmt: skip
 
 
@@ -228,9 +229,10 @@ def _spelled(
 ) -> Iterator[Call]:
     arguments = list(schema_of(overload).arguments)
     name = name_of(overload)
-    if value is not None and len(arguments) > 1 and not any(a.kwarg_only for a in arguments):
+    by_place = [a for a in arguments if not a.kwarg_only]
+    if value is not None and all(a.has_default_value() for a in arguments if a.kwarg_only):
         for together in _TOGETHER.get(name, ()):
-            if len(together) < len(arguments):
+            if len(together) < len(by_place):
                 yield Call("call_function", overload, (Given(), *together))
     places = [i for i, a in enumerate(arguments) if _kind(a) in ("Tensor", "List[Tensor]")]
     for place in _places(name, places) if value is not None else [-1]:
@@ -281,6 +283,18 @@ def varied(
 
 #: What functions of torch take beside ATen's names, as numpy calls it.
 _AS_NUMPY = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+
+def defaults(target: Any, placed: int, named: Collection[str]) -> dict[str, Any]:
+    """Numbers and flags that a call leaves to their defaults, by name: passes before may have written them out."""
+    packet = aten_packet(name_of(target).removesuffix("_"))
+    for overload in overloads_of(packet) if packet is not None else ():
+        arguments = list(schema_of(overload).arguments)
+        given = {a.name for a in arguments[:placed]} | set(named)
+        plain = [a for a in arguments if a.name not in given and isinstance(a.default_value, (bool, int, float))]
+        if plain and placed <= len(arguments):
+            return {a.name: a.default_value for a in plain}
+    return {}
 
 
 def further_keywords(target: Any, placed: int, named: Collection[str], words: Words) -> Iterator[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from fxmorph.inductor.firing.module_calls import made_module
 from fxmorph.programs.inputs import InputSet, relocate
 from fxmorph.torchapi.dispatch import OpOverload, tree_leaves, tree_map
 from fxmorph.torchapi.factories import device_of
-from fxmorph.torchapi.fake import FakeTensorMode, tensor_notes
+from fxmorph.torchapi.fake import FakeTensorMode, tensor_notes, unlogged
 from fxmorph.torchapi.optional_passes import lazy_module
 from fxmorph.torchapi.storages import storage_key
 
@@ -107,7 +107,8 @@ def references(value: Any, change: Callable[[Any], Any]) -> Any:
 def build(program: SmallProgram, device: str = "cpu") -> Built:
     """Raises :class:`Misfit`."""
     try:
-        return _build(program, device)
+        with unlogged():
+            return _build(program, device)
     except Misfit:
         raise
     except Exception as error:

@@ -11,7 +11,7 @@ import torch
 
 from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
 from fxmorph.inductor.firing.growing import crossed, merged_inputs, respelled, without_unused
-from fxmorph.inductor.firing.operator_calls import Words, further_keywords, name_of
+from fxmorph.inductor.firing.operator_calls import Words, defaults, further_keywords, name_of
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, in_shape
 from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, schema_of, tree_leaves
 from fxmorph.torchapi.own_patterns import auto_functionalized
@@ -109,6 +109,18 @@ def _keywords(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
         for name, value in further_keywords(step.target, len(step.args), [k for k, _ in step.kwargs], words):
             more = replace(step, kwargs=(*step.kwargs, (name, value)))
             yield _said(_stepped(program, number, more), f"call {number} with {name}={value} too")
+
+
+def _written_out(program: SmallProgram) -> Iterator[SmallProgram]:
+    """With the defaults of all calls of torch's functions written out, by name."""
+    steps = []
+    for step in program.steps:
+        named = [k for k, _ in step.kwargs]
+        whole = step.op == "call_module" or isinstance(step.target, OpOverload) or step.target is operator.getitem
+        more = {} if whole else defaults(step.target, len(step.args), named)
+        steps.append(replace(step, kwargs=(*step.kwargs, *more.items())))
+    if tuple(steps) != program.steps:
+        yield _said(replace(program, steps=tuple(steps)), "defaults written out")
 
 
 def _more_keywords(other: SmallProgram, program: SmallProgram) -> bool:
@@ -260,6 +272,7 @@ def squared(program: SmallProgram) -> SmallProgram:
 def conditions(program: SmallProgram) -> Iterator[SmallProgram]:
     """What a pass may ask for before it fires: sizes, dtypes, parameters in the place of inputs, results."""
     yield squared(program)
+    yield from _written_out(program)
     yield from itertools.islice(_dtypes(program), 3)
     yield from uniform(program)
     for i, spec in enumerate(program.inputs[1:], 1):

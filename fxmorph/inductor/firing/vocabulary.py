@@ -74,9 +74,17 @@ class Vocabulary:
     attributes: bool = False
     numpy: bool = False
 
+    mentioned: dict[Any, None] = field(default_factory=dict)
+
     @property
     def targets(self) -> list[Any]:
-        return [*self.operators, *self.functions, *self.methods, *self.modules]
+        """All that graphs call, what lies nearest to the pass first."""
+        return list(self.mentioned)
+
+    def mention(self, targets: dict[Any, None], target: Any) -> None:
+        """Note one of ``operators``, ``functions``, ``methods`` or ``modules``."""
+        targets.setdefault(target)
+        self.mentioned.setdefault(target)
 
 
 def vocabulary(origin: tuple[Any, ...], home: str = "") -> Vocabulary:
@@ -134,11 +142,11 @@ class _Reader:
         elif isinstance(value, types.FunctionType):
             self._add(value)
         elif self._is_own(getattr(type(value), "__module__", "")):
-            self._look_at_class(type(value))
             for part in getattr(value, "__dict__", {}).values():
                 if isinstance(part, str):
                     self._note_constant(part)  # the name of a method, perhaps
                 self.look(part, depth + 1)
+            self._look_at_class(type(value))
 
     def _look_at_patterns(self, patterns: Any) -> None:
         self.words.patterns.append(patterns)
@@ -179,16 +187,16 @@ class _Reader:
             return False
         if isinstance(value, (OpOverload, OpOverloadPacket)):
             words.plain = True
-            words.operators.setdefault(value)
+            words.mention(words.operators, value)
         elif (behind := aten_operator(value)) is not None:
             words.edge = True
-            words.operators.setdefault(behind)
+            words.mention(words.operators, behind)
         elif isinstance(value, torch.dtype):
             words.dtypes.setdefault(value)
         elif inspect.isclass(value) and issubclass(value, torch.nn.Module) and value.__module__.startswith("torch.nn"):
-            words.modules.setdefault(value)
+            words.mention(words.modules, value)
         elif any(value is each for each in _OPERATORS) or self._is_of_torch(value):
-            words.functions.setdefault(value)
+            words.mention(words.functions, value)
         else:
             return False
         return True
@@ -254,7 +262,7 @@ class _Reader:
             self.words.numpy = True
         elif isinstance(value, str) and value.isidentifier() and len(value) < 32:
             if callable(getattr(torch.Tensor, value, None)) and not value.startswith("_") and value not in _OTHER_WORDS:
-                self.words.methods.setdefault(value)
+                self.words.mention(self.words.methods, value)
         elif isinstance(value, str) and ("aten" in value or "prims" in value) and len(value) < 64:
             parts = value.removeprefix("torch.ops.").replace("::", ".").split(".")
             found: Any = torch.ops

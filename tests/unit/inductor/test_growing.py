@@ -12,7 +12,7 @@ import torch
 from fxmorph.inductor.firing.growing import crossed, prepended_to_each
 from fxmorph.inductor.firing.numpy_names import programs_by_numpy_names
 from fxmorph.inductor.firing.operator_calls import Words, calls, further_keywords
-from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, build, tensor_spec
+from fxmorph.inductor.firing.small_program import In, Misfit, Out, SmallProgram, Step, build, tensor_spec
 from fxmorph.inductor.firing.spoiled import near_misses
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
@@ -76,3 +76,10 @@ def test_every_function_along_a_dimension_is_called_by_numpys_name() -> None:
     assert made.keys() >= {"sum", "sort", "softmax", "cumsum", "argmax"}
     assert all(dict(step.kwargs)["axis"] == -1 for p in made.values() for step in p.steps)
     assert any(len(p.steps) > 2 for p in made.values())
+
+
+def test_what_does_not_fit_is_not_logged(capfd: pytest.CaptureFixture[str]) -> None:
+    unlike = SmallProgram((X, X), (call(aten.mm.default, In(0), In(1)),), (Out(0),), "mm")
+    with pytest.raises(Misfit):
+        build(unlike)
+    assert capfd.readouterr().err == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -44,6 +45,20 @@ def test_a_keyword_that_is_not_the_default_counts() -> None:
         return made
 
     assert meaning(graph()) == meaning(graph(alpha=1)) != meaning(graph(alpha=2))
+
+
+def test_names_of_attributes_do_not_count() -> None:
+    def graph(*names: str) -> fx.Graph:
+        made = fx.Graph()
+        x = made.placeholder("x")
+        held = [made.get_attr(name) for name in names]
+        made.output(made.call_function(aten.addmm.default, (held[0], x, held[1])))
+        return made
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that the graph has no module with the attributes
+        assert meaning(graph("a", "b")) == meaning(graph("c", "d")) != meaning(graph("a", "a"))
+        assert structure(graph("a", "b")) != structure(graph("c", "d"))
 
 
 def test_what_makes_tensors_of_none_is_told_where() -> None:
