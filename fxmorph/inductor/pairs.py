@@ -25,7 +25,7 @@ from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.interpreter import draws, program
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.observe import Observation
-from fxmorph.torchapi.first_on_cpu import refused_indices
+from fxmorph.torchapi.first_on_cpu import refused_values
 
 #: The seed's own values, exact ones, masks outside {0, 1}, signed zeros with Inf and NaN.
 PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.SPECIAL)
@@ -127,7 +127,7 @@ def judge_pair(
     seen: dict[ValuePlan, str] = {}
     wrong_values = False
     for plan, given in pair.subject.inputs.items():  # type: ignore[attr-defined]
-        if refused := refused_indices(before, given.rebuild()):
+        if refused := refused_values(before, given.rebuild()):
             if plan is ValuePlan.SEED:
                 return PairVerdict(Status.UNSUPPORTED, reason=f"before would raise {refused}", plan=plan)
             continue

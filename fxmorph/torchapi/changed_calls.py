@@ -19,6 +19,7 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
 from fxmorph.torchapi.argument_words import WORDS
+from fxmorph.torchapi.first_on_cpu import refused_call
 from fxmorph.torchapi.varied_calls import described, passes_shape_check
 
 #: Calls that are tried for each that is wanted.
@@ -131,7 +132,7 @@ def _is_default(value: Any, default: Any) -> bool:
 def _is_taken(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Torch's shape functions first: kernels of some operators look at less, and read what is not theirs."""
     first, *rest = args or (None,)
-    if not passes_shape_check(overload, (first, rest, kwargs)):
+    if not passes_shape_check(overload, (first, rest, kwargs)) or refused_call(overload, args, kwargs):
         return False
     try:
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Indices that a GPU's kernels cannot take are met on the CPU first.
+"""Values that a GPU's kernels cannot take, as indices beyond an end, are met on the CPU first.
 
 There a kernel refuses them with an exception; a GPU's asserts, and no call of the process succeeds after that.
 """
@@ -15,13 +15,15 @@ from torch import fx
 from fxmorph.torchapi.dispatch import tensors_of, tree_map
 
 #: How kernels of the CPU say so, where they raise no IndexError.
-_OUTSIDE = re.compile(r"\bindex|\bindices|out of (bounds|range)|\btarget\b|class values", re.IGNORECASE)
+_OUTSIDE = re.compile(
+    r"\bindex|\bindices|out of (bounds|range)|in the range|between|\btarget\b|class values", re.IGNORECASE
+)
 _CPU = torch.device("cpu")
 
 
-def refused_indices(gm: fx.GraphModule, inputs: Sequence[Any]) -> str:
-    """What a kernel of the CPU says of the indices that the graph gives it on ``inputs``; "" where it takes them, and
-    of graphs on the CPU or without whole numbers, which are not run.
+def refused_values(gm: fx.GraphModule, inputs: Sequence[Any]) -> str:
+    """What a kernel of the CPU says of the values that the graph gives it on ``inputs``; "" where it takes them, and
+    of graphs on the CPU, which are not run.
     """
     return _said(inputs, lambda given: _OnCpu(gm, garbage_collect_values=False).run(*given))
 
@@ -32,9 +34,7 @@ def refused_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
 
 
 def _said(given: Any, run: Callable[[Any], Any]) -> str:
-    tensors = list(tensors_of(given))
-    whole = any(not t.is_floating_point() and not t.is_complex() for t in tensors)
-    if not whole or all(t.device.type == "cpu" for t in tensors):
+    if all(t.device.type == "cpu" for t in tensors_of(given)):
         return ""
     try:
         with torch.no_grad():

@@ -300,6 +300,8 @@ class _Recorder(DispatchMode):
             return False
         try:
             with no_dispatch():
+                if refused_call(overload, args, kwargs):
+                    return False
                 overload(*tree_map(_copied, args), **tree_map(_copied, kwargs))
         except Exception:
             return False
