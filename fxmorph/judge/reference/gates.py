@@ -26,6 +26,9 @@ TO_PYTHON = frozenset("_local_scalar_dense equal".split())
 #: Operators that write to places that indices name, and the position of the indices.
 SCATTERS = {"scatter": 2, "scatter_": 2, "index_copy": 2, "index_copy_": 2}
 
+#: Operators that write each window's number to the place in its plane that an index names, and a plane's dimensions.
+UNPOOLS = {"max_unpool2d": 2, "max_unpool3d": 3}
+
 #: Operators that look numbers up among boundaries, and the position of those.
 LOOK_UPS = {"bucketize": 1, "searchsorted": 0}
 
@@ -171,6 +174,8 @@ def _writes_twice(call: OperatorCall) -> bool:
     """Whether two different values are written to one place."""
     if call.name in SCATTERS and call.kwargs.get("reduce") is None and len(call.args) > SCATTERS[call.name]:
         return _scatter_conflicts(call.name, call.args)
+    if call.name in UNPOOLS:
+        return _unpool_conflicts(call.args[0], call.args[1], UNPOOLS[call.name])
     return call.name in INDEX_PUTS and not call.accumulates and _index_put_conflicts(call.args, call.kwargs)
 
 
@@ -200,6 +205,15 @@ def _scatter_conflicts(name: str, args: Any) -> bool:
     values = source.movedim(d, 0).reshape(index.shape[d], -1)
     columns = torch.arange(rows.shape[1], device=rows.device).expand_as(rows)
     return _conflict((rows * rows.shape[1] + columns).flatten(), values.reshape(-1, 1))
+
+
+def _unpool_conflicts(values: torch.Tensor, places: torch.Tensor, dims: int) -> bool:
+    planes = places.flatten(-dims).reshape(-1, places.shape[-dims:].numel())
+    if not planes.numel():
+        return False
+    size = int(planes.max()) + 1
+    of_plane = torch.arange(planes.shape[0], device=planes.device)[:, None]
+    return _conflict((of_plane * size + planes).flatten(), values.reshape(-1, 1))
 
 
 def _index_put_conflicts(args: Any, kwargs: Any) -> bool:

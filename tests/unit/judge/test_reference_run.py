@@ -161,6 +161,10 @@ LAST_DOWN = torch.tensor([[0.0, 1, 1, 2], [1, 0, 2, 3]])
 GATES: dict[str, tuple[str, Any, Callable[[torch.Tensor], Any]]] = {
     "random numbers": ("random", True, lambda x: x + torch.rand(4)),
     "uninitialised memory": ("uninitialised", True, lambda x: torch.empty(4).copy_(x)),
+    "max_unpool2d to one place": (
+        "duplicate_indices", "max_unpool2d",
+        lambda x: torch.ops.aten.max_unpool2d(x[:2].reshape(1, 1, 2), torch.tensor([[[3, 3]]]), [2, 4]),
+    ),
     "scatter to one place": ("duplicate_indices", "scatter", lambda x: x.scatter(0, torch.tensor([1, 1]), x[:2])),
     "boundaries in no order": ("unordered_boundaries", "bucketize", lambda x: torch.bucketize(x, -x)),
     "the last row in no order": (
