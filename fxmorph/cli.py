@@ -227,6 +227,7 @@ Window = Annotated[
 Scaffold = Annotated[str, typer.Argument(metavar="[DIR]", help="Where; made where it is missing.")]
 ProgramCount = Annotated[int, typer.Option("--count", metavar="K", min=1, help="How many.")]
 FirstProgram = Annotated[int, typer.Option("--first", metavar="N", min=0, help="The number of the first one.")]
+LongPrograms = Annotated[bool, typer.Option("--long", help="Programs of 70 operators: views, loops, index arithmetic.")]
 ProgramFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Write files there [print them].")]
 Architectures = Annotated[Texts, typer.Argument(metavar="[NAME...]", help="These alone, as it lists them [all].")]
 ModelFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Write seeds there [list the architectures].")]
@@ -531,12 +532,15 @@ app.add_typer(seeds_app, name="seeds")
 
 @seeds_app.command("generate", cls=Command)
 @_exits
-def generate_seeds(seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = "") -> int:
+def generate_seeds(
+    seed: Seed = None, count: ProgramCount = 1, first: FirstProgram = 0, out: ProgramFolder = "",
+    long: LongPrograms = False,
+) -> int:  # fmt: skip
     """Draw random programs that are valid by construction; the same --seed gives the same ones everywhere."""
     settings = _settings({}, seed=seed)
     from fxmorph.commands.generate_seeds import generate
 
-    return generate(settings.seed, first, count, Path(out) if out else None)
+    return generate(settings.seed, first, count, Path(out) if out else None, long)
 
 
 @seeds_app.command("models", cls=Command)

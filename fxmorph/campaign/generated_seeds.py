@@ -10,10 +10,10 @@ from fxmorph.model import Seed
 from fxmorph.programs.generator.generated import generated_text
 
 
-def generated_seed(folder: Path, campaign_seed: int, number: int) -> Seed:
-    """Program ``number`` of the campaign, in ``folder``; raises :class:`DiskError`."""
-    file = folder / f"generated_{campaign_seed}_{number:05}.py"
-    text = generated_text(campaign_seed, number)
+def generated_seed(folder: Path, campaign_seed: int, number: int, long: bool = False) -> Seed:
+    """Program ``number`` of the campaign, or of its ``long`` ones, in ``folder``; raises :class:`DiskError`."""
+    file = folder / f"{'long' if long else 'generated'}_{campaign_seed}_{number:05}.py"
+    text = generated_text(campaign_seed, number, long=long)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -98,6 +98,8 @@ class Portfolio:
             lanes.append(Lane(self._units.jobs(), self._cost_of_units, 2.4))
         if Source.GENERATED in sources:
             lanes.append(Lane(self._generated(), 1.5, 0.25))
+            if self._compiles:
+                lanes.append(Lane(self._long(), 13.0, 0.5))
         yield from mixed(lanes)
 
     def _own(self, turns: Iterable[Iterable[Case | None]]) -> Iterator[Case | Passed | None]:
@@ -217,6 +219,15 @@ class Portfolio:
 
     def _generated(self) -> Iterator[Case | Passed | None]:
         return self._own(map(self._generated_program, itertools.count()))
+
+    def _long(self) -> Iterator[Case | Passed | None]:
+        return self._own(zip(map(self._long_program, itertools.count())))
+
+    def _long_program(self, number: int) -> Case:
+        """Compiled, and once: its many loops cost one start of a compiler."""
+        seed = generated_seed(self._settings.state_dir / "generated", self._settings.seed, number, long=True)
+        case = replace(case_of(self._settings, seed, 0, self._rung), plans=MADE_LOOK)
+        return self._threaded(case, number)
 
     def _generated_program(self, number: int) -> Iterator[Case]:
         seed = generated_seed(self._settings.state_dir / "generated", self._settings.seed, number)

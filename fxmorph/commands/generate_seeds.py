@@ -10,17 +10,21 @@ from fxmorph.core.exits import Exit
 from fxmorph.programs.generator.generated import generated_text
 
 
-def generate(campaign_seed: int, first: int, count: int, out: Path | None) -> Exit:
-    """Write programs ``first`` to ``first + count - 1`` of a seed into a folder, or print them where there is none."""
+def generate(campaign_seed: int, first: int, count: int, out: Path | None, long: bool = False) -> Exit:
+    """Write programs ``first`` to ``first + count - 1`` of a seed into a folder, or print them where there is none.
+
+    ``long``: those of many operators.
+    """
     numbers = range(first, first + count)
     if out is None:
-        print_line("\n\n".join(generated_text(campaign_seed, number) for number in numbers).rstrip())
+        print_line("\n\n".join(generated_text(campaign_seed, number, long=long) for number in numbers).rstrip())
         return Exit.OK
     try:
         out.mkdir(parents=True, exist_ok=True)
         for number in numbers:
-            text = generated_text(campaign_seed, number)
-            (out / f"generated_{campaign_seed}_{number:05}.py").write_text(text, encoding="utf-8")
+            text = generated_text(campaign_seed, number, long=long)
+            name = f"{'long' if long else 'generated'}_{campaign_seed}_{number:05}.py"
+            (out / name).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--out {out}: {error.strerror}") from None
     print_line(f"{count} seeds in {out}")

@@ -32,6 +32,8 @@ _NUMBERS, _WHOLE = (2, -1, 0.5, 0, 3), (0, 1, 2, 3, -1)
 _DTYPES = (
     torch.float16, torch.float64, torch.int64, torch.bool, torch.bfloat16, torch.float32, torch.int32, torch.uint8,
 )  # fmt: skip
+#: Dtypes of indices.
+_INDICES = (torch.int64, torch.int32)
 #: Names of arguments that say dimensions.
 _DIMENSIONS = frozenset({"dim", "dims", "dim0", "dim1", "dim2", "axis", "start_dim", "end_dim", "tail_dims"})
 #: Arguments that promise what a result is; those that decide how it is made, or draw random numbers, beside them.
@@ -79,7 +81,7 @@ def changed_calls(
     given = bound(overload, args, kwargs)
     if _is_torchs_own(overload) or given.keys() & _FOLLOWED or any(given[name] is not None for name in promises):
         return
-    leads = _leads(overload)
+    leads = _leads(overload, given)
     seen = {described(_unbound(overload, given))}
     for number in range(start, start + TRIES * count):
         if count <= 0:
@@ -174,8 +176,8 @@ def _rank(values: _Values) -> int:
 # -- changes -------------------------------------------------------------------------
 
 
-def _leads(overload: OpOverload) -> list[_Change]:
-    """Changes that the overload has arguments for, in an order of its own."""
+def _leads(overload: OpOverload, given: _Values) -> list[_Change]:
+    """Changes that the overload has arguments for, as they are ``given``, in an order of its own."""
     leads: list[_Change] = [functools.partial(_leave, argument) for argument in _defaults(overload)]
     leads += [functools.partial(_omit, argument) for argument in _omissible(overload)]
     arguments = {a.name: str(a.type) for a in overload._schema.arguments}
@@ -184,6 +186,8 @@ def _leads(overload: OpOverload) -> list[_Change]:
         leads.append(_other_dimension)
     if whole - _DIMENSIONS - _LEFT - _CHOICES.keys():
         leads.append(_other_number)
+        if any(t.dtype in _INDICES for _, _, t in _tensors(given)):
+            leads.append(_number_met)
     if any("List" in kind and "Tensor" in kind for kind in arguments.values()):
         leads += [_other_list, _other_list]
     if any("Tensor" in kind for kind in arguments.values()):
@@ -276,6 +280,25 @@ def _other_number(overload: OpOverload, values: _Values, rng: random.Random) -> 
         )
     else:
         values[name] = _near(value, rng)
+
+
+def _number_met(overload: OpOverload, values: _Values, rng: random.Random) -> None:
+    """A whole number that a call is told is among those of a tensor: what says which of them to leave out does.
+
+    Often that is 0, which code may take for none.
+    """
+    names = [n for n, v in values.items() if n not in _DIMENSIONS | _LEFT | set(_CHOICES) and type(v) is int]
+    told = [(n, i, t) for n, i, t in _tensors(values) if t.dtype in _INDICES and t.numel()]
+    if not names or not told:
+        return
+    name, (where, place, tensor) = rng.choice(names), rng.choice(told)
+    if rng.random() < 0.3:
+        values[name] = int(tensor.flatten()[rng.randrange(tensor.numel())])
+        return
+    values[name] = rng.choice((0, max(values[name], 0)))
+    met = tensor.clone(memory_format=torch.contiguous_format)
+    met.view(-1)[:: rng.choice((1, 2, 3))] = values[name]
+    _put(values, where, place, met)
 
 
 def _is_whole(value: Any) -> bool:

@@ -42,6 +42,9 @@ FAMILIES: dict[str, list[Row]] = {
     "lists": list_rows.ROWS,
     "motifs": motif_rows.ROWS,
 }
+#: The share of each family among the operators of a long program: loops over elements, which one compiler run has many
+#: of, with much index arithmetic.
+LONG_DIET = {"views": 45.0, "pointwise": 20.0, "joining": 8.0, "indexing": 8.0, "reductions": 8.0, "motifs": 5.0}
 #: The usual share of each family among the operators of a program.
 DIET = {
     "pointwise": 22.0,

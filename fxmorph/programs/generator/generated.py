@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fxmorph.programs.generator.catalogue import DIET, FAMILIES
+from fxmorph.programs.generator.catalogue import DIET, FAMILIES, LONG_DIET
 from fxmorph.programs.generator.dice import Dice
 from fxmorph.programs.generator.draft import Draft, Mood, Value
 from fxmorph.programs.generator.fresh_inputs import DTYPE_WEIGHTS, DTYPES
@@ -14,29 +14,33 @@ from fxmorph.programs.generator.strided import Layout
 
 #: How many operators a program has, and how often.
 LENGTHS, LENGTH_WEIGHTS = tuple(range(1, 13)), (6, 10, 12, 12, 12, 11, 10, 8, 6, 5, 4, 4)
-#: Values that a program returns at most.
-MOST_RETURNED = 8
-TRIES = 40
+#: Those of a long program.
+LONG = 70
+#: Values that a program returns at most, and a long one.
+MOST_RETURNED, LONG_RETURNED = 8, 64
+#: Draws at most, for a program and for a long one.
+TRIES, LONG_TRIES = 40, 6 * LONG
 
 
-def generated_text(campaign_seed: int, number: int, diet: Mapping[str, float] = DIET) -> str:
+def generated_text(campaign_seed: int, number: int, diet: Mapping[str, float] | None = None, long: bool = False) -> str:
     """Program ``number`` of the campaign's seed, as a seed file; ``diet`` are weights of families of operators.
 
-    The same numbers give the same text everywhere.  Imports no torch.
+    A ``long`` one has :data:`LONG` operators, for which a compiler of generated code starts once.  The same numbers
+    give the same text everywhere.  Imports no torch.
     """
-    return seed_text(
-        drafted(campaign_seed, number, diet), f"fxmorph seeds generate --seed {campaign_seed} --first {number}"
-    )
+    origin = f"fxmorph seeds generate --seed {campaign_seed} --first {number}{' --long' * long}"
+    return seed_text(drafted(campaign_seed, number, diet, long), origin)
 
 
-def drafted(campaign_seed: int, number: int, diet: Mapping[str, float] = DIET) -> Draft:
+def drafted(campaign_seed: int, number: int, diet: Mapping[str, float] | None = None, long: bool = False) -> Draft:
     """The program as it is drawn."""
-    dice = Dice("generated", campaign_seed, number)
+    dice = Dice("long" if long else "generated", campaign_seed, number)
     draft = Draft(dice, _mood(dice))
+    diet = diet or (LONG_DIET if long else DIET)
     families, weights = list(diet), list(diet.values())
     # A program stays with a few families mostly, so that they meet each other.
     weights = [w * dice.one_of((0.2, 1.0, 1.0, 3.0)) for w in weights]
-    wanted, tries = dice.weighted(LENGTHS, LENGTH_WEIGHTS), TRIES
+    wanted, tries = (LONG, LONG_TRIES) if long else (dice.weighted(LENGTHS, LENGTH_WEIGHTS), TRIES)
     while len(draft.rows) < wanted and tries:
         tries -= 1
         rows = FAMILIES[dice.weighted(families, weights)]
@@ -75,8 +79,12 @@ def seed_text(draft: Draft, origin: str) -> str:
 def _returned(draft: Draft) -> str:
     """What nothing read since it was made or written; and now and then what shares memory with that, or an input."""
     dice = draft.dice
+    long = len(draft.rows) > LENGTHS[-1]
     made = [v for v in draft.values if v.name not in draft.given]
-    unread = [v for v in made if v.name not in draft.read][-MOST_RETURNED:] or draft.values[-1:]
+    unread = [v for v in made if v.name not in draft.read][-(LONG_RETURNED if long else MOST_RETURNED) :]
+    unread = unread or draft.values[-1:]
+    if long:  # of its many results the values count: layouts and aliases, which others show, are the same of all
+        return ", ".join(f"{name}.flatten() + {place}" for place, name in enumerate(_unlike(unread), 1)) + ","
     if dice.chance(0.3):
         unread += _sharing(dice, draft.values, unread)
     names = _unlike(unread)

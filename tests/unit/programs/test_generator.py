@@ -50,6 +50,21 @@ def test_texts_depend_on_no_hash_order_and_need_no_torch(hash_seed: str) -> None
     assert done.stdout.split() == [GOLDEN, "False"]
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_long_programs_run_in_eager_and_return_computed_numbers() -> None:
+    for number in range(20):
+        draft = drafted(7, number, long=True)
+        assert len(draft.rows) > 60
+        text = seed_text(draft, "")
+        assert text != seed_text(drafted(7, number + 1, long=True), "")
+        module: dict[str, Any] = {}
+        exec(text, module)
+        results = module["fn"](*module["make_inputs"]())
+        assert len(results) > 5 and all(r.dim() == 1 for r in results)
+        held = [r.untyped_storage().data_ptr() for r in results if r.numel()]
+        assert len(set(held)) == len(held)
+
+
 def test_other_numbers_give_other_texts() -> None:
     texts = {generated_text(seed, number) for seed in (0, 1) for number in range(50)}
     assert len(texts) == 100

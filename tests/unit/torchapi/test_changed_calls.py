@@ -164,3 +164,11 @@ def test_what_torch_alone_calls_is_left_as_it_is() -> None:
 def test_what_follows_its_arguments_wherever_they_lead_is_left_alone() -> None:
     lu, pivots = torch.linalg.lu_factor(torch.eye(3))
     assert not near(aten.lu_unpack.default, lu, pivots)
+
+
+def test_a_number_that_is_told_is_among_indices() -> None:
+    places = torch.tensor([5, 1, 6])
+    calls = near(aten.embedding.default, ones(10, 4), places, count=3 * MANY)
+    met = [(keywords.get("padding_idx", -1), args[1]) for args, keywords in calls if args[1].dtype == torch.int64]
+    assert any(number >= 0 and bool((indices == number).any()) for number, indices in met)
+    assert any(number == 0 and bool((indices == 0).any()) for number, indices in met)
