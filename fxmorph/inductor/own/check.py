@@ -174,7 +174,7 @@ class SeedPlan:
                     count.changed and (not near or (self.stage == PassStage.ANY and stage != IN_TURN[0]))
                 ):
                     continue
-                if time.monotonic() > self._end(began, count, 1 - 0.5 * (1 - number / (len(stages) - 1 or 1))):
+                if time.monotonic() > self._end(began, count, (number + len(stages)) / (2 * len(stages) - 1)):
                     break
                 self.given += 1
                 yield CheckSeed(seed, training, str(stage))
@@ -182,7 +182,7 @@ class SeedPlan:
                 return
 
     def _end(self, began: float, count: Count, share: float) -> float:
-        """``share``: of the time for all stages, what this one and those before it have: the first has half."""
+        """``share``: of the time for all stages, what this one and those before it have: the first has most."""
         if not self.quick:
             return self.deadline
         return min(self.deadline, began + (QUICK_SECONDS if count.changed else SEARCHING_SECONDS * share))
