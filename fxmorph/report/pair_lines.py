@@ -1,7 +1,11 @@
-"""What ``fxmorph check-pass`` prints: a line for each graph that the pass changed, findings in full."""
+"""What ``fxmorph check-pass`` prints: a line for each graph that the pass changed, findings in full.
+
+A finding that looks like one before, by what differs and which calls the pass exchanged, is one line.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, TextIO
 
@@ -13,10 +17,14 @@ SHOWN = 16
 
 
 class PairLines:
-    """Takes events of :mod:`fxmorph.inductor.own.check`; ``verbose`` shows graphs that did not change too."""
+    """Takes events of :mod:`fxmorph.inductor.own.check`; ``verbose`` shows graphs that did not change, or came out
+    right and were not to be proved, too.
+    """
 
     def __init__(self, stream: TextIO, quiet: bool, verbose: bool) -> None:
         self._stream, self._quiet, self._verbose = stream, quiet, verbose
+        #: The first finding of each likeness.
+        self._found: dict[tuple[object, ...], PairJudged] = {}
 
     def handle(self, event: Any) -> None:
         if isinstance(event, PairJudged):
@@ -31,7 +39,8 @@ class PairLines:
 
     def _pair(self, e: PairJudged) -> Iterator[str]:
         found = e.verdict is Status.FINDING
-        if e.verdict is Status.ERROR or (not self._quiet and (e.fired or self._verbose)):
+        telling = self._verbose or (e.fired and not (e.verdict is Status.CLEAN and not e.outcome))
+        if e.verdict is Status.ERROR or (not self._quiet and telling):
             where = f"{e.seed}  {e.part or '-'} ({e.nodes} nodes)"
             if not e.fired:
                 yield f"{where}  {'not changed' if e.verdict is Status.CLEAN else f'{e.verdict}: {e.reason}'}"
@@ -39,7 +48,9 @@ class PairLines:
                 why = "" if found or e.verdict is Status.CLEAN else f" ({e.reason})"
                 yield f"{where}  {e.verdict}{why}; {_proof(e)}"
         if found:
-            yield from finding_lines(e)
+            first = self._found.setdefault(_likeness(e), e)
+            again = f"; show it again: python {e.reproduce}" if e.reproduce else ""
+            yield from finding_lines(e) if first is e else [f"  WRONG as on {first.seed}: {e.reason}{again}"]
 
     def close(self) -> None:
         """Nothing is kept back."""
@@ -65,6 +76,12 @@ def finding_lines(e: PairJudged) -> list[str]:
     if e.reproduce:
         lines.append(f"  show it again: python {e.reproduce}")
     return lines
+
+
+def _likeness(e: PairJudged) -> tuple[object, ...]:
+    """What differs, and the operators of the lines that show what the pass took out and put in."""
+    calls = sorted({(line[:1], match[1]) for line in e.changes if (match := re.search(r" = ([\w.]+)\(", line))})
+    return (e.kinds, tuple(calls)) if calls else (e.kinds, e.reason)
 
 
 def _first(lines: tuple[str, ...]) -> list[str]:
