@@ -248,6 +248,10 @@ class _Recorder(DispatchMode):
         self._counts: dict[OpOverload, int] = {}
         #: Those of ``wanted`` by the operator whose overloads they are.
         self._known: dict[Any, list[OpOverload]] = {}
+        self._composites: dict[str, list[OpOverload]] = {}
+        for overload in wanted if kin else ():
+            if _is_composite(overload) and hasattr(torch._C._nn, name := overload.overloadpacket.__name__):
+                self._composites.setdefault(name, []).append(overload)
 
     def chosen(self) -> list[SampleCall]:
         """In the order in which overloads were called first."""
@@ -261,7 +265,7 @@ class _Recorder(DispatchMode):
 
     def record(self, called: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Forward, and backward where something requires grad."""
-        with self:
+        with self, self._composites_told() if self._kin else contextlib.nullcontext():
             out = called(*args, **kwargs)
             results = [t for t in tensors_of(out) if t.requires_grad]
             leaves = [t for t in tensors_of((args, kwargs)) if t.requires_grad]
@@ -280,6 +284,24 @@ class _Recorder(DispatchMode):
         for name in {_short(op.name), getattr(op, "aten_name", "")}:
             for overload in _overloads_named(name):
                 self._try(overload, (sample.input, *sample.args), sample.kwargs)
+
+    @contextlib.contextmanager
+    def _composites_told(self) -> Iterator[None]:
+        """Overloads that the dispatcher takes apart before a mode sees them are noted when Python calls them:
+        ``upsample_bilinear2d.vec``, which has scale factors, and becomes the one that has sizes.
+        """
+        with contextlib.ExitStack() as patched:
+            for name, overloads in self._composites.items():
+                function = getattr(torch._C._nn, name)
+
+                def told(*args: Any, function: Any = function, overloads: Any = overloads, **kwargs: Any) -> Any:
+                    for overload in overloads:
+                        if self._counts.get(overload, 0) < CANDIDATES:
+                            self._try(overload, args, kwargs)
+                    return function(*args, **kwargs)
+
+                patched.enter_context(mock.patch.object(torch._C._nn, name, told))
+            yield
 
     def _note_kin(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Other overloads of the operator, as they are and with a number for the first or the second argument."""
@@ -323,6 +345,11 @@ class _Recorder(DispatchMode):
             with no_dispatch():
                 given, keywords = tree_map(_copied, (args, kwargs))
             self._calls.append(SampleCall(self._operator, self._dtype, func, given, keywords))
+
+
+def _is_composite(overload: OpOverload) -> bool:
+    """Whether the dispatcher takes it apart before autograd."""
+    return bool(overload.has_kernel_for_dispatch_key(torch.DispatchKey.CompositeImplicitAutograd))
 
 
 def _may_take(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -64,3 +64,12 @@ def test_samples_before_one_that_cannot_be_drawn_are_there() -> None:
         raise RuntimeError("no such dtype")
 
     assert len(_drawn(SimpleNamespace(supports_autograd=False, sample_inputs=samples), torch.float32)) == 1
+
+
+def test_overloads_that_the_dispatcher_takes_apart_are_noted_when_python_calls_them() -> None:
+    overload = torch.ops.aten.upsample_bilinear2d.vec
+    interpolate = (t for t in operator_tests() if t.name == "nn.functional.interpolate")
+    test = next(t for t in interpolate if t.variant_test_name == "bilinear")
+    calls = recorded_calls(test, torch.float32, {overload})
+    assert {call.overload for call in calls} == {overload}
+    assert any(call.args[1] is None and isinstance(call.args[3], list) for call in calls)  # scale factors
