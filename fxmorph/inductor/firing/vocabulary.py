@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket
+from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet
 from fxmorph.torchapi.edge_dialect import aten_operator
 from fxmorph.torchapi.own_patterns import entries_of, is_matcher_pass
 
@@ -234,6 +234,10 @@ class _Reader:
                 scope.update(_imported(node))
         for node in _in_order(tree):
             self._note(node, scope)
+        written = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+        for name in _attributes(function.__code__):  # code that was changed in memory is not what its file says
+            if name not in written and (packet := aten_packet(name)) is not None and "aten" in scope:
+                self._name(packet)
 
     def _note(self, node: ast.AST, scope: Mapping[str, Any]) -> None:
         if isinstance(node, (ast.Attribute, ast.Name)):
@@ -278,6 +282,14 @@ def _parts(value: Any) -> list[Any]:
     if isinstance(value, Mapping):
         return [*value.keys(), *value.values()]
     return sorted(value, key=str) if isinstance(value, (set, frozenset)) else list(value)
+
+
+def _attributes(code: types.CodeType) -> Iterator[str]:
+    """Names that code looks up, those of functions inside of it too."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _attributes(constant)
 
 
 def _is_of_export(value: Any) -> bool:

@@ -156,3 +156,17 @@ def test_a_pair_that_is_at_hand_is_judged_in_a_line() -> None:
     assert not wrong.ok and wrong.status is Status.FINDING and "same dtypes" in wrong.broken
     near = judge_pair(lambda x: x * 1.0001, lambda x: x * 1.0002, [x], rtol=1e-3)
     assert near.ok and near.status is Status.EXPECTED
+
+
+def test_code_that_was_changed_in_memory_names_what_runs() -> None:
+    def looks(graph: fx.Graph) -> None:
+        for node in graph.nodes:
+            node.meta["seen"] = node.target is aten.relu.default
+
+    def as_it_runs(graph: fx.Graph) -> None:
+        for node in graph.nodes:
+            node.meta["seen"] = node.target is aten.constant_pad_nd.default
+
+    assert aten.constant_pad_nd not in vocabulary((looks,)).operators
+    looks.__code__ = as_it_runs.__code__.replace(co_firstlineno=looks.__code__.co_firstlineno)
+    assert aten.constant_pad_nd in vocabulary((looks,)).operators
