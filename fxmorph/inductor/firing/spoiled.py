@@ -25,9 +25,10 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
     ``writes``: the graph may write into its inputs, which it does at its end, and these may lie in memory as they
     like; exported programs have neither.
     """
-    arguments, scalars = _arguments(program, words), _scalars(program)
+    arguments, scalars, modules = _arguments(program, words), _scalars(program), _modules(program)
     sorts = [
-        _modules(program),
+        modules,
+        modules,
         *([] if program.stated else [arguments, arguments]),  # a pattern's matcher compares those
         scalars,
         scalars,
