@@ -7,12 +7,12 @@ from pathlib import Path
 from fxmorph.core.seeds import find_seeds
 from fxmorph.core.store import DiskError
 from fxmorph.model import Seed
-from fxmorph.programs.generator.generated import generated_text
+from fxmorph.programs.generator.generated import file_name, generated_text
 
 
 def generated_seed(folder: Path, campaign_seed: int, number: int, long: bool = False) -> Seed:
     """Program ``number`` of the campaign, or of its ``long`` ones, in ``folder``; raises :class:`DiskError`."""
-    file = folder / f"{'long' if long else 'generated'}_{campaign_seed}_{number:05}.py"
+    file = folder / file_name(campaign_seed, number, long)
     text = generated_text(campaign_seed, number, long=long)
     try:
         folder.mkdir(parents=True, exist_ok=True)

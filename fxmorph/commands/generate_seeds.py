@@ -7,7 +7,7 @@ from pathlib import Path
 from fxmorph.commands.columns import print_line
 from fxmorph.core.config import ConfigError
 from fxmorph.core.exits import Exit
-from fxmorph.programs.generator.generated import generated_text
+from fxmorph.programs.generator.generated import file_name, generated_text
 
 
 def generate(campaign_seed: int, first: int, count: int, out: Path | None, long: bool = False) -> Exit:
@@ -23,8 +23,7 @@ def generate(campaign_seed: int, first: int, count: int, out: Path | None, long:
         out.mkdir(parents=True, exist_ok=True)
         for number in numbers:
             text = generated_text(campaign_seed, number, long=long)
-            name = f"{'long' if long else 'generated'}_{campaign_seed}_{number:05}.py"
-            (out / name).write_text(text, encoding="utf-8")
+            (out / file_name(campaign_seed, number, long)).write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"--out {out}: {error.strerror}") from None
     print_line(f"{count} seeds in {out}")

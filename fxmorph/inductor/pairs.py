@@ -25,7 +25,7 @@ from fxmorph.programs.inputs import InputSet, NotApplicable, Unsupported
 from fxmorph.programs.interpreter import draws, program
 from fxmorph.programs.load import Invocation
 from fxmorph.programs.observe import Observation
-from fxmorph.torchapi.first_on_cpu import refused_values
+from fxmorph.torchapi.first_on_cpu import on_gpu, refused_values
 
 #: The seed's own values, exact ones, masks outside {0, 1}, signed zeros with Inf and NaN.
 PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.SPECIAL)
@@ -66,7 +66,7 @@ class _Pair(Trial):
         super().__init__(subject, CompileConfig.make(), 0, Clock())
         self._after = after
         other = GraphSubject(after, subject.inputs, lambda c: c, no_grad=True)
-        #: The graph after the pass as a program of its own, whose references are made once.
+        #: The graph after the pass as a program of its own.
         self._alone = Trial(other, CompileConfig.make(), 0, Clock())
 
     def compiled(
@@ -125,9 +125,9 @@ def judge_pair(
     verdicts: list[Verdict] = list(wrong[0])
     told: list[str] = [*wrong[1]]
     seen: dict[ValuePlan, str] = {}
-    wrong_values = False
+    wrong_values, guarded = False, on_gpu(inputs)
     for plan, given in pair.subject.inputs.items():  # type: ignore[attr-defined]
-        if refused := refused_values(before, given.rebuild()):
+        if guarded and (refused := refused_values(before, given.rebuild())):
             if plan is ValuePlan.SEED:
                 return PairVerdict(Status.UNSUPPORTED, reason=f"before would raise {refused}", plan=plan)
             continue

@@ -33,8 +33,13 @@ def refused_call(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     return _said((args, kwargs), lambda given: function(*given[0], **_on_cpu(given[1])))
 
 
+def on_gpu(values: Any) -> bool:
+    """Whether any tensor of nested values is not on the CPU."""
+    return any(t.device.type != "cpu" for t in tensors_of(values))
+
+
 def _said(given: Any, run: Callable[[Any], Any]) -> str:
-    if all(t.device.type == "cpu" for t in tensors_of(given)):
+    if not on_gpu(given):
         return ""
     try:
         with torch.no_grad():

@@ -32,6 +32,11 @@ def generated_text(campaign_seed: int, number: int, diet: Mapping[str, float] | 
     return seed_text(drafted(campaign_seed, number, diet, long), origin)
 
 
+def file_name(campaign_seed: int, number: int, long: bool = False) -> str:
+    """What the program's file is called."""
+    return f"{'long' if long else 'generated'}_{campaign_seed}_{number:05}.py"
+
+
 def drafted(campaign_seed: int, number: int, diet: Mapping[str, float] | None = None, long: bool = False) -> Draft:
     """The program as it is drawn."""
     dice = Dice("long" if long else "generated", campaign_seed, number)
