@@ -234,7 +234,7 @@ class _Reader:
                 scope.update(_imported(node))
         for node in _in_order(tree):
             self._note(node, scope)
-        written = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute)}
+        written = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(tree)}  # dotted names and plain ones
         for name in _attributes(function.__code__):  # code that was changed in memory is not what its file says
             if name not in written and (packet := aten_packet(name)) is not None and "aten" in scope:
                 self._name(packet)
