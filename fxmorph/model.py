@@ -620,6 +620,7 @@ class Finding:
     judgement alone: no fresh process showed it yet, ``program`` is as it was found, or "".  One of the pass rung has a
     ``unit_case``.  ``releases`` are (release of torch, what ``repro.py`` shows under it).  ``known`` is the public
     issue that it is, or ``baseline``; ``known_by`` says what showed that.  ``likely`` are public issues that it may be.
+    ``units`` says where to look: the unit, then functions of torch that do its work, the most telling ones first.
     """
 
     id: str
@@ -651,6 +652,7 @@ class Finding:
     confirmed: bool = True
     known_by: str = ""
     likely: tuple[Likely, ...] = ()
+    units: tuple[str, ...] = ()
 
     @property
     def config(self) -> dict[str, Any]:

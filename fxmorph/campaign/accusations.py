@@ -194,6 +194,7 @@ class Accusations:
                 Rung.PASS.value, pair.graph, pair.part, pair.plan, pair.change, pair.sort, accused.units,
                 pair.operations,
             ),
+            units=(pair.unit, *pair.functions),
         )  # fmt: skip
         return replace(finding, likely=likely_issues(finding))
 

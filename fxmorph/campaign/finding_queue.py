@@ -525,5 +525,6 @@ def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed:
         reduced=Reduced(got.nodes, got.tests, got.operations, got.skeleton, got.signature, got.rung, got.finished),
         blame=got.blame,
         exhibit=got.exhibit,
+        units=(got.unit, *got.blame.functions) if got.blame is not None and got.unit else (),
     )
     return replace(finding, likely=likely_issues(finding))

@@ -70,5 +70,5 @@ class SeenFindings:
             return None
         return replace(
             seen, id=seen.fingerprint, unit=finding.unit, bug_class=finding.bug_class, confirmed=True,
-            blame=finding.blame, exhibit=finding.exhibit or seen.exhibit,
+            blame=finding.blame, units=finding.units, exhibit=finding.exhibit or seen.exhibit,
         )  # fmt: skip

@@ -87,7 +87,8 @@ class Blame:
 
     ``confirmed``: with the unit switched off the finding is gone and nothing else goes wrong.
     ``evidence`` says what was seen, ``redo`` what to type; one line each.  ``off`` are the units that were
-    switched off for that, where units were.
+    switched off for that, where units were.  ``functions`` of torch, by their full names, run with the unit and not
+    without it, the most telling ones first.
     """
 
     stage: Stage | None
@@ -96,6 +97,7 @@ class Blame:
     evidence: tuple[str, ...] = ()
     redo: tuple[str, ...] = ()
     off: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

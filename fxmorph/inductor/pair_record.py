@@ -33,7 +33,8 @@ class Pair:
     of a user's pass: ``changes`` are the nodes that differ, ``inputs`` the values that show it, ``repro`` a script,
     "" where it would be large, and ``stage`` whose graph it was.  ``edges`` are the sorts of edge case that ``reason``
     tells of.  ``broken`` says which operator of another library is not what its schema or fake kernel says, and how.
-    ``tidied``: all that a user's pass did was to remove dead code.
+    ``tidied``: all that a user's pass did was to remove dead code.  ``functions`` are those of torch that did the
+    unit's work, the most telling ones first.
     """
 
     unit: str
@@ -65,6 +66,7 @@ class Pair:
     stage: str = field(default="", metadata=SPARSE)
     broken: str = field(default="", metadata=SPARSE)
     tidied: bool = field(default=False, metadata=SPARSE)
+    functions: tuple[str, ...] = field(default=(), metadata=SPARSE)
 
     @property
     def sort(self) -> str:

@@ -46,6 +46,7 @@ from fxmorph.rewriting.recipes import draw_recipe
 from fxmorph.rewriting.workbench import Workbench
 from fxmorph.rules import Registry
 from fxmorph.torchapi.dispatch import tree_leaves
+from fxmorph.torchapi.functions_run import functions_noted, telling
 from fxmorph.torchapi.operator_samples import NoSamples
 
 #: Graphs with more nodes, or with results of more elements together, are left out: the reference keeps
@@ -272,10 +273,18 @@ def _checked(
         return replace(pair, outcome="", method="", unproved="")
     if pair.status is not Status.FINDING:
         return pair
-    pair = replace(pair, operations=tuple(sorted({canonical(n).name for n in calls(graph.gm.graph)})))
+    operations = tuple(sorted({canonical(n).name for n in calls(graph.gm.graph)}))
+    pair = replace(pair, operations=operations, functions=_functions(unit, graph))
     with contextlib.suppress(Exception):  # a finding stands without its program
         return replace(pair, program=_exported(pair, graph, applied.after, folder))
     return pair
+
+
+def _functions(unit: Unit, graph: StageGraph) -> tuple[str, ...]:
+    """The functions of torch that do the unit's work on the graph."""
+    with contextlib.suppress(Exception), functions_noted() as run:  # the pair is judged without them
+        apply_unit(unit, graph.gm)
+    return telling(run, unit.stage)
 
 
 def _real_aliases(graph: StageGraph) -> bool:

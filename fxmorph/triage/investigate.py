@@ -53,6 +53,7 @@ from fxmorph.rules import Registry
 from fxmorph.torchapi.new_memory import garbage_in_new_memory, other_garbage
 from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
 from fxmorph.triage.blame.generated_code import ALL
+from fxmorph.triage.blame.inside_unit import functions_inside
 from fxmorph.triage.blame.localize import IN_EAGER, localize
 from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart, cpu_seconds
 from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_tail
@@ -64,7 +65,7 @@ from fxmorph.triage.reduce.crash import crash_of
 from fxmorph.triage.reduce.driver import Reduction
 from fxmorph.triage.reduce.order import outputs
 from fxmorph.triage.reduce.recipe import fewest_rewrites
-from fxmorph.triage.reduce.same_finding import Showing, compiled, in_eager, interpreted
+from fxmorph.triage.reduce.same_finding import Showing, compiled, in_eager, interpreted, without_guilty
 from fxmorph.triage.reduce.sequence import DETAIL, STRUCTURE
 
 #: The backend that shows a stage's faults, cheapest.
@@ -187,6 +188,7 @@ class _Investigation:
         if not verdicts:  # what the reduction took for the finding does not stand alone
             return replace(self.as_found(), blame=blame, group=group, tests=reduction.tests)
         blame = self._blamed_again(best, blame) if self.known is None else self.known
+        blame = self._looked_into(self._probe(best), blame)
         others = self._with_other_values(best, IN_EAGER if rung == Rung.PASS and self.backend == "inductor" else ALL)
         return Investigated(
             case_id=self.case.id,
@@ -493,6 +495,17 @@ class _Investigation:
             text = f"blame ended in {type(error).__name__}: {str(error).partition(chr(10))[0]}"
             return Blame(None, "", False, (text,))
 
+    def _looked_into(self, probe: Probe, blame: Blame) -> Blame:
+        """The same with the functions named that do the unit's work, where time is left to see them run."""
+        gone = without_guilty(blame) if blame.confirmed else None
+        if gone is None or blame.stage is None or not self._rest:
+            return blame
+        try:
+            return replace(blame, functions=functions_inside(probe, blame.stage, gone))
+        except Exception as error:  # the finding stands without them
+            note = f"functions of the unit: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            return replace(blame, evidence=(*blame.evidence, note))
+
     def _unit(self, program: Candidate) -> str:
         """The guilty unit by graphs run in eager alone."""
         probe = replace(self._probe(program), in_eager=True)
@@ -535,11 +548,12 @@ class _Investigation:
         settings = self.loaded.config(self.case.compile)
         verdicts, self.signature = self._judged(subject, settings)
         verdicts = [v for v in verdicts if v.kind in self.accused]
+        blame = self._blame_of(subject, settings, self.seconds * BLAME_SHARE) if source else None
         return Investigated(
             case_id=self.case.id,
             program=source,
             kinds=self._kinds(verdicts),
-            blame=self._blame_of(subject, settings, self.seconds * BLAME_SHARE) if source else None,
+            blame=blame and self._looked_into(self._asking(subject, settings, self._rest), blame),
             recipe="",
             rewrites=(),
             operations=(),

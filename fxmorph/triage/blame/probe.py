@@ -23,6 +23,7 @@ from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.compiling import is_compiler_error
 from fxmorph.torchapi.disabling import without_decompositions
 from fxmorph.torchapi.eager_pipeline import graphs_in_eager
+from fxmorph.torchapi.functions_run import Function, functions_noted
 from fxmorph.torchapi.new_memory import garbage_in_new_memory
 from fxmorph.torchapi.plain_guards import plain_sizes
 from fxmorph.torchapi.plain_parts import Plain, plainly
@@ -180,6 +181,12 @@ class Probe:
                 crashed = self.crash and died.ending in (Ending.CRASHED, Ending.EXITED)
                 return Answer.SHOWS if crashed else Answer.BROKEN, {group: [] for group in Group}
         return seen
+
+    def functions(self, held: Held) -> Collection[Function]:
+        """The functions of torch that run when that is asked, in their order; raises :class:`OutOfTime`."""
+        with functions_noted() as run:
+            self.ask(held)
+        return run
 
     def right_in_fp64(self) -> bool | None:
         """Whether interpreted kernels are right where they are executed in fp64; None where that is not known."""

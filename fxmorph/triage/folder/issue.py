@@ -24,7 +24,7 @@ from fxmorph.triage.folder.public_threads import known_as, related_line
 from fxmorph.triage.folder.repro import DEFAULT_CHECK, repro_text
 from fxmorph.triage.folder.snippet import MOST_LINES, line_count
 from fxmorph.triage.folder.title import main_kind, title, what_raises
-from fxmorph.triage.folder.unit_words import gone_without, labels, logs, unit_in_words
+from fxmorph.triage.folder.unit_words import gone_without, labels, logs, unit_in_words, where_to_look
 
 #: What differs, as a noun.
 NOUN: Mapping[Kind, str] = {
@@ -337,3 +337,4 @@ def _history(finding: Finding, versions: Mapping[str, str]) -> Iterator[str]:
         yield f"The program is {not_reduced(finding)}."
     blame = finding.blame or NOBODY
     yield from (f"- {anonymous(line)}" for line in (*finding.evidence, *blame.evidence))
+    yield from where_to_look(finding)

@@ -17,7 +17,7 @@ from fxmorph.triage.folder.issue import NOUN, environment_part
 from fxmorph.triage.folder.markdown import block, folded
 from fxmorph.triage.folder.script_parts import MEMORY
 from fxmorph.triage.folder.title import main_kind, title
-from fxmorph.triage.folder.unit_words import labels, unit_in_words
+from fxmorph.triage.folder.unit_words import labels, unit_in_words, where_to_look
 
 _WHOLE = """# fxmorph {id}: {unit} changes what this graph means; torch.compile shows it
 # Exits 1 while torch.compile differs from eager, 0 once it does not.  Needs torch, seed.py and inputs.pt.
@@ -177,4 +177,5 @@ def _history(finding: Finding, pair: Pair, compiled: Sequence[str], versions: Ma
     if pair.counterexample:
         yield f"- Translation validation: {pair.outcome}; {pair.counterexample}"
     yield from (f"- {anonymous(said)}" for said in compiled)
+    yield from where_to_look(finding)
     yield f"- `fxmorph passes show {finding.unit!r}` says where it is written and how to switch it off."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from fxmorph.core.finding_parts import NOBODY
 from fxmorph.core.units import CXX, UNVECTORISED, Stage
@@ -99,6 +99,12 @@ def pass_name(unit: str) -> str:
     stage, _, name = unit.partition(".")
     entry = name.rpartition("/")[2]
     return entry if stage in _PASS_STAGES and entry.isidentifier() else ""
+
+
+def where_to_look(finding: Finding) -> Iterator[str]:
+    """A line on the functions that do the unit's work, where they are known."""
+    if finding.units[1:]:
+        yield f"- Functions of torch that do its work: {', '.join(f'`{name}`' for name in finding.units[1:])}."
 
 
 def gone_without(unit: str) -> str:
