@@ -109,7 +109,15 @@ OneModel = Annotated[
 ]
 ModeOfModel = Annotated[str, typer.Option("--mode", metavar="eval|train", help="How the model runs.")]
 Seed = Annotated[Text, typer.Option("--seed", metavar="N", help="Seed of the campaign [0].")]
-Jobs = Annotated[Text, typer.Option("-j", "--jobs", metavar="N", help="Worker processes [0: one per core, at most 8].")]
+Jobs = Annotated[
+    Text,
+    typer.Option(
+        "-j",
+        "--jobs",
+        metavar="N",
+        help="Worker processes [0: one per core, at most 8; with --engine ray all CPUs, or GPUs, of the cluster].",
+    ),
+]
 MaxTime = Annotated[
     Text, typer.Option("--max-time", metavar="TIME", help="Wall time: 900, 90s, 15m, 2h [15m; fuzz: no limit].")
 ]
@@ -121,6 +129,9 @@ ShardOf = Annotated[
     typer.Option(
         "--shard", metavar="I/N", help="Do the I-th of N parts; --max-time is each part's own. `merge` joins them."
     ),
+]
+Engine = Annotated[
+    Text, typer.Option("--engine", metavar="local|ray", help="Where workers are: here, or on a Ray cluster [local].")
 ]
 CaseTimeout = Annotated[
     Text, typer.Option("--case-timeout", metavar="TIME", help="CPU time that one case may take [120s].")
@@ -356,6 +367,7 @@ def run(
     max_time: MaxTime = None,
     max_cases: MaxCases = None,
     shard: ShardOf = None,
+    engine: Engine = None,
     case_timeout: CaseTimeout = None,
     device: Device = None,
     backend: Backend = None,
@@ -402,6 +414,7 @@ def check(
     seed: Seed = None,
     jobs: Jobs = None,
     max_time: MaxTime = None,
+    engine: Engine = None,
     case_timeout: CaseTimeout = None,
     device: Device = None,
     backend: Backend = None,

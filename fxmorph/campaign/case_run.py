@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fxmorph.campaign.case_schedule import CaseSchedule
+from fxmorph.campaign.engine import Engine, engine_of
 from fxmorph.campaign.ledger import Emit
 from fxmorph.campaign.preparation import prepare
 from fxmorph.campaign.resume import unfinished
@@ -16,34 +17,35 @@ from fxmorph.core.store import Store
 
 def run_campaign(settings: Settings, emit: Emit) -> int:
     """``fxmorph run``; returns the exit code."""
-    with Store(settings.state_dir) as store:
+    with engine_of(settings) as engine, Store(settings.state_dir) as store:
         resumed = None
         if settings.resume:
             resumed, settings = unfinished(store, settings)
-        return _on_each_device(settings, store, emit, resumed)
+        return _on_each_device(settings, store, emit, engine, resumed)
 
 
 def check_seeds(settings: Settings, emit: Emit) -> int:
     """``fxmorph check``: each seed as it is, one ``checked`` line each; returns the exit code."""
     settings = replace(settings, rewrites=False)
-    with Store(settings.state_dir) as store:
-        return _on_each_device(settings, store, emit, None, check=True)
+    with engine_of(settings) as engine, Store(settings.state_dir) as store:
+        return _on_each_device(settings, store, emit, engine, None, check=True)
 
 
-def _on_each_device(settings: Settings, store: Store, emit: Emit, resumed: str | None, check: bool = False) -> int:
+def _on_each_device(
+    settings: Settings, store: Store, emit: Emit, engine: Engine, resumed: str | None, check: bool = False
+) -> int:
     """A run on each device, in turn, the first of which may be ``resumed``.
 
     Raises :class:`ConfigError` before any where a device is not there.
     """
-    from fxmorph.torchapi.devices import missing
-
+    settings = engine.own(settings)
     for device in settings.devices:
-        if missing(device):
-            raise ConfigError(missing(device))
+        if why := engine.missing(device):
+            raise ConfigError(why)
     code: int = Exit.OK
     for device in settings.devices:
         one = replace(settings, device=device)
-        made = prepare(one, store, emit, resumed, check)
+        made = prepare(one, store, emit, engine, resumed, check)
         schedule = CaseSchedule(
             one, made.seeds, made.packs, made.ledger, made.queue, emit, made.listed, made.done, check
         )

@@ -89,19 +89,19 @@ class Found:
 class FindingQueue:
     """The findings of one run; of a run that goes on it begins with what is stored.
 
-    ``baseline`` are fingerprints that do not count.  ``again`` are findings that are reduced further, by case; they
-    keep their ids.
+    ``baseline`` are fingerprints that do not count, ``workers`` is how many the run has.  ``again`` are
+    findings that are reduced further, by case; they keep their ids.
     """
 
     def __init__(
-        self, settings: Settings, ledger: Ledger, emit: Emit, baseline: frozenset[str],
+        self, settings: Settings, ledger: Ledger, emit: Emit, baseline: frozenset[str], workers: int,
         effort: Effort | None = None, again: Mapping[str, Finding] | None = None,
     ) -> None:  # fmt: skip
-        self._settings, self._ledger, self._emit = settings, ledger, emit
+        self._settings, self._ledger, self._emit, self._workers = settings, ledger, emit, workers
         self._identity = Identification(baseline)
         self._effort, self._again = effort or Effort(), again or {}
         #: CPU seconds that the run has.
-        self._budget = settings.max_time * settings.effective_jobs
+        self._budget = settings.max_time * workers
         stored = [finding for finding, _, _ in ledger.placed()]
         confirmed = [f for f in stored if f.confirmed]
         #: Cases that differ and that no finding is confirmed of (yet).
@@ -207,7 +207,7 @@ class FindingQueue:
             return self._to_write_up.popleft(), WRITE_UP_SECONDS
         # The finding least like those already looked at goes first.
         best = min(self._waiting, key=lambda f: (self._looks_known(f), self._investigated[f.novelty()], f.index))
-        rest = 0.0 if cases_left else left * self._settings.effective_jobs
+        rest = 0.0 if cases_left else left * self._workers
         seconds = self._effort.for_one(self._budget, self._spent, len(self._waiting), rest)
         self._waiting.remove(best)
         if self._effort.share is not None:

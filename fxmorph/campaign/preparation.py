@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.campaign.case_list import read_list
+from fxmorph.campaign.engine import Engine
 from fxmorph.campaign.finding_queue import Effort, FindingQueue
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.packs import Packs, pack_folders_of
@@ -31,7 +32,7 @@ CACHE_MIB = 2048
 @dataclass(frozen=True)
 class Preparation:
     """``listed`` are all cases, where a list of them was given; ``done`` results of an earlier part of the run, by
-    case id; ``resumed``: there was one.
+    case id; ``resumed``: there was one; ``workers`` is how many the run has of ``engine``.
     """
 
     settings: Settings
@@ -46,10 +47,12 @@ class Preparation:
     done: Mapping[str, CaseResult]
     resumed: bool
     cache: Path
+    engine: Engine
+    workers: int
 
 
 def prepare(
-    settings: Settings, store: Store, emit: Emit, resumed: str | None = None, check: bool = False,
+    settings: Settings, store: Store, emit: Emit, engine: Engine, resumed: str | None = None, check: bool = False,
     effort: Effort | None = None, again: Mapping[str, Finding] | None = None,
 ) -> Preparation:  # fmt: skip
     """Begin a run, or go on with that of id ``resumed``; raises the errors of its parts, which are one line each."""
@@ -67,11 +70,12 @@ def prepare(
         some = case_of(settings, Seed(path=settings.cases, form="", hash=""), 0, rung_of(settings))
         listed = tuple(read_list(Path(settings.cases), replace(some, plans=(*PLANS, ValuePlan.RESEED))))
         seeds = list(dict.fromkeys(case.seed for case in listed))
+    workers = engine.connect(settings, seeds, packs.folders)
     ledger = Ledger(store, resumed or store.create_run(settings, header(settings, packs)), clock, started)
-    queue = FindingQueue(settings, ledger, emit, baseline, effort, again)
+    queue = FindingQueue(settings, ledger, emit, baseline, workers, effort, again)
     return Preparation(
         settings, store, emit, tuple(seeds), tuple(refusals), packs, listed, ledger, queue,
-        ledger.results() if resumed else {}, resumed is not None, _cache(settings),
+        ledger.results() if resumed else {}, resumed is not None, _cache(settings), engine, workers,
     )  # fmt: skip
 
 

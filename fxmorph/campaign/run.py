@@ -11,13 +11,13 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fxmorph.campaign import jobs, worker_server
-from fxmorph.campaign.eager_alone import eager_alone
+from fxmorph.campaign import jobs
+from fxmorph.campaign.engine import Crew
 from fxmorph.campaign.preparation import Preparation, header
 from fxmorph.campaign.schedule import Schedule
 from fxmorph.core.exits import Exit
 from fxmorph.core.gpu_forks import ASK_NVML
-from fxmorph.core.pool import Ended, Pool
+from fxmorph.core.pool import Ended, Workers
 from fxmorph.core.scripts import ScriptServer
 from fxmorph.core.store import PAGE
 from fxmorph.core.versions import version_of
@@ -42,7 +42,7 @@ class Run:
         self, made: Preparation, schedule: Schedule, interrupted: str, check: bool = False, devices: Sequence[str] = ()
     ) -> None:
         self._made, self._schedule, self._interrupted = made, schedule, interrupted
-        self._check, self._devices = check, devices or made.settings.devices
+        self._check, self._devices = check, tuple(devices or made.settings.devices)
         self._settings, self._emit = made.settings, made.emit
         self._ledger, self._queue = made.ledger, made.queue
         self._jobs = schedule.jobs()
@@ -59,14 +59,13 @@ class Run:
 
     def work(self) -> bool:
         """All jobs; whether they came to their end, and were not interrupted."""
-        s = self._settings
-        shared = worker_server.begin(self._devices)
+        s, made = self._settings, self._made
         (s.state_dir / "workers.log").write_text("")
-        self._made.packs.ask_where_stalled(self._made.store, self._ledger.run_id, self._emit)
+        made.packs.ask_where_stalled(made.store, self._ledger.run_id, self._emit)
         try:
             with self._scripts:
-                arguments = self._workers_arguments()
-                with Pool(s.effective_jobs, worker_server.serve, arguments, shared, eager_alone) as pool:
+                crew = Crew(made.workers, s.device, self._devices, s.state_dir, self._workers_arguments())
+                with made.engine.workers(crew, lambda said: self._emit(Warned(said))) as pool:
                     self._loop(pool)
                 with self._ledger.activity("confirm"):
                     self._scripts.end()
@@ -94,7 +93,7 @@ class Run:
                 rungs=tuple(self._schedule.rungs),
                 versions=versions,
                 budget_s=s.max_time if isfinite(s.max_time) else None,
-                jobs=s.effective_jobs,
+                jobs=made.workers,
                 seeds=len(made.seeds),
                 rules=len(made.packs.rules) if s.rewrites else 0,
                 state_dir=s.state,
@@ -113,7 +112,7 @@ class Run:
     @property
     def _forks_scripts(self) -> bool:
         """As workers are."""
-        return worker_server.forks_compiler(self._devices)
+        return self._made.engine.forks_scripts(self._devices)
 
     def _workers_arguments(self) -> tuple[Any, ...]:
         state = self._settings.state_dir.resolve()
@@ -129,7 +128,7 @@ class Run:
 
     # -- the loop --------------------------------------------------------------
 
-    def _loop(self, pool: Pool) -> None:
+    def _loop(self, pool: Workers) -> None:
         s, queue = self._settings, self._queue
         told = 0.0
         while True:
@@ -162,7 +161,7 @@ class Run:
         self._schedule.end()
         queue.end()
 
-    def _next_case(self, pool: Pool) -> Any:
+    def _next_case(self, pool: Workers) -> Any:
         """The schedule's next job; None where there is none now."""
         if self._exhausted:
             return None

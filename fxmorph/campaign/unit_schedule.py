@@ -114,7 +114,7 @@ class UnitSchedule:
         self._later: deque[JudgePasses] = deque()
         self._sources = 0
         #: Where programs of findings lie.
-        self.programs = settings.state_dir.resolve() / "programs"
+        self.programs = settings.state_dir / "programs"
 
     def told(self, chosen: Chosen) -> None:
         """Which units there are: no job comes before."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from fxmorph.campaign import worker_server
 from fxmorph.commands.reporters import reporting
 from fxmorph.commands.usage import require_seeds
-from fxmorph.core.config import Settings
+from fxmorph.core.config import EngineName, Settings
 
 
 def check(settings: Settings) -> int:
     """Returns the exit code; raises ``ConfigError`` for paths that hold nothing."""
     require_seeds(settings)
-    worker_server.begin(settings.devices)
+    if settings.engine == EngineName.LOCAL:
+        worker_server.begin(settings.devices)
     from fxmorph.campaign.case_run import check_seeds
 
     with reporting(settings) as emit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fxmorph.campaign import worker_server
 from fxmorph.commands.reporters import reporting
 from fxmorph.commands.usage import require_seeds
-from fxmorph.core.config import Settings
+from fxmorph.core.config import EngineName, Settings
 from fxmorph.core.store import Store
 
 
@@ -17,7 +17,8 @@ def fuzz(settings: Settings) -> int:
 
         with Store(settings.state_dir, write=False) as store:
             unfinished(store, settings)
-    worker_server.begin(settings.devices)
+    if settings.engine == EngineName.LOCAL:
+        worker_server.begin(settings.devices)
     with reporting(settings, page=True) as emit:
         if settings.passes:
             from fxmorph.campaign.unit_run import run_passes

@@ -14,7 +14,7 @@ HEADINGS = {
     "What is run": "seed no_rewrites only passes all propose cases level transforms",
     "How it is compiled": "device backend rung compile inductor dynamo dtype context threads",
     "How it is judged": "quick oracles baseline fail_on edge_cases",
-    "How long": "jobs max_time max_cases case_timeout shard resume",
+    "How long": "jobs max_time max_cases case_timeout shard engine resume",
     "State and output": "state report json quiet verbose",
 }
 

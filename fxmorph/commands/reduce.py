@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fxmorph.campaign.engine import LocalEngine
 from fxmorph.campaign.finding_queue import Effort, Found
 from fxmorph.campaign.ledger import Emit
 from fxmorph.campaign.leftover_schedule import Leftovers, LeftoverSchedule, leftovers, place_of, unchanged
@@ -68,7 +69,7 @@ def _reduce(
         json=settings.json, quiet=settings.quiet, verbose=settings.verbose, cases=None,
         paths=tuple(dict.fromkeys(map(place_of, seeds))),
     )  # fmt: skip
-    begun = prepare(one, store, emit, run.id, effort=EFFORT, again=left.again)
+    begun = prepare(one, store, emit, LocalEngine(), run.id, effort=EFFORT, again=left.again)
     schedule = LeftoverSchedule(one, begun.seeds, waiting, left.undrafted, begun.queue)
     told = "interrupted; what was reduced is stored, `fxmorph reduce` goes on"
     ended = Run(begun, schedule, told).work()

@@ -35,7 +35,7 @@ MAX_DEFAULT_JOBS = 8
 #: Fields that decide how a run is told, how long it goes on and what counts, and not what a case is.
 ANEW = (
     "jobs", "max_time", "max_cases", "baseline", "fail_on_known", "state", "report", "json", "quiet", "verbose",
-    "resume",
+    "resume", "engine",
 )  # fmt: skip
 
 
@@ -46,6 +46,13 @@ class Source(StrEnum):
     OPERATORS = "operators"  #: operators of torch's own tests
     GENERATED = "generated"  #: random programs
     PASSES = "passes"  #: passes of Inductor, each alone on graphs of seeds and graphs made for it
+
+
+class EngineName(StrEnum):
+    """Where the workers of a campaign are."""
+
+    LOCAL = "local"  #: processes of this machine
+    RAY = "ray"  #: on the nodes of a Ray cluster
 
 
 class ConfigError(ValueError):
@@ -60,7 +67,8 @@ class Settings:
     one worker per core.  ``device`` may name several, as in ``"cpu,cuda"``.  ``compile``,
     ``inductor`` and ``dynamo`` are sorted pairs: keyword arguments of ``torch.compile`` and
     settings of ``torch._inductor.config`` and ``torch._dynamo.config``.  ``threads`` 0 means what ``plans.threads_of``
-    draws.  ``shard`` is the part of the campaign that is done, None where one run is all of it.
+    draws.  ``shard`` is the part of the campaign that is done, None where one run is all of it.  ``engine``
+    says where workers are.
     """
 
     paths: tuple[str, ...] = ()
@@ -69,6 +77,7 @@ class Settings:
     max_time: float = 900.0
     max_cases: int | None = None
     shard: Shard | None = None
+    engine: str = EngineName.LOCAL
     device: str = "cpu"
     backend: str = "inductor"
     compile: Pairs = ()
@@ -126,7 +135,7 @@ class Settings:
 
     @property
     def effective_jobs(self) -> int:
-        """Workers to start: ``jobs``, or the cores this process may use, at most 8."""
+        """Workers to start on this machine: ``jobs``, or the cores this process may use, at most 8."""
         if self.jobs:
             return self.jobs
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -327,6 +336,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "max_time": duration,
     "max_cases": _whole(1),
     "shard": _shard,
+    "engine": _word(*EngineName),
     "device": _devices,
     "backend": _text,
     "compile": _compile_arguments,

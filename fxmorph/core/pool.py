@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 
 from fxmorph.core.gpu_forks import ASK_NVML
 
@@ -119,6 +119,30 @@ def answer_jobs(
         except Exception as error:
             connection.send(("error", in_words(error)))
             return
+
+
+class Workers(Protocol):
+    """What a run hands its jobs to: the processes of a :class:`Pool`, or such processes on other machines."""
+
+    @property
+    def idle(self) -> int:
+        """How many jobs may be submitted now."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job was submitted whose end was not told yet."""
+
+    def renew(self, arguments: tuple[Any, ...]) -> None:
+        """Have jobs run with these arguments from now on."""
+
+    def submit(self, job: Any, limit: float) -> None:
+        """Give ``job`` (picklable) to an idle worker, with a limit in CPU seconds."""
+
+    def ended(self, timeout: float) -> Iterator[Ended]:
+        """Jobs that end within ``timeout`` wall seconds (one round of waiting)."""
+
+    def server_cpu(self) -> float:
+        """CPU seconds that workers' fork servers used themselves."""
 
 
 class _Worker:

@@ -12,6 +12,7 @@ import pytest
 
 from fxmorph.campaign import jobs
 from fxmorph.campaign.case_schedule import CaseSchedule
+from fxmorph.campaign.engine import LocalEngine
 from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.ledger import Ledger
 from fxmorph.campaign.packs import Packs
@@ -43,12 +44,13 @@ class Campaign:
         s, tell = self.settings, self.told.append
         self.run_id = self.run_id or self.store.create_run(s, {})
         self.ledger = Ledger(self.store, self.run_id, Clock(), time.monotonic())
-        self.queue = FindingQueue(s, self.ledger, tell, self.baseline, again=self.again)
+        self.queue = FindingQueue(s, self.ledger, tell, self.baseline, s.effective_jobs, again=self.again)
         packs = Packs(s)
         done = self.ledger.results()
         self.schedule = CaseSchedule(s, self.seeds, packs, self.ledger, self.queue, tell, None, done, self.check)
         made = Preparation(
-            s, self.store, tell, self.seeds, (), packs, None, self.ledger, self.queue, done, bool(done), s.state_dir
+            s, self.store, tell, self.seeds, (), packs, None, self.ledger, self.queue, done, bool(done), s.state_dir,
+            LocalEngine(), s.effective_jobs,
         )
         self.run = Run(made, self.schedule, "interrupted", check=self.check)
 

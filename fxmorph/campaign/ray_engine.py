@@ -1,0 +1,163 @@
+"""``--engine ray``: workers are Ray actors.  The only importer of ray.
+
+An actor takes one CPU of its node, or a part of a GPU, and holds a process of its own for the cases
+(:mod:`fxmorph.campaign.node_worker`).  What all jobs need is the working folder of the job's runtime environment.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import ray
+from ray.exceptions import RayActorError, RayError
+
+from fxmorph.campaign.cluster_pool import Answered, ClusterPool, News, Order, Started, WorkerLost
+from fxmorph.campaign.engine import Crew
+from fxmorph.campaign.node_worker import PACKAGES, NodeWorker
+from fxmorph.campaign.shipment import stage, with_relative_paths
+from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.pool import Workers
+from fxmorph.core.versions import version_of
+from fxmorph.model import Seed
+
+#: Where the cluster is; without it the one that runs on this machine.
+ADDRESS = "RAY_ADDRESS"
+#: Wall seconds that workers have to leave.
+LEAVE_SECONDS = 10.0
+
+
+class RayEngine:
+    """The nodes of a Ray cluster."""
+
+    def own(self, settings: Settings) -> Settings:
+        return with_relative_paths(settings)
+
+    def missing(self, device: str) -> str:
+        return ""
+
+    def connect(self, settings: Settings, seeds: Iterable[Seed], packs: Iterable[Path]) -> int:
+        if not ray.is_initialized():
+            _connect(settings, seeds, packs)
+        cpus, gpus = _resources()
+        most = cpus if settings.device == "cpu" else gpus
+        if not most:
+            raise ConfigError(f"--engine ray: no node of the cluster has a {'CPU' if gpus else 'GPU'} for workers")
+        return min(settings.jobs or most, cpus)
+
+    def forks_scripts(self, devices: Sequence[str]) -> bool:
+        return False  # the server's address is a socket of this machine
+
+    @contextmanager
+    def workers(self, crew: Crew, tell: Callable[[str], None]) -> Iterator[Workers]:
+        cluster = RayCluster(crew)
+        try:
+            yield ClusterPool(cluster, crew.size, crew.arguments, crew.state, tell)
+        finally:
+            cluster.close()
+
+    def disconnect(self) -> None:
+        ray.shutdown()
+
+
+def _connect(settings: Settings, seeds: Iterable[Seed], packs: Iterable[Path]) -> None:
+    """Raises :class:`ConfigError` where there is no cluster, and where what it needs is too much or not there."""
+    with TemporaryDirectory(prefix="fxmorph-ray-") as place:
+        stage(Path(place), settings, seeds, packs)
+        # A run has a folder of its own on each node, though another one has the same seeds.
+        Path(place, "run").write_text(uuid.uuid4().hex)
+        try:
+            ray.init(
+                os.environ.get(ADDRESS) or "auto",
+                runtime_env={"working_dir": place},
+                log_to_driver=False,
+                logging_level="ERROR",
+            )
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            why = next(iter(str(error).splitlines()), type(error).__name__)
+            raise ConfigError(
+                f"--engine ray: {why} (`ray start --head` starts a cluster, {ADDRESS} names one)"
+            ) from None
+
+
+def _resources() -> tuple[int, int]:
+    """CPUs and GPUs of all nodes."""
+    found = ray.cluster_resources()
+    return int(found.get("CPU", 0)), int(found.get("GPU", 0))
+
+
+class RayCluster:
+    """The workers of a run as Ray actors."""
+
+    def __init__(self, crew: Crew) -> None:
+        resources: dict[str, Any] = {"num_cpus": 1}
+        if crew.device != "cpu":
+            resources["num_gpus"] = 1 / math.ceil(crew.size / _resources()[1])
+        self._actor = ray.remote(NodeWorker).options(**resources, scheduling_strategy="SPREAD", max_restarts=0)
+        self._arguments = os.getcwd(), str(crew.state), crew.device
+        self._actors: dict[int, Any] = {}
+        #: What is waited for, and of which worker.
+        self._pending: dict[Any, int] = {}
+        self._started = 0
+
+    def start(self) -> int:
+        self._started += 1
+        actor = self._actors[self._started] = self._actor.remote(*self._arguments)
+        self._pending[actor.start.remote()] = self._started
+        return self._started
+
+    def give(self, worker: int, order: Order) -> None:
+        self._pending[self._actors[worker].run.remote(order)] = worker
+
+    def news(self, timeout: float) -> Iterator[News]:
+        waiting = list(self._pending)
+        ready, _ = ray.wait(waiting, num_returns=1, timeout=timeout)
+        if ready:
+            ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        for reference in ready:
+            worker = self._pending.pop(reference)
+            try:
+                answer = ray.get(reference)
+            except RayError as error:
+                # One that cannot be reached may be alive: it is given up all the same, and never heard again.
+                ray.kill(self._actors.pop(worker))
+                yield WorkerLost(worker, _in_words(error))
+                continue
+            if isinstance(answer, dict):
+                _require_versions(answer)
+                yield Started(worker)
+            else:
+                yield Answered(worker, answer)
+
+    def close(self) -> None:
+        """Kill busy workers, and have the others leave."""
+        for worker in set(self._pending.values()):
+            ray.kill(self._actors.pop(worker))
+        leaving = [actor.leave.remote() for actor in self._actors.values()]
+        if leaving:
+            ray.wait(leaving, num_returns=len(leaving), timeout=LEAVE_SECONDS)
+        for actor in self._actors.values():
+            ray.kill(actor)
+
+
+def _in_words(error: RayError) -> str:
+    """One line: what Ray says of an actor's end without its ids, or what was raised in it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, RayActorError):
+        return lines[0] if lines else "its process ended"
+    return lines[-1] if lines else type(error).__name__
+
+
+def _require_versions(versions: dict[str, str]) -> None:
+    for package in PACKAGES:
+        if versions[package] != version_of(package):
+            raise ConfigError(
+                f"--engine ray: a node has {package} {versions[package]} and this machine {version_of(package)}:"
+                " install the same on all"
+            )
