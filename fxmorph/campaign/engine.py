@@ -83,13 +83,10 @@ def engine_of(settings: Settings) -> Iterator[Engine]:
         yield LocalEngine()
         return
     try:
-        from fxmorph.campaign.ray_engine import RayEngine
+        from fxmorph.campaign.ray_engine import ray_engine
     except ModuleNotFoundError as error:
         if error.name != "ray":
             raise
         raise ConfigError("--engine ray needs Ray: pip install 'fxmorph[ray]'") from None
-    engine = RayEngine()
-    try:
+    with ray_engine() as engine:
         yield engine
-    finally:
-        engine.disconnect()

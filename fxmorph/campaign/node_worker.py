@@ -57,10 +57,10 @@ class NodeWorker:
         return Answer(replace(ended, job=None), files, pool.server_cpu())
 
     def leave(self) -> None:
-        """End the process, and remove what the run has on this node beside its seeds."""
+        """End the process, and remove the run's compile cache on this node."""
         if self._pool is not None:
             self._pool.close()
-        shutil.rmtree(self._state, ignore_errors=True)
+        shutil.rmtree(self._state / "cache", ignore_errors=True)
 
     def _equipped(self, arguments: tuple[Any, ...]) -> Pool:
         """The pool, whose process is started anew where the arguments are others."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -46,9 +47,9 @@ class RayEngine:
         if not ray.is_initialized():
             _connect(settings, seeds, packs)
         cpus, gpus = _resources()
-        most = cpus if settings.device == "cpu" else gpus
+        what, most = ("CPU", cpus) if settings.device == "cpu" else ("GPU", gpus)
         if not most:
-            raise ConfigError(f"--engine ray: no node of the cluster has a {'CPU' if gpus else 'GPU'} for workers")
+            raise ConfigError(f"--engine ray: no node of the cluster has a {what}")
         return min(settings.jobs or most, cpus)
 
     def forks_scripts(self, devices: Sequence[str]) -> bool:
@@ -62,8 +63,16 @@ class RayEngine:
         finally:
             cluster.close()
 
-    def disconnect(self) -> None:
-        ray.shutdown()
+
+@contextmanager
+def ray_engine() -> Iterator[RayEngine]:
+    """The engine, which is disconnected from the cluster in the end."""
+    # Ray prints what nodes report on standard output, which may hold JSON lines; who writes those has it already.
+    with redirect_stdout(sys.stderr):
+        try:
+            yield RayEngine()
+        finally:
+            ray.shutdown()
 
 
 def _connect(settings: Settings, seeds: Iterable[Seed], packs: Iterable[Path]) -> None:

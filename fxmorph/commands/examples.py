@@ -14,6 +14,7 @@ EXAMPLES = {
         "fxmorph run corpus/ --pass 'joint.pass_patterns[0]/*'",
         "fxmorph run seeds --baseline known.txt --report junit=results.xml",
         "fxmorph run corpus/ --shard 2/8 --state shard-2",
+        "fxmorph run corpus/ --engine ray",
         "fxmorph run --resume",
     ),
     "fuzz": ("fxmorph fuzz corpus/ --max-time 8h -j 16",),

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from fxmorph.campaign import worker_server
 from fxmorph.commands.columns import print_columns, print_line
-from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.config import ConfigError, EngineName, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.model_parts import Errors, Part, divided
 from fxmorph.core.records import from_json
@@ -33,6 +33,7 @@ _ROUNDING = (Status.ILL_CONDITIONED, Status.EDGE_CASE, Status.EXPECTED, Status.T
 
 def localize(settings: Settings, mode: str) -> int:
     """Returns the exit code: 1 where a part, or the whole, is a finding; raises ``ConfigError``."""
+    settings = replace(settings, engine=EngineName.LOCAL)  # parts of the model import its file from here
     seed = _model(settings, mode)
     worker_server.begin(settings.devices)
     parts = [from_json(Part, each) for each in _in_child(seed, settings, ())]

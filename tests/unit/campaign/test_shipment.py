@@ -11,8 +11,14 @@ import pytest
 
 from fxmorph.campaign.jobs import Confirm, JudgePasses
 from fxmorph.campaign.shipment import (
-    copy_below, made_by, needed_by, stage, with_relative_paths, write_files, written_since,
-)  # fmt: skip
+    copy_below,
+    made_by,
+    needed_by,
+    stage,
+    with_relative_paths,
+    write_files,
+    written_since,
+)
 from fxmorph.core.config import Settings
 from fxmorph.core.seeds import find_seeds
 from fxmorph.inductor.rung import Source
