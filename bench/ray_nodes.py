@@ -3,10 +3,10 @@
     python bench/ray_nodes.py PATH... [--cases 12] [--seed N] [--kills 1] [--timed 0] [OPTIONS OF RUN]
 
 The campaign runs in one process, as two shards and on two nodes; then on two nodes of which a Ray worker, a node (its
-raylet) and the driver are killed (`kill -9`) at random moments, ``--kills`` times each; a killed driver goes on with
-``--resume``.  With ``--timed N``, N seeds as they are are judged on one node and on two, each pinned to a half of the
-cores; what is judged before each worker has done two cases (imports, a first compile) does not count.  Exit code 1
-where verdicts differ.  Linux only; needs `pip install 'fxmorph[ray]'`.
+raylet and workers) and the driver are killed (`kill -9`) at random moments, ``--kills`` times each; a killed driver
+goes on with ``--resume``.  With ``--timed N``, N seeds as they are are judged on one node and on two, each pinned to a
+half of the cores; what is judged before each worker has done two cases (imports, a first compile) does not count.
+Exit code 1 where verdicts differ.  Linux only; needs `pip install 'fxmorph[ray]'`.
 """
 
 from __future__ import annotations
@@ -69,8 +69,10 @@ class Nodes:
         """Kill a node on which a worker has a job, whether there was one; another one takes its place."""
         for place in rng.sample(range(len(self._nodes)), len(self._nodes)):
             raylet = _raylet(self._nodes[place])
-            if _workers_of(raylet):
-                os.kill(raylet, signal.SIGKILL)
+            if workers := _workers_of(raylet):
+                # As where a machine is gone: workers that outlive their raylet for a second would still answer.
+                for process in (raylet, *workers):
+                    os.kill(process, signal.SIGKILL)
                 self._nodes[place] = self._begun(self._halves[place])
                 return True
         return False

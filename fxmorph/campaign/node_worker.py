@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +19,7 @@ from typing import Any
 from fxmorph.campaign import worker_server
 from fxmorph.campaign.cluster_pool import Answer, Order
 from fxmorph.campaign.eager_alone import eager_alone
-from fxmorph.campaign.shipment import copy_below, made_by, write_files, written_since
+from fxmorph.campaign.shipment import RUN, copy_below, made_by, write_files, written_since
 from fxmorph.core.pool import ROUND_SECONDS, Ended, Pool
 from fxmorph.core.versions import version_of
 
@@ -27,21 +28,26 @@ PACKAGES = ("fxmorph", "torch")
 
 
 class NodeWorker:
-    """Works in the copy of ``folder``, that of the run, below the folder that this process begins in.
+    """Works in the copy of ``folder``, that of the run, below a folder of the node.
 
-    ``state`` is the state folder as seen from there; a node has one of its own.
+    ``state`` is the state folder as seen from there; the workers of a node share one, and what they compiled.
     """
 
     def __init__(self, folder: str, state: str, device: str) -> None:
-        self._root, self._state, self._device = Path.cwd(), Path(state), device
-        place = copy_below(self._root, folder)
-        place.mkdir(parents=True, exist_ok=True)
-        os.chdir(place)
+        self._folder, self._state, self._device = folder, Path(state), device
+        self._root = Path()
         self._arguments: tuple[Any, ...] = ()
         self._pool: Pool | None = None
 
     def start(self) -> Mapping[str, str]:
-        """Begin the server that processes are forked from; the node's versions of :data:`PACKAGES`."""
+        """Take what the run gave the node, in the folder that this process begins in, and begin the fork server.
+
+        Returns the node's versions of :data:`PACKAGES`; raises ``OSError``.
+        """
+        self._root = own_copy(Path.cwd())
+        place = copy_below(self._root, self._folder)
+        place.mkdir(parents=True, exist_ok=True)  # it is not there where all seeds lie elsewhere
+        os.chdir(place)
         # Children of a fork server import the main module of their parent: here the cluster's, which is of no use.
         vars(sys.modules["__main__"]).pop("__file__", None)
         worker_server.begin([self._device])
@@ -57,10 +63,10 @@ class NodeWorker:
         return Answer(replace(ended, job=None), files, pool.server_cpu())
 
     def leave(self) -> None:
-        """End the process, and remove the run's compile cache on this node."""
+        """End the process, whatever it does, and remove what the run has on this node."""
         if self._pool is not None:
             self._pool.close()
-        shutil.rmtree(self._state / "cache", ignore_errors=True)
+        shutil.rmtree(self._root, ignore_errors=True)
 
     def _equipped(self, arguments: tuple[Any, ...]) -> Pool:
         """The pool, whose process is started anew where the arguments are others."""
@@ -70,9 +76,26 @@ class NodeWorker:
             if self._pool is None:
                 shared = worker_server.begin([self._device])
                 self._pool = Pool(1, worker_server.serve, here, shared, eager_alone)
-                (self._state / "proofs").mkdir(parents=True, exist_ok=True)
+                self._state.mkdir(parents=True, exist_ok=True)
             self._pool.renew(here)
         return self._pool
+
+
+def own_copy(given: Path) -> Path:
+    """The run's own copy of a folder, beside it, which all workers of a node share.
+
+    The folder is the cluster's: it is unpacked anew, below the feet of those who work in it, for each further node of
+    the same machine.  Raises ``OSError``, as where that happens meanwhile.
+    """
+    place = given.parent / f"fxmorph-{(given / RUN).read_text()}"
+    if not place.is_dir():
+        made = tempfile.mkdtemp(dir=given.parent)
+        shutil.copytree(given, made, dirs_exist_ok=True)
+        try:
+            os.rename(made, place)
+        except OSError:  # another worker was first
+            shutil.rmtree(made)
+    return place
 
 
 def _end(pool: Pool) -> Ended:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import sys
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
@@ -79,8 +78,6 @@ def _connect(settings: Settings, seeds: Iterable[Seed], packs: Iterable[Path]) -
     """Raises :class:`ConfigError` where there is no cluster, and where what it needs is too much or not there."""
     with TemporaryDirectory(prefix="fxmorph-ray-") as place:
         stage(Path(place), settings, seeds, packs)
-        # A run has a folder of its own on each node, though another one has the same seeds.
-        Path(place, "run").write_text(uuid.uuid4().hex)
         try:
             ray.init(
                 os.environ.get(ADDRESS) or "auto",
@@ -108,18 +105,22 @@ class RayCluster:
         resources: dict[str, Any] = {"num_cpus": 1}
         if crew.device != "cpu":
             resources["num_gpus"] = 1 / math.ceil(crew.size / _resources()[1])
-        self._actor = ray.remote(NodeWorker).options(**resources, scheduling_strategy="SPREAD", max_restarts=0)
+        # Two calls at a time: a worker leaves while it has a job.
+        kept = {"scheduling_strategy": "SPREAD", "max_restarts": 0, "max_concurrency": 2}
+        self._actor = ray.remote(NodeWorker).options(**resources, **kept)
         self._arguments = os.getcwd(), str(crew.state), crew.device
         self._actors: dict[int, Any] = {}
         #: What is waited for, and of which worker.
         self._pending: dict[Any, int] = {}
-        self._started = 0
+        #: How many were begun, and which of them started.
+        self._begun = 0
+        self._ready: set[int] = set()
 
     def start(self) -> int:
-        self._started += 1
-        actor = self._actors[self._started] = self._actor.remote(*self._arguments)
-        self._pending[actor.start.remote()] = self._started
-        return self._started
+        self._begun += 1
+        actor = self._actors[self._begun] = self._actor.remote(*self._arguments)
+        self._pending[actor.start.remote()] = self._begun
+        return self._begun
 
     def give(self, worker: int, order: Order) -> None:
         self._pending[self._actors[worker].run.remote(order)] = worker
@@ -140,15 +141,14 @@ class RayCluster:
                 continue
             if isinstance(answer, dict):
                 _require_versions(answer)
+                self._ready.add(worker)
                 yield Started(worker)
             else:
                 yield Answered(worker, answer)
 
     def close(self) -> None:
-        """Kill busy workers, and have the others leave."""
-        for worker in set(self._pending.values()):
-            ray.kill(self._actors.pop(worker))
-        leaving = [actor.leave.remote() for actor in self._actors.values()]
+        """Have all workers that started leave, and kill them."""
+        leaving = [self._actors[worker].leave.remote() for worker in self._ready if worker in self._actors]
         if leaving:
             ray.wait(leaving, num_returns=len(leaving), timeout=LEAVE_SECONDS)
         for actor in self._actors.values():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from fxmorph.core.config import Settings
 from fxmorph.core.operator_seeds import PREFIX
 from fxmorph.model import Seed
 
+#: The file of what is staged whose text is another one in each run.
+RUN = "run"
 #: Contents of files by their path relative to the run's folder.
 Files = Mapping[str, bytes]
 
@@ -49,7 +52,8 @@ def stage(root: Path, settings: Settings, seeds: Iterable[Seed], packs: Iterable
     state = Path(settings.state).resolve()
     given = [Path(p) for p in settings.paths]
     folders = [*(p for p in given if p.is_dir()), *map(Path, (*settings.transforms, *settings.oracles)), *packs]
-    copy_below(root, ".").mkdir(parents=True)
+    # A run has a folder of its own on each node, though another one has the same seeds.
+    (root / RUN).write_text(uuid.uuid4().hex)
     for folder in folders:
         _copy(root, _below(folder, state))
     files = {Path(seed.path) for seed in seeds if not seed.path.startswith(PREFIX)}

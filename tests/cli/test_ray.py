@@ -112,9 +112,10 @@ def test_a_killed_worker_and_a_killed_node_lose_nothing(cluster: Cluster, folder
         return False
 
     def kill_node() -> bool:
-        for _, raylet in cluster.at_work()[:1]:
+        for worker, raylet in cluster.at_work()[:1]:
             gone = cluster.raylets.index(raylet)
-            os.kill(raylet, signal.SIGKILL)
+            for process in (raylet, worker):  # as where a machine is gone: no answer comes any more
+                os.kill(process, signal.SIGKILL)
             cluster.nodes[gone] = cluster.all.add_node(num_cpus=1, object_store_memory=SMALL)
             return True
         return False

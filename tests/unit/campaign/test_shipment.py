@@ -10,7 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from fxmorph.campaign.jobs import Confirm, JudgePasses
+from fxmorph.campaign.node_worker import own_copy
 from fxmorph.campaign.shipment import (
+    RUN,
     copy_below,
     made_by,
     needed_by,
@@ -44,7 +46,7 @@ def staged(root: Path, settings: Settings) -> set[str]:
     """What a node gets, as seen from the copy of the run's folder."""
     stage(root, settings, find_seeds(list(settings.paths))[0], ())
     here = copy_below(root, ".")
-    return {os.path.relpath(file, here) for file in root.rglob("*") if file.is_file()}
+    return {os.path.relpath(file, here) for file in root.rglob("*") if file.is_file() and file != root / RUN}
 
 
 def test_of_a_folder_all_goes_but_what_is_hidden_and_the_state(folder: Path, tmp_path: Path) -> None:
@@ -67,6 +69,19 @@ def test_seeds_outside_of_the_folder_have_the_same_relative_path_on_a_node(folde
     settings = with_relative_paths(Settings(paths=(str(tmp_path / "elsewhere"), "op:roll"), state=str(folder / "s")))
     assert (settings.paths, settings.state) == (("../elsewhere", "op:roll"), "s")
     assert staged(tmp_path / "root", Settings(paths=("../elsewhere",))) == {"../elsewhere/a.py"}
+
+
+def test_a_node_has_a_copy_of_its_own_of_what_the_cluster_unpacks_again(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / RUN).write_text("1f")
+    (given / "a.py").write_text(PROGRAM)
+    place = own_copy(given)
+    (place / "compiled").touch()
+    assert own_copy(given) == place and {file.name for file in place.iterdir()} == {RUN, "a.py", "compiled"}
+    assert {folder.name for folder in tmp_path.iterdir()} == {"given", place.name}
+    (given / RUN).write_text("2f")
+    assert own_copy(given) != place
 
 
 def test_a_findings_folder_goes_with_its_confirmation(folder: Path) -> None:
