@@ -52,6 +52,7 @@ def stage(root: Path, settings: Settings, seeds: Iterable[Seed], packs: Iterable
     state = Path(settings.state).resolve()
     given = [Path(p) for p in settings.paths]
     folders = [*(p for p in given if p.is_dir()), *map(Path, (*settings.transforms, *settings.oracles)), *packs]
+    root.mkdir(parents=True, exist_ok=True)
     # A run has a folder of its own on each node, though another one has the same seeds.
     (root / RUN).write_text(uuid.uuid4().hex)
     for folder in folders:
