@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -12,6 +14,9 @@ from fxmorph.campaign.shipment import Files, needed_by, read_files, write_files
 from fxmorph.core.config import ConfigError
 from fxmorph.core.pool import Ended, Trouble
 
+#: Wall seconds after a loss in which no job of a lost worker is given out again: others of the same node may be lost,
+#: too, and not be known to be.
+CALM_SECONDS = 1.0
 #: So many workers that are lost before they start, one after the other, and the cluster is given up.
 FAILED_STARTS = 3
 
@@ -95,6 +100,8 @@ class ClusterPool:
         self._free: list[int] = []
         self._tasks: dict[int, _Task] = {}
         self._again: deque[_Task] = deque()
+        #: When the last worker was lost (monotonic seconds).
+        self._lost_at = -math.inf
         self._server_cpu: dict[int, float] = {}
         #: Workers that did not start, one after the other.
         self._failed = 0
@@ -133,7 +140,7 @@ class ClusterPool:
                     yield replace(answer.ended, job=self._tasks.pop(worker).job)
                 case WorkerLost(worker, why):
                     yield from self._lost(worker, why)
-        while self._again and self._free:
+        while self._again and self._free and time.monotonic() > self._lost_at + CALM_SECONDS:
             self._give(self._again.popleft())
 
     def server_cpu(self) -> float:
@@ -154,6 +161,7 @@ class ClusterPool:
         if worker in self._free:
             self._free.remove(worker)
         task = self._tasks.pop(worker, None)
+        self._lost_at = time.monotonic()
         self._starting.add(self._cluster.start())
         if task is None:
             self._tell(f"a worker of the cluster was lost: {why}")

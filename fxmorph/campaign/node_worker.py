@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -61,6 +62,10 @@ class NodeWorker:
         ended = _end(pool)
         files = {**made_by(order.job, ended.value), **written_since(begun, self._state / "proofs")}
         return Answer(replace(ended, job=None), files, pool.server_cpu())
+
+    def stay(self) -> None:
+        """Return never: who waits for it hears when this worker is lost, with a job or without one."""
+        threading.Event().wait()
 
     def leave(self) -> None:
         """End the process, whatever it does, and remove what the run has on this node."""

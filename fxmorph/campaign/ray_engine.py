@@ -105,8 +105,8 @@ class RayCluster:
         resources: dict[str, Any] = {"num_cpus": 1}
         if crew.device != "cpu":
             resources["num_gpus"] = 1 / math.ceil(crew.size / _resources()[1])
-        # Two calls at a time: a worker leaves while it has a job.
-        kept = {"scheduling_strategy": "SPREAD", "max_restarts": 0, "max_concurrency": 2}
+        # Three calls at a time: a worker stays, and leaves while it has a job.
+        kept = {"scheduling_strategy": "SPREAD", "max_restarts": 0, "max_concurrency": 3}
         self._actor = ray.remote(NodeWorker).options(**resources, **kept)
         self._arguments = os.getcwd(), str(crew.state), crew.device
         self._actors: dict[int, Any] = {}
@@ -132,6 +132,8 @@ class RayCluster:
             ready, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         for reference in ready:
             worker = self._pending.pop(reference)
+            if worker not in self._actors:  # one of its calls has said so
+                continue
             try:
                 answer = ray.get(reference)
             except RayError as error:
@@ -142,6 +144,7 @@ class RayCluster:
             if isinstance(answer, dict):
                 _require_versions(answer)
                 self._ready.add(worker)
+                self._pending[self._actors[worker].stay.remote()] = worker
                 yield Started(worker)
             else:
                 yield Answered(worker, answer)

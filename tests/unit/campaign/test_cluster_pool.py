@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fxmorph.campaign import cluster_pool
 from fxmorph.campaign.cluster_pool import Answer, Answered, ClusterPool, News, Order, Started, WorkerLost
 from fxmorph.campaign.engine import engine_of
 from fxmorph.campaign.jobs import Judge, Judged
@@ -67,8 +68,9 @@ class Campaign:
 
 
 @pytest.fixture
-def campaign(tmp_path: Path) -> Campaign:
+def campaign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
     """Two workers that have started."""
+    monkeypatch.setattr(cluster_pool, "CALM_SECONDS", -1)
     nodes, told = Nodes(), []
     pool = ClusterPool(nodes, 2, (), tmp_path / "state", told.append)
     assert pool.idle == 0 and not pool.busy
@@ -129,6 +131,22 @@ def test_all_jobs_of_a_lost_node_wait_for_room_before_others(campaign: Campaign)
     campaign.nodes.answers(3)
     assert [ended.job.index for ended in campaign.ends()] == [1]
     assert not campaign.pool.busy and campaign.pool.idle == 1
+
+
+def test_a_job_is_not_given_again_while_others_of_the_lost_node_may_be_taken_for_free(
+    campaign: Campaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_pool, "CALM_SECONDS", 60)
+    campaign.pool.submit(job(0), 60)
+    campaign.nodes.loses(1)
+    assert not campaign.ends() and campaign.pool.busy
+    campaign.nodes.loses(2)
+    assert not campaign.ends() and campaign.nodes.given == [0] and campaign.pool.busy
+    monkeypatch.setattr(cluster_pool, "CALM_SECONDS", -1)
+    campaign.nodes.heard = [Started(3)]
+    campaign.ends()
+    campaign.nodes.answers(3)
+    assert [ended.trouble for ended in campaign.ends()] == [Trouble.NONE]
 
 
 def test_a_lost_worker_without_a_job_is_replaced(campaign: Campaign) -> None:
