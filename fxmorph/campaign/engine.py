@@ -85,7 +85,7 @@ def engine_of(settings: Settings) -> Iterator[Engine]:
     try:
         from fxmorph.campaign.ray_engine import ray_engine
     except ModuleNotFoundError as error:
-        if error.name != "ray":
+        if (error.name or "").partition(".")[0] != "ray":
             raise
         raise ConfigError("--engine ray needs Ray: pip install 'fxmorph[ray]'") from None
     with ray_engine() as engine:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -29,6 +30,8 @@ from fxmorph.model import Seed
 
 #: Where the cluster is; without it the one that runs on this machine.
 ADDRESS = "RAY_ADDRESS"
+#: Wall seconds in which an address can be reached.
+REACHED_SECONDS = 10.0
 #: Wall seconds that workers have to leave.
 LEAVE_SECONDS = 10.0
 
@@ -78,18 +81,27 @@ def _connect(settings: Settings, seeds: Iterable[Seed], packs: Iterable[Path]) -
     """Raises :class:`ConfigError` where there is no cluster, and where what it needs is too much or not there."""
     with TemporaryDirectory(prefix="fxmorph-ray-") as place:
         stage(Path(place), settings, seeds, packs)
+        address = os.environ.get(ADDRESS) or "auto"
         try:
+            _require_reachable(address)
             ray.init(
-                os.environ.get(ADDRESS) or "auto",
+                address,
                 runtime_env={"working_dir": place},
                 log_to_driver=False,
                 logging_level="ERROR",
             )
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             why = next(iter(str(error).splitlines()), type(error).__name__)
             raise ConfigError(
                 f"--engine ray: {why} (`ray start --head` starts a cluster, {ADDRESS} names one)"
             ) from None
+
+
+def _require_reachable(address: str) -> None:
+    """Raise ``OSError`` where nothing listens at HOST:PORT, which Ray itself tries for many minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), REACHED_SECONDS).close()
 
 
 def _resources() -> tuple[int, int]:
