@@ -111,6 +111,11 @@ def campaign(options: argparse.Namespace) -> list[str]:
     return [*cases, *options.run]
 
 
+def whole(options: argparse.Namespace) -> list[str]:
+    """The campaign as its shards see it, in one part."""
+    return [*campaign(options), "--shard", "1/1"]
+
+
 def lines(of: Sequence[str], address: str = "") -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """Each event of a command as it comes, with its process, which may be killed meanwhile."""
     environment = {**os.environ, **({"RAY_ADDRESS": address} if address else {})}
@@ -139,7 +144,7 @@ def disturbed(of: Sequence[str], address: str, at: set[int], kill: Callable[[], 
 
 def resumed(options: argparse.Namespace, state: Path, address: str, at: set[int]) -> int:
     """How often the driver was killed, each time once ``at`` cases are judged; the last part is left to end."""
-    kills, arguments = 0, campaign(options)
+    kills, arguments = 0, whole(options)
     for most in (*sorted(at), options.cases + 1):
         judged = 0
         for process, event in lines(command(options, state, *arguments, "--engine", "ray"), address):
@@ -189,29 +194,27 @@ def main() -> int:
             )
 
         one, ray = next(states), ("--engine", "ray")
-        run(command(options, one, *campaign(options), "--shard", "1/1", "-j", "1"))
+        run(command(options, one, *whole(options), "-j", "1"))
         expected = stored(one)[0]
         print(f"one process: {len(expected)} cases", flush=True)
         shards = [next(states), next(states)]
         for number, state in enumerate(shards, 1):
             run(command(options, state, *campaign(options), "--shard", f"{number}/2", "-j", "1"))
         compared("two shards", expected, *shards)
-        options.run += ["--shard", "1/1"]
         with Nodes(2) as nodes:
             state = next(states)
-            run(command(options, state, *campaign(options), *ray), nodes.address)
+            run(command(options, state, *whole(options), *ray), nodes.address)
             compared("two nodes", expected, state)
             for what, kill in (("Ray workers", nodes.kill_worker), ("nodes", nodes.kill_node)):
                 state, at = next(states), set(rng.sample(range(1, len(expected) - 2), options.kills))
                 kills, queued = disturbed(
-                    command(options, state, *campaign(options), *ray), nodes.address, at, lambda kill=kill: kill(rng)
+                    command(options, state, *whole(options), *ray), nodes.address, at, lambda kill=kill: kill(rng)
                 )
                 compared(f"{kills} {what} killed, {queued} jobs queued again", expected, state)
             state, at = next(states), set(rng.sample(range(1, len(expected) - 2), options.kills))
             kills = resumed(options, state, nodes.address, at)
             compared(f"driver killed {kills} times and resumed", expected, state)
         if options.timed:
-            options.run = options.run[:-2]
             slow, fast = (rate(options, count, str(next(states))) for count in (1, 2))
             print(f"one node {slow:.1f} cases a minute, two nodes {fast:.1f}: {fast / slow:.2f} times as many")
     return int(bool(differing))
