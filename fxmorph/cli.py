@@ -38,6 +38,7 @@ app = typer.Typer(
 rules_app = typer.Typer(cls=Group, help="List the rules, with the level that was shown of each.")
 passes_app = typer.Typer(cls=Group, help="List the passes, pattern entries, decompositions and lowerings of Inductor.")
 
+corpus_app = typer.Typer(cls=Group, help="Keep a corpus small: what it covers, what adds nothing to it.")
 seeds_app = typer.Typer(cls=Group, help="Make seeds from other sources than files and programs.", no_args_is_help=True)
 
 
@@ -222,6 +223,18 @@ SeedFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Where the
 Window = Annotated[
     int, typer.Option("--window", metavar="N", min=2, help="Cut graphs of more than N nodes into windows of N.")
 ]
+
+# -- of corpus --
+CorpusPaths = Annotated[
+    Texts,
+    typer.Argument(metavar="[PATH...]", help="Corpus folders and seed files [the corpus that comes with fxmorph]."),
+]
+CorpusSeeds = Annotated[list[str], typer.Argument(metavar="PATH...", help="Corpus folders and seed files.")]
+CorpusTarget = Annotated[str, typer.Option("--to", metavar="DIR", help="The corpus; made where it is missing.")]
+CorpusFolder = Annotated[str, typer.Option("--into", metavar="DIR", help="A new or empty folder.")]
+KeepAll = Annotated[bool, typer.Option("--keep-all", help="Take what adds nothing too, unless the same file is there.")]
+RemoveSpare = Annotated[bool, typer.Option("--remove", help="Delete all but the first of each; never a regression.")]
+AllRegressions = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions too.")]
 
 # -- of init and seeds --
 Scaffold = Annotated[str, typer.Argument(metavar="[DIR]", help="Where; made where it is missing.")]
@@ -516,15 +529,67 @@ def init_folder(folder: Scaffold = ".") -> int:
     return init(Path(folder), print_line)
 
 
-@app.command(cls=Command)
+app.add_typer(corpus_app, name="corpus")
+
+
+@corpus_app.callback(invoke_without_command=True)
+def corpus(command: typer.Context) -> None:
+    """Print the path of the corpus that is installed with fxmorph; with a command, keep a corpus small."""
+    if command.invoked_subcommand is None:
+        _print_shipped_corpus()
+
+
 @_exits
-def corpus() -> int:
-    """Print the path of the corpus that is installed with fxmorph."""
+def _print_shipped_corpus() -> int:
     from fxmorph.commands.columns import print_line
     from fxmorph.core.seeds import shipped_corpus
 
     print_line(shipped_corpus())
     return Exit.OK
+
+
+@corpus_app.command("stats", cls=Command)
+@_exits
+def corpus_stats(paths: CorpusPaths = None, all: AllRegressions = None, jobs: Jobs = None, json: Json = None) -> int:
+    """Say what a corpus covers: APIs of torch, ATen overloads, lowerings, decompositions, pattern entries, passes."""
+    from fxmorph.core.seeds import shipped_corpus
+
+    settings = _settings({"all": all, "jobs": jobs, "json": json}, paths=paths or [shipped_corpus()])
+    from fxmorph.commands.corpus_stats import stats
+
+    return stats(settings)
+
+
+@corpus_app.command("add", cls=Command)
+@_exits
+def corpus_add(seeds: CorpusSeeds, to: CorpusTarget, keep_all: KeepAll = False, jobs: Jobs = None) -> int:
+    """Take seeds that reach something which the corpus does not; say of each what it adds."""
+    settings = _settings({"jobs": jobs}, paths=seeds)
+    from fxmorph.commands.corpus_add import add
+
+    return add(settings, Path(to), keep_all)
+
+
+@corpus_app.command("dedupe", cls=Command)
+@_exits
+def corpus_dedupe(
+    paths: CorpusSeeds, all: AllRegressions = None, remove: RemoveSpare = False, jobs: Jobs = None
+) -> int:
+    """List seeds that are the same graph, on inputs that are alike, under the same settings."""
+    settings = _settings(locals(), "remove")
+    from fxmorph.commands.corpus_dedupe import dedupe
+
+    return dedupe(settings, remove)
+
+
+@corpus_app.command("minimise", cls=Command)
+@_exits
+def corpus_minimise(paths: CorpusSeeds, into: CorpusFolder, all: AllRegressions = None, jobs: Jobs = None) -> int:
+    """Copy the smallest set of seeds with the same coverage; say what each of them adds."""
+    settings = _settings(locals(), "into")
+    from fxmorph.commands.corpus_minimise import minimise
+
+    return minimise(settings, Path(into))
 
 
 app.add_typer(seeds_app, name="seeds")

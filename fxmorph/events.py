@@ -556,6 +556,30 @@ class Synthesis(_Event):
     seconds: float
 
 
+@dataclass(frozen=True)
+class FeaturesCovered:
+    """Of one kind of feature the names that a corpus covers, and those that torch has besides."""
+
+    covered: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CorpusMeasured(_Event):
+    """The line of ``fxmorph corpus stats``.
+
+    ``seeds``: how many by form; ``graphs``: how many are not the same test as another; ``cpu_s``: what measuring them
+    took; ``coverage`` by kind of feature (:class:`fxmorph.core.features.FeatureKind`); ``unmeasured``: why, by seed.
+    """
+
+    event: ClassVar[str] = "corpus-measured"
+    seeds: dict[str, int]
+    graphs: int
+    cpu_s: float
+    coverage: dict[str, FeaturesCovered]
+    unmeasured: dict[str, str]
+
+
 Event = (
     RunStarted
     | SeedRefused
@@ -580,6 +604,7 @@ Event = (
     | Asking
     | SessionEnded
     | Synthesis
+    | CorpusMeasured
 )
 
 #: Those that reporters of JSON leave out.
