@@ -98,7 +98,7 @@ class Run:
                 seeds=len(made.seeds),
                 rules=len(made.packs.rules) if s.rewrites else 0,
                 state_dir=s.state,
-                notes=(*notes, *made.packs.notes()),
+                notes=(*notes, *self._kept_note(), *made.packs.notes()),
                 command="check" if self._check else "run",
             )
         )
@@ -109,6 +109,13 @@ class Run:
             checked = Checked(refusal.path, Status.ERROR, reason=refusal.reason)
             self._emit(checked if self._check else SeedRefused(refusal.path, refusal.reason))
             self._ledger.counts["refused"] += 1
+
+    def _kept_note(self) -> list[str]:
+        kept = len(self._made.kept)
+        if not kept:
+            return []
+        where = Path(self._made.kept[0].path).parent
+        return [f"starts from {kept} program{'s' if kept > 1 else ''} that earlier runs kept in {where}"]
 
     @property
     def _forks_scripts(self) -> bool:
@@ -173,7 +180,7 @@ class Run:
             job, self._exhausted = None, True
         if len(self._made.packs.folders) > packs:
             pool.renew(self._workers_arguments())
-            self._ledger.set_header(header(self._settings, self._made.packs))
+            self._ledger.set_header(header(self._settings, self._made.packs, self._made.kept))
         return job
 
     def _hear(self, ended: Ended) -> None:

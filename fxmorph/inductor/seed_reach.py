@@ -19,6 +19,7 @@ from fxmorph.torchapi.compiling import compile_callable, configured, no_interpre
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import DispatchMode, watched
 from fxmorph.torchapi.firing import noting
+from fxmorph.torchapi.new_memory import garbage_in_new_memory
 from fxmorph.torchapi.torch_functions import FunctionsCalled, aten_overloads
 
 
@@ -49,7 +50,7 @@ def reach_of(seed: Seed) -> Reach:
     :class:`NotMeasured`.
     """
     started = time.process_time()
-    with modes_restored():
+    with modes_restored(), garbage_in_new_memory():
         loaded = load_seed(seed)
         if loaded.meta.get("device") == "cuda":
             raise NotMeasured("it is for a CUDA device, and what seeds reach is measured on the CPU", elsewhere=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fxmorph.core.features import FeatureKind, coverage_of, features_of, in_words
 
 EVERY = features_of(
-    ("torch.add", "torch.sin"), ("aten.add.Tensor",), ("joint.pass_patterns[0]/f", "joint.f", "lowering.aten.mm.default")
+    ("torch.add", "torch.sin"), ("aten.add.Tensor",), ("joint.pass_patterns[0]/f", "joint.f", "lowering.aten.mm.out")
 )
 
 
