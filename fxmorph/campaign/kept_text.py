@@ -43,6 +43,7 @@ def _program(case: Case, result: CaseResult, loaded: LoadedSeed, rules: Registry
     body, inputs = _graph(case, result, loaded, settings, rules, clock)
     made = inputs_text(inputs, "literal", ValuePlan.SEED) or inputs_text(inputs, "bytes", ValuePlan.SEED)
     assert made is not None  # bytes hold any value
+    meta |= {"device": case.device} if case.device != "cpu" else {}  # as its inputs are
     origin = _origin(case, result)
     return seed_file_text(made, body, meta, f"Kept by a campaign: {origin}.", origin)
 
