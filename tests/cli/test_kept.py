@@ -10,7 +10,8 @@ import pytest
 from preloaded import Command
 from test_run import GRADIENT, SOFTMAX, cases, events, folder_of, outcomes
 
-RUN = ("run", ".", "--rung", "ir", "--only", "seeds,generated", "--json", "--max-time", "3m")
+RUN = ("run", ".", "--rung", "ir", "--json", "--max-time", "3m")
+MADE = ("--only", "seeds,generated")
 
 
 def as_they_are(lines: list[dict[str, Any]]) -> list[str]:
@@ -21,13 +22,13 @@ def as_they_are(lines: list[dict[str, Any]]) -> list[str]:
 @pytest.mark.slow
 def test_the_next_campaign_starts_from_what_was_kept(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SOFTMAX, b=GRADIENT)
-    first = events(fxmorph(*RUN, "--max-cases", "14", "-j1", "--state", "s", cwd=folder))
+    first = events(fxmorph(*RUN, *MADE, "--max-cases", "14", "-j1", "--state", "s", cwd=folder))
     assert first[0]["notes"] == []
     kept = sorted(file.name for file in (folder / "s" / "corpus").iterdir())
     assert kept and not set(kept) & set(as_they_are(first))
     shutil.copytree(folder / "s", folder / "t")
     one, two = (
-        events(fxmorph(*RUN, "--max-cases", "12", "--seed", "5", jobs, "--state", state, cwd=folder))
+        events(fxmorph(*RUN, *MADE, "--max-cases", "12", "--seed", "5", jobs, "--state", state, cwd=folder))
         for jobs, state in (("-j1", "s"), ("-j2", "t"))
     )
     assert one[0]["notes"][0].startswith(f"starts from {len(kept)} program") and "s/corpus" in one[0]["notes"][0]
