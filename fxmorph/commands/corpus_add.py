@@ -30,8 +30,8 @@ def add(settings: Settings, corpus: Path, keep_all: bool) -> Exit:
         growing.note(measured, measured.seed.label)
     for measured in found.seeds:
         print_line(f"{measured.seed.label}: {growing.take(measured, keep_all)}")
-    if keep_all:
-        for other in found.elsewhere:
+    for other in found.unmeasured:
+        if keep_all or is_regression(other.seed):
             print_line(f"{other.seed.label}: kept as {copied(other.seed, home_of(corpus, other.seed))}")
     return found.tell_unmeasured()
 

@@ -22,22 +22,22 @@ LEAST = 0.01
 def minimise(settings: Settings, into: Path) -> Exit:
     """Copy the smallest set into the folder ``into``, which is new or empty, and say what each of its seeds adds.
 
-    A regression is kept for what it shows, whatever it covers, and so is what only another machine can measure.  Raises
+    A regression is kept for what it shows, whatever it covers, and so is what cannot be measured here.  Raises
     :class:`ConfigError` for a folder that holds something, and for seeds that are no files.
     """
     _require_empty(into)
     found = measured_seeds(settings)
-    elsewhere = [other.seed for other in found.elsewhere]
-    for seed in [*(measured.seed for measured in found.seeds), *elsewhere]:
+    unmeasured = [other.seed for other in found.unmeasured]
+    for seed in [*(measured.seed for measured in found.seeds), *unmeasured]:
         require_own_file(seed)
     code = found.tell_unmeasured()
     if not found.seeds:
         return code
     choices = minimal_set([_candidate(measured) for measured in found.seeds])
     rows = [_row(copied(found.seeds[c.index].seed, into), found.seeds[c.index], c) for c in choices]
-    rows += [(str(copied(seed, into)), "", "", "kept: not measured here") for seed in elsewhere]
+    rows += [(str(copied(seed, into)), "", "", "kept: not measured") for seed in unmeasured]
     print_columns(("seed", "CPU s", "adds", ""), rows)
-    print_line(_summary(found.seeds, choices, elsewhere))
+    print_line(_summary(found.seeds, choices, unmeasured))
     return code
 
 
@@ -58,8 +58,8 @@ def _row(copy: Path, measured: MeasuredSeed, choice: Choice[Feature]) -> tuple[s
     return str(copy), f"{measured.reach.seconds:.2f}", str(len(choice.adds)), kept + in_words(choice.adds)
 
 
-def _summary(seeds: Sequence[MeasuredSeed], choices: Sequence[Choice[Feature]], elsewhere: Sequence[Seed]) -> str:
-    number, every = len(choices) + len(elsewhere), len(seeds) + len(elsewhere)
+def _summary(seeds: Sequence[MeasuredSeed], choices: Sequence[Choice[Feature]], unmeasured: Sequence[Seed]) -> str:
+    number, every = len(choices) + len(unmeasured), len(seeds) + len(unmeasured)
     took = sum(seeds[choice.index].reach.seconds for choice in choices)
     before = sum(measured.reach.seconds for measured in seeds)
     features = sum(len(choice.adds) for choice in choices)

@@ -41,7 +41,7 @@ def _event(found: MeasuredSeeds, coverage: Sequence[Coverage]) -> CorpusMeasured
         cpu_s=round(sum(reach.seconds for reach in reaches), 2),
         coverage={row.kind.value: FeaturesCovered(row.covered, row.missing) for row in coverage},
         unmeasured={
-            **{other.seed.label: other.reason for other in found.elsewhere},
+            **{other.seed.label: other.reason for other in found.unmeasured},
             **{refusal.path: refusal.reason for refusal in found.bad},
         },
     )

@@ -14,7 +14,8 @@ from fxmorph.core.exits import Exit
 from fxmorph.core.features import Feature, Reach, features_of
 from fxmorph.core.installed_lists import FEATURES, REACHES
 from fxmorph.core.pool import Ended, Pool
-from fxmorph.core.seeds import Refusal, find_seeds
+from fxmorph.core.seeds import Refusal, find_seeds, is_regression
+from fxmorph.core.store import DiskError
 from fxmorph.inductor.reach_jobs import ListFeatures, MeasureSeed, Unmeasured
 from fxmorph.model import Seed
 
@@ -40,21 +41,23 @@ class UnmeasuredSeed:
 
 @dataclass(frozen=True)
 class MeasuredSeeds:
-    """``bad`` are no seeds or do not run, ``elsewhere`` those that a machine of another kind measures."""
+    """``bad`` are no seeds or do not run; ``unmeasured`` need a machine of another kind, or are regressions, whose bug
+    it may be.
+    """
 
     seeds: tuple[MeasuredSeed, ...]
     bad: tuple[Refusal, ...]
-    elsewhere: tuple[UnmeasuredSeed, ...] = ()
+    unmeasured: tuple[UnmeasuredSeed, ...] = ()
 
     def tell_unmeasured(self) -> Exit:
         """One line on stderr for each that is not measured; returns the exit code that they make."""
-        for other in self.elsewhere:
+        for other in self.unmeasured:
             print(f"fxmorph: {other.seed.label}: not measured: {other.reason}", file=sys.stderr)
         for refusal in self.bad:
             print(f"fxmorph: {refusal.path}: {refusal.reason}", file=sys.stderr)
         if self.bad:
             return Exit.USAGE
-        if not (self.seeds or self.elsewhere):
+        if not (self.seeds or self.unmeasured):
             print("fxmorph: no seeds there", file=sys.stderr)
         return Exit.OK if self.seeds else Exit.NOTHING_RAN
 
@@ -69,15 +72,15 @@ def measure(seeds: Sequence[Seed], refusals: Sequence[Refusal], jobs: int) -> Me
     """What each of the seeds reaches, in their order, by so many workers; ``refusals`` are bad ones already."""
     known = {reach.hash: reach for reach in REACHES.remembered() or ()}
     measured: list[MeasuredSeed] = []
-    bad, elsewhere = list(refusals), list[UnmeasuredSeed]()
+    bad, unmeasured = list(refusals), list[UnmeasuredSeed]()
     for seed, answer in _answers(seeds, known, jobs):
         if isinstance(answer, Reach):
             measured.append(MeasuredSeed(seed, answer))
-        elif answer.elsewhere:
-            elsewhere.append(UnmeasuredSeed(seed, answer.reason))
+        elif answer.elsewhere or is_regression(seed):
+            unmeasured.append(UnmeasuredSeed(seed, answer.reason))
         else:
             bad.append(Refusal(seed.label, answer.reason))
-    return MeasuredSeeds(tuple(measured), tuple(bad), tuple(elsewhere))
+    return MeasuredSeeds(tuple(measured), tuple(bad), tuple(unmeasured))
 
 
 def _answers(seeds: Sequence[Seed], known: dict[str, Reach], jobs: int) -> Iterator[tuple[Seed, Reach | Unmeasured]]:
@@ -103,10 +106,12 @@ def _told(ended: Ended) -> Reach | Unmeasured:
 
 
 def _worked(jobs: Sequence[Any], size: int) -> Iterator[Ended]:
-    """How each job ends, in workers with a folder that goes with them."""
-    with tempfile.TemporaryDirectory(prefix="fxmorph-reach-") as scratch, Pool(
-        size, _serve, (scratch,), ["fxmorph.inductor.reach_worker"]
-    ) as pool:  # fmt: skip
+    """How each job ends, in workers with a folder that goes with them; raises :class:`DiskError`."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="fxmorph-reach-")
+    except OSError as error:
+        raise DiskError(f"no folder for temporary files: {error.strerror}; TMPDIR names another") from None
+    with folder as scratch, Pool(size, _serve, (scratch,), ["fxmorph.inductor.reach_worker"]) as pool:
         yield from pool.run(jobs, LIMIT)
 
 

@@ -22,7 +22,9 @@ def corpus(compile_cache: None, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """``fxmorph corpus …`` beside the seeds, with nothing remembered at first."""
     folder = tmp_path_factory.mktemp("corpus") / "here"
     folder.mkdir()
-    for name, text in {"a": SOFTPLUS, "b": SPELLED_OTHERWISE, "raises": RAISES, "dies": DIES}.items():
+    known = DIES + "\n\nEXPECTED = 'finding'\n"
+    texts = {"a": SOFTPLUS, "b": SPELLED_OTHERWISE, "raises": RAISES, "dies": DIES, "known": known}
+    for name, text in texts.items():
         (folder / f"{name}.py").write_text(text)
     started = Preloaded(XDG_CACHE_HOME=str(folder.parent / "cache"))
     yield lambda *arguments: started.fxmorph("corpus", *arguments, cwd=folder)
@@ -46,3 +48,10 @@ def test_seeds_are_measured_and_bad_ones_told(corpus: Corpus) -> None:
     assert json.loads(again.stdout)["coverage"] == said["coverage"]
     same = corpus("dedupe", "a.py", "b.py")
     assert same.stdout == "same graph: a.py b.py\n1 of 2 seeds are spare\n"
+
+
+def test_a_regression_that_crashes_is_kept(corpus: Corpus) -> None:
+    done = corpus("minimise", "a.py", "known.py", "--into", "small")
+    assert done.returncode == 0 and done.stderr.startswith("fxmorph: known.py: not measured: crash: signal 6")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["seed", "small/a.py", "small/known.py", "2"]
+    assert done.stdout.splitlines()[2].endswith("kept: not measured")
