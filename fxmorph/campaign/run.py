@@ -23,7 +23,7 @@ from fxmorph.core.store import PAGE
 from fxmorph.core.versions import version_of
 from fxmorph.events import Checked, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.model import Status
-from fxmorph.triage.folder.confirm import fresh_environment
+from fxmorph.triage.folder.repro_run import fresh_environment
 
 #: The module of the process that findings' scripts are forked from, which loads torch's compiler.
 SCRIPT_SERVER = "fxmorph.triage.folder.script_server"

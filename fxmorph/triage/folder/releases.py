@@ -19,8 +19,8 @@ from fxmorph.core.records import to_json
 from fxmorph.core.scripts import Scripts
 from fxmorph.core.store import DiskError, Store
 from fxmorph.model import Finding
-from fxmorph.triage.folder.confirm import run_repro, said_by
 from fxmorph.triage.folder.issue import issue_text
+from fxmorph.triage.folder.repro_run import run_repro, said_by
 
 #: Wall seconds to import torch.
 IMPORT_SECONDS = 300
