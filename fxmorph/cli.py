@@ -217,6 +217,22 @@ MergedStates = Annotated[list[str], typer.Argument(metavar="STATE...", help="Sta
 MergeTarget = Annotated[str, typer.Option("--into", metavar="DIR", help="State folder that takes them.")]
 Page = Annotated[str, typer.Option("--out", metavar="FILE", help="The page [STATE/report.html].")]
 
+# -- of nightly --
+TorchPython = Annotated[
+    str, typer.Option("--python", metavar="PATH", help="Python of the environment with the torch to test [this one].")
+]
+ShardCount = Annotated[int, typer.Option("--shards", metavar="N", min=1, help="Parts of the campaign, in turn.")]
+NoRun = Annotated[
+    bool, typer.Option("--no-run", help="Run no shard: take the runs that were merged into the state since.")
+]
+OtherReleases = Annotated[
+    Texts, typer.Option("--bisect", metavar="PATH", help="Python with another release, for new findings. Repeatable.")
+]
+SiteFolder = Annotated[str, typer.Option("--site", metavar="DIR", help="Where the pages go [STATE/site].")]
+IssueList = Annotated[
+    str, typer.Option("--issues", metavar="FILE", help="Public issues and their states [STATE/issues.toml].")
+]
+
 # -- of capture --
 Program = Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The program, as python script.py ...")]
 SeedFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Where the seeds go.")]
@@ -915,6 +931,38 @@ def merge(states: MergedStates, into: MergeTarget) -> int:
     from fxmorph.commands.merge import merge
 
     return merge(states, into)
+
+
+@app.command(cls=Command)
+@_exits
+def nightly(
+    paths: Paths = None,
+    python: TorchPython = "",
+    shards: ShardCount = 1,
+    no_run: NoRun = False,
+    bisect: OtherReleases = None,
+    site: SiteFolder = "",
+    issues: IssueList = "",
+    seed: Seed = None,
+    jobs: Jobs = None,
+    max_time: MaxTime = None,
+    max_cases: MaxCases = None,
+    only: Only = None,
+    device: Device = None,
+    backend: Backend = None,
+    fail_on: FailOn = None,
+    state: State = None,
+    quiet: Quiet = None,
+) -> int:
+    """Run a campaign under the torch of the day, run earlier findings again, write the site of all nights."""
+    run = {
+        "seed": seed, "jobs": jobs, "max_time": max_time, "max_cases": max_cases, "only": only, "device": device,
+        "backend": backend, "quiet": quiet,
+    }  # fmt: skip
+    settings = _settings({**run, "paths": paths, "fail_on": fail_on, "state": state})
+    from fxmorph.commands.nightly import Wanted, nightly
+
+    return nightly(settings, Wanted(python, 0 if no_run else shards, tuple(bisect or ()), site, issues), run)
 
 
 @app.command("report", cls=Command)

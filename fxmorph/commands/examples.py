@@ -27,6 +27,11 @@ EXAMPLES = {
     "bisect": ("fxmorph bisect a7e8d3 --python torch-2.10/bin/python --python torch-2.13/bin/python",),
     "compare": ("fxmorph compare before/ after/",),
     "merge": ("fxmorph merge shard-1/ shard-2/ --into all/",),
+    "nightly": (
+        "fxmorph nightly --python torch-nightly/bin/python --state nightly",
+        "fxmorph nightly corpus/ --python torch-nightly/bin/python --bisect torch-2.15/bin/python --max-time 2h",
+        "fxmorph nightly --no-run --state nightly --site site",
+    ),
     "reduce": ("fxmorph reduce a7e8d3 --max-time 30m", "fxmorph reduce --all"),
     "capture": ("fxmorph capture --out captured -- python train.py --steps 2",),
     "init": ("fxmorph init torch-compile-tests",),

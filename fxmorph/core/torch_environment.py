@@ -25,7 +25,7 @@ IMPORT_SECONDS = 300
 NEEDED = ("numpy", "networkx", "pydantic", "typer", "rich", "z3", "jinja2", "openai")
 _LACKS = (
     "import importlib.util as u, sys; "
-    "print(*[n for n in sys.argv[1:] if u.find_spec(n) is None], '' if sys.version_info >= (3, 11) else 'Python 3.11')"
+    "print(*[n for n in sys.argv[1:] if u.find_spec(n) is None], '' if sys.version_info >= (3, 11) else 'Python>=3.11')"
 )
 
 

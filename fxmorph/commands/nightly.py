@@ -1,0 +1,159 @@
+"""``fxmorph nightly``: a campaign under the torch of the day, earlier findings again, and the site of all nights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fxmorph.campaign.night_run import NightRun, of_torch, unclaimed
+from fxmorph.commands.columns import print_line
+from fxmorph.commands.usage import require_seeds
+from fxmorph.core.config import Settings, option_of
+from fxmorph.core.exits import Exit
+from fxmorph.core.nights import Night
+from fxmorph.core.seeds import shipped_corpus
+from fxmorph.core.store import DATABASE, DiskError, Store, StoreError
+from fxmorph.core.torch_environment import torch_environment
+from fxmorph.report.collect import collect
+from fxmorph.report.history import Cause, Change, NightRow
+from fxmorph.report.html import write_report
+from fxmorph.report.site import INDEX, require_site, site_of, write_site
+from fxmorph.triage.folder.title import what
+from fxmorph.triage.known.public_states import PublicStates, read_states
+
+#: Nights whose reports are kept.
+KEPT_REPORTS = 30
+#: In the state folder: reports of nights, a list of public issues, the site.
+REPORTS, ISSUES, SITE = "nights", "issues.toml", "site"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for besides settings.
+
+    ``python`` is the interpreter of the environment to test, "" for this one; ``pythons`` are those of other releases,
+    by which new findings are bisected.  ``shards`` is how many there are, 0 where they were run elsewhere.  ``site``
+    and ``issues`` are paths, "" for those in the state folder.
+    """
+
+    python: str
+    shards: int
+    pythons: tuple[str, ...] = ()
+    site: str = ""
+    issues: str = ""
+
+
+def nightly(settings: Settings, wanted: Wanted, given: Mapping[str, Any]) -> Exit:
+    """Run a night and write the site.  ``given`` are options of ``fxmorph run`` by field, as they were given.
+
+    Raises :class:`~fxmorph.core.config.ConfigError` before anything is run where that cannot be done, ``StoreError``
+    where shards were run elsewhere and there is no state, and ``DiskError``.
+    """
+    site = Path(wanted.site or settings.state_dir / SITE)
+    require_site(site)
+    states = _states(settings, wanted.issues)
+    if wanted.shards:
+        settings = replace(settings, paths=settings.paths or (str(shipped_corpus()),))
+        require_seeds(settings)
+    elif not _waits(settings):
+        return _nothing(settings, site, states, "no run since the last night")
+    with torch_environment(wanted.python) as environment:
+        if not wanted.shards and not _waits(settings, environment.torch):
+            return _nothing(settings, site, states, f"no run under torch {environment.torch} since the last night")
+        print_line(f"torch {environment.torch}, {environment.python}")
+        night = NightRun(settings, environment, print_line)
+        code, done = night.run([*settings.paths, *options(given)], wanted.shards, wanted.pythons)
+    if done is None:
+        return code
+    _write_report(settings.state_dir, done)
+    last = _write(settings.state_dir, site, states)[0]
+    _tell(last)
+    print_line(f"site: {site / INDEX}")
+    return code if code != Exit.OK else _exit_code(last, settings.fail_on_known)
+
+
+def options(given: Mapping[str, Any]) -> list[str]:
+    """The options of ``fxmorph run`` with these values: text, texts or flags by field, None where not given."""
+    found = []
+    for name, value in given.items():
+        option = f"--{option_of(name)}"
+        if value is True:
+            found.append(option)
+        elif value:
+            found += [word for text in ([value] if isinstance(value, str) else value) for word in (option, text)]
+    return found
+
+
+def _states(settings: Settings, issues: str) -> PublicStates:
+    own = settings.state_dir / ISSUES
+    return read_states(Path(issues)) if issues else read_states(own) if own.is_file() else PublicStates()
+
+
+def _waits(settings: Settings, torch: str | None = None) -> bool:
+    """Whether there are runs that no night has, under this torch where one is named; raises ``StoreError``."""
+    if not (settings.state_dir / DATABASE).is_file():
+        raise StoreError(f"no fxmorph state in {settings.state}: `fxmorph merge` puts there what shards left")
+    with Store(settings.state_dir) as store:
+        runs = unclaimed(store)
+    return bool(runs if torch is None else of_torch(runs, torch))
+
+
+def _nothing(settings: Settings, site: Path, states: PublicStates, why: str) -> Exit:
+    """Write the site of the nights before."""
+    _write(settings.state_dir, site, states)
+    print_line(f"{why}; site: {site / INDEX}")
+    return Exit.NOTHING_RAN
+
+
+def _write_report(state: Path, night: Night) -> None:
+    """The page of one night; those of nights long past go."""
+    folder = state / REPORTS
+    try:
+        folder.mkdir(exist_ok=True)
+        for number, page in _reports(state).items():
+            if number <= night.number - KEPT_REPORTS:
+                page.unlink()
+    except OSError as error:
+        raise DiskError(f"{folder}: cannot write the report ({error.strerror})") from None
+    write_report([state], folder / f"{night.number}.html", night.runs)
+
+
+def _reports(state: Path) -> dict[int, Path]:
+    """Pages of nights, by number."""
+    return {int(page.stem): page for page in (state / REPORTS).glob("*.html") if page.stem.isdigit()}
+
+
+def _write(state: Path, folder: Path, states: PublicStates) -> Sequence[NightRow]:
+    """Write the site; returns the nights, newest first."""
+    with Store(state) as store:
+        nights = store.nights()
+    site = site_of(collect([state]), nights, states)
+    write_site(site, folder, _reports(state))
+    return site.nights
+
+
+def _tell(row: NightRow) -> None:
+    for change, causes in row.changed.items():
+        for cause in causes:
+            finding = cause.finding
+            known = f" ({finding.known})" if finding.known else ""
+            where = finding.unit or finding.stage
+            print_line(f"{change} {finding.id}{known}: {what(finding)} ({where}); {finding.seed}")
+    night = row.night
+    numbers = ", ".join(f"{len(causes)} {change}" for change, causes in row.changed.items())
+    seen = f", {night.seen} not confirmed" if night.seen else ""
+    print_line(
+        f"night {night.number}, torch {night.torch}: {len(night.runs)} runs, {night.cases} cases,"
+        f" {row.there} causes seen: {numbers}{seen}"
+    )
+
+
+def _exit_code(row: NightRow, fail_on_known: bool) -> Exit:
+    def counts(cause: Cause) -> bool:
+        return fail_on_known or not cause.finding.known
+
+    if any(map(counts, (*row.changed[Change.NEW], *row.changed[Change.BACK]))):
+        return Exit.FINDINGS
+    return Exit.OK if row.night.cases else Exit.NOTHING_RAN
