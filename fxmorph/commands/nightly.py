@@ -142,12 +142,10 @@ def _tell(row: NightRow) -> None:
             where = finding.unit or finding.stage
             print_line(f"{change} {finding.id}{known}: {what(finding)} ({where}); {finding.seed}")
     night = row.night
-    numbers = ", ".join(f"{len(causes)} {change}" for change, causes in row.changed.items())
-    seen = f", {night.seen} not confirmed" if night.seen else ""
-    print_line(
-        f"night {night.number}, torch {night.torch}: {len(night.runs)} runs, {night.cases} cases,"
-        f" {row.there} causes seen: {numbers}{seen}"
-    )
+    changed = ", ".join(f"{len(causes)} {change}" for change, causes in row.changed.items())
+    seen = f", not confirmed {night.seen}" if night.seen else ""
+    counts = f"causes {row.there}, cases {night.cases}, runs {len(night.runs)}{seen}"
+    print_line(f"night {night.number}, torch {night.torch}: {changed}; {counts}")
 
 
 def _exit_code(row: NightRow, fail_on_known: bool) -> Exit:

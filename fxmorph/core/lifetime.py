@@ -75,10 +75,18 @@ def next_to_try(shown: Sequence[str | None]) -> int | None:
 
 
 def telling(shown: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Rows that tell as much as all, oldest release first: of neighbours that show the same the first and the last."""
+    """Rows that tell as much as all, oldest release first: without nightlies between two that show the same."""
     rows = sorted(shown, key=lambda row: release_key(row[0]))
     words = [None, *(word for _, word in rows), None]
-    return tuple(row for row, before, after in zip(rows, words, words[2:], strict=False) if {before, after} != {row[1]})
+    return tuple(
+        row
+        for row, before, after in zip(rows, words, words[2:], strict=False)
+        if {before, after} != {row[1]} or not _is_nightly(row[0])
+    )
+
+
+def _is_nightly(release: str) -> bool:
+    return ".dev" in release
 
 
 def release_key(release: str) -> tuple[tuple[int, ...], bool, tuple[int, ...]]:
