@@ -12,7 +12,11 @@ from fxmorph.core.lifetime import BREAKS, GONE, STILL_THERE
 from fxmorph.core.nights import Night
 from fxmorph.core.store import Store
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Seed, Status, ValuePlan
+from fxmorph.report.collect import collect
+from fxmorph.report.html import write_report
+from fxmorph.report.site import site_of, write_site
 from fxmorph.triage.folder.confirm import write_finding
+from fxmorph.triage.known.public_states import PublicStates
 
 #: The torch of each night, and when it began: at noon, day after day.
 TORCH = ("2.16.0.dev20261101+cpu", "2.16.0.dev20261102+cpu", "2.16.0.dev20261103+cpu")
@@ -51,3 +55,18 @@ def make_nights(folder: Path, count: int = 3) -> Path:
             trouble = ("shard 2/2 was killed by SIGKILL; what it stored is kept",) if night == 1 else ()
             store.add_night(Night(night + 1, BEGAN[night], TORCH[night], (run,), 1, 1, REPLAYED[night], trouble))
     return folder
+
+
+def made_site(folder: Path, make: bool = True) -> Path:
+    """The site of three nights, in ``folder / "site"``; of those that are there already without ``make``."""
+    state = folder / "state"
+    if make:
+        make_nights(state)
+    with Store(state, write=False) as store:
+        nights = store.nights()
+    pages = {night.number: state / "nights" / f"{night.number}.html" for night in nights}
+    (state / "nights").mkdir(exist_ok=True)
+    for night in nights:
+        write_report([state], pages[night.number], night.runs)
+    write_site(site_of(collect([state]), nights, PublicStates()), folder / "site", pages)
+    return folder / "site"
