@@ -29,7 +29,7 @@ ONE, TWO = "2.14.0.dev20261101+cpu", "2.14.0.dev20261102+cpu"
 def test_a_fault_of_one_nightly_is_gone_in_the_next(tmp_path: Path, fxmorph: Command) -> None:
     folder = folder_of(tmp_path, a=SILU)
     wrong, right = environment(tmp_path / "one", ONE, WRONG_SILU), environment(tmp_path / "two", TWO)
-    first = fxmorph(*RUN, "--max-time", "150s", "--python", wrong, cwd=folder)
+    first = fxmorph(*RUN, "--max-time", "120s", "--python", wrong, cwd=folder)
     assert first.returncode == 1, first.stdout + first.stderr
     assert f"night 1, torch {ONE}: 1 new, 0 back, 0 fixed; causes 1," in first.stdout
     second = fxmorph(*RUN, "--max-time", "60s", "--python", right, cwd=folder)
