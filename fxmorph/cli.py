@@ -960,9 +960,10 @@ def nightly(
         "backend": backend, "quiet": quiet,
     }  # fmt: skip
     settings = _settings({**run, "paths": paths, "fail_on": fail_on, "state": state})
-    from fxmorph.commands.nightly import Wanted, nightly
+    from fxmorph.commands.nightly import NightOptions, nightly
 
-    return nightly(settings, Wanted(python, 0 if no_run else shards, tuple(bisect or ()), site, issues), run)
+    options = NightOptions(python, 0 if no_run else shards, tuple(bisect or ()), site, issues)
+    return nightly(settings, options, run)
 
 
 @app.command("report", cls=Command)

@@ -17,7 +17,7 @@ from fxmorph.core.seeds import shipped_corpus
 from fxmorph.core.store import DATABASE, DiskError, Store, StoreError
 from fxmorph.core.torch_environment import torch_environment
 from fxmorph.report.collect import collect
-from fxmorph.report.history import Cause, Change, NightRow
+from fxmorph.report.history import Cause, NightRow, Turn
 from fxmorph.report.html import write_report
 from fxmorph.report.site import INDEX, require_site, site_of, write_site
 from fxmorph.triage.folder.title import what
@@ -30,7 +30,7 @@ REPORTS, ISSUES, SITE = "nights", "issues.toml", "site"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NightOptions:
     """What is asked for besides settings.
 
     ``python`` is the interpreter of the environment to test, "" for this one; ``pythons`` are those of other releases,
@@ -45,7 +45,7 @@ class Wanted:
     issues: str = ""
 
 
-def nightly(settings: Settings, wanted: Wanted, given: Mapping[str, Any]) -> Exit:
+def nightly(settings: Settings, wanted: NightOptions, given: Mapping[str, Any]) -> Exit:
     """Run a night and write the site.  ``given`` are options of ``fxmorph run`` by field, as they were given.
 
     Raises :class:`~fxmorph.core.config.ConfigError` before anything is run where that cannot be done, ``StoreError``
@@ -135,23 +135,23 @@ def _write(state: Path, folder: Path, states: PublicStates) -> Sequence[NightRow
 
 
 def _tell(row: NightRow) -> None:
-    for change, causes in row.changed.items():
+    for turn, causes in row.turned.items():
         for cause in causes:
             finding = cause.finding
             known = f" ({finding.known})" if finding.known else ""
             where = finding.unit or finding.stage
-            print_line(f"{change} {finding.id}{known}: {what(finding)} ({where}); {finding.seed}")
+            print_line(f"{turn} {finding.id}{known}: {what(finding)} ({where}); {finding.seed}")
     night = row.night
-    changed = ", ".join(f"{len(causes)} {change}" for change, causes in row.changed.items())
+    turned = ", ".join(f"{len(causes)} {turn}" for turn, causes in row.turned.items())
     seen = f", not confirmed {night.seen}" if night.seen else ""
     counts = f"causes {row.there}, cases {night.cases}, runs {len(night.runs)}{seen}"
-    print_line(f"night {night.number}, torch {night.torch}: {changed}; {counts}")
+    print_line(f"night {night.number}, torch {night.torch}: {turned}; {counts}")
 
 
 def _exit_code(row: NightRow, fail_on_known: bool) -> Exit:
     def counts(cause: Cause) -> bool:
         return fail_on_known or not cause.finding.known
 
-    if any(map(counts, (*row.changed[Change.NEW], *row.changed[Change.BACK]))):
+    if any(map(counts, (*row.turned[Turn.NEW], *row.turned[Turn.BACK]))):
         return Exit.FINDINGS
     return Exit.OK if row.night.cases else Exit.NOTHING_RAN

@@ -12,7 +12,7 @@ from itertools import pairwise
 from fxmorph.core.lifetime import GONE, STILL_THERE
 from fxmorph.core.nights import Night
 from fxmorph.model import Finding
-from fxmorph.report.collect import Card, Report
+from fxmorph.report.collect import Card, Report, Run
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Sighting:
     night: int | None = None
 
 
-class Change(StrEnum):
+class Turn(StrEnum):
     """What a night says of a cause that nights before it did not."""
 
     NEW = "new"
@@ -65,61 +65,66 @@ class Cause:
         later = self.sightings[self.sightings.index(self.last_seen) + 1 :]
         return next((sighting for sighting in later if sighting.shown == GONE), None)
 
-    def changes(self) -> list[tuple[Sighting, Change]]:
+    def turns(self) -> list[tuple[Sighting, Turn]]:
         """Where what is shown changes."""
-        words = {STILL_THERE: Change.BACK, GONE: Change.FIXED}
-        rows = [
-            (after, words[after.shown]) for before, after in pairwise(self.sightings) if before.shown != after.shown
-        ]
-        return [(self.first_seen, Change.NEW), *((sighting, word) for sighting, word in rows)]
+        words = {STILL_THERE: Turn.BACK, GONE: Turn.FIXED}
+        changes = [after for before, after in pairwise(self.sightings) if before.shown != after.shown]
+        return [(self.first_seen, Turn.NEW), *((sighting, words[sighting.shown]) for sighting in changes)]
 
 
 @dataclass(frozen=True)
 class NightRow:
-    """A night in numbers: what it has ``changed``, and the causes that it saw (``there``)."""
+    """A night in numbers: the causes that ``turned``, and how many it saw (``there``)."""
 
     night: Night
     there: int
-    changed: Mapping[Change, tuple[Cause, ...]]
+    turned: Mapping[Turn, tuple[Cause, ...]]
 
 
-def causes(report: Report, nights: Iterable[Night]) -> list[Cause]:
-    """Every confirmed finding of the report's runs and what nights showed of it, as :class:`Cause`."""
+def causes(report: Report, nights: Sequence[Night]) -> list[Cause]:
+    """Every confirmed finding of the report's runs and what nights showed of it."""
     of_run = {run_id: night for night in nights for run_id in night.runs}
+    replayed: dict[str, list[tuple[Night, str]]] = {}
+    for night in nights:
+        for id, word in night.replayed:
+            replayed.setdefault(id, []).append((night, word))
+    runs = {run.id: run for run in report.runs}
     return [
-        Cause(card, _sightings(card, report, list(nights), of_run)) for card in report.cards if card.finding.confirmed
+        Cause(card, _sightings(replayed.get(card.finding.id, ()), [runs[id] for id in card.runs], of_run))
+        for card in report.cards
+        if card.finding.confirmed
     ]
 
 
-def _sightings(card: Card, report: Report, nights: Sequence[Night], of_run: dict[str, Night]) -> tuple[Sighting, ...]:
-    """One a night at most: what its runs found counts more than what a repro showed."""
+def _sightings(
+    replayed: Iterable[tuple[Night, str]], found_by: Iterable[Run], of_run: Mapping[str, Night]
+) -> tuple[Sighting, ...]:
+    """One a night at most: that its runs found it counts more than what a repro showed."""
     shown: dict[int | str, Sighting] = {}
-    for night in nights:
-        word = dict(night.replayed).get(card.finding.id)
+    for night, word in replayed:
         if word in (STILL_THERE, GONE):
             shown[night.number] = Sighting(night.started, night.torch, word, night.number)
-    for run in report.runs:
-        if card.finding.id in run.found:
-            of = of_run.get(run.id)
-            if of is None:
-                shown[run.id] = Sighting(run.started.timestamp(), run.torch, STILL_THERE)
-            else:
-                shown[of.number] = Sighting(of.started, of.torch, STILL_THERE, of.number)
+    for run in found_by:
+        of = of_run.get(run.id)
+        if of is None:
+            shown[run.id] = Sighting(run.started.timestamp(), run.torch, STILL_THERE)
+        else:
+            shown[of.number] = Sighting(of.started, of.torch, STILL_THERE, of.number)
     return tuple(sorted(shown.values(), key=lambda sighting: sighting.at))
 
 
 def night_rows(causes: Sequence[Cause], nights: Iterable[Night]) -> list[NightRow]:
     """The nights, newest first."""
     there = Counter(s.night for cause in causes for s in cause.sightings if s.shown == STILL_THERE)
-    changed: dict[int | None, dict[Change, list[Cause]]] = {}
+    turned: dict[int | None, dict[Turn, list[Cause]]] = {}
     for cause in causes:
-        for sighting, change in cause.changes():
-            changed.setdefault(sighting.night, {}).setdefault(change, []).append(cause)
+        for sighting, turn in cause.turns():
+            turned.setdefault(sighting.night, {}).setdefault(turn, []).append(cause)
     return [
         NightRow(
             night,
             there[night.number],
-            {change: tuple(changed.get(night.number, {}).get(change, ())) for change in Change},
+            {turn: tuple(turned.get(night.number, {}).get(turn, ())) for turn in Turn},
         )
         for night in sorted(nights, key=lambda night: -night.number)
     ]

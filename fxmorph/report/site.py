@@ -17,7 +17,7 @@ from fxmorph.core.nights import Night
 from fxmorph.core.store import DiskError
 from fxmorph.model import Finding
 from fxmorph.report.collect import Card, Report
-from fxmorph.report.history import Cause, Change, NightRow, Sighting, causes, night_rows
+from fxmorph.report.history import Cause, NightRow, Sighting, Turn, causes, night_rows
 from fxmorph.report.html import shown_of, without_unit
 from fxmorph.report.templates import render
 from fxmorph.triage.folder.public_threads import LIKELY
@@ -32,7 +32,7 @@ NIGHT_PAGES, FINDING_PAGES = "nights", "findings"
 
 @dataclass(frozen=True)
 class CauseRow:
-    """A cause as tables show it; ``change`` is what the last night says of it, ``bisected`` where releases differ."""
+    """A cause as tables show it; ``turn`` is what the last night says of it, ``bisected`` where releases differ."""
 
     cause: Cause
     what: str
@@ -40,7 +40,7 @@ class CauseRow:
     public: PublicState | None
     likely: str
     bisected: str
-    change: Change | None
+    turn: Turn | None
     files: tuple[str, ...]
 
     @property
@@ -50,7 +50,7 @@ class CauseRow:
     @property
     def state(self) -> str:
         """A word to filter by."""
-        return self.change or ("fixed" if self.cause.fixed_in else "still there")
+        return self.turn or ("fixed" if self.cause.fixed_in else "still there")
 
 
 @dataclass(frozen=True)
@@ -97,14 +97,14 @@ def site_of(report: Report, nights: Sequence[Night], states: PublicStates) -> Si
     found = causes(report, nights)
     rows = night_rows(found, nights)
     last = rows[0] if rows else None
-    changed = {cause.finding.id: change for change, those in (last.changed if last else {}).items() for cause in those}
-    shown = [_row(cause, states, changed.get(cause.finding.id)) for cause in found]
+    turned = {cause.finding.id: turn for turn, those in (last.turned if last else {}).items() for cause in those}
+    shown = [_row(cause, states, turned.get(cause.finding.id)) for cause in found]
     shown.sort(key=lambda row: (row.cause.fixed_in is not None, -row.cause.first_seen.at, row.finding.id))
     seen = [card for card in report.cards if last and not card.finding.confirmed and {*card.runs} & {*last.night.runs}]
     return Site(tuple(shown), tuple(_bugs(shown)), tuple(rows), tuple(seen))
 
 
-def _row(cause: Cause, states: PublicStates, change: Change | None) -> CauseRow:
+def _row(cause: Cause, states: PublicStates, turn: Turn | None) -> CauseRow:
     finding = cause.finding
     public = states.of_finding(finding)
     likely = next((one.id for one in finding.likely if one.score >= LIKELY and public is None), "")
@@ -113,7 +113,7 @@ def _row(cause: Cause, states: PublicStates, change: Change | None) -> CauseRow:
     folder = cause.card.folder
     files = tuple(sorted(f.name for f in folder.iterdir() if f.is_file())) if folder.is_dir() else ()
     operators = tuple(sorted(operators_of_finding(finding)))
-    return CauseRow(cause, what(finding), operators, public, likely, bisected, change, files)
+    return CauseRow(cause, what(finding), operators, public, likely, bisected, turn, files)
 
 
 def _bugs(rows: Iterable[CauseRow]) -> list[Bug]:

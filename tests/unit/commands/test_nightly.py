@@ -12,7 +12,7 @@ from made_runs import python_of, store_into
 from fxmorph.campaign import night_run
 from fxmorph.commands import nightly as command
 from fxmorph.commands.merge import merge
-from fxmorph.commands.nightly import Wanted, nightly, options
+from fxmorph.commands.nightly import NightOptions, nightly, options
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.store import Store, StoreError
@@ -30,7 +30,7 @@ class Nights:
         return python_of(self.folder / f"python-{day}", f"2.16.0.dev202611{day:02}+cpu", found, shows, ends)
 
     def __call__(self, day: int, found: str = "", *, shards: int = 1, settings: Any = None, **does: int) -> Exit:
-        return nightly(self.settings(**(settings or {})), Wanted(self.python(day, found, **does), shards), {})
+        return nightly(self.settings(**(settings or {})), NightOptions(self.python(day, found, **does), shards), {})
 
     def settings(self, **more: Any) -> Settings:
         return Settings(paths=(str(self.folder / "s.py"),), state=str(self.state), **more)
@@ -117,15 +117,15 @@ def test_shards_that_were_run_elsewhere_are_a_night(night: Nights, capsys: pytes
     merge([str(part) for part in parts], str(night.state))
     capsys.readouterr()
     elsewhere = Settings(state=str(night.state))
-    assert nightly(elsewhere, Wanted(night.python(3), 0), {}) == Exit.NOTHING_RAN
+    assert nightly(elsewhere, NightOptions(night.python(3), 0), {}) == Exit.NOTHING_RAN
     assert "no run under torch 2.16.0.dev20261103+cpu since the last night" in capsys.readouterr().out
-    assert nightly(elsewhere, Wanted(night.python(2, shows=0), 0), {}) == Exit.FINDINGS
+    assert nightly(elsewhere, NightOptions(night.python(2, shows=0), 0), {}) == Exit.FINDINGS
     said = last_lines(capsys)
     assert said[-1] == "night 2, torch 2.16.0.dev20261102+cpu: 2 new, 0 back, 1 fixed; causes 2, cases 2, runs 2"
-    assert nightly(elsewhere, Wanted("nowhere/python", 0), {}) == Exit.NOTHING_RAN
+    assert nightly(elsewhere, NightOptions("nowhere/python", 0), {}) == Exit.NOTHING_RAN
     assert "no run since the last night" in capsys.readouterr().out
     with pytest.raises(StoreError, match="no fxmorph state"):
-        nightly(Settings(state=str(night.folder / "none")), Wanted("", 0), {})
+        nightly(Settings(state=str(night.folder / "none")), NightOptions("", 0), {})
 
 
 def test_builds_of_one_name_are_told_apart_by_nights(night: Nights) -> None:
@@ -138,7 +138,7 @@ def test_builds_of_one_name_are_told_apart_by_nights(night: Nights) -> None:
 
 def test_what_is_new_is_run_under_other_releases(night: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     old = python_of(night.folder / "old", "2.15.0", shows=0)
-    wanted = Wanted(night.python(1, "a"), 1, (old,))
+    wanted = NightOptions(night.python(1, "a"), 1, (old,))
     assert nightly(night.settings(), wanted, {}) == Exit.FINDINGS
     assert "torch 2.15.0: gone" in capsys.readouterr().out
     assert dict(night.finding("a").releases or ()) == {"2.15.0": "gone", "2.16.0.dev20261101+cpu": "still there"}
@@ -165,7 +165,7 @@ def test_a_site_does_not_take_the_place_of_something_else(night: Nights) -> None
     (night.folder / "mine").mkdir()
     (night.folder / "mine" / "notes.txt").write_text("mine")
     with pytest.raises(ConfigError, match="something else than a site"):
-        nightly(Settings(state=str(night.state)), Wanted("", 1, site=str(night.folder / "mine")), {})
+        nightly(Settings(state=str(night.state)), NightOptions("", 1, site=str(night.folder / "mine")), {})
 
 
 def test_states_of_public_issues_are_read(night: Nights) -> None:
@@ -173,7 +173,7 @@ def test_states_of_public_issues_are_read(night: Nights) -> None:
     own.write_text(
         '[[issue]]\nid = "pytorch/pytorch#200123"\nstate = "open"\nchecked = 2026-11-30\nfindings = ["aaaa"]\n'
     )
-    wanted = Wanted(night.python(1, "ab"), 1, issues=str(own))
+    wanted = NightOptions(night.python(1, "ab"), 1, issues=str(own))
     nightly(night.settings(), wanted, {})
     bugs = night.page("bugs.html")
     assert "pytorch/pytorch#200123" in bugs and "open" in bugs and "2026-11-30" in bugs

@@ -14,7 +14,7 @@ from test_report_page import Tags
 from fxmorph.core.config import ConfigError
 from fxmorph.core.store import Store
 from fxmorph.report.collect import collect
-from fxmorph.report.history import Cause, Change, causes, night_rows
+from fxmorph.report.history import Cause, Turn, causes, night_rows
 from fxmorph.report.site import require_site
 from fxmorph.triage.known.public_states import read_states
 
@@ -42,8 +42,8 @@ def test_three_nights_say_since_when_and_until_when_a_cause_shows(tmp_path: Path
         RETURNS: (TORCH[0], TORCH[2], ""),
         LATE: (TORCH[2], TORCH[2], ""),
     }
-    changes = [(sighting.night, change) for sighting, change in history[RETURNS].changes()]
-    assert changes == [(1, Change.NEW), (2, Change.FIXED), (3, Change.BACK)]
+    turns = [(sighting.night, turn) for sighting, turn in history[RETURNS].turns()]
+    assert turns == [(1, Turn.NEW), (2, Turn.FIXED), (3, Turn.BACK)]
 
 
 def test_after_two_nights_the_third_is_not_known(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_nights_are_counted(tmp_path: Path) -> None:
     state = make_nights(tmp_path)
     with Store(state, write=False) as store:
         rows = night_rows(list(found(state).values()), store.nights())
-    counted = [(row.night.number, row.there, *map(len, row.changed.values())) for row in rows]
+    counted = [(row.night.number, row.there, *map(len, row.turned.values())) for row in rows]
     assert counted == [(3, 3, 1, 1, 1), (2, 2, 0, 0, 1), (1, 3, 3, 0, 0)]
 
 
