@@ -952,16 +952,19 @@ def nightly(
     backend: Backend = None,
     fail_on: FailOn = None,
     state: State = None,
+    json: Json = None,
     quiet: Quiet = None,
 ) -> int:
     """Run a campaign under the torch of the day, run earlier findings again, write the site of all nights."""
     run = {
         "seed": seed, "jobs": jobs, "max_time": max_time, "max_cases": max_cases, "only": only, "device": device,
-        "backend": backend, "quiet": quiet,
+        "backend": backend, "json": json, "quiet": quiet,
     }  # fmt: skip
     settings = _settings({**run, "paths": paths, "fail_on": fail_on, "state": state})
     from fxmorph.commands.nightly import NightOptions, nightly
 
+    if no_run and paths:
+        raise ConfigError("--no-run: shards were run elsewhere: give no paths")
     options = NightOptions(python, 0 if no_run else shards, tuple(bisect or ()), site, issues)
     return nightly(settings, options, run)
 

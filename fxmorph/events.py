@@ -252,6 +252,29 @@ class RunsCompared(_Event):
 
 
 @dataclass(frozen=True)
+class NightFinished(_Event):
+    """The end of ``fxmorph nightly``: ids of causes that are ``new``, ``back`` after they were gone, and ``fixed``.
+
+    ``runs`` are ids, ``causes`` counts those that were seen, ``unconfirmed`` what no fresh process showed; ``trouble``
+    says what ended a shard early.  ``site`` is the page to look at.
+    """
+
+    event: ClassVar[str] = "night-finished"
+    night: int
+    torch: str
+    runs: tuple[str, ...]
+    cases: int
+    causes: int
+    unconfirmed: int
+    new: tuple[str, ...]
+    back: tuple[str, ...]
+    fixed: tuple[str, ...]
+    trouble: tuple[str, ...]
+    exit_code: int
+    site: str
+
+
+@dataclass(frozen=True)
 class UnitFired(_Event):
     """A unit of Inductor changed a graph, and what was found of it.
 
@@ -591,6 +614,7 @@ Event = (
     | RunFinished
     | ProgramCompared
     | RunsCompared
+    | NightFinished
     | UnitFired
     | RuleListed
     | RuleShown

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fxmorph.campaign.night_run import NightRun, of_torch, unclaimed
-from fxmorph.commands.columns import print_line
 from fxmorph.commands.usage import require_seeds
 from fxmorph.core.config import Settings, option_of
 from fxmorph.core.exits import Exit
 from fxmorph.core.nights import Night
 from fxmorph.core.seeds import shipped_corpus
 from fxmorph.core.store import DATABASE, DiskError, Store, StoreError
-from fxmorph.core.torch_environment import torch_environment
+from fxmorph.core.torch_environment import placed, release_of, torch_environment
+from fxmorph.events import NightFinished
 from fxmorph.report.collect import collect
 from fxmorph.report.history import Cause, NightRow, Turn
 from fxmorph.report.html import write_report
+from fxmorph.report.jsonlines import JsonLines
 from fxmorph.report.site import INDEX, require_site, site_of, write_site
 from fxmorph.triage.folder.title import what
 from fxmorph.triage.known.public_states import PublicStates, read_states
@@ -54,24 +57,34 @@ def nightly(settings: Settings, wanted: NightOptions, given: Mapping[str, Any]) 
     site = Path(wanted.site or settings.state_dir / SITE)
     require_site(site)
     states = _states(settings, wanted.issues)
+    say = partial(print, file=sys.stderr if settings.json else sys.stdout, flush=True)
     if wanted.shards:
         settings = replace(settings, paths=settings.paths or (str(shipped_corpus()),))
         require_seeds(settings)
     elif not _waits(settings):
-        return _nothing(settings, site, states, "no run since the last night")
+        _write(settings.state_dir, site, states)
+        say(f"no run since the last night; site: {site / INDEX}")
+        return Exit.NOTHING_RAN
+    for python in wanted.pythons:
+        release_of(placed(python), "--bisect")
     with torch_environment(wanted.python) as environment:
         if not wanted.shards and not _waits(settings, environment.torch):
-            return _nothing(settings, site, states, f"no run under torch {environment.torch} since the last night")
-        print_line(f"torch {environment.torch}, {environment.python}")
-        night = NightRun(settings, environment, print_line)
+            _write(settings.state_dir, site, states)
+            say(f"no run under torch {environment.torch} since the last night; site: {site / INDEX}")
+            return Exit.NOTHING_RAN
+        say(f"torch {environment.torch}, {environment.python}")
+        night = NightRun(settings, environment, say)
         code, done = night.run([*settings.paths, *options(given)], wanted.shards, wanted.pythons)
     if done is None:
         return code
     _write_report(settings.state_dir, done)
     last = _write(settings.state_dir, site, states)[0]
-    _tell(last)
-    print_line(f"site: {site / INDEX}")
-    return code if code != Exit.OK else _exit_code(last, settings.fail_on_known)
+    code = code or _exit_code(last, settings.fail_on_known)
+    _tell(last, say)
+    say(f"site: {site / INDEX}")
+    if settings.json:
+        JsonLines().handle(_event(last, code, site / INDEX))
+    return code
 
 
 def options(given: Mapping[str, Any]) -> list[str]:
@@ -98,13 +111,6 @@ def _waits(settings: Settings, torch: str | None = None) -> bool:
     with Store(settings.state_dir) as store:
         runs = unclaimed(store)
     return bool(runs if torch is None else of_torch(runs, torch))
-
-
-def _nothing(settings: Settings, site: Path, states: PublicStates, why: str) -> Exit:
-    """Write the site of the nights before."""
-    _write(settings.state_dir, site, states)
-    print_line(f"{why}; site: {site / INDEX}")
-    return Exit.NOTHING_RAN
 
 
 def _write_report(state: Path, night: Night) -> None:
@@ -134,18 +140,27 @@ def _write(state: Path, folder: Path, states: PublicStates) -> Sequence[NightRow
     return site.nights
 
 
-def _tell(row: NightRow) -> None:
+def _event(row: NightRow, code: Exit, page: Path) -> NightFinished:
+    night = row.night
+    ids = {turn: tuple(cause.finding.id for cause in causes) for turn, causes in row.turned.items()}
+    return NightFinished(
+        night.number, night.torch, night.runs, night.cases, row.there, night.seen, ids[Turn.NEW], ids[Turn.BACK],
+        ids[Turn.FIXED], night.trouble, code, str(page),
+    )  # fmt: skip
+
+
+def _tell(row: NightRow, say: Callable[[str], None]) -> None:
     for turn, causes in row.turned.items():
         for cause in causes:
             finding = cause.finding
             known = f" ({finding.known})" if finding.known else ""
             where = finding.unit or finding.stage
-            print_line(f"{turn} {finding.id}{known}: {what(finding)} ({where}); {finding.seed}")
+            say(f"{turn} {finding.id}{known}: {what(finding)} ({where}); {finding.seed}")
     night = row.night
     turned = ", ".join(f"{len(causes)} {turn}" for turn, causes in row.turned.items())
     seen = f", not confirmed {night.seen}" if night.seen else ""
     counts = f"causes {row.there}, cases {night.cases}, runs {len(night.runs)}{seen}"
-    print_line(f"night {night.number}, torch {night.torch}: {turned}; {counts}")
+    say(f"night {night.number}, torch {night.torch}: {turned}; {counts}")
 
 
 def _exit_code(row: NightRow, fail_on_known: bool) -> Exit:

@@ -98,17 +98,20 @@ def placed(python: str) -> str:
     return str(Path(python).absolute()) if "/" in python else python
 
 
-def release_of(python: str) -> str:
-    """The torch that the interpreter imports, as ``2.10.0+cpu``; raises :class:`ConfigError` where it has none."""
-    return _printed(python, ["-c", "import torch; print(torch.__version__)"])
+def release_of(python: str, option: str = "--python") -> str:
+    """The torch that the interpreter imports, as ``2.10.0+cpu``.
+
+    Raises :class:`ConfigError`, which names the ``option`` that it was given by, where it has none.
+    """
+    return _printed(python, ["-c", "import torch; print(torch.__version__)"], option)
 
 
-def _printed(python: str, arguments: Sequence[str]) -> str:
+def _printed(python: str, arguments: Sequence[str], option: str = "--python") -> str:
     """The last line that it prints; raises :class:`ConfigError` where it fails."""
     try:
         done = subprocess.run([python, *arguments], capture_output=True, text=True, timeout=IMPORT_SECONDS, cwd="/")
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(f"--python {python}: cannot be run ({type(error).__name__})") from None
+        raise ConfigError(f"{option} {python}: cannot be run ({type(error).__name__})") from None
     if done.returncode:
-        raise ConfigError(f"--python {python}: {last_line(done.stderr)}")
+        raise ConfigError(f"{option} {python}: {last_line(done.stderr)}")
     return last_line(done.stdout).strip()

@@ -118,11 +118,11 @@ def _row(cause: Cause, states: PublicStates, turn: Turn | None) -> CauseRow:
 
 def _bugs(rows: Iterable[CauseRow]) -> list[Bug]:
     """By issue, the one that was seen last first."""
-    of_issue: dict[str, list[CauseRow]] = {}
+    of_issue: dict[PublicState, list[CauseRow]] = {}
     for row in rows:
         if row.public is not None:
-            of_issue.setdefault(row.public.id, []).append(row)
-    bugs = [Bug(those[0].public, tuple(those)) for those in of_issue.values() if those[0].public is not None]
+            of_issue.setdefault(row.public, []).append(row)
+    bugs = [Bug(public, tuple(those)) for public, those in of_issue.items()]
     return sorted(bugs, key=lambda bug: (bug.fixed_in is not None, -bug.last_seen.at, bug.public.id))
 
 

@@ -106,6 +106,8 @@ USAGE = [
     (["nightly", "--help"], 0, "--bisect"),
     (["nightly", "missing"], 2, "fxmorph: missing: no such file or folder"),
     (["nightly", "--no-run"], 2, "fxmorph: no fxmorph state in .fxmorph"),
+    (["nightly", "seeds", "--no-run"], 2, "fxmorph: --no-run: shards were run elsewhere: give no paths"),
+    (["nightly", "seeds", "--bisect", "none/python"], 2, "fxmorph: --bisect"),
     (["nightly", "seeds", "--python", "none/python"], 2, "none/python: cannot be run (FileNotFoundError)"),
     (["nightly", "seeds", "--site", "seeds"], 2, "fxmorph: --site seeds: it holds something else than a site"),
     (["nightly", "seeds", "--issues", "none"], 2, "fxmorph: none: No such file or directory"),

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from made_runs import python_of, store_into
 
@@ -16,6 +17,7 @@ from fxmorph.commands.nightly import NightOptions, nightly, options
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.store import Store, StoreError
+from fxmorph.events import SCHEMA
 from fxmorph.model import Finding
 
 
@@ -178,6 +180,17 @@ def test_states_of_public_issues_are_read(night: Nights) -> None:
     bugs = night.page("bugs.html")
     assert "pytorch/pytorch#200123" in bugs and "open" in bugs and "2026-11-30" in bugs
     assert bugs.index("Not public") < bugs.index("findings/bbbbbbbbbbbb")
+
+
+def test_the_end_of_a_night_is_an_event(night: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    night(1, "ab")
+    capsys.readouterr()
+    assert night(2, "ac", shows=0, settings={"json": True}) == Exit.FINDINGS
+    said = capsys.readouterr()
+    (line,) = map(json.loads, said.out.splitlines())
+    jsonschema.validate(line, SCHEMA)
+    assert (line["new"], line["back"], line["fixed"]) == (["c" * 12], [], ["b" * 12])
+    assert (line["night"], line["causes"], line["exit_code"]) == (2, 2, 1) and "FIXED" in said.err
 
 
 def test_options_are_passed_on_as_they_were_given() -> None:

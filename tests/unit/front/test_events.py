@@ -24,6 +24,7 @@ from fxmorph.events import (
     FeaturesCovered,
     FindingMade,
     MutantTried,
+    NightFinished,
     PairJudged,
     PassChecked,
     ProgramCompared,
@@ -90,6 +91,7 @@ ALL: list[Event] = [
     Checked("b.py", Status.CLEAN),
     ProgramCompared(Change.NEW, "a.py", "r@s", "", "clean", (), "", "finding", (Kind.VALUE,), "ab12cd34"),
     RunsCompared("2.8.0", "2.13.0", {"new": 1}),
+    NightFinished(3, "2.16.0.dev20261103+cpu", ("01234567",), 12, 2, 1, ("ab12",), (), ("cd34",), (), 1, "index.html"),
     Checked("c.py", Status.KNOWN, (Kind.VALUE,), "inductor", "", "far", "c" * 12, "baseline"),
     Warned("g++ is missing"),
     RuleListed(
