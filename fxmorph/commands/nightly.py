@@ -15,7 +15,7 @@ from fxmorph.core.config import Settings, option_of
 from fxmorph.core.exits import Exit
 from fxmorph.core.nights import Night
 from fxmorph.core.seeds import shipped_corpus
-from fxmorph.core.store import DATABASE, DiskError, Store, StoreError
+from fxmorph.core.store import DATABASE, DiskError, Store, StoredRun, StoreError
 from fxmorph.core.torch_environment import placed, release_of, torch_environment
 from fxmorph.events import NightFinished
 from fxmorph.report.collect import collect
@@ -54,37 +54,44 @@ def nightly(settings: Settings, wanted: NightOptions, given: Mapping[str, Any]) 
     Raises :class:`~fxmorph.core.config.ConfigError` before anything is run where that cannot be done, ``StoreError``
     where shards were run elsewhere and there is no state, and ``DiskError``.
     """
+    say = partial(print, file=sys.stderr if settings.json else sys.stdout, flush=True)
     site = Path(wanted.site or settings.state_dir / SITE)
     require_site(site)
     states = _states(settings, wanted.issues)
-    say = partial(print, file=sys.stderr if settings.json else sys.stdout, flush=True)
     if wanted.shards:
         settings = replace(settings, paths=settings.paths or (str(shipped_corpus()),))
         require_seeds(settings)
-    elif not _waits(settings):
-        _write(settings.state_dir, site, states)
-        say(f"no run since the last night; site: {site / INDEX}")
-        return Exit.NOTHING_RAN
+    code, night = _run(settings, wanted, options(given), say)
+    if code == Exit.USAGE:
+        return code
+    if night is not None:
+        _write_report(settings.state_dir, night)
+    rows = _write(settings.state_dir, site, states)
+    if night is not None:
+        code = code or _exit_code(rows[0], settings.fail_on_known)
+        _tell(rows[0], say)
+    say(f"site: {site / INDEX}")
+    if night is not None and settings.json:
+        JsonLines().handle(_event(rows[0], code, site / INDEX))
+    return code
+
+
+def _run(
+    settings: Settings, wanted: NightOptions, arguments: Sequence[str], say: Callable[[str], None]
+) -> tuple[Exit, Night | None]:
+    """The night, None where there is none, and what its shards ended with."""
+    if not wanted.shards and not _waiting(settings):  # the site may be written where there is no torch
+        say("no run since the last night")
+        return Exit.NOTHING_RAN, None
     for python in wanted.pythons:
         release_of(placed(python), "--bisect")
     with torch_environment(wanted.python) as environment:
-        if not wanted.shards and not _waits(settings, environment.torch):
-            _write(settings.state_dir, site, states)
-            say(f"no run under torch {environment.torch} since the last night; site: {site / INDEX}")
-            return Exit.NOTHING_RAN
+        if not wanted.shards and not of_torch(_waiting(settings), environment.torch):
+            say(f"no run under torch {environment.torch} since the last night")
+            return Exit.NOTHING_RAN, None
         say(f"torch {environment.torch}, {environment.python}")
         night = NightRun(settings, environment, say)
-        code, done = night.run([*settings.paths, *options(given)], wanted.shards, wanted.pythons)
-    if done is None:
-        return code
-    _write_report(settings.state_dir, done)
-    last = _write(settings.state_dir, site, states)[0]
-    code = code or _exit_code(last, settings.fail_on_known)
-    _tell(last, say)
-    say(f"site: {site / INDEX}")
-    if settings.json:
-        JsonLines().handle(_event(last, code, site / INDEX))
-    return code
+        return night.run([*settings.paths, *arguments], wanted.shards, wanted.pythons)
 
 
 def options(given: Mapping[str, Any]) -> list[str]:
@@ -104,13 +111,12 @@ def _states(settings: Settings, issues: str) -> PublicStates:
     return read_states(Path(issues)) if issues else read_states(own) if own.is_file() else PublicStates()
 
 
-def _waits(settings: Settings, torch: str | None = None) -> bool:
-    """Whether there are runs that no night has, under this torch where one is named; raises ``StoreError``."""
+def _waiting(settings: Settings) -> list[StoredRun]:
+    """Runs that no night has; raises ``StoreError`` where there is no state."""
     if not (settings.state_dir / DATABASE).is_file():
         raise StoreError(f"no fxmorph state in {settings.state}: `fxmorph merge` puts there what shards left")
     with Store(settings.state_dir) as store:
-        runs = unclaimed(store)
-    return bool(runs if torch is None else of_torch(runs, torch))
+        return unclaimed(store)
 
 
 def _write_report(state: Path, night: Night) -> None:
