@@ -19,6 +19,7 @@ from fxmorph.core.lifetime import BREAKS, GONE, STILL_THERE, release_key, tellin
 from fxmorph.core.nights import Night
 from fxmorph.core.store import Store, StoredRun
 from fxmorph.core.torch_environment import TorchEnvironment
+from fxmorph.core.united import folder_of
 from fxmorph.core.versions import versions
 from fxmorph.model import Finding
 from fxmorph.triage.folder.releases import bisect_releases, keep_releases
@@ -69,6 +70,8 @@ class NightRun:
                 codes.add(ended.exit)
                 if ended.trouble:
                     self._say(ended.trouble)
+                if ended.exit is Exit.INTERRUPTED:
+                    break
             if Exit.INTERRUPTED not in codes:
                 self._replay()
                 self._bisect(pythons)
@@ -89,14 +92,20 @@ class NightRun:
             tonight = {finding.id for run in self._runs(store) for finding in store.findings(run.id)}
             made_by = {finding.id: run for run in store.runs() for finding in store.findings(run.id)}
             gone = {id for night in store.nights() for id, word in night.replayed if word == GONE}
-            found = [(f, store.place(f.id)[0]) for f in store.findings() if f.confirmed and f.id not in tonight]
-        found = [(finding, folder) for finding, folder in found if Path(folder, "repro.py").is_file()]
+            earlier = [f for f in store.findings() if f.confirmed and f.id not in tonight]
+            places = [(f, self._folder(store, f)) for f in earlier]
+        found = [(finding, str(place)) for finding, place in places if place is not None]
         found.sort(key=lambda row: row[0].id in gone)
         shown = replays(found, self._settings.effective_jobs, self._environment.scripts)
         for (finding, folder), (word, said) in zip(found, shown, strict=True):
             self._say(replay_line(word, finding, folder, said))
             self._shows[finding.id] = _SHOWS[word]
             self._keep(made_by[finding.id], finding, Path(folder))
+
+    def _folder(self, store: Store, finding: Finding) -> Path | None:
+        """Where the finding's repro lies, None where it has none."""
+        folder = folder_of(self._settings.state_dir, store.place(finding.id)[0], finding.id)
+        return folder if (folder / "repro.py").is_file() else None
 
     def _keep(self, run: StoredRun, finding: Finding, folder: Path) -> None:
         """Write into the finding what this release shows, where that says something."""
@@ -115,11 +124,10 @@ class NightRun:
         with Store(self._settings.state_dir) as store:
             tonight = [run.id for run in self._runs(store)]
             before = {f.id for run in store.runs() if run.id not in tonight for f in store.findings(run.id)}
-            found = {f.id: f for run_id in tonight for f in store.findings(run_id)}
-        for id, finding in found.items():
-            if finding.confirmed and finding.program and id not in before:
-                python = self._environment.python
-                bisect_releases(self._settings, id, [*pythons, python], versions(), self._say)
+            found = {f.id: f for run_id in tonight for f in store.findings(run_id) if f.confirmed and f.program}
+            new = [f.id for f in found.values() if f.id not in before and self._folder(store, f) is not None]
+        for id in new:
+            bisect_releases(self._settings, id, [*pythons, self._environment.python], versions(), self._say)
 
     def _record(self) -> Night:
         """The night, stored; of nights that are long past cases are forgotten, and what was only seen."""

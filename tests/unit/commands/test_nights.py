@@ -138,6 +138,13 @@ def test_builds_of_one_name_are_told_apart_by_nights(night: Nights) -> None:
     assert 'id="bbbbbbbbbbbb" data-state="fixed"' in night.page()
 
 
+def test_a_state_folder_may_be_moved_between_nights(night: Nights) -> None:
+    night(1, "ab")
+    night.state = night.state.rename(night.folder / "elsewhere")
+    assert night(2, "a", shows=0) == Exit.OK
+    assert 'id="bbbbbbbbbbbb" data-state="fixed"' in night.page()
+
+
 def test_what_is_new_is_run_under_other_releases(night: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     old = python_of(night.folder / "old", "2.15.0", shows=0)
     wanted = NightOptions(night.python(1, "a"), 1, (old,))
