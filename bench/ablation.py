@@ -6,10 +6,10 @@
 Each campaign is one ``fxmorph run`` of that wall time and so many workers in a state folder and a compiler cache of
 its own, with everything, and then without
 
-- ``rewrites``: seeds are judged as they are;
+- ``rewrites``: seeds are judged as they are, whole and by units of Inductor, and all else goes on;
 - ``configurations``: every case is compiled as programs are by default;
 - ``rungs``: all kernels are compiled, none is interpreted and no unit of Inductor is tried alone;
-- ``sources``: seeds alone, no operators of torch's tests, generated programs or units;
+- ``sources``: seeds, their variants and units alone on them, no operators of torch's tests or generated programs;
 - ``scheduling``: kinds of cases take turns whatever they cost, and what reached something new is not tried more often.
 
 A *root cause* is the stage, the unit and the kinds of a finding that is a duplicate of no other; a finding without a
@@ -35,9 +35,8 @@ from where_time_goes import measured
 
 #: What the command line switches off.
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "rewrites": ("--no-rewrites",),
     "rungs": ("--rung", "cpu", "--only", "seeds", "--only", "operators", "--only", "generated"),
-    "sources": ("--only", "seeds"),
+    "sources": ("--only", "seeds", "--only", "passes"),
 }
 EVERYTHING = ""
 
@@ -68,6 +67,16 @@ def in_turn(lanes: Sequence[Any]) -> Iterator[Any]:
                 left += [late for late in lanes if late.after is lane]
 
 
+def without_rewrites() -> None:
+    """``--no-rewrites`` would leave out all that is no seed, too."""
+    from fxmorph.campaign.unit_schedule import UnitSchedule
+    from fxmorph.campaign.variants import Variants
+
+    Variants.after = lambda self, looks: iter(())  # type: ignore[method-assign]
+    Variants.dry = True
+    UnitSchedule._variants = lambda self: iter(())  # type: ignore[method-assign]
+
+
 def without_configurations() -> None:
     from fxmorph.campaign.configurations import Configurations
 
@@ -83,6 +92,7 @@ def without_scheduling() -> None:
 
 
 PATCHES: dict[str, Callable[[], None]] = {
+    "rewrites": without_rewrites,
     "configurations": without_configurations,
     "scheduling": without_scheduling,
 }

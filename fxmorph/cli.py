@@ -38,6 +38,7 @@ app = typer.Typer(
 rules_app = typer.Typer(cls=Group, help="List the rules, with the level that was shown of each.")
 passes_app = typer.Typer(cls=Group, help="List the passes, pattern entries, decompositions and lowerings of Inductor.")
 
+corpus_app = typer.Typer(cls=Group, help="Keep a corpus small: what it covers, what adds nothing to it.")
 seeds_app = typer.Typer(cls=Group, help="Make seeds from other sources than files and programs.", no_args_is_help=True)
 
 
@@ -227,12 +228,40 @@ MergedStates = Annotated[list[str], typer.Argument(metavar="STATE...", help="Sta
 MergeTarget = Annotated[str, typer.Option("--into", metavar="DIR", help="State folder that takes them.")]
 Page = Annotated[str, typer.Option("--out", metavar="FILE", help="The page [STATE/report.html].")]
 
+# -- of nightly --
+TorchPython = Annotated[
+    str, typer.Option("--python", metavar="PATH", help="Python of the environment with the torch to test [this one].")
+]
+ShardCount = Annotated[int, typer.Option("--shards", metavar="N", min=1, help="Parts of the campaign, in turn.")]
+NoRun = Annotated[
+    bool, typer.Option("--no-run", help="Run no shard: take the runs that were merged into the state since.")
+]
+OtherReleases = Annotated[
+    Texts, typer.Option("--bisect", metavar="PATH", help="Python with another release, for new findings. Repeatable.")
+]
+SiteFolder = Annotated[str, typer.Option("--site", metavar="DIR", help="Where the pages go [STATE/site].")]
+IssueList = Annotated[
+    str, typer.Option("--issues", metavar="FILE", help="Public issues and their states [STATE/issues.toml].")
+]
+
 # -- of capture --
 Program = Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The program, as python script.py ...")]
 SeedFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="Where the seeds go.")]
 Window = Annotated[
     int, typer.Option("--window", metavar="N", min=2, help="Cut graphs of more than N nodes into windows of N.")
 ]
+
+# -- of corpus --
+CorpusPaths = Annotated[
+    Texts,
+    typer.Argument(metavar="[PATH...]", help="Corpus folders and seed files [the corpus that comes with fxmorph]."),
+]
+CorpusSeeds = Annotated[list[str], typer.Argument(metavar="PATH...", help="Corpus folders and seed files.")]
+CorpusTarget = Annotated[str, typer.Option("--to", metavar="DIR", help="The corpus; made where it is missing.")]
+CorpusFolder = Annotated[str, typer.Option("--into", metavar="DIR", help="A new or empty folder.")]
+KeepAll = Annotated[bool, typer.Option("--keep-all", help="Take what adds nothing too, unless the same file is there.")]
+RemoveSpare = Annotated[bool, typer.Option("--remove", help="Delete all but the first of each; never a regression.")]
+AllRegressions = Annotated[Flag, typer.Option("--all", help="Of a corpus take regressions too.")]
 
 # -- of init and seeds --
 Scaffold = Annotated[str, typer.Argument(metavar="[DIR]", help="Where; made where it is missing.")]
@@ -529,15 +558,67 @@ def init_folder(folder: Scaffold = ".") -> int:
     return init(Path(folder), print_line)
 
 
-@app.command(cls=Command)
+app.add_typer(corpus_app, name="corpus")
+
+
+@corpus_app.callback(invoke_without_command=True)
+def corpus(command: typer.Context) -> None:
+    """Print the path of the corpus that is installed with fxmorph; with a command, keep a corpus small."""
+    if command.invoked_subcommand is None:
+        _print_shipped_corpus()
+
+
 @_exits
-def corpus() -> int:
-    """Print the path of the corpus that is installed with fxmorph."""
+def _print_shipped_corpus() -> int:
     from fxmorph.commands.columns import print_line
     from fxmorph.core.seeds import shipped_corpus
 
     print_line(shipped_corpus())
     return Exit.OK
+
+
+@corpus_app.command("stats", cls=Command)
+@_exits
+def corpus_stats(paths: CorpusPaths = None, all: AllRegressions = None, jobs: Jobs = None, json: Json = None) -> int:
+    """Say what a corpus covers: APIs of torch, ATen overloads, lowerings, decompositions, pattern entries, passes."""
+    from fxmorph.core.seeds import shipped_corpus
+
+    settings = _settings({"all": all, "jobs": jobs, "json": json}, paths=paths or [shipped_corpus()])
+    from fxmorph.commands.corpus_stats import stats
+
+    return stats(settings)
+
+
+@corpus_app.command("add", cls=Command)
+@_exits
+def corpus_add(seeds: CorpusSeeds, to: CorpusTarget, keep_all: KeepAll = False, jobs: Jobs = None) -> int:
+    """Take seeds that reach something which the corpus does not; say of each what it adds."""
+    settings = _settings({"jobs": jobs}, paths=seeds)
+    from fxmorph.commands.corpus_add import add
+
+    return add(settings, Path(to), keep_all)
+
+
+@corpus_app.command("dedupe", cls=Command)
+@_exits
+def corpus_dedupe(
+    paths: CorpusSeeds, all: AllRegressions = None, remove: RemoveSpare = False, jobs: Jobs = None
+) -> int:
+    """List seeds that are the same graph, on inputs that are alike, under the same settings."""
+    settings = _settings(locals(), "remove")
+    from fxmorph.commands.corpus_dedupe import dedupe
+
+    return dedupe(settings, remove)
+
+
+@corpus_app.command("minimise", cls=Command)
+@_exits
+def corpus_minimise(paths: CorpusSeeds, into: CorpusFolder, all: AllRegressions = None, jobs: Jobs = None) -> int:
+    """Copy the smallest set of seeds with the same coverage; say what each of them adds."""
+    settings = _settings(locals(), "into")
+    from fxmorph.commands.corpus_minimise import minimise
+
+    return minimise(settings, Path(into))
 
 
 app.add_typer(seeds_app, name="seeds")
@@ -863,6 +944,42 @@ def merge(states: MergedStates, into: MergeTarget) -> int:
     from fxmorph.commands.merge import merge
 
     return merge(states, into)
+
+
+@app.command(cls=Command)
+@_exits
+def nightly(
+    paths: Paths = None,
+    python: TorchPython = "",
+    shards: ShardCount = 1,
+    no_run: NoRun = False,
+    bisect: OtherReleases = None,
+    site: SiteFolder = "",
+    issues: IssueList = "",
+    seed: Seed = None,
+    jobs: Jobs = None,
+    max_time: MaxTime = None,
+    max_cases: MaxCases = None,
+    only: Only = None,
+    device: Device = None,
+    backend: Backend = None,
+    fail_on: FailOn = None,
+    state: State = None,
+    json: Json = None,
+    quiet: Quiet = None,
+) -> int:
+    """Run a campaign under the torch of the day, run earlier findings again, write the site of all nights."""
+    run = {
+        "seed": seed, "jobs": jobs, "max_time": max_time, "max_cases": max_cases, "only": only, "device": device,
+        "backend": backend, "json": json, "quiet": quiet,
+    }  # fmt: skip
+    settings = _settings({**run, "paths": paths, "fail_on": fail_on, "state": state})
+    from fxmorph.commands.nightly import NightOptions, nightly
+
+    if no_run and paths:
+        raise ConfigError("--no-run: shards were run elsewhere: give no paths")
+    options = NightOptions(python, 0 if no_run else shards, tuple(bisect or ()), site, issues)
+    return nightly(settings, options, run)
 
 
 @app.command("report", cls=Command)

@@ -252,6 +252,29 @@ class RunsCompared(_Event):
 
 
 @dataclass(frozen=True)
+class NightFinished(_Event):
+    """The end of ``fxmorph nightly``: ids of causes that are ``new``, ``back`` after they were gone, and ``fixed``.
+
+    ``runs`` are ids, ``causes`` counts those that were seen, ``unconfirmed`` what no fresh process showed; ``trouble``
+    says what ended a shard early.  ``site`` is the page to look at.
+    """
+
+    event: ClassVar[str] = "night-finished"
+    night: int
+    torch: str
+    runs: tuple[str, ...]
+    cases: int
+    causes: int
+    unconfirmed: int
+    new: tuple[str, ...]
+    back: tuple[str, ...]
+    fixed: tuple[str, ...]
+    trouble: tuple[str, ...]
+    exit_code: int
+    site: str
+
+
+@dataclass(frozen=True)
 class UnitFired(_Event):
     """A unit of Inductor changed a graph, and what was found of it.
 
@@ -556,6 +579,30 @@ class Synthesis(_Event):
     seconds: float
 
 
+@dataclass(frozen=True)
+class FeaturesCovered:
+    """Of one kind of feature the names that a corpus covers, and those that torch has besides."""
+
+    covered: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CorpusMeasured(_Event):
+    """The line of ``fxmorph corpus stats``.
+
+    ``seeds``: how many by form; ``graphs``: how many are not the same test as another; ``cpu_s``: what measuring them
+    took; ``coverage`` by kind of feature (:class:`fxmorph.core.features.FeatureKind`); ``unmeasured``: why, by seed.
+    """
+
+    event: ClassVar[str] = "corpus-measured"
+    seeds: dict[str, int]
+    graphs: int
+    cpu_s: float
+    coverage: dict[str, FeaturesCovered]
+    unmeasured: dict[str, str]
+
+
 Event = (
     RunStarted
     | SeedRefused
@@ -567,6 +614,7 @@ Event = (
     | RunFinished
     | ProgramCompared
     | RunsCompared
+    | NightFinished
     | UnitFired
     | RuleListed
     | RuleShown
@@ -580,6 +628,7 @@ Event = (
     | Asking
     | SessionEnded
     | Synthesis
+    | CorpusMeasured
 )
 
 #: Those that reporters of JSON leave out.

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from fxmorph.campaign.case_schedule import CaseSchedule
 from fxmorph.campaign.engine import Engine, engine_of
+from fxmorph.campaign.kept_programs import kept_programs
 from fxmorph.campaign.ledger import Emit
 from fxmorph.campaign.preparation import prepare
 from fxmorph.campaign.resume import unfinished
@@ -45,9 +46,10 @@ def _on_each_device(
     code: int = Exit.OK
     for device in settings.devices:
         one = replace(settings, device=device)
-        made = prepare(one, store, emit, engine, resumed, check)
+        begun = store.header(resumed).get("kept", {}) if resumed else None
+        made = prepare(one, store, emit, engine, resumed, check, kept=kept_programs(one, check, emit, begun))
         schedule = CaseSchedule(
-            one, made.seeds, made.packs, made.ledger, made.queue, emit, made.listed, made.done, check
+            one, made.seeds, made.packs, made.ledger, made.queue, emit, made.listed, made.done, check, made.kept
         )
         told = "interrupted; what was judged is stored, go on with --resume"
         run = Run(made, schedule, told, check=check, devices=settings.devices)

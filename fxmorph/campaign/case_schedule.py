@@ -15,10 +15,11 @@ from typing import Any
 
 from fxmorph.campaign.case_results import Answers
 from fxmorph.campaign.finding_queue import FindingQueue
-from fxmorph.campaign.jobs import Judge, Judged, ListOperators, ListUnits
+from fxmorph.campaign.jobs import Judge, Judged, KeepProgram, ListOperators, ListUnits
+from fxmorph.campaign.kept_programs import Keeper
 from fxmorph.campaign.ledger import Emit, Ledger
 from fxmorph.campaign.packs import Packs
-from fxmorph.campaign.portfolio import Portfolio
+from fxmorph.campaign.portfolio import Portfolio, is_portfolio
 from fxmorph.campaign.schedule import can_interpret, case_of, placed, result_of_loss, rung_of
 from fxmorph.campaign.sharding import Passed, VariantsApart, places
 from fxmorph.campaign.unit_schedule import UnitSchedule
@@ -39,7 +40,8 @@ ENOUGH = 0.5
 
 
 class CaseSchedule:
-    """``listed`` are all cases, where they were given; ``done`` results of an earlier part of the run, by case.
+    """``listed`` are all cases, where they were given; ``done`` results of an earlier part of the run, by case;
+    ``kept`` programs of earlier runs that it starts from.
 
     With ``check`` each seed is judged as it is and told so, and nothing more is made of what differs.
     """
@@ -47,6 +49,7 @@ class CaseSchedule:
     def __init__(
         self, settings: Settings, seeds: Sequence[Seed], packs: Packs, ledger: Ledger, queue: FindingQueue, emit: Emit,
         listed: Sequence[Case] | None = None, done: Mapping[str, CaseResult] | None = None, check: bool = False,
+        kept: Sequence[Seed] = (),
     ) -> None:  # fmt: skip
         self._settings, self._packs, self._ledger, self._queue, self._emit = settings, packs, ledger, queue, emit
         self._seeds, self._listed, self._done, self._check = list(seeds), listed, done or {}, check
@@ -62,12 +65,18 @@ class CaseSchedule:
         self._portfolio: Portfolio | None = None
         #: Units of Inductor alone, where they are tried beside whole programs.
         self._units: UnitSchedule | None = None
-        made = set(settings.sources) - {Source.SEEDS}
-        if settings.rewrites and made and settings.backend == "inductor" and listed is None and not check:
+        #: Decides what is kept of this run, where anything is.
+        self._keeper: Keeper | None = None
+        if is_portfolio(settings, check):
             interprets = settings.device == "cpu" and not settings.compiles_alone and can_interpret()
             if Source.PASSES in settings.sources:
                 self._units = UnitSchedule(settings, self._own_seeds, ledger, queue, emit, prove=False)
-            self._portfolio = Portfolio(settings, self._own_seeds, self.answers, self.rung, interprets, self._units)
+            self._portfolio = Portfolio(
+                settings, self._own_seeds, self.answers, self.rung, interprets, self._units, kept
+            )
+            if settings.shard is None:
+                looked_at = self._own_seeds if Source.SEEDS in settings.sources else ()
+                self._keeper = Keeper(settings.state_dir, kept, looked_at)
             self._judged.update({Rung.IR.value: 0} if interprets else {})
 
     @property
@@ -93,10 +102,11 @@ class CaseSchedule:
     def jobs(self) -> Iterator[Any]:
         limit, order = self._settings.max_cases, self._order()
         while limit is None or self._places < limit:
+            yield from self._keeping()
             try:
                 job = next(order)
             except StopIteration:
-                return
+                break
             place = self._places
             self._places += isinstance(job, (Case, Passed))
             if isinstance(job, Case):
@@ -104,6 +114,12 @@ class CaseSchedule:
                 yield Judge(place, job, ENOUGH * self._case_seconds(job))
             elif not isinstance(job, Passed):
                 yield job
+        while self._keeper is not None and len(self.answers) < self._given:  # the last ones may be kept too
+            yield None
+        yield from self._keeping(ended=True)
+
+    def _keeping(self, ended: bool = False) -> Iterator[KeepProgram]:
+        return self._keeper.jobs(ended) if self._keeper is not None else iter(())
 
     def _order(self) -> Iterator[Any]:
         settings, shard = self._settings, self._settings.shard
@@ -112,7 +128,11 @@ class CaseSchedule:
         elif not settings.rewrites:
             yield from places(shard, zip(self._as_they_are(self._seeds)))
         elif self._portfolio is not None:
-            yield from self._portfolio.cases(self._variants(self._portfolio.variant))
+            # Programs that were kept have variants of their own, whose order no proposal enters.
+            of_kept = Variants(
+                settings, [], Packs(settings), self._ledger, self.answers, self.rung, self._portfolio.variant
+            )
+            yield from self._portfolio.cases(self._variants(self._portfolio.variant), of_kept)
         else:
             looks = self._as_they_are(self._own_seeds)
             yield from places(shard, zip(looks))
@@ -146,6 +166,8 @@ class CaseSchedule:
     def limit(self, job: Any) -> float:
         if isinstance(job, (ListOperators, ListUnits)):
             return LISTING_SECONDS
+        if isinstance(job, KeepProgram):
+            return MADE_SECONDS
         if self._units is not None and _is_of_units(job):
             return self._units.limit(job)
         return self._case_seconds(job.case)
@@ -176,6 +198,8 @@ class CaseSchedule:
             return self._told_operators(ended)
         if isinstance(job, ListUnits):
             return self._told_units(ended)
+        if isinstance(job, KeepProgram):
+            return self._told_program(ended)
         if self._units is not None and _is_of_units(job):
             return self._units.hear(ended)
         judged = ended.value or Judged(result_of_loss(job.case, ended))
@@ -203,8 +227,16 @@ class CaseSchedule:
         if not chosen.units:
             self._emit(Warned(f"no passes of Inductor are tried alone: {ended.detail or ended.trouble}"))
 
+    def _told_program(self, ended: Ended) -> None:
+        assert self._keeper is not None
+        text, seconds = ended.value if ended.value is not None else ("", ())
+        self._ledger.add_seconds(seconds)
+        self._keeper.keep(ended.job, text)
+
     def _take(self, index: int, case: Case, result: CaseResult) -> None:
         self.answers.take(index, case, result)
+        if self._keeper is not None:
+            self._keeper.hear(index, case, result)
         self._label[index] = case.seed.label
         self._judged[case.rung.value] += 1
         theirs = not case.number and case.seed.hash not in self._packs.seeds and not self._is_made(case)

@@ -32,6 +32,8 @@ from fxmorph.triage.known.likeness import likely_issues
 
 #: CPU seconds for blaming and reducing one finding of a run.
 LEAST_SECONDS, MOST_SECONDS = 12.0, 60.0
+#: So many times that where compiles are for a GPU, and wait for it.
+ON_GPU = 2.5
 #: How much of what is left for investigations those get that wait; the others are still to be found.
 FOR_WAITING = 0.5
 #: How much of the rest of a run that has no case left they get, and how many times as much as else one at most;
@@ -52,7 +54,8 @@ Write = Callable[[Path, Finding], None]
 class Effort:
     """How much is made of what is found.
 
-    ``seconds`` of CPU at most are for blaming and reducing one finding; ``times`` fresh processes must show it.
+    ``seconds`` of CPU at most are for blaming and reducing one finding, ``least`` at least; ``times`` fresh processes
+    must show it.
     ``share`` of what was spent so far may go to investigations while cases are left (None: no limit).  What the time
     of a run does not reach waits for ``fxmorph reduce``.
     """
@@ -60,6 +63,12 @@ class Effort:
     seconds: float = MOST_SECONDS
     times: int = 1
     share: float | None = 0.25
+    least: float = LEAST_SECONDS
+
+    @classmethod
+    def on(cls, device: str) -> Effort:
+        """That of a run on the device."""
+        return cls() if device == "cpu" else cls(ON_GPU * MOST_SECONDS, least=ON_GPU * LEAST_SECONDS)
 
     def for_one(self, budget: float, spent: float, waiting: int, rest: float = 0.0) -> float:
         """CPU seconds for one of the findings that wait, of a run that has ``budget`` in all and has ``spent`` some.
@@ -69,7 +78,7 @@ class Effort:
         if self.share is None:
             return self.seconds
         usual = min(FOR_WAITING * (self.share * budget - spent) / waiting, self.seconds)
-        return max(usual, min(OF_REST * rest / waiting, LONGEST * self.seconds), LEAST_SECONDS)
+        return max(usual, min(OF_REST * rest / waiting, LONGEST * self.seconds), self.least)
 
 
 @dataclass(frozen=True)
@@ -99,7 +108,7 @@ class FindingQueue:
     ) -> None:  # fmt: skip
         self._settings, self._ledger, self._emit, self._workers = settings, ledger, emit, workers
         self._identity = Identification(baseline)
-        self._effort, self._again = effort or Effort(), again or {}
+        self._effort, self._again = effort or Effort.on(settings.device), again or {}
         #: CPU seconds that the run has.
         self._budget = settings.max_time * workers
         stored = [finding for finding, _, _ in ledger.placed()]
@@ -211,7 +220,7 @@ class FindingQueue:
         seconds = self._effort.for_one(self._budget, self._spent, len(self._waiting), rest)
         self._waiting.remove(best)
         if self._effort.share is not None:
-            seconds = min(seconds, max(OF_LEFT * left, LEAST_SECONDS))
+            seconds = min(seconds, max(OF_LEFT * left, self._effort.least))
             best = replace(best, manner=jobs.Manner.AS_FOUND) if left < TOO_LATE else best
         self._investigated[best.novelty()] += 1
         groups = tuple(self._groups)

@@ -75,6 +75,16 @@ class ListUnits:
 
 
 @dataclass(frozen=True)
+class KeepProgram:
+    """Job: the seed file of a case that was the first to make ``first``, units, fire; answers (its text, seconds)."""
+
+    index: int
+    case: Case
+    result: CaseResult
+    first: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class JudgePasses:
     """Job: units of Inductor by name on the graphs of ``source``; answers (a ``PassesJudged``, seconds).
 

@@ -38,17 +38,25 @@ COMPILED_EVERY = 4
 DENSE = 38
 
 
+def is_portfolio(settings: Settings, check: bool = False) -> bool:
+    """Whether a run has other sources than seeds, so that its order is this one."""
+    apart = check or settings.cases is not None or settings.passes
+    others = set(settings.sources) - {Source.SEEDS}
+    return bool(settings.rewrites and others and settings.backend == "inductor" and not apart)
+
+
 class Portfolio:
     """``interprets``: kernels can be interpreted here, and may be; where the settings say so all of them are.  ``rung``
-    is the one of other programs; ``units`` are what is tried alone, None where none is.
+    is the one of other programs; ``units`` are what is tried alone, None where none is; ``kept`` are programs that
+    earlier runs kept.
     """
 
     def __init__(
         self, settings: Settings, seeds: Sequence[Seed], answers: Answers, rung: Rung, interprets: bool,
-        units: UnitSchedule | None = None,
+        units: UnitSchedule | None = None, kept: Sequence[Seed] = (),
     ) -> None:  # fmt: skip
         self._settings, self._answers, self._rung, self._interprets = settings, answers, rung, interprets
-        self._units = units
+        self._units, self._kept = units, kept
         #: In their order.
         self.seeds = list(seeds)
         random.Random(f"seeds {settings.seed}").shuffle(self.seeds)
@@ -67,15 +75,16 @@ class Portfolio:
         """A worker answered :class:`ListOperators`."""
         self._listed = listed
 
-    def cases(self, variants: Variants | VariantsApart) -> Iterator[Any]:
+    def cases(self, variants: Variants | VariantsApart, of_kept: Variants | VariantsApart) -> Iterator[Any]:
         """In order, with jobs that list operators and jobs of units alone between them; None where results must come
-        in first.
+        in first.  ``of_kept`` gives variants of programs that were kept.
 
         A lane's cost is in CPU seconds a case, as ``bench/rung_costs.py`` measures.
         """
         sources = self._settings.sources
         lanes: list[Lane[Any]] = []
         looking: Lane[Any] | None = None
+        starting: Lane[Any] | None = None
         if Source.SEEDS in sources:
             looks = [self._as_it_is(seed, place) for place, seed in enumerate(self.seeds)]
             self._looked |= {look.id for look in looks}
@@ -96,8 +105,12 @@ class Portfolio:
         if self._units is not None:
             yield ListUnits(("*",))
             lanes.append(Lane(self._units.jobs(), self._cost_of_units, 2.4))
+        if self._kept:
+            kept = [self._made(seed, place) for place, seed in enumerate(self._kept)]
+            starting = Lane[Any](self._own(zip(kept)), 1.5, 1.0)
+            lanes += [starting, Lane(of_kept.after(kept), 1.5, 0.1, after=starting)]
         if Source.GENERATED in sources:
-            lanes.append(Lane(self._generated(), 1.5, 0.25))
+            lanes.append(Lane(self._generated(), 1.5, 0.25, after=starting))
             if self._compiles:
                 lanes.append(Lane(self._long(), 13.0, 0.5))
         yield from mixed(lanes)
@@ -231,8 +244,11 @@ class Portfolio:
 
     def _generated_program(self, number: int) -> Iterator[Case]:
         seed = generated_seed(self._settings.state_dir / "generated", self._settings.seed, number)
-        case = replace(case_of(self._settings, seed, 0, self._rung), plans=MADE_PLANS)
-        yield self._varied(case, number)
+        yield self._made(seed, number)
+
+    def _made(self, seed: Seed, place: int) -> Case:
+        """A program that nobody wrote, as it is."""
+        return self._varied(replace(case_of(self._settings, seed, 0, self._rung), plans=MADE_PLANS), place)
 
 
 #: Nothing is learned from compiling what came to this where kernels were interpreted.

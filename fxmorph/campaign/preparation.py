@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -49,13 +49,18 @@ class Preparation:
     cache: Path
     engine: Engine
     workers: int
+    #: Programs of earlier runs that it starts from.
+    kept: tuple[Seed, ...] = ()
 
 
 def prepare(
     settings: Settings, store: Store, emit: Emit, engine: Engine, resumed: str | None = None, check: bool = False,
-    effort: Effort | None = None, again: Mapping[str, Finding] | None = None,
+    effort: Effort | None = None, again: Mapping[str, Finding] | None = None, kept: Sequence[Seed] = (),
 ) -> Preparation:  # fmt: skip
-    """Begin a run, or go on with that of id ``resumed``; raises the errors of its parts, which are one line each."""
+    """Begin a run, or go on with that of id ``resumed``; raises the errors of its parts, which are one line each.
+
+    ``kept`` are programs of earlier runs that it starts from.
+    """
     clock, started = Clock(since_birth=not resumed), time.monotonic()
     seeds, refusals = find_seeds(list(settings.paths), regressions=settings.all)
     packs = Packs(settings)
@@ -70,19 +75,24 @@ def prepare(
         some = case_of(settings, Seed(path=settings.cases, form="", hash=""), 0, rung_of(settings))
         listed = tuple(read_list(Path(settings.cases), replace(some, plans=(*PLANS, ValuePlan.RESEED))))
         seeds = list(dict.fromkeys(case.seed for case in listed))
-    workers = engine.connect(settings, seeds, packs.folders)
-    ledger = Ledger(store, resumed or store.create_run(settings, header(settings, packs)), clock, started)
+    workers = engine.connect(settings, [*seeds, *kept], packs.folders)
+    ledger = Ledger(store, resumed or store.create_run(settings, header(settings, packs, kept)), clock, started)
     queue = FindingQueue(settings, ledger, emit, baseline, workers, effort, again)
     return Preparation(
         settings, store, emit, tuple(seeds), tuple(refusals), packs, listed, ledger, queue,
         ledger.results() if resumed else {}, resumed is not None, _cache(settings), engine, workers,
+        tuple(kept),
     )  # fmt: skip
 
 
-def header(settings: Settings, packs: Packs) -> dict[str, Any]:
+def header(settings: Settings, packs: Packs, kept: Sequence[Seed]) -> dict[str, Any]:
     """What is stored with a run."""
     folders = [*map(str, packs.folders)]
-    return {"torch": version_of("torch"), "device": settings.device, "seed": settings.seed, "packs": folders}
+    hashes = {Path(seed.path).name: seed.hash for seed in kept}
+    return {
+        "torch": version_of("torch"), "device": settings.device, "seed": settings.seed, "packs": folders,
+        "kept": hashes,
+    }  # fmt: skip
 
 
 def read_baseline(path: str | None) -> frozenset[str]:

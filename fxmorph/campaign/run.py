@@ -23,7 +23,7 @@ from fxmorph.core.store import PAGE
 from fxmorph.core.versions import version_of
 from fxmorph.events import Checked, Progress, RunFinished, RunStarted, SeedRefused, Warned
 from fxmorph.model import Status
-from fxmorph.triage.folder.confirm import fresh_environment
+from fxmorph.triage.folder.repro_run import fresh_environment
 
 #: The module of the process that findings' scripts are forked from, which loads torch's compiler.
 SCRIPT_SERVER = "fxmorph.triage.folder.script_server"
@@ -97,7 +97,7 @@ class Run:
                 seeds=len(made.seeds),
                 rules=len(made.packs.rules) if s.rewrites else 0,
                 state_dir=s.state,
-                notes=(*notes, *made.packs.notes()),
+                notes=(*notes, *self._kept_note(), *made.packs.notes()),
                 command="check" if self._check else "run",
             )
         )
@@ -108,6 +108,13 @@ class Run:
             checked = Checked(refusal.path, Status.ERROR, reason=refusal.reason)
             self._emit(checked if self._check else SeedRefused(refusal.path, refusal.reason))
             self._ledger.counts["refused"] += 1
+
+    def _kept_note(self) -> list[str]:
+        kept = len(self._made.kept)
+        if not kept:
+            return []
+        where = Path(self._made.kept[0].path).parent
+        return [f"starts from {kept} program{'s' if kept > 1 else ''} that earlier runs kept in {where}"]
 
     @property
     def _forks_scripts(self) -> bool:
@@ -172,7 +179,7 @@ class Run:
             job, self._exhausted = None, True
         if len(self._made.packs.folders) > packs:
             pool.renew(self._workers_arguments())
-            self._ledger.set_header(header(self._settings, self._made.packs))
+            self._ledger.set_header(header(self._settings, self._made.packs, self._made.kept))
         return job
 
     def _hear(self, ended: Ended) -> None:

@@ -22,11 +22,13 @@ from fxmorph.campaign.jobs import (
     Judge,
     Judged,
     JudgePasses,
+    KeepProgram,
     ListOperators,
     ListUnits,
     Manner,
     WriteUp,
 )
+from fxmorph.campaign.kept_text import kept_text
 from fxmorph.core.clock import Clock
 from fxmorph.core.installed_lists import OPERATORS
 from fxmorph.core.pool import Lost, Unequipped, answer_jobs, answers_so_far, phases, print_to
@@ -195,6 +197,10 @@ def _answer(
         return _listed(clock)
     if isinstance(job, Investigate):
         return _investigated(job, rules, clock)
+    if isinstance(job, KeepProgram):
+        with clock.activity("capture"):
+            text = kept_text(job.case, job.result, rules, clock)
+        return text, clock.take()
     if isinstance(job, (JudgePasses, Derive, ListUnits)):
         return _about_units(job, rules, prover, clock, tell)
     assert isinstance(job, (Confirm, Identify, WriteUp))

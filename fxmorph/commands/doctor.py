@@ -22,12 +22,10 @@ from typing import Any
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool, answer_jobs
-from fxmorph.core.versions import UNKNOWN, version_of
+from fxmorph.core.versions import SUPPORTED, UNKNOWN, version_of
 from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, Status, ValuePlan
 from fxmorph.rules import Registry, load_rules
 
-#: Releases of torch that fxmorph is written for, first and last.
-SUPPORTED = ((2, 6), (2, 15))
 #: CPU seconds for one self-test, a first compile included.
 SECONDS = 180.0
 #: A run needs about this much for its compile cache.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,9 +10,10 @@ from fxmorph.commands.columns import print_line
 from fxmorph.commands.installed_units import installed_units
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.exits import Exit
+from fxmorph.core.features import coverage_of, features_of
 from fxmorph.core.last_run import last_coverage
 from fxmorph.core.store import Store
-from fxmorph.core.units import PLURALS, UnitKind, kind_of
+from fxmorph.core.units import UnitKind
 from fxmorph.report.unit_table import summary_lines, unit_rows
 
 
@@ -62,6 +62,6 @@ def _case_lines(units: Mapping[str, int]) -> Iterator[str]:
         idle = unit.default and unit.device != "cuda" and unit.name not in units
         if idle and unit.kind in (UnitKind.PASS, UnitKind.ENTRY):
             yield f"{unit.name:{width}}      0"
-    of = Counter(unit.kind for unit in installed)
-    fired = Counter(map(kind_of, units))
-    yield "Fired in whole compiles: " + ", ".join(f"{fired[k]} of {of[k]} {PLURALS[k]}" for k in UnitKind)
+    rows = coverage_of(features_of(units=units), features_of(units=(unit.name for unit in installed)))
+    fired = ", ".join(f"{len(row.covered)} of {row.all} {row.kind.plural}" for row in rows)
+    yield f"Fired in whole compiles: {fired}"

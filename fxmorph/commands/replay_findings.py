@@ -18,6 +18,6 @@ def replay(settings: Settings, ids: Sequence[str], every: bool) -> int:
         with Store(settings.state_dir, write=False) as store:
             if not store.findings():
                 fail(f"no findings in {settings.state}: nothing to replay", Exit.NOTHING_RAN)
-    from fxmorph.triage.folder.confirm import replay as replay_findings
+    from fxmorph.triage.folder.replay import replay as replay_findings
 
     return replay_findings(settings, list(ids), every, print_line)

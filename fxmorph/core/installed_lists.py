@@ -1,5 +1,6 @@
 """What an earlier process found in the installed torch, so that later ones need not look: its units, which takes the
-import of Inductor, and the operators of its tests, which takes seconds of calls.
+import of Inductor, the operators of its tests, which takes seconds of calls, and what seeds reach in it, which takes a
+compile each.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import fxmorph
+from fxmorph.core.features import Feature, FeatureKind, Reach
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.core.units import Stage, Unit, UnitKind
 from fxmorph.core.versions import version_of
@@ -81,8 +83,19 @@ def _row(operator: ListedOperator) -> list[Any]:
     return [*plain, sorted(lowerings), sorted(code)]
 
 
+def _feature(kind: str, name: str) -> Feature:
+    return Feature(FeatureKind(kind), name)
+
+
+def _reach(hash: str, apis: list[str], overloads: list[str], units: list[str], graphs: str, seconds: float) -> Reach:
+    return Reach(hash, tuple(apis), tuple(overloads), tuple(units), graphs, seconds)
+
+
 UNITS = InstalledList[Unit]("units", lambda unit: [*astuple(unit)], _unit)
 OPERATORS = InstalledList[ListedOperator]("operators", _row, _operator)
+#: Functions of torch and ATen overloads; units are :data:`UNITS`.
+FEATURES = InstalledList[Feature]("features", lambda feature: [*astuple(feature)], _feature)
+REACHES = InstalledList[Reach]("reaches", lambda reach: [*astuple(reach)], _reach)
 
 
 def _stamp() -> str:

@@ -46,6 +46,21 @@ def first_change(shown: Sequence[str | None]) -> tuple[int, int] | None:
     return next(((a, b) for a, b in pairwise(telling) if shown[a] != shown[b]), None)
 
 
+def change_in_words(shown: Sequence[tuple[str, str | None]]) -> str:
+    """Where what releases, oldest first, show changes first."""
+    change = first_change([word for _, word in shown])
+    if change is None:
+        tried = [(release, word) for release, word in shown if word in (STILL_THERE, GONE)]
+        if not tried:
+            return "the repro runs under none of them"
+        return f"{tried[0][1]} under all that were tried: torch {', '.join(release for release, _ in tried)}"
+    (before, word), (after, _) = (shown[place] for place in change)
+    broken = [release for release, said in shown[change[0] + 1 : change[1]] if said == BREAKS]
+    between = f" (the repro breaks under torch {', '.join(broken)})" if broken else ""
+    names = ("last good", "first bad") if word == GONE else ("last bad", "first good")
+    return f"{names[0]} torch {before}, {names[1]} torch {after}{between}"
+
+
 def next_to_try(shown: Sequence[str | None]) -> int | None:
     """The release that bisection tries next: both ends, then the middle around the change; None at its end."""
     untried = [place for place, word in enumerate(shown) if word is None]
@@ -57,6 +72,21 @@ def next_to_try(shown: Sequence[str | None]) -> int | None:
     change = first_change(shown)
     between = [place for place in untried if change is not None and change[0] < place < change[1]]
     return between[len(between) // 2] if between else None
+
+
+def telling(shown: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Rows that tell as much as all, oldest release first: without nightlies between two that show the same."""
+    rows = sorted(shown, key=lambda row: release_key(row[0]))
+    words = [None, *(word for _, word in rows), None]
+    return tuple(
+        row
+        for row, before, after in zip(rows, words, words[2:], strict=False)
+        if {before, after} != {row[1]} or not _is_nightly(row[0])
+    )
+
+
+def _is_nightly(release: str) -> bool:
+    return ".dev" in release
 
 
 def release_key(release: str) -> tuple[tuple[int, ...], bool, tuple[int, ...]]:

@@ -34,6 +34,11 @@ class Scripts:
     def __init__(self, python: str = sys.executable) -> None:
         self._python = python
 
+    @property
+    def interpreters(self) -> Scripts:
+        """What runs each in a new interpreter of the same Python."""
+        return self
+
     def run(
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
     ) -> tuple[int, str]:
@@ -86,6 +91,10 @@ class ForkedScripts(Scripts):
     def __init__(self, address: str) -> None:
         super().__init__()
         self._address = address
+
+    @property
+    def interpreters(self) -> Scripts:
+        return Scripts(self._python)
 
     def run(
         self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float

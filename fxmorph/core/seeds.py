@@ -72,6 +72,13 @@ def find_seeds(paths: list[str], regressions: bool = False) -> tuple[list[Seed],
     return [s for s in seeds if unique[s.hash + s.name + s.mode] is s], refusals
 
 
+def is_regression(seed: Seed) -> bool:
+    """Whether the seed's file says what a release that has the bug makes of it (``EXPECTED``)."""
+    if seed.form != "module":
+        return False
+    return "EXPECTED" in _definitions(ast.parse(_read(Path(seed.path))))
+
+
 def _of_operator(text: str) -> list[Seed]:
     try:
         return operator_seeds(text)

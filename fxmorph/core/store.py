@@ -14,7 +14,7 @@ import os
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from fxmorph.core.config import Settings
+from fxmorph.core.nights import Night
 from fxmorph.core.records import from_json, to_json
 from fxmorph.model import Case, CaseResult, Finding
 
@@ -60,6 +61,8 @@ CREATE TABLE IF NOT EXISTS proposals(
     hash TEXT NOT NULL, versions TEXT NOT NULL, at REAL NOT NULL, text TEXT NOT NULL, judged TEXT NOT NULL,
     prompt TEXT NOT NULL, answer TEXT NOT NULL, PRIMARY KEY(hash, versions));
 """
+#: The same of nights, which belong to a folder and not to a run.
+_NIGHTS = "CREATE TABLE IF NOT EXISTS nights(number INTEGER PRIMARY KEY, night TEXT NOT NULL);"
 
 
 class StoreError(Exception):
@@ -330,6 +333,25 @@ class Store:
         """CPU seconds of the run so far, by activity."""
         return dict(self._read("SELECT activity, seconds FROM seconds WHERE run = ? ORDER BY activity", (run_id,)))
 
+    def add_night(self, night: Night) -> None:
+        """Record a night, in place of one with its number."""
+        self._write("INSERT OR REPLACE INTO nights(number, night) VALUES(?, ?)", (night.number, _dump(to_json(night))))
+
+    def nights(self) -> list[Night]:
+        """Every night, oldest first; of a store that was opened to be written once."""
+        return [self._record(Night, text) for (text,) in self._read("SELECT night FROM nights ORDER BY number")]
+
+    def forget_cases(self, run_ids: Iterable[str]) -> None:
+        """Keep of these runs what they found and counted, and not the cases, nor what no fresh process showed."""
+        runs = [(run_id,) for run_id in run_ids]
+        with self._guard():
+            with self._transaction():
+                for table in ("results", "passes"):
+                    self._db.executemany(f"DELETE FROM {table} WHERE run = ?", runs)
+                seen = "DELETE FROM findings WHERE run = ? AND NOT json_extract(finding, '$.confirmed')"
+                self._db.executemany(seen, runs)
+            self._db.execute("VACUUM")  # the file is as large as what it once held
+
     # The file
 
     def _take_folder(self) -> None:
@@ -373,6 +395,7 @@ class Store:
                     db.executescript(f"BEGIN;{_TABLES}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
                     version = SCHEMA_VERSION
                 db.execute(_PROPOSALS)
+                db.execute(_NIGHTS)
             if version != SCHEMA_VERSION:
                 raise StoreError(
                     f"{self._file} has format {version}, this fxmorph reads {SCHEMA_VERSION}:"

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fxmorph.core.lifetime import GONE, STILL_THERE, release_key
+from fxmorph.core.lifetime import GONE, STILL_THERE, release_key, telling
 from fxmorph.core.store import Store, StoredRun
 from fxmorph.model import Case, CaseResult, Finding, Recipe, Status
 
@@ -53,7 +53,7 @@ class United:
             of = duplicate_of or ("" if finding.confirmed else self._cause.get(finding.case_id, ""))
             shown = self._shown.get(finding.id)
             if not of and shown:
-                finding = replace(finding, releases=tuple(sorted(shown.items(), key=lambda row: release_key(row[0]))))
+                finding = replace(finding, releases=telling(shown.items()))
             yield Placed(finding, folder_of(state, folder, finding.id), of)
 
     def _releases(self) -> dict[str, dict[str, str]]:

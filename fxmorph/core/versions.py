@@ -8,6 +8,8 @@ from importlib import metadata
 
 #: Of a package that is not installed.
 UNKNOWN = "unknown"
+#: Releases of torch that fxmorph is written for, first and last.
+SUPPORTED = ((2, 6), (2, 15))
 
 
 @functools.cache  # a file of text is read for it, which takes milliseconds

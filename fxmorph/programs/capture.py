@@ -150,7 +150,7 @@ def capture_aten(invocation: Invocation, config: CompileConfig, no_grad: bool) -
         out = _run(invocation, recording_backend(recording), config, no_grad)
         if any(g.part == "forward" for g in recording.graphs) and not recording.ran_backward:
             with contextlib.suppress(Exception), configured(config):
-                _send_back(out)
+                send_back(out)
     except Exception as error:
         raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
     finally:
@@ -160,10 +160,12 @@ def capture_aten(invocation: Invocation, config: CompileConfig, no_grad: bool) -
     return recording.graphs
 
 
-def _send_back(out: Any) -> None:
+def send_back(out: Any) -> None:
+    """Unit gradients of what is differentiable in a program's result; nothing where nothing is."""
     held = look_into(((f"out{i}", value) for i, value in enumerate(tree_leaves(out)))).tensors.values()
     ends = [t for t in held if t.grad_fn is not None]
-    torch.autograd.backward(ends, [torch.ones_like(t) for t in ends])
+    if ends:
+        torch.autograd.backward(ends, [torch.ones_like(t) for t in ends])
 
 
 class _AtenRecording:
@@ -224,7 +226,7 @@ def _differentiable(forward: fx.GraphModule, args: list[Any]) -> bool:
     """
     try:
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            _send_back(forward(*InputSet.snapshot(args).rebuild()))
+            send_back(forward(*InputSet.snapshot(args).rebuild()))
     except Exception:
         return False
     return True

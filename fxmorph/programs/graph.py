@@ -19,7 +19,7 @@ import linecache
 import math
 import operator
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -357,25 +357,30 @@ def read_graph(text: str) -> fx.Graph:
     return _Reader().read(text)
 
 
+def numbered(value: Any, number: Mapping[fx.Node, int]) -> str:
+    """An argument as text in which nodes are numbers; raises :class:`Unprintable` for a constant that has none."""
+    if isinstance(value, fx.Node):
+        return f"%{number[value]}"
+    if isinstance(value, (tuple, list)):
+        opening, closing = ("(", ")") if isinstance(value, tuple) else ("[", "]")
+        return opening + ",".join(numbered(part, number) for part in value) + closing
+    if isinstance(value, slice):
+        return "slice(" + ",".join(numbered(part, number) for part in (value.start, value.stop, value.step)) + ")"
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{k}:{numbered(v, number)}" for k, v in sorted(value.items())) + "}"
+    if isinstance(value, float) and value != value:
+        return "nan"
+    if isinstance(value, complex) and cmath.isnan(value):
+        return f"complex({numbered(value.real, number)},{numbered(value.imag, number)})"
+    return literal(value)
+
+
 def graph_hash(graph: fx.Graph) -> str:
     """16 hex digits over structure, targets and constants; node names do not enter."""
     number = {node: i for i, node in enumerate(graph.nodes)}
 
     def show(value: Any) -> str:
-        if isinstance(value, fx.Node):
-            return f"%{number[value]}"
-        if isinstance(value, (tuple, list)):
-            opening, closing = ("(", ")") if isinstance(value, tuple) else ("[", "]")
-            return opening + ",".join(map(show, value)) + closing
-        if isinstance(value, slice):
-            return f"slice({show(value.start)},{show(value.stop)},{show(value.step)})"
-        if isinstance(value, dict):
-            return "{" + ",".join(f"{k}:{show(v)}" for k, v in sorted(value.items())) + "}"
-        if isinstance(value, float) and value != value:
-            return "nan"
-        if isinstance(value, complex) and cmath.isnan(value):
-            return f"complex({show(value.real)},{show(value.imag)})"
-        return literal(value)
+        return numbered(value, number)
 
     lines = []
     for node in graph.nodes:

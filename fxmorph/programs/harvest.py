@@ -314,6 +314,7 @@ def _write(graph: Any, values: Sequence[Any], setting: _Setting, suffix: str) ->
     import torch
 
     from fxmorph.programs.graph import calls, graph_hash, print_graph
+    from fxmorph.programs.source import drive_text
 
     program = os.environ.get(PROGRAM) or Path(sys.argv[0] or "program").name
     body = print_graph(graph)
@@ -332,7 +333,7 @@ def _write(graph: Any, values: Sequence[Any], setting: _Setting, suffix: str) ->
     text += f"\n\n{made}\n\n{body}"
     if setting.autocast:
         casts = ", ".join(f"torch.autocast({d!r}, dtype=torch.{t})" for d, t in setting.autocast)
-        text += f"\n\ndef drive(g, *inputs):\n    with {casts}:\n        return g(*inputs)\n"
+        text += f"\n\n{drive_text(casts)}"
     folder = Path(os.environ.get(OUT, DEFAULT_OUT))
     folder.mkdir(parents=True, exist_ok=True)
     try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from fxmorph.model import ValuePlan
-from fxmorph.programs.graph import function_of
+from fxmorph.programs.graph import function_of, imports_of
 from fxmorph.programs.inputs import FLOATING, InputSet, dtype_name, flat_storage
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.storages import storage_key
@@ -59,6 +59,19 @@ def make_inputs_text(values: Sequence[Any], spelling: Spelling) -> str:
         where = f"{tuple(value.shape)}, {tuple(value.stride())}, {int(value.storage_offset())}"
         items.append(f"{name}{cast}.as_strided({where})" + spelling.ending(value))
     return f"def make_inputs():\n{''.join(lines)}    return {spelling.returned(items)}\n"
+
+
+def seed_file_text(made: str, body: str, meta: Mapping[str, Any], doc: str, origin: str) -> str:
+    """A seed file of ``make_inputs`` and the text of a graph."""
+    said = " ".join(doc.split()).replace("\\", "/").replace('"""', "'''").strip().rstrip('"')
+    head = f'"""{said}"""\n\n{imports_of(body)}import torch\n\nORIGIN = {origin!r}\n'
+    head += f"META = {dict(meta)!r}\n" if meta else ""
+    return f"{head}\n\n{made}\n\n{body}"
+
+
+def drive_text(contexts: str) -> str:
+    """``def drive(g, *inputs)`` that calls the program inside of context managers."""
+    return f"def drive(g, *inputs):\n    with {contexts}:\n        return g(*inputs)\n"
 
 
 class _NotInStyle(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -105,15 +105,17 @@ class Report:
         return dict(sums.most_common())
 
 
-def collect(states: Sequence[Path]) -> Report:
-    """Runs of all state folders, oldest first; raises ``StoreError`` where one holds no state.
+def collect(states: Sequence[Path], only: Collection[str] | None = None) -> Report:
+    """Runs of all state folders, oldest first, or those with the ids of ``only``.
 
-    A finding that several runs made is one card, as it was last recorded.
+    A finding that several runs made is one card, as it was last recorded.  Raises ``StoreError`` where a folder holds
+    no state.
     """
     gathered = _Gathered()
     with united(states) as runs:
         for store, run in runs.runs:
-            gathered.add(runs, store, run)
+            if only is None or run.id in only:
+                gathered.add(runs, store, run)
         return gathered.report()
 
 

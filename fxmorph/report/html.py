@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from importlib import resources
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from fxmorph.core.exhibit import GraphPair, SlotExhibit
 from fxmorph.core.finding_parts import Draft
 from fxmorph.core.store import DiskError
-from fxmorph.core.versions import version_of
 from fxmorph.events import Event, RunFinished
-from fxmorph.model import BugClass, Status, differs
+from fxmorph.model import BugClass, Finding, Status
 from fxmorph.report.collect import Card, Report, appearances, collect
 from fxmorph.report.heatmap import heat_map
-from fxmorph.report.terminal import replay_command, spell_time
+from fxmorph.report.templates import render
+from fxmorph.report.terminal import replay_command
 from fxmorph.triage.folder import by_hand
 from fxmorph.triage.folder.dataflow import Step, read_steps
 from fxmorph.triage.folder.graph_files import picture, sides
@@ -57,7 +54,7 @@ class _Pair:
 
 
 @dataclass(frozen=True)
-class _Shown:
+class Shown:
     """A card as the template draws it."""
 
     card: Card
@@ -86,9 +83,12 @@ class HtmlReport:
         """Nothing is kept back."""
 
 
-def write_report(states: Sequence[Path], file: Path) -> Report:
-    """Write the page for these state folders; raises ``StoreError``, and ``DiskError`` where ``file`` cannot be."""
-    report = collect(states)
+def write_report(states: Sequence[Path], file: Path, only: Collection[str] | None = None) -> Report:
+    """Write the page for these state folders, or for the runs with the ids of ``only``.
+
+    Raises ``StoreError``, and ``DiskError`` where ``file`` cannot be written.
+    """
+    report = collect(states, only)
     try:
         file.write_text(page(report), encoding="utf-8")
     except OSError as error:
@@ -98,10 +98,10 @@ def write_report(states: Sequence[Path], file: Path) -> Report:
 
 def page(report: Report) -> str:
     """The whole page; commands name folders as seen from the current one."""
-    shown = [_shown(card, i < MOST_DRAWN, i < MOST_FILES) for i, card in enumerate(report.cards)]
+    shown = [shown_of(card, i < MOST_DRAWN, i < MOST_FILES) for i, card in enumerate(report.cards)]
     news = sum(not card.known for card in report.cards)
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_part("report.html.j2")).render(
+    return render(
+        "report.html.j2",
         report=report,
         cards=shown,
         news=news,
@@ -113,17 +113,7 @@ def page(report: Report) -> str:
         choices=_choices(report.cards),
         appearances=list(appearances(report)),
         lead=_lead(report, news),
-        css=Markup(_part("report.css")),
-        js=Markup(_part("report.js")),
-        spell_time=spell_time,
-        differs=differs,
-        version=version_of("fxmorph"),
-        written=datetime.now().strftime("%Y-%m-%d %H:%M"),
     )
-
-
-def _part(name: str) -> str:
-    return resources.files("fxmorph.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
 def _lead(report: Report, news: int) -> str:
@@ -170,14 +160,15 @@ def _choices(cards: Sequence[Card]) -> dict[str, list[str]]:
     }
 
 
-def _shown(card: Card, drawn: bool, with_files: bool) -> _Shown:
+def shown_of(card: Card, drawn: bool = True, with_files: bool = True) -> Shown:
+    """What the templates draw of a card."""
     finding = card.finding
     if not with_files:
         card = Card(finding, card.state, card.folder, card.exhibit, {}, card.runs, card.duplicates)
     pairs = [_pair(p) for p in card.exhibit.graphs] if drawn else []
     program = _side("fn", read_steps(finding.program), finding.program).picture if drawn else Markup("")
     slots = tuple((s, Markup(heat_map(s))) for s in card.exhibit.slots)
-    return _Shown(
+    return Shown(
         card, what(finding), _CLASSES[finding.bug_class], _config(finding.config),
         _commands(card), slots, tuple(p for p in pairs if p.sides), program, not_reduced(finding),
     )  # fmt: skip
@@ -188,10 +179,14 @@ def _commands(card: Card) -> tuple[tuple[str, str], ...]:
     commands = [("replay", replay), ("show", replay.replace(" replay ", " show ", 1))]
     if "repro.py" in card.files:
         commands.insert(0, ("repro", f"python {quote(os.path.join(card.folder, 'repro.py'))}"))
-    commands += [("redo", line) for line in by_hand.commands(card.finding)]
-    seen = (card.finding.draft or Draft()).gone_with
-    commands += [("gone with", line) for line in seen.splitlines()]
-    return tuple(commands)
+    return (*commands, *without_unit(card.finding))
+
+
+def without_unit(finding: Finding) -> tuple[tuple[str, str], ...]:
+    """What to type to see the finding go, beside its script."""
+    seen = (finding.draft or Draft()).gone_with
+    redo = [("redo", line) for line in by_hand.commands(finding)]
+    return (*redo, *(("gone with", line) for line in seen.splitlines()))
 
 
 def _config(config: Mapping[str, Any]) -> str:

@@ -118,7 +118,7 @@ def configured(config: CompileConfig) -> Iterator[None]:
         if config.kernels is not Kernels.GENERATED:
             from fxmorph.torchapi.interpreted_kernels import kernels_interpreted  # of what older releases lack
 
-            stack.enter_context(kernels_interpreted(config.kernels))
+            stack.enter_context(kernels_interpreted(config.kernels, printed=True))
         yield
 
 

@@ -25,6 +25,7 @@ from fxmorph.torchapi.kernel_interpreter import Kernel, Local, Part
 from fxmorph.torchapi.kernel_memory import OWNERS, number_of_graph
 from fxmorph.torchapi.kernel_operations import NotInterpreted, configured_precision
 from fxmorph.torchapi.kernels_in_fp64 import open_to_fp64
+from fxmorph.torchapi.printed_indices import PrintedIndices
 
 #: Kernels of the programs that are compiled, by the number that their wrappers call them by.
 _KERNELS: dict[int, Kernel] = {}
@@ -38,11 +39,12 @@ class _Manner:
     """How kernels are interpreted.
 
     ``one_by_one``: an iteration reads what those before it wrote, as in a loop.  ``reductions``: only kernels that
-    reduce are interpreted.
+    reduce are interpreted.  ``printed``: addresses are computed from their text in this language.
     """
 
     one_by_one: bool = False
     reductions: bool = False
+    printed: Kernels | None = None
 
 
 def forget_kernels() -> None:
@@ -59,14 +61,15 @@ def run_kernel(number: int, sizes: Mapping[str, int], buffers: Mapping[str, Any]
 
 @contextlib.contextmanager
 def kernels_interpreted(
-    flavour: Kernels = Kernels.CPP, one_by_one: bool = False, reductions: bool = False
+    flavour: Kernels = Kernels.CPP, one_by_one: bool = False, reductions: bool = False, printed: bool = False
 ) -> Iterator[None]:
     """Compiles inside generate no code for kernels of Inductor's own.
 
     They are fused as for C++, or as for a GPU on tensors of the CPU.  A kernel that is right only ``one_by_one``, an
-    iteration after the other, depends on the order of its iterations.
+    iteration after the other, depends on the order of its iterations.  ``printed``: an address is what the text says
+    that the code would have of it.
     """
-    manner = _Manner(one_by_one, reductions)
+    manner = _Manner(one_by_one, reductions, flavour if printed else None)
     with contextlib.ExitStack() as stack:
         stack.enter_context(open_to_fp64())
         if flavour is Kernels.GPU:
@@ -186,6 +189,7 @@ def _emit(
         in_place=frozenset(planned.inplace_update_buffers) - planned.removed_buffers,
         own=frozenset(_own(parts)), local=local,
         one_by_one=manner.one_by_one, raced=raced,
+        printed=PrintedIndices(manner.printed) if manner.printed is not None else None,
     )  # fmt: skip
     number = next(_numbers)
     kernel.name = f"{_name(nodes)}_{number}"

@@ -23,6 +23,7 @@ from fxmorph.torchapi.kernel_operations import NotingOperations, Operations
 from fxmorph.torchapi.kernel_order import Lanes
 from fxmorph.torchapi.kernel_precision import Precision
 from fxmorph.torchapi.kernels_in_fp64 import shadow_of
+from fxmorph.torchapi.printed_indices import PrintedIndices
 
 #: Loops of more iterations are run whole, whatever is asked.
 _ONE_BY_ONE = 4096
@@ -66,7 +67,7 @@ class Kernel:
     ``made`` are buffers that the kernel makes, ``in_place`` those of them that take over the memory of one that it
     reads, ``own`` buffers in memory of Inductor's making, ``nodes`` the FX nodes that it comes from, ``symbols`` the
     sizes that its loops and addresses hang on, ``raced`` buffers that it reads and that another kernel writes which is
-    launched as one with it.
+    launched as one with it.  ``printed``: see :class:`Operations`.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Kernel:
     local: Mapping[str, Local] = field(default_factory=dict)
     one_by_one: bool = False
     raced: frozenset[str] = frozenset()
+    printed: PrintedIndices | None = None
 
     def run(self, sizes: Mapping[str, int], buffers: Mapping[str, Any]) -> None:
         """Run all of it on these buffers."""
@@ -126,7 +128,7 @@ class Kernel:
         for here, rows in space.steps(self.one_by_one):
             memory.lanes = None if lanes is None else _of_rows(lanes, rows)
             count = rows.stop - rows.start
-            ops = Operations(memory, {**known, **here}, (count, space.rounds), precision)
+            ops = Operations(memory, {**known, **here}, (count, space.rounds), precision, self.printed)
             noted = noted_operations.current()
             with V.set_ops_handler(ops if noted is None else NotingOperations(ops, noted)):
                 part.body(*space.loops)

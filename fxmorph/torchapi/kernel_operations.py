@@ -18,6 +18,7 @@ from fxmorph.torchapi.kernel_memory import Lanes, Memory
 from fxmorph.torchapi.kernel_precision import Precision
 from fxmorph.torchapi.kernels_in_fp64 import hangs_on_dtype
 from fxmorph.torchapi.noted_operations import Noted, Operand, Operation
+from fxmorph.torchapi.printed_indices import PrintedIndices
 
 #: Operations whose name is another one in torch.
 _NAMES = {
@@ -61,10 +62,17 @@ def _of_torch(name: str) -> Callable[..., Any] | None:
 
 
 class Operations(DefaultHandler):
-    """Operations of a loop body over all its steps at once."""
+    """Operations of a loop body over all its steps at once.
 
-    def __init__(self, memory: Memory, values: dict[Any, Any], shape: tuple[int, int], precision: Precision) -> None:
+    ``printed``: index expressions are computed as the text says that is printed of them; None: as they are meant.
+    """
+
+    def __init__(
+        self, memory: Memory, values: dict[Any, Any], shape: tuple[int, int], precision: Precision,
+        printed: PrintedIndices | None = None,
+    ) -> None:  # fmt: skip
         self.memory, self.values, self.shape, self.precision = memory, values, shape, precision
+        self.printed = printed
         self.masks: list[torch.Tensor] = []
 
     def _default(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -169,8 +177,14 @@ class Operations(DefaultHandler):
     # -- memory
 
     def _index(self, expr: Any) -> torch.Tensor:
-        value = expr if isinstance(expr, int | float) else sympy_interp(Indices, self.values, expr)
+        value = expr if isinstance(expr, int | float) else self._computed(expr)
         return torch.tensor(value, dtype=torch.float64) if isinstance(value, float) else as_tensor(value)
+
+    def _computed(self, expr: Any) -> Any:
+        text = self.printed.computation(expr) if self.printed is not None else None
+        if text is None:
+            return sympy_interp(Indices, self.values, expr)
+        return text({symbol.name: value for symbol, value in self.values.items()})
 
     def _mask(self) -> torch.Tensor | None:
         return functools.reduce(torch.logical_and, self.masks) if self.masks else None

@@ -101,6 +101,8 @@ def make_fn():  # all that is above is executed anew: it keeps state from one ru
 #: Shares of the budget for finding the guilty unit, at first and of the reduced program at least, and of what is left
 #: for each way to reduce.
 BLAME_SHARE, AGAIN_SHARE, REDUCTION_SHARE = 0.4, 0.25, 0.6
+#: CPU seconds within which a second compile of the reduced program may begin, to see which functions it runs.
+LOOK_SECONDS = 10.0
 
 
 def investigate(
@@ -188,7 +190,7 @@ class _Investigation:
         if not verdicts:  # what the reduction took for the finding does not stand alone
             return replace(self.as_found(), blame=blame, group=group, tests=reduction.tests)
         blame = self._blamed_again(best, blame) if self.known is None else self.known
-        blame = self._looked_into(self._probe(best), blame)
+        blame = self._looked_into(self._subject(best), best.config, blame)
         others = self._with_other_values(best, IN_EAGER if rung == Rung.PASS and self.backend == "inductor" else ALL)
         return Investigated(
             case_id=self.case.id,
@@ -495,11 +497,12 @@ class _Investigation:
             text = f"blame ended in {type(error).__name__}: {str(error).partition(chr(10))[0]}"
             return Blame(None, "", False, (text,))
 
-    def _looked_into(self, probe: Probe, blame: Blame) -> Blame:
-        """The same with the functions named that do the unit's work, where time is left to see them run."""
+    def _looked_into(self, subject: Subject, config: CompileConfig, blame: Blame) -> Blame:
+        """The same with the functions named that do the unit's work: two compiles, whatever time is left."""
         gone = without_guilty(blame) if blame.confirmed else None
-        if gone is None or blame.stage is None or not self._rest:
+        if gone is None or blame.stage is None:
             return blame
+        probe = self._asking(subject, config, max(self._rest, LOOK_SECONDS))
         try:
             return replace(blame, functions=functions_inside(probe, blame.stage, gone))
         except Exception as error:  # the finding stands without them
@@ -553,7 +556,7 @@ class _Investigation:
             case_id=self.case.id,
             program=source,
             kinds=self._kinds(verdicts),
-            blame=blame and self._looked_into(self._asking(subject, settings, self._rest), blame),
+            blame=blame and self._looked_into(subject, settings, blame),
             recipe="",
             rewrites=(),
             operations=(),

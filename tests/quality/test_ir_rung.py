@@ -23,6 +23,7 @@ from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import compile_callable, configured, cpp_compiler
 from fxmorph.torchapi.planting import planted_lowering
 from fxmorph.torchapi.planting_backend import planted_fusion_check, planted_fusion_for_gpus, planted_inplace
+from fxmorph.torchapi.planting_text import planted_text
 from fxmorph.triage.investigate import investigate
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")
@@ -286,3 +287,24 @@ def test_numbers_that_are_made_of_sizes_are_not_rounded_to_float32(tmp_path: Pat
     config = CompileConfig.make(options={"dynamic": True}, kernels=Kernels.CPP)
     case = replace(case_in(tmp_path, text=DIVIDED_SIZES), compile=config)
     assert judge_case(case, Registry(), Clock()).status is Status.CLEAN
+
+
+REGROUPED = """import torch
+def make_inputs(): return [torch.linspace(0.5, 3, 64).view(4, 4, 4)]
+def fn(x): return x.permute(2, 1, 0).reshape(-1) + 1
+"""
+
+
+@pytest.mark.skipif(cpp_compiler() is None, reason="Inductor needs a C++ compiler")
+def test_an_index_that_is_printed_wrongly_is_seen_and_blamed_on_its_printer(tmp_path: Path) -> None:
+    wrong = planted_text(
+        "torch.utils._sympy.printers", "CppPrinter._print_ModularIndexing", "if div != 1:", "if div not in (1, 4):"
+    )
+    case = case_in(tmp_path, text=REGROUPED)
+    with wrong:
+        result = judge_case(case, Registry(), Clock())
+        found = investigate(case, result, Registry(), Clock(), 120.0)
+    assert (result.status, result.kinds, result.compiled) == (Status.FINDING, (Kind.VALUE,), True)
+    assert found.blame is not None and found.blame.confirmed
+    assert found.blame.unit == "codegen.CppPrinter"
+    assert any(name.endswith("_print_ModularIndexing") for name in found.blame.functions)

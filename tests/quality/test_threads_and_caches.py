@@ -17,8 +17,9 @@ from fxmorph.judge.case import judge_case
 from fxmorph.model import Case, CaseResult, CompileConfig, Kind, Status, ValuePlan, VerdictCode
 from fxmorph.rules import Registry
 from fxmorph.torchapi.compiling import cpp_compiler, register_backend
-from fxmorph.triage.folder.confirm import run_repro, write_finding
+from fxmorph.triage.folder.confirm import write_finding
 from fxmorph.triage.folder.repro import Script
+from fxmorph.triage.folder.repro_run import run_repro
 from fxmorph.triage.investigate import investigate
 
 pytestmark = pytest.mark.usefixtures("torch_quiet")

@@ -10,10 +10,10 @@ from torch import fx
 
 from fxmorph.model import ValuePlan
 from fxmorph.programs.canon import canonical
-from fxmorph.programs.graph import calls, imports_of, print_graph
+from fxmorph.programs.graph import calls, print_graph
 from fxmorph.programs.harvest import inputs_source
 from fxmorph.programs.inputs import InputSet
-from fxmorph.programs.source import LITERAL_NUMEL, inputs_text
+from fxmorph.programs.source import LITERAL_NUMEL, inputs_text, seed_file_text
 from fxmorph.propose.gate.seed_settings import allowed_settings
 from fxmorph.propose.language.building import estimate
 from fxmorph.propose.language.grammar import TooLarge
@@ -140,10 +140,7 @@ def seed_text(graph: fx.Graph, inputs: Sequence[Any], meta: Mapping[str, Any], d
     small = all(not isinstance(t, torch.Tensor) or t.numel() <= LITERAL_NUMEL for t in inputs)
     if small and any(isinstance(t, torch.Tensor) and _counts(t) for t in inputs):
         made = inputs_text(InputSet.snapshot(list(inputs)), "literal", ValuePlan.SEED) or made
-    said = " ".join(doc.split()).replace("\\", "/").replace('"""', "'''").strip().rstrip('"')
-    head = f'"""{said}"""\n\n{imports_of(body)}import torch\n\nORIGIN = {origin!r}\n'
-    head += f"META = {dict(meta)!r}\n" if meta else ""
-    return f"{head}\n\n{made}\n\n{body}"
+    return seed_file_text(made, body, meta, doc, origin)
 
 
 def _counts(t: torch.Tensor) -> bool:

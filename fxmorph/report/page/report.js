@@ -38,7 +38,7 @@
     setTimeout(() => { button.textContent = "copy"; button.classList.remove("done"); }, 1500);
   });
 
-  const findings = [...document.querySelectorAll(".finding")];
+  const findings = [...document.querySelectorAll(".finding, .cause")];
   const text = document.getElementById("text");
   const selects = [...document.querySelectorAll("#filters select")];
   if (!findings.length) return;
@@ -58,12 +58,12 @@
   selects.forEach((s) => s.addEventListener("change", filter));
   filter();
 
-  const here = () => document.activeElement.closest?.(".finding");
+  const here = () => document.activeElement.closest?.(".finding, .cause");
   const move = (by) => {
     const list = visible();
     const at = list.indexOf(here());
     const next = list[at < 0 ? (by > 0 ? 0 : list.length - 1) : Math.min(Math.max(at + by, 0), list.length - 1)];
-    next?.querySelector("summary").focus();
+    next?.querySelector("summary, a").focus();
     next?.scrollIntoView({ block: "nearest" });
   };
   document.addEventListener("keydown", (event) => {

@@ -56,7 +56,9 @@ def localize(probe: Probe, ladder_stage: str) -> Blame:
             return _raised_in_decomposition(probe) or _seen_by_dynamo_alone()
         found = _behind_dynamo(probe)
     except OutOfTime as error:
-        return Blame(None, "", False, (f"no time for more: {error}",))
+        said = f"no time for more: {error}"
+        raised = _by_signature(probe)
+        return replace(raised, evidence=(*raised.evidence, said)) if raised else Blame(None, "", False, (said,))
     if not found.confirmed and probe.accused & _RAISED:
         with suppress(OutOfTime, Missing):
             return _by_what_is_raised(probe) or found
@@ -85,6 +87,14 @@ def _by_what_is_raised(probe: Probe) -> Blame | None:
     if seen.exception is not None and is_compiler_error(seen.exception):
         return raised_in(seen.raised_in)
     return wrapped_wrongly(probe) if any(said in seen.raised for said in _OF_INPUTS) else None
+
+
+def _by_signature(probe: Probe) -> Blame | None:
+    """Whom the frame points to that the finding's exception was raised in, where the compiler raised it."""
+    if probe.signature is None or Kind.COMPILE_ERROR not in probe.accused:
+        return None
+    file, _, function = probe.signature.frame.removeprefix("torch/").rpartition(":")
+    return raised_in([(file, function)])
 
 
 def _wrong_gradient(raised: str) -> Blame | None:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,12 +17,10 @@ from fxmorph.core.lifetime import next_to_try, release_key
 from fxmorph.core.records import to_json
 from fxmorph.core.scripts import Scripts
 from fxmorph.core.store import DiskError, Store
+from fxmorph.core.torch_environment import placed, release_of
 from fxmorph.model import Finding
-from fxmorph.triage.folder.confirm import run_repro, said_by
 from fxmorph.triage.folder.issue import issue_text
-
-#: Wall seconds to import torch.
-IMPORT_SECONDS = 300
+from fxmorph.triage.folder.repro_run import run_repro, said_by
 
 #: Says what the repro in a folder shows by the interpreter of so many.
 Try = Callable[[Path, int], str]
@@ -56,7 +53,7 @@ def try_releases(
                 if (wanted and finding.id not in wanted) or not finding.program or not folder.is_dir():
                     continue
                 rows = {release.name: shows(folder, number) for number, release in enumerate(releases)}
-                _keep(store, run.id, finding, folder, rows, versions)
+                keep_releases(store, run.id, finding, folder, rows, versions)
                 tried += 1
     return tried
 
@@ -86,7 +83,7 @@ def bisect_releases(
                 known[place] = shows(folder, place)
         rows = [(release.name, word) for release, word in zip(releases, known, strict=True)]
         told = {name: word for name, word in rows if word is not None}
-        return _keep(store, run.id, finding, folder, told, versions), rows
+        return keep_releases(store, run.id, finding, folder, told, versions), rows
 
 
 def _untried(known: Sequence[str | None]) -> int | None:
@@ -107,10 +104,13 @@ def _tries(releases: Sequence[Release], say: Callable[[str], None]) -> Iterator[
         yield shows
 
 
-def _keep(
+def keep_releases(
     store: Store, run_id: str, finding: Finding, folder: Path, rows: dict[str, str], versions: dict[str, str]
 ) -> Finding:
-    """The finding with what these releases show too, as it is written and stored."""
+    """The finding with what these releases show too, as it is written and stored.
+
+    ``versions``: as for :func:`try_releases`.  Raises :class:`DiskError`.
+    """
     made = replace(finding, releases=tuple({**dict(finding.releases or ()), **rows}.items()))
     write_releases(folder, made, {**versions, "torch": str(store.header(run_id).get("torch", versions["torch"]))})
     store.add_finding(run_id, made, str(folder))
@@ -119,23 +119,8 @@ def _keep(
 
 def releases_of(pythons: Sequence[str]) -> list[Release]:
     """Each with the torch that it imports, oldest first; raises :class:`ConfigError` where one has none."""
-    # Repros run in a folder of their own.  Links are not followed: that of an environment says which one it is.
-    places = [str(Path(python).absolute()) if "/" in python else python for python in pythons]
+    places = list(map(placed, pythons))  # repros run in a folder of their own
     return sorted((Release(release_of(place), place) for place in places), key=lambda r: release_key(r.name))
-
-
-def release_of(python: str) -> str:
-    """The torch that the interpreter imports, as ``2.10.0+cpu``; raises :class:`ConfigError` where it has none."""
-    command = [python, "-c", "import torch; print(torch.__version__)"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_SECONDS, cwd="/")
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ConfigError(f"--python {python}: cannot be run ({type(error).__name__})") from None
-    lines = (done.stdout if done.returncode == 0 else done.stderr).split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    if done.returncode:
-        raise ConfigError(f"--python {python}: {last}")
-    return last
 
 
 def write_releases(folder: Path, finding: Finding, versions: dict[str, str]) -> None:

@@ -16,9 +16,9 @@ from fxmorph.core.finding_parts import Draft
 from fxmorph.core.records import from_json
 from fxmorph.model import Finding, Kind
 from fxmorph.triage.folder.by_hand import lines, script_with
-from fxmorph.triage.folder.confirm import fresh_environment
 from fxmorph.triage.folder.environment import anonymous, environment
 from fxmorph.triage.folder.generated_kernels import SHOWN_IN_CODE, kernels
+from fxmorph.triage.folder.repro_run import fresh_environment
 from fxmorph.triage.folder.snippet import COMPILED, EAGER, PRINTS_EXCEPTION, forms, sketches
 from fxmorph.triage.folder.snippet_trial import SECONDS
 

@@ -10,7 +10,7 @@ from fxmorph.core.scripts import Scripts
 from fxmorph.core.versions import version_of
 from fxmorph.model import Finding
 from fxmorph.torchapi.mends.mend_catalogue import MENDS
-from fxmorph.triage.folder.confirm import run_repro
+from fxmorph.triage.folder.repro_run import run_repro
 from fxmorph.triage.known.known_issues import Known, KnownIssue, load_known
 
 #: Runs with mends of one finding.

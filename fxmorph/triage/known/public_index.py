@@ -14,6 +14,9 @@ from typing import Any
 from fxmorph.triage.known.operator_names import plain_names
 from fxmorph.triage.known.telling_words import telling_words
 
+#: The day of the list: what it says of an issue was so then.
+AS_OF = "2026-11-29"
+
 
 @dataclass(frozen=True)
 class PublicIssue:

@@ -37,6 +37,7 @@ class Campaign:
     check: bool = False
     baseline: frozenset[str] = frozenset()
     again: dict[str, Finding] = field(default_factory=dict)
+    kept: tuple[Seed, ...] = ()
     run_id: str = ""
     told: list[Any] = field(default_factory=list)
 
@@ -47,10 +48,12 @@ class Campaign:
         self.queue = FindingQueue(s, self.ledger, tell, self.baseline, s.effective_jobs, again=self.again)
         packs = Packs(s)
         done = self.ledger.results()
-        self.schedule = CaseSchedule(s, self.seeds, packs, self.ledger, self.queue, tell, None, done, self.check)
+        self.schedule = CaseSchedule(
+            s, self.seeds, packs, self.ledger, self.queue, tell, None, done, self.check, self.kept
+        )
         made = Preparation(
             s, self.store, tell, self.seeds, (), packs, None, self.ledger, self.queue, done, bool(done), s.state_dir,
-            LocalEngine(), s.effective_jobs,
+            LocalEngine(), s.effective_jobs, self.kept,
         )
         self.run = Run(made, self.schedule, "interrupted", check=self.check)
 
@@ -77,7 +80,7 @@ def new_campaign(tmp_path: Path) -> Iterator[Callable[..., Campaign]]:
     with Store(settings.state_dir) as store:
 
         def make(**given: Any) -> Campaign:
-            parts = {k: given.pop(k) for k in ("seeds", "check", "baseline", "again", "run_id") if k in given}
+            parts = {k: given.pop(k) for k in ("seeds", "check", "baseline", "again", "run_id", "kept") if k in given}
             return Campaign(replace(settings, **given), store, **parts)
 
         yield make

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fxmorph.campaign import jobs
-from fxmorph.campaign.finding_queue import LEAST_SECONDS, LONGEST, MOST_SECONDS, Effort, Found
+from fxmorph.campaign.finding_queue import LEAST_SECONDS, LONGEST, MOST_SECONDS, ON_GPU, Effort, Found
 from fxmorph.campaign.jobs import Manner
 from fxmorph.core.exits import Exit
 from fxmorph.core.finding_parts import Blame, Draft
@@ -171,6 +171,12 @@ def test_few_findings_have_more_time_each_than_many_and_each_has_some() -> None:
     assert LEAST_SECONDS < effort.for_one(600.0, 50.0, 3) < effort.for_one(600.0, 50.0, 2) < MOST_SECONDS
     assert effort.for_one(600.0, 149.0, 5) == effort.for_one(20.0, 0.0, 1) == LEAST_SECONDS
     assert Effort(300.0, share=None).for_one(20.0, 500.0, 9) == 300.0
+
+
+def test_a_gpu_has_more_time_for_each() -> None:
+    assert Effort.on("cpu") == Effort()
+    assert Effort.on("cuda").for_one(20.0, 0.0, 1) == ON_GPU * LEAST_SECONDS
+    assert Effort.on("cuda").for_one(1e6, 0.0, 1) == ON_GPU * MOST_SECONDS
 
 
 @pytest.mark.parametrize(("left", "manner"), [(20.0, Manner.AS_FOUND), (40.0, Manner.HERE), (100.0, Manner.HERE)])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fxmorph.campaign.jobs import Derive, Judge, JudgePasses, ListOperators, ListUnits
+from fxmorph.campaign.jobs import Derive, Judge, JudgePasses, KeepProgram, ListOperators, ListUnits
 from fxmorph.campaign.portfolio import DENSE
 from fxmorph.campaign.unit_schedule import NAMESPACES
 from fxmorph.core.operator_seeds import ListedOperator, part_of_tests
@@ -221,3 +221,43 @@ def test_units_alone_are_left_out_where_programs_are_asked_for(new_campaign: Any
     jobs: list[Any] = []
     walk(new_campaign(seeds=seeds(8), paths=(corpus,), only=("seeds", "operators")), 100, alone=jobs)
     assert not jobs
+
+
+# -- programs that earlier runs kept ------------------------------------------------------------
+
+
+KEPT = tuple(Seed(f"kept{i}.py", "module", f"kept{i}") for i in range(5))
+
+
+def test_a_run_starts_from_kept_programs_before_generated_ones_and_makes_variants_of_them(
+    new_campaign: Any, corpus: str
+) -> None:
+    cases = walk(new_campaign(seeds=seeds(4), paths=(corpus,), kept=KEPT), 400)
+    as_they_are = [c for c in cases if c.seed in KEPT and not c.number]
+    generated = [c for c in cases if "generated_0_" in c.seed.path and "long" not in c.seed.path]
+    assert [c.seed for c in as_they_are] == list(KEPT)
+    assert generated and max(map(cases.index, as_they_are)) < min(map(cases.index, generated))
+    assert {c.seed for c in cases if c.number and c.seed in KEPT} == set(KEPT)
+
+
+def test_with_kept_programs_the_order_does_not_depend_on_when_answers_come(new_campaign: Any, corpus: str) -> None:
+    runs = [walk(new_campaign(seeds=seeds(4), paths=(corpus,), kept=KEPT), 300, behind) for behind in (0, 1, 7)]
+    assert [c.id for c in runs[0]] == [c.id for c in runs[1]] == [c.id for c in runs[2]]
+    assert len({c.id for c in runs[0]}) == 300
+
+
+def test_what_makes_a_unit_fire_first_is_kept_and_asked_for_once(new_campaign: Any, corpus: str) -> None:
+    campaign = new_campaign(seeds=seeds(1), paths=(corpus,), only=("seeds", "generated"), rung="ir", max_cases=6)
+    keeping, given = [], 0
+    for job in campaign.schedule.jobs():
+        if isinstance(job, KeepProgram):
+            keeping.append(job)
+            campaign.schedule.hear(Ended(job, ("def make_inputs(): return []\ndef fn(): return 0\n", ())))
+        elif job is not None:
+            given += 1
+            fired = ("joint.of_the_seed", *(("joint.new",) if job.case.seed.path != "s0.py" else ()))
+            campaign.hear(job.index, job.case, CaseResult(job.case.id, Status.CLEAN, fired=fired))
+    assert given == 6
+    assert [(job.first, job.case.seed.path != "s0.py") for job in keeping] == [(("joint.new",), True)]
+    (file,) = (campaign.settings.state_dir / "corpus").iterdir()
+    assert file.read_text().endswith("FIRES = ('joint.new',)\n")

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fxmorph.core import installed_lists
-from fxmorph.core.installed_lists import OPERATORS, UNITS
+from fxmorph.core.features import Feature, FeatureKind, Reach
+from fxmorph.core.installed_lists import FEATURES, OPERATORS, REACHES, UNITS
 from fxmorph.core.operator_seeds import ListedOperator
 from fxmorph.core.units import Stage, Unit, UnitKind
 
@@ -69,3 +70,11 @@ def test_operators_come_back_as_they_were_beside_units() -> None:
     UNITS.remember(FOUND)
     OPERATORS.remember(found)
     assert OPERATORS.remembered() == found and UNITS.remembered() == FOUND
+
+
+def test_features_and_what_seeds_reach_come_back_as_they_were() -> None:
+    features = (Feature(FeatureKind.API, "torch.add"), Feature(FeatureKind.OVERLOAD, "aten.add.Tensor"))
+    reaches = (Reach("0" * 16, ("torch.add",), ("aten.add.Tensor",), ("joint.one",), "1" * 16, 0.25),)
+    FEATURES.remember(features)
+    REACHES.remember(reaches)
+    assert (FEATURES.remembered(), REACHES.remembered()) == (features, reaches)

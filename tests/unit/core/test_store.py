@@ -93,7 +93,7 @@ def test_records_come_back_equal(record: object) -> None:
 
 def test_parts_of_a_finding_lie_side_by_side_in_its_json() -> None:
     body = to_json(CASE_FINDING)
-    assert [*body][-3:] == ["proofs", "extra", "confirmed"]
+    assert [*body][-4:] == ["proofs", "units", "extra", "confirmed"]
     assert [*body["extra"]] == (
         "config check random campaign_seed number input_seed original_recipe nodes tests operations skeleton signature "
         "reduced_at finished blame exhibit releases"

@@ -6,8 +6,6 @@ Needs selenium (``pip install -e '.[browser]'``), Chromium and chromedriver (``a
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,6 @@ from reportstate import make_state
 from fxmorph.report.html import write_report
 
 pytestmark = pytest.mark.browser
-#: Names of the programs, in the order in which they are tried.
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -26,23 +22,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     write_report([make_state(folder / "st", findings=6)], folder / "report.html")
     return folder / "report.html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    selenium = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    binary = next(filter(None, map(shutil.which, CHROMIUM)), None)
-    driver = shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("no Chromium with chromedriver on this machine")
-    options = selenium.ChromeOptions()
-    options.binary_location = binary
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    chrome = selenium.Chrome(options=options, service=selenium.ChromeService(driver))
-    yield chrome
-    chrome.quit()
 
 
 @pytest.fixture

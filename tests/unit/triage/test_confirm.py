@@ -11,11 +11,13 @@ import pytest
 from fxmorph.core.config import Settings
 from fxmorph.core.finding_parts import Repro
 from fxmorph.core.records import to_json
-from fxmorph.core.scripts import Scripts
+from fxmorph.core.scripts import ForkedScripts
 from fxmorph.core.store import Store
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.triage.folder import confirm as module
-from fxmorph.triage.folder.confirm import Confirmation, confirm, replay, write_finding
+from fxmorph.triage.folder import repro_run
+from fxmorph.triage.folder.confirm import Confirmation, confirm, write_finding
+from fxmorph.triage.folder.replay import replay
 from fxmorph.triage.folder.repro import WITH_CACHES
 
 #: Exits with the codes in ``codes``, one a run.
@@ -151,12 +153,12 @@ def test_a_finding_is_tried_on_the_other_sort_of_device(
 
 def test_a_script_about_caches_is_run_with_them_on(tmp_path: Path) -> None:
     forced = {"TORCHINDUCTOR_FX_GRAPH_CACHE", "TORCHINDUCTOR_AUTOGRAD_CACHE"}
-    assert forced <= module.fresh_environment(tmp_path).keys()
+    assert forced <= repro_run.fresh_environment(tmp_path).keys()
 
-    class Forks(Scripts):
+    class Forks(ForkedScripts):
         def run(self, *_: Any) -> tuple[int, str]:
             raise AssertionError("torch has read its settings there")
 
     left = f"print(sorted({forced} & os.environ.keys()))"
     (tmp_path / "repro.py").write_text(f"import os\n{WITH_CACHES}\n{left}\n")
-    assert module.run_repro(tmp_path, tmp_path, scripts=Forks()) == (0, "[]")
+    assert repro_run.run_repro(tmp_path, tmp_path, scripts=Forks("nowhere")) == (0, "[]")

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from torch._functorch import partitioners
 
+from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
+from fxmorph.judge.trial import Trial
+from fxmorph.model import CompileConfig, Kind, ValuePlan
+from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.raising_frames import raising_frames
+from fxmorph.triage.blame.localize import localize
+from fxmorph.triage.blame.probe import Probe
 from fxmorph.triage.blame.raised_in import raised_in
 
 DRIVERS = (("_dynamo/eval_frame.py", "compile_wrapper"), ("_inductor/compile_fx.py", "compile_fx"))
@@ -48,3 +54,20 @@ def test_the_innermost_part_is_named(file: str, name: str, stage: Stage, unit: s
 
 def test_what_drives_the_compile_is_not_blamed() -> None:
     assert raised_in(DRIVERS) is None
+
+
+def test_what_the_compiler_raised_in_is_named_where_no_time_is_left() -> None:
+    signature = Signature("LoweringException", "torch/_inductor/lowering.py:clamp", "aten.clamp.default")
+
+    def blame(kind: Kind, seen: Signature | None) -> Blame:
+        def trial(config: CompileConfig) -> Trial:
+            raise AssertionError("nothing is compiled")
+
+        spent = Probe(trial, CompileConfig.make(), ValuePlan.SEED, frozenset({kind}), -1.0, signature=seen)
+        return localize(spent, "inductor")
+
+    named = blame(Kind.COMPILE_ERROR, signature)
+    assert (named.unit, named.confirmed) == ("lowering.clamp", False)
+    assert any("no time for more" in said for said in named.evidence)
+    assert not blame(Kind.VALUE, None).unit
+    assert not blame(Kind.COMPILE_ERROR, None).unit

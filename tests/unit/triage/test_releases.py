@@ -13,9 +13,10 @@ from fxmorph.commands.findings import show_finding
 from fxmorph.core.config import ConfigError, Settings
 from fxmorph.core.lifetime import BREAKS, GONE, STILL_THERE, first_change, next_to_try
 from fxmorph.core.store import Store
+from fxmorph.core.torch_environment import release_of
 from fxmorph.model import BugClass, Finding, Kind
 from fxmorph.triage.folder.confirm import write_finding
-from fxmorph.triage.folder.releases import release_of, try_releases
+from fxmorph.triage.folder.releases import try_releases
 
 PROGRAM = "def make_inputs():\n    return [torch.ones(2)]\n\n\ndef fn(x):\n    return (x + 1,)\n"
 
