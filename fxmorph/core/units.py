@@ -25,6 +25,10 @@ class Stage(StrEnum):
     CODEGEN = "codegen"
 
 
+#: Stages that show in generated code alone: Inductor's graphs, run in eager, have nothing of them.
+IN_CODE = frozenset({Stage.LOWERING, Stage.SCHEDULER, Stage.CODEGEN})
+
+
 class UnitKind(StrEnum):
     """What a unit is: a pass over a whole graph, one entry of a pattern pass, the meaning of one operator."""
 

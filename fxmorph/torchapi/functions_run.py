@@ -6,7 +6,6 @@ import contextlib
 import functools
 import sys
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -15,13 +14,13 @@ import torch
 from fxmorph.core.units import Stage
 from fxmorph.model import CompileConfig
 from fxmorph.torchapi.compiling import compile_callable, configured
+from fxmorph.torchapi.raising_frames import HOME
 
 #: Names below torch's folder, of files and of functions in them.
 Function = tuple[str, str]
 #: So many are told.
 MOST = 10
 
-_HOME = f"{Path(torch.__file__).parent}/"
 _PATTERNS = "_inductor/pattern_matcher.py"
 _GRAPHS = ("_inductor/fx_passes/", "_inductor/constant_folding.py", "_inductor/freezing", "fx/passes/", _PATTERNS)
 _AOT = ("_functorch/", "_subclasses/functional_tensor.py", "_higher_order_ops/")
@@ -64,8 +63,8 @@ def functions_noted() -> Iterator[dict[Function, None]]:
     finally:
         sys.setprofile(before)
         for code in codes:
-            if code.co_filename.startswith(_HOME):
-                found.setdefault((code.co_filename.removeprefix(_HOME), code.co_qualname.partition(".<locals>")[0]))
+            if code.co_filename.startswith(HOME):
+                found.setdefault((code.co_filename.removeprefix(HOME), code.co_qualname.partition(".<locals>")[0]))
 
 
 def telling(run: Collection[Function], stage: Stage, ordinary: Sequence[Collection[Function]] = ()) -> tuple[str, ...]:

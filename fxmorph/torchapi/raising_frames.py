@@ -7,7 +7,8 @@ from pathlib import Path
 
 import torch
 
-_HOME = str(Path(torch.__file__).parent)
+#: The folder of torch.
+HOME = f"{Path(torch.__file__).parent}/"
 #: Frames that are kept, the innermost ones.
 MOST = 60
 
@@ -22,7 +23,7 @@ def raising_frames(error: BaseException) -> tuple[tuple[str, str], ...]:
         link = inner
     frames = [frame for frame, _ in traceback.walk_tb(link.__traceback__)]
     named = ((frame.f_code.co_filename, frame.f_code.co_qualname) for frame in frames)
-    return tuple((file.removeprefix(_HOME).lstrip("/"), name) for file, name in named if file.startswith(_HOME))[-MOST:]
+    return tuple((file.removeprefix(HOME), name) for file, name in named if file.startswith(HOME))[-MOST:]
 
 
 def _behind(error: BaseException) -> BaseException | None:

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fxmorph.core.units import Stage
+from fxmorph.core.units import IN_CODE, Stage
 from fxmorph.torchapi.functions_run import ordinary_compiles, telling
 from fxmorph.triage.blame.probe import Held, OutOfTime, Probe
-
-#: Stages of which only generated code tells.
-_IN_CODE = (Stage.LOWERING, Stage.SCHEDULER, Stage.CODEGEN)
 
 
 def functions_inside(probe: Probe, stage: Stage, gone: Held) -> tuple[str, ...]:
@@ -24,7 +21,7 @@ def functions_inside(probe: Probe, stage: Stage, gone: Held) -> tuple[str, ...]:
     """
     if probe.apart or probe.crash:
         return ()
-    backend = stage not in _IN_CODE
+    backend = stage not in IN_CODE
     try:
         run, without = (probe.functions(replace(held, backend=backend)) for held in (Held(), gone))
     except OutOfTime:

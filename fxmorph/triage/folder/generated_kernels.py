@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fxmorph.core.units import Stage
-
 #: What a line of torch's log begins with.
 _PREFIX = re.compile(r"^[VIWE]\d{4} .*?\] (?:\[[^\]]*\] )*\[__output_code\] ?")
 #: A kernel: its name, and its source between triple quotes.
 _KERNEL = re.compile(r"^(\w+) = async_compile\.\w+\(.*?(?:r?'''|r?\"\"\")(.*?)(?:'''|\"\"\")", re.DOTALL | re.MULTILINE)
-#: Stages of which generated code shows what went wrong, and those that each is told by in TORCH_LOGS.
-SHOWN_IN_CODE = frozenset({Stage.LOWERING, Stage.SCHEDULER, Stage.CODEGEN})
 #: Lines of kernels that a report has.
 MOST_LINES = 80
 

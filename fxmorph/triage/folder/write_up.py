@@ -14,10 +14,11 @@ from tempfile import TemporaryDirectory
 
 from fxmorph.core.finding_parts import Draft
 from fxmorph.core.records import from_json
+from fxmorph.core.units import IN_CODE
 from fxmorph.model import Finding, Kind
 from fxmorph.triage.folder.by_hand import lines, script_with
 from fxmorph.triage.folder.environment import anonymous, environment
-from fxmorph.triage.folder.generated_kernels import SHOWN_IN_CODE, kernels
+from fxmorph.triage.folder.generated_kernels import kernels
 from fxmorph.triage.folder.repro_run import fresh_environment
 from fxmorph.triage.folder.snippet import COMPILED, EAGER, PRINTS_EXCEPTION, forms, sketches
 from fxmorph.triage.folder.snippet_trial import SECONDS
@@ -100,7 +101,7 @@ def _run_alone(draft: Draft, finding: Finding, place: Path, cache: Path) -> Draf
     """With what the snippet prints in a fresh process, as its reader will run it; empty where that shows nothing."""
     script = place / "snippet.py"
     script.write_text(_PRINTS_IT.sub(_AND_TRACES_IT, draft.snippet), encoding="utf-8")
-    accused = finding.blame is not None and finding.blame.stage in SHOWN_IN_CODE
+    accused = finding.blame is not None and finding.blame.stage in IN_CODE
     env = {**fresh_environment(cache), **({"TORCH_LOGS": "output_code"} if accused else {})}
     crashes = Kind.CRASH in finding.kinds
     try:

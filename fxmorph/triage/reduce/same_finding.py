@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fxmorph.core.finding_parts import Blame
-from fxmorph.core.units import Stage
+from fxmorph.core.units import IN_CODE, Stage
 from fxmorph.model import Rung
 from fxmorph.torchapi.compiling import no_interpreter
 from fxmorph.torchapi.plain_parts import Plain
@@ -27,8 +27,6 @@ from fxmorph.triage.reduce.candidate import Candidate
 
 #: Only AOTAutograd: no pass, no decomposition of Inductor's, no code.
 BARE = replace(IN_EAGER.below(Group.PASS, 0), decompositions=None)
-
-_BACKEND = (Stage.LOWERING, Stage.SCHEDULER, Stage.CODEGEN)
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def in_eager(
     if gone is not None:
         gone = replace(gone, upto=(*gone.upto, *held.upto), backend=True)
     units = (blame.unit, *blame.off) if blame.confirmed else ()
-    named = bool(units) and blame.stage not in _BACKEND  # what only generated code tells is not told again here
+    named = bool(units) and blame.stage not in IN_CODE  # what only generated code tells is not told again here
     showing = Showing(probe, Rung.PASS, held, gone, again if named else None, units)
     return showing if showing.shows(start) else None
 
