@@ -348,8 +348,11 @@ class _Recorder(DispatchMode):
 
 
 def _is_composite(overload: OpOverload) -> bool:
-    """Whether the dispatcher takes it apart before autograd."""
-    return bool(overload.has_kernel_for_dispatch_key(torch.DispatchKey.CompositeImplicitAutograd))
+    """Whether the dispatcher takes it apart before autograd; it does not know those that only TorchScript has."""
+    try:
+        return bool(overload.has_kernel_for_dispatch_key(torch.DispatchKey.CompositeImplicitAutograd))
+    except RuntimeError:
+        return False
 
 
 def _may_take(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
