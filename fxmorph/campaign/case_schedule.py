@@ -54,7 +54,7 @@ class CaseSchedule:
         self._settings, self._packs, self._ledger, self._queue, self._emit = settings, packs, ledger, queue, emit
         self._seeds, self._listed, self._done, self._check = list(seeds), listed, done or {}, check
         self.rung: Rung = rung_of(settings)
-        self.unjudged = 0
+        self._unjudged = 0
         self.answers = Answers()
         #: How far the order was gone through, and how many cases of it were given out.
         self._places = self._given = 0
@@ -92,6 +92,10 @@ class CaseSchedule:
     @property
     def judged(self) -> int:
         return len(self.answers) + (self._units.judged if self._units is not None else 0)
+
+    @property
+    def unjudged(self) -> int:
+        return self._unjudged + (self._units.unjudged if self._units is not None else 0)
 
     @property
     def rungs(self) -> dict[str, int]:
@@ -240,7 +244,7 @@ class CaseSchedule:
         self._label[index] = case.seed.label
         self._judged[case.rung.value] += 1
         theirs = not case.number and case.seed.hash not in self._packs.seeds and not self._is_made(case)
-        self.unjudged += theirs and _is_no_test(result)
+        self._unjudged += theirs and _is_no_test(result)
         if self._check:
             self._tell_checked(case.seed.label, result)
             return

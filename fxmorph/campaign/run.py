@@ -14,7 +14,7 @@ from typing import Any
 from fxmorph.campaign import jobs
 from fxmorph.campaign.engine import Crew
 from fxmorph.campaign.preparation import Preparation, header
-from fxmorph.campaign.schedule import Schedule
+from fxmorph.campaign.schedule import Schedule, too_many
 from fxmorph.core.exits import Exit
 from fxmorph.core.gpu_forks import ASK_NVML
 from fxmorph.core.pool import Ended, Workers
@@ -27,8 +27,6 @@ from fxmorph.triage.folder.repro_run import fresh_environment
 
 #: The module of the process that findings' scripts are forked from, which loads torch's compiler.
 SCRIPT_SERVER = "fxmorph.triage.folder.script_server"
-#: More harness errors than this share of the cases (and more than 3) fail the run.
-TOO_MANY_ERRORS = 0.2
 
 
 class Run:
@@ -206,10 +204,7 @@ class Run:
             return Exit.UNSOUND
         if counts[Status.IR_ONLY.value] or self._queue.new or (self._queue.known and self._settings.fail_on_known):
             return Exit.FINDINGS
-        errors = counts[Status.ERROR.value]
-        if self._schedule.unjudged or counts["refused"]:
-            return Exit.INTERNAL
-        if errors > 3 and errors > TOO_MANY_ERRORS * judged:
+        if self._schedule.unjudged or counts["refused"] or too_many(counts[Status.ERROR.value], judged):
             return Exit.INTERNAL
         return Exit.NOTHING_RAN if counts["unreached"] or not judged else Exit.OK
 

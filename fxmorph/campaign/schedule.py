@@ -14,6 +14,13 @@ from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, GraphLevel,
 
 #: Of the variants that keep their layout, one of about so many gets inputs of other sizes or ranks.
 RESHAPED_EVERY = 4
+#: More errors of fxmorph's own than these, and than this share of all, fail a run.
+FEW_ERRORS, ERRORS_SHARE = 3, 0.2
+
+
+def too_many(errors: int, of: int) -> bool:
+    """Whether so many errors of fxmorph's own fail a run."""
+    return errors > FEW_ERRORS and errors > ERRORS_SHARE * of
 
 
 class Schedule(Protocol):
@@ -44,7 +51,7 @@ class Schedule(Protocol):
 
     @property
     def unjudged(self) -> int:
-        """How many seeds there are of which an error alone is known."""
+        """How many seeds there are of which an error alone is known, and jobs of units where those are too many."""
 
     def jobs(self) -> Iterator[Any]:
         """Jobs, each with an ``index``, in order; None where the results so far must come in first."""

@@ -21,10 +21,11 @@ from fxmorph.campaign.credit import Credit
 from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.jobs import Derive, JudgePasses
 from fxmorph.campaign.ledger import Emit, Ledger
+from fxmorph.campaign.schedule import too_many
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.core.config import Settings
 from fxmorph.core.operator_seeds import part_of_tests
-from fxmorph.core.pool import Ended
+from fxmorph.core.pool import Ended, Trouble
 from fxmorph.core.records import to_json
 from fxmorph.core.units import Unit, UnitKind
 from fxmorph.events import UnitFired, Warned
@@ -89,7 +90,6 @@ class UnitSchedule:
 
     rung = Rung.PASS
     until = 0.97  # findings need one compile each, made on the way
-    unjudged = 0
 
     def __init__(
         self, settings: Settings, seeds: Sequence[Seed], ledger: Ledger, queue: FindingQueue, emit: Emit,
@@ -112,7 +112,8 @@ class UnitSchedule:
         self._accusations = Accusations(settings, ledger, queue, emit)
         self._skip: dict[str, set[str]] = defaultdict(set)
         self._later: deque[JudgePasses] = deque()
-        self._sources = 0
+        #: How many graphs and parts of samples were judged, and of how many an exception of ours is all that came.
+        self._sources = self._failed = 0
         #: Where programs of findings lie.
         self.programs = settings.state_dir / "programs"
 
@@ -132,6 +133,10 @@ class UnitSchedule:
     @property
     def judged(self) -> int:
         return self.tally.fired
+
+    @property
+    def unjudged(self) -> int:
+        return self._failed if too_many(self._failed, self._sources) else 0
 
     @property
     def rungs(self) -> dict[str, int]:
@@ -295,6 +300,7 @@ class UnitSchedule:
             unit = ended.phase
             said = f"{ended.trouble} of {unit} on {job.source.label}: {ended.detail}"
             self.tally.crashed(unit, said)
+            self._failed += ended.trouble is Trouble.ERROR
             self._emit(Warned(said))
             skipped = self._skip[job.source.label]
             known = unit in {u.name for u in self._units}
@@ -325,6 +331,8 @@ class UnitSchedule:
     def end(self) -> None:
         """Tell what whole compiles have not answered; that graphs without end are not all reached, coverage tells."""
         self._accusations.end()
+        if self.unjudged:
+            self._emit(Warned(f"{self._failed} of {self._sources} jobs of units ended in an error of fxmorph's own"))
 
     def coverage(self) -> dict[str, Any]:
         return {"passes": self.tally.table(self._units), "sources": self._sources}

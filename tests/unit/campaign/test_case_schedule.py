@@ -8,12 +8,15 @@ from typing import Any
 
 import pytest
 
+from fxmorph.campaign.jobs import JudgePasses
 from fxmorph.campaign.schedule import case_of, rung_of
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
+from fxmorph.core.pool import Ended, Trouble
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.seeds import find_seeds
 from fxmorph.events import Checked, RunFinished, Warned
+from fxmorph.inductor.rung import Source
 from fxmorph.judge.plans import APART, PLANS, QUICK, THREADS, kernels_of, plans_of, threads_of
 from fxmorph.model import RESHAPES, Case, CaseResult, Kernels, Kind, Rung, Seed, Status, ValuePlan
 from fxmorph.triage.identity import checked_fingerprint
@@ -118,6 +121,27 @@ def test_a_number_of_cases_that_was_asked_for_is_enough(new_campaign: Any) -> No
 def test_a_seed_of_which_an_error_alone_is_known_fails_the_run(campaign: Any) -> None:
     judge(campaign, s=Status.CLEAN, t=Status.ERROR)
     assert campaign.end().exit_code == Exit.INTERNAL
+
+
+@pytest.mark.parametrize(
+    ("trouble", "ended", "code"),
+    [
+        (Trouble.ERROR, 5, Exit.INTERNAL),
+        (Trouble.ERROR, 3, Exit.OK),
+        (Trouble.CRASH, 5, Exit.OK),  # of an operator, which the coverage tells
+    ],
+)
+def test_jobs_of_units_that_end_in_errors_of_ours_fail_the_run(
+    new_campaign: Any, trouble: Trouble, ended: int, code: Exit
+) -> None:
+    campaign = new_campaign(only=("seeds", "passes"))
+    judge(campaign, s=Status.CLEAN)
+    for part in range(ended):
+        job = JudgePasses(0, Source(samples=part), (), 0, "programs")
+        campaign.schedule.hear(Ended(job, trouble=trouble, phase="idle", detail="RuntimeError: no such operator"))
+    assert campaign.end().exit_code == code
+    said = [e.message for e in campaign.told if isinstance(e, Warned)]
+    assert any("5 of 5 jobs of units ended in an error" in message for message in said) == (code is Exit.INTERNAL)
 
 
 # -- check -----------------------------------------------------------------------------
