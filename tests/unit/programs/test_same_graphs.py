@@ -39,7 +39,7 @@ def test_names_and_spelling_do_not_matter(body: str) -> None:
         {"dispatched": ["aten.add.Tensor", "aten.add.Tensor"]},
         {"meta": {"no_grad": True}},
     ],
-    ids=str,
+    ids=["number", "layout", "dtype", "gradients", "operators", "settings"],
 )
 def test_what_makes_another_test(other: dict[str, Any]) -> None:
     assert hashed(**other) != hashed()
