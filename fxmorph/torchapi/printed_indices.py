@@ -126,7 +126,7 @@ def _computation(text: str) -> Computation:
     known |= {f"_{name}": function for name, function in _FUNCTIONS.items()}
 
     def computed(values: Mapping[str, Any]) -> Any:
-        return eval(code, known, dict(values))
+        return eval(code, known, values)
 
     return computed
 

@@ -26,4 +26,5 @@ def functions_inside(probe: Probe, stage: Stage, gone: Held) -> tuple[str, ...]:
         run, without = (probe.functions(replace(held, backend=backend)) for held in (Held(), gone))
     except OutOfTime:
         return ()
-    return telling([f for f in run if f not in without], stage, ordinary_compiles())
+    alone = [function for function in run if function not in without]
+    return telling(alone, stage, ordinary_compiles()) if alone else ()
