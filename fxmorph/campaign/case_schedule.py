@@ -35,6 +35,8 @@ from fxmorph.model import Case, CaseResult, Level, RewriteProof, Rung, Seed, Sta
 LISTING_SECONDS, MADE_SECONDS = 120.0, 40.0
 #: No new case starts after this share of the budget where something new waits for an investigation, and where not.
 UNTIL, UNTIL_NOTHING_NEW = 0.85, 0.93
+#: On a GPU, where an investigation takes longer, so many seconds are left for the last ones, or this share of all.
+LEFT_ON_GPU, MOST_ON_GPU = 90.0, 0.25
 #: After this part of what a case may take it is judged on no other set of values.
 ENOUGH = 0.5
 
@@ -83,6 +85,8 @@ class CaseSchedule:
     def until(self) -> float:
         if self._check:
             return 1.0
+        if self._settings.device != "cpu":
+            return min(UNTIL, 1 - min(LEFT_ON_GPU / self._settings.max_time, MOST_ON_GPU))
         return UNTIL if self._queue.has_new else UNTIL_NOTHING_NEW
 
     @property
@@ -100,6 +104,11 @@ class CaseSchedule:
     @property
     def rungs(self) -> dict[str, int]:
         return {**(self._units.rungs if self._units is not None else {}), **self._judged}
+
+    @property
+    def late_jobs(self) -> Iterator[Any]:
+        counted = self._settings.max_cases is not None
+        return iter(()) if self._portfolio is None or counted else self._portfolio.of_units
 
     # -- the order of cases ----------------------------------------------------
 

@@ -40,8 +40,9 @@ FOR_WAITING = 0.5
 #: confirmation and report take the other part.
 OF_REST, LONGEST = 0.25, 5.0
 #: How much of the wall time that is left an investigation may be given, so that it ends and is confirmed before the
-#: run does; with less than ``TOO_LATE`` seconds a case becomes a finding as it was found.
-OF_LEFT, TOO_LATE = 0.4, 36.0
+#: run does; with less than ``TOO_LATE`` seconds a case becomes a finding as it was found, blamed where that can be done
+#: in ``BLAMED_IN`` seconds or more and ``CONFIRMED_IN`` are left then.
+OF_LEFT, TOO_LATE, BLAMED_IN, CONFIRMED_IN = 0.4, 36.0, 6.0, 14.0
 #: CPU seconds for a repro in fresh processes.
 CONFIRM_SECONDS = 300.0
 #: CPU seconds for the snippets of a report.
@@ -221,7 +222,8 @@ class FindingQueue:
         self._waiting.remove(best)
         if self._effort.share is not None:
             seconds = min(seconds, max(OF_LEFT * left, self._effort.least))
-            best = replace(best, manner=jobs.Manner.AS_FOUND) if left < TOO_LATE else best
+            if left < TOO_LATE:
+                best, seconds = _in_short(best, left - CONFIRMED_IN)
         self._investigated[best.novelty()] += 1
         groups = tuple(self._groups)
         job = jobs.Investigate(best.index, best.case, best.result, seconds, groups, best.manner, best.blame)
@@ -504,6 +506,13 @@ class FindingQueue:
             self.place(*self._identifying.pop(id), Match())
         for seen in self.seen:
             self._emit(FindingMade(seen, str(self.seen.place(seen)), seen.known, ""))
+
+
+def _in_short(found: Found, seconds: float) -> tuple[Found, float]:
+    """How a case is investigated for which there are so many seconds, and no more."""
+    blames = seconds >= BLAMED_IN and found.manner is jobs.Manner.HERE
+    manner = jobs.Manner.BLAMED if blames else jobs.Manner.AS_FOUND
+    return replace(found, manner=manner), max(seconds, BLAMED_IN)
 
 
 def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed: int) -> Finding:

@@ -47,6 +47,7 @@ class Manner(StrEnum):
 
     HERE = "here"  #: in the worker
     APART = "apart"  #: what is compiled runs in processes of its own; the units' graphs are not drawn
+    BLAMED = "blamed"  #: and not reduced, for which there is no time
     AS_FOUND = "as-found"  #: neither blamed nor reduced
 
 

@@ -77,6 +77,7 @@ class LeftoverSchedule:
     """No job of its own: its cases wait in the queue, which is all that the run works on."""
 
     until = 0.0
+    late_jobs: Iterator[Any] = iter(())
     judged = unjudged = 0
 
     def __init__(

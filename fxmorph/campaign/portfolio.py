@@ -66,6 +66,8 @@ class Portfolio:
         # Those that are compiled at once are looked at last, and so are those that nothing new is expected of.
         self.seeds.sort(key=lambda seed: (differs_as_it_is(seed), seed in self._dense))
         self._configurations = Configurations(settings)
+        #: Units alone.
+        self.of_units: Iterator[Any] = units.jobs() if units is not None else iter(())
         #: Operators of torch's tests, once a worker has listed them.
         self._listed: Sequence[ListedOperator] | None = None
         #: Ids of the interpreted cases of seeds and operators as they are that were given out.
@@ -104,7 +106,7 @@ class Portfolio:
             lanes += self._lanes_of_operators()
         if self._units is not None:
             yield ListUnits(("*",))
-            lanes.append(Lane(self._units.jobs(), self._cost_of_units, 2.4))
+            lanes.append(Lane(self.of_units, self._cost_of_units, 2.4))
         if self._kept:
             kept = [self._made(seed, place) for place, seed in enumerate(self._kept)]
             starting = Lane[Any](self._own(zip(kept)), 1.5, 1.0)

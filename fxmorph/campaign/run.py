@@ -14,7 +14,7 @@ from typing import Any
 from fxmorph.campaign import jobs
 from fxmorph.campaign.engine import Crew
 from fxmorph.campaign.preparation import Preparation, header
-from fxmorph.campaign.schedule import Schedule, too_many
+from fxmorph.campaign.schedule import LATEST, Schedule, too_many
 from fxmorph.core.exits import Exit
 from fxmorph.core.gpu_forks import ASK_NVML
 from fxmorph.core.pool import Ended, Workers
@@ -147,7 +147,7 @@ class Run:
                         self._scripts.begin()
                     pool.submit(of_finding, limit)
                     continue
-                job = self._next_case(pool) if case_time else None
+                job = self._next_case(pool) if case_time else self._next_late(elapsed)
                 if job is None:
                     break
                 if not self._schedule.recalled(job):
@@ -179,6 +179,12 @@ class Run:
             pool.renew(self._workers_arguments())
             self._ledger.set_header(header(self._settings, self._made.packs, self._made.kept))
         return job
+
+    def _next_late(self, elapsed: float) -> Any:
+        """One whose finding needs no investigation, while there is time to confirm it; None where there is none now."""
+        if self._exhausted or elapsed >= self._settings.max_time * LATEST:
+            return None
+        return next(self._schedule.late_jobs, None)
 
     def _hear(self, ended: Ended) -> None:
         mine = isinstance(ended.job, (jobs.Investigate, jobs.Confirm, jobs.Identify, jobs.WriteUp))

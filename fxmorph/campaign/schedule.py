@@ -16,6 +16,8 @@ from fxmorph.model import RESHAPES, Case, CaseResult, CompileConfig, GraphLevel,
 RESHAPED_EVERY = 4
 #: More errors of fxmorph's own than these, and than this share of all, fail a run.
 FEW_ERRORS, ERRORS_SHARE = 3, 0.2
+#: Nothing at all starts after this share of the budget: findings of units need one compile each.
+LATEST = 0.97
 
 
 def too_many(errors: int, of: int) -> bool:
@@ -55,6 +57,10 @@ class Schedule(Protocol):
 
     def jobs(self) -> Iterator[Any]:
         """Jobs, each with an ``index``, in order; None where the results so far must come in first."""
+
+    @property
+    def late_jobs(self) -> Iterator[Any]:
+        """Those of :meth:`jobs` that start when time for others is over: what they find needs no investigation."""
 
     def limit(self, job: Any) -> float:
         """CPU seconds that the job may take."""

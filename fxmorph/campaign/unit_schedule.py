@@ -21,7 +21,7 @@ from fxmorph.campaign.credit import Credit
 from fxmorph.campaign.finding_queue import FindingQueue
 from fxmorph.campaign.jobs import Derive, JudgePasses
 from fxmorph.campaign.ledger import Emit, Ledger
-from fxmorph.campaign.schedule import too_many
+from fxmorph.campaign.schedule import LATEST, too_many
 from fxmorph.campaign.time_shares import Lane, mixed
 from fxmorph.core.config import Settings
 from fxmorph.core.operator_seeds import part_of_tests
@@ -89,7 +89,8 @@ class UnitSchedule:
     """
 
     rung = Rung.PASS
-    until = 0.97  # findings need one compile each, made on the way
+    until = LATEST
+    late_jobs: Iterator[Any] = iter(())
 
     def __init__(
         self, settings: Settings, seeds: Sequence[Seed], ledger: Ledger, queue: FindingQueue, emit: Emit,

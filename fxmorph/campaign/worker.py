@@ -47,7 +47,7 @@ from fxmorph.torchapi.compiling import quiet, warm_imports
 from fxmorph.torchapi.devices import DeviceLost, require_device
 from fxmorph.triage.conclusion import Investigated
 from fxmorph.triage.demonstration import with_exhibit
-from fxmorph.triage.folder.confirm import confirm
+from fxmorph.triage.folder.confirm import confirm, ending_kernel
 from fxmorph.triage.folder.write_up import written_up
 from fxmorph.triage.investigate import as_found, investigate
 from fxmorph.triage.known.exact_match import exact_match
@@ -179,6 +179,8 @@ def _investigated(job: Investigate, rules: Registry, clock: Clock) -> Investigat
     _before_forks(job.case, job.case.rung is Rung.CPU or job.result.compiled, clock)
     if job.manner is Manner.APART:
         return investigate(job.case, job.result, rules, clock, job.seconds, job.groups, apart=True, blame=job.blame)
+    if job.manner is Manner.BLAMED:
+        return investigate(job.case, job.result, rules, clock, job.seconds, job.groups, reduce=False)
     found = investigate(job.case, job.result, rules, clock, job.seconds, job.groups)
     return with_exhibit(found, job.case, job.result, rules, clock)
 
@@ -210,5 +212,6 @@ def _answer(
             return written_up(*where), clock.take()
         answer = confirm(*where, 1 if isinstance(job, Identify) else job.times, scripts)
         if answer.stands:
-            answer = replace(answer, match=exact_match(job.finding, *where, shown=True, scripts=scripts))
+            match = exact_match(job.finding, *where, shown=True, scripts=scripts)
+            answer = replace(answer, match=match, kernel=ending_kernel(job.finding, *where))
     return answer, clock.take()

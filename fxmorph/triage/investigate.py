@@ -107,18 +107,20 @@ LOOK_SECONDS = 10.0
 
 def investigate(
     case: Case, result: CaseResult, rules: Registry, clock: Clock, seconds: float, groups: Collection[str] = (),
-    apart: bool = False, blame: Blame | None = None,
+    apart: bool = False, blame: Blame | None = None, reduce: bool = True,
 ) -> Investigated:  # fmt: skip
     """Blame and reduce a found case within about ``seconds`` of this process's CPU time.
 
     A case of one of ``groups`` (:func:`fxmorph.triage.identity.group_of`) is blamed and left as it is.  ``apart``: all
     that is compiled runs in processes of its own, for cases of which a candidate took a worker with it; ``blame`` is
     what that worker had found out.  The clock is told of the blame before candidates are run.
+    Without ``reduce`` it is blamed and left as it was found.
     """
     with clock.activity("reduce"), staged(case) as loaded, garbage_in_new_memory():
         asked = _Investigation(case, result, loaded, rules, clock, seconds, groups, apart, blame)
         # OpenMP's threads do not survive a fork.
-        out = asked.as_found() if apart and asked.threads > 1 else asked.run()
+        as_it_is = apart and asked.threads > 1
+        out = asked.as_found() if as_it_is else asked.run() if reduce else asked.blamed()
     return replace(out, seconds=clock.take())
 
 
@@ -241,6 +243,21 @@ class _Investigation:
             rung=str(self.case.rung),
             finished=not search.spent,
         )
+
+    def blamed(self) -> Investigated:
+        """The program as it was judged, with what is to blame where the seconds that there are show it."""
+        if Kind.CRASH in self.accused:  # each question takes a process
+            return self.as_found()
+        one_graph = self.plan not in SIZE_PLANS and self.plan not in _OF_CALLS and not self.loaded.reloads
+        start = self._start()[0] if one_graph else None
+        if start is not None:
+            self.known = self._blame(start, self._rest)
+        elif not self.result.recipe:
+            self.known = self._blame_of(SeedSubject(self.loaded), self.loaded.config(self.case.compile), self._rest)
+        group = self._group(self.known) if self.known is not None else ""
+        if self.known is not None and group in self.groups:
+            return self._left(self.known, group)
+        return self.as_found()
 
     def as_found(self) -> Investigated:
         """The program as it was judged, with what the judgement said of it."""

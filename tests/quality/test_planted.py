@@ -199,6 +199,17 @@ def test_as_found_the_program_shows_it_too(planted: tuple[str, Found], rules: An
         assert differs(got)
 
 
+def test_without_time_to_reduce_it_is_blamed_and_as_it_was_found(planted: tuple[str, Found], rules: Any) -> None:
+    name, found = planted
+    case, result = found.case, found.result
+    with fresh_caches(), PLANTS[name][0]():
+        got = investigate(case, result, rules, Clock(), SECONDS, reduce=False)
+        like = investigate(case, result, rules, Clock(), SECONDS, (got.group,), reduce=False)
+    assert got.unit == UNITS[name] and got.kinds == result.kinds and not got.finished
+    assert got.program == as_found(case, result, rules, Clock()).program
+    assert (like.program, like.group) == ("", got.group)  # one of the same cause needs no program
+
+
 def test_its_repro_is_a_program(planted: tuple[str, Found]) -> None:
     _, found = planted
     got = found.investigated

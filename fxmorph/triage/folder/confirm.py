@@ -14,9 +14,10 @@ from fxmorph.core.finding_parts import Match
 from fxmorph.core.records import from_json, to_json
 from fxmorph.core.scripts import Scripts
 from fxmorph.core.store import DiskError
-from fxmorph.model import Finding
+from fxmorph.model import Finding, Kind
 from fxmorph.prove.certificates import Certificates
 from fxmorph.torchapi.devices import missing
+from fxmorph.triage.folder.asserting_kernel import asserting_kernel
 from fxmorph.triage.folder.graph_files import graph_files
 from fxmorph.triage.folder.issue import issue_text
 from fxmorph.triage.folder.regression import regression_text
@@ -61,7 +62,7 @@ class Confirmation:
 
     ``said`` is the last line of the last process; ``without`` is "" where no unit can be switched off.
     ``elsewhere`` says what the other sort of device shows, as ``on cuda: gone``; "" where there is none.
-    ``match`` is the public issue that it was shown to be.
+    ``match`` is the public issue that it was shown to be, ``kernel`` what is said of the GPU's kernel that ends it.
     """
 
     shown: int
@@ -70,6 +71,7 @@ class Confirmation:
     without: str = ""
     elsewhere: str = ""
     match: Match | None = None
+    kernel: str = ""
 
     @property
     def stands(self) -> bool:
@@ -78,7 +80,7 @@ class Confirmation:
     def __str__(self) -> str:
         unit = f"; with the guilty unit switched off: {self.without}" if self.without else ""
         many = "a fresh process" if self.shown == self.runs == 1 else f"{self.shown} of {self.runs} fresh processes"
-        return f"repro.py shows it in {many}{unit}" + (f"; {self.elsewhere}" if self.elsewhere else "")
+        return "; ".join(filter(None, (f"repro.py shows it in {many}{unit}", self.elsewhere, self.kernel)))
 
 
 def confirm(folder: Path, cache: Path, times: int = TIMES, scripts: Scripts | None = None) -> Confirmation:
@@ -98,6 +100,17 @@ def confirm(folder: Path, cache: Path, times: int = TIMES, scripts: Scripts | No
     code, _ = run_repro(folder, cache, without_unit=True)
     without = "" if code == ReproExit.NO_UNIT else said_by(code)
     return Confirmation(times, times, said, without, _elsewhere(folder, cache))
+
+
+def ending_kernel(finding: Finding, folder: Path, cache: Path) -> str:
+    """What is said of the GPU's kernel that ends the finding's program; "" of other findings, and where none is named.
+
+    No unit is switched off for those: a GPU's context does not survive the processes that this would take.
+    """
+    if Kind.CRASH not in finding.kinds or finding.config.get("device") != "cuda":
+        return ""
+    kernel = asserting_kernel(folder, cache)
+    return str(kernel) if kernel is not None else ""
 
 
 def _elsewhere(folder: Path, cache: Path) -> str:

@@ -179,11 +179,23 @@ def test_a_gpu_has_more_time_for_each() -> None:
     assert Effort.on("cuda").for_one(1e6, 0.0, 1) == ON_GPU * MOST_SECONDS
 
 
-@pytest.mark.parametrize(("left", "manner"), [(20.0, Manner.AS_FOUND), (40.0, Manner.HERE), (100.0, Manner.HERE)])
+@pytest.mark.parametrize(
+    ("left", "manner"),
+    [(15.0, Manner.AS_FOUND), (24.0, Manner.BLAMED), (40.0, Manner.HERE), (100.0, Manner.HERE)],
+    ids=["as found", "blamed", "both", "all"],
+)
 def test_an_investigation_ends_before_the_run_does(campaign: Any, left: float, manner: Manner) -> None:
     see(campaign, case_of("s"))
     job, _ = campaign.queue.next_job(left, cases_left=True)
     assert job.manner is manner and job.seconds <= max(0.4 * left, LEAST_SECONDS)
+
+
+def test_what_took_a_worker_is_not_blamed_in_short(campaign: Any) -> None:
+    see(campaign, case_of("s"))
+    job, _ = campaign.queue.next_job(100.0, cases_left=True)
+    campaign.queue.hear(Ended(job, None, "crash", detail="signal 8"))
+    job, _ = campaign.queue.next_job(24.0, cases_left=True)
+    assert job.manner is Manner.AS_FOUND
 
 
 def test_findings_have_more_time_where_no_case_is_left() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fxmorph.campaign import jobs
-from fxmorph.campaign.case_schedule import UNTIL, UNTIL_NOTHING_NEW
+from fxmorph.campaign.case_schedule import MOST_ON_GPU, UNTIL, UNTIL_NOTHING_NEW
+from fxmorph.campaign.schedule import LATEST
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended
 from fxmorph.events import CaseDone, FindingMade, Warned
@@ -93,6 +95,28 @@ def test_what_a_run_that_goes_on_has_judged_already_goes_to_no_worker(new_campai
     after.run._loop(pool)
     assert went_out(pool) == [("Investigate", "b"), ("Investigate", "b"), ("Judge", "c"), ("Judge", "d")]
     assert after.finish().cases == 4
+
+
+def test_a_gpu_leaves_more_time_for_the_last_findings(new_campaign: Any) -> None:
+    for seconds, until in ((100.0, 1 - MOST_ON_GPU), (450.0, 0.8), (3600.0, UNTIL)):
+        campaign = new_campaign(seeds=SEEDS, device="cuda", max_time=seconds)
+        assert campaign.schedule.until == pytest.approx(until)
+
+
+def test_units_alone_go_on_when_time_for_cases_is_over(
+    new_campaign: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "corpus" / "seeds").mkdir(parents=True)
+    corpus = (str(tmp_path / "corpus"),)
+    campaign = new_campaign(seeds=SEEDS, max_time=50.0, paths=corpus)
+    monkeypatch.setattr(campaign.schedule._portfolio, "of_units", iter(["one", None, "two"]))
+    assert campaign.run._next_late(48.0) == "one"
+    assert campaign.run._next_late(48.0) is None and campaign.run._next_late(48.4) == "two"
+    assert campaign.run._next_late(48.4) is None
+    monkeypatch.setattr(campaign.schedule._portfolio, "of_units", iter(["three"]))
+    assert campaign.run._next_late(50.0 * LATEST) is None
+    counted = new_campaign(seeds=SEEDS, max_time=50.0, max_cases=5, paths=corpus)
+    assert counted.run._next_late(48.0) is None  # as many as were asked for, and no more
 
 
 def test_cases_end_earlier_where_something_new_waits(new_campaign: Any, monkeypatch: pytest.MonkeyPatch) -> None:
