@@ -12,6 +12,9 @@ its own, with everything, and then without
 - ``sources``: seeds, their variants and units alone on them, no operators of torch's tests or generated programs;
 - ``scheduling``: kinds of cases take turns whatever they cost, and what reached something new is not tried more often.
 
+What the installed torch is known to differ in comes last in a campaign, whatever that tries first; here nothing is
+known of it, as of a build of one's own, so that causes are found as what is tried meets them.
+
 A *root cause* is the stage, the unit and the kinds of a finding that is a duplicate of no other; a finding without a
 unit is one by its fingerprint.  ``--keep`` writes what was found when, one JSON line a campaign, and takes campaigns
 that are there from it; ``--draw`` needs matplotlib.
@@ -52,7 +55,7 @@ class Campaign:
     causes: dict[str, float]
 
 
-# -- what no option switches off: the parent of a campaign decides it ---------------------
+# -- what no option switches off: the parent of a campaign decides it -------------------------
 
 
 def in_turn(lanes: Sequence[Any]) -> Iterator[Any]:
@@ -91,6 +94,12 @@ def without_scheduling() -> None:
     Credit.add = lambda self, seed, recipe, fired: []  # type: ignore[method-assign]
 
 
+def without_what_is_known() -> None:
+    from fxmorph.core import seen_differences
+
+    seen_differences._table = dict  # type: ignore[assignment]
+
+
 PATCHES: dict[str, Callable[[], None]] = {
     "rewrites": without_rewrites,
     "configurations": without_configurations,
@@ -100,10 +109,12 @@ PARTS = ("rewrites", "configurations", "rungs", "sources", "scheduling")
 
 
 def run_patched(part: str) -> None:
-    """Be the command ``fxmorph`` without a part."""
+    """Be the command ``fxmorph`` without a part, or with all where it is none of :data:`PATCHES`."""
     from fxmorph.__main__ import main
 
-    PATCHES[part]()
+    without_what_is_known()
+    if part in PATCHES:
+        PATCHES[part]()
     main()
 
 
@@ -144,10 +155,8 @@ def _kept(file: Path | None) -> list[Campaign]:
 
 
 def _campaign(without: str, seed: int, options: argparse.Namespace) -> Campaign:
-    start = [sys.executable, "-m", "fxmorph"]
-    if without in PATCHES:
-        code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import ablation; "
-        start = [sys.executable, "-c", f"{code}ablation.run_patched({without!r})"]
+    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import ablation; "
+    start = [sys.executable, "-c", f"{code}ablation.run_patched({without!r})"]
     causes: dict[str, float] = {}
     began = time.monotonic()
 
