@@ -108,3 +108,12 @@ def without_tail(source: str) -> str:
         and not (isinstance(s, ast.Assign) and getattr(s.targets[0], "id", "") in _ABOUT_THE_SEED)
     ]
     return ast.unparse(ast.Module(body, []))
+
+
+def without_function(source: str, name: str) -> str:
+    """The source without the function of that name, which is defined anew; as it is where something of it calls it."""
+    tree = ast.parse(source)
+    if any(isinstance(node, ast.Name) and node.id == name for node in ast.walk(tree)):
+        return source
+    body = [s for s in tree.body if not (isinstance(s, ast.FunctionDef) and s.name == name)]
+    return ast.unparse(ast.Module(body, []))

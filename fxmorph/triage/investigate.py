@@ -56,7 +56,7 @@ from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.inside_unit import functions_inside
 from fxmorph.triage.blame.localize import IN_EAGER, localize
 from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart, cpu_seconds
-from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_tail
+from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_function, without_tail
 from fxmorph.triage.folder.program_text import defined
 from fxmorph.triage.identity import group_of, same_group, skeleton
 from fxmorph.triage.reduce.calls import returning
@@ -350,7 +350,7 @@ class _Investigation:
             inputs = InputSet.snapshot(SeedSubject(self.loaded).fresh(self.plan, self.case.input_seed).args)
         except (NotApplicable, Unsupported):  # no text holds them; the source alone may not show it
             return source
-        return f"{source}\n\n{self._inputs_text(inputs)}"
+        return f"{without_function(source, 'make_inputs')}\n\n{self._inputs_text(inputs)}"
 
     def _start(self) -> tuple[Candidate | None, Recipe]:
         """The graph that shows the finding, with the recipe that made it; None where only the callable does."""

@@ -9,7 +9,7 @@ import pytest
 from fxmorph.core.finding_parts import Blame
 from fxmorph.core.units import Stage
 from fxmorph.model import CaseResult, Status
-from fxmorph.triage.conclusion import Investigated
+from fxmorph.triage.conclusion import Investigated, without_function
 
 
 def investigated(blame: Blame | None) -> Investigated:
@@ -39,3 +39,11 @@ def test_without_a_confirmed_unit_the_backend_counts() -> None:
 
 def test_a_backend_behind_dynamo_is_what_it_was() -> None:
     assert investigated(Blame(Stage.PARTITIONER, "partitioner.x", True)).stage("inductor") == "inductor"
+
+
+def test_a_function_that_is_defined_anew_is_left_out_unless_something_calls_it() -> None:
+    source = "import torch\n\ndef make_inputs():\n    return [1]\n\ndef fn(x):\n    return x"
+    assert without_function(source, "make_inputs") == "import torch\n\ndef fn(x):\n    return x"
+    called = source + "\nN = len(make_inputs())"
+    assert without_function(called, "make_inputs") == called
+    assert without_function(source, "make_fn") == source
