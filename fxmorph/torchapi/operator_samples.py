@@ -209,21 +209,30 @@ def _drawn(op: Any, dtype: torch.dtype, device: str = "cpu") -> list[Any]:
     """The most unlike of the first samples; those before one that cannot be drawn."""
     differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     drawn: list[Any] = []
-    with contextlib.suppress(Exception), _seeded_without_devices():
+    with contextlib.suppress(Exception), _outside_of_tests():
         for sample in itertools.islice(op.sample_inputs(device, dtype, requires_grad=differentiable), DRAWN):
             drawn.append(sample)
     return most_unlike(drawn, lambda sample: [sample.input, sample.args, sample.kwargs], SAMPLES)
 
 
 @contextlib.contextmanager
-def _seeded_without_devices() -> Iterator[None]:
-    """Torch's tests seed before each sample; of devices that are not there each keeps a stack trace for later."""
+def _outside_of_tests() -> Iterator[None]:
+    """Torch's tests seed before each sample, and look through the stack for the test that draws it.
+
+    Of devices that are not there each seed keeps a stack trace for later, and reading the stack takes longer than
+    drawing a sample.
+    """
     from torch.testing._internal import common_utils
+    from torch.testing._internal.opinfo import core
 
     def seeded(seed: int | None = None) -> None:
         seed_samples(common_utils.SEED if seed is None else seed)
 
-    with mock.patch.object(common_utils, "set_rng_seed", seeded):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.object(common_utils, "set_rng_seed", seeded))
+        for module in (common_utils, core):
+            if hasattr(module, "extract_test_fn"):
+                stack.enter_context(mock.patch.object(module, "extract_test_fn", lambda: None))
         yield
 
 
