@@ -33,6 +33,15 @@ MODES: dict[str, tuple[str, ...]] = {
 }
 #: Verdicts that accuse.
 ACCUSED = ("finding", "known")
+#: What ``fxmorph run`` and ``fxmorph reduce`` made of findings, by architecture and mode.
+EXPLAINED: dict[tuple[str, str], str] = {
+    ("falcon", "train"): (
+        "Accused is `codegen.CppTile2DKernel`, seen in 3 of 3 fresh processes: right on one thread, and gone on four "
+        "where vectors lie along one dimension (by hand: with `torch._inductor.config.cpp.enable_loop_tail_vec = "
+        "False`). Most likely it is pytorch/pytorch#191837, sums over columns on several threads "
+        "(`corpus/regressions/pt191837_column_sums_on_threads.py`)."
+    ),
+}
 
 
 def judged(architecture: Architecture, mode: str) -> dict[str, object]:
@@ -76,7 +85,9 @@ def page(results: Sequence[dict[str, object]]) -> Iterator[str]:
             yield f"| {a.name} | {a.library} | {' | '.join(cells)} |"
     accused = [r for r in results if r["verdict"] in ACCUSED]
     yield from ("", "## Findings", "")
-    yield from (f"- {r['name']}, {r['mode']} ({r['stage']}): {r['reason']}" for r in accused)
+    for r in accused:
+        explained = EXPLAINED.get((str(r["name"]), str(r["mode"])), "")
+        yield f"- {r['name']}, {r['mode']} ({r['stage']}): {r['reason']}. {explained}".rstrip()
     if not accused:
         yield "None."
     others = [r for r in results if r["verdict"] not in ("clean", *ACCUSED)]
