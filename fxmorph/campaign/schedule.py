@@ -160,6 +160,8 @@ def result_of_loss(case: Case, ended: Ended) -> CaseResult:
         if ended.alone:
             why = f"eager alone dies of, too: {ended.detail}"
         return replace(so_far.with_more(f"not judged further, which {why}"), seconds=seconds)
+    if ended.trouble is Trouble.TIMEOUT:
+        reason += "; --case-timeout allows more"
     crashed = in_compiler and ended.trouble is Trouble.CRASH
     status = Status.FINDING if crashed else Status.INCONCLUSIVE if in_compiler else Status.ERROR
     kinds = (Kind.CRASH,) if crashed else ()

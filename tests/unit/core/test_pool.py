@@ -216,6 +216,7 @@ def test_a_case_whose_time_ends_keeps_what_was_judged(phase: str, case_id: str, 
     ended = Ended(None, None, Trouble.TIMEOUT, phase, "120 CPU seconds", 120.0, so_far=so_far)
     result = result_of_loss(case, ended)
     assert (result.case_id, result.status) == (case.id, status) and "120 CPU seconds" in result.reason
+    assert result.reason.count("--case-timeout") == 1
     crashed = result_of_loss(case, replace(ended, trouble=Trouble.CRASH))
     assert crashed.status is (Status.FINDING if phase == "compile" else Status.ERROR)
     if phase != "compile":  # of what eager alone dies, too, nobody else is accused
