@@ -227,7 +227,7 @@ class FindingQueue:
         self._investigated[best.novelty()] += 1
         groups = tuple(self._groups)
         job = jobs.Investigate(best.index, best.case, best.result, seconds, groups, best.manner, best.blame)
-        return job, seconds * 4
+        return job, max(seconds, self._effort.least) * 4
 
     def hear(self, ended: Ended) -> None:
         """One of the queue's jobs ended."""
@@ -512,7 +512,7 @@ def _in_short(found: Found, seconds: float) -> tuple[Found, float]:
     """How a case is investigated for which there are so many seconds, and no more."""
     blames = seconds >= BLAMED_IN and found.manner is jobs.Manner.HERE
     manner = jobs.Manner.BLAMED if blames else jobs.Manner.AS_FOUND
-    return replace(found, manner=manner), max(seconds, BLAMED_IN)
+    return replace(found, manner=manner), max(seconds, 0.0)
 
 
 def finding_of(case: Case, result: CaseResult, got: Investigated, campaign_seed: int) -> Finding:
