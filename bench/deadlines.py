@@ -20,7 +20,7 @@ from fxmorph.core.store import DATABASE, Store
 from fxmorph.model import Status
 
 #: What the last line of a run says of findings; known ones are counted apart.
-LAST = re.compile(r"^\d+ cases?, (\d+) findings?, (\d+) known", re.MULTILINE)
+LAST = re.compile(r"^\d+ cases?(?: \([^)]*\))?, (\d+) findings?, (\d+) known", re.MULTILINE)
 ROW = re.compile(r"^│ ([0-9a-f]{12}) │", re.MULTILINE)
 FXMORPH = [sys.executable, "-m", "fxmorph"]
 

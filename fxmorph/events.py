@@ -164,7 +164,7 @@ class Progress(_Event):
     """How far the run is, for people; reporters of JSON leave it out.
 
     ``planned`` is the number of cases, None where only the time limits the run; ``remaining_s``
-    may be infinite.
+    may be infinite.  ``at_work`` is what was begun last: the label of a seed, or of what a unit is tried on.
     """
 
     event: ClassVar[str] = "progress"
@@ -174,6 +174,7 @@ class Progress(_Event):
     elapsed_s: float
     remaining_s: float
     phase: str = ""
+    at_work: str = ""
 
 
 @dataclass(frozen=True)

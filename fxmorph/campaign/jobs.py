@@ -145,3 +145,11 @@ class WriteUp:
     case: Case
     finding: Finding
     folder: str
+
+
+def label_of(job: Any) -> str:
+    """What a job tries, for people; "" where it is about no program."""
+    if isinstance(job, JudgePasses):
+        return job.source.label
+    case: Case | None = getattr(job, "case", None)
+    return case.seed.label if case is not None else ""

@@ -45,6 +45,8 @@ class Run:
         self._ledger, self._queue = made.ledger, made.queue
         self._jobs = schedule.jobs()
         self._scripts = ScriptServer(SCRIPT_SERVER, {**fresh_environment(made.cache), **ASK_NVML})
+        #: What was begun last.
+        self._at_work = ""
         #: The schedule has no more jobs, or as many as were asked for are done.
         self._exhausted = False
 
@@ -151,6 +153,7 @@ class Run:
                 if job is None:
                     break
                 if not self._schedule.recalled(job):
+                    self._at_work = jobs.label_of(job) or self._at_work
                     pool.submit(job, self._schedule.limit(job))
             more = (case_time and not self._exhausted) or queue.wants(cases_left=False)
             if elapsed >= s.max_time or not (pool.busy or more):
@@ -199,7 +202,8 @@ class Run:
         s, elapsed = self._settings, self._ledger.elapsed
         left = max(s.max_time - elapsed, 0.0)
         phase = "judging" if case_time else "investigating findings"
-        self._emit(Progress(self._schedule.judged, self._planned, len(self._queue.new), elapsed, left, phase))
+        judged, findings = self._schedule.judged, len(self._queue.new)
+        self._emit(Progress(judged, self._planned, findings, elapsed, left, phase, self._at_work))
 
     # -- after -----------------------------------------------------------------
 

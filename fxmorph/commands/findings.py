@@ -11,6 +11,7 @@ from fxmorph.core.exits import Exit
 from fxmorph.core.store import Store
 from fxmorph.core.united import Placed, united
 from fxmorph.events import FindingMade
+from fxmorph.report.finding_row import HEADS, finding_row
 from fxmorph.triage.folder.public_threads import known_as, likely_lines
 
 
@@ -27,14 +28,11 @@ def list_findings(settings: Settings, duplicates: bool) -> Exit:
             made = FindingMade(finding, folder, finding.known, placed.duplicate_of)
             print_line(json.dumps(made.to_json(), ensure_ascii=False))
     elif listed:
-        rows = [
-            (
-                f.id, ",".join(f.kinds), f.stage, f.unit, "yes" if f.confirmed else "no", f.known, f.seed,
-                f.recipe or "(as it is)",
-            )
-            for f in (placed.finding for placed in listed)
-        ]  # fmt: skip
-        print_columns(("id", "kinds", "stage", "unit", "confirmed", "known", "seed", "recipe"), rows)
+        rows = []
+        for finding in (placed.finding for placed in listed):
+            *cells, seed = finding_row(finding)
+            rows.append((*cells, "yes" if finding.confirmed else "no", finding.known, seed))
+        print_columns((*HEADS[:-1], "confirmed", "known", HEADS[-1]), rows)
     else:
         print_line(f"no findings in {settings.state}")
     return Exit.OK

@@ -36,6 +36,7 @@ from fxmorph.events import (
 )
 from fxmorph.model import SEVERITY, Finding, Status
 from fxmorph.report.conversation import asking_line, outcome_words, session_lines
+from fxmorph.report.finding_row import HEADS, finding_row
 from fxmorph.triage.folder.issue import not_reduced
 from fxmorph.triage.folder.public_threads import known_as, likely_lines
 
@@ -206,13 +207,15 @@ class Terminal:
         of = f" of {event.planned}" if event.planned is not None else ""
         findings = _count(event.findings, "finding")
         left = f", {spell_time(event.remaining_s)} left" if isfinite(event.remaining_s) else ""
-        detail = f"{event.done}{of} cases, {findings}{left}"
+        rate = f" ({event.done / event.elapsed_s:.1f} a second)" if event.done and event.elapsed_s else ""
+        detail = f"{event.done}{of} cases{rate}, {findings}{left}"
         if self._live is not None:
             whole = event.elapsed_s + event.remaining_s
             share = event.elapsed_s / whole if whole else 1.0
             if event.planned:
                 share = max(share, event.done / event.planned)
-            self._live.update(self._task, completed=min(share, 1.0), description=event.phase, detail=detail)
+            at_work = f"{event.phase} {event.at_work}".rstrip()
+            self._live.update(self._task, completed=min(share, 1.0), description=at_work, detail=detail)
         elif self._clock() - self._said_progress >= PROGRESS_EVERY_S:
             self._said_progress = self._clock()
             self._say(f"{event.phase + ': ' if event.phase else ''}{detail}, {spell_time(event.elapsed_s)} gone")
@@ -221,7 +224,8 @@ class Terminal:
         self.close()
         if not self._quiet:
             self._tables(event)
-        words = [_count(event.cases, "case"), _count(len(event.findings), "finding"), f"{event.known} known"]
+        words = [_count(event.cases, "case") + _parts(event)]
+        words += [_count(len(event.findings), "finding"), f"{event.known} known"]
         words += [_count(event.duplicates, "duplicate")] if event.duplicates else []
         words += [_count(event.edge_cases, "edge case")] if event.edge_cases else []
         unsettled = ("unconfirmed", "uninvestigated")  # they make the exit code 1 too
@@ -268,7 +272,10 @@ class Terminal:
             spent = ", ".join(f"{name} {value:.0f} s ({value / total:.0%})" for name, value in parts)
             self._print(f"CPU time: {spent}")
         if self._command == "run":
-            self._print(f"state in {self._state}; `fxmorph findings` lists, `fxmorph show ID` prints the report of one")
+            self._print(
+                f"state in {self._state}; `fxmorph findings` lists, `fxmorph show ID` prints the report of one, "
+                "`fxmorph replay ID` runs it again"
+            )
         elif event.findings:
             self._print(
                 "`fxmorph run PATH` blames and reduces; findings whose fingerprint, the word before the reason, is in "
@@ -276,24 +283,28 @@ class Terminal:
             )
 
     def _table_of_findings(self, told: list[FindingMade]) -> Table:
-        """One line each; seed, unit and recipe give way first, the command to paste never."""
+        """One line each; unit, operators and seed give way first."""
         known = any(made.known for made in told)
+        rows = [finding_row(made.finding) for made in told]
         table = Table(title="Findings", title_justify="left")
-        commands = [replay_command(made.finding, self._state) for made in told]
-        table.add_column("id", no_wrap=True, min_width=max(len(made.finding.id) for made in told))
-        for head, cell in (("kinds", _kinds), ("stage", _stage)):
-            widest = max(len(cell(made.finding)) for made in told)
-            table.add_column(head, no_wrap=True, overflow="ellipsis", min_width=min(widest, 24))
-        for head in ("unit", "seed", "recipe"):
-            table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=max(6, self._console.width // 6))
+        table.add_column(HEADS[0], no_wrap=True, min_width=max(len(row[0]) for row in rows))
+        table.add_column(HEADS[1], no_wrap=True, overflow="ellipsis", min_width=min(max(len(r[1]) for r in rows), 20))
+        for head in HEADS[2:]:
+            table.add_column(head, no_wrap=True, overflow="ellipsis", max_width=max(6, self._console.width // 3))
         if known:
             table.add_column("known", no_wrap=True, overflow="ellipsis")
-        table.add_column("replay", no_wrap=True, min_width=max(map(len, commands)))
-        for made, command in zip(told, commands, strict=True):
-            f = made.finding
-            row = [f.id, _kinds(f), _stage(f), f.unit, f.seed, f.recipe or "(as it is)"]
-            table.add_row(*map(Text, [*row, *([made.known] if known else []), command]))
+        for made, row in zip(told, rows, strict=True):
+            table.add_row(*map(Text, [*row, *([made.known] if known else [])]))
         return table
+
+
+def _parts(event: RunFinished) -> str:
+    """What the cases came to, in parts that add up to them; nothing of a single one."""
+    clean = event.counts.get(Status.CLEAN, 0)
+    differ = sum(event.counts.get(status, 0) for status in (Status.FINDING, Status.KNOWN, Status.IR_ONLY))
+    parts = {"clean": clean, "differ": differ, "neither": event.cases - clean - differ}
+    told = ", ".join(f"{number} {what}" for what, number in parts.items() if number)
+    return f" ({told})" if event.cases > 1 and min(parts.values()) >= 0 else ""
 
 
 def replay_command(finding: Finding, state: str = ".fxmorph") -> str:

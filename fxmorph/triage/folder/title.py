@@ -18,7 +18,7 @@ MOST, MOST_CODE = 96, 52
 #: Operators that a title names.
 MOST_OPERATORS = 3
 #: Operators that say little where there are others.
-_PLAIN = frozenset(
+PLAIN = frozenset(
     "view reshape permute transpose unsqueeze squeeze expand contiguous clone detach to float size add sub mul div "
     "t mT relu requires_grad_ getitem".split()
 )
@@ -159,8 +159,8 @@ def _operators(finding: Finding, fn: ast.FunctionDef | None) -> list[str]:
     names = list(dict.fromkeys(called))
     words = finding.unit.rpartition("/")[2].lower()
     accused = [n for n in names if n.strip("_") and n.strip("_") in words]
-    rest = [n for n in reversed(names) if n not in accused and n not in _PLAIN]
-    plain = [n for n in reversed(names) if n not in accused and n in _PLAIN]
+    rest = [n for n in reversed(names) if n not in accused and n not in PLAIN]
+    plain = [n for n in reversed(names) if n not in accused and n in PLAIN]
     chosen = [*accused, *rest, *([] if accused or rest else plain)][:MOST_OPERATORS]
     return sorted(chosen, key=names.index)
 

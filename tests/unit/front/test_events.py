@@ -223,10 +223,11 @@ def test_plain_text() -> None:
     assert f"finding ab12cd34: {found} by layout_flip{{k=2}}@mul>add: 3 of 64 elements differ\n" in said
     assert "known (pytorch/pytorch#195451) ab12cd34" in said
     assert "duplicate" not in said.split("Cases by verdict")[0]
-    assert "fxmorph replay ab12cd34" in said
+    assert re.search(r"│ ab12cd34 │ wrong values, shared\S* m?…?\S* │ post_grad_passes: reinplace", said)
+    assert "│ corpus/seeds/norm[eval].py" in said and "`fxmorph replay ID`" in said
     assert "CPU time: compile 75 s (75%), eager 25 s (25%)" in said
-    last = "13 cases, 1 finding, 1 known, 1 duplicate, 2 edge cases in 10m 05s; report: .fxmorph/findings (exit code 1)"
-    assert said.splitlines()[-1] == last
+    last = "13 cases (10 clean, 2 differ, 1 neither), 1 finding, 1 known, 1 duplicate, 2 edge cases in 10m 05s"
+    assert said.splitlines()[-1] == f"{last}; report: .fxmorph/findings (exit code 1)"
     assert "\x1b" not in said
 
 
@@ -265,7 +266,7 @@ def test_verbose_shows_cases() -> None:
 def test_progress_about_every_ten_seconds() -> None:
     progress = Progress(3, 10, 1, 30.0, 70.0, "judging")
     said = text([progress] * 4, clock=[0.0, 4.0, 10.5, 10.5, 15.0, 19.0])
-    assert said == "judging: 3 of 10 cases, 1 finding, 1m 10s left, 30s gone\n"
+    assert said == "judging: 3 of 10 cases (0.1 a second), 1 finding, 1m 10s left, 30s gone\n"
 
 
 def test_spell_time() -> None:
