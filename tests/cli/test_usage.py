@@ -189,7 +189,7 @@ def test_stored_findings_are_listed_and_shown(folder: Path) -> None:
         run = store.create_run(Settings(), {"versions": {"torch": "2.13.0"}})
         store.add_finding(run, finding, str(folder / "f"))
         listed = fxmorph("findings", cwd=folder)  # while a writer is at work
-    assert listed.stdout.splitlines()[1].split()[:4] == ["ab12cd34", "value", "inductor", "post_grad"]
+    assert listed.stdout.splitlines()[1].split()[:4] == ["ab12cd34", "wrong", "values", "post_grad"]
     line = json.loads(fxmorph("findings", "--json", cwd=folder).stdout)
     assert (line["event"], line["id"], line["recipe"]) == ("finding", "ab12cd34", "layout_flip@x")
     shown = fxmorph("show", "ab", cwd=folder)
