@@ -13,8 +13,10 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import multiprocessing.forkserver
+import multiprocessing.resource_tracker
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -200,9 +202,23 @@ def start_server(preload: list[str], gpu: bool = False) -> None:
     Workers of a server that has modules to share see no GPU, but where they are to use it and can (``gpu_forks``).
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(preload)
+    _start_quiet_tracker()
     # While it imports, Ctrl-C is the parent's business.
     with _interrupts_ignored(), _gpus_hidden() if preload and not gpu else contextlib.nullcontext():
         multiprocessing.forkserver.ensure_running()
+
+
+def _start_quiet_tracker() -> None:
+    """Start the process that removes what workers leave in the system, if it does not run yet.
+
+    Of the semaphores of workers that were killed it would say so on the terminal, as if something were wrong.
+    """
+    options = list(sys.warnoptions)  # its interpreter is started with those of this one
+    sys.warnoptions.append("ignore:resource_tracker")
+    try:
+        multiprocessing.resource_tracker.ensure_running()
+    finally:
+        sys.warnoptions[:] = options
 
 
 class Pool:

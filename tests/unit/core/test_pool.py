@@ -356,3 +356,34 @@ def test_workers_of_a_server_with_the_compiler_see_no_gpu(tmp_path: Path) -> Non
     environment |= {"PYTHONPATH": os.pathsep.join((root, str(tmp_path))), "CUDA_VISIBLE_DEVICES": "0"}
     child = subprocess.run([sys.executable, "sees.py"], cwd=tmp_path, capture_output=True, text=True, env=environment)
     assert (child.stdout.splitlines(), child.stderr) == (["''", "''", "'1'", "0 False"], "")
+
+
+#: A worker that holds a semaphore is killed.
+KILLED = """import multiprocessing, os, signal, sys
+from fxmorph.core import pool
+
+def holds(told):
+    lock = multiprocessing.get_context("forkserver").RLock()
+    told.send(1)
+    signal.pause()
+
+if __name__ == "__main__":
+    if sys.argv[1] == "ours":
+        pool.start_server([])
+    context = multiprocessing.get_context("forkserver")
+    mine, theirs = context.Pipe()
+    worker = context.Process(target=holds, args=(theirs,))
+    worker.start()
+    mine.recv()
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.join()
+    print(sys.warnoptions)
+"""
+
+
+@pytest.mark.parametrize(("server", "said"), [("ours", False), ("plain", True)])
+def test_of_a_killed_workers_semaphores_nothing_is_said(tmp_path: Path, server: str, said: bool) -> None:
+    (tmp_path / "killed.py").write_text(KILLED)
+    done = subprocess.run([sys.executable, "killed.py", server], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[]\n")
+    assert ("leaked semaphore" in done.stderr) is said, done.stderr
