@@ -43,8 +43,8 @@ EXPLAINED: dict[tuple[str, str], str] = {
     ),
     ("clip", "dynamic"): (
         "Seen by hand too, with `torch.compile(model, dynamic=True)` and a batch of one: the second result is the "
-        "first one transposed, and the compiled model returns one tensor object for both, so that what changes the shape of "
-        "one in place changes the other's. The values are right."
+        "first one transposed, and the compiled model returns one tensor object for both, so that what changes "
+        "the shape of one in place changes the other's. The values are right."
     ),
 }
 
