@@ -202,9 +202,9 @@ def start_server(preload: list[str], gpu: bool = False) -> None:
     Workers of a server that has modules to share see no GPU, but where they are to use it and can (``gpu_forks``).
     """
     multiprocessing.get_context("forkserver").set_forkserver_preload(preload)
-    _start_quiet_tracker()
     # While it imports, Ctrl-C is the parent's business.
     with _interrupts_ignored(), _gpus_hidden() if preload and not gpu else contextlib.nullcontext():
+        _start_quiet_tracker()
         multiprocessing.forkserver.ensure_running()
 
 
