@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -48,14 +49,36 @@ def run_shards(environment: TorchEnvironment, arguments: Sequence[str], count: i
     """
     for number in range(1, count + 1):
         shard = Shard(number, count)
-        process = environment.start(["run", *arguments, "--shard", str(shard)])
+        process = None
         try:
+            with _interrupts_held():
+                process = environment.start(["run", *arguments, "--shard", str(shard)])
             code = process.wait()
         except KeyboardInterrupt:
+            if process is None:
+                raise
             process.send_signal(signal.SIGINT)
             yield ShardEnded(shard, _wait_or_kill(process))
             raise
         yield ShardEnded(shard, code)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """A Ctrl-C that comes inside is raised at the end: a process that was started meanwhile is known by then."""
+    came = False
+
+    def note(*_: object) -> None:
+        nonlocal came
+        came = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _wait_or_kill(process: subprocess.Popen[bytes]) -> int:
