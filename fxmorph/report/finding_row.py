@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fxmorph.model import Finding, Kind, Recipe
-from fxmorph.triage.folder.title import PLAIN
+from fxmorph.triage.folder.title import MOST_OPERATORS, PLAIN
 
 HEADS = ("id", "what is wrong", "unit", "operators", "seed")
-#: Operators that a row names.
-MOST_OPERATORS = 3
 _WRONG: Mapping[Kind, str] = {
     Kind.VALUE: "wrong values",
     Kind.NONFINITE: "NaN or Inf",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,10 +39,10 @@ class AssertingKernel:
 
 def asserting_kernel(folder: Path, cache: Path) -> AssertingKernel | None:
     """Run the finding's repro once more, each kernel waited for; None where it names no kernel."""
-    environment: Mapping[str, str] = {**fresh_environment(cache), "CUDA_LAUNCH_BLOCKING": "1"}
+    environment = {**fresh_environment(cache), "CUDA_LAUNCH_BLOCKING": "1"}
     try:
         done = subprocess.run(
-            [sys.executable, "repro.py"], cwd=folder, env=dict(environment), capture_output=True, text=True,
+            [sys.executable, "repro.py"], cwd=folder, env=environment, capture_output=True, text=True,
             errors="replace", timeout=REPRO_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

@@ -15,7 +15,7 @@ from fxmorph.triage.folder.unit_words import pass_name, prefix
 
 #: Characters of a title, and of code in it.
 MOST, MOST_CODE = 96, 52
-#: Operators that a title names.
+#: Operators that a title names, and a row of a table.
 MOST_OPERATORS = 3
 #: Operators that say little where there are others.
 PLAIN = frozenset(
