@@ -17,6 +17,7 @@ from fxmorph.campaign.packs import Packs, pack_folders_of
 from fxmorph.campaign.schedule import case_of, compile_config, rung_of
 from fxmorph.core.clock import Clock
 from fxmorph.core.config import ConfigError, Settings
+from fxmorph.core.python_headers import missing_headers
 from fxmorph.core.seeds import Refusal, find_seeds
 from fxmorph.core.store import Store
 from fxmorph.core.versions import version_of
@@ -115,16 +116,15 @@ def _refuse_what_cannot_work(settings: Settings) -> None:
         raise ConfigError(f"--rung {settings.rung}: with --pass no kernels are made")
     if settings.compiles_alone and settings.rung != settings.device:
         raise ConfigError(f"--rung {settings.rung}: kernels are compiled for --device {settings.device}")
-    if (
-        not settings.interprets
-        and settings.device != "cuda"
-        and settings.backend == "inductor"
-        and cpp_compiler() is None
-    ):
+    if settings.interprets or settings.backend != "inductor":
+        return
+    if settings.device != "cuda" and cpp_compiler() is None:
         raise ConfigError(
             "no C++ compiler found, and Inductor needs one on CPU: install g++ (apt install g++) or set CXX,"
             " or choose --backend aot_eager"
         )
+    if lacks := missing_headers():
+        raise ConfigError(f"{lacks}, or choose --backend aot_eager")
 
 
 def _cache(settings: Settings) -> Path:

@@ -14,6 +14,9 @@ from fxmorph.core.gpu_forks import ASK_NVML, gpu_survives_forks
 from fxmorph.core.pool import start_server
 from fxmorph.core.vector_units import vector_units_setting
 
+#: The module that loads all that workers share.
+PRELOADED = "fxmorph.campaign.preloaded"
+
 
 def begin(devices: Sequence[str]) -> list[str]:
     """Start the server, if it does not run yet; returns the modules that workers share.
@@ -29,7 +32,7 @@ def begin(devices: Sequence[str]) -> list[str]:
     os.environ.update(vector_units_setting())
     if _use_gpu(devices):
         os.environ.update(ASK_NVML)
-    shared = ["fxmorph.campaign.worker"] if forks_compiler(devices) else []
+    shared = [PRELOADED] if forks_compiler(devices) else []
     start_server(shared, gpu=_use_gpu(devices))
     return shared
 

@@ -6,6 +6,7 @@ from fxmorph.campaign import worker_server
 from fxmorph.commands.reporters import reporting
 from fxmorph.commands.usage import require_seeds
 from fxmorph.core.config import EngineName, Settings
+from fxmorph.core.uncollected import uncollected
 
 
 def check(settings: Settings) -> int:
@@ -13,7 +14,8 @@ def check(settings: Settings) -> int:
     require_seeds(settings)
     if settings.engine == EngineName.LOCAL:
         worker_server.begin(settings.devices)
-    from fxmorph.campaign.case_run import check_seeds
+    with uncollected():
+        from fxmorph.campaign.case_run import check_seeds
 
     with reporting(settings) as emit:
         return check_seeds(settings, emit)

@@ -19,9 +19,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from fxmorph.campaign.worker_server import PRELOADED
 from fxmorph.core.config import Settings
 from fxmorph.core.exits import Exit
 from fxmorph.core.pool import Ended, Pool, answer_jobs
+from fxmorph.core.python_headers import missing_headers
+from fxmorph.core.said import cut
 from fxmorph.core.versions import SUPPORTED, UNKNOWN, version_of
 from fxmorph.model import Case, CaseResult, CompileConfig, Kernels, Kind, Rung, Status, ValuePlan
 from fxmorph.rules import Registry, load_rules
@@ -102,18 +105,21 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
     row("cpus", str(os.cpu_count() or 1) + f", {settings.effective_jobs} workers by default")
     compiler = cpp_compiler()
     row("c++", _compiler_version(compiler) if compiler else "none; install g++ (apt install g++) or set CXX")
+    row("headers", missing_headers() or "of Python, which kernels include")
     devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(i) for i in range(devices))
     row("cuda", f"{devices}: {names}" if devices else "no device that this torch can use")
     triton = importlib.util.find_spec("triton") is not None
     version = version_of("triton")
     row("triton", "none" if not triton else "found" if version == UNKNOWN else version)
-    offered = {"cpu": compiler is not None, "cuda": devices > 0 and triton}
+    offered = {"cpu": compiler is not None and not missing_headers(), "cuda": devices > 0 and triton}
     # The first compiles what it found, on the CPU.
     rungs = {**offered, "pass (run --pass)": offered["cpu"], "ir (--rung ir)": not no_interpreter()}
     row("rungs", "; ".join(f"{name}: {'runs here' if ok else 'does not run here'}" for name, ok in rungs.items()))
     if no_interpreter():
         row("", f"ir is absent: {no_interpreter()}")
+    if missing_headers():
+        troubles.append(missing_headers())
     for device in settings.devices:
         if not offered.get(device, False):
             troubles.append(f"device {device} was asked for and has no working compiler here")
@@ -199,7 +205,7 @@ def run_self_tests(device: str, preload: bool = True) -> Iterator[tuple[SelfTest
         before = {name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "TORCHINDUCTOR_COMPILE_THREADS")}
         os.environ.update(dict.fromkeys(before, "1"))
         try:
-            with Pool(1, serve, (device, cache), ["fxmorph.campaign.worker"] if preload else []) as pool:
+            with Pool(1, serve, (device, cache), [PRELOADED] if preload else []) as pool:
                 tests = _tests_of(device)
                 jobs = [(test.plant, str(seed), test.interpreted) for test in tests]
                 for test, ended in zip(tests, pool.run(jobs, SECONDS), strict=True):
@@ -229,7 +235,7 @@ def _outcome(test: SelfTest, ended: Ended) -> tuple[bool, str]:
 def _said(result: CaseResult) -> str:
     kinds = f" ({', '.join(result.kinds)})" if result.kinds else ""
     stage = f" at stage {result.stage}" if result.stage else ""
-    reason = f": {result.reason[:160]}" if result.status not in (Status.CLEAN, Status.FINDING) else ""
+    reason = f": {cut(result.reason)}" if result.status not in (Status.CLEAN, Status.FINDING) else ""
     return f"{result.status}{kinds}{stage}{reason}"
 
 

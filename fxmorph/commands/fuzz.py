@@ -7,6 +7,7 @@ from fxmorph.commands.reporters import reporting
 from fxmorph.commands.usage import require_seeds
 from fxmorph.core.config import EngineName, Settings
 from fxmorph.core.store import Store
+from fxmorph.core.uncollected import uncollected
 
 
 def fuzz(settings: Settings) -> int:
@@ -21,9 +22,11 @@ def fuzz(settings: Settings) -> int:
         worker_server.begin(settings.devices)
     with reporting(settings, page=True) as emit:
         if settings.passes:
-            from fxmorph.campaign.unit_run import run_passes
+            with uncollected():
+                from fxmorph.campaign.unit_run import run_passes
 
             return run_passes(settings, emit)
-        from fxmorph.campaign.case_run import run_campaign
+        with uncollected():
+            from fxmorph.campaign.case_run import run_campaign
 
         return run_campaign(settings, emit)

@@ -23,6 +23,7 @@ import torch
 from torch import fx
 
 from fxmorph.core.installed_lists import UNITS
+from fxmorph.core.said import said
 from fxmorph.core.units import Stage, Unit, matches
 from fxmorph.inductor.apply import Applied, CannotRun, NotInEager, apply_unit
 from fxmorph.inductor.derive.derived_graph import Derived
@@ -221,7 +222,7 @@ class _Judging:
             self._cannot[unit.name] = str(error)
             return
         except Exception as error:
-            self._cannot[unit.name] = f"{type(error).__name__}: {' '.join(str(error).split())[:160]}"
+            self._cannot[unit.name] = said(error)
             return
         if applied.after is graph.gm:
             return
@@ -230,8 +231,7 @@ class _Judging:
             try:
                 pair = _checked(unit, self._source, graph, applied, key, self._prover, self._folder)
             except Exception as error:  # of ours, or of values that cannot be copied
-                said = " ".join(str(error).split())[:160]
-                self._cannot[unit.name] = f"it fires, and cannot be judged: {type(error).__name__}: {said}"
+                self._cannot[unit.name] = f"it fires, and cannot be judged: {said(error)}"
                 return
             self._pairs.append(replace(pair, seconds=round(time.process_time() - started, 4)))
 
@@ -383,4 +383,4 @@ def _derived_graph(derived: Derived, device: str) -> StageGraph:
     except Exception as error:
         if device == "cpu":
             raise
-        raise CaptureFailed(f"not on {device}: {type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
+        raise CaptureFailed(f"not on {device}: {said(error)}") from error

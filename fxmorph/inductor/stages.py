@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.core.said import said
 from fxmorph.core.units import Stage, Unit
 from fxmorph.inductor.apply import apply_unit, clone_module
 from fxmorph.inductor.inventory import UnknownUnit, listed
@@ -113,7 +114,7 @@ def _watched(
             if training:
                 _backward(result)
     except Exception as error:
-        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        why = said(error)
     finally:
         reset()
     found = watching.graphs()

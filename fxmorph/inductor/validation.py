@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.core.said import said
 from fxmorph.inductor.pairs import PairVerdict, judge_pair
 from fxmorph.model import Kind, Level, Status, ValuePlan
 from fxmorph.programs.inputs import InputSet, Unsupported, flat_storage
@@ -318,7 +319,7 @@ class _Task:
         except NotModelled:
             raise
         except Exception as error:
-            raise NotModelled(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+            raise NotModelled(said(error)) from error
         results = [(memory.shadow(o.detach()).clone(), o.dtype) for o in out if isinstance(o, torch.Tensor)]
         results += [(memory.shadow(flat_storage(t)).clone(), t.dtype) for _, t in tensors]
         return results, [o for o in out if not isinstance(o, torch.Tensor)]

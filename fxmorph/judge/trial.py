@@ -334,10 +334,6 @@ class Trial:
         self.settings = subject.config(config)
         self.input_seed = input_seed
         self.clock = clock
-        #: Whether elided casts are held against the program: it was told to keep them, and could.
-        self._casts_count = bool(dict(self.settings.inductor).get("emulate_precision_casts")) and keeps_casts(
-            self.settings
-        )
         self._compiled: dict[int, tuple[Any, Callable[..., Any]]] = {}
         self._module: Invocation | None = None
         #: What was seen of eager and of the compiled program in the last judgement.
@@ -403,6 +399,10 @@ class Trial:
             self._compiled.clear()
             return self.compiled(plan, prepare, **more)
         return seen
+
+    def _keeps_casts(self) -> bool:
+        """Whether elided casts are held against the program: it was told to keep them, and could."""
+        return bool(dict(self.settings.inductor).get("emulate_precision_casts")) and keeps_casts(self.settings)
 
     def forget(self) -> None:
         """Have what was compiled so far compiled anew: what failed under a mode Dynamo would have fail again."""
@@ -513,7 +513,7 @@ class Trial:
             if judge.step == 1 and not (eager.returned and compiled.returned):
                 break
         verdicts = [reference.explained(v) for v in verdicts]
-        if self._casts_count:
+        if any(v.code is VerdictCode.CAST_ELIDED for v in verdicts) and self._keeps_casts():
             verdicts = [_accused_of_eliding(v) for v in verdicts]
         for line in evidence.summary():
             note(lambda line=line: f"  {line}")  # type: ignore[misc]
@@ -772,7 +772,8 @@ def _at_the_limits(verdict: Verdict, plan: ValuePlan, gates: Gates) -> Verdict:
 def keeps_casts(config: CompileConfig) -> bool:
     """Whether code compiled under ``config`` rounds where a program casts down and up again.
 
-    Releases differ in what ``emulate_precision_casts`` covers.  Resets Dynamo.
+    Releases differ in what ``emulate_precision_casts`` covers.  Resets Dynamo: what was compiled before is compiled
+    anew when it is called.
     """
     device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else "cpu"
     x = torch.linspace(0.1, 3, 64, device=device)

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.core.said import said
 from fxmorph.model import CompileConfig, GraphLevel, TensorSpec, ValuePlan
 from fxmorph.programs.contents import look_into
 from fxmorph.programs.graph import Unprintable, calls, copy_graph, graph_hash, print_graph
@@ -126,7 +127,7 @@ def capture_torch(invocation: Invocation, config: CompileConfig, no_grad: bool) 
     try:
         _run(invocation, recording, config, no_grad)
     except Exception as error:
-        raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+        raise CaptureFailed(said(error)) from error
     finally:
         reset()
     graphs = [g for g in recording.graphs if calls(g.graph)]
@@ -152,7 +153,7 @@ def capture_aten(invocation: Invocation, config: CompileConfig, no_grad: bool) -
             with contextlib.suppress(Exception), configured(config):
                 send_back(out)
     except Exception as error:
-        raise CaptureFailed(f"{type(error).__name__}: {' '.join(str(error).split())[:200]}") from error
+        raise CaptureFailed(said(error)) from error
     finally:
         reset()
     if not recording.graphs:

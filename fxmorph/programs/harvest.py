@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from fxmorph.core.exits import Exit
+from fxmorph.core.said import said
 
 #: Environment: folder of seeds, file of event lines, size of windows, name of the program.
 OUT, LOG, WINDOW, PROGRAM = (f"FXMORPH_CAPTURE_{name}" for name in ("DIR", "LOG", "WINDOW", "PROGRAM"))
@@ -173,7 +174,7 @@ def record(gm: Any, example_inputs: Sequence[Any]) -> None:
     except (Unprintable, Unsupported) as error:
         _tell("refused", reason=" ".join(str(error).split()))
     except Exception as error:
-        _tell("refused", reason=f"{type(error).__name__}: {' '.join(str(error).split())[:200]}")
+        _tell("refused", reason=said(error))
 
 
 @contextlib.contextmanager

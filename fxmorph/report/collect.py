@@ -13,6 +13,7 @@ from typing import Any
 
 from fxmorph.core.exhibit import Exhibit, GraphPair
 from fxmorph.core.finding_parts import NOBODY, Blame
+from fxmorph.core.said import cut
 from fxmorph.core.store import Store, StoredRun
 from fxmorph.core.united import United, united
 from fxmorph.model import SEVERITY, CaseResult, Finding, Recipe, Status
@@ -221,7 +222,7 @@ def _kind_of_reason(reason: str) -> str:
     text = reason.partition("; ")[0]
     head, colon, rest = text.partition(": ")
     text = rest if colon and " " not in head else text
-    return text[:110] + ("…" if len(text) > 110 else "")
+    return cut(text, 110)
 
 
 def _exhibit(finding: Finding, folder: Path) -> Exhibit:

@@ -18,6 +18,7 @@ import torch
 from torch import fx
 
 from fxmorph.core.clock import Clock
+from fxmorph.core.said import said
 from fxmorph.model import Level, Proof, Rewrite, RewriteProof
 from fxmorph.programs.canon import canonical
 from fxmorph.programs.graph import calls, copy_graph, print_graph
@@ -194,7 +195,7 @@ class Workbench:
                 raise
             self.graph = backup
             self._refresh(backward)
-            raise Unsound(rewrite, f"the program then raises {_named(error)}") from error
+            raise Unsound(rewrite, f"the program then raises {said(error)}") from error
 
     def _prove(self, rewrite: Rewrite, instance: Instance) -> Level:
         """The weaker of what the rule claims and what is shown here; raises :class:`Unsound` where it is refuted."""
@@ -318,8 +319,4 @@ def _require_to_run(rewrite: Rewrite, instance: Instance) -> None:
     except Exception as error:
         if out_of_memory(error):
             return
-        raise Unsound(rewrite, f"after raises {_named(error)}") from error
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise Unsound(rewrite, f"after raises {said(error)}") from error

@@ -24,6 +24,7 @@ import torch._functorch.config
 import torch._inductor.config
 from torch._dynamo.exc import BackendCompilerFailed, TorchDynamoException
 
+from fxmorph.core.said import cut
 from fxmorph.model import CompileConfig, Kernels, check_arguments
 
 #: Exceptions that come from compiling, not from running, a program.
@@ -309,7 +310,7 @@ def spoken(error: BaseException) -> str:
     if output is not None:
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         text = "C++ compile error: " + next((li for li in lines if "error" in li), lines[0] if lines else "no output")
-    return f"{type(error).__name__}: {text[:MESSAGE]}"
+    return f"{type(error).__name__}: {cut(text, MESSAGE)}"
 
 
 def _compiler_output(error: BaseException) -> str | None:

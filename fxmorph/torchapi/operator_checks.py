@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.core.said import cut
 from fxmorph.torchapi.dispatch import DispatchMode, OpOverload, tree_map, watched
 
 #: Namespaces of operators that come with torch.
@@ -67,4 +68,4 @@ def broken_promise(operator: OpOverload, args: tuple[Any, ...], kwargs: dict[str
     if not failed:
         return ""
     test, error = failed[0]
-    return f"{operator._schema.name} fails torch.library.opcheck ({test}: {' '.join(str(error).split())[:200]})"
+    return f"{operator._schema.name} fails torch.library.opcheck ({test}: {cut(str(error))})"

@@ -22,6 +22,7 @@ from torch._ops import OpOverload
 from torch.utils._pytree import tree_map
 
 from fxmorph.core.operator_seeds import part_of_tests
+from fxmorph.core.said import said
 from fxmorph.torchapi.changed_calls import bound, changed_calls
 from fxmorph.torchapi.devices import seed_generators
 from fxmorph.torchapi.dispatch import (
@@ -202,7 +203,7 @@ def operator_tests() -> tuple[Any, ...]:
     try:
         return tuple(importlib.import_module("torch.testing._internal.common_methods_invocations").op_db)
     except Exception as error:
-        raise NoSamples(f"{type(error).__name__}: {' '.join(str(error).split())[:160]}") from None
+        raise NoSamples(said(error)) from None
 
 
 def _drawn(op: Any, dtype: torch.dtype, device: str = "cpu") -> list[Any]:

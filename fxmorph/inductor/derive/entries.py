@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.core.said import said
 from fxmorph.inductor.derive.derived_graph import Derived, from_json
 from fxmorph.inductor.derive.firing_settings import settings_of
 from fxmorph.inductor.derive.handwritten import programs
@@ -135,7 +136,7 @@ def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Deriv
         try:
             firing = fire(candidate, entry)
         except Exception as error:  # checks and handlers are PyTorch's own and may raise anything
-            problems[_said(error)] += 1
+            problems[said(error)] += 1
             raising = raising or candidate
             continue
         if firing.matches and firing.changed:
@@ -145,10 +146,6 @@ def derive_entry(entry: Entry, seed: int = 0, attempts: int = ATTEMPTS) -> Deriv
     if entry.name in _GPU_ONLY:
         reason = f"asks for a GPU: {reason}"
     return Derivation(entry.full_name, entry.kind, (), reason, raising)
-
-
-def _said(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:120]}"
 
 
 def _run(derived: Derived) -> None:
@@ -161,7 +158,7 @@ def _why_not_run(derived: Derived) -> str:
     try:
         _run(derived)
     except Exception as error:
-        return _said(error)
+        return said(error)
     return ""
 
 

@@ -7,6 +7,7 @@ import functools
 import torch
 from torch import fx
 
+from fxmorph.core.said import said
 from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
 from fxmorph.inductor.derive.sketch import Misfit, Sketch
 from fxmorph.programs.graph import Unprintable, print_graph
@@ -57,7 +58,7 @@ def traced_search(source: Source, frozen: bool, variation: str) -> tuple[fx.Grap
     try:
         gm = search_graph(source, functools.partial(_resized, variation))
     except Exception as error:  # the search function is PyTorch's and may raise anything
-        raise Misfit(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from error
+        raise Misfit(said(error)) from error
     graph, specs = fx.Graph(), []
     seen: dict[fx.Node, fx.Node] = {}
     for node in gm.graph.nodes:

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.core.said import said
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.commonplace import commonplace
 from fxmorph.inductor.firing.growing import (
@@ -179,7 +180,7 @@ class FiringSearch:
         new = places - self.places
         self.places |= places
         if error is not None:
-            self.errors.setdefault(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}", program.made)
+            self.errors.setdefault(said(error), program.made)
             yield Attempt(built, None, error, near)
         elif applied is not None and applied.fired:
             (self._missed if near else self._tidied if applied.tidied else self.bases).append(program)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.core.said import said
 from fxmorph.inductor.derive.derived_graph import InputSpec, fill, spec_for
 from fxmorph.inductor.firing.module_calls import made_module
 from fxmorph.programs.inputs import InputSet, relocate
@@ -112,7 +113,7 @@ def build(program: SmallProgram, device: str = "cpu") -> Built:
     except Misfit:
         raise
     except Exception as error:
-        raise Misfit(f"{type(error).__name__}: {' '.join(str(error).split())[:160]}") from error
+        raise Misfit(said(error)) from error
 
 
 def _build(program: SmallProgram, device: str) -> Built:

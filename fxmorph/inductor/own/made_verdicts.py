@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import fx
 
+from fxmorph.core.said import said
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.firing_search import Attempt, FiringSearch
@@ -205,9 +206,8 @@ class MadeGraphs:
     def _of_error(self, attempt: Attempt, stage: Stage) -> Pair:
         graph = StageGraph(stage, MADE, attempt.built.gm, attempt.built.inputs())
         record = self._record(attempt.built, stage, graph)
-        error = attempt.error
-        said = " ".join(str(error).split())[:300]
-        reason = f"the pass raises {type(error).__name__}: {said}"
+        assert attempt.error is not None
+        reason = f"the pass raises {said(attempt.error, 300)}"
         changes = tuple(f"     {line.strip()}" for line in str(attempt.built.gm.graph).splitlines()[1:])
         return replace(record, status=Status.FINDING, kinds=(Kind.RAISES,), reason=reason, changes=changes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from fxmorph.core.said import said
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.vocabulary import Vocabulary, home_of, vocabulary
@@ -107,7 +108,7 @@ class Checker:
         except NotImplementedError as error:
             return replace(record, status=Status.UNSUPPORTED, reason=f"the pass refuses: {error}")
         except Exception as error:
-            reason = f"the pass raises {type(error).__name__}: {' '.join(str(error).split())[:300]}"
+            reason = f"the pass raises {said(error, 300)}"
             return replace(record, fired=True, status=Status.FINDING, kinds=(Kind.RAISES,), reason=reason)
         if not applied.fired:
             return record

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 
 from fxmorph.core.pool import answer_jobs, phases, print_to
+from fxmorph.core.said import said
 from fxmorph.inductor.own.handed import Handed
 from fxmorph.inductor.own.loading import checker_of
 from fxmorph.inductor.own.own_pass import OwnPass, PassError
@@ -88,7 +89,7 @@ def _in_words(error: Exception) -> str:
     if isinstance(error, SeedFailed):
         return f"seed: {error}"
     traceback.print_exc()
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    return said(error)
 
 
 def _watched(own: OwnPass, tell: Callable[[str], None]) -> OwnPass:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from fxmorph.core.said import cut, said
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import clone_module
 from fxmorph.inductor.own.call import PassError, planned
@@ -36,8 +37,7 @@ class Assumption:
         except PassError:
             raise
         except Exception as error:
-            said = " ".join(str(error).split())[:200]
-            raise PassError(f"--assume {self.text} raises {type(error).__name__}: {said}") from error
+            raise PassError(f"--assume {self.text} raises {said(error)}") from error
         if not isinstance(answer, bool):
             raise PassError(f"--assume {self.text} returns {type(answer).__name__}: want True or False")
         return answer
@@ -73,16 +73,14 @@ class Prelude:
             try:
                 to_edge_dialect(gm)
             except Exception as error:  # an operator that the dialect does not have
-                said = " ".join(str(error).split())[:200]
-                raise self._leaving_out(f"it has no form in the edge dialect: {said}") from error
+                raise self._leaving_out(f"it has no form in the edge dialect: {cut(str(error))}") from error
         for own in self.passes:
             try:
                 gm = apply_pass(own, gm, stage, inputs, inference).after
             except PassError:
                 raise
             except Exception as error:
-                said = " ".join(str(error).split())[:200]
-                raise self._leaving_out(f"--prelude {own.name} raises {type(error).__name__}: {said}") from error
+                raise self._leaving_out(f"--prelude {own.name} raises {said(error)}") from error
         for each in self.assumptions:
             if not each.holds(Handed(clone_module(gm), inputs, inference)):
                 raise self._leaving_out(f"--assume {each.text} does not hold")

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.core.said import said
 from fxmorph.core.units import Stage
 from fxmorph.inductor.firing.small_program import Built, In, Out, SmallProgram, Step, build, tensor_spec
 from fxmorph.inductor.own.call import stubs_wanted
@@ -49,8 +50,7 @@ def require_runs(own: OwnPass, prelude: Prelude) -> None:
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(raised.__traceback__)]
     own_frames = [f for f in frames if "/torch/" not in f[0] and "/fxmorph/" not in f[0]]
     at = f"{own_frames[-1][0]}:{own_frames[-1][1]}: " if own_frames else ""
-    said = " ".join(str(raised).split())[:300]
     raise PassError(
-        f"{own.name} cannot run here: on a graph of one call, sin(x), it raises {at}{type(raised).__name__}: {said}"
+        f"{own.name} cannot run here: on a graph of one call, sin(x), it raises {at}{said(raised, 300)}"
         + (stubs_wanted(raised) or "; --arg, --setup and --context give a pass what it needs")
     )

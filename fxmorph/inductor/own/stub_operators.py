@@ -17,6 +17,7 @@ from unittest import mock
 
 import torch
 
+from fxmorph.core.said import cut
 from fxmorph.inductor.own.call import PassError
 from fxmorph.judge.reference.authored import authored
 from fxmorph.torchapi.libraries import forget
@@ -165,8 +166,7 @@ def _define(namespace: str, name: str, schema: str) -> None:
         library.impl(name, function, "CompositeExplicitAutograd")
         torch.library.register_fake(qualified, function, lib=library)
     except RuntimeError as error:
-        said = " ".join(str(error).split())[:200]
-        raise PassError(f"--stub-ops {namespace}: {name}{schema}: {said}") from None
+        raise PassError(f"--stub-ops {namespace}: {name}{schema}: {cut(str(error))}") from None
     _STUBS[qualified] = library
 
 

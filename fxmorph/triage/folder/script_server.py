@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fxmorph.core.scripts import TIMED_OUT, be_interpreter, last_line
-from fxmorph.torchapi.asked_vector_units import know_vector_units
-from fxmorph.torchapi.compiling import warm_imports
+from fxmorph.core.uncollected import uncollected
 
 #: Wall seconds between looks at a script that runs.
 ROUND_SECONDS = 0.02
@@ -31,7 +30,11 @@ def serve(address: str) -> NoReturn:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(address)
         listening.listen(64)
-        warm_imports()
+        with uncollected():
+            from fxmorph.torchapi.asked_vector_units import know_vector_units
+            from fxmorph.torchapi.compiling import warm_imports
+
+            warm_imports()
         know_vector_units()
         while True:
             ready, _, _ = select.select([listening, sys.stdin], [], [], 1.0)
