@@ -13,7 +13,7 @@ from fxmorph.core.said import cut, said
         ("as  it\n is", 20, "as it is"),
         ("exactly ten", 11, "exactly ten"),
         ("expected (4, 2), got something else", 18, "expected (4, 2) …"),
-        ("a list (of", 10, "a list …"),
+        ("a list (of things", 10, "a list …"),
         ("one " + "x" * 30, 12, "one xxxxxx …"),
     ],
     ids=["one line", "it fits", "between words", "no open bracket at the end", "a word longer than all"],
