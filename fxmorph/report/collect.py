@@ -17,6 +17,8 @@ from fxmorph.core.said import cut
 from fxmorph.core.store import Store, StoredRun
 from fxmorph.core.united import United, united
 from fxmorph.model import SEVERITY, CaseResult, Finding, Recipe, Status
+from fxmorph.report.case_rows import CaseRow, by_seed, case_row, worst_first
+from fxmorph.report.yields import Point, Yields
 from fxmorph.triage.folder.graph_files import exhibit_of
 
 #: Verdicts that say why something was not judged to the end.
@@ -92,6 +94,11 @@ class Report:
     outcomes: Matrix
     families: Matrix
     reasons: tuple[tuple[str, str, int], ...]
+    #: Programs that were judged, as far as they are listed, and how many there are.
+    cases_listed: tuple[CaseRow, ...]
+    programs: int
+    seeds: Matrix
+    yields: Mapping[str, Sequence[Point]]
     refused: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -130,12 +137,15 @@ class _Gathered:
         self.outcomes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.families: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self.reasons: Counter[tuple[str, str]] = Counter()
+        self.rows: list[CaseRow] = []
+        self.yields = Yields()
         self.refused: dict[str, str] = {}
 
     def add(self, runs: United, store: Store, run: StoredRun) -> None:
-        found = []
+        found, blamed = [], {}
         for placed in runs.findings(run.id):
             finding = placed.finding
+            blamed[finding.case_id] = finding.unit
             if placed.duplicate_of:
                 self.duplicates[placed.duplicate_of] += 1
                 continue
@@ -145,9 +155,18 @@ class _Gathered:
             if finding.unit_case is None:  # those of the pass rung are in its own table
                 verdict = Status.KNOWN if finding.known else Status.FINDING
                 self.units[finding.unit or f"({finding.stage}: no unit named)"][verdict.value] += 1
-        cases = [(case.seed.label, result) for _, case, result in store.cases(run.id)]
-        for _, result in cases:
+        judged = store.cases(run.id)
+        for number, case, result in judged:
             self._count(result)
+            self.rows.append(case_row(run.id, number, case, result, blamed.get(result.case_id, "")))
+            seconds = sum(used for _, used in result.seconds)
+            self.yields.add(case.rung.value, seconds, result.fired, [result.status])
+        for _, source in store.passes(run.id):
+            pairs = source.get("pairs") or []
+            fired = [pair["unit"] for pair in pairs if pair.get("fired")]
+            statuses = [Status(pair["status"]) for pair in pairs]
+            self.yields.add("pass", float(source.get("seconds") or 0.0), fired, statuses)
+        cases = [(case.seed.label, result) for _, case, result in judged]
         self.refused |= store.refusals(run.id)
         passes = (run.summary.get("coverage") or {}).get("passes") or {}
         for unit, row in (passes.get("units") or {}).items():
@@ -180,7 +199,7 @@ class _Gathered:
         return Report(
             tuple(self.runs), tuple(cards), _matrix(self.units),
             _matrix(self.outcomes, ("proved", "refuted", "unknown")), _matrix(self.families), tuple(reasons),
-            self.refused,
+            worst_first(self.rows), len(self.rows), _matrix(by_seed(self.rows)), self.yields.lines(), self.refused,
         )  # fmt: skip
 
 

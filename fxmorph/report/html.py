@@ -17,9 +17,12 @@ from fxmorph.core.store import DiskError
 from fxmorph.events import Event, RunFinished
 from fxmorph.model import BugClass, Finding, Status
 from fxmorph.report.collect import Card, Report, appearances, collect
+from fxmorph.report.finding_row import telling_operators
 from fxmorph.report.heatmap import heat_map
+from fxmorph.report.highlight import difference
 from fxmorph.report.templates import render
 from fxmorph.report.terminal import replay_command
+from fxmorph.report.yields import chart
 from fxmorph.triage.folder import by_hand
 from fxmorph.triage.folder.dataflow import Step, read_steps
 from fxmorph.triage.folder.graph_files import picture, sides
@@ -48,9 +51,12 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Pair:
+    """``difference`` is what the second side's text has otherwise than the first's."""
+
     heading: str
     by: str
     sides: tuple[_Side, ...]
+    difference: Markup
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,7 @@ class Shown:
 
     card: Card
     title: str
+    operators: str
     bug_class: str
     config: str
     commands: tuple[tuple[str, str], ...]
@@ -113,6 +120,9 @@ def page(report: Report) -> str:
         choices=_choices(report.cards),
         appearances=list(appearances(report)),
         lead=_lead(report, news),
+        classes={c: _CLASSES[c] for c in BugClass if any(card.finding.bug_class is c for card in report.cards)},
+        case_choices=_case_choices(report),
+        charts=_charts(report),
     )
 
 
@@ -160,6 +170,23 @@ def _choices(cards: Sequence[Card]) -> dict[str, list[str]]:
     }
 
 
+def _case_choices(report: Report) -> dict[str, list[str]]:
+    rows = report.cases_listed
+    order = [s.value for s in Status]
+    return {
+        "verdict": sorted({row.verdict for row in rows}, key=order.index),
+        "rung": sorted({row.rung for row in rows}),
+        "run": list(dict.fromkeys(row.run for row in rows)),
+    }
+
+
+def _charts(report: Report) -> list[tuple[str, Markup]]:
+    """(caption, drawing) of what the rungs yielded."""
+    of = {"units": "units of Inductor reached for the first time", "differing": "cases that differ"}
+    lines = {rung: line for rung, line in report.yields.items() if line[-1].seconds}
+    return [(title, chart(lines, word, f"{title}, by rung")) for word, title in of.items()] if lines else []
+
+
 def shown_of(card: Card, drawn: bool = True, with_files: bool = True) -> Shown:
     """What the templates draw of a card."""
     finding = card.finding
@@ -169,7 +196,7 @@ def shown_of(card: Card, drawn: bool = True, with_files: bool = True) -> Shown:
     program = _side("fn", read_steps(finding.program), finding.program).picture if drawn else Markup("")
     slots = tuple((s, Markup(heat_map(s))) for s in card.exhibit.slots)
     return Shown(
-        card, what(finding), _CLASSES[finding.bug_class], _config(finding.config),
+        card, what(finding), telling_operators(finding), _CLASSES[finding.bug_class], _config(finding.config),
         _commands(card), slots, tuple(p for p in pairs if p.sides), program, not_reduced(finding),
     )  # fmt: skip
 
@@ -200,7 +227,7 @@ def _config(config: Mapping[str, Any]) -> str:
 
 def _pair(pair: GraphPair) -> _Pair:
     heading = "Seed and variant" if pair.title == "rewrites" else "Graph before and after"
-    return _Pair(heading, pair.by, tuple(_side(*side) for side in sides(pair)))
+    return _Pair(heading, pair.by, tuple(_side(*side) for side in sides(pair)), difference(pair.before, pair.after))
 
 
 def _side(name: str, steps: tuple[Step, ...], text: str) -> _Side:

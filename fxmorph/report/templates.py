@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from fxmorph.core.versions import version_of
 from fxmorph.model import differs
+from fxmorph.report.highlight import coloured, issues_linked
 from fxmorph.report.terminal import spell_time
 
 
@@ -27,8 +28,9 @@ def _environment() -> Environment:
     )
     made.globals |= {
         "css": Markup(_part("report.css")), "js": Markup(_part("report.js")), "version": version_of("fxmorph"),
-        "spell_time": spell_time, "differs": differs,
+        "spell_time": spell_time, "differs": differs, "coloured": coloured,
     }  # fmt: skip
+    made.filters["issues"] = issues_linked
     return made
 
 

@@ -38,6 +38,33 @@
     setTimeout(() => { button.textContent = "copy"; button.classList.remove("done"); }, 1500);
   });
 
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("button.unfold");
+    if (!button) return;
+    const open = button.previousElementSibling.classList.toggle("unfolded");
+    button.setAttribute("aria-expanded", String(open));
+    button.textContent = open ? "show fewer" : `show all ${button.dataset.rows}`;
+  });
+
+  const rows = [...document.querySelectorAll("#case-table tbody tr")];
+  if (rows.length) {
+    const wanted = document.getElementById("case-text");
+    const chosen = [...document.querySelectorAll("#case-filters select")];
+    const said = rows.map((row) => row.textContent.toLowerCase());
+    const sift = () => {
+      const words = wanted.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let count = 0;
+      rows.forEach((row, i) => {
+        row.hidden = !(chosen.every((s) => !s.value || row.dataset[s.dataset.key] === s.value) && words.every((w) => said[i].includes(w)));
+        count += !row.hidden;
+      });
+      document.getElementById("cases-shown").textContent = count === rows.length ? `${count}` : `${count} of ${rows.length}`;
+    };
+    wanted.addEventListener("input", sift);
+    chosen.forEach((s) => s.addEventListener("change", sift));
+    sift();
+  }
+
   const findings = [...document.querySelectorAll(".finding, .cause")];
   const text = document.getElementById("text");
   const selects = [...document.querySelectorAll("#filters select")];

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -19,7 +19,8 @@ Role = Literal["input", "call", "output"]
 class Step:
     """One node: ``label`` is the called operator, ``uses`` the nodes it takes, ``note`` dtype and shape where known.
 
-    ``text`` is the whole expression.  ``marked``: the other side of a comparison has no such node.
+    ``text`` is the whole expression, ``arguments`` those that are no nodes: the bounds of a slice, the dims of a sum.
+    ``marked``: the other side of a comparison has no such node.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Step:
     text: str
     note: str = ""
     marked: bool = False
+    arguments: str = ""
 
 
 def read_steps(text: str) -> tuple[Step, ...]:
@@ -133,8 +135,8 @@ class _Reader:
         return step
 
     def _step(self, name: str, value: ast.expr, note: str, bound: bool = True) -> Step:
-        uses = self._uses(value)
-        return Step(self._new(name, bound), "call", _operator(value), uses, ast.unparse(value), note)
+        uses, fixed = self._uses(value), _fixed(value, lambda operand: not self._uses(operand))
+        return Step(self._new(name, bound), "call", _operator(value), uses, ast.unparse(value), note, arguments=fixed)
 
     def _written(self, value: ast.expr, by: str) -> None:
         """A statement without a name writes to its first operand, which is that node from now on."""
@@ -181,6 +183,16 @@ def _operator(value: ast.expr) -> str:
     return text if len(text) < 24 else type(value).__name__.lower()
 
 
+def _fixed(value: ast.expr, is_fixed: Callable[[ast.expr], bool]) -> str:
+    """The arguments of the outermost operator that are fixed: ``1, 0, 5`` of ``slice(x, 1, 0, 5)``."""
+    if isinstance(value, ast.BinOp):
+        return ", ".join(ast.unparse(side) for side in (value.left, value.right) if is_fixed(side))
+    if not isinstance(value, ast.Call):
+        return ""
+    named = [f"{word.arg}={ast.unparse(word.value)}" for word in value.keywords if word.arg and is_fixed(word.value)]
+    return ", ".join([*(ast.unparse(each) for each in value.args if is_fixed(each)), *named])
+
+
 def _short(path: str) -> str:
     """``torch.ops.aten.add.Tensor`` is ``aten.add``, ``torch.nn.functional.softmax`` is ``softmax``."""
     parts = path.split(".")
@@ -196,6 +208,8 @@ def _annotation(annotation: ast.expr | None) -> str:
     return ""
 
 
+#: What ``%`` before a node is read as.
+_NODE = "_node_"
 _FX_LINE = re.compile(r"\s*%(\w+)(?: : .*?)? = (\w+)\[target=([^\]]+)\](?:\(args = (.*), kwargs = (.*)\))?")
 
 
@@ -214,7 +228,21 @@ def _of_fx_text(text: str) -> Iterator[Step]:
             yield Step(name, "input", name, (), name)
         else:
             uses = tuple(dict.fromkeys(re.findall(r"%(\w+)", f"{args or ''} {kwargs or ''}")))
-            yield Step(name, "call", _short(target), uses, f"{target}{args or ''}")
+            fixed = _fixed_of_fx_text(args or "", kwargs or "")
+            yield Step(name, "call", _short(target), uses, f"{target}{args or ''}", arguments=fixed)
+
+
+def _fixed_of_fx_text(args: str, kwargs: str) -> str:
+    """Of ``(%x, 1, 0)`` and ``{dim: 1}``; "" where that is no Python."""
+    named = re.sub(r"(\w+): ", r"\1=", kwargs.strip("{}"))
+    listed = args.removeprefix("(").removesuffix(")").strip().removesuffix(",")
+    try:
+        call = ast.parse(f"f({', '.join(filter(None, (listed, named)))})".replace("%", _NODE), mode="eval").body
+    except SyntaxError:
+        return ""
+    return _fixed(
+        call, lambda operand: not any(isinstance(n, ast.Name) and n.id[:6] == "_node_" for n in ast.walk(operand))
+    )
 
 
 def marked(mine: tuple[Step, ...], theirs: tuple[Step, ...]) -> tuple[Step, ...]:

@@ -181,8 +181,16 @@ def _node(box: _Box, top: float, tall: int) -> str:
 
 
 def _label(step: Step) -> str:
-    return step.label if len(step.label) <= LONGEST else step.label[: LONGEST - 1] + "…"
+    """The operator with its fixed arguments, of which a long list is cut and a long name is not."""
+    if not step.arguments:
+        return _cut(step.label, LONGEST)
+    room = max(LONGEST - len(step.label), LONGEST // 2)
+    return f"{_cut(step.label, LONGEST)}({_cut(step.arguments, room)})"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _note(step: Step) -> str:
-    return step.note if len(step.note) <= LONGEST_NOTE else step.note[: LONGEST_NOTE - 1] + "…"
+    return _cut(step.note, LONGEST_NOTE)

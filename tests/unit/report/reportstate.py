@@ -74,13 +74,15 @@ def finding(number: int, **changes: object) -> Finding:
     return Finding(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def make_state(folder: Path, cases: int = 30, findings: int = 3, torch: str = "2.13.0", first: int = 0) -> Path:
+def make_state(
+    folder: Path, cases: int = 30, findings: int = 3, torch: str = "2.13.0", first: int = 0, seeds: int = 1
+) -> Path:
     """``findings`` are numbered from ``first``; the last of several is known, and has a duplicate."""
     with Store(folder) as store:
         run = store.create_run(Settings(paths=("corpus/",)), {"torch": torch, "device": "cpu", "seed": 0})
-        seed = Seed("corpus/seeds/some.py", "module", "ab" * 8)
         statuses = (Status.CLEAN, Status.CLEAN, Status.EDGE_CASE, Status.SKIPPED, Status.FINDING)
         for index in range(cases):
+            seed = Seed(f"corpus/seeds/some{index % seeds or ''}.py", "module", "ab" * 8)
             case = Case(seed, index, 0, (ValuePlan.SEED,), CompileConfig())
             status = statuses[index % len(statuses)]
             reason = "" if status is Status.CLEAN else f"{status}: some reason, at some length " * 3

@@ -72,6 +72,32 @@ def test_filters(page: Any) -> None:
     assert shown(page) == ["0004beef0000", "0001beef0000"] or shown(page) == ["0001beef0000", "0004beef0000"]
 
 
+def test_cases_are_filtered_by_verdict_and_text(page: Any) -> None:
+    def listed() -> list[str]:
+        rows = page.find_elements("css selector", "#case-table tbody tr")
+        return [row.get_attribute("data-verdict") for row in rows if row.is_displayed()]
+
+    everything = listed()
+    assert len(set(everything)) > 1
+    page.find_element("css selector", "#case-filters select[data-key=verdict]").send_keys("skipped")
+    assert listed() == ["skipped"] * everything.count("skipped")
+    assert page.find_element("id", "cases-shown").text == f"{len(listed())} of {len(everything)}"
+    page.find_element("id", "case-text").send_keys("no such words")
+    assert listed() == []
+
+
+def test_a_long_table_is_unfolded(tmp_path: Path, browser: Any) -> None:
+    write_report([make_state(tmp_path / "st", cases=40, seeds=20)], tmp_path / "report.html")
+    browser.get((tmp_path / "report.html").as_uri())
+    rows = browser.find_elements("css selector", "#cases .matrix tbody tr")
+    button = browser.find_element("css selector", "#cases .unfold")
+    assert [row.is_displayed() for row in rows] == [True] * 15 + [False] * 5
+    button.click()
+    assert all(row.is_displayed() for row in rows)
+    button.click()
+    assert not rows[-1].is_displayed()
+
+
 def test_keys_move_open_and_close(page: Any) -> None:
     press(page, "j", "j")
     second = shown(page)[1]

@@ -182,6 +182,27 @@ def test_a_graph_as_fx_prints_it() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "arguments"),
+    [
+        ("def fn(x):\n    y = torch.ops.aten.slice.Tensor(x, 1, 0, 5)\n    return y", "1, 0, 5"),
+        ("def fn(x):\n    y = torch.sum(x, dim=[-1], keepdim=True)\n    return y", "dim=[-1], keepdim=True"),
+        ("def fn(x, y):\n    z = torch.cat([x, y], 1)\n    return z", "1"),
+        ("def fn(x):\n    y = x * 2\n    return y", "2"),
+        (
+            "graph():\n    %a : [num_users=1] = placeholder[target=a]\n    %b : [num_users=1] = call_function[target="
+            "torch.ops.aten.full_like.default](args = (%a, -inf), kwargs = {dtype: torch.float16, pin_memory: False})",
+            "-inf, dtype=torch.float16, pin_memory=False",
+        ),
+    ],
+    ids=["bounds", "keywords", "a list of nodes", "a number beside a sign", "as fx prints it"],
+)
+def test_arguments_that_are_no_nodes_are_drawn_too(text: str, arguments: str) -> None:
+    (call,) = (step for step in read_steps(text) if step.role == "call")
+    assert call.arguments == arguments
+    assert f"({arguments[:8]}" in draw((call,), "one")
+
+
 def test_what_the_other_side_has_not_is_marked() -> None:
     before, after = read_steps(BEFORE), read_steps(AFTER)
     assert [s.name for s in marked(before, after) if s.marked] == ["clone"]
