@@ -15,7 +15,7 @@ from fxmorph.campaign import leftover_schedule
 from fxmorph.commands import reduce as command
 from fxmorph.core.config import Settings
 from fxmorph.core.exhibit import EQUAL, SlotExhibit
-from fxmorph.core.finding_parts import Draw
+from fxmorph.core.finding_parts import Draft, Draw
 from fxmorph.core.store import Store, StoreError
 from fxmorph.model import Case, CaseResult, CompileConfig, Seed, Status, ValuePlan
 from fxmorph.report.collect import Seen, appearances, collect
@@ -129,6 +129,17 @@ def test_a_folder_without_state_is_an_error(tmp_path: Path) -> None:
 def test_a_run_without_cases_has_a_page(tmp_path: Path) -> None:
     text = page(tmp_path, make_state(tmp_path / "st", cases=0, findings=0))
     assert "No findings." in text
+
+
+def test_generated_code_has_the_colours_of_its_language(tmp_path: Path) -> None:
+    kernels = '#include "cpp_prefix.h"\nextern "C" void kernel(const float* in_ptr0) { return; }'
+    made = finding(0, draft=Draft(kernels=kernels))
+    with Store(tmp_path / "st") as store:
+        run = store.create_run(Settings(), {"torch": "2.13.0", "device": "cpu", "seed": 0})
+        store.add_finding(run, made, str(tmp_path))
+    text = page(tmp_path, tmp_path / "st")
+    assert "generated code" in text
+    assert '<span class="s-k">const</span>' in text
 
 
 # -- graphs --------------------------------------------------------------------
