@@ -118,10 +118,11 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
     row("rungs", "; ".join(f"{name}: {'runs here' if ok else 'does not run here'}" for name, ok in rungs.items()))
     if no_interpreter():
         row("", f"ir is absent: {no_interpreter()}")
-    if missing_headers():
-        troubles.append(missing_headers())
+    lacks = missing_headers()
+    if lacks:
+        troubles.append(lacks)
     for device in settings.devices:
-        if not offered.get(device, False):
+        if not offered.get(device, False) and not lacks:
             troubles.append(f"device {device} was asked for and has no working compiler here")
     row("backends", ", ".join(backends()))
     row("rules", str(len(load_rules([Path(p) for p in settings.transforms]))))
