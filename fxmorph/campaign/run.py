@@ -1,6 +1,6 @@
 """A run: jobs of a schedule and of the finding queue to workers, what they answer back, until time or work is over.
 
-This process never imports torch's compiler; it plans, stores and tells.  It is the only writer of the store.
+This process runs no program and compiles nothing; it plans, stores and tells.  It is the only writer of the store.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from fxmorph.report.finding_row import telling_operators
 from fxmorph.report.heatmap import heat_map
 from fxmorph.report.highlight import difference
 from fxmorph.report.templates import render
-from fxmorph.report.terminal import replay_command
 from fxmorph.report.yields import chart
 from fxmorph.triage.folder import by_hand
 from fxmorph.triage.folder.dataflow import Step, read_steps
@@ -202,8 +201,8 @@ def shown_of(card: Card, drawn: bool = True, with_files: bool = True) -> Shown:
 
 
 def _commands(card: Card) -> tuple[tuple[str, str], ...]:
-    replay = replay_command(card.finding, quote(card.state))
-    commands = [("replay", replay), ("show", replay.replace(" replay ", " show ", 1))]
+    where = card.finding.id + ("" if card.state == ".fxmorph" else f" --state {quote(card.state)}")
+    commands = [(word, f"fxmorph {word} {where}") for word in ("replay", "show")]
     if "repro.py" in card.files:
         commands.insert(0, ("repro", f"python {quote(os.path.join(card.folder, 'repro.py'))}"))
     return (*commands, *without_unit(card.finding))

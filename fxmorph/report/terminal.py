@@ -307,11 +307,6 @@ def _parts(event: RunFinished) -> str:
     return f" ({told})" if event.cases > 1 and min(parts.values()) >= 0 else ""
 
 
-def replay_command(finding: Finding, state: str = ".fxmorph") -> str:
-    """The line to paste to see the finding again."""
-    return f"fxmorph replay {finding.id}" + ("" if state == ".fxmorph" else f" --state {state}")
-
-
 def spell_time(seconds: float) -> str:
     """``42s``, ``3m 05s`` or ``2h 10m``."""
     whole = max(0, round(seconds))
