@@ -22,7 +22,7 @@ from fxmorph.core.versions import SUPPORTED
 #: Wall seconds to import torch.
 IMPORT_SECONDS = 300
 #: What fxmorph imports besides torch, as pyproject.toml has it.
-NEEDED = ("numpy", "networkx", "pydantic", "typer", "rich", "z3", "jinja2", "openai")
+NEEDED = ("numpy", "networkx", "pydantic", "typer", "pygments", "rich", "z3", "jinja2", "openai")
 _LACKS = (
     "import importlib.util as u, sys; "
     "print(*[n for n in sys.argv[1:] if u.find_spec(n) is None], '' if sys.version_info >= (3, 11) else 'Python>=3.11')"

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.core.loose_files import executed, spec_of
 from fxmorph.core.operator_seeds import OperatorProgram
 from fxmorph.model import Case, CompileConfig, Seed
 from fxmorph.programs.contents import look_into
@@ -342,16 +343,14 @@ def _forget(path: str) -> None:
 
 def _executed(path: str) -> ModuleType:
     name = f"{SEED_MODULE}{Path(path).stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise SeedFailed("not a Python module")
+    spec = spec_of(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     seed_generators(0)  # its module may draw tensors, and those are the same wherever it is loaded
     folder = str(Path(path).resolve().parent)
     sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
+        executed(spec, module)
     finally:
         sys.path.remove(folder)
     return module

@@ -7,6 +7,8 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
+
 #: How Inductor and Dynamo name the operator that they were at.
 _OPERATORS = (
     re.compile(r"target: ([\w.]+)"),
@@ -48,9 +50,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _innermost_frame(error: BaseException) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        _, inside, rest = frame.filename.rpartition("/torch/")
-        if inside:
-            return f"torch/{rest}:{frame.name}"
+        home = next((f"{home}/" for home in torch.__path__ if frame.filename.startswith(f"{home}/")), "")
+        if home:
+            return f"torch/{frame.filename.removeprefix(home)}:{frame.name}"
     return ""
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import torch
 
+from fxmorph.core.loose_files import executed, spec_of
 from fxmorph.inductor.own.call import PassError, stubs_wanted
 
 #: ``package.module:attribute`` or ``path/file.py:attribute``.
@@ -85,13 +86,12 @@ def _module(where: str) -> ModuleType:
     path = file.resolve()
     if path in _FILES:
         return _FILES[path]
-    spec = importlib.util.spec_from_file_location(f"_fxmorph_pass_{file.stem}", file)
-    assert spec is not None and spec.loader is not None
+    spec = spec_of(f"_fxmorph_pass_{file.stem}", file)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(file.parent.resolve()))
     try:
-        spec.loader.exec_module(module)
+        executed(spec, module)
     except BaseException as error:
         del sys.modules[spec.name]
         if not _imports_its_package(error):

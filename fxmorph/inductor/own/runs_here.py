@@ -5,10 +5,12 @@ from __future__ import annotations
 import functools
 import traceback
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
 
+import fxmorph
 from fxmorph.core.said import said
 from fxmorph.core.units import Stage
 from fxmorph.inductor.firing.small_program import Built, In, Out, SmallProgram, Step, build, tensor_spec
@@ -48,7 +50,8 @@ def require_runs(own: OwnPass, prelude: Prelude) -> None:
             raised = raised or error
     assert raised is not None
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(raised.__traceback__)]
-    own_frames = [f for f in frames if "/torch/" not in f[0] and "/fxmorph/" not in f[0]]
+    others = tuple(f"{home}/" for home in (*torch.__path__, Path(fxmorph.__file__).parent))
+    own_frames = [f for f in frames if not f[0].startswith(others)]
     at = f"{own_frames[-1][0]}:{own_frames[-1][1]}: " if own_frames else ""
     raise PassError(
         f"{own.name} cannot run here: on a graph of one call, sin(x), it raises {at}{said(raised, 300)}"
