@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -37,6 +38,7 @@ __all__ = [
     "noting_shared_operands",
     "opens_transform",
     "schema_of",
+    "symbolic_arguments",
     "tensors_of",
     "transforms_kept",
     "tree_flatten",
@@ -274,6 +276,13 @@ def decomposition_of(overload: OpOverload) -> Callable[..., Any] | None:
 def schema_of(overload: OpOverload) -> Any:
     """The ``torch.FunctionSchema`` of an overload."""
     return overload._schema
+
+
+def symbolic_arguments(overload: OpOverload) -> list[bool]:
+    """Of each argument whether symbols may stand for it, or for what a list of it holds."""
+    schema = schema_of(overload)
+    text = str(schema)  # types of arguments call symbols whole numbers
+    return [re.search(rf"\bSymInt(\[\d*\])?\?? {a.name}\b", text) is not None for a in schema.arguments]
 
 
 def mutated_arguments(overload: OpOverload) -> list[tuple[int, str]]:

@@ -28,6 +28,7 @@ from fxmorph.inductor.firing.small_program import (
     In,
     Misfit,
     Out,
+    Sizes,
     SmallProgram,
     Step,
     build,
@@ -89,18 +90,18 @@ def appended(program: SmallProgram, target: Any, words: Words, at: int = 0) -> I
     for number, call in enumerate(calls(target, value, words)):
         if number >= VARIANTS * 2:
             return
-        yield replace(_with(program, call, given), made=made)
+        yield replace(with_call(program, call, given), made=made)
 
 
 def _value_of(program: SmallProgram, at: int) -> Any:
-    """The fake value of a result."""
-    built = build(program)
+    """The fake value of a result, in sizes that are numbers."""
+    built = build(replace(program, sizes=Sizes.STATIC))
     place = program.outputs[at]
     inputs = len(program.inputs)
     return built.values[place.at if isinstance(place, In) else inputs + place.at]
 
 
-def _with(program: SmallProgram, call: Call, given: In | Out) -> SmallProgram:
+def with_call(program: SmallProgram, call: Call, given: In | Out) -> SmallProgram:
     """The program with a call behind, whose result is the only one; what is not used any more is gone."""
     (*before, step), inputs = _placed(program, call, given)
     steps = (*program.steps, *before, step)
@@ -153,11 +154,19 @@ def prepended_to_each(program: SmallProgram, target: Any, words: Words) -> Itera
             *(itertools.islice(_fronts(program.inputs[i], target, words), OF_EACH) for i in places), strict=False
         )
         for each in fronts:
-            grown = _as_wide(program, places[0], each[0])
-            for done, (place, front) in enumerate(zip(reversed(places), reversed(each), strict=True)):
-                at = place + len(grown.inputs) - len(program.inputs) + done  # those of calls before come first
-                grown = joined(front, grown, at, name_of(target))
-            yield replace(grown, made=f"{name_of(target)} > each operand of {program.made}")
+            wide = _as_wide(program, places[0], each[0])
+            yield before_each(wide, places, each, name_of(target))
+
+
+def before_each(
+    program: SmallProgram, places: Sequence[int], fronts: Sequence[SmallProgram], name: str
+) -> SmallProgram:
+    """With the result of a program of its own in the place of each of these inputs."""
+    grown = program
+    for done, (place, front) in enumerate(zip(reversed(places), reversed(fronts), strict=True)):
+        at = place + len(grown.inputs) - len(program.inputs) + done  # those of calls before come first
+        grown = joined(front, grown, at, name)
+    return replace(grown, made=f"{name} > each operand of {program.made}")
 
 
 def _as_wide(program: SmallProgram, at: int, front: SmallProgram) -> SmallProgram:
@@ -292,11 +301,11 @@ def respelled(program: SmallProgram, words: Words, number: int) -> Iterator[Smal
     if given is None:
         return
     try:
-        built = build(program)
+        built = build(replace(program, sizes=Sizes.STATIC))
     except Misfit:
         return
     value = built.values[given.at if isinstance(given, In) else len(program.inputs) + given.at]
-    if isinstance(value, (tuple, list)) and step.target is not operator.getitem:
+    if isinstance(value, int) or (isinstance(value, (tuple, list)) and step.target is not operator.getitem):
         return
     if isinstance(step.target, OpOverload):
         for call in itertools.islice(varied(step.target, step.args, step.kwargs, value, words), 2 * VARIANTS):

@@ -90,6 +90,8 @@ _PYTHON = {
 }  # fmt: skip
 #: Names of tensors that an operator writes.
 _RESULTS = frozenset("result out output".split())
+#: Tensors that a list has at most.
+LONGEST = 16
 #: A number that each floating dtype rounds otherwise.
 _ROUNDED = 0.1
 _OVERLOADS = ("default", "Tensor", "Scalar", "dim", "int", "self", "dim_IntList", "Tensor_Scalar", "dtype", "sizes")
@@ -135,6 +137,26 @@ def overloads_of(packet: OpOverloadPacket) -> list[OpOverload]:
 def takes_tensors(overload: OpOverload) -> bool:
     """Whether any argument is a tensor, or tensors."""
     return any("Tensor" in _kind(a) for a in schema_of(overload).arguments)
+
+
+def takes_numbers(target: Any, numbers: Sequence[float]) -> bool:
+    """Whether these may be what comes behind the first argument; of what has no schema running tells."""
+    packet = None if isinstance(target, OpOverload) else aten_packet(name_of(target))
+    overloads = [target] if isinstance(target, OpOverload) else overloads_of(packet) if packet is not None else []
+    for overload in overloads:
+        behind = schema_of(overload).arguments[1 : 1 + len(numbers)]
+        if len(behind) == len(numbers) and all(map(_may_be, behind, numbers)):
+            return True
+    return not overloads
+
+
+def _may_be(argument: Any, number: float) -> bool:
+    kind = _kind(argument).removeprefix("Optional[").removesuffix("]")
+    if argument.kwarg_only:
+        return False
+    if kind in ("int", "SymInt"):
+        return isinstance(number, int)
+    return kind in ("float", "number", "Scalar") or (kind == "Tensor" and argument.name == "other")
 
 
 def calls(target: Any, value: torch.Tensor | None, words: Words, like: torch.Tensor | None = None) -> Iterator[Call]:
@@ -208,6 +230,13 @@ def _elements(value: Any) -> Iterator[Call]:
             yield Call("call_function", operator.getitem, (Given(), index))
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """A tensor with so many rows, and the value's other sizes."""
+
+    count: int
+
+
 #: Arguments behind the first that programs give together.
 _TOGETHER: dict[str, tuple[tuple[Any, ...], ...]] = {
     "slice": (
@@ -221,6 +250,7 @@ _TOGETHER: dict[str, tuple[tuple[Any, ...], ...]] = {
     "select": ((0, 0), (1, 1), (-1, 0), (0, -1)),
     "squeeze": ((0,), (1,), (-1,)),
     "repeat_interleave": ((2, 1), (2, 0), (2, -1)),
+    "slice_scatter": ((_Rows(2), 0, 1, 3), (_Rows(1), 0, 0, 1)),
 }  # fmt: skip
 
 
@@ -232,14 +262,15 @@ def _spelled(
     by_place = [a for a in arguments if not a.kwarg_only]
     if value is not None and all(a.has_default_value() for a in arguments if a.kwarg_only):
         for together in _TOGETHER.get(name, ()):
+            rows = (New(_like(value, (v.count, *value.shape[1:]))) if isinstance(v, _Rows) else v for v in together)
             if len(together) < len(by_place):
-                yield Call("call_function", overload, (Given(), *together))
+                yield Call("call_function", overload, (Given(), *rows))
     places = [i for i, a in enumerate(arguments) if _kind(a) in ("Tensor", "List[Tensor]")]
     for place in _places(name, places) if value is not None else [-1]:
         if place < 0 and places:
             continue
         options = [
-            [*_given_at(name, a, value)]
+            [*_given_at(a, value, words)]
             if i == place
             else [*_options(name, a, like if value is None else value, words)]
             for i, a in enumerate(arguments)
@@ -323,10 +354,13 @@ def _places(name: str, places: list[int]) -> list[int]:
     return places[:3]
 
 
-def _given_at(name: str, argument: Any, value: Any) -> Iterator[Any]:
+def _given_at(argument: Any, value: Any, words: Words) -> Iterator[Any]:
+    """What an argument is that the value is, or is one of: lists are longer than a number that the pass names, too."""
     if _kind(argument) == "List[Tensor]":
         if isinstance(value, torch.Tensor):
             yield [Given(), New(_like(value))]
+            for count in dict.fromkeys(int(n) + 1 for n in words.numbers if 2 < n <= LONGEST):
+                yield [Given(), *(New(_like(value)) for _ in range(count - 1))]
             yield [Given(), Given()]
             yield [New(_like(value)), Given()]
             yield [Given()]
@@ -469,7 +503,7 @@ def _whole(name: str, own: str, value: Any, words: Words) -> Iterator[int]:
     ndim = value.ndim if isinstance(value, torch.Tensor) else 2
     if own in ("dim", "axis", "dim0", "dim1", "start_dim", "end_dim", "dimension"):
         first = {"dim0": 0, "dim1": 1, "start_dim": 0, "end_dim": -1}.get(own, -1)
-        yield from dict.fromkeys((first, 0, 1, ndim - 1, -2))
+        yield from dict.fromkeys((first, 0, 1, ndim - 1, -2, *range(2, ndim)))
     elif own == "start":
         yield from (0, 1, -2)
     elif own == "end":
@@ -522,9 +556,16 @@ def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:
     elif own in ("dims",) or name == "permute":
         yield from _orders(ndim)
     elif name in ("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy"):
-        yield from ([total], [shape[0], -1], shape, [-1, shape[-1]], [2, total // 2], [*shape, 1])
+        yield from ([total], [shape[0], -1], shape, [-1, shape[-1]])
+        if shape[0] % 2 == 0:
+            yield [2, shape[0] // 2, *shape[1:]]
+        yield from ([2, total // 2], [*shape, 1])
+        for k in range(ndim - 1) if ndim > 2 else ():
+            yield [*shape[:k], shape[k] * shape[k + 1], *shape[k + 2 :]]
     elif name in ("expand", "broadcast_to", "broadcast_in_dim"):
         yield from (shape, [2, *shape], [-1] * ndim)
+        if 1 in shape:
+            yield [2 if n == 1 else n for n in shape]
     elif own == "split_sizes":
         yield from ([1, shape[0] - 1], [2, 2], [shape[0]], [1, 1, shape[0] - 2])
     elif own in ("repeats", "reps"):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from fxmorph.torchapi.factories import device_of
 from fxmorph.torchapi.fake import FakeTensorMode, tensor_notes, unlogged
 from fxmorph.torchapi.optional_passes import lazy_module
 from fxmorph.torchapi.storages import storage_key
+from fxmorph.torchapi.symbolic_sizes import SymbolicSizes, at_sizes, symbol_hint
 
 #: Elements that a result may have.
 LARGE = 200_000
@@ -53,6 +55,16 @@ class Step:
     kwargs: tuple[tuple[str, Any], ...] = ()
 
 
+class Sizes(StrEnum):
+    """What sizes of inputs are in the graph: numbers; symbols that calls read off tensors, as ``torch.export`` leaves
+    them; or symbols that are inputs themselves, as Dynamo and AOTAutograd hand them on.
+    """
+
+    STATIC = "static"
+    READ = "read"
+    GIVEN = "given"
+
+
 @dataclass(frozen=True)
 class SmallProgram:
     """Inputs, calls in order, results; ``made`` says how it came to be.
@@ -69,10 +81,11 @@ class SmallProgram:
     stated: bool = False
     shared: bool = False
     flat: bool = False
+    sizes: Sizes = Sizes.STATIC
 
     @property
     def key(self) -> str:
-        return repr((self.inputs, self.steps, self.outputs, self.flat))
+        return repr((self.inputs, self.steps, self.outputs, self.flat, self.sizes))
 
     def mapped(self, change: Callable[[Any], Any]) -> SmallProgram:
         """With every reference to an input or a result changed."""
@@ -84,16 +97,34 @@ class SmallProgram:
 
 @dataclass(frozen=True)
 class Built:
-    """A program as a graph with fake results in ``meta``, and the inputs that it runs on, on ``device``."""
+    """A program as a graph with fake results in ``meta``, and the inputs that it runs on, on ``device``.
+
+    ``symbols`` are those of its sizes, None where these are numbers.
+    """
 
     program: SmallProgram
     gm: fx.GraphModule
     values: tuple[Any, ...]
     device: str = "cpu"
+    symbols: SymbolicSizes | None = None
 
     def inputs(self) -> InputSet:
-        given = [fill(spec, i) for i, spec in enumerate(self.program.inputs) if not spec.constant]
-        return InputSet.snapshot(relocate(given, self.device))
+        return self._filled(self.program.inputs, {} if self.symbols is None else self.symbols.traced)
+
+    def elsewhere(self) -> Iterator[tuple[InputSet, Mapping[Any, int]]]:
+        """(Inputs of other sizes of which all holds that was assumed of the symbols, values of these there)."""
+        for numbers in self.symbols.other_values() if self.symbols is not None else ():
+            specs = (
+                spec if spec.constant else in_shape(spec, [at_sizes(n, numbers) for n in value.shape])
+                for spec, value in zip(self.program.inputs, self.values, strict=False)
+            )
+            yield self._filled(tuple(specs), numbers), numbers
+
+    def _filled(self, specs: Sequence[InputSpec], numbers: Mapping[Any, int]) -> InputSet:
+        sizes = [n.meta["val"] for n in self.gm.graph.nodes if n.op == "placeholder"]
+        sizes = [at_sizes(size, numbers) for size in sizes if isinstance(size, torch.SymInt)]
+        given = [fill(spec, i) for i, spec in enumerate(specs) if not spec.constant]
+        return InputSet.snapshot([*sizes, *relocate(given, self.device)])
 
 
 def references(value: Any, change: Callable[[Any], Any]) -> Any:
@@ -117,24 +148,32 @@ def build(program: SmallProgram, device: str = "cpu") -> Built:
 
 
 def _build(program: SmallProgram, device: str) -> Built:
-    root, graph, mode = torch.nn.Module(), fx.Graph(), FakeTensorMode(allow_non_fake_inputs=True)
+    root, graph = torch.nn.Module(), fx.Graph()
+    symbols = None if program.sizes is Sizes.STATIC else SymbolicSizes()
+    mode = FakeTensorMode(allow_non_fake_inputs=True) if symbols is None else symbols.mode
+    sized = [] if symbols is None else _symbolic(program, symbols, device)
     inputs: list[fx.Node] = []
     with mode, torch.no_grad():
         for i, spec in enumerate(program.inputs):
             if not spec.constant:
-                inputs.append(_noted(graph.placeholder(f"arg{i}_1"), _fake(spec, device)))
+                fake = _empty(spec, device) if symbols is None else sized[i]
+                inputs.append(_noted(graph.placeholder(f"arg{i}_1"), fake))
                 continue
             inputs.append(graph.placeholder(f"arg{i}_1"))  # in the order of inputs; it becomes an attribute below
         for i, spec in enumerate(program.inputs):
             if spec.constant:
                 root.register_buffer(f"constant_{i}", torch.empty(0))  # its values come below
-                attribute = _noted(graph.get_attr(f"constant_{i}"), _fake(spec, device))
+                attribute = _noted(graph.get_attr(f"constant_{i}"), _empty(spec, device))
                 graph.erase_node(inputs[i])
                 inputs[i] = attribute
         modules = _modules(root, program)
         steps: list[fx.Node] = []
         for step in program.steps:
             steps.append(_emitted(root, graph, step, modules, inputs, steps, device))
+    if symbols is not None and not symbols.free:
+        raise Misfit("it fits these sizes alone")
+    if program.sizes is Sizes.GIVEN:
+        _give_sizes(graph)
     place: dict[Any, fx.Node] = {**{In(i): n for i, n in enumerate(inputs)}, **{Out(i): n for i, n in enumerate(steps)}}
     given = [place[o] for o in program.outputs]
     outputs = given if program.shared else _apart(given, graph, mode)
@@ -143,7 +182,45 @@ def _build(program: SmallProgram, device: str) -> Built:
         if spec.constant:
             _set_constant(root, f"constant_{i}", relocate(fill(spec, i), device))
     values = tuple(n.meta["val"] for n in [*inputs, *steps])
-    return Built(program, lazy_module(root, graph), values, device)  # type: ignore[arg-type]
+    return Built(program, lazy_module(root, graph), values, device, symbols)  # type: ignore[arg-type]
+
+
+def _symbolic(program: SmallProgram, symbols: SymbolicSizes, device: str) -> list[torch.Tensor]:
+    """Inputs with symbols for sizes; that of one whose size is read and nothing else is no other's."""
+    counted = _only_counted(program)
+    return [symbols.fake(_empty(s, device), f"x{i}", i in counted) for i, s in enumerate(program.inputs)]
+
+
+def _only_counted(program: SmallProgram) -> set[int]:
+    """Inputs of which a size is read and nothing else."""
+    read = {i for step in program.steps if not is_size(step) for i in _inputs_of(step)}
+    return {i for step in program.steps for i in _inputs_of(step)} - read
+
+
+def is_size(step: Step) -> bool:
+    """Whether a call reads one size of a tensor."""
+    return step.target is torch.ops.aten.sym_size.int or (step.op == "call_method" and step.target == "size")
+
+
+def _inputs_of(step: Step) -> Iterator[int]:
+    for value in tree_leaves([step.args, [v for _, v in step.kwargs]]):
+        if isinstance(value, In):
+            yield value.at
+
+
+def _give_sizes(graph: fx.Graph) -> None:
+    """Symbols are inputs, before all others, in the place of calls that read them."""
+    given: dict[str, fx.Node] = {}
+    first = next(iter(graph.nodes))
+    for node in list(graph.nodes):
+        value = node.meta["val"]
+        if not isinstance(value, torch.SymInt) or not is_size(Step(node.op, node.target)):
+            continue
+        if str(value) not in given:
+            with graph.inserting_before(first):
+                given[str(value)] = _noted(graph.placeholder(f"arg_{value}"), value)
+        node.replace_all_uses_with(given[str(value)])
+        graph.erase_node(node)
 
 
 def _set_constant(root: torch.nn.Module, name: str, value: torch.Tensor) -> None:
@@ -155,7 +232,7 @@ def _set_constant(root: torch.nn.Module, name: str, value: torch.Tensor) -> None
         setattr(root, name, value)
 
 
-def _fake(spec: InputSpec, device: str) -> torch.Tensor:
+def _empty(spec: InputSpec, device: str) -> torch.Tensor:
     return torch.empty_strided(spec.shape, spec.stride, dtype=getattr(torch, spec.dtype), device=device)
 
 
@@ -187,7 +264,7 @@ def _emitted(
         result = getattr(real_args[0], target)(*real_args[1:], **real_kwargs)
     else:
         result = target(*real_args, **real_kwargs)
-    if any(t.numel() > LARGE for t in tree_leaves(result) if isinstance(t, torch.Tensor)):
+    if any(symbol_hint(t.numel()) > LARGE for t in tree_leaves(result) if isinstance(t, torch.Tensor)):
         raise Misfit("large results")
     return _noted(graph.create_node(step.op, target, tuple(args), kwargs), result)
 
