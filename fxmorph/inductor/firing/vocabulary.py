@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 import operator
+import re
 import sys
 import textwrap
 import types
@@ -44,8 +45,21 @@ _OTHERS = frozenset(
     """torch builtins fxmorph typing abc functools logging numpy sympy networkx pydantic pydantic_core annotated_types
     typing_extensions yaml omegaconf""".split()
 )
+#: Names of what deals with sizes that are symbols.
+_SYMBOLIC = re.compile(
+    r"sym_(size|stride|numel|max|min|int|not|ite)|Sym(Int|Bool|Float)|statically_known|guard_(or|size|int|equals)|"
+    r"(free|has|is)_(unbacked_)?symbol|shape_env$|sizevars$|size_hint"
+)
 #: Methods of tensors whose names are words of other things.
 _OTHER_WORDS = frozenset("cuda cpu numpy device type size dim map_ apply_ data name names shape item tolist".split())
+
+
+@dataclass
+class Named:
+    """One place of a text: ``targets`` of which a node may have one, and ``numbers`` that stand behind it."""
+
+    targets: tuple[Any, ...]
+    numbers: list[float] = field(default_factory=list)
 
 
 @dataclass
@@ -57,7 +71,10 @@ class Vocabulary:
     operators are named in ExecuTorch's edge dialect; here they are those that these stand for; ``plain``: some are
     named as torch has them.  ``exported``: what
     ``torch.export`` makes is named; ``attributes``: nodes that hold parameters are; ``numpy``: numpy's word
-    for a dimension is.
+    for a dimension is; ``symbolic``: what deals with symbolic sizes is.
+
+    ``sequence`` has what the text names in its order, again where it is named again; ``listed`` are lists and tuples
+    of such.
     """
 
     operators: dict[Any, None] = field(default_factory=dict)
@@ -73,6 +90,9 @@ class Vocabulary:
     exported: bool = False
     attributes: bool = False
     numpy: bool = False
+    symbolic: bool = False
+    sequence: list[Named] = field(default_factory=list)
+    listed: dict[tuple[Any, ...], None] = field(default_factory=dict)
 
     mentioned: dict[Any, None] = field(default_factory=dict)
 
@@ -80,6 +100,12 @@ class Vocabulary:
     def targets(self) -> list[Any]:
         """All that graphs call, what lies nearest to the pass first."""
         return list(self.mentioned)
+
+    @property
+    def at_torch(self) -> bool:
+        """Whether it names what graphs call that are not ATen's yet."""
+        named = [f for f in self.functions if getattr(f, "__name__", "") != "getitem"]
+        return bool(named or self.methods or self.modules)
 
     def mention(self, targets: dict[Any, None], target: Any) -> None:
         """Note one of ``operators``, ``functions``, ``methods`` or ``modules``."""
@@ -112,6 +138,7 @@ class _Reader:
         self._functions: dict[Any, None] = {}
         self._read: set[Any] = set()
         self._seen: set[int] = set()
+        self._grouped: set[ast.AST] = set()
 
     # -- objects --------------------------------------------------------------------
 
@@ -132,6 +159,7 @@ class _Reader:
         elif isinstance(value, (Mapping, list, tuple, set, frozenset)):
             for part in _parts(value):
                 self.look(part, depth + 1)
+            self._note_list(value)
         elif isinstance(value, functools.partial):
             self.look([value.func, *value.args, *value.keywords.values()], depth)
         elif inspect.isclass(value):
@@ -227,24 +255,71 @@ class _Reader:
             return
         for node in ast.walk(tree):  # names of the function's own for what lies deeper
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                value = _looked_up(node.value, scope)
+                value = _collected(node.value, scope) or _looked_up(node.value, scope)
                 if value is not None:
                     scope[node.targets[0].id] = value
             elif isinstance(node, ast.ImportFrom | ast.Import):
                 scope.update(_imported(node))
+        for node in ast.walk(tree):  # what is asked of arguments by their places is no number of a call's
+            if isinstance(node, ast.Subscript):
+                self._grouped.update(ast.walk(node.slice))
         for node in _in_order(tree):
             self._note(node, scope)
         written = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(tree)}  # dotted names and plain ones
+        self.words.symbolic |= any(_SYMBOLIC.match(name) for name in written if isinstance(name, str))
         for name in _attributes(function.__code__):  # code that was changed in memory is not what its file says
             if name not in written and (packet := aten_packet(name)) is not None and "aten" in scope:
                 self._name(packet)
 
     def _note(self, node: ast.AST, scope: Mapping[str, Any]) -> None:
-        if isinstance(node, (ast.Attribute, ast.Name)):
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            self._note_literal(node, scope)
+        elif isinstance(node, (ast.Attribute, ast.Name)):
             with contextlib.suppress(Exception):  # as above
-                self._note_value(_looked_up(node, scope))
+                value = _looked_up(node, scope)
+                self._note_value(value)
+                self._note_place(node, value)
         elif isinstance(node, ast.Constant):
             self._note_constant(node.value)
+            self._note_place(node, node.value)
+
+    def _note_place(self, node: ast.AST, value: Any) -> None:
+        """Of a target, or a collection of nothing else, that it is named here."""
+        if node in self._grouped:
+            return
+        some = _parts(value) if isinstance(value, (list, tuple, set, frozenset)) else [value]
+        targets = tuple(map(self._target, some))
+        if targets and None not in targets:
+            self.words.sequence.append(Named(targets))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and self.words.sequence:
+            self.words.sequence[-1].numbers.append(value)
+
+    def _note_literal(self, node: ast.Tuple | ast.List | ast.Set, scope: Mapping[str, Any]) -> None:
+        values = [each.value if isinstance(each, ast.Constant) else _looked_up(each, scope) for each in node.elts]
+        for value in values:
+            if isinstance(value, str):
+                self._note_constant(value)
+            elif value is not None:
+                self._name(value)
+        targets = tuple(map(self._target, values))
+        if len(targets) > 1 and None not in targets:
+            self._grouped.update(node.elts)
+            self.words.sequence.append(Named(targets))
+            if not isinstance(node, ast.Set):
+                self.words.listed.setdefault(targets)
+
+    def _note_list(self, value: Any) -> None:
+        targets = tuple(map(self._target, value)) if isinstance(value, (list, tuple)) else ()
+        if len(targets) > 1 and None not in targets:
+            self.words.listed.setdefault(targets)
+
+    def _target(self, value: Any) -> Any:
+        """What a graph calls, if it is noted as such: of the edge dialect's operators what they stand for."""
+        behind = aten_operator(value) or value
+        try:
+            return behind if behind in self.words.mentioned else None
+        except TypeError:  # what is in no dictionary
+            return None
 
     def _note_value(self, value: Any) -> None:
         if isinstance(value, types.FunctionType) and not self._name(value):
@@ -335,8 +410,16 @@ def _looked_up(node: ast.AST, scope: Mapping[str, Any]) -> Any:
     return None
 
 
+def _collected(node: ast.AST, scope: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """What a literal collection holds, where all of it has names."""
+    if not isinstance(node, (ast.Tuple, ast.List, ast.Set)) or not node.elts:
+        return None
+    values = tuple(_looked_up(each, scope) for each in node.elts)
+    return None if None in values else values
+
+
 def _in_order(tree: ast.AST) -> Iterator[ast.AST]:
-    """The longest dotted names, and constants, in the order of the text."""
+    """The longest dotted names, constants, and collections before what they hold, in the order of the text."""
     if isinstance(tree, ast.Attribute):
         yield tree
         if not _is_dotted(tree):
@@ -345,6 +428,8 @@ def _in_order(tree: ast.AST) -> Iterator[ast.AST]:
     if isinstance(tree, (ast.Name, ast.Constant)):
         yield tree
         return
+    if isinstance(tree, (ast.Tuple, ast.List, ast.Set)):
+        yield tree
     for child in ast.iter_child_nodes(tree):
         yield from _in_order(child)
 
