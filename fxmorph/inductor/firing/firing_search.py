@@ -19,6 +19,7 @@ import torch
 
 from fxmorph.core.said import said
 from fxmorph.inductor.apply import Applied
+from fxmorph.inductor.firing.chains import Place, chains
 from fxmorph.inductor.firing.commonplace import commonplace
 from fxmorph.inductor.firing.growing import (
     appended,
@@ -33,9 +34,11 @@ from fxmorph.inductor.firing.growing import (
 from fxmorph.inductor.firing.numpy_names import programs_by_numpy_names
 from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
 from fxmorph.inductor.firing.pattern_programs import pattern_programs
-from fxmorph.inductor.firing.reached_lines import Place, reached
-from fxmorph.inductor.firing.small_program import Built, In, Misfit, SmallProgram, build, tensor_spec
+from fxmorph.inductor.firing.reached_lines import Place as Reached
+from fxmorph.inductor.firing.reached_lines import reached
+from fxmorph.inductor.firing.small_program import Built, In, Misfit, Sizes, SmallProgram, build, tensor_spec
 from fxmorph.inductor.firing.spoiled import conditions, near_misses, uniform
+from fxmorph.inductor.firing.symbolic_programs import with_symbols
 from fxmorph.inductor.firing.vocabulary import Vocabulary
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments
 from fxmorph.torchapi.patterns import Source
@@ -57,6 +60,10 @@ FURTHER = 20
 FEW = 6
 #: Programs of one call that are begun with.
 BEGUN = 400
+#: The share of the time for programs to begin with, before longer ones come in turn with them.
+EARLY = 0.5
+#: The share of the time after which sizes are symbols of a pass that names nothing of them, too.
+LATE = 0.7
 #: Calls between which others are put.
 _BEFORE, _BEHIND = torch.ops.aten.sin.default, torch.ops.aten.cos.default
 _AROUND = (_BEFORE, _BEHIND, torch.sin, torch.cos)
@@ -87,6 +94,7 @@ class FiringSearch:
     ``apply`` runs the pass on a graph; ``writes``: graphs may write into their inputs.  So many programs (``first``)
     and near misses (``likeliest``) are tried whatever the time, up to ``lenience`` times the seconds.  Graphs are on
     ``device``; ``prepare`` says what the pass is given in the place of one, None where it is given none.
+    ``symbolic``: sizes are to be symbols, too.
     """
 
     apply: Callable[[Built], Applied]
@@ -99,8 +107,9 @@ class FiringSearch:
     lenience: float = LENIENCE
     device: str = "cpu"
     prepare: Callable[[Built], Built | None] = _as_it_is
+    symbolic: bool = False
     tried: int = 0
-    places: set[Place] = field(default_factory=set)
+    places: set[Reached] = field(default_factory=set)
     bases: list[SmallProgram] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
     _tidied: list[SmallProgram] = field(default_factory=list)
@@ -108,6 +117,7 @@ class FiringSearch:
     _frontier: list[Iterator[SmallProgram]] = field(default_factory=list)
     _missed: list[SmallProgram] = field(default_factory=list)
     _small: list[SmallProgram] = field(default_factory=list)
+    _plain: list[SmallProgram] = field(default_factory=list)
 
     def _with_parameters(self, programs: Iterable[SmallProgram]) -> Iterator[SmallProgram]:
         """As long as the pass fires on none, and looks at such nodes, each also with parameters in the place of all
@@ -130,13 +140,15 @@ class FiringSearch:
                 break
             yield from self._try(program, False)
         first = 0 if self.bases else self.first
-        for number, program in enumerate(self._with_parameters(self._begun())):
-            if time.process_time() > (began + self._share * seconds if number >= first else lenient):
+        begun = self._with_parameters(self._begun())
+        for number, program in enumerate(begun):
+            if time.process_time() > (began + min(EARLY, self._share) * seconds if number >= first else lenient):
+                begun = itertools.chain([program], begun)
                 break
             if number >= first and len(self.bases) >= max(2 * BASES, len(self.words.targets)):
                 break
             yield from self._try(program, False)
-        for program in self._with_parameters(self._grown()):
+        for program in self._with_parameters(self._longer(begun, began + LATE * seconds)):
             if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
                 break
             yield from self._try(program, False)
@@ -170,7 +182,7 @@ class FiringSearch:
         if built is None:
             return
         self.tried += 1
-        watching: AbstractContextManager[set[Place]] = nullcontext(set()) if near else reached(self.words.files)
+        watching: AbstractContextManager[set[Reached]] = nullcontext(set()) if near else reached(self.words.files)
         with watching as places:
             try:
                 applied: Applied | None = self.apply(built)
@@ -236,7 +248,7 @@ class FiringSearch:
             yield both
         targets = self._targets
         most = 4 if len(targets) <= FEW else 1
-        plain: list[SmallProgram] = []
+        plain = self._plain
         named = itertools.islice(_in_turn([begun(t, self._vocabulary, most) for t in targets]), BEGUN)
         common = (program for program in self._commonplace() if self.writes or not _writes(program))
         yield from _in_turn([_noted(named, plain), common])
@@ -261,6 +273,38 @@ class FiringSearch:
         yield from siblings(program)
         if not folds:
             yield from uniform(program)
+
+    def _longer(self, begun: Iterator[SmallProgram], late: float) -> Iterator[SmallProgram]:
+        """Chains of calls, what is left of those that were begun with, and what grows, in turn; with symbolic sizes
+        from then on at the latest.
+        """
+        streams = [self._chains(), begun, self._grown()]
+        if self.symbolic:
+            streams.insert(0, self._sized())
+        for program in _in_turn(streams):
+            if not self.symbolic and time.process_time() > late:
+                break
+            yield program
+        if not self.symbolic:
+            yield from _in_turn([self._sized(), *streams])
+
+    def _sized(self) -> Iterator[SmallProgram]:
+        """Programs of one call with symbolic sizes, the likeliest of each first."""
+        yield from _in_turn([with_symbols(program, self._forms) for program in self._plain])
+
+    @property
+    def _forms(self) -> tuple[Sizes, ...]:
+        """How graphs of the level have sizes: only what is exported, and so takes no writes, reads them by calls."""
+        reads = any(name_of(t) in ("sym_size", "size") for t in self.words.targets) or not self.writes
+        return (Sizes.READ, Sizes.GIVEN) if reads else (Sizes.GIVEN, Sizes.READ)
+
+    def _chains(self) -> Iterator[SmallProgram]:
+        def at_level(targets: Sequence[Any]) -> tuple[Any, ...]:
+            return tuple(each for target in targets for each in self._at_level(target))
+
+        orders = [[Place(at_level((t,))) for t in listed] for listed in self.words.listed]
+        text = [Place(at_level(named.targets), tuple(named.numbers)) for named in self.words.sequence]
+        yield from chains(text, orders, self._vocabulary)
 
     def _grown(self) -> Iterator[SmallProgram]:
         """Changes of what was read on, the latest first, and of every other in turn."""
@@ -311,6 +355,8 @@ class FiringSearch:
                 alike[calls] += 1
                 if alike[calls] <= ALIKE:
                     streams.append(near_misses(base, self._vocabulary, self._may_write))
+                    if self.symbolic:
+                        streams.append(with_symbols(base, self._forms))
             if not streams:
                 return
             for stream in list(streams):

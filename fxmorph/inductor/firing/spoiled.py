@@ -32,7 +32,7 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         *([] if program.stated else [arguments, arguments]),  # a pattern's matcher compares those
         scalars,
         scalars,
-        *([] if program.stated else [_keywords(program, words)]),
+        *([] if program.stated else [_keywords(program, words), _alike(program, words)]),
         _dtypes(program),
         _values(program),
         _ranks(program),
@@ -100,6 +100,25 @@ def _arguments(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
                 given = [repr(a) for a in step.args if not isinstance(a, (In, Out))]
                 given += [f"{k}={v!r}" for k, v in step.kwargs]
                 yield _said(other, f"call {number} with {', '.join(given) or 'other operands'}"[:80])
+
+
+def _alike(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
+    """Calls of one operator that have the same arguments, all of them otherwise: two orders that are to undo each
+    other, two dims that are to be one.
+    """
+    for number, step in enumerate(program.steps):
+        same = [i for i, s in enumerate(program.steps) if s.target == step.target and s.args[1:] == step.args[1:]]
+        if len(same) < 2 or same[0] != number or tree_leaves([v for v in step.args[1:] if isinstance(v, (In, Out))]):
+            continue
+        for other in respelled(program, words, number):
+            args, kwargs = other.steps[number].args[1:], other.steps[number].kwargs
+            if other.inputs == program.inputs and not any(isinstance(v, (In, Out)) for v in tree_leaves(list(args))):
+                steps = tuple(
+                    replace(s, args=(*s.args[:1], *args), kwargs=kwargs) if i in same else s
+                    for i, s in enumerate(program.steps)
+                )
+                said = f"calls {' and '.join(map(str, same))} with {', '.join(map(repr, args)) or 'defaults'}"
+                yield _said(replace(program, steps=steps), said[:80])
 
 
 def _keywords(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:

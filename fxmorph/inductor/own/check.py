@@ -272,6 +272,8 @@ class Count:
             self.broken[pair.broken] = None
         if not pair.fired:
             return
+        if self.why_not and not self.changed and not pair.tidied:
+            self.how = ""  # it told of graphs that were made, of which no more than dead code was removed
         self.fired += 1
         self.tidied += pair.tidied
         if pair.status in _UNJUDGED:

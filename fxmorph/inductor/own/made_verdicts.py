@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import fx
@@ -21,6 +23,7 @@ from fxmorph.inductor.firing.small_program import Built, build, in_shape
 from fxmorph.inductor.firing.vocabulary import Vocabulary
 from fxmorph.inductor.graphs_from_code import MADE
 from fxmorph.inductor.metadata import wrong_notes
+from fxmorph.inductor.own.numbered import with_numbers
 from fxmorph.inductor.own.own_pass import MalformedGraph, OwnPass, PassError, apply_pass
 from fxmorph.inductor.own.pattern_proof import pattern_proof
 from fxmorph.inductor.own.prelude import LeftOut, Prelude
@@ -47,6 +50,8 @@ PROOF_SECONDS = 2.0
 EDGE_SHARE = 0.8
 #: The size that takes the place of 0.
 FILLED = 4
+#: Other sizes at which a graph of symbolic ones is judged, and those that are tried for it.
+OTHER_SIZES, MOST_SIZES = 2, 8
 
 #: How torch says that a kernel does not take a dtype.
 _NO_KERNEL = re.compile(r"not (supported|implemented) for|expected .* d?type|must be .*(float|dtype)", re.IGNORECASE)
@@ -59,9 +64,10 @@ Judge = Callable[[Pair, StageGraph, Applied, bool], Pair]
 class MadeGraphs:
     """The graphs that are made for one pass, judged.
 
-    ``stages`` are those at whose level they are made, on ``device``; ``prelude`` comes before the pass.  ``tried``
-    counts them, ``fired_on`` says how the first one was made of which it changed more than dead code, or how one that
-    had no more; ``patterns`` say what was shown of patterns and replacements themselves.
+    ``stages`` are those at whose level they are made, on ``device``; ``prelude`` comes before the pass; ``symbolic``:
+    sizes are to be symbols, too, which they are anyway where the pass knows such.  ``tried`` counts them, ``fired_on``
+    says how the first one was made of which it changed more than dead code, or how one that had no more; ``patterns``
+    say what was shown of patterns and replacements themselves.
     """
 
     own: OwnPass
@@ -72,6 +78,7 @@ class MadeGraphs:
     prover: Prover
     prelude: Prelude = field(default_factory=Prelude)
     device: str = "cpu"
+    symbolic: bool = False
     tried: int = 0
     fired: int = 0
     fired_on: str = ""
@@ -115,10 +122,9 @@ class MadeGraphs:
 
     def _ordered(self) -> list[Stage]:
         """Those at whose level the pass names something, torch's first where it names none of ATen's operators."""
-        named = [f for f in self.words.functions if getattr(f, "__name__", "") != "getitem"]
         at_aten = bool(self.words.operators or self.words.patterns)
         rewriting = any(not source.example_inputs for source in self.noted)
-        at_torch = bool(named or self.words.methods or self.words.modules or rewriting)
+        at_torch = self.words.at_torch or rewriting
         wanted = [s for s in self.stages if (at_torch if s is Stage.PRE_GRAD else at_aten) or not (at_aten or at_torch)]
         return sorted(wanted, key=lambda s: (s is Stage.PRE_GRAD) is not (at_torch and not at_aten))
 
@@ -126,6 +132,7 @@ class MadeGraphs:
         search = FiringSearch(
             lambda built: self._applied(built, stage), self.words, self.noted, stage is not Stage.PRE_GRAD,
             not self.own.exported, device=self.device, prepare=lambda built: self._prepared(built, stage),
+            symbolic=self._symbolic,
         )  # fmt: skip
         self._searches[stage, self.prelude.edge] = search
         raised: list[Attempt] = []
@@ -134,7 +141,7 @@ class MadeGraphs:
         for attempt in search.attempts(seconds):
             self.tried = sum(s.tried for s in self._searches.values())
             if attempt.error is not None:
-                if self._misunderstands(attempt.error) and not _calls_by_name_alone(attempt.built):
+                if self._misunderstands(attempt.error) and self._is_meant_for(attempt.built):
                     raised.append(attempt)
                 continue
             fired += 1
@@ -156,6 +163,14 @@ class MadeGraphs:
             yield self._of_error(raised[0], stage)
         yield from held
 
+    @property
+    def _symbolic(self) -> bool:
+        return self.symbolic or self.words.symbolic
+
+    def _is_meant_for(self, built: Built) -> bool:
+        """Whether an exception tells: few programs have calls by name alone, and many passes know no symbols."""
+        return not _calls_by_name_alone(built) and (built.symbols is None or self._symbolic)
+
     def _prepared(self, built: Built, stage: Stage) -> Built | None:
         try:
             gm = self.prelude.prepared(built.gm, stage, lambda: built.inputs().rebuild())
@@ -173,16 +188,35 @@ class MadeGraphs:
         prove = not attempt.near and self.proved < PROOF_SECONDS
         began = time.process_time()
         record = replace(self._record(attempt.built, stage, graph), tidied=attempt.applied.tidied)
-        record = self.judge(record, graph, attempt.applied, prove)
+        record = self._at_all_sizes(record, graph, attempt, prove)
         self.proved += time.process_time() - began if prove else 0.0
-        if record.status is Status.UNSUPPORTED and attempt.near:
-            return None  # the near miss does not run
+        if record.status is Status.UNSUPPORTED and (attempt.near or attempt.built.symbols is not None):
+            return None  # it does not run
         raises = record.kinds == (Kind.RAISES,) and attempt.near
         if raises and (_NO_KERNEL.search(record.reason) or not _runs_with_elements(attempt.built)):
             return None  # of a dtype that nobody means
         if record.status is not Status.FINDING and (edited := _edited_notes(attempt.built.gm, attempt.applied.after)):
             return replace(record, status=Status.FINDING, kinds=(Kind.DTYPE,), reason=edited)
         return record
+
+    def _at_all_sizes(self, record: Pair, graph: StageGraph, attempt: Attempt, prove: bool) -> Pair:
+        """The verdict at the sizes that were traced; where they are symbols and nothing is found, that at others."""
+        symbols, applied = attempt.built.symbols, attempt.applied
+        assert applied is not None
+        if symbols is None:
+            return self.judge(record, graph, applied, prove)
+        first = self.judge(record, graph, _with_numbers(applied, symbols.traced), prove)
+        if first.status in (Status.FINDING, Status.UNSUPPORTED):
+            return first
+        ran = 0
+        for inputs, numbers in itertools.islice(attempt.built.elsewhere(), MOST_SIZES):
+            again = self.judge(record, replace(graph, inputs=inputs), _with_numbers(applied, numbers), False)
+            if again.status is Status.FINDING:
+                return replace(again, reason=f"at other sizes than it was traced with: {again.reason}")
+            ran += again.status is not Status.UNSUPPORTED
+            if ran >= OTHER_SIZES:
+                break
+        return first
 
     def _record(self, built: Built, stage: Stage, graph: StageGraph) -> Pair:
         nodes = len(built.gm.graph.nodes)
@@ -227,6 +261,10 @@ class MadeGraphs:
         tail = f"; never met: {condition}" if condition else ""
         left_out = f"; left out: {self.left_out}" if self.left_out else ""
         return f"{self.tried} graphs {about}{tail}{left_out}" + (f"; it raised {errors[0]}" if errors else "")
+
+
+def _with_numbers(applied: Applied, numbers: Mapping[Any, int]) -> Applied:
+    return replace(applied, after=with_numbers(applied.after, numbers))
 
 
 def _calls_by_name_alone(built: Built) -> bool:

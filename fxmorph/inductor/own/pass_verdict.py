@@ -57,8 +57,9 @@ class Checker:
         """One record for each graph that is made from the pass, and that it changes; :attr:`made` counts the rest."""
         stages = self.source.made_stages(self.own.exported)
         self.made = MadeGraphs(
-            self.own, self._judged, self.words, self.noted, stages, self.judge.prover, self.prelude, self.source.device
-        )
+            self.own, self._judged, self.words, self.noted, stages, self.judge.prover, self.prelude, self.source.device,
+            self.source.dynamic,
+        )  # fmt: skip
         yield from self.made.records(seconds)
 
     def check(self, seed: Seed, training: bool, stage: str = "") -> list[Pair]:
@@ -68,7 +69,7 @@ class Checker:
         :class:`PassError` where the pass turns out to be none.
         """
         source = replace(self.source, stage=self._in_turn(stage) if stage else self.source.stage)
-        if self.source.stage == PassStage.ANY and self.words.exported and source.stage not in EXPORTED:
+        if self.source.stage == PassStage.ANY and not self._may_take(source.seed_stage):
             return []
         loaded = load_seed(seed, self.source.device)
         try:
@@ -86,6 +87,12 @@ class Checker:
                 )  # fmt: skip
                 records.append(self._one(record, graph))
         return records
+
+    def _may_take(self, stage: PassStage) -> bool:
+        """Whether graphs of a stage are any for a pass of which nobody says at which it runs."""
+        if self.words.exported:
+            return stage in EXPORTED
+        return stage is not PassStage.PRE_GRAD or self.words.at_torch or bool(self.noted) or not self.words.operators
 
     def _in_turn(self, stage: str) -> str:
         """The stage that comes in the place of one: what is exported is first for passes that are made for it."""

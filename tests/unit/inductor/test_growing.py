@@ -11,7 +11,7 @@ import torch
 
 from fxmorph.inductor.firing.growing import crossed, prepended_to_each
 from fxmorph.inductor.firing.numpy_names import programs_by_numpy_names
-from fxmorph.inductor.firing.operator_calls import Words, calls, further_keywords
+from fxmorph.inductor.firing.operator_calls import Words, calls, further_keywords, takes_numbers
 from fxmorph.inductor.firing.small_program import In, Misfit, Out, SmallProgram, Step, build, tensor_spec
 from fxmorph.inductor.firing.spoiled import near_misses
 
@@ -83,3 +83,25 @@ def test_what_does_not_fit_is_not_logged(capfd: pytest.CaptureFixture[str]) -> N
     with pytest.raises(Misfit):
         build(unlike)
     assert capfd.readouterr().err == ""
+
+
+def test_calls_that_are_alike_are_changed_together() -> None:
+    steps = (
+        call(aten.permute.default, In(0), [1, 2, 0]),
+        call(aten.relu.default, Out(0)),
+        call(aten.permute.default, Out(1), [1, 2, 0]),
+    )
+    there = SmallProgram((tensor_spec((2, 3, 4)),), steps, (Out(2),), "there and on")
+    orders = [(p.steps[0].args[1], p.steps[2].args[1]) for p in near_misses(there, Words(), True) if len(p.steps) == 3]
+    assert ([2, 0, 1], [2, 0, 1]) in orders and ([2, 0, 1], [1, 2, 0]) in orders
+
+
+def test_lists_are_longer_than_a_number_that_is_named() -> None:
+    joined = islice(calls(aten.cat.default, torch.empty(4, 6, device="meta"), Words((5,))), 8)
+    assert 6 in [len(call.args[0]) for call in joined]
+
+
+def test_numbers_go_where_numbers_may_be() -> None:
+    assert takes_numbers(aten.clamp.default, (0, 6)) and takes_numbers(aten.add.Tensor, (3,))
+    assert takes_numbers(aten.slice.Tensor, (0, 1)) and not takes_numbers(aten.slice.Tensor, (0.5,))
+    assert not takes_numbers(aten.sum.dim_IntList, (0,)) and not takes_numbers(aten.mm.default, (2,))
