@@ -60,10 +60,11 @@ FURTHER = 20
 FEW = 6
 #: Programs of one call that are begun with.
 BEGUN = 400
-#: The share of the time for programs to begin with, before longer ones come in turn with them.
-EARLY = 0.5
+#: The share of the time for programs to begin with, and up to which nothing but what grows of them comes behind: the
+#: shortest graphs on which a pass fires are found so, and what is overlooked shows near these first.
+EARLY, GROWING = 0.5, 0.6
 #: The share of the time after which sizes are symbols of a pass that names nothing of them, too.
-LATE = 0.7
+LATE = 0.8
 #: Calls between which others are put.
 _BEFORE, _BEHIND = torch.ops.aten.sin.default, torch.ops.aten.cos.default
 _AROUND = (_BEFORE, _BEHIND, torch.sin, torch.cos)
@@ -148,13 +149,13 @@ class FiringSearch:
             if number >= first and len(self.bases) >= max(2 * BASES, len(self.words.targets)):
                 break
             yield from self._try(program, False)
-        for program in self._with_parameters(self._longer(begun, began + LATE * seconds)):
+        for program in self._with_parameters(self._longer(begun, began, seconds)):
             if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
                 break
             yield from self._try(program, False)
         if not self.bases:
             self.bases += self._tidied[:1]
-        for number, program in enumerate(itertools.chain(self._near(), self._further())):
+        for number, program in enumerate(itertools.chain(self._nearby(), self._further())):
             if time.process_time() > (end if number >= self.likeliest else lenient):
                 break
             yield from self._try(program, True)
@@ -274,19 +275,18 @@ class FiringSearch:
         if not folds:
             yield from uniform(program)
 
-    def _longer(self, begun: Iterator[SmallProgram], late: float) -> Iterator[SmallProgram]:
-        """Chains of calls, what is left of those that were begun with, and what grows, in turn; with symbolic sizes
-        from then on at the latest.
+    def _longer(self, begun: Iterator[SmallProgram], began: float, seconds: float) -> Iterator[SmallProgram]:
+        """What grows, then in turn with chains of calls and what is left of those that were begun with; with symbolic
+        sizes from then on at the earliest.
         """
+        self._frontier.extend(self._expanded(p) for p in list(_singles(self._targets, self._vocabulary)))
+        yield from _until(self._grown(), began + GROWING * seconds)
         streams = [self._chains(), begun, self._grown()]
-        if self.symbolic:
-            streams.insert(0, self._sized())
-        for program in _in_turn(streams):
-            if not self.symbolic and time.process_time() > late:
-                break
-            yield program
         if not self.symbolic:
-            yield from _in_turn([self._sized(), *streams])
+            longer = _in_turn(streams)
+            yield from _until(longer, began + LATE * seconds)
+            streams = [longer]
+        yield from _in_turn([self._sized(), *streams])
 
     def _sized(self) -> Iterator[SmallProgram]:
         """Programs of one call with symbolic sizes, the likeliest of each first."""
@@ -308,8 +308,6 @@ class FiringSearch:
 
     def _grown(self) -> Iterator[SmallProgram]:
         """Changes of what was read on, the latest first, and of every other in turn."""
-        singles = list(_singles(self._targets, self._vocabulary))
-        self._frontier.extend(self._expanded(p) for p in singles)
         turn, place = 0, random.Random(0)
         while self._frontier or self._small:
             if not self._frontier:  # what has led nowhere, changed once more
@@ -343,6 +341,13 @@ class FiringSearch:
         streams += [conditions(program), merged_inputs(program), crossed(program)]
         return _in_turn(streams)
 
+    def _nearby(self) -> Iterator[SmallProgram]:
+        """Near misses; behind the likeliest, which cost less, in turn with the bases in symbolic sizes."""
+        near = self._near()
+        yield from itertools.islice(near, self.likeliest)
+        sized = [with_symbols(base, self._forms) for base in self.bases] if self.symbolic else []
+        yield from _in_turn([near, _in_turn(sized)])
+
     def _near(self) -> Iterator[SmallProgram]:
         """Near misses of every base in turn; of what became a base meanwhile too."""
         streams: list[Iterator[SmallProgram]] = []
@@ -355,8 +360,6 @@ class FiringSearch:
                 alike[calls] += 1
                 if alike[calls] <= ALIKE:
                     streams.append(near_misses(base, self._vocabulary, self._may_write))
-                    if self.symbolic:
-                        streams.append(with_symbols(base, self._forms))
             if not streams:
                 return
             for stream in list(streams):
@@ -385,6 +388,12 @@ def _in_turn(streams: Sequence[Iterator[SmallProgram]]) -> Iterator[SmallProgram
                 left.remove(stream)
             else:
                 yield program
+
+
+def _until(programs: Iterator[SmallProgram], end: float) -> Iterator[SmallProgram]:
+    """Those that come up to a time; the others are left."""
+    while time.process_time() <= end and (program := next(programs, None)) is not None:
+        yield program
 
 
 def _noted(programs: Iterator[SmallProgram], into: list[SmallProgram]) -> Iterator[SmallProgram]:

@@ -260,7 +260,7 @@ def _spelled(
     arguments = list(schema_of(overload).arguments)
     name = name_of(overload)
     by_place = [a for a in arguments if not a.kwarg_only]
-    if value is not None and all(a.has_default_value() for a in arguments if a.kwarg_only):
+    if isinstance(value, torch.Tensor) and all(a.has_default_value() for a in arguments if a.kwarg_only):
         for together in _TOGETHER.get(name, ()):
             rows = (New(_like(value, (v.count, *value.shape[1:]))) if isinstance(v, _Rows) else v for v in together)
             if len(together) < len(by_place):
@@ -417,7 +417,7 @@ def _options(name: str, argument: Any, value: torch.Tensor | None, words: Words)
             yield from dict.fromkeys((*words.numbers[:4], 2, 1, 0, 0.5, -1, _ROUNDED))
         yield from tensors[1:]
     elif inner == "List[Tensor]" or inner == "List[Optional[Tensor]]":
-        if value is not None:
+        if isinstance(value, torch.Tensor):
             index = tensor_spec((2,), "int64", "=0")
             yield [New(index)] if own == "indices" else [New(_like(value)), New(_like(value))]
     elif own in ("dtype", "out_dtype") or inner == "ScalarType":

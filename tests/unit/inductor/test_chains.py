@@ -90,6 +90,11 @@ def test_calls_that_fit_nowhere_are_left_out() -> None:
     assert [aten.relu.default, aten.linear.default] in found
 
 
+def test_a_size_among_the_calls_is_no_error() -> None:
+    found = [targets(p) for p in made(aten.sym_size.int, aten.slice_scatter.default, aten.neg.default)]
+    assert [aten.neg.default, aten.slice_scatter.default] in found
+
+
 def test_an_axis_is_put_in_widened_and_merged() -> None:
     shapes = set()
     for program in made(*REPEATED):

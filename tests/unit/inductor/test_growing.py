@@ -105,3 +105,10 @@ def test_numbers_go_where_numbers_may_be() -> None:
     assert takes_numbers(aten.clamp.default, (0, 6)) and takes_numbers(aten.add.Tensor, (3,))
     assert takes_numbers(aten.slice.Tensor, (0, 1)) and not takes_numbers(aten.slice.Tensor, (0.5,))
     assert not takes_numbers(aten.sum.dim_IntList, (0,)) and not takes_numbers(aten.mm.default, (2,))
+
+
+@pytest.mark.parametrize("value", [4, 0.5, (4, 6)])
+def test_calls_of_tensors_on_what_is_none_are_no_error(value: Any) -> None:
+    operators = (aten.slice_scatter.default, aten.cat.default, aten.rsub.Tensor, aten.native_group_norm.default)
+    made = [each for target in operators for each in islice(calls(target, value, Words((5,))), 20)]
+    assert {each.target for each in made} <= set(operators)
