@@ -276,17 +276,16 @@ class FiringSearch:
             yield from uniform(program)
 
     def _longer(self, begun: Iterator[SmallProgram], began: float, seconds: float) -> Iterator[SmallProgram]:
-        """What grows, then in turn with chains of calls and what is left of those that were begun with; with symbolic
-        sizes from then on at the earliest.
+        """What grows, then in turn with chains of calls and what is left of those that were begun with.  Sizes are
+        symbols last of all, or of each third program of a pass that knows such.
         """
         self._frontier.extend(self._expanded(p) for p in list(_singles(self._targets, self._vocabulary)))
-        yield from _until(self._grown(), began + GROWING * seconds)
-        streams = [self._chains(), begun, self._grown()]
+        grown, sized = self._grown(), self._sized()
+        yield from _until(_in_turn([grown, grown, sized]) if self.symbolic else grown, began + GROWING * seconds)
+        longer = _in_turn([self._chains(), begun, self._grown()])
         if not self.symbolic:
-            longer = _in_turn(streams)
             yield from _until(longer, began + LATE * seconds)
-            streams = [longer]
-        yield from _in_turn([self._sized(), *streams])
+        yield from _in_turn([longer, sized])
 
     def _sized(self) -> Iterator[SmallProgram]:
         """Programs of one call with symbolic sizes, the likeliest of each first."""
