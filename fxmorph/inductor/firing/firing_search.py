@@ -168,7 +168,7 @@ class FiringSearch:
     @property
     def _share(self) -> float:
         """Of the time for further programs: none is wanted where the author's own patterns fire."""
-        if not self.bases:
+        if all(base.sizes is not Sizes.STATIC for base in self.bases):  # these are tried late, and few so far
             return SEARCHED_LONG if self._tidied else 1.0
         return STATED if self.bases[0].stated else SEARCHING
 
@@ -276,16 +276,15 @@ class FiringSearch:
             yield from uniform(program)
 
     def _longer(self, begun: Iterator[SmallProgram], began: float, seconds: float) -> Iterator[SmallProgram]:
-        """What grows, then in turn with chains of calls and what is left of those that were begun with.  Sizes are
-        symbols last of all, or of each third program of a pass that knows such.
+        """What grows, then in turn with chains of calls and what is left of those that were begun with; half of these
+        have symbolic sizes, from then on of a pass that knows such, late of others.
         """
         self._frontier.extend(self._expanded(p) for p in list(_singles(self._targets, self._vocabulary)))
-        grown, sized = self._grown(), self._sized()
-        yield from _until(_in_turn([grown, grown, sized]) if self.symbolic else grown, began + GROWING * seconds)
+        yield from _until(self._grown(), began + GROWING * seconds)
         longer = _in_turn([self._chains(), begun, self._grown()])
         if not self.symbolic:
             yield from _until(longer, began + LATE * seconds)
-        yield from _in_turn([longer, sized])
+        yield from _in_turn([self._sized(), longer])
 
     def _sized(self) -> Iterator[SmallProgram]:
         """Programs of one call with symbolic sizes, the likeliest of each first."""
