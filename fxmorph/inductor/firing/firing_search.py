@@ -277,14 +277,17 @@ class FiringSearch:
 
     def _longer(self, begun: Iterator[SmallProgram], began: float, seconds: float) -> Iterator[SmallProgram]:
         """What grows, then in turn with chains of calls and what is left of those that were begun with; half of these
-        have symbolic sizes, from then on of a pass that knows such, late of others.
+        have symbolic sizes, from then on of a pass that knows such, late of others; from the start where calls that
+        read sizes are named.
         """
         self._frontier.extend(self._expanded(p) for p in list(_singles(self._targets, self._vocabulary)))
-        yield from _until(self._grown(), began + GROWING * seconds)
+        grown, sized = self._grown(), self._sized()
+        first = _in_turn([grown, grown, sized]) if self.symbolic and self._reads_sizes else grown
+        yield from _until(first, began + GROWING * seconds)
         longer = _in_turn([self._chains(), begun, self._grown()])
         if not self.symbolic:
             yield from _until(longer, began + LATE * seconds)
-        yield from _in_turn([self._sized(), longer])
+        yield from _in_turn([sized, longer])
 
     def _sized(self) -> Iterator[SmallProgram]:
         """Programs of one call with symbolic sizes, the likeliest of each first."""
@@ -293,8 +296,13 @@ class FiringSearch:
     @property
     def _forms(self) -> tuple[Sizes, ...]:
         """How graphs of the level have sizes: only what is exported, and so takes no writes, reads them by calls."""
-        reads = any(name_of(t) in ("sym_size", "size") for t in self.words.targets) or not self.writes
+        reads = self._reads_sizes or not self.writes
         return (Sizes.READ, Sizes.GIVEN) if reads else (Sizes.GIVEN, Sizes.READ)
+
+    @property
+    def _reads_sizes(self) -> bool:
+        """Whether the pass names calls that read sizes."""
+        return any(name_of(t) in ("sym_size", "size") for t in self.words.targets)
 
     def _chains(self) -> Iterator[SmallProgram]:
         def at_level(targets: Sequence[Any]) -> tuple[Any, ...]:
