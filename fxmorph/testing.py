@@ -103,13 +103,15 @@ def check_pass(
     assume: Sequence[Any] = (),
     stub_ops: Sequence[str] = (),
     seconds: float = 5.0,
+    graphs: int | None = None,
 ) -> int:
     """Assert that an FX pass keeps what graphs mean; returns on how many graphs it fired.
 
     ``own``: a pass in any form that ``fxmorph check-pass`` takes, or a text as that takes it; ``args`` are
-    arguments of its constructor or call.  It is tried for ``seconds`` on graphs that are made from it, then on those
-    of ``corpus``, folders and files of seeds; None is those of the corpus that comes with fxmorph which call what
-    the pass names, for some seconds, and ``()`` none.  ``stage``: whose graphs it is given, ``any`` or ``pre_grad``,
+    arguments of its constructor or call.  It is tried for ``seconds`` on graphs that are made from it, or on so many
+    ``graphs`` however long they take, which are the same on every machine; then on those of ``corpus``, folders and
+    files of seeds; None is those of the corpus that comes with fxmorph which call what the pass names, for some
+    seconds, and ``()`` none.  ``stage``: whose graphs it is given, ``any`` or ``pre_grad``,
     ``joint``, ``post_grad``, ``post_grad_after``, ``freezing``, ``export``, ``edge``; under ``inductor``, settings of
     Inductor, and ``compile``, arguments of ``torch.compile`` (``dynamic``, ``mode``); on ``device``.  ``prelude`` are
     passes that run first, and ``assume`` predicates over the graphs that the pass is for, as texts or objects.
@@ -121,6 +123,7 @@ def check_pass(
     called or made, and what is no corpus.
     """
     from fxmorph.core.seeds import find_seeds, shipped_corpus
+    from fxmorph.inductor.firing.budget import Budget
     from fxmorph.inductor.own.check import Count, SeedPlan, ordered, pass_source, told
     from fxmorph.inductor.own.loading import checker_of
     from fxmorph.inductor.own.own_pass import source_of
@@ -147,7 +150,7 @@ def check_pass(
         if pair.status is Status.FINDING:
             raise AssertionError("\n".join(finding_lines(told(pair, pair.stage or stage, ""))))
 
-    for pair in checker.made_graphs(seconds):
+    for pair in checker.made_graphs(Budget(seconds) if graphs is None else Budget(graphs=graphs)):
         take(pair)
     assert checker.made is not None
     count.made = checker.made.tried

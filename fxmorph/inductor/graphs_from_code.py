@@ -11,6 +11,7 @@ from typing import Any
 
 from fxmorph.core.units import Stage, Unit
 from fxmorph.inductor.apply import apply_unit
+from fxmorph.inductor.firing.budget import Budget
 from fxmorph.inductor.firing.firing_search import FiringSearch
 from fxmorph.inductor.firing.vocabulary import vocabulary
 from fxmorph.inductor.inventory import Handle, listed, unwrapped
@@ -44,7 +45,7 @@ def made_graphs(unit: Unit, seconds: float, device: str = "cpu") -> Iterator[Sta
         lambda built: apply_unit(unit, built.gm), words, (), at_aten, writes=stage is Stage.POST_GRAD, first=FIRST,
         likeliest=LIKELIEST, lenience=LENIENCE, device=device,
     )  # fmt: skip
-    for attempt in search.attempts(seconds):
+    for attempt in search.attempts(Budget(seconds)):
         if attempt.applied is not None:
             yield StageGraph(stage, MADE, attempt.built.gm, attempt.built.inputs())
 

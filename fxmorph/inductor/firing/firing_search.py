@@ -7,10 +7,10 @@ judging, and its near misses are.
 from __future__ import annotations
 
 import itertools
+import math
 import random
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,6 +19,7 @@ import torch
 
 from fxmorph.core.said import said
 from fxmorph.inductor.apply import Applied
+from fxmorph.inductor.firing.budget import Budget
 from fxmorph.inductor.firing.chains import Place, chains
 from fxmorph.inductor.firing.commonplace import commonplace
 from fxmorph.inductor.firing.growing import (
@@ -36,22 +37,31 @@ from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
 from fxmorph.inductor.firing.pattern_programs import pattern_programs
 from fxmorph.inductor.firing.reached_lines import Place as Reached
 from fxmorph.inductor.firing.reached_lines import reached
+from fxmorph.inductor.firing.shares import Source, in_shares, of_each
 from fxmorph.inductor.firing.small_program import Built, In, Misfit, Sizes, SmallProgram, build, tensor_spec
 from fxmorph.inductor.firing.spoiled import conditions, near_misses, uniform
 from fxmorph.inductor.firing.symbolic_programs import with_symbols
 from fxmorph.inductor.firing.vocabulary import Vocabulary
 from fxmorph.torchapi.dispatch import OpOverload, OpOverloadPacket, aten_packet, mutated_arguments
-from fxmorph.torchapi.patterns import Source
+from fxmorph.torchapi.patterns import Source as Pattern
 
 #: Programs that a pass changes whose near misses are tried, and calls that a program may have.
 BASES, STEPS = 8, 12
-#: The share of the time after which no further program is looked for, once there are some; where those are patterns.
-SEARCHING, STATED = 0.5, 0.15
-#: Where dead code is all that the pass removed.
-SEARCHED_LONG = 0.8
-#: Near misses that are tried whatever the time, as the author's own patterns are, up to so many times the seconds: a
-#: slow machine drops none of the likeliest.
-LIKELIEST, LENIENCE = 40, 3.0
+#: Work for a program that does not run, and for one that is judged, where it is 1 for one on which the pass does not
+#: fire; how much more it is where sizes are symbols.
+MISFIT, JUDGED, SYMBOLIC = 0.3, 4.0, 3.0
+#: Shares of the work as long as the pass fires on too little: for programs to begin with, for what grows, for chains.
+BEGINNING, GROWING, CHAINING = 4.0, 4.0, 1.0
+#: For symbolic sizes: of a pass that reads sizes by calls, of one that knows symbols, of another.
+SIZING = (4.0, 2.0, 1.0)
+#: For near misses, as much as for all others: of what the author's own patterns match, where the search is for more;
+#: of what fires in symbolic sizes alone, which there is little of; and of what only dead code was removed of.
+NEAR, NEAR_STATED, NEAR_SYMBOLIC, NEAR_TIDIED = 8.0, 45.0, 4.0, 2.0
+#: For near misses of near misses that fire, and for what fires in symbolic sizes instead.
+TWICE, RESIZING = 0.5, 4.0
+#: Programs to begin with and near misses that are tried whatever the time, as the author's own patterns are, up to so
+#: many times the seconds: a slow machine drops none of the likeliest.
+FIRST, LIKELIEST, LENIENCE = 60, 40, 3.0
 #: Programs of the same calls, whatever is put around them, that near misses are made of.
 ALIKE = 3
 #: Near misses that are changed once more, by ten things each.
@@ -60,11 +70,6 @@ FURTHER = 20
 FEW = 6
 #: Programs of one call that are begun with.
 BEGUN = 400
-#: The share of the time for programs to begin with, and up to which nothing but what grows of them comes behind: the
-#: shortest graphs on which a pass fires are found so, and what is overlooked shows near these first.
-EARLY, GROWING = 0.5, 0.6
-#: The share of the time after which sizes are symbols of a pass that names nothing of them, too.
-LATE = 0.8
 #: Calls between which others are put.
 _BEFORE, _BEHIND = torch.ops.aten.sin.default, torch.ops.aten.cos.default
 _AROUND = (_BEFORE, _BEHIND, torch.sin, torch.cos)
@@ -100,10 +105,10 @@ class FiringSearch:
 
     apply: Callable[[Built], Applied]
     words: Vocabulary
-    noted: Sequence[Source]
+    noted: Sequence[Pattern]
     aten: bool
     writes: bool
-    first: int = 0
+    first: int = FIRST
     likeliest: int = LIKELIEST
     lenience: float = LENIENCE
     device: str = "cpu"
@@ -119,69 +124,38 @@ class FiringSearch:
     _missed: list[SmallProgram] = field(default_factory=list)
     _small: list[SmallProgram] = field(default_factory=list)
     _plain: list[SmallProgram] = field(default_factory=list)
+    _alike: Counter[Any] = field(default_factory=Counter)
 
-    def _with_parameters(self, programs: Iterable[SmallProgram]) -> Iterator[SmallProgram]:
-        """As long as the pass fires on none, and looks at such nodes, each also with parameters in the place of all
-        inputs but the first.
-        """
-        for program in programs:
-            yield program
-            plain = len(program.inputs) > 1 and not any(s.constant for s in program.inputs)
-            if self.words.attributes and not self.bases and plain:
-                inputs = (program.inputs[0], *(replace(s, constant=True) for s in program.inputs[1:]))
-                yield replace(program, inputs=inputs, made=f"{program.made} with parameters")
+    def attempts(self, budget: Budget) -> Iterator[Attempt]:
+        """What is worth judging."""
 
-    def attempts(self, seconds: float) -> Iterator[Attempt]:
-        """What is worth judging, for so many CPU seconds."""
-        began = time.process_time()
-        end = began + seconds
-        lenient = began + self.lenience * seconds
-        for program in self._of_patterns():
-            if time.process_time() > lenient or len(self.bases) >= 2 * BASES:
-                break
-            yield from self._try(program, False)
-        first = 0 if self.bases else self.first
-        begun = self._with_parameters(self._begun())
-        for number, program in enumerate(begun):
-            if time.process_time() > (began + min(EARLY, self._share) * seconds if number >= first else lenient):
-                begun = itertools.chain([program], begun)
-                break
-            if number >= first and len(self.bases) >= max(2 * BASES, len(self.words.targets)):
-                break
-            yield from self._try(program, False)
-        for program in self._with_parameters(self._longer(begun, began, seconds)):
-            if time.process_time() > (began + self._share * seconds) or len(self.bases) >= BASES:
-                break
-            yield from self._try(program, False)
-        if not self.bases:
-            self.bases += self._tidied[:1]
-        for number, program in enumerate(itertools.chain(self._nearby(), self._further())):
-            if time.process_time() > (end if number >= self.likeliest else lenient):
-                break
-            yield from self._try(program, True)
+        def lasts(source: Source) -> bool:
+            sure = source.given < source.sure
+            return budget.lasts(self.tried, self.lenience if sure else 1.0)
+
+        for source, program in in_shares(self._sources(), lasts):
+            source.work = yield from self._try(program, source.near)
 
     def on(self, programs: Iterable[SmallProgram]) -> Iterator[Attempt]:
         """What is worth judging of these programs alone."""
-        for program in programs:
+        for program in filter(self._is_new, programs):
             yield from self._try(program, True)
 
-    @property
-    def _share(self) -> float:
-        """Of the time for further programs: none is wanted where the author's own patterns fire."""
-        if all(base.sizes is not Sizes.STATIC for base in self.bases):  # these are tried late, and few so far
-            return SEARCHED_LONG if self._tidied else 1.0
-        return STATED if self.bases[0].stated else SEARCHING
-
-    def _try(self, program: SmallProgram, near: bool) -> Iterator[Attempt]:
+    def _is_new(self, program: SmallProgram) -> bool:
+        """Whether it is to be tried, which it then counts as."""
         if program.key in self._seen or len(program.steps) > STEPS:
-            return
+            return False
         self._seen.add(program.key)
+        return True
+
+    def _try(self, program: SmallProgram, near: bool) -> Generator[Attempt, None, float]:
+        """Returns how much work that was."""
         try:
             built = self.prepare(build(program, self.device))
         except Misfit:
-            return
+            built = None
         if built is None:
-            return
+            return MISFIT
         self.tried += 1
         watching: AbstractContextManager[set[Reached]] = nullcontext(set()) if near else reached(self.words.files)
         with watching as places:
@@ -196,13 +170,60 @@ class FiringSearch:
             self.errors.setdefault(said(error), program.made)
             yield Attempt(built, None, error, near)
         elif applied is not None and applied.fired:
-            (self._missed if near else self._tidied if applied.tidied else self.bases).append(program)
+            if near:
+                self._missed.append(program)
+            elif not applied.tidied:
+                self.bases.append(program)
+            elif not self._tidied:
+                self._tidied.append(program)
             yield Attempt(built, applied, None, near)
         if applied is None or not applied.fired:
             if new:
                 self._frontier.append(self._expanded(program))
             elif not near and len(program.steps) < 4:
                 self._small.append(program)
+        work = 1.0 if applied is None or not applied.fired else JUDGED
+        return work if program.sizes is Sizes.STATIC else SYMBOLIC * work
+
+    # -- shares ---------------------------------------------------------------------
+
+    def _sources(self) -> list[Source]:
+        words, writes, enough = self._vocabulary, self._may_write, max(2 * BASES, len(self.words.targets))
+
+        def source(programs: Iterator[SmallProgram | None], share: Callable[[], float], sure: int = 0) -> Source:
+            return Source((p for p in programs if p is None or self._is_new(p)), share, sure=sure)
+
+        def near(programs: Iterator[SmallProgram | None], share: Callable[[], float], sure: int = 0) -> Source:
+            return replace(source(programs, share, sure), near=True)
+
+        return [
+            source(self._of_patterns(), lambda: math.inf if self._wants(2 * BASES) else 0.0, BEGUN),
+            source(self._with_parameters(self._begun()), lambda: self._wants(enough) * BEGINNING, self.first),
+            source(self._with_parameters(self._grown()), lambda: self._wants() * GROWING),
+            source(self._with_parameters(self._chains()), lambda: self._wants() * CHAINING),
+            source(of_each(self._plain, self._in_symbols), lambda: self._wants() * self._sizing),
+            near(of_each(self.bases, self._near), lambda: self._nearing, self.likeliest),
+            near(
+                of_each(self._tidied, lambda p: near_misses(p, words, writes)), lambda: (not self.bases) * NEAR_TIDIED
+            ),
+            near(of_each(self.bases if self.symbolic else [], self._in_symbols), lambda: RESIZING),
+            near(self._further(), lambda: TWICE),
+        ]
+
+    def _wants(self, most: int = BASES) -> bool:
+        """Whether the pass fires on fewer programs."""
+        return len(self.bases) < most
+
+    @property
+    def _sizing(self) -> float:
+        reads, knows, neither = SIZING
+        return reads if self._reads_sizes else knows if self.symbolic else neither
+
+    @property
+    def _nearing(self) -> float:
+        if all(base.sizes is not Sizes.STATIC for base in self.bases):
+            return NEAR_SYMBOLIC
+        return NEAR_STATED if self.bases[0].stated else NEAR
 
     # -- programs -------------------------------------------------------------------
 
@@ -238,6 +259,19 @@ class FiringSearch:
             return [target]
         packet = aten_packet(name_of(target)) if not self.words.operators else None
         return [o for o in overloads_of(packet)[:2] if not mutated_arguments(o)] if packet is not None else []
+
+    def _with_parameters(self, programs: Iterable[SmallProgram | None]) -> Iterator[SmallProgram | None]:
+        """As long as the pass fires on none, and looks at such nodes, each also with parameters in the place of all
+        inputs but the first.
+        """
+        for program in programs:
+            yield program
+            if program is None:
+                continue
+            plain = len(program.inputs) > 1 and not any(s.constant for s in program.inputs)
+            if self.words.attributes and not self.bases and plain:
+                inputs = (program.inputs[0], *(replace(s, constant=True) for s in program.inputs[1:]))
+                yield replace(program, inputs=inputs, made=f"{program.made} with parameters")
 
     def _of_patterns(self) -> Iterator[SmallProgram]:
         if self.aten or not any(s.example_inputs for s in self.noted):
@@ -275,23 +309,8 @@ class FiringSearch:
         if not folds:
             yield from uniform(program)
 
-    def _longer(self, begun: Iterator[SmallProgram], began: float, seconds: float) -> Iterator[SmallProgram]:
-        """What grows, then in turn with chains of calls and what is left of those that were begun with; half of these
-        have symbolic sizes, from then on of a pass that knows such, late of others; from the start where calls that
-        read sizes are named.
-        """
-        self._frontier.extend(self._expanded(p) for p in list(_singles(self._targets, self._vocabulary)))
-        grown, sized = self._grown(), self._sized()
-        first = _in_turn([grown, grown, sized]) if self.symbolic and self._reads_sizes else grown
-        yield from _until(first, began + GROWING * seconds)
-        longer = _in_turn([self._chains(), begun, self._grown()])
-        if not self.symbolic:
-            yield from _until(longer, began + LATE * seconds)
-        yield from _in_turn([sized, longer])
-
-    def _sized(self) -> Iterator[SmallProgram]:
-        """Programs of one call with symbolic sizes, the likeliest of each first."""
-        yield from _in_turn([with_symbols(program, self._forms) for program in self._plain])
+    def _in_symbols(self, program: SmallProgram) -> Iterator[SmallProgram]:
+        return with_symbols(program, self._forms)
 
     @property
     def _forms(self) -> tuple[Sizes, ...]:
@@ -312,12 +331,16 @@ class FiringSearch:
         text = [Place(at_level(named.targets), tuple(named.numbers)) for named in self.words.sequence]
         yield from chains(text, orders, self._vocabulary)
 
-    def _grown(self) -> Iterator[SmallProgram]:
-        """Changes of what was read on, the latest first, and of every other in turn."""
+    def _grown(self) -> Iterator[SmallProgram | None]:
+        """Changes of what was read on, the latest first, and of every other in turn; None as long as there is none."""
+        self._frontier.extend(self._expanded(p) for p in list(_singles(self._targets, self._vocabulary)))
         turn, place = 0, random.Random(0)
-        while self._frontier or self._small:
-            if not self._frontier:  # what has led nowhere, changed once more
+        while True:
+            if not self._frontier and self._small:  # what has led nowhere, changed once more
                 self._frontier.append(self._expanded(self._small.pop(place.randrange(len(self._small)))))
+            if not self._frontier:
+                yield None
+                continue
             turn += 1
             stream = self._frontier[-1 if turn % 3 else turn // 3 % len(self._frontier)]
             found = next(stream, None)
@@ -326,12 +349,21 @@ class FiringSearch:
             else:
                 yield found
 
-    def _further(self) -> Iterator[SmallProgram]:
-        """Near misses of near misses that the pass changes as well: two things otherwise."""
+    def _near(self, base: SmallProgram) -> Iterator[SmallProgram]:
+        """Near misses of a program; none where those of others that are like it are tried already."""
+        calls = tuple(getattr(s.target, "func", s.target) for s in base.steps if s.target not in _AROUND)
+        self._alike[calls] += 1
+        if self._alike[calls] <= ALIKE:
+            yield from near_misses(base, self._vocabulary, self._may_write)
+
+    def _further(self) -> Iterator[SmallProgram | None]:
+        """Near misses of near misses that the pass changes as well: two things otherwise; None as long as there are
+        none of these.
+        """
         place = random.Random(0)
-        for _ in range(FURTHER if self._missed else 0):
-            if not self._missed:
-                return
+        for _ in range(FURTHER):
+            while not self._missed:
+                yield None
             near = self._missed.pop(place.randrange(len(self._missed)))
             yield from itertools.islice(near_misses(near, self._vocabulary, self._may_write), 10)
 
@@ -346,34 +378,6 @@ class FiringSearch:
         streams += [respelled(program, words, i) for i in range(len(program.steps))]
         streams += [conditions(program), merged_inputs(program), crossed(program)]
         return _in_turn(streams)
-
-    def _nearby(self) -> Iterator[SmallProgram]:
-        """Near misses; behind the likeliest, which cost less, in turn with the bases in symbolic sizes."""
-        near = self._near()
-        yield from itertools.islice(near, self.likeliest)
-        sized = [with_symbols(base, self._forms) for base in self.bases] if self.symbolic else []
-        yield from _in_turn([near, _in_turn(sized)])
-
-    def _near(self) -> Iterator[SmallProgram]:
-        """Near misses of every base in turn; of what became a base meanwhile too."""
-        streams: list[Iterator[SmallProgram]] = []
-        known = 0
-        alike: Counter[Any] = Counter()
-        while True:
-            for base in self.bases[known:]:
-                known += 1
-                calls = tuple(getattr(s.target, "func", s.target) for s in base.steps if s.target not in _AROUND)
-                alike[calls] += 1
-                if alike[calls] <= ALIKE:
-                    streams.append(near_misses(base, self._vocabulary, self._may_write))
-            if not streams:
-                return
-            for stream in list(streams):
-                program = next(stream, None)
-                if program is None:
-                    streams.remove(stream)
-                else:
-                    yield program
 
 
 def _writes(program: SmallProgram) -> bool:
@@ -394,12 +398,6 @@ def _in_turn(streams: Sequence[Iterator[SmallProgram]]) -> Iterator[SmallProgram
                 left.remove(stream)
             else:
                 yield program
-
-
-def _until(programs: Iterator[SmallProgram], end: float) -> Iterator[SmallProgram]:
-    """Those that come up to a time; the others are left."""
-    while time.process_time() <= end and (program := next(programs, None)) is not None:
-        yield program
 
 
 def _noted(programs: Iterator[SmallProgram], into: list[SmallProgram]) -> Iterator[SmallProgram]:

@@ -51,7 +51,9 @@ _SYMBOLIC = re.compile(
     r"(free|has|is)_(unbacked_)?symbol|shape_env$|sizevars$|size_hint"
 )
 #: Methods of tensors whose names are words of other things.
-_OTHER_WORDS = frozenset("cuda cpu numpy device type size dim map_ apply_ data name names shape item tolist".split())
+_OTHER_WORDS = frozenset(
+    "cuda cpu numpy device type size dim map_ apply_ data name names shape item tolist backward".split()
+)
 
 
 @dataclass
@@ -139,6 +141,7 @@ class _Reader:
         self._read: set[Any] = set()
         self._seen: set[int] = set()
         self._grouped: set[ast.AST] = set()
+        self._compared: set[ast.AST] = set()
 
     # -- objects --------------------------------------------------------------------
 
@@ -263,6 +266,7 @@ class _Reader:
         for node in ast.walk(tree):  # what is asked of arguments by their places is no number of a call's
             if isinstance(node, ast.Subscript):
                 self._grouped.update(ast.walk(node.slice))
+        self._compared.update(_compared(tree))
         for node in _in_order(tree):
             self._note(node, scope)
         written = {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(tree)}  # dotted names and plain ones
@@ -277,7 +281,8 @@ class _Reader:
         elif isinstance(node, (ast.Attribute, ast.Name)):
             with contextlib.suppress(Exception):  # as above
                 value = _looked_up(node, scope)
-                self._note_value(value)
+                if node not in self._compared or not isinstance(value, types.FunctionType) or self._name(value):
+                    self._note_value(value)
                 self._note_place(node, value)
         elif isinstance(node, ast.Constant):
             self._note_constant(node.value)
@@ -432,6 +437,13 @@ def _in_order(tree: ast.AST) -> Iterator[ast.AST]:
         yield tree
     for child in ast.iter_child_nodes(tree):
         yield from _in_order(child)
+
+
+def _compared(tree: ast.AST) -> Iterator[ast.AST]:
+    """What is compared with something: a function is then what graphs call, and none that the code calls."""
+    for node in ast.walk(tree):
+        for side in (node.left, *node.comparators) if isinstance(node, ast.Compare) else ():
+            yield from side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
 
 
 def _is_dotted(node: ast.AST) -> bool:

@@ -17,6 +17,7 @@ from torch import fx
 from fxmorph.core.said import said
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied
+from fxmorph.inductor.firing.budget import Budget
 from fxmorph.inductor.firing.firing_search import Attempt, FiringSearch
 from fxmorph.inductor.firing.reached_lines import unmet
 from fxmorph.inductor.firing.small_program import Built, build, in_shape
@@ -88,17 +89,14 @@ class MadeGraphs:
     _changed: bool = False
     _searches: dict[tuple[Stage, bool], FiringSearch] = field(default_factory=dict)
 
-    def records(self, seconds: float) -> Iterator[Pair]:
+    def records(self, budget: Budget) -> Iterator[Pair]:
         """A record for each graph on which the pass fired, findings as they are found."""
-        left = seconds
         turns = [(stage, edge) for stage in self._ordered() or list(self.stages) for edge in self._dialects()]
         for number, (stage, self.prelude.edge) in enumerate(turns):
             if not self.prelude.edge and self.words.edge and self._changed:
                 continue  # the dialect is the one that it is for
-            began = time.process_time()
             share = EDGE_SHARE if self.prelude.edge and len(turns) - number == 2 else 1 / (len(turns) - number)
-            yield from self._of_stage(stage, left * share)
-            left -= time.process_time() - began
+            yield from self._of_stage(stage, budget.part(share, self.tried))
         yield from self._of_pairs()
 
     def _dialects(self) -> tuple[bool, ...]:
@@ -128,7 +126,7 @@ class MadeGraphs:
         wanted = [s for s in self.stages if (at_torch if s is Stage.PRE_GRAD else at_aten) or not (at_aten or at_torch)]
         return sorted(wanted, key=lambda s: (s is Stage.PRE_GRAD) is not (at_torch and not at_aten))
 
-    def _of_stage(self, stage: Stage, seconds: float) -> Iterator[Pair]:
+    def _of_stage(self, stage: Stage, budget: Budget) -> Iterator[Pair]:
         search = FiringSearch(
             lambda built: self._applied(built, stage), self.words, self.noted, stage is not Stage.PRE_GRAD,
             not self.own.exported, device=self.device, prepare=lambda built: self._prepared(built, stage),
@@ -138,7 +136,7 @@ class MadeGraphs:
         raised: list[Attempt] = []
         held: list[Pair] = []
         fired = 0
-        for attempt in search.attempts(seconds):
+        for attempt in search.attempts(budget):
             self.tried = sum(s.tried for s in self._searches.values())
             if attempt.error is not None:
                 if self._misunderstands(attempt.error) and self._is_meant_for(attempt.built):

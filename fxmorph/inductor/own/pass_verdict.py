@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fxmorph.core.said import said
 from fxmorph.core.units import Stage
 from fxmorph.inductor.apply import Applied
+from fxmorph.inductor.firing.budget import Budget
 from fxmorph.inductor.firing.vocabulary import Vocabulary, home_of, vocabulary
 from fxmorph.inductor.graphs_from_code import MADE
 from fxmorph.inductor.own.graph_source import EXPORTED, GraphSource, seed_graphs
@@ -53,14 +54,14 @@ class Checker:
         require_runs(self.own, self.prelude)
         self.prelude.left_out = 0
 
-    def made_graphs(self, seconds: float) -> Iterator[Pair]:
+    def made_graphs(self, budget: Budget) -> Iterator[Pair]:
         """One record for each graph that is made from the pass, and that it changes; :attr:`made` counts the rest."""
         stages = self.source.made_stages(self.own.exported)
         self.made = MadeGraphs(
             self.own, self._judged, self.words, self.noted, stages, self.judge.prover, self.prelude, self.source.device,
             self.source.dynamic,
         )  # fmt: skip
-        yield from self.made.records(seconds)
+        yield from self.made.records(budget)
 
     def check(self, seed: Seed, training: bool, stage: str = "") -> list[Pair]:
         """One record for each new graph of a program, of ``stage`` or that of the source.

@@ -18,6 +18,7 @@ import torch
 
 from fxmorph.core.pool import answer_jobs, phases, print_to
 from fxmorph.core.said import said
+from fxmorph.inductor.firing.budget import Budget
 from fxmorph.inductor.own.handed import Handed
 from fxmorph.inductor.own.loading import checker_of
 from fxmorph.inductor.own.own_pass import OwnPass, PassError
@@ -52,7 +53,7 @@ def serve(connection: Connection, request: PassRequest, state: str) -> None:
 
     @functools.cache
     def made(seconds: float) -> Iterator[Pair]:
-        return checker().made_graphs(seconds)
+        return checker().made_graphs(Budget(seconds))
 
     def answer(job: LoadPass | CheckMade | CheckSeed) -> str | list[Pair] | MadeBatch:
         try:

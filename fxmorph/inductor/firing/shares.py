@@ -1,0 +1,77 @@
+"""Several sources of programs, each with its share of what is tried.
+
+Which program comes next depends on those before it alone, never on how long they took: a slow machine tries the first
+ones of the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from fxmorph.inductor.firing.small_program import SmallProgram
+
+Each = TypeVar("Each")
+
+
+@dataclass
+class Source:
+    """Programs of one sort: ``programs`` gives None as long as it has none.
+
+    ``share``: how much of the work it may have, in proportion to the others: 0 where it is not wanted, infinity where
+    it comes before all others.  ``near``: what it gives are near misses.  So many programs (``sure``) are to be tried
+    of it however long that takes; ``given`` counts them.  ``work``: what the last one was, which who tries it says.
+    """
+
+    programs: Iterator[SmallProgram | None]
+    share: Callable[[], float]
+    near: bool = False
+    sure: int = 0
+    given: int = 0
+    work: float = 1.0
+
+
+@dataclass
+class _Queued:
+    """A source, and the time at which it is next: work done, as if each source worked at the speed of its share."""
+
+    source: Source
+    next_at: float = 0.0
+
+
+def in_shares(sources: Sequence[Source], lasts: Callable[[Source], bool]) -> Iterator[tuple[Source, SmallProgram]]:
+    """Programs with their sources, as long as one of these ``lasts`` and has more.
+
+    Start-time fair queueing (Goyal et al. 1996).
+    """
+    queue, now = [_Queued(source) for source in sources], 0.0
+    while True:
+        wanted = [each for each in queue if each.source.share() > 0 and lasts(each.source)]
+        for each in sorted(wanted, key=lambda queued: max(now, queued.next_at)):
+            program = next(each.source.programs, None)
+            if program is not None:
+                now, share = max(now, each.next_at), each.source.share()
+                each.source.given += 1
+                yield each.source, program
+                each.next_at = now + each.source.work / share
+                break
+        else:
+            return
+
+
+def of_each(some: Sequence[Each], make: Callable[[Each], Iterator[SmallProgram]]) -> Iterator[SmallProgram | None]:
+    """What is made of each in turn, of those that come to be there as well; None as long as there is nothing."""
+    streams: list[Iterator[SmallProgram]] = []
+    known = 0
+    while True:
+        streams += [make(each) for each in some[known:]]
+        known = len(some)
+        for stream in list(streams):
+            program = next(stream, None)
+            if program is None:
+                streams.remove(stream)
+            else:
+                yield program
+        if not streams and known == len(some):
+            yield None
