@@ -22,6 +22,7 @@ from fxmorph.inductor.apply import Applied
 from fxmorph.inductor.firing.budget import Budget
 from fxmorph.inductor.firing.chains import Place, chains
 from fxmorph.inductor.firing.commonplace import commonplace
+from fxmorph.inductor.firing.frontier import Frontier
 from fxmorph.inductor.firing.growing import (
     appended,
     begun,
@@ -120,11 +121,14 @@ class FiringSearch:
     errors: dict[str, str] = field(default_factory=dict)
     _tidied: list[SmallProgram] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
-    _frontier: list[Iterator[SmallProgram]] = field(default_factory=list)
+    _plainly: Frontier = field(init=False)
+    _sized: Frontier = field(init=False)
     _missed: list[SmallProgram] = field(default_factory=list)
-    _small: list[SmallProgram] = field(default_factory=list)
-    _plain: list[SmallProgram] = field(default_factory=list)
+    _named: list[list[SmallProgram]] = field(default_factory=list)
     _alike: Counter[Any] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._plainly, self._sized = Frontier(self._expanded), Frontier(self._expanded)
 
     def attempts(self, budget: Budget) -> Iterator[Attempt]:
         """What is worth judging."""
@@ -177,12 +181,9 @@ class FiringSearch:
             elif not self._tidied:
                 self._tidied.append(program)
             yield Attempt(built, applied, None, near)
-        if applied is None or not applied.fired:
-            if new:
-                self._frontier.append(self._expanded(program))
-            elif not near and len(program.steps) < 4:
-                self._small.append(program)
-        work = 1.0 if applied is None or not applied.fired else JUDGED
+        if (applied is None or not applied.fired) and not near:
+            (self._plainly if program.sizes is Sizes.STATIC else self._sized).add(program, bool(new))
+        work = JUDGED if near and applied is not None and applied.fired else 1.0
         return work if program.sizes is Sizes.STATIC else SYMBOLIC * work
 
     # -- shares ---------------------------------------------------------------------
@@ -201,7 +202,8 @@ class FiringSearch:
             source(self._with_parameters(self._begun()), lambda: self._wants(enough) * BEGINNING, self.first),
             source(self._with_parameters(self._grown()), lambda: self._wants() * GROWING),
             source(self._with_parameters(self._chains()), lambda: self._wants() * CHAINING),
-            source(of_each(self._plain, self._in_symbols), lambda: self._wants() * self._sizing),
+            source(of_each(self._named, self._each_in_symbols), lambda: self._wants() * self._sizing),
+            source(self._sized.grown(), lambda: self._wants() * self._sizing / 2),
             near(of_each(self.bases, self._near), lambda: self._nearing, self.likeliest),
             near(
                 of_each(self._tidied, lambda p: near_misses(p, words, writes)), lambda: (not self.bases) * NEAR_TIDIED
@@ -283,11 +285,11 @@ class FiringSearch:
             yield both
         targets = self._targets
         most = 4 if len(targets) <= FEW else 1
-        plain = self._plain
-        named = itertools.islice(_in_turn([begun(t, self._vocabulary, most) for t in targets]), BEGUN)
+        self._named.extend([] for _ in targets)
+        singles = [_noted(begun(t, self._vocabulary, most), at) for t, at in zip(targets, self._named, strict=True)]
         common = (program for program in self._commonplace() if self.writes or not _writes(program))
-        yield from _in_turn([_noted(named, plain), common])
-        yield from _in_turn([self._placed(program) for program in plain])
+        yield from _in_turn([itertools.islice(_in_turn(singles), BEGUN), common])
+        yield from _in_turn([self._placed(program) for program in _in_turn([iter(at) for at in self._named])])
 
     def _commonplace(self) -> Iterator[SmallProgram]:
         """What every stage knows; functions by numpy's names where the pass knows such names."""
@@ -308,6 +310,9 @@ class FiringSearch:
         yield from siblings(program)
         if not folds:
             yield from uniform(program)
+
+    def _each_in_symbols(self, programs: Sequence[SmallProgram]) -> Iterator[SmallProgram | None]:
+        return of_each(programs, self._in_symbols, at_once=False)
 
     def _in_symbols(self, program: SmallProgram) -> Iterator[SmallProgram]:
         return with_symbols(program, self._forms)
@@ -332,22 +337,9 @@ class FiringSearch:
         yield from chains(text, orders, self._vocabulary)
 
     def _grown(self) -> Iterator[SmallProgram | None]:
-        """Changes of what was read on, the latest first, and of every other in turn; None as long as there is none."""
-        self._frontier.extend(self._expanded(p) for p in list(_singles(self._targets, self._vocabulary)))
-        turn, place = 0, random.Random(0)
-        while True:
-            if not self._frontier and self._small:  # what has led nowhere, changed once more
-                self._frontier.append(self._expanded(self._small.pop(place.randrange(len(self._small)))))
-            if not self._frontier:
-                yield None
-                continue
-            turn += 1
-            stream = self._frontier[-1 if turn % 3 else turn // 3 % len(self._frontier)]
-            found = next(stream, None)
-            if found is None:
-                self._frontier.remove(stream)
-            else:
-                yield found
+        for program in list(_singles(self._targets, self._vocabulary)):
+            self._plainly.add(program, True)
+        yield from self._plainly.grown()
 
     def _near(self, base: SmallProgram) -> Iterator[SmallProgram]:
         """Near misses of a program; none where those of others that are like it are tried already."""

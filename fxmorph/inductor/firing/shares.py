@@ -60,18 +60,28 @@ def in_shares(sources: Sequence[Source], lasts: Callable[[Source], bool]) -> Ite
             return
 
 
-def of_each(some: Sequence[Each], make: Callable[[Each], Iterator[SmallProgram]]) -> Iterator[SmallProgram | None]:
-    """What is made of each in turn, of those that come to be there as well; None as long as there is nothing."""
-    streams: list[Iterator[SmallProgram]] = []
+def of_each(
+    some: Sequence[Each], make: Callable[[Each], Iterator[SmallProgram | None]], at_once: bool = True
+) -> Iterator[SmallProgram | None]:
+    """What is made of each in turn, of those that come to be there as well; None as long as there is nothing.
+
+    Not ``at_once``: of one more in each turn, so that as much is made of the first one as others are begun with.
+    """
+    streams: list[Iterator[SmallProgram | None]] = []
     known = 0
     while True:
-        streams += [make(each) for each in some[known:]]
-        known = len(some)
+        begun = some[known:] if at_once else some[known : known + 1]
+        known += len(begun)
+        streams += map(make, begun)
+        nothing = True
         for stream in list(streams):
-            program = next(stream, None)
-            if program is None:
+            try:
+                program = next(stream)
+            except StopIteration:
                 streams.remove(stream)
-            else:
+                continue
+            if program is not None:
+                nothing = False
                 yield program
-        if not streams and known == len(some):
+        if nothing and known == len(some):
             yield None

@@ -47,7 +47,7 @@ def _with_sizes(program: SmallProgram) -> Iterator[SmallProgram]:
         value = values[operand.at if isinstance(operand, In) else len(program.inputs) + operand.at]
         shape = tuple(value.shape) if isinstance(value, torch.Tensor) else ()
         at = _Place(program, number, operand, shape)
-        for writing in (_counted, _negated, _shifted, _own, _across, _less, _beyond):
+        for writing in (_counted, _negated, _beyond, _shifted, _own, _across, _less):
             yield from writing(at, slots)
     yield from _measured(program, values)
 
@@ -165,17 +165,23 @@ def _counted(at: _Place, slots: Sequence[_Slot]) -> Iterator[SmallProgram]:
 
 
 def _beyond(at: _Place, slots: Sequence[_Slot]) -> Iterator[SmallProgram]:
+    """A bound lies beyond all sizes, or as far below zero."""
+    yield from _each_below_zero(at, slots, 2 + BEYOND, "a larger size")
     yield from _each_counted(at, slots, lambda n: n + BEYOND, "is a larger size")
 
 
 def _negated(at: _Place, slots: Sequence[_Slot]) -> Iterator[SmallProgram]:
     """A bound that is none below zero is what a size is below zero: the last rows, as many as another tensor has."""
+    yield from _each_below_zero(at, slots, 2, "a size")
+
+
+def _each_below_zero(at: _Place, slots: Sequence[_Slot], rows: int, size: str) -> Iterator[SmallProgram]:
     for slot in slots:
         if slot.inside is None and 0 <= slot.value <= LARGEST:
             negated = Step("call_function", operator.neg, (at.result(0),))
             steps = [at.size_of(In(len(at.program.inputs)), 0), negated]
-            what = f"{slot.value} of call {at.number} is a size below zero"
-            yield at.with_steps(steps, {slot: at.result(1)}, 2, what)
+            what = f"{slot.value} of call {at.number} is {size} below zero"
+            yield at.with_steps(steps, {slot: at.result(1)}, rows, what)
 
 
 def _each_counted(at: _Place, slots: Sequence[_Slot], rows: Callable[[int], int], what: str) -> Iterator[SmallProgram]:

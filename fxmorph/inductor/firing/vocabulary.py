@@ -105,8 +105,9 @@ class Vocabulary:
 
     @property
     def at_torch(self) -> bool:
-        """Whether it names what graphs call that are not ATen's yet."""
-        named = [f for f in self.functions if getattr(f, "__name__", "") != "getitem"]
+        """Whether it names what graphs call that are not ATen's yet: Python's operators are called on sizes, too."""
+        python = frozenset({operator.getitem}) if not self.operators else _OPERATORS
+        named = [f for f in self.functions if f not in python]
         return bool(named or self.methods or self.modules)
 
     def mention(self, targets: dict[Any, None], target: Any) -> None:
