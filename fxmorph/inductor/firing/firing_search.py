@@ -50,14 +50,18 @@ from fxmorph.torchapi.patterns import Source as Pattern
 BASES, STEPS = 8, 12
 #: Work for a program that does not run, and for one that is judged, where it is 1 for one on which the pass does not
 #: fire; how much more it is where sizes are symbols.
-MISFIT, JUDGED, SYMBOLIC = 0.3, 4.0, 3.0
-#: Shares of the work as long as the pass fires on too little: for programs to begin with, for what grows, for chains.
-BEGINNING, GROWING, CHAINING = 4.0, 4.0, 1.0
+MISFIT, JUDGED, SYMBOLIC = 0.5, 3.0, 6.0
+#: Shares of the work as long as the pass fires on too little: for programs to begin with, for those between others,
+#: for what grows, for chains.
+BEGINNING, PLACING, GROWING, CHAINING = 4.0, 1.0, 4.0, 1.0
 #: For symbolic sizes: of a pass that reads sizes by calls, of one that knows symbols, of another.
 SIZING = (4.0, 2.0, 1.0)
 #: For near misses, as much as for all others: of what the author's own patterns match, where the search is for more;
 #: of what fires in symbolic sizes alone, which there is little of; and of what only dead code was removed of.
 NEAR, NEAR_STATED, NEAR_SYMBOLIC, NEAR_TIDIED = 8.0, 45.0, 4.0, 2.0
+#: Work on programs to begin with, for each unit of their share, before all others begin: the shortest graphs on which a
+#: pass fires are found so.
+LATER = 5.0
 #: For near misses of near misses that fire, and for what fires in symbolic sizes instead.
 TWICE, RESIZING = 0.5, 4.0
 #: Programs to begin with and near misses that are tried whatever the time, as the author's own patterns are, up to so
@@ -119,6 +123,8 @@ class FiringSearch:
     places: set[Reached] = field(default_factory=set)
     bases: list[SmallProgram] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
+    _shortest: list[SmallProgram] = field(default_factory=list)
+    _longer: list[SmallProgram] = field(default_factory=list)
     _tidied: list[SmallProgram] = field(default_factory=list)
     _seen: set[str] = field(default_factory=set)
     _plainly: Frontier = field(init=False)
@@ -177,7 +183,9 @@ class FiringSearch:
             if near:
                 self._missed.append(program)
             elif not applied.tidied:
+                within = any(_calls(base) <= _calls(program) for base in self.bases)
                 self.bases.append(program)
+                (self._longer if within else self._shortest).append(program)
             elif not self._tidied:
                 self._tidied.append(program)
             yield Attempt(built, applied, None, near)
@@ -189,27 +197,27 @@ class FiringSearch:
     # -- shares ---------------------------------------------------------------------
 
     def _sources(self) -> list[Source]:
-        words, writes, enough = self._vocabulary, self._may_write, max(2 * BASES, len(self.words.targets))
+        enough = max(2 * BASES, len(self.words.targets))
 
-        def source(programs: Iterator[SmallProgram | None], share: Callable[[], float], sure: int = 0) -> Source:
-            return Source((p for p in programs if p is None or self._is_new(p)), share, sure=sure)
+        def tidy(program: SmallProgram) -> Iterator[SmallProgram]:
+            return near_misses(program, self._vocabulary, self._may_write)
 
-        def near(programs: Iterator[SmallProgram | None], share: Callable[[], float], sure: int = 0) -> Source:
-            return replace(source(programs, share, sure), near=True)
+        def source(programs: Iterator[SmallProgram | None], share: Callable[[], float], **more: Any) -> Source:
+            return Source((p for p in programs if p is None or self._is_new(p)), share, **more)
 
         return [
-            source(self._of_patterns(), lambda: math.inf if self._wants(2 * BASES) else 0.0, BEGUN),
-            source(self._with_parameters(self._begun()), lambda: self._wants(enough) * BEGINNING, self.first),
-            source(self._with_parameters(self._grown()), lambda: self._wants() * GROWING),
-            source(self._with_parameters(self._chains()), lambda: self._wants() * CHAINING),
-            source(of_each(self._named, self._each_in_symbols), lambda: self._wants() * self._sizing),
+            source(self._of_patterns(), lambda: math.inf if self._wants(2 * BASES) else 0.0, sure=BEGUN),
+            source(self._with_parameters(self._begun()), lambda: self._wants(enough) * BEGINNING, sure=self.first),
+            source(of_each(self._named, self._each_placed), lambda: self._wants(enough) * PLACING, start=LATER),
+            source(self._with_parameters(self._grown()), lambda: self._wants() * GROWING, start=LATER),
+            source(self._with_parameters(self._chains()), lambda: self._wants() * CHAINING, start=LATER),
+            source(of_each(self._named, self._each_in_symbols), lambda: self._wants() * self._sizing, start=LATER),
             source(self._sized.grown(), lambda: self._wants() * self._sizing / 2),
-            near(of_each(self.bases, self._near), lambda: self._nearing, self.likeliest),
-            near(
-                of_each(self._tidied, lambda p: near_misses(p, words, writes)), lambda: (not self.bases) * NEAR_TIDIED
-            ),
-            near(of_each(self.bases if self.symbolic else [], self._in_symbols), lambda: RESIZING),
-            near(self._further(), lambda: TWICE),
+            source(of_each(self._shortest, self._near), lambda: self._nearing, near=True, sure=self.likeliest),
+            source(of_each(self._longer, self._near), lambda: self._nearing / 2, near=True),
+            source(of_each(self._tidied, tidy), lambda: (not self.bases) * NEAR_TIDIED, near=True),
+            source(of_each(self.bases if self.symbolic else [], self._in_symbols), lambda: RESIZING, near=True),
+            source(self._further(), lambda: TWICE, near=True),
         ]
 
     def _wants(self, most: int = BASES) -> bool:
@@ -289,7 +297,6 @@ class FiringSearch:
         singles = [_noted(begun(t, self._vocabulary, most), at) for t, at in zip(targets, self._named, strict=True)]
         common = (program for program in self._commonplace() if self.writes or not _writes(program))
         yield from _in_turn([itertools.islice(_in_turn(singles), BEGUN), common])
-        yield from _in_turn([self._placed(program) for program in _in_turn([iter(at) for at in self._named])])
 
     def _commonplace(self) -> Iterator[SmallProgram]:
         """What every stage knows; functions by numpy's names where the pass knows such names."""
@@ -310,6 +317,9 @@ class FiringSearch:
         yield from siblings(program)
         if not folds:
             yield from uniform(program)
+
+    def _each_placed(self, programs: Sequence[SmallProgram]) -> Iterator[SmallProgram | None]:
+        return of_each(programs, self._placed, at_once=False)
 
     def _each_in_symbols(self, programs: Sequence[SmallProgram]) -> Iterator[SmallProgram | None]:
         return of_each(programs, self._in_symbols, at_once=False)
@@ -343,7 +353,7 @@ class FiringSearch:
 
     def _near(self, base: SmallProgram) -> Iterator[SmallProgram]:
         """Near misses of a program; none where those of others that are like it are tried already."""
-        calls = tuple(getattr(s.target, "func", s.target) for s in base.steps if s.target not in _AROUND)
+        calls = frozenset(_calls(base).items())
         self._alike[calls] += 1
         if self._alike[calls] <= ALIKE:
             yield from near_misses(base, self._vocabulary, self._may_write)
@@ -370,6 +380,11 @@ class FiringSearch:
         streams += [respelled(program, words, i) for i in range(len(program.steps))]
         streams += [conditions(program), merged_inputs(program), crossed(program)]
         return _in_turn(streams)
+
+
+def _calls(program: SmallProgram) -> Counter[Any]:
+    """How often each target is called, but for those that others are only put between."""
+    return Counter(getattr(s.target, "func", s.target) for s in program.steps if s.target not in _AROUND)
 
 
 def _writes(program: SmallProgram) -> bool:

@@ -22,6 +22,7 @@ class Source:
     ``share``: how much of the work it may have, in proportion to the others: 0 where it is not wanted, infinity where
     it comes before all others.  ``near``: what it gives are near misses.  So many programs (``sure``) are to be tried
     of it however long that takes; ``given`` counts them.  ``work``: what the last one was, which who tries it says.
+    ``start``: how much work for each unit of their shares others do before, as long as they have some.
     """
 
     programs: Iterator[SmallProgram | None]
@@ -30,6 +31,7 @@ class Source:
     sure: int = 0
     given: int = 0
     work: float = 1.0
+    start: float = 0.0
 
 
 @dataclass
@@ -37,7 +39,7 @@ class _Queued:
     """A source, and the time at which it is next: work done, as if each source worked at the speed of its share."""
 
     source: Source
-    next_at: float = 0.0
+    next_at: float
 
 
 def in_shares(sources: Sequence[Source], lasts: Callable[[Source], bool]) -> Iterator[tuple[Source, SmallProgram]]:
@@ -45,7 +47,7 @@ def in_shares(sources: Sequence[Source], lasts: Callable[[Source], bool]) -> Ite
 
     Start-time fair queueing (Goyal et al. 1996).
     """
-    queue, now = [_Queued(source) for source in sources], 0.0
+    queue, now = [_Queued(source, source.start) for source in sources], 0.0
     while True:
         wanted = [each for each in queue if each.source.share() > 0 and lasts(each.source)]
         for each in sorted(wanted, key=lambda queued: max(now, queued.next_at)):
