@@ -50,12 +50,12 @@ from fxmorph.torchapi.patterns import Source as Pattern
 BASES, STEPS = 8, 12
 #: Work for a program that does not run, and for one that is judged, where it is 1 for one on which the pass does not
 #: fire; how much more it is where sizes are symbols.
-MISFIT, JUDGED, SYMBOLIC = 0.5, 3.0, 6.0
+MISFIT, JUDGED, SYMBOLIC = 0.5, 3.0, 4.0
 #: Shares of the work as long as the pass fires on too little: for programs to begin with, for those between others,
 #: for what grows, for chains.
 BEGINNING, PLACING, GROWING, CHAINING = 4.0, 1.0, 4.0, 1.0
 #: For symbolic sizes: of a pass that reads sizes by calls, of one that knows symbols, of another.
-SIZING = (4.0, 2.0, 1.0)
+SIZING = (8.0, 3.0, 1.0)
 #: For near misses, as much as for all others: of what the author's own patterns match, where the search is for more;
 #: of what fires in symbolic sizes alone, which there is little of; and of what only dead code was removed of.
 NEAR, NEAR_STATED, NEAR_SYMBOLIC, NEAR_TIDIED = 8.0, 45.0, 4.0, 2.0

@@ -175,11 +175,14 @@ def calls(target: Any, value: torch.Tensor | None, words: Words, like: torch.Ten
         yield from _functionalised(target, spelled) if mutated_arguments(target) else spelled
         return
     packet = target if isinstance(target, OpOverloadPacket) else aten_packet(name_of(target).removesuffix("_"))
-    for overload in overloads_of(packet) if packet is not None else ():
-        for number, call in enumerate(_spelled(overload, value, words, aten=False)):
+    overloads = overloads_of(packet) if packet is not None else []
+    spellings = [_spelled(overload, value, words, aten=False) for overload in overloads]
+    for overload, spelled in zip(overloads, spellings, strict=True):  # one of each: these differ most
+        for call in itertools.islice(spelled, 1):
             yield from _as(target, call)
-            if not number:
-                yield from _by_name(target, call, overload)
+            yield from _by_name(target, call, overload)
+    for call in itertools.chain.from_iterable(spellings):
+        yield from _as(target, call)
     if packet is None and not isinstance(target, OpOverloadPacket):
         yield Call("call_method" if isinstance(target, str) else "call_function", target, (Given(),))
 

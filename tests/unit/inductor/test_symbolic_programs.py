@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("torch_quiet")
 aten = torch.ops.aten
 BOTH = (Sizes.READ, Sizes.GIVEN)
 #: So many are tried on any machine.
-GRAPHS = 150
+GRAPHS = 250
 
 
 def one(target: Any, *args: Any) -> SmallProgram:
