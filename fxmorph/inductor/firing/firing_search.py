@@ -267,7 +267,8 @@ class FiringSearch:
             return [target]
         if getattr(target, "__name__", "") == "getitem":
             return [target]
-        packet = aten_packet(name_of(target)) if not self.words.operators else None
+        by_name = not self.words.operators or not self.writes  # what is exported has ATen's operators alone
+        packet = aten_packet(name_of(target)) if by_name else None
         return [o for o in overloads_of(packet)[:2] if not mutated_arguments(o)] if packet is not None else []
 
     def _with_parameters(self, programs: Iterable[SmallProgram | None]) -> Iterator[SmallProgram | None]:

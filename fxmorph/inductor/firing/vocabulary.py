@@ -253,9 +253,9 @@ class _Reader:
         scope = _scope(function)
         try:
             tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        except (OSError, SyntaxError, TypeError):
-            for value in scope.values():
-                self.look(value, DEPTH - 1)
+        except (OSError, SyntaxError, TypeError):  # written by other code, as that of data classes
+            for name in (*_attributes(function.__code__), *function.__code__.co_freevars):
+                self.look(scope.get(name), DEPTH - 1)
             return
         for node in ast.walk(tree):  # names of the function's own for what lies deeper
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):

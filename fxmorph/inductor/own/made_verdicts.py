@@ -120,7 +120,8 @@ class MadeGraphs:
 
     def _ordered(self) -> list[Stage]:
         """Those at whose level the pass names something, torch's first where it names none of ATen's operators."""
-        at_aten = bool(self.words.operators or self.words.patterns)
+        exported = self.own.exported and self.words.at_torch  # by names of what is called there
+        at_aten = bool(self.words.operators or self.words.patterns) or exported
         rewriting = any(not source.example_inputs for source in self.noted)
         at_torch = self.words.at_torch or rewriting
         wanted = [s for s in self.stages if (at_torch if s is Stage.PRE_GRAD else at_aten) or not (at_aten or at_torch)]
