@@ -105,7 +105,7 @@ class FiringSearch:
     ``apply`` runs the pass on a graph; ``writes``: graphs may write into their inputs.  So many programs (``first``)
     and near misses (``likeliest``) are tried whatever the time, up to ``lenience`` times the seconds.  Graphs are on
     ``device``; ``prepare`` says what the pass is given in the place of one, None where it is given none.
-    ``symbolic``: sizes are to be symbols, too.
+    ``symbolic``: sizes are to be symbols, too.  ``tried`` counts graphs that the pass was given, ``withheld`` others.
     """
 
     apply: Callable[[Built], Applied]
@@ -120,6 +120,7 @@ class FiringSearch:
     prepare: Callable[[Built], Built | None] = _as_it_is
     symbolic: bool = False
     tried: int = 0
+    withheld: int = 0
     places: set[Reached] = field(default_factory=set)
     bases: list[SmallProgram] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
@@ -141,7 +142,7 @@ class FiringSearch:
 
         def lasts(source: Source) -> bool:
             sure = source.given < source.sure
-            return budget.lasts(self.tried, self.lenience if sure else 1.0)
+            return budget.lasts(self.tried + self.withheld, self.lenience if sure else 1.0)
 
         for source, program in in_shares(self._sources(), lasts):
             source.work = yield from self._try(program, source.near)
@@ -163,8 +164,9 @@ class FiringSearch:
         try:
             built = self.prepare(build(program, self.device))
         except Misfit:
-            built = None
+            return MISFIT
         if built is None:
+            self.withheld += 1
             return MISFIT
         self.tried += 1
         watching: AbstractContextManager[set[Reached]] = nullcontext(set()) if near else reached(self.words.files)

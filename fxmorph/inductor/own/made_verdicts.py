@@ -191,8 +191,10 @@ class MadeGraphs:
         self.proved += time.process_time() - began if prove else 0.0
         if record.status is Status.UNSUPPORTED and (attempt.near or attempt.built.symbols is not None):
             return None  # it does not run
-        raises = record.kinds == (Kind.RAISES,) and attempt.near
-        if raises and (_NO_KERNEL.search(record.reason) or not _runs_with_elements(attempt.built)):
+        raises = record.kinds == (Kind.RAISES,)
+        if raises and not self._is_meant_for(attempt.built):
+            return None
+        if raises and attempt.near and (_NO_KERNEL.search(record.reason) or not _runs_with_elements(attempt.built)):
             return None  # of a dtype that nobody means
         if record.status is not Status.FINDING and (edited := _edited_notes(attempt.built.gm, attempt.applied.after)):
             return replace(record, status=Status.FINDING, kinds=(Kind.DTYPE,), reason=edited)
