@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,24 @@ def test_a_pass_names_what_its_code_and_that_of_its_helpers_names() -> None:
     assert set(words.operators) >= {aten.relu.default, aten.mm.default}
     assert torch.tanh in words.functions and "contiguous" in words.methods and nn.Linear in words.modules
     assert 7 in words.numbers and torch.float16 in words.dtypes
+
+
+def composed(x: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten.tanh.default(x)
+
+
+@dataclass
+class Choices:
+    careful: bool = True
+
+
+def compares(graph: fx.Graph, choices: Choices) -> None:
+    for node in graph.nodes:
+        node.meta["asked"] = choices.careful and node.target in (composed, aten.exp.default)
+
+
+def test_neither_targets_nor_what_others_wrote_are_code_of_a_pass() -> None:
+    assert list(vocabulary((compares,)).operators) == [aten.exp.default]
 
 
 PERMUTED = SmallProgram(
