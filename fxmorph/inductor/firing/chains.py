@@ -16,20 +16,9 @@ import torch
 
 from fxmorph.inductor.derive.derived_graph import spec_for
 from fxmorph.inductor.firing.growing import before_each, crossed, merged_inputs, with_call
-from fxmorph.inductor.firing.module_calls import made_module
-from fxmorph.inductor.firing.operator_calls import (
-    Call,
-    Fresh,
-    Given,
-    New,
-    Words,
-    calls,
-    first_shapes,
-    name_of,
-    takes_numbers,
-)
+from fxmorph.inductor.firing.operator_calls import Call, Given, Words, calls, first_shapes, name_of, takes_numbers
+from fxmorph.inductor.firing.results import called, shapes_of
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, references, tensor_spec
-from fxmorph.torchapi.dispatch import tree_leaves, tree_map
 from fxmorph.torchapi.fake import FakeTensorMode, unlogged
 
 #: How many calls a chain has, the likeliest first; places of the text that are begun at.
@@ -147,10 +136,10 @@ def _continued(chain: _Chain, place: Place, words: Words) -> Iterator[_Chain]:
         told = _with_numbers(target, place.numbers)
         for call in itertools.chain(told, itertools.islice(calls(target, chain.value, words), SPELLED)):
             try:
-                value = _called(call, chain.value)
+                value = called(call, chain.value)
             except Exception:  # arguments that do not fit
                 continue
-            looks = (_shapes(value), _shapes(call.args))
+            looks = (shapes_of(value), shapes_of(call.args))
             same = isinstance(value, torch.Tensor) and value.shape == getattr(chain.value, "shape", None)
             if looks in met or (same and name_of(target) in _RESHAPING):
                 continue
@@ -172,35 +161,6 @@ def _with_numbers(target: Any, numbers: Sequence[float]) -> Iterator[Call]:
             given = numbers[start : start + count]
             if takes_numbers(target, given):
                 yield Call(op, target, (Given(), *given))
-
-
-def _shapes(value: Any) -> tuple[Any, ...]:
-    """Those of a tensor, or of several; of tensors that a call wants besides."""
-    shapes: list[tuple[Any, Any]] = []
-    for each in tree_leaves(value):
-        if isinstance(each, torch.Tensor):
-            shapes.append((tuple(each.shape), each.dtype))
-        elif isinstance(each, (New, Fresh)):
-            shapes.append((each.spec.shape, each.spec.dtype))
-    return tuple(shapes)
-
-
-def _called(call: Call, value: Any) -> Any:
-    """The result of a call on a fake value."""
-
-    def filled(argument: Any) -> Any:
-        if isinstance(argument, Given):
-            return value
-        if isinstance(argument, (New, Fresh)):
-            return torch.empty(argument.spec.shape, dtype=getattr(torch, argument.spec.dtype))
-        return argument
-
-    args, kwargs = tree_map(filled, call.args), tree_map(filled, dict(call.kwargs))
-    if call.op == "call_module":
-        return made_module(call.target)(*args, **kwargs)
-    if call.op == "call_method":
-        return getattr(args[0], call.target)(*args[1:], **kwargs)
-    return call.target(*args, **kwargs)
 
 
 def _before_operands(chain: _Chain) -> Iterator[SmallProgram]:
