@@ -71,8 +71,8 @@ FIRST, LIKELIEST, LENIENCE = 60, 40, 3.0
 ALIKE = 3
 #: Near misses that are changed once more, by ten things each.
 FURTHER = 20
-#: Targets of a pass that looks at so few that each is called in several ways at once.
-FEW = 6
+#: Targets of a pass that looks at so few that each is called in several ways, and calls of all on a value of one shape.
+FEW, WAYS = 6, 24
 #: Programs of one call that are begun with.
 BEGUN = 400
 #: Calls between which others are put.
@@ -295,7 +295,7 @@ class FiringSearch:
             both = SmallProgram((tensor_spec((4, 6)),), (), (In(0),), "an input that is a result", shared=True)
             yield both
         targets = self._targets
-        most = 4 if len(targets) <= FEW else 1
+        most = WAYS // len(targets) if 0 < len(targets) <= FEW else 1
         self._named.extend([] for _ in targets)
         singles = [_noted(begun(t, self._vocabulary, most), at) for t, at in zip(targets, self._named, strict=True)]
         common = (program for program in self._commonplace() if self.writes or not _writes(program))

@@ -45,12 +45,12 @@ OF_EACH = 3
 
 
 def begun(target: Any, words: Words, most: int = 1) -> Iterator[SmallProgram]:
-    """Programs of one call, ``most`` for each shape and overload."""
-    for shape in first_shapes(target):
-        for dtype in _dtypes(words):
-            spec = tensor_spec(shape, dtype)
-            start = SmallProgram((spec,), (), (In(0),), "")
-            yield from _some(appended(start, target, words), most)
+    """Programs of one call, ``most`` for each shape and dtype of a value, one of each in turn."""
+    specs = [tensor_spec(shape, dtype) for shape in first_shapes(target) for dtype in _dtypes(words)]
+    starts = [SmallProgram((spec,), (), (In(0),), "") for spec in specs]
+    streams = [_some(appended(start, target, words), most) for start in starts]
+    for turn in itertools.zip_longest(*streams):
+        yield from (program for program in turn if program is not None)
 
 
 def _dtypes(words: Words) -> list[str]:

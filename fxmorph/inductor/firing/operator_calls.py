@@ -105,6 +105,10 @@ class Words:
     dtypes: tuple[torch.dtype, ...] = ()
 
 
+#: What repeats a value along dimensions of size 1.
+_WIDENING = frozenset("expand expand_copy broadcast_to broadcast_in_dim".split())
+
+
 def first_shapes(target: Any) -> tuple[tuple[int, ...], ...]:
     """Shapes of a value that a call may be made on, the likeliest first."""
     if isinstance(target, type):
@@ -112,6 +116,8 @@ def first_shapes(target: Any) -> tuple[tuple[int, ...], ...]:
     name = name_of(target)
     if name in _OF_IMAGES:
         return (*SHAPES, (2, 3, 4, 5))
+    if name in _WIDENING:
+        return (SHAPES[0], (1, 3, 4), (4, 1), *SHAPES[1:])
     known = _FIRST.get(name)
     return (known,) if known else SHAPES
 
@@ -565,10 +571,10 @@ def _lists(name: str, own: str, value: Any) -> Iterator[list[int]]:
         yield from ([2, total // 2], [*shape, 1])
         for k in range(ndim - 1) if ndim > 2 else ():
             yield [*shape[:k], shape[k] * shape[k + 1], *shape[k + 2 :]]
-    elif name in ("expand", "broadcast_to", "broadcast_in_dim"):
-        yield from (shape, [2, *shape], [-1] * ndim)
+    elif name in _WIDENING:
         if 1 in shape:
             yield [2 if n == 1 else n for n in shape]
+        yield from (shape, [2, *shape], [-1] * ndim)
     elif own == "split_sizes":
         yield from ([1, shape[0] - 1], [2, 2], [shape[0]], [1, 1, shape[0] - 2])
     elif own in ("repeats", "reps"):

@@ -6,6 +6,7 @@ ones of the same order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -41,6 +42,9 @@ class _Queued:
     source: Source
     next_at: float
 
+    def turn(self, now: float) -> tuple[bool, float]:
+        return self.source.share() < math.inf, max(now, self.next_at)
+
 
 def in_shares(sources: Sequence[Source], lasts: Callable[[Source], bool]) -> Iterator[tuple[Source, SmallProgram]]:
     """Programs with their sources, as long as one of these ``lasts`` and has more.
@@ -50,7 +54,7 @@ def in_shares(sources: Sequence[Source], lasts: Callable[[Source], bool]) -> Ite
     queue, now = [_Queued(source, source.start) for source in sources], 0.0
     while True:
         wanted = [each for each in queue if each.source.share() > 0 and lasts(each.source)]
-        for each in sorted(wanted, key=lambda queued: max(now, queued.next_at)):
+        for each in sorted(wanted, key=lambda queued: queued.turn(now)):
             program = next(each.source.programs, None)
             if program is not None:
                 now, share = max(now, each.next_at), each.source.share()

@@ -157,7 +157,7 @@ class SumsAsMeans:
 
     def __call__(self, graph: fx.Graph) -> None:
         for node in list(graph.nodes):
-            if node.target is not aten.sum.dim_IntList or list(node.args[1]) != [0] or node.args[2:] or node.kwargs:
+            if node.target is not aten.sum.dim_IntList or node.args[1] != [0] or node.args[2:] or node.kwargs:
                 continue
             value = node.args[0].meta["val"]
             size = value.shape[0] if value.ndim else 1
