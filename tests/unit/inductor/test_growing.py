@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from fxmorph.inductor.firing.growing import crossed, prepended_to_each
+from fxmorph.inductor.firing.growing import begun, crossed, prepended_to_each
 from fxmorph.inductor.firing.numpy_names import programs_by_numpy_names
 from fxmorph.inductor.firing.operator_calls import Words, calls, further_keywords, takes_numbers
 from fxmorph.inductor.firing.small_program import In, Misfit, Out, SmallProgram, Step, build, tensor_spec
@@ -55,6 +55,20 @@ def test_another_element_of_a_tuple_takes_the_place_of_an_input() -> None:
 def test_functions_of_torch_are_called_by_names_alone_too() -> None:
     made = [c for c in calls(torch.softmax, torch.empty(4, 6, device="meta"), Words()) if not c.args]
     assert made and {"input", "dim"} <= {name for name, _ in made[0].kwargs}
+
+
+def test_one_call_of_each_overload_comes_first() -> None:
+    first = [c.args[1] for c in islice(calls("view", torch.empty(4, 6, device="meta"), Words()), 4)]
+    assert any(isinstance(given, torch.dtype) for given in first)
+
+
+def test_values_of_each_shape_are_begun_with_in_turn() -> None:
+    found = [p.inputs[0].shape for p in begun(aten.expand.default, Words(), 2)]
+    assert found[: len(found) // 2] == found[len(found) // 2 :] and (1, 3, 4) in found
+
+
+def test_what_is_called_in_many_ways_joins_nothing_too() -> None:
+    assert any(0 in spec.shape for p in begun(aten.cat.default, Words(), 24) for spec in p.inputs)
 
 
 def test_dims_are_given_as_lists_and_as_tuples() -> None:
