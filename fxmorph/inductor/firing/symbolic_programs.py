@@ -47,7 +47,7 @@ def _with_sizes(program: SmallProgram) -> Iterator[SmallProgram]:
         value = values[operand.at if isinstance(operand, In) else len(program.inputs) + operand.at]
         shape = tuple(value.shape) if isinstance(value, torch.Tensor) else ()
         at = _Place(program, number, operand, shape)
-        for writing in (_own, _counted, _negated, _beyond, _shifted, _across, _less):
+        for writing in (_counted, _own, _negated, _beyond, _shifted, _across, _less):
             yield from writing(at, slots)
     yield from _measured(program, values)
 
