@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import torch
+from fxmorph.core.versions import home_of
 
 #: How Inductor and Dynamo name the operator that they were at.
 _OPERATORS = (
@@ -50,9 +50,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _innermost_frame(error: BaseException) -> str:
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        home = next((f"{home}/" for home in torch.__path__ if frame.filename.startswith(f"{home}/")), "")
-        if home:
-            return f"torch/{frame.filename.removeprefix(home)}:{frame.name}"
+        inside = frame.filename.removeprefix(f"{home_of('torch')}/")
+        if inside != frame.filename:
+            return f"torch/{inside}:{frame.name}"
     return ""
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import traceback
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
-import fxmorph
 from fxmorph.core.said import said
 from fxmorph.core.units import Stage
+from fxmorph.core.versions import home_of
 from fxmorph.inductor.firing.small_program import Built, In, Out, SmallProgram, Step, build, tensor_spec
 from fxmorph.inductor.own.call import stubs_wanted
 from fxmorph.inductor.own.own_pass import MalformedGraph, PassError, apply_pass
@@ -50,7 +49,7 @@ def require_runs(own: OwnPass, prelude: Prelude) -> None:
             raised = raised or error
     assert raised is not None
     frames = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(raised.__traceback__)]
-    others = tuple(f"{home}/" for home in (*torch.__path__, Path(fxmorph.__file__).parent))
+    others = tuple(f"{home_of(package)}/" for package in ("torch", "fxmorph"))
     own_frames = [f for f in frames if not f[0].startswith(others)]
     at = f"{own_frames[-1][0]}:{own_frames[-1][1]}: " if own_frames else ""
     raise PassError(
