@@ -7,6 +7,7 @@ may look while a run goes on.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -378,6 +379,9 @@ class Store:
 
     def _release(self) -> None:
         if self._lock is not None:
+            # Closing is not enough: a process that another thread is just starting has the descriptor until it execs.
+            with contextlib.suppress(OSError):
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
             os.close(self._lock)
             self._lock = None
 

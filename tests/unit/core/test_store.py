@@ -190,6 +190,18 @@ def test_findings_by_prefix(tmp_path: Path) -> None:
                 store.finding(prefix)
 
 
+def test_a_process_just_being_started_does_not_keep_the_folder(tmp_path: Path) -> None:
+    """It has the descriptors of this one until it execs."""
+    with Store(tmp_path) as store:
+        assert store._lock is not None
+        inherited = os.dup(store._lock)
+    try:
+        with Store(tmp_path):
+            pass
+    finally:
+        os.close(inherited)
+
+
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path: Path) -> None:
     with Store(tmp_path) as store:
         run = store.create_run(Settings(), {"a": 1})
