@@ -105,20 +105,20 @@ def run_doctor(settings: Settings, print_line: Callable[[str], None]) -> int:
     row("cpus", str(os.cpu_count() or 1) + f", {settings.effective_jobs} workers by default")
     compiler = cpp_compiler()
     row("c++", _compiler_version(compiler) if compiler else "none; install g++ (apt install g++) or set CXX")
-    row("headers", missing_headers() or "of Python, which kernels include")
+    lacks = missing_headers()
+    row("headers", lacks or "of Python, which kernels include")
     devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(i) for i in range(devices))
     row("cuda", f"{devices}: {names}" if devices else "no device that this torch can use")
     triton = importlib.util.find_spec("triton") is not None
     version = version_of("triton")
     row("triton", "none" if not triton else "found" if version == UNKNOWN else version)
-    offered = {"cpu": compiler is not None and not missing_headers(), "cuda": devices > 0 and triton}
+    offered = {"cpu": compiler is not None and not lacks, "cuda": devices > 0 and triton}
     # The first compiles what it found, on the CPU.
     rungs = {**offered, "pass (run --pass)": offered["cpu"], "ir (--rung ir)": not no_interpreter()}
     row("rungs", "; ".join(f"{name}: {'runs here' if ok else 'does not run here'}" for name, ok in rungs.items()))
     if no_interpreter():
         row("", f"ir is absent: {no_interpreter()}")
-    lacks = missing_headers()
     if lacks:
         troubles.append(lacks)
     for device in settings.devices:
