@@ -28,7 +28,7 @@ from fxmorph.inductor.rung import DERIVED
 from fxmorph.model import Case, CaseResult, CompileConfig, Finding, Kind, Rung, Seed, Status, ValuePlan, digest
 from fxmorph.triage.blame.culprit import bug_class
 from fxmorph.triage.folder.unit_finding import write_pass_finding
-from fxmorph.triage.identity import kind_group
+from fxmorph.triage.identity import kind_group, strength
 from fxmorph.triage.known.likeness import likely_issues
 
 #: How many near misses that one finding speaks of are judged.
@@ -45,7 +45,7 @@ _SHOWN = frozenset(
 #: Parts of graphs that no program gave.
 _MADE_UP = (DERIVED, MADE)
 
-#: Pattern group, sort of change and group of kinds.
+#: Pattern group, sort of change and group of kinds; "" for what a change makes, which is one cause however it shows.
 _Key = tuple[Any, ...]
 
 
@@ -53,10 +53,12 @@ _Key = tuple[Any, ...]
 class Accusation:
     """What a finding says of units: the first pair, all its units, and what whole compiles of its programs said.
 
-    Entries of one name that overlook the same sort of change of their patterns are one finding.
+    Entries of one name that overlook the same sort of change of their patterns are one finding, however it shows:
+    ``ways`` are the first pairs by group of kinds.
     """
 
     pair: Pair
+    ways: dict[str, Pair] = field(default_factory=dict)
     units: dict[str, int] = field(default_factory=dict)
     compiled: list[CaseResult] = field(default_factory=list)
     waiting: int = 0
@@ -75,6 +77,23 @@ class Accusation:
         self._replays[pair.operations] += 1
         self.waiting += 1
         return True
+
+    def better(self, pair: Pair) -> bool:
+        """Whether ``pair`` says more than the one so far: a stronger kind, a program, a graph that one gave."""
+        now, then = strength(pair.kinds), strength(self.pair.kinds)
+        if now != then:
+            return now < then
+        made_up = self.pair.part in _MADE_UP and pair.part not in _MADE_UP
+        return made_up or not self.pair.program
+
+    @property
+    def other_ways(self) -> tuple[str, ...]:
+        """What else shows it, in words."""
+        return tuple(
+            f"also {', '.join(pair.kinds)}, on {pair.source}: {pair.reason}"
+            for group, pair in self.ways.items()
+            if group != kind_group(self.pair.kinds)
+        )
 
     @property
     def shown(self) -> frozenset[Kind]:
@@ -125,13 +144,13 @@ class Accusations:
     def add(self, pair: Pair) -> None:
         """The pair differs."""
         kinds = kind_group(pair.kinds)
-        key = (pair.place, pair.sort, kinds)
+        key = (pair.place, pair.sort, "" if pair.sort else kinds)
         without_change = (family(pair.unit), "", kinds)
         if without_change in self._by_key:  # the change is not what it takes
             key = without_change
         accused = self._by_key.setdefault(key, Accusation(pair))
-        made_up = accused.pair.part in _MADE_UP and pair.part not in _MADE_UP
-        if not accused.told and not accused.shows and (made_up or not accused.pair.program):
+        accused.ways.setdefault(kinds, pair)
+        if not accused.told and not accused.shows and accused.better(pair):
             accused.pair = pair
         accused.units[pair.unit] = accused.units.get(pair.unit, 0) + 1
         if not accused.takes(pair):
@@ -189,7 +208,9 @@ class Accusations:
             id=id, case_id=pair.graph, seed=pair.source, recipe="", kinds=pair.kinds,
             bug_class=bug_class(pair.kinds, stage, pair.unit), stage=stage, unit=pair.unit,
             triangle="seed-miscompiled", fingerprint=id, reason=pair.reason, program="",
-            evidence=tuple(filter(None, (pair.reason, pair.counterexample, *map(_in_words, accused.compiled)))),
+            evidence=tuple(filter(None, (
+                pair.reason, pair.counterexample, *map(_in_words, accused.compiled), *accused.other_ways,
+            ))),
             unit_case=UnitCase(
                 Rung.PASS.value, pair.graph, pair.part, pair.plan, pair.change, pair.sort, accused.units,
                 pair.operations,

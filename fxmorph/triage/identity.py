@@ -40,6 +40,11 @@ def kind_group(kinds: Collection[Kind]) -> str:
     return next((name for name, group in GROUPS if group & set(kinds)), min(kinds))
 
 
+def strength(kinds: Collection[Kind]) -> int:
+    """The place of the strongest group that the kinds belong to: 0 for wrong values, the more the weaker."""
+    return next((i for i, (_, group) in enumerate(GROUPS) if group & set(kinds)), len(GROUPS))
+
+
 def same_group(kinds: frozenset[Kind]) -> frozenset[Kind]:
     """Those of the kinds that are of their strongest group."""
     return next((kinds & group for _, group in GROUPS if kinds & group), kinds)

@@ -43,7 +43,17 @@ def test_a_change_that_like_patterns_overlook_is_one_finding(accusations: Accusa
     other = pair(f"{FUSED}14_half_training", "permute_2: permuted by [0, 2, 3, 1], not [0, 2, 1, 3]")
     assert accused(accusations, first, other) == 1
     assert accused(accusations, pair(f"{FUSED}14_inference", "permute: permuted by [0]", Kind.SHAPE)) == 1
-    assert accused(accusations, pair(f"{FUSED}14_inference", "permute: permuted by [0]", Kind.STRIDE)) == 2
+    assert accused(accusations, pair(f"{FUSED}14_inference", "permute: permuted by [0]", Kind.STRIDE)) == 1
+
+
+def test_a_finding_is_of_the_strongest_kind_that_a_change_shows_as(accusations: Accusations) -> None:
+    weak, strong = pair(CUMSUM, "f: dtype is torch.bool", Kind.DTYPE), pair(CUMSUM, "f: dtype is torch.int8")
+    assert accused(accusations, weak, strong) == 1
+    (accusation,) = accusations._by_key.values()
+    assert accusation.pair is strong
+    assert accusation.other_ways == (f"also dtype, on {weak.source}: off",)
+    assert accused(accusations, pair(CUMSUM, kind=Kind.DTYPE), pair(CUMSUM)) == 3  # without a change: two causes
+
 
 
 def test_unlike_patterns_that_overlook_the_same_sort_of_change_are_two(accusations: Accusations) -> None:
