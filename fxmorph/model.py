@@ -149,6 +149,7 @@ class VerdictCode(StrEnum):
     OTHER_DTYPE = "other-dtype"  #: only the program in another dtype shows it, whatever came before
     ACCEPTED_FOLD = "accepted-fold"  #: a fold that PyTorch accepts loses NaN or Inf
     FOLDED = "folded-constants"  #: constants are folded in 16 bits, where kernels in fp64 are to round nothing
+    FLOAT32_CONSTANT = "float32-constant"  #: a kernel of eager holds a number in float32
     CASTS_EMULATED = "casts-emulated"  #: it vanishes under ``emulate_precision_casts``
 
 
@@ -543,7 +544,8 @@ def digest(body: object, length: int = 16) -> str:
 class Verdict:
     """What one oracle says of one slot (an output, an input after the call, a gradient).
 
-    ``far``: the value is no near miss of what rounding explains.  ``reason`` is for people; ``code`` says it to
+    ``far``: the value is no near miss of what rounding explains; ``single``: it is float64, and off by no more than a
+    number in float32 explains.  ``reason`` is for people; ``code`` says it to
     whoever decides.
     """
 
@@ -554,6 +556,7 @@ class Verdict:
     plan: ValuePlan | None = None
     far: bool = False
     code: VerdictCode = field(default=VerdictCode.PLAIN, metadata=SPARSE)
+    single: bool = field(default=False, metadata=SPARSE)
 
     @classmethod
     def from_stored(cls, body: Mapping[str, Any]) -> Mapping[str, Any]:

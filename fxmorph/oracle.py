@@ -255,4 +255,6 @@ def verdict_of(comparison: Comparison, kind: Kind | None, slot: str) -> Verdict:
     """A verdict from a comparison; ``kind`` None keeps the comparison's own."""
     chosen = comparison.kind if kind is None else kind
     status, kind = comparison.status, chosen if comparison.status is Status.FINDING else None
-    return Verdict(status, kind, slot, comparison.reason, far=comparison.far, code=comparison.code)
+    return Verdict(
+        status, kind, slot, comparison.reason, far=comparison.far, code=comparison.code, single=comparison.single
+    )

@@ -36,7 +36,7 @@ def check_pair(
     assert graph.inputs is not None
     judged = judge_pair(
         graph.gm, after, graph.inputs.rebuild(), aliases=aliases, strides=strides, identity=identity, notes=notes,
-        plans=plans,
+        plans=plans, decomposed=record.unit.startswith("decomposition."),
     )  # fmt: skip
     if prover is None:
         return replace(

@@ -16,6 +16,7 @@ from torch import fx
 
 from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
+from fxmorph.judge.float32_constants import SAID, computes_in_float64
 from fxmorph.judge.reference.shadows import differ_in_fp64, loses_float64, same_in_fp64, tolerance_of
 from fxmorph.judge.trial import TOLD, GraphSubject, Trial, summary
 from fxmorph.model import CompileConfig, Kind, Level, Status, ValuePlan, Verdict, VerdictCode
@@ -106,6 +107,7 @@ def judge_pair(
     notes: bool = True,
     plans: Sequence[ValuePlan] = PLANS,
     seed: int = 0,
+    decomposed: bool = False,
 ) -> PairVerdict:
     """Judge ``after`` against ``before`` on ``inputs`` (tensors and numbers) and on other values in their place.
 
@@ -113,7 +115,8 @@ def judge_pair(
     share memory as programs do.  ``strides``: strides and storage offsets of outputs count; elsewhere
     later stages restore those that the caller sees.  ``identity``: where outputs share memory as they did, whether
     they are the same object counts too.  ``notes``: dtypes and shapes that nodes of
-    ``after`` note count, unless ``before`` notes the same wrongly.  ``seed`` is that of drawn values.
+    ``after`` note count, unless ``before`` notes the same wrongly.  ``seed`` is that of drawn values.  ``decomposed``: ``after``
+    is the decomposition of a call, whose kernel may be the one that is off.
     Raises nothing for what the graphs do.
     """
     wrong = _wrong_metadata(before, after) if notes else ([], [])
@@ -125,6 +128,7 @@ def judge_pair(
     verdicts: list[Verdict] = list(wrong[0])
     told: list[str] = [*wrong[1]]
     seen: dict[ValuePlan, str] = {}
+    full_precision = decomposed and computes_in_float64([after.graph])
     wrong_values, guarded = False, on_gpu(inputs)
     for plan, given in pair.subject.inputs.items():  # type: ignore[attr-defined]
         if guarded and (refused := refused_values(before, given.rebuild())):
@@ -148,6 +152,11 @@ def judge_pair(
                 verdict = replace(
                     verdict, status=Status.EXPECTED, kind=None, reason=f"{how}; {verdict.reason}",
                     code=VerdictCode.EQUAL_IN_FP64,
+                )  # fmt: skip
+            if verdict.status is Status.FINDING and verdict.single and full_precision:
+                verdict = replace(
+                    verdict, status=Status.EDGE_CASE, kind=None, reason=f"{SAID}; {verdict.reason}",
+                    code=VerdictCode.FLOAT32_CONSTANT,
                 )  # fmt: skip
             if verdict.status is Status.FINDING and verdict.code is VerdictCode.NONFINITE_INPUTS:
                 verdict = replace(verdict, status=Status.EDGE_CASE, kind=None)  # folds that lose them may be accepted

@@ -419,6 +419,7 @@ def _climb(
         accused, low, _dense(found, eager), far,
         (_kinds_of_only(found, lambda v: v.kind is Kind.NONFINITE or v.code in NONFINITE_CODES), fired),
         _kinds_of_only(found, lambda v: v.code is VerdictCode.IN_FP64),
+        _kinds_of_only(found, lambda v: v.single),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fxmorph.core.clock import Clock
 from fxmorph.judge import journal
 from fxmorph.judge.accepted_folds import accepted, without
+from fxmorph.judge.float32_constants import SAID, computes_in_float64
 from fxmorph.judge.journal import noting
 from fxmorph.judge.trial import Subject, Trial
 from fxmorph.model import (
@@ -27,6 +28,7 @@ from fxmorph.model import (
     VerdictCode,
 )
 from fxmorph.programs.load import SEED_MODULE
+from fxmorph.torchapi.aot import DECOMPOSED, decomposed_graphs
 from fxmorph.torchapi.compiling import BACKEND_LADDER, forget_headers
 
 #: The stage that a backend adds to the one before it.
@@ -105,13 +107,15 @@ class Ladder:
     def climb(
         self, accused: frozenset[Kind], low_precision: bool, dense: bool, far: bool = False,
         folded: tuple[frozenset[Kind], Collection[str]] = (frozenset(), ()), in_fp64: frozenset[Kind] = frozenset(),
+        single: frozenset[Kind] = frozenset(),
     ) -> Climbed:  # fmt: skip
         """Try every mitigation, then walk the backends.
 
         ``low_precision``: 16-bit types or narrowing casts are involved; ``dense``: the strided
         outputs are permutations of contiguous ones, so a kernel may have chosen their order; ``far``:
         values are further off than precision kept in a fusion explains; ``folded``: kinds that concern NaN and Inf
-        alone, and the units that were at work; ``in_fp64``: kinds that only kernels executed in fp64 show.
+        alone, and the units that were at work; ``in_fp64``: kinds that only kernels executed in fp64 show; ``single``:
+        kinds that a number in float32 explains.
         """
         rows: list[tuple[str, str]] = []
 
@@ -180,6 +184,12 @@ class Ladder:
                 if backend == "aot_eager_default_partitioner":  # people know it by the other one's name
                     note("aot_eager", self.kinds(backend="aot_eager"))
                 break
+        if stage == STAGE["aot_eager_decomp_partition"] and again <= single:
+            with decomposed_graphs() as graphs:
+                alike = self.kinds(backend=DECOMPOSED) >= again and computes_in_float64(graphs)
+            if alike:
+                code = VerdictCode.FLOAT32_CONSTANT
+                return Climbed(Status.EDGE_CASE, SAID, stage, accused, tuple(rows), code)
         if self.subject.askers is None and (stage == STAGE["eager"] or not inductor):
             left, askers = self._told()
             if askers and left < again:

@@ -14,6 +14,7 @@ from functools import cache
 
 import torch
 
+from fxmorph.judge.float32_constants import single
 from fxmorph.judge.reference.gates import Gates
 from fxmorph.judge.reference.precision import AMPLITUDE, ROUNDED_TWICE, SPREAD_FACTOR, UNIT, flushed
 from fxmorph.judge.reference.shadows import Shadows
@@ -69,7 +70,8 @@ class NonFinite(StrEnum):
 class Comparison:
     """Outcome for one slot; ``kind`` is VALUE or NONFINITE where ``status`` is a finding.
 
-    ``far``: the error is no near miss of the envelope.  ``reason`` is for people, ``code`` for whoever decides.
+    ``far``: the error is no near miss of the envelope; ``single``: it is one that a number in float32 explains, of
+    float64.  ``reason`` is for people, ``code`` for whoever decides.
     """
 
     status: Status
@@ -77,6 +79,7 @@ class Comparison:
     kind: Kind = Kind.VALUE
     far: bool = False
     code: VerdictCode = VerdictCode.PLAIN
+    single: bool = False
 
 
 CLEAN = Comparison(Status.CLEAN)
@@ -382,6 +385,7 @@ def _finite(
         f"compiled {at_compiled:.9g}, fp64 {at_wide:.12g}, allowed error {at_most:.3g}",
         far=bool((real & (outside > FAR_OUTSIDE * allowed)).any()),
         code=VerdictCode.OUTSIDE_ENVELOPE,
+        single=single(eager, compiled, real),
     )
 
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._functorch.partitioners import default_partition
+
+from fxmorph.torchapi.compiling import register_backend
+
+#: The name of the backend that records for :func:`decomposed_graphs`.
+DECOMPOSED = "fxmorph_decomposed"
 
 #: Takes the arguments of a graph's first call, before it runs.
 Keep = Callable[[list[Any]], None]
@@ -50,3 +56,23 @@ def recording_backend(record: Record) -> Callable[..., Any]:
         partition_fn=partition,
         decompositions=select_decomp_table(),
     )
+
+
+_decomposed: list[torch.fx.Graph] = []
+
+
+def _keep_decomposed(part: str, gm: torch.fx.GraphModule) -> Keep:
+    if part != "joint":
+        _decomposed.append(gm.graph)
+    return lambda args: None
+
+
+@contextmanager
+def decomposed_graphs() -> Iterator[list[torch.fx.Graph]]:
+    """ATen graphs of what is compiled meanwhile with the backend :data:`DECOMPOSED`, which runs them eagerly."""
+    register_backend(DECOMPOSED, recording_backend(_keep_decomposed))
+    _decomposed.clear()
+    try:
+        yield _decomposed
+    finally:
+        _decomposed.clear()
