@@ -115,8 +115,8 @@ def judge_pair(
     share memory as programs do.  ``strides``: strides and storage offsets of outputs count; elsewhere
     later stages restore those that the caller sees.  ``identity``: where outputs share memory as they did, whether
     they are the same object counts too.  ``notes``: dtypes and shapes that nodes of
-    ``after`` note count, unless ``before`` notes the same wrongly.  ``seed`` is that of drawn values.  ``decomposed``: ``after``
-    is the decomposition of a call, whose kernel may be the one that is off.
+    ``after`` note count, unless ``before`` notes the same wrongly.  ``seed`` is that of drawn values.
+    ``decomposed``: ``after`` is the decomposition of a call, whose kernel may be the one that is off.
     Raises nothing for what the graphs do.
     """
     wrong = _wrong_metadata(before, after) if notes else ([], [])
