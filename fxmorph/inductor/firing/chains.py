@@ -15,10 +15,11 @@ from typing import Any
 import torch
 
 from fxmorph.inductor.derive.derived_graph import spec_for
-from fxmorph.inductor.firing.growing import before_each, crossed, merged_inputs, with_call
+from fxmorph.inductor.firing.growing import before_each, crossed, gathered, merged_inputs, value_of, with_call
 from fxmorph.inductor.firing.operator_calls import Call, Given, Words, calls, first_shapes, name_of, takes_numbers
 from fxmorph.inductor.firing.results import called, shapes_of
-from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, references, tensor_spec
+from fxmorph.inductor.firing.small_program import In, Misfit, Out, SmallProgram, Step, references, tensor_spec
+from fxmorph.programs.inputs import dtype_name
 from fxmorph.torchapi.fake import FakeTensorMode, unlogged
 
 #: How many calls a chain has, the likeliest first; places of the text that are begun at.
@@ -27,6 +28,9 @@ LENGTHS, PLACES = (3, 4, 2, 5), 40
 SPELLED, KEPT, BEAM, ENDS = 24, 3, 8, 20
 #: Calls that change nothing where they leave the shape as it is: of one call alone there are such.
 _RESHAPING = frozenset("view reshape _unsafe_view view_copy expand expand_copy broadcast_to".split())
+#: Calls that change nothing where they leave the dtype as it is; what is narrow enough that two more hold its values.
+_CASTS = frozenset("_to_copy to type convert_element_type".split())
+_NARROW = (torch.float16, torch.bfloat16, torch.uint8, torch.int8)
 #: Numbers beside a name that are looked at.
 NUMBERS = 4
 #: Of each chain, those in which two inputs are one, or an input is the result of an earlier call; chains of each order
@@ -66,10 +70,13 @@ def chains(sequence: Sequence[Place], orders: Sequence[Sequence[Place]], words: 
 
 
 def _pieces(sequence: Sequence[Place]) -> Iterator[Sequence[Place]]:
-    """What is named next to each other, a name that comes again at once taken as one; then a call between two of
-    another, which passes look for that move one of these through it.
+    """Casts twice; what is named next to each other, a name that comes again at once taken as one; then a call between
+    two of another, which passes look for that move one of these through it.
     """
     named = [next(iter(same)) for _, same in itertools.groupby(sequence, lambda place: place.targets)]
+    for place in dict.fromkeys(named):
+        if any(name_of(target) in _CASTS for target in place.targets):
+            yield (place, place)
     for start in range(min(len(named), PLACES)):
         for length in LENGTHS:
             if start + length <= len(named):
@@ -90,7 +97,7 @@ class _Chain:
 
 @dataclass
 class _Chains:
-    """Chains by what they are of and the shape that they begin with: many orders begin alike."""
+    """Chains by what they are of and the shape and dtype that they begin with: many orders begin alike."""
 
     words: Words
     known: dict[Any, list[_Chain]] = field(default_factory=dict)
@@ -98,17 +105,22 @@ class _Chains:
     def of(self, places: Sequence[Place]) -> list[_Chain]:
         """Those that begin with each shape in turn."""
         shapes = dict.fromkeys(shape for place in places for target in place.targets for shape in first_shapes(target))
+        starts = [(shape, torch.float32) for shape in itertools.islice(shapes, BEGINNINGS)]
+        if any(name_of(target) in _CASTS for place in places for target in place.targets):
+            starts += [(shape, dtype) for shape, _ in starts[:1] for dtype in _NARROW if dtype in self.words.casts]
         with unlogged(), FakeTensorMode(allow_non_fake_inputs=True), torch.no_grad():
-            ends = [self._from(shape, tuple(places)) for shape in itertools.islice(shapes, BEGINNINGS)]
+            ends = [self._from(start, tuple(places)) for start in starts]
         in_turn = (chain for turn in itertools.zip_longest(*ends) for chain in turn if chain is not None)
         return [chain for chain in in_turn if len(chain.program.steps) > 1]
 
-    def _from(self, shape: tuple[int, ...], places: tuple[Place, ...]) -> list[_Chain]:
+    def _from(self, start: tuple[tuple[int, ...], torch.dtype], places: tuple[Place, ...]) -> list[_Chain]:
         if not places:
-            return [_Chain(SmallProgram((tensor_spec(shape),), (), (In(0),)), torch.empty(shape))]
-        key = (shape, places)
+            shape, dtype = start
+            spec = tensor_spec(shape, dtype_name(dtype))
+            return [_Chain(SmallProgram((spec,), (), (In(0),)), torch.empty(shape, dtype=dtype))]
+        key = (start, places)
         if key not in self.known:
-            shorter = self._from(shape, places[:-1])[:BEAM]
+            shorter = self._from(start, places[:-1])[:BEAM]
             longer = [list(_continued(chain, places[-1], self.words)) for chain in shorter]
             in_turn = (each for turn in itertools.zip_longest(*longer) for each in turn if each is not None)
             self.known[key] = list(itertools.islice(in_turn, ENDS)) or shorter
@@ -128,6 +140,8 @@ def _continued(chain: _Chain, place: Place, words: Words) -> Iterator[_Chain]:
         if not tensors:
             return
         at = chain.program.outputs[0]
+        for target in place.targets:
+            yield from _of_all(chain, gathered(chain.program, at, chain.value, target, words))
         picked = Step("call_function", operator.getitem, (at, tensors[0]))
         steps = (*chain.program.steps, picked)
         chain = _Chain(replace(chain.program, steps=steps, outputs=(Out(len(steps) - 1),)), chain.value[tensors[0]])
@@ -139,9 +153,8 @@ def _continued(chain: _Chain, place: Place, words: Words) -> Iterator[_Chain]:
                 value = called(call, chain.value)
             except Exception:  # arguments that do not fit
                 continue
-            looks = (shapes_of(value), shapes_of(call.args))
-            same = isinstance(value, torch.Tensor) and value.shape == getattr(chain.value, "shape", None)
-            if looks in met or (same and name_of(target) in _RESHAPING):
+            looks = (shapes_of(value), shapes_of(call.args), getattr(value, "dtype", None))
+            if looks in met or _changes_nothing(name_of(target), chain.value, value):
                 continue
             met.add(looks)
             program = with_call(chain.program, call, chain.program.outputs[0])
@@ -149,6 +162,20 @@ def _continued(chain: _Chain, place: Place, words: Words) -> Iterator[_Chain]:
             yield _Chain(replace(program, made=made), value, chain)
             if len(met) >= KEPT:
                 return
+
+
+def _of_all(chain: _Chain, programs: Iterator[SmallProgram]) -> Iterator[_Chain]:
+    for program in itertools.islice(programs, KEPT):
+        try:
+            yield _Chain(program, value_of(program), chain)
+        except Misfit:
+            continue
+
+
+def _changes_nothing(name: str, value: Any, now: Any) -> bool:
+    if not isinstance(value, torch.Tensor) or not isinstance(now, torch.Tensor):
+        return False
+    return (name in _RESHAPING and now.shape == value.shape) or (name in _CASTS and now.dtype == value.dtype)
 
 
 def _with_numbers(target: Any, numbers: Sequence[float]) -> Iterator[Call]:

@@ -37,7 +37,8 @@ _ATEN: tuple[tuple[Any, ...], ...] = (
         "b = aten.mul.Tensor(x0, 2.0)",
         "c = aten.div.Tensor(a, b)",
         "d = aten.cat.default([a, a])",
-        "return (b, c, d)",
+        "e = aten.neg.default(b)",
+        "return (e, c, d)",
     ),
     ("a call that nothing reads", (_X,), "a = aten.sin.default(x0)", "b = aten.cos.default(x0)", "return (a,)"),
     ("a copy of an input", (_X,), "a = aten.clone.default(x0)", "return (a,)"),
@@ -141,7 +142,16 @@ _ATEN: tuple[tuple[Any, ...], ...] = (
 _TORCH: tuple[tuple[Any, ...], ...] = (
     ("one call", (_X,), "a = torch.sin(x0)", "return (a,)"),
     ("equal calls", (_X,), "a = torch.sin(x0)", "b = torch.sin(x0)", "c = a * b", "return (c,)"),
-    ("almost equal calls", (_WHOLE,), "a = x0 * 2", "b = x0 * 2.0", "c = a / b", "d = a + 1", "return (b, c, d)"),
+    (
+        "almost equal calls",
+        (_WHOLE,),
+        "a = x0 * 2",
+        "b = x0 * 2.0",
+        "c = a / b",
+        "d = a + 1",
+        "e = -b",
+        "return (e, c, d)",
+    ),
     ("a call that nothing reads", (_X,), "a = torch.sin(x0)", "b = torch.cos(x0)", "return (a,)"),
     ("operators of Python", (_X, _Y), "a = x0 * x1", "b = a + x0", "c = torch.relu(b)", "return (c,)"),
     (

@@ -78,6 +78,8 @@ BEGUN = 400
 #: Calls between which others are put.
 _BEFORE, _BEHIND = torch.ops.aten.sin.default, torch.ops.aten.cos.default
 _AROUND = (_BEFORE, _BEHIND, torch.sin, torch.cos)
+#: Names of what copies, or writes in place.
+_COPIES = frozenset("clone setitem iadd isub imul itruediv".split())
 #: Names of what makes a tensor of one number.
 _CONSTANT = frozenset("full zeros ones full_like zeros_like ones_like scalar_tensor fill".split())
 #: Ways of spelling one call before, or behind.
@@ -241,15 +243,19 @@ class FiringSearch:
 
     @property
     def _vocabulary(self) -> Words:
-        dtypes = tuple(d for d in self.words.dtypes if not d.is_complex)[:4]
+        named = tuple(d for d in self.words.dtypes if not d.is_complex)
+        dtypes = named[:4]
         if any(word in name_of(t) for t in self.words.targets for word in ("complex", "as_real")):
             dtypes = (*dtypes, torch.complex64)
-        return Words(tuple(self.words.numbers)[:8], dtypes)
+        return Words(tuple(self.words.numbers)[:8], dtypes, named)
 
     @property
     def _may_write(self) -> bool:
-        """At torch's level where the pass names what writes: fx itself takes such calls for dead code."""
-        return self.writes and (self.aten or any(m.endswith("_") for m in self.words.methods))
+        """At torch's level where the pass names what writes, or copies, which are made because of writes: others take
+        programs to write nothing, and fx itself takes such calls for dead code.
+        """
+        named = {*self.words.methods, *map(name_of, self.words.targets)}
+        return self.writes and (self.aten or any(n in _COPIES or (n.endswith("_") and n[0] != "_") for n in named))
 
     @property
     def _targets(self) -> list[Any]:

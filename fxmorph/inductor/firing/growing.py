@@ -36,10 +36,12 @@ from fxmorph.inductor.firing.small_program import (
     references,
     tensor_spec,
 )
-from fxmorph.torchapi.dispatch import OpOverload, tree_leaves
+from fxmorph.torchapi.dispatch import OpOverload, schema_of, tree_leaves
 
 #: Variants of a call's arguments that are tried of one place.
 VARIANTS = 16
+#: Results of a call that are taken together.
+MOST_GATHERED = 6
 #: Variants of a call that is put before each of several inputs.
 OF_EACH = 3
 
@@ -75,7 +77,7 @@ def _some(programs: Iterator[SmallProgram], most: int) -> Iterator[SmallProgram]
 def appended(program: SmallProgram, target: Any, words: Words, at: int = 0) -> Iterator[SmallProgram]:
     """With a call on the result number ``at`` behind."""
     try:
-        value = _value_of(program, at)
+        value = value_of(program, at)
     except Misfit:
         return
     given = program.outputs[at]
@@ -83,6 +85,7 @@ def appended(program: SmallProgram, target: Any, words: Words, at: int = 0) -> I
         tensors = [i for i, v in enumerate(value) if isinstance(v, torch.Tensor)]
         if not tensors:
             return
+        yield from gathered(program, given, value, target, words)
         picked = Step("call_function", operator.getitem, (given, tensors[0]))
         given, value = Out(len(program.steps)), value[tensors[0]]
         program = replace(program, steps=(*program.steps, picked))
@@ -90,11 +93,40 @@ def appended(program: SmallProgram, target: Any, words: Words, at: int = 0) -> I
     for number, call in enumerate(calls(target, value, words)):
         if number >= VARIANTS * 2:
             return
-        yield replace(with_call(program, call, given), made=made)
+        grown = with_call(program, call, given)
+        if isinstance(target, OpOverload) and not schema_of(target).returns:  # as assertions: what they read is read on
+            behind = Step("call_function", torch.ops.aten.sin.default, (given,))
+            grown = replace(grown, steps=(*grown.steps, behind), outputs=(Out(len(grown.steps)),))
+        yield replace(grown, made=made)
 
 
-def _value_of(program: SmallProgram, at: int) -> Any:
-    """The fake value of a result, in sizes that are numbers."""
+def gathered(
+    program: SmallProgram, given: In | Out, value: Sequence[Any], target: Any, words: Words
+) -> Iterator[SmallProgram]:
+    """With a call behind that takes a list of tensors, of all results of a call in order: ``cat`` of ``split``."""
+    if not 1 < len(value) <= MOST_GATHERED or not all(isinstance(v, torch.Tensor) for v in value):
+        return
+    picked = tuple(Step("call_function", operator.getitem, (given, i)) for i in range(len(value)))
+    parts = [Out(len(program.steps) + i) for i in range(len(value))]
+    taken = replace(program, steps=(*program.steps, *picked), outputs=tuple(parts))
+    made = " > ".join(p for p in (program.made, f"{name_of(target)} of all") if p)
+    seen: set[str] = set()
+    split = program.steps[given.at] if isinstance(given, Out) else None
+    own = [v for v in (split.args[1:] if split else ()) if isinstance(v, int)][-1:]  # its dim, where that is given
+    likely = sorted(
+        itertools.islice(calls(target, value[0], words), 2 * VARIANTS), key=lambda c: list(c.args[1:]) != own
+    )
+    for call in likely[:VARIANTS]:
+        if not call.args or not isinstance(call.args[0], (list, tuple)) or Given() not in call.args[0]:
+            continue
+        whole = replace(call, args=(parts, *call.args[1:]))
+        if repr(whole) not in seen:
+            seen.add(repr(whole))
+            yield replace(with_call(taken, whole, parts[0]), made=made)
+
+
+def value_of(program: SmallProgram, at: int = 0) -> Any:
+    """The fake value of a result, in sizes that are numbers; raises :class:`Misfit`."""
     built = build(replace(program, sizes=Sizes.STATIC))
     place = program.outputs[at]
     inputs = len(program.inputs)
@@ -175,7 +207,7 @@ def _as_wide(program: SmallProgram, at: int, front: SmallProgram) -> SmallProgra
     if not any(s.shape == old for i, s in enumerate(program.inputs) if i != at):
         return program
     try:
-        value = _value_of(front, 0)
+        value = value_of(front, 0)
     except Misfit:
         return program
     if not isinstance(value, torch.Tensor) or tuple(value.shape) == old:

@@ -76,7 +76,7 @@ _FIRST: dict[str, tuple[int, ...]] = {
          "_scaled_dot_product_efficient_attention", "_scaled_dot_product_flash_attention"),
         (2, 2, 4, 8),
     ),
-    "embedding": (10, 6), "pixel_shuffle": (2, 4, 3, 3),
+    "embedding": (10, 6), "pixel_shuffle": (2, 4, 3, 3), "_assert_async": (1,),
 }  # fmt: skip
 #: Those that models call on images and on heads of attention as well.
 _OF_IMAGES = frozenset("permute transpose mean cat interpolate".split())
@@ -92,6 +92,10 @@ _PYTHON = {
 _RESULTS = frozenset("result out output".split())
 #: Tensors that a list has at most.
 LONGEST = 16
+#: Dtypes by their bytes, of floats and of whole numbers.
+_AS_LARGE = {
+    2: (torch.bfloat16, torch.float16, torch.int16), 4: (torch.int32, torch.float32), 8: (torch.int64, torch.float64),
+}  # fmt: skip
 #: A number that each floating dtype rounds otherwise.
 _ROUNDED = 0.1
 _OVERLOADS = ("default", "Tensor", "Scalar", "dim", "int", "self", "dim_IntList", "Tensor_Scalar", "dtype", "sizes")
@@ -103,8 +107,12 @@ class Words:
 
     numbers: tuple[float, ...] = ()
     dtypes: tuple[torch.dtype, ...] = ()
+    #: More of them, which values are cast to; ``dtypes`` are also those of inputs.
+    casts: tuple[torch.dtype, ...] = ()
 
 
+#: Types of numbers that a call may leave out.
+_OPTIONAL_NUMBERS = frozenset(f"Optional[{kind}]" for kind in ("float", "number", "Scalar"))
 #: What repeats a value along dimensions of size 1.
 _WIDENING = frozenset("expand expand_copy broadcast_to broadcast_in_dim".split())
 
@@ -290,11 +298,23 @@ def _spelled(
         if name in ("add", "sub") and any(isinstance(v, (int, float)) for v in plain[1:2]):
             options = [some[:1] if a.name == "alpha" else some for a, some in zip(arguments, options, strict=True)]
         yield _call(overload, arguments, plain, aten)
+        yield from _numbers_together(overload, arguments, plain, aten)
         longest = max((len(some) for some in options), default=0)
         for turn in range(1, longest):
             for i, some in enumerate(options):
                 if turn < len(some):
                     yield _call(overload, arguments, [*plain[:i], some[turn], *plain[i + 1 :]], aten)
+
+
+def _numbers_together(
+    overload: OpOverload, arguments: Sequence[Any], plain: Sequence[Any], aten: bool
+) -> Iterator[Call]:
+    """The plain call with all optional numbers given, the larger the later, as the two ends of ``clamp``."""
+    places = [i for i, a in enumerate(arguments) if plain[i] is OMITTED and _kind(a) in _OPTIONAL_NUMBERS]
+    if len(places) > 1:
+        for least, apart in ((0, 2), (-0.5, 1.0)):
+            given = {place: least + apart * n for n, place in enumerate(places)}
+            yield _call(overload, arguments, [given.get(i, v) for i, v in enumerate(plain)], aten)
 
 
 def varied(
@@ -430,7 +450,10 @@ def _options(name: str, argument: Any, value: torch.Tensor | None, words: Words)
             index = tensor_spec((2,), "int64", "=0")
             yield [New(index)] if own == "indices" else [New(_like(value)), New(_like(value))]
     elif own in ("dtype", "out_dtype") or inner == "ScalarType":
-        yield from (d for d in (*words.dtypes, torch.float16, torch.float64, torch.int64) if not d.is_complex)
+        if name == "view" and isinstance(value, torch.Tensor):  # the same bytes, in the same shape
+            yield from (d for d in _AS_LARGE.get(value.dtype.itemsize, ()) if d != value.dtype)
+        named = dict.fromkeys((*words.dtypes, *words.casts, torch.float16, torch.float64, torch.int64))
+        yield from sorted((d for d in named if not d.is_complex), key=lambda d: not _widens(value, d))
     elif inner == "MemoryFormat" or own == "memory_format":
         yield torch.contiguous_format
     elif inner == "Layout" or own == "layout":
@@ -444,11 +467,19 @@ def _options(name: str, argument: Any, value: torch.Tensor | None, words: Words)
     elif inner.startswith("List[") and ("int" in inner or "SymInt" in inner):
         yield from _lists(name, own, value)
     elif inner == "str":
-        yield from WORDS.get(own, ())
+        yield from WORDS.get(own, () if optional else ("said",))
     elif inner == "Device" and not optional:
         yield torch.device("cpu")
     if not optional and kind.startswith("Optional["):
         yield None
+
+
+def _widens(value: Any, dtype: torch.dtype) -> bool:
+    """Whether the dtype is a wider one of the value's sort: such casts stand in a row."""
+    if not isinstance(value, torch.Tensor):
+        return False
+    alike = value.dtype.is_floating_point == dtype.is_floating_point
+    return alike and dtype.itemsize > value.dtype.itemsize
 
 
 def _tensors(name: str, own: str, value: torch.Tensor | None) -> Iterator[InputSpec]:

@@ -33,6 +33,7 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         scalars,
         scalars,
         *([] if program.stated else [_keywords(program, words), _alike(program, words)]),
+        _in_other_order(program),
         _dtypes(program),
         _values(program),
         _ranks(program),
@@ -41,7 +42,7 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         _results(program),
         _sizes(program),
         *([arguments] if program.stated else [_arguments(squared(program), words)]),
-        *([_writes(program), _layouts(program)] if writes else []),
+        *([_writes(program), _written_between(program), _layouts(program)] if writes else []),
         merged_inputs(program),
         *([] if program.stated else [crossed(program)]),
         uniform(program),
@@ -52,7 +53,18 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
 
 
 def _is_made_by_nobody(program: SmallProgram) -> bool:
-    return _shares_what_is_written(program) or _has_misfit_weights(program)
+    return _shares_what_is_written(program) or _reads_what_was_written(program) or _has_misfit_weights(program)
+
+
+def _reads_what_was_written(program: SmallProgram) -> bool:
+    """Whether a call reads an input behind the write of it, which functionalised graphs have at their end."""
+    written: set[In] = set()
+    for step in program.steps:
+        if not written.isdisjoint(v for v in tree_leaves([step.args, dict(step.kwargs)]) if isinstance(v, In)):
+            return True
+        if step.target is aten.copy_.default and isinstance(step.args[0], In):
+            written.add(step.args[0])
+    return False
 
 
 def _has_misfit_weights(program: SmallProgram) -> bool:
@@ -158,6 +170,19 @@ def _dtypes(program: SmallProgram) -> Iterator[SmallProgram]:
             yield _said(replace(program, inputs=inputs), f"inputs of {dtype}")
 
 
+def _in_other_order(program: SmallProgram) -> Iterator[SmallProgram]:
+    """Tensors of a list in another order, one of them twice, one of them missing."""
+    for number, step in enumerate(program.steps):
+        for place, value in enumerate(step.args):
+            if not isinstance(value, list) or len(value) < 2 or not all(isinstance(v, (In, Out)) for v in value):
+                continue
+            first, second, *rest = value
+            for other in ([second, first, *rest], [first, first, *rest], value[:-1], value[::-1]):
+                if other != value:
+                    changed = replace(step, args=(*step.args[:place], other, *step.args[place + 1 :]))
+                    yield _said(_stepped(program, number, changed), f"call {number}: other tensors in its list")
+
+
 def _dtypes_alone(program: SmallProgram) -> Iterator[SmallProgram]:
     """One input of another type than the others."""
     if len(program.inputs) < 2:
@@ -254,6 +279,18 @@ def _twins(program: SmallProgram) -> Iterator[SmallProgram]:
         for other, what in (*_almost(step), (step, "twice")):
             twin = replace(program, steps=(*program.steps, other), outputs=(*program.outputs, added))
             yield _said(twin, f"call {number} {what}")
+            if other != step:
+                yield _said(_within(twin), f"call {number} {what}, of whole numbers, neither a result")
+
+
+def _within(program: SmallProgram) -> SmallProgram:
+    """The program on whole numbers, with a call that keeps the dtype between each result and what is returned."""
+    at_aten = any(isinstance(s.target, OpOverload) for s in program.steps)
+    negate = aten.neg.default if at_aten else torch.neg
+    behind = tuple(Step("call_function", negate, (out,)) for out in program.outputs)
+    outputs = tuple(Out(len(program.steps) + i) for i in range(len(behind)))
+    inputs = tuple(_as(s, "int64") if getattr(torch, s.dtype).is_floating_point else s for s in program.inputs)
+    return replace(program, inputs=inputs, steps=(*program.steps, *behind), outputs=outputs)
 
 
 def _almost(step: Step) -> Iterator[tuple[Step, str]]:
@@ -371,6 +408,21 @@ def _writes(program: SmallProgram) -> Iterator[SmallProgram]:
         # fx takes methods that write for dead code where nothing reads what they return.
         outputs = program.outputs if at_aten else (*program.outputs, Out(len(steps) - 1))
         yield _said(replace(program, steps=steps, outputs=outputs), f"input {i} is written at the end")
+
+
+def _written_between(program: SmallProgram) -> Iterator[SmallProgram]:
+    """At torch's level: what a call read is written behind it, before its result is read."""
+    if any(isinstance(s.target, OpOverload) for s in program.steps):
+        return
+    for number, step in enumerate(program.steps[:-1]):
+        for read in dict.fromkeys(v for v in tree_leaves([step.args]) if isinstance(v, (In, Out))):
+            if isinstance(read, In) and program.inputs[read.at].constant:
+                continue
+            write = Step("call_method", "add_", (read, 1))
+            moved = program.mapped(lambda ref, n=number + 1: _after(ref, n))  # type: ignore[misc]
+            steps = (*moved.steps[: number + 1], write, *moved.steps[number + 1 :])
+            outputs = (*moved.outputs, Out(number + 1))
+            yield _said(replace(moved, steps=steps, outputs=outputs), f"what call {number} read is written behind it")
 
 
 def _scalars(program: SmallProgram) -> Iterator[SmallProgram]:

@@ -282,6 +282,9 @@ class _Reader:
         elif isinstance(node, (ast.Attribute, ast.Name)):
             with contextlib.suppress(Exception):  # as above
                 value = _looked_up(node, scope)
+                if isinstance(node, ast.Attribute) and isinstance(value, types.BuiltinMethodType):
+                    held = _looked_up(node.value, scope)  # a table that is asked by a method: ``TABLE.get(target)``
+                    value = held if isinstance(held, (Mapping, list, tuple, set, frozenset)) else value
                 if node not in self._compared or not isinstance(value, types.FunctionType) or self._name(value):
                     self._note_value(value)
                 self._note_place(node, value)

@@ -130,8 +130,8 @@ class MadeGraphs:
     def _of_stage(self, stage: Stage, budget: Budget) -> Iterator[Pair]:
         search = FiringSearch(
             lambda built: self._applied(built, stage), self.words, self.noted, stage is not Stage.PRE_GRAD,
-            not self.own.exported, device=self.device, prepare=lambda built: self._prepared(built, stage),
-            symbolic=self._symbolic,
+            not self.own.exported or stage is Stage.PRE_GRAD, device=self.device, symbolic=self._symbolic,
+            prepare=lambda built: self._prepared(built, stage),
         )  # fmt: skip
         self._searches[stage, self.prelude.edge] = search
         raised: list[Attempt] = []

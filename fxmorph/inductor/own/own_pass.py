@@ -35,7 +35,8 @@ GROUP = "fxmorph.passes"
 
 
 def load_pass(request: PassRequest | str) -> OwnPass:
-    """The pass that ``package.module:attribute``, ``file.py:attribute`` or the name of a plug-in names.
+    """The pass that ``package.module:attribute``, ``file.py:attribute`` or the name of a plug-in names; in the place of
+    the attribute may stand a call, as ``file.py:MyPass(4)``.
 
     Of a request: made and called as it says.  Raises :class:`PassError`.
     """
@@ -77,7 +78,7 @@ def _found(name: str) -> Any:
         return guarded(found[0].load, name)
     if not attribute:
         raise PassError(f"{name}: want module:attribute or file.py:attribute")
-    return named(where, attribute)
+    return evaluated(attribute, where) if attribute.endswith(")") else named(where, attribute)
 
 
 def _made(value: Any, request: PassRequest, said: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:

@@ -46,6 +46,10 @@ WRONG = {
     "drop_zeros": {"dtype", "shape", "value"},
     "fuse_scales": {"value"},
     "split_rolls": {"raises"},
+    "casts_at_once": {"value"},
+    "joined_chunks": {"value", "shape"},
+    "bounded_by_relu6": {"dtype", "raises"},
+    "copies_that_are_read": {"value"},
 }
 RIGHT: dict[str, dict[str, Any]] = {
     "remove_detach": {}, "full_like_as_full": {}, "view_to_reshape": {}, "common_calls": {}, "AddsToOne": {},
@@ -60,6 +64,7 @@ RIGHT: dict[str, dict[str, Any]] = {
 QUICK = frozenset(
     "merge_splits fold_add_into_addmm SumOfProducts drop_copies drop_what_nothing_reads FoldTransposes UnpackReductions"
     " HalfBeforeAdding NormFusion register_softmax PIPELINE GeluByTanh merge_equal_calls drop_zeros fuse_scales"
+    " joined_chunks bounded_by_relu6 copies_that_are_read"
     " view_to_reshape FoldPermutes PAIR ReluByClamp fold_constants rewrite_scaled".split()
 )
 

@@ -429,3 +429,54 @@ def split_rolls(graph: fx.Graph) -> None:
             front = graph.call_function(aten.slice.Tensor, (source, dim, 0, at))
             made = graph.call_function(aten.cat.default, ([back, front], dim))
         swap(graph, node, made)
+
+
+# -- tables, lists and writes ----------------------------------------------------
+
+_WIDER = {torch.float16: torch.float32, torch.float32: torch.float64}
+
+
+def casts_at_once(graph: fx.Graph) -> None:
+    """Of two casts in a row the last alone, by a table of those that widen; it looks up the last dtype alone."""
+    for node in list(graph.nodes):
+        if node.target is prims.convert_element_type.default and isinstance(node.args[0], fx.Node):
+            first = node.args[0]
+            if first.target is prims.convert_element_type.default and node.args[1] in _WIDER.values():
+                node.args = (first.args[0], node.args[1])
+
+
+def joined_chunks(gm: fx.GraphModule) -> fx.GraphModule:
+    """``cat(chunk(x, n, d), d)`` is a copy of ``x``: how many there are is compared, and not their order."""
+    for node in list(gm.graph.nodes):
+        if node.target is torch.cat and len(node.args) == 2 and not node.kwargs:
+            parts, dim = node.args
+            split = parts[0].args[0] if parts[0].target is operator.getitem else None
+            if split is None or split.target is not torch.chunk or split.args[2:] != (dim,):
+                continue
+            if len(parts) == split.args[1] == len({p for p in parts if p.args[:1] == (split,)}):
+                with gm.graph.inserting_before(node):
+                    swap(gm.graph, node, gm.graph.call_method("clone", (split.args[0],)))
+    gm.recompile()
+    return gm
+
+
+def bounded_by_relu6(gm: fx.GraphModule) -> fx.GraphModule:
+    """``clip(x, 0, 6)`` is ``relu6(x)`` for every dtype, though bounds that are floats make floats of integers."""
+    for node in list(gm.graph.nodes):
+        if node.op == "call_method" and node.target == "clip":
+            low, high = (*node.args[1:], None, None)[:2]
+            if None not in (low, high):
+                with gm.graph.inserting_before(node):
+                    swap(gm.graph, node, gm.graph.call_function(F.hardtanh, (node.args[0], low, high)))
+    gm.recompile()
+    return gm
+
+
+def copies_that_are_read(gm: fx.GraphModule) -> fx.GraphModule:
+    """A copy that is only read is what it was made of; it may have been made because that is written later."""
+    for node in list(gm.graph.nodes):
+        if node.op == "call_method" and node.target == "clone" and len(node.args) == 1 and not node.kwargs:
+            if all(u.op == "call_function" and u.target in (torch.cos, torch.exp, torch.add) for u in node.users):
+                swap(gm.graph, node, node.args[0])
+    gm.recompile()
+    return gm

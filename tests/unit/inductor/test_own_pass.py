@@ -279,6 +279,25 @@ def test_a_name_that_is_not_there_brings_the_nearest(tmp_path: Path) -> None:
         load_pass(f"{tmp_path}/own.py:")
 
 
+def test_a_call_may_stand_in_the_place_of_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "doubling.py"
+    file.write_text(
+        "class Doubling:\n"
+        "    def __init__(self, by=2):\n"
+        "        self.by = by\n"
+        "    def __call__(self, graph):\n"
+        "        (output,) = (n for n in graph.nodes if n.op == 'output')\n"
+        "        with graph.inserting_before(output):\n"
+        "            new = graph.call_function(max, (output.args[0], self.by))\n"
+        "        output.args = (new,)\n"
+    )
+    found = load_pass(f"{file}:Doubling(5)")
+    changed = apply_pass(found, fx.symbolic_trace(lambda x: x + 1), Stage.PRE_GRAD)
+    assert [n.args[1] for n in changed.after.graph.nodes if n.target is max] == [5]
+    with pytest.raises(PassError, match="as an expression NameError: name 'Halving' is not defined"):
+        load_pass(f"{file}:Halving()")
+
+
 def test_a_file_that_imports_its_own_package_is_one_of_it(tmp_path: Path) -> None:
     package = tmp_path / "ownpackage" / "passes"
     package.mkdir(parents=True)
