@@ -162,6 +162,8 @@ class _Reader:
             self._look_at_patterns(value)
         elif isinstance(value, (Mapping, list, tuple, set, frozenset)):
             for part in _parts(value):
+                if isinstance(part, str):
+                    self._note_constant(part)  # the name of a method, perhaps
                 self.look(part, depth + 1)
             self._note_list(value)
         elif isinstance(value, functools.partial):
@@ -176,7 +178,7 @@ class _Reader:
         elif self._is_own(getattr(type(value), "__module__", "")):
             for part in getattr(value, "__dict__", {}).values():
                 if isinstance(part, str):
-                    self._note_constant(part)  # the name of a method, perhaps
+                    self._note_constant(part)  # as above
                 self.look(part, depth + 1)
             self._look_at_class(type(value))
 
