@@ -302,8 +302,10 @@ class FindingQueue:
         # A GPU's context does not survive a fork.
         if ended.trouble == "crash" and job.manner is jobs.Manner.HERE and job.case.device == "cpu":
             return jobs.Manner.APART
-        # A finding that is there already says more than its case does as found.
-        return None if job.case.id in self._again else jobs.Manner.AS_FOUND
+        if job.case.id in self._again:
+            return None  # a finding that is there already says more than its case does as found
+        blamed = job.blame is not None or isinstance(ended.so_far, Blame)
+        return jobs.Manner.AS_FOUND if blamed or job.manner is jobs.Manner.BLAMED else jobs.Manner.BLAMED
 
     def _with_old_id(self, case_id: str, finding: Finding) -> Finding:
         """One that is reduced further keeps its id, and its place is free until it is confirmed."""

@@ -43,7 +43,7 @@ class Judged:
 
 
 class Manner(StrEnum):
-    """How a found case is investigated; the next where the one before took a worker with it."""
+    """How a found case is investigated; the next where the one before came to nothing."""
 
     HERE = "here"  #: in the worker
     APART = "apart"  #: what is compiled runs in processes of its own; the units' graphs are not drawn

@@ -55,6 +55,7 @@ from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
 from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.inside_unit import functions_inside
 from fxmorph.triage.blame.localize import IN_EAGER, localize
+from fxmorph.triage.blame.raised_in import fake_kernel_named
 from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart, cpu_seconds
 from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_function, without_tail
 from fxmorph.triage.folder.program_text import defined
@@ -272,7 +273,7 @@ class _Investigation:
             start = self._graph()  # which holds what the plan makes of parameters too
         program = self._standing(start) if start is not None else self._source()
         objects = self._objects(SeedSubject(self.loaded), settings) if start is None else {}
-        blame = self.known or Blame(None, "", False)
+        blame = self.known or fake_kernel_named(self.result.reason) or Blame(None, "", False)
         return replace(
             self._left(blame, self._group(blame)),
             program=program,

@@ -44,6 +44,7 @@ _SORTS = {
     "size 1": re.compile(r"^size \d+ of (input|all) "),
     "number": re.compile(r"^input \d+ is the number"),
     "rank": re.compile(r"^input \d+ (is a column|has \d+ dimensions)"),
+    "dimension": re.compile(r": \[-?\d+\] is \["),
     "order": re.compile(r": \[.*,.*\] is \["),
     "permutation": re.compile(r": permuted by "),
     "alpha or beta": re.compile(r": (alpha|beta) is "),

@@ -34,7 +34,7 @@ from fxmorph.triage.blame.around_graphs import (
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
 from fxmorph.triage.blame.probe import Answer, Held, Missing, OutOfTime, Probe, first_step
-from fxmorph.triage.blame.raised_in import raised_in
+from fxmorph.triage.blame.raised_in import fake_kernel_named, raised_in
 
 #: Twins of one fault that are switched off one after the other before giving up.
 TWINS = 6
@@ -82,7 +82,7 @@ def _by_what_is_raised(probe: Probe) -> Blame | None:
     seen = probe.raised()
     if seen is None:
         return None
-    if (found := _wrong_gradient(seen.raised)) is not None:
+    if (found := _wrong_gradient(seen.raised) or fake_kernel_named(seen.raised)) is not None:
         return found
     if seen.exception is not None and is_compiler_error(seen.exception):
         return raised_in(seen.raised_in)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from fxmorph.core.finding_parts import Blame
@@ -30,6 +31,19 @@ _STAGES: tuple[tuple[str, Stage], ...] = (
     ("_inductor/dependencies.py", Stage.SCHEDULER),
     ("_inductor/codegen/", Stage.CODEGEN),
 )
+
+#: How generated code says of what an operator of eager returned that it is laid out otherwise.
+_LAID_OUT_OTHERWISE = re.compile(r"expected size .*Error in op: torch\.ops\.([\w.]*\w)", re.DOTALL)
+
+
+def fake_kernel_named(said: str) -> Blame | None:
+    """The fake kernel that generated code complains of: it said another layout than the operator's own kernel gives."""
+    named = _LAID_OUT_OTHERWISE.search(said)
+    if named is None:
+        return None
+    unit = f"{Stage.AOT}.fake.{named[1]}"
+    said = f"generated code finds another layout than the fake kernel of {named[1]} says"
+    return Blame(Stage.AOT, unit, False, (said,), redo_of(Stage.AOT, unit))
 
 
 def raised_in(frames: Sequence[tuple[str, str]]) -> Blame | None:

@@ -376,10 +376,10 @@ def test_investigating_has_a_quarter_of_what_was_spent_while_cases_are_left(camp
 @pytest.mark.parametrize(
     ("trouble", "device", "manners"),
     [
-        ("crash", "cpu", [Manner.APART, Manner.AS_FOUND]),
-        ("crash", "cuda", [Manner.AS_FOUND]),
-        ("timeout", "cpu", [Manner.AS_FOUND]),
-        ("error", "cpu", [Manner.AS_FOUND]),
+        ("crash", "cpu", [Manner.APART, Manner.BLAMED, Manner.AS_FOUND]),
+        ("crash", "cuda", [Manner.BLAMED, Manner.AS_FOUND]),
+        ("timeout", "cpu", [Manner.BLAMED, Manner.AS_FOUND]),
+        ("error", "cpu", [Manner.BLAMED, Manner.AS_FOUND]),
     ],
 )
 def test_an_investigation_that_failed_is_made_again_in_other_manners_and_then_told(

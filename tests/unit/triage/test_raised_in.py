@@ -13,7 +13,7 @@ from fxmorph.programs.signature import Signature
 from fxmorph.torchapi.raising_frames import raising_frames
 from fxmorph.triage.blame.localize import localize
 from fxmorph.triage.blame.probe import Probe
-from fxmorph.triage.blame.raised_in import raised_in
+from fxmorph.triage.blame.raised_in import fake_kernel_named, raised_in
 
 DRIVERS = (("_dynamo/eval_frame.py", "compile_wrapper"), ("_inductor/compile_fx.py", "compile_fx"))
 
@@ -71,3 +71,16 @@ def test_what_the_compiler_raised_in_is_named_where_no_time_is_left() -> None:
     assert any("no time for more" in said for said in named.evidence)
     assert not blame(Kind.VALUE, None).unit
     assert not blame(Kind.COMPILE_ERROR, None).unit
+
+
+def test_a_fake_kernel_that_says_another_layout_is_named() -> None:
+    said = (
+        "call: compiled raises AssertionError: expected size 2==2, stride 1==30 at dim=1\n"
+        "Error in op: torch.ops.aten.replication_pad2d_backward.default\nThis error most often comes from"
+    )
+    found = fake_kernel_named(said)
+    assert found is not None
+    assert (found.stage, found.unit, found.confirmed) == (
+        Stage.AOT, "aot.fake.aten.replication_pad2d_backward.default", False,
+    )  # fmt: skip
+    assert fake_kernel_named("expected size 2==3, stride 1==1 at dim=0") is None  # of an input
