@@ -55,8 +55,8 @@ from fxmorph.triage.blame.around_graphs import AROUND_GRAPHS
 from fxmorph.triage.blame.generated_code import ALL
 from fxmorph.triage.blame.inside_unit import functions_inside
 from fxmorph.triage.blame.localize import IN_EAGER, localize
-from fxmorph.triage.blame.raised_in import fake_kernel_named
 from fxmorph.triage.blame.probe import Answer, Died, Held, Probe, apart, cpu_seconds
+from fxmorph.triage.blame.raised_in import fake_kernel_named
 from fxmorph.triage.conclusion import Investigated, evidence_of, made_by, without_function, without_tail
 from fxmorph.triage.folder.program_text import defined
 from fxmorph.triage.identity import group_of, same_group, skeleton
