@@ -10,8 +10,8 @@ from fxmorph.model import Seed
 _TEXT = '''"""{what} of {path}:{name} in {mode} mode, given what it is given there."""
 
 import copy
-import importlib.util
 import sys
+import types
 
 import torch
 
@@ -21,13 +21,13 @@ KEYWORDS = {keywords!r}
 
 
 def _loaded():
-    spec = importlib.util.spec_from_file_location("_whole_model", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["_whole_model"] = module
+    module = sys.modules["_whole_model"] = types.ModuleType("_whole_model")
+    module.__file__ = PATH
     torch.manual_seed(0)
     sys.path.insert(0, PATH.rpartition("/")[0])
     try:
-        spec.loader.exec_module(module)
+        with open(PATH, "rb") as file:
+            exec(compile(file.read(), PATH, "exec"), vars(module))
     finally:
         del sys.path[0]
     return module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Iterator
-from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -19,17 +19,21 @@ class _AsItIs(SourceFileLoader):
         return self.source_to_code(self.get_data(self.path), self.path)
 
 
-def spec_of(name: str, file: Path | str) -> ModuleSpec:
-    """What a module of that name is made of the file with, as it is now."""
-    spec = importlib.util.spec_from_file_location(name, file, loader=_AsItIs(name, str(file)))
+def module_of(name: str, file: Path | str) -> ModuleType:
+    """The module that the file is as it is now, under a name in ``sys.modules``; raises what the file raises, and then
+    nothing of it stays there.
+    """
+    loader = _AsItIs(name, str(file))
+    spec = importlib.util.spec_from_file_location(name, file, loader=loader)
     assert spec is not None
-    return spec
-
-
-def executed(spec: ModuleSpec, module: ModuleType) -> None:
-    """Run the file in ``module``; raises what it raises."""
-    assert spec.loader is not None
-    spec.loader.exec_module(module)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return module
 
 
 def loose_files(folder: Path) -> Iterator[Path]:
@@ -39,9 +43,4 @@ def loose_files(folder: Path) -> Iterator[Path]:
 
 def import_file(file: Path) -> ModuleType:
     """The module of a file, under a name of its own; raises what the file raises."""
-    name = f"_fxmorph_{file.stem}_{abs(hash(str(file.resolve())))}"
-    spec = spec_of(name, file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    executed(spec, module)
-    return module
+    return module_of(f"_fxmorph_{file.stem}_{abs(hash(str(file.resolve())))}", file)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib.util
 import inspect
 import random
 import sys
@@ -20,7 +19,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.core.loose_files import executed, spec_of
+from fxmorph.core.loose_files import module_of
 from fxmorph.core.operator_seeds import OperatorProgram
 from fxmorph.model import Case, CompileConfig, Seed
 from fxmorph.programs.contents import look_into
@@ -343,17 +342,13 @@ def _forget(path: str) -> None:
 
 def _executed(path: str) -> ModuleType:
     name = f"{SEED_MODULE}{Path(path).stem}"
-    spec = spec_of(name, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     seed_generators(0)  # its module may draw tensors, and those are the same wherever it is loaded
     folder = str(Path(path).resolve().parent)
     sys.path.insert(0, folder)
     try:
-        executed(spec, module)
+        return module_of(name, path)
     finally:
         sys.path.remove(folder)
-    return module
 
 
 def _meta(module: ModuleType) -> dict[str, Any]:

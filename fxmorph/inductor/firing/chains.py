@@ -15,8 +15,9 @@ from typing import Any
 import torch
 
 from fxmorph.inductor.derive.derived_graph import spec_for
+from fxmorph.inductor.firing.argument_values import Given, Words
 from fxmorph.inductor.firing.growing import before_each, crossed, gathered, merged_inputs, value_of, with_call
-from fxmorph.inductor.firing.operator_calls import Call, Given, Words, calls, first_shapes, name_of, takes_numbers
+from fxmorph.inductor.firing.operator_calls import Call, calls, first_shapes, name_of, takes_numbers
 from fxmorph.inductor.firing.results import called, shapes_of
 from fxmorph.inductor.firing.small_program import In, Misfit, Out, SmallProgram, Step, references, tensor_spec
 from fxmorph.programs.inputs import dtype_name

@@ -19,6 +19,7 @@ import torch
 
 from fxmorph.core.said import said
 from fxmorph.inductor.apply import Applied
+from fxmorph.inductor.firing.argument_values import Words
 from fxmorph.inductor.firing.budget import Budget
 from fxmorph.inductor.firing.chains import Place, chains
 from fxmorph.inductor.firing.commonplace import commonplace
@@ -34,7 +35,7 @@ from fxmorph.inductor.firing.growing import (
     siblings,
 )
 from fxmorph.inductor.firing.numpy_names import programs_by_numpy_names
-from fxmorph.inductor.firing.operator_calls import Words, name_of, overloads_of
+from fxmorph.inductor.firing.operator_calls import name_of, overloads_of
 from fxmorph.inductor.firing.pattern_programs import pattern_programs
 from fxmorph.inductor.firing.reached_lines import Place as Reached
 from fxmorph.inductor.firing.reached_lines import reached

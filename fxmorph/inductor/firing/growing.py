@@ -12,18 +12,8 @@ from typing import Any
 import torch
 
 from fxmorph.inductor.derive.derived_graph import InputSpec
-from fxmorph.inductor.firing.operator_calls import (
-    Call,
-    Fresh,
-    Given,
-    New,
-    Words,
-    calls,
-    first_shapes,
-    name_of,
-    takes_tensors,
-    varied,
-)
+from fxmorph.inductor.firing.argument_values import Fresh, Given, New, Words
+from fxmorph.inductor.firing.operator_calls import Call, calls, first_shapes, name_of, takes_tensors, varied
 from fxmorph.inductor.firing.small_program import (
     In,
     Misfit,

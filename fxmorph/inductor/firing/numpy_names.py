@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from fxmorph.inductor.firing.operator_calls import Words, further_keywords
+from fxmorph.inductor.firing.argument_values import Words
+from fxmorph.inductor.firing.operator_calls import further_keywords
 from fxmorph.inductor.firing.small_program import In, Misfit, Out, SmallProgram, Step, build, tensor_spec
 from fxmorph.torchapi.dispatch import aten_packet, schema_of
 

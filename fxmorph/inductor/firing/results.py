@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 
+from fxmorph.inductor.firing.argument_values import Fresh, Given, New
 from fxmorph.inductor.firing.module_calls import made_module
-from fxmorph.inductor.firing.operator_calls import Call, Fresh, Given, New
+from fxmorph.inductor.firing.operator_calls import Call
 from fxmorph.torchapi.dispatch import tree_leaves, tree_map
 
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 import torch
 
 from fxmorph.inductor.derive.derived_graph import InputSpec, spec_for
+from fxmorph.inductor.firing.argument_values import Words
 from fxmorph.inductor.firing.growing import crossed, merged_inputs, respelled, without_unused
-from fxmorph.inductor.firing.operator_calls import Words, defaults, further_keywords, name_of
+from fxmorph.inductor.firing.operator_calls import defaults, further_keywords, name_of
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, in_shape
 from fxmorph.torchapi.dispatch import OpOverload, mutated_arguments, schema_of, tree_leaves
 from fxmorph.torchapi.own_patterns import auto_functionalized

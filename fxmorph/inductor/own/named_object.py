@@ -6,7 +6,6 @@ import ast
 import contextlib
 import difflib
 import importlib
-import importlib.util
 import re
 import sys
 import sysconfig
@@ -19,7 +18,7 @@ from typing import Any
 
 import torch
 
-from fxmorph.core.loose_files import executed, spec_of
+from fxmorph.core.loose_files import module_of
 from fxmorph.inductor.own.call import PassError, stubs_wanted
 
 #: ``package.module:attribute`` or ``path/file.py:attribute``.
@@ -86,14 +85,10 @@ def _module(where: str) -> ModuleType:
     path = file.resolve()
     if path in _FILES:
         return _FILES[path]
-    spec = spec_of(f"_fxmorph_pass_{file.stem}", file)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
     sys.path.insert(0, str(file.parent.resolve()))
     try:
-        executed(spec, module)
+        module = module_of(f"_fxmorph_pass_{file.stem}", file)
     except BaseException as error:
-        del sys.modules[spec.name]
         if not _imports_its_package(error):
             raise
         module = _of_package(path)

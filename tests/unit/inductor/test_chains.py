@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import fx, nn
 
+from fxmorph.inductor.firing.argument_values import Words
 from fxmorph.inductor.firing.chains import Place, chains
-from fxmorph.inductor.firing.operator_calls import Words
 from fxmorph.inductor.firing.small_program import Misfit, SmallProgram, build
 from fxmorph.inductor.firing.vocabulary import vocabulary
 from fxmorph.testing import check_pass

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import torch
 
+from fxmorph.inductor.firing.argument_values import Words
 from fxmorph.inductor.firing.growing import begun, crossed, prepended_to_each
 from fxmorph.inductor.firing.numpy_names import programs_by_numpy_names
-from fxmorph.inductor.firing.operator_calls import Words, calls, further_keywords, takes_numbers
+from fxmorph.inductor.firing.operator_calls import calls, further_keywords, takes_numbers
 from fxmorph.inductor.firing.small_program import In, Misfit, Out, SmallProgram, Step, build, tensor_spec
 from fxmorph.inductor.firing.spoiled import near_misses
 

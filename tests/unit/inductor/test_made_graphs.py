@@ -12,7 +12,7 @@ import torch
 from torch import fx, nn
 
 from fxmorph.core.seeds import find_seeds
-from fxmorph.inductor.firing.operator_calls import Words
+from fxmorph.inductor.firing.argument_values import Words
 from fxmorph.inductor.firing.small_program import In, Out, SmallProgram, Step, build, tensor_spec
 from fxmorph.inductor.firing.spoiled import near_misses
 from fxmorph.inductor.firing.vocabulary import vocabulary
