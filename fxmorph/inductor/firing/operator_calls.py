@@ -1,7 +1,4 @@
-"""Arguments for calls of an operator on a value: plain ones first, then each argument otherwise, one at a time.
-
-What an operator wants of its arguments is told by their types and names in its schema.
-"""
+"""Calls of an operator on a value: with plain arguments first, then with each one otherwise, one at a time."""
 
 from __future__ import annotations
 
