@@ -60,7 +60,7 @@ class Cost:
     """CPU seconds of a job, about, as ``bench/rung_costs.py`` measures."""
 
     derive: float = 0.7
-    derived: float = 0.07
+    derived: float = 0.09
     made: float = 1.0
     samples: float = 0.75
     seed: float = 0.9
@@ -182,7 +182,7 @@ class UnitSchedule:
         return [
             Lane(self._samples(), cost.samples, 1.2),
             Lane(self._made(coded), cost.made, 0.8),
-            Lane(self._derivations(coded), cost.with_graphs, 0.5),
+            Lane(self._derivations(coded), cost.with_graphs, 1.0),
             first,
             Lane(others, cost.seed, 0.1, after=first),
         ]

@@ -58,6 +58,8 @@ class Words:
     dtypes: tuple[torch.dtype, ...] = ()
     #: More of them, which values are cast to; ``dtypes`` are also those of inputs.
     casts: tuple[torch.dtype, ...] = ()
+    #: What the pass names that graphs call.
+    targets: tuple[Any, ...] = ()
 
 
 def kind_of(argument: Any) -> str:

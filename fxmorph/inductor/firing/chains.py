@@ -30,8 +30,12 @@ SPELLED, KEPT, BEAM, ENDS = 24, 3, 8, 20
 #: Calls that change nothing where they leave the shape as it is: of one call alone there are such.
 _RESHAPING = frozenset("view reshape _unsafe_view view_copy expand expand_copy broadcast_to".split())
 #: Calls that change nothing where they leave the dtype as it is; what is narrow enough that two more hold its values.
-_CASTS = frozenset("_to_copy to type convert_element_type".split())
+_CASTS = frozenset(
+    "_to_copy to type convert_element_type float double half bfloat16 int long short char byte bool".split()
+)
 _NARROW = (torch.float16, torch.bfloat16, torch.uint8, torch.int8)
+#: Casts that are kept of all that a pass names.
+MOST_CASTS = 8
 #: Numbers beside a name that are looked at.
 NUMBERS = 4
 #: Of each chain, those in which two inputs are one, or an input is the result of an earlier call; chains of each order
@@ -71,13 +75,13 @@ def chains(sequence: Sequence[Place], orders: Sequence[Sequence[Place]], words: 
 
 
 def _pieces(sequence: Sequence[Place]) -> Iterator[Sequence[Place]]:
-    """Casts twice; what is named next to each other, a name that comes again at once taken as one; then a call between
-    two of another, which passes look for that move one of these through it.
+    """Two casts of all that are named; what is named next to each other, a name that comes again at once taken as
+    one; then a call between two of another, which passes look for that move one of these through it.
     """
     named = [next(iter(same)) for _, same in itertools.groupby(sequence, lambda place: place.targets)]
-    for place in dict.fromkeys(named):
-        if any(name_of(target) in _CASTS for target in place.targets):
-            yield (place, place)
+    casts = tuple(dict.fromkeys(t for place in named for t in place.targets if name_of(t) in _CASTS))
+    if casts:
+        yield (Place(casts), Place(casts))
     for start in range(min(len(named), PLACES)):
         for length in LENGTHS:
             if start + length <= len(named):
@@ -161,7 +165,7 @@ def _continued(chain: _Chain, place: Place, words: Words) -> Iterator[_Chain]:
             program = with_call(chain.program, call, chain.program.outputs[0])
             made = " > ".join(p for p in (chain.program.made, name_of(target)) if p)
             yield _Chain(replace(program, made=made), value, chain)
-            if len(met) >= KEPT:
+            if len(met) >= (MOST_CASTS if len(place.targets) > 1 and name_of(target) in _CASTS else KEPT):
                 return
 
 

@@ -248,7 +248,7 @@ class FiringSearch:
         dtypes = named[:4]
         if any(word in name_of(t) for t in self.words.targets for word in ("complex", "as_real")):
             dtypes = (*dtypes, torch.complex64)
-        return Words(tuple(self.words.numbers)[:8], dtypes, named)
+        return Words(tuple(self.words.numbers)[:8], dtypes, named, tuple(self._targets))
 
     @property
     def _may_write(self) -> bool:

@@ -35,6 +35,7 @@ def near_misses(program: SmallProgram, words: Words, writes: bool) -> Iterator[S
         scalars,
         *([] if program.stated else [_keywords(program, words), _alike(program, words)]),
         _in_other_order(program),
+        *([] if program.stated else [_other_targets(program, words)]),
         _dtypes(program),
         _values(program),
         _ranks(program),
@@ -169,6 +170,16 @@ def _dtypes(program: SmallProgram) -> Iterator[SmallProgram]:
         inputs = tuple(_as(s, dtype) if i in floats else s for i, s in enumerate(program.inputs))
         if floats and inputs != program.inputs:
             yield _said(replace(program, inputs=inputs), f"inputs of {dtype}")
+
+
+def _other_targets(program: SmallProgram, words: Words) -> Iterator[SmallProgram]:
+    """Another call that the pass names in the place of one, with the same arguments: what it takes for alike."""
+    for number, step in enumerate(program.steps):
+        if step.target in words.targets and step.op != "call_module":
+            for other in words.targets:
+                if type(other) is type(step.target) and other != step.target:
+                    changed = replace(step, target=other)
+                    yield _said(_stepped(program, number, changed), f"call {number} is {name_of(other)}")
 
 
 def _in_other_order(program: SmallProgram) -> Iterator[SmallProgram]:

@@ -17,6 +17,7 @@ from fxmorph.events import CaseDone, FindingMade, Warned
 from fxmorph.model import CaseResult, Kind, Seed, Status
 
 SEEDS = tuple(Seed(f"{name}.py", "module", name) for name in "abcd")
+INVESTIGATED = ("Investigate", "b")
 
 
 class OneWorker:
@@ -63,9 +64,9 @@ def test_a_case_that_differs_is_investigated_before_the_next_one_and_told_where_
 ) -> None:
     campaign, pool = new_campaign(seeds=SEEDS, rewrites=False), OneWorker(answer)
     campaign.run._loop(pool)
-    assert went_out(pool) == [
-        ("Judge", "a"), ("Judge", "b"), ("Investigate", "b"), ("Investigate", "b"), ("Judge", "c"), ("Judge", "d"),
-    ]  # fmt: skip
+    assert went_out(pool) == [("Judge", "a"), ("Judge", "b"), *[INVESTIGATED] * 3, ("Judge", "c"), ("Judge", "d")]
+    manners = [job.manner for job in pool.jobs if isinstance(job, jobs.Investigate)]
+    assert manners == [jobs.Manner.HERE, jobs.Manner.BLAMED, jobs.Manner.AS_FOUND]
     assert [e.index for e in campaign.told if isinstance(e, CaseDone)] == [0, 1, 2, 3]
     finished = campaign.finish()
     assert (finished.exit_code, finished.cases, finished.counts["unconfirmed"]) == (Exit.FINDINGS, 4, 1)
@@ -93,7 +94,7 @@ def test_what_a_run_that_goes_on_has_judged_already_goes_to_no_worker(new_campai
     before.run._loop(OneWorker(answer))
     after, pool = new_campaign(seeds=SEEDS, rewrites=False, run_id=before.run_id), OneWorker(answer)
     after.run._loop(pool)
-    assert went_out(pool) == [("Investigate", "b"), ("Investigate", "b"), ("Judge", "c"), ("Judge", "d")]
+    assert went_out(pool) == [*[INVESTIGATED] * 3, ("Judge", "c"), ("Judge", "d")]
     assert after.finish().cases == 4
 
 
