@@ -62,6 +62,7 @@ class Cost:
     derive: float = 0.7
     derived: float = 0.09
     made: float = 1.0
+    more_made: float = 5.0
     samples: float = 0.75
     seed: float = 0.9
     replay: float = 1.1
@@ -74,7 +75,9 @@ class Cost:
         source = job.source
         if source.samples is not None:
             return self.samples
-        return self.made if source.made else self.derived if source.derived is not None else self.seed
+        if source.made:
+            return self.more_made if source.turn else self.made
+        return self.derived if source.derived is not None else self.seed
 
     def with_graphs(self, job: Derive) -> float:
         """The judgement of what is derived, too."""
@@ -181,7 +184,7 @@ class UnitSchedule:
         others = itertools.chain(self._of_seeds((Mode.TRAINING, Mode.FREEZING, Mode.DYNAMIC)), self._variants())
         return [
             Lane(self._samples(), cost.samples, 1.2),
-            Lane(self._made(coded), cost.made, 0.8),
+            Lane(self._made(coded), cost.of, 1.2),
             Lane(self._derivations(coded), cost.with_graphs, 1.0),
             first,
             Lane(others, cost.seed, 0.1, after=first),
@@ -200,10 +203,16 @@ class UnitSchedule:
                 yield self._job(Source(samples=part, turn=turn))
 
     def _made(self, coded: Sequence[str]) -> Iterator[JudgePasses]:
-        """Whole passes on graphs made from their code, those that run by default first, and then rules of one."""
+        """Units on graphs made from their code: whole passes that run by default, rules of one that does, then more
+        graphs for the former, the others, and more for all but the former.
+        """
         default = {u.name for u in self._units if u.default}
-        ordered = sorted(self._shuffled("made", coded), key=lambda name: (name not in default, "/" in name))
-        yield from (self._job(Source(made=name)) for name in self._own(ordered))
+        drawn = self._shuffled("made", coded)
+        whole = [name for name in drawn if name in default and "/" not in name]
+        rules = [name for name in drawn if name in default and "/" in name]
+        others = [name for name in drawn if name not in default]
+        for turn, names in ((0, [*whole, *rules]), (1, whole), (0, others), (1, [*rules, *others])):
+            yield from (self._job(Source(made=name, turn=turn)) for name in self._own(names))
 
     def _derivations(self, coded: Sequence[str]) -> Iterator[Derive]:
         """Of what runs by default one entry of each family as it is, then one of each kin with near misses; then all

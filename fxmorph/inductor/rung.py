@@ -57,8 +57,9 @@ MAX_NODES, MAX_ELEMENTS = 600, 4_000_000
 
 #: CPU seconds after which no further unit is tried on a source.
 SOURCE_SECONDS = 60.0
-#: CPU seconds for the search for graphs that one unit changes, and how many of them are judged.
-MADE_SECONDS, MADE_GRAPHS = 0.8, 120
+#: CPU seconds for the search for graphs that one unit changes, and how many of them are judged: first, and once all
+#: units had their turn.
+MADE_TURNS = ((0.8, 120), (5.0, 400))
 #: The part that a graph made from a pattern is.
 DERIVED = "derived"
 
@@ -78,7 +79,8 @@ class Source:
     torch's own tests, or the code of a unit.
 
     ``favour`` names the rules that a variant's recipe is rather drawn from; ``samples`` is the part of the tests'
-    operators, of which ``turn`` says in which dtypes; ``made`` is a unit's name.  Graphs run on ``device``.
+    operators, of which ``turn`` says in which dtypes; ``made`` is a unit's name, and ``turn`` then its place in
+    :data:`MADE_TURNS`.  Graphs run on ``device``.
     """
 
     seed: Seed | None = None
@@ -94,7 +96,7 @@ class Source:
     @property
     def label(self) -> str:
         if self.made:
-            return f"graphs made for {self.made}"
+            return f"{'more ' if self.turn else ''}graphs made for {self.made}"
         if self.samples is not None:
             return f"operator samples {self.samples}.{self.turn}"
         if self.derived is not None:
@@ -322,8 +324,8 @@ def _graphs(
     if source.derived is not None:
         return [_derived_graph(source.derived, source.device)], ""
     if source.made:
-        found = made_graphs(listed(source.made).unit, MADE_SECONDS, source.device)
-        return itertools.islice(found, MADE_GRAPHS), ""
+        seconds, most = MADE_TURNS[source.turn]
+        return itertools.islice(made_graphs(listed(source.made).unit, seconds, source.device), most), ""
     assert source.seed is not None
     loaded = load_seed(source.seed, source.device)
     if source.number:

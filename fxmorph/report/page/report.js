@@ -46,44 +46,42 @@
     button.textContent = open ? "show fewer" : `show all ${button.dataset.rows}`;
   });
 
-  const rows = [...document.querySelectorAll("#case-table tbody tr")];
-  if (rows.length) {
-    const wanted = document.getElementById("case-text");
-    const chosen = [...document.querySelectorAll("#case-filters select")];
-    const said = rows.map((row) => row.textContent.toLowerCase());
+  // Hides those of `items` that lack a word of the text field or have other values than those chosen.
+  const sifted = (items, text, selects, shown) => {
+    const said = new Map(items.map((item) => [item, `${item.textContent.toLowerCase()} ${item.id}`]));
+    const has = (values, value) => values === value || values.split(" ").includes(value);
     const sift = () => {
-      const words = wanted.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
       let count = 0;
-      rows.forEach((row, i) => {
-        row.hidden = !(chosen.every((s) => !s.value || row.dataset[s.dataset.key] === s.value) && words.every((w) => said[i].includes(w)));
-        count += !row.hidden;
-      });
-      document.getElementById("cases-shown").textContent = count === rows.length ? `${count}` : `${count} of ${rows.length}`;
+      for (const item of items) {
+        const chosen = selects.every((s) => !s.value || has(item.dataset[s.dataset.key], s.value));
+        item.hidden = !(chosen && words.every((word) => said.get(item).includes(word)));
+        count += !item.hidden;
+      }
+      shown(count, count === items.length ? `${count}` : `${count} of ${items.length}`);
     };
-    wanted.addEventListener("input", sift);
-    chosen.forEach((s) => s.addEventListener("change", sift));
+    text.addEventListener("input", sift);
+    selects.forEach((s) => s.addEventListener("change", sift));
     sift();
+    return sift;
+  };
+
+  const cases = [...document.querySelectorAll("#case-table tbody tr")];
+  if (cases.length) {
+    sifted(cases, document.getElementById("case-text"), [...document.querySelectorAll("#case-filters select")], (_, words) => {
+      document.getElementById("cases-shown").textContent = words;
+    });
   }
 
   const findings = [...document.querySelectorAll(".finding, .cause")];
   const text = document.getElementById("text");
   const selects = [...document.querySelectorAll("#filters select")];
   if (!findings.length) return;
-  const words = new Map(findings.map((f) => [f, f.textContent.toLowerCase() + " " + f.id]));
   const visible = () => findings.filter((f) => !f.hidden);
-  const filter = () => {
-    const wanted = text.value.toLowerCase().split(/\s+/).filter(Boolean);
-    for (const finding of findings) {
-      const chosen = selects.every((s) => !s.value || finding.dataset[s.dataset.key].split(" ").includes(s.value) || finding.dataset[s.dataset.key] === s.value);
-      finding.hidden = !(chosen && wanted.every((w) => words.get(finding).includes(w)));
-    }
-    const count = visible().length;
-    document.getElementById("shown").textContent = count === findings.length ? `${count}` : `${count} of ${findings.length}`;
+  const sift = sifted(findings, text, selects, (count, words) => {
+    document.getElementById("shown").textContent = words;
     document.getElementById("nothing").hidden = count > 0;
-  };
-  text.addEventListener("input", filter);
-  selects.forEach((s) => s.addEventListener("change", filter));
-  filter();
+  });
 
   const here = () => document.activeElement.closest?.(".finding, .cause");
   const move = (by) => {
@@ -104,7 +102,7 @@
       } else {
         text.value = "";
         selects.forEach((s) => { s.value = ""; });
-        filter();
+        sift();
         document.activeElement.blur();
       }
     } else if (event.key === "Enter" && document.activeElement === text) {
