@@ -51,6 +51,8 @@ LATE = 0.85
 ENERGY = 3.0
 #: A source is tried again so often without the unit that crashed.
 RETRIES = 3
+#: A unit that took its process with it so often is left out from then on: each time costs a new worker.
+CRASHES = 3
 #: CPU seconds for deriving graphs from a few entries, of which one may take 20, and for a part of the samples.
 DERIVE_SECONDS = 400.0
 
@@ -116,6 +118,7 @@ class UnitSchedule:
         self._accusations = Accusations(settings, ledger, queue, emit)
         self._skip: dict[str, set[str]] = defaultdict(set)
         self._later: deque[JudgePasses] = deque()
+        self._crashes: Counter[str] = Counter()
         #: How many graphs and parts of samples were judged, and of how many an exception of ours is all that came.
         self._sources = self._failed = 0
         #: Where programs of findings lie.
@@ -174,8 +177,9 @@ class UnitSchedule:
             return replay
         while self._derived:
             graph = self._derived.popleft()
-            if not graph.change or not self._accusations.cover(graph):
-                return self._job(Source(derived=graph))
+            if graph.entry in self._left_out or (graph.change and self._accusations.cover(graph)):
+                continue
+            return self._job(Source(derived=graph))
         return self._later.popleft() if self._later else None
 
     def _lanes(self, coded: Sequence[str]) -> list[Lane[Any]]:
@@ -212,7 +216,9 @@ class UnitSchedule:
         rules = [name for name in drawn if name in default and "/" in name]
         others = [name for name in drawn if name not in default]
         for turn, names in ((0, [*whole, *rules]), (1, whole), (0, others), (1, [*rules, *others])):
-            yield from (self._job(Source(made=name, turn=turn)) for name in self._own(names))
+            for name in self._own(names):
+                if name not in self._left_out:
+                    yield self._job(Source(made=name, turn=turn))
 
     def _derivations(self, coded: Sequence[str]) -> Iterator[Derive]:
         """Of what runs by default one entry of each family as it is, then one of each kin with near misses; then all
@@ -268,7 +274,7 @@ class UnitSchedule:
 
     def _job(self, source: Source) -> JudgePasses:
         names = tuple(u.name for u in self._units)
-        skip = tuple(sorted(self._skip[source.label]))
+        skip = tuple(sorted(self._skip[source.label] | self._left_out))
         source = replace(source, device=self._settings.device)
         return JudgePasses(0, source, names, self._settings.seed, str(self.programs), skip, self._prove)
 
@@ -312,11 +318,8 @@ class UnitSchedule:
             self.tally.crashed(unit, said)
             self._failed += ended.trouble is Trouble.ERROR
             self._emit(Warned(said))
-            skipped = self._skip[job.source.label]
-            known = unit in {u.name for u in self._units}
-            if ended.trouble == "crash" and known and job.source.derived is None and len(skipped) < RETRIES:
-                skipped.add(unit)
-                self._later.append(self._job(job.source))
+            if ended.trouble == "crash" and unit in {u.name for u in self._units}:
+                self._without(unit, job.source)
             return
         judged: PassesJudged
         judged, seconds = ended.value
@@ -335,6 +338,20 @@ class UnitSchedule:
             )  # fmt: skip
             if pair.status is Status.FINDING and not _by_an_entry(pair, judged.pairs):
                 self._accusations.add(pair)
+
+    def _without(self, unit: str, source: Source) -> None:
+        """The source is tried again without the unit that crashed on it, where it has graphs of others too."""
+        self._crashes[unit] += 1
+        if self._crashes[unit] == CRASHES:
+            self._emit(Warned(f"{unit} crashed {CRASHES} times, and is left out of the rest of this run"))
+        skipped = self._skip[source.label]
+        if source.derived is None and not source.made and len(skipped) < RETRIES:
+            skipped.add(unit)
+            self._later.append(self._job(source))
+
+    @property
+    def _left_out(self) -> set[str]:
+        return {unit for unit, times in self._crashes.items() if times >= CRASHES}
 
     # -- what remains ------------------------------------------------------------
 
