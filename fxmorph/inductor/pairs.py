@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.immutable_collections import immutable_list
 
 from fxmorph.core.clock import Clock
 from fxmorph.inductor.metadata import wrong_notes
@@ -32,6 +33,7 @@ from fxmorph.torchapi.first_on_cpu import on_gpu, refused_values
 PLANS = (ValuePlan.SEED, ValuePlan.EXACT, ValuePlan.MASK, ValuePlan.SPECIAL)
 #: Those of them on which native kernels may be called whose tests have no Inf and NaN: some crash then.
 SAFE_PLANS = (ValuePlan.SEED, ValuePlan.EXACT)
+_SEQUENCES = frozenset({tuple, list, immutable_list})
 _LAYOUT = frozenset({Kind.STRIDE, Kind.OFFSET})
 _ALIASES = frozenset({Kind.ALIAS, Kind.IDENTITY})
 
@@ -124,7 +126,8 @@ def judge_pair(
         base = InputSet.snapshot(inputs)
     except Unsupported as error:
         return PairVerdict(Status.UNSUPPORTED, reason=f"inputs: {error}")
-    pair = _Pair(GraphSubject(program(before), _values(base, plans, seed), lambda c: c, no_grad=True), program(after))
+    subject = GraphSubject(program(before), _values(base, plans, seed), lambda c: c, no_grad=True)
+    pair = _Pair(subject, _in_the_container_of(before, after))
     verdicts: list[Verdict] = list(wrong[0])
     told: list[str] = [*wrong[1]]
     seen: dict[ValuePlan, str] = {}
@@ -173,6 +176,17 @@ def judge_pair(
             else:
                 verdicts.append(said)
     return _verdict(verdicts, tuple(dict.fromkeys(told)), _best(seen), draws(before) or draws(after))
+
+
+def _in_the_container_of(before: fx.GraphModule, after: fx.GraphModule) -> Callable[..., Any]:
+    """``after`` as a function whose results come in a tuple where those of ``before`` do, or in a list: who calls a
+    graph takes them one by one, and passes that edit the arguments of its output make lists of tuples.
+    """
+    kinds: list[Any] = [type(gm.graph.output_node().args[0]) for gm in (before, after)]
+    (wanted, given), run = kinds, program(after)
+    if wanted is given or not {wanted, given} <= _SEQUENCES:
+        return run
+    return lambda *args: wanted(run(*args))
 
 
 def _values(base: InputSet, plans: Sequence[ValuePlan], seed: int) -> dict[ValuePlan, InputSet]:

@@ -32,6 +32,7 @@ from fxmorph.judge.reference.precision import (
     flushed,
     is_wide,
 )
+from fxmorph.judge.reference.recurrences import by_recurrence, steps_error
 from fxmorph.judge.reference.resizing import COORDINATE_UNITS, RESIZES, off_by_coordinates
 from fxmorph.judge.reference.sums import (
     INNER_DIMENSION,
@@ -236,6 +237,8 @@ def _computed(lane: Lane, call: OperatorCall, dtype: torch.dtype, shadow: torch.
     if name == LOGARITHMS_OF_SUMS:  # relative errors of sums are absolute ones of their logarithms
         terms = args[0].shape[args[1]] if args[0].ndim else 1
         shadow = shadow + (DEFAULT_AMPLITUDE + terms) * inside * lane.noise(shadow)
+    if by_recurrence(base):
+        shadow = shadow + inside * steps_error(base, args[0], args[1], shadow) * lane.noise(shadow)
     if base in COARSE_KERNELS:
         shadow = shadow + COARSE_KERNELS[base] * lane.noise(shadow)
     if name in CROSSING and isinstance(args[0], torch.Tensor):

@@ -153,3 +153,16 @@ def test_operators_on_lists_that_write_give_what_they_wrote() -> None:
     graph.output(graph.call_function(operator.getitem, (added, 0)))
     after = fx.GraphModule({}, graph)
     assert judge_pair(traced(lambda x: x * 2 + 1, X), after, [X], aliases=True).status is Status.CLEAN
+
+
+def test_a_list_of_results_is_as_good_as_a_tuple_and_another_number_is_not() -> None:
+    before = traced(lambda x: (x + 1, x * 2), X)
+    listed, single = traced(lambda x: (x + 1, x * 2), X), traced(lambda x: (x + 1, x * 2), X)
+    for gm, change in ((listed, list), (single, lambda results: results[:1])):
+        output = gm.graph.output_node()
+        output.update_arg(0, change(output.args[0]))
+        gm.recompile()
+    assert judge_pair(before, listed, (X,), aliases=True).status is Status.CLEAN
+    assert judge_pair(listed, before, (X,), aliases=True).status is Status.CLEAN
+    wrong = judge_pair(before, single, (X,), aliases=True)
+    assert wrong.status is Status.FINDING and Kind.STRUCTURE in wrong.kinds
