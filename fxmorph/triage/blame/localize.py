@@ -19,6 +19,7 @@ from fxmorph.model import Kind
 from fxmorph.torchapi.compiling import is_compiler_error
 from fxmorph.torchapi.decompose import decomposed_gradient
 from fxmorph.torchapi.disabling import decompositions_used
+from fxmorph.torchapi.fake_layouts import layouts_compared
 from fxmorph.torchapi.plain_parts import Plain
 from fxmorph.torchapi.plain_seeds import SEEDS
 from fxmorph.torchapi.tracking import Group
@@ -34,11 +35,12 @@ from fxmorph.triage.blame.around_graphs import (
 from fxmorph.triage.blame.culprit import redo_of
 from fxmorph.triage.blame.generated_code import blame_backend
 from fxmorph.triage.blame.probe import Answer, Held, Missing, OutOfTime, Probe, first_step
-from fxmorph.triage.blame.raised_in import fake_kernel_named, raised_in
+from fxmorph.triage.blame.raised_in import fake_kernel, fake_kernel_named, raised_in
 
 #: Twins of one fault that are switched off one after the other before giving up.
 TWINS = 6
 IN_EAGER = Held(backend=True)
+_LAYOUT = frozenset({Kind.STRIDE, Kind.OFFSET})
 _RAISED = frozenset({Kind.RAISES, Kind.COMPILE_ERROR})
 #: What generated code says of an input that is not laid out as it was when that code was made, and of other numbers of
 #: inputs.
@@ -62,7 +64,19 @@ def localize(probe: Probe, ladder_stage: str) -> Blame:
     if not found.confirmed and probe.accused & _RAISED:
         with suppress(OutOfTime, Missing):
             return _by_what_is_raised(probe) or found
+    if not found.unit and probe.accused <= _LAYOUT:
+        return _by_fake_kernel(probe) or found
     return found
+
+
+def _by_fake_kernel(probe: Probe) -> Blame | None:
+    """Inductor lays out what it computes as fake kernels say: no proof, since a layout may be lost later as well."""
+    if probe.apart or probe.crash or probe.spent:
+        return None
+    with layouts_compared() as wrong:
+        probe.trial(probe.config).eager(probe.plan)
+    said = "its fake kernel says another layout than its own kernel gives, on what the program gives it in eager"
+    return fake_kernel(wrong[0], said) if wrong else None
 
 
 def _seen_by_dynamo_alone() -> Blame:

@@ -41,9 +41,13 @@ def fake_kernel_named(said: str) -> Blame | None:
     named = _LAID_OUT_OTHERWISE.search(said)
     if named is None:
         return None
-    unit = f"{Stage.AOT}.fake.{named[1]}"
-    said = f"generated code finds another layout than the fake kernel of {named[1]} says"
-    return Blame(Stage.AOT, unit, False, (said,), redo_of(Stage.AOT, unit))
+    return fake_kernel(named[1], f"generated code finds another layout than the fake kernel of {named[1]} says")
+
+
+def fake_kernel(operator: str, *evidence: str) -> Blame:
+    """The fake kernel of an overload, not confirmed."""
+    unit = f"{Stage.AOT}.fake.{operator}"
+    return Blame(Stage.AOT, unit, False, evidence, redo_of(Stage.AOT, unit))
 
 
 def raised_in(frames: Sequence[tuple[str, str]]) -> Blame | None:
