@@ -28,18 +28,36 @@ def single(eager: torch.Tensor, compiled: torch.Tensor, where: torch.Tensor) -> 
 
 
 def computes_in_float64(graphs: Iterable[fx.Graph]) -> bool:
-    """Whether all floating-point values of decomposed graphs are float64, and none of their numbers is rounded.
+    """Whether decomposed graphs compute all that is float64 in float64, of numbers of which none is rounded.
 
-    A node that does not note what it gives counts as one that is not.
+    A node that does not note what it gives counts as one that is not.  What else a program computes is not looked at.
     """
-    return all(_wide(node) and not any(map(_rounded, _numbers(node))) for graph in graphs for node in graph.nodes)
+    nodes = [node for graph in graphs for node in _behind_wide_results(graph)]
+    return bool(nodes) and all(_wide(node) and not any(map(_rounded, _numbers(node))) for node in nodes)
+
+
+def _behind_wide_results(graph: fx.Graph) -> list[fx.Node]:
+    """The nodes that results are computed from, but for results that are known to be no float64."""
+    results = [(node, _floats(node)) for node in graph.output_node().all_input_nodes]
+    waiting = [node for node, dtypes in results if dtypes is None or dtypes & WIDE]
+    found: dict[fx.Node, None] = {}
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found[node] = None
+            waiting += node.all_input_nodes
+    return list(found)
 
 
 def _wide(node: fx.Node) -> bool:
-    if node.op == "output":
-        return True
+    dtypes = _floats(node)
+    return dtypes is not None and dtypes <= WIDE
+
+
+def _floats(node: fx.Node) -> set[torch.dtype] | None:
+    """The floating-point dtypes of what the node gives; None where it does not note that."""
     if "val" not in node.meta:
-        return False
+        return None
     dtypes: set[torch.dtype] = set()
 
     def note(value: Any) -> None:
@@ -47,7 +65,7 @@ def _wide(node: fx.Node) -> bool:
             dtypes.add(value.dtype)
 
     map_aggregate(node.meta["val"], note)
-    return dtypes <= WIDE
+    return dtypes
 
 
 def _numbers(node: fx.Node) -> list[float]:

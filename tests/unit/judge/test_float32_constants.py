@@ -61,6 +61,13 @@ def test_numbers_that_float32_has_are_not_rounded() -> None:
     assert not computes_in_float64([fx.symbolic_trace(hard(1 / 6)).graph])  # which notes nothing
 
 
+def test_only_what_float64_results_are_computed_from_counts() -> None:
+    beside = traced(lambda g, x: (g * (1 / 6), g.float() * SIXTH))
+    behind = traced(lambda g, x: (g * (1 / 6) + (g.float() * SIXTH).double(), x))
+    assert computes_in_float64([beside.graph]) and not computes_in_float64([behind.graph])
+    assert not computes_in_float64([traced(lambda g, x: g.float() * 0.5).graph])  # no float64 result at all
+
+
 def test_how_far_apart_a_number_in_float32_puts_results() -> None:
     everywhere = torch.ones(12, dtype=torch.bool)
     assert single(GRAD / 6, GRAD * SIXTH, everywhere)
